@@ -22,8 +22,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 119923,
-    "lines of tests": 109183,
+    "lines of src": 118553,
+    "lines of tests": 109179,
     "files": 322,
     "longest file": 861,
     "import edges": 2258,

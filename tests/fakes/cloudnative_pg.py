@@ -27,9 +27,9 @@ from steelyard.core.outside import POSTGRES_MARK, ServerAddress
 from steelyard.core.wording import TargetError
 from steelyard.gateways.sql import SqlSession
 from steelyard.systems.postgres.cloudnative_pg import existing as serving
+from steelyard.systems.postgres.cloudnative_pg import operator, rollout
 from steelyard.systems.postgres.cloudnative_pg import own_cluster as place_facts
 from steelyard.systems.postgres.cloudnative_pg import own_cluster as platform
-from steelyard.systems.postgres.cloudnative_pg import rollout
 from steelyard.systems.postgres.cloudnative_pg.operator import HEALTHY, RESTARTED_AT
 from steelyard.systems.postgres.existing import server as changed
 
@@ -297,7 +297,7 @@ class FakeOperator:
         foreign = [n for n, m in self.databases.items() if not (m or "").startswith(POSTGRES_MARK)]
         answers: dict[str, list[Row]] = {
             "SELECT 1": [(1,)],
-            rollout.SEEN: [(server.loaded.get(rollout.CHANGE),)],
+            rollout.SEEN: [(server.loaded.get(operator.CHANGE),)],
             rollout.PENDING: [(len(self.pending(server)),)],
             rollout.STARTED_AT: [(server.starts,)],
             rollout.STREAMING: [(standbys, standbys)],

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
 
+from steelyard.answers import results
 from steelyard.answers.durability.compute import campaign_durability, writing
 from steelyard.answers.durability.results import Fate, Loss
 from steelyard.answers.latency.compute import campaign_latency
@@ -18,15 +19,6 @@ from steelyard.answers.latency.results import LatencyChange, percentile_name
 from steelyard.answers.money import CostChange, analyse_money
 from steelyard.answers.report import build_document, short_verdicts, summary
 from steelyard.answers.result.section import place_line
-from steelyard.answers.results import (
-    CampaignAnalysis,
-    Comparison,
-    cell_name,
-    ending,
-    span_of,
-    verdict_word,
-    weighed_cells,
-)
 from steelyard.answers.sustained.compute import long_runs, within_bursts
 from steelyard.core.findings import Verdict
 from steelyard.core.wording import (
@@ -35,30 +27,8 @@ from steelyard.core.wording import (
     parse_duration_s,
     whole_minutes,
 )
-from steelyard.report.document import (
-    FORMAT,
-    MISSING,
-    Block,
-    BulletList,
-    Column,
-    Document,
-    Figure,
-    FindingItem,
-    FindingList,
-    Json,
-    KeyValues,
-    Link,
-    Paragraph,
-    Row,
-    Section,
-    Table,
-    bounds,
-    count,
-    effect_interval,
-    enumeration,
-    number,
-    utc,
-)
+from steelyard.report import document as doc
+from steelyard.report.document import number
 
 _CHAPTER: Final = (  # sections of a report that its chapter has, in the order of the report
     *("verdicts", "what-lasts", "effects", "attribution", "published", "capacity", "charts"),
@@ -114,17 +84,22 @@ class Use:
 
     name: str
     rule: str
-    evidence: Callable[[str, CampaignAnalysis], Iterator[Evidence]]
+    evidence: Callable[[str, results.CampaignAnalysis], Iterator[Evidence]]
     measured_by: str
 
 
-def _contest(c: Comparison | LatencyChange | CostChange) -> str:
+def _contest(c: results.Comparison | LatencyChange | CostChange) -> str:
     return f"{c.workload}, {c.configuration} against {c.baseline}"
 
 
-def _by_throughput(label: str, analysis: CampaignAnalysis, c: Comparison) -> Evidence:
+def _by_throughput(
+    label: str, analysis: results.CampaignAnalysis, c: results.Comparison
+) -> Evidence:
     """Return what the verdict on the rate says, and what would decide it where it does not."""
-    said = f"{verdict_word(c, analysis.experiment.stop.equivalence)} {_difference(analysis, c)}"
+    said = (
+        f"{results.verdict_word(c, analysis.experiment.stop.equivalence)}"
+        f" {_difference(analysis, c)}"
+    )
     told = Evidence(label=label, contest=_contest(c), choice="", says=said)
     if c.is_suspect:
         return replace(told, says=f"{said}; suspect, because a negative control differs")
@@ -141,21 +116,21 @@ def _by_throughput(label: str, analysis: CampaignAnalysis, c: Comparison) -> Evi
     return _unless_weaker(told, c, c.configuration if c.verdict is Verdict.FASTER else c.baseline)
 
 
-def _difference(analysis: CampaignAnalysis, c: Comparison) -> str:
+def _difference(analysis: results.CampaignAnalysis, c: results.Comparison) -> str:
     """Return the interval of a result; of one that depends on load its least and largest effect."""
-    found = span_of(analysis, c)
-    return f"from {found}" if found else effect_interval(c.effect)
+    found = results.span_of(analysis, c)
+    return f"from {found}" if found else doc.effect_interval(c.effect)
 
 
-def _changes_sides(analysis: CampaignAnalysis, c: Comparison) -> bool:
+def _changes_sides(analysis: results.CampaignAnalysis, c: results.Comparison) -> bool:
     """Return whether a result depends on load, and not all loads clearly favour the same side."""
-    found = [bounds(cell.effect) or (0.0, 0.0) for cell in weighed_cells(analysis, c)]
+    found = [doc.bounds(cell.effect) or (0.0, 0.0) for cell in results.weighed_cells(analysis, c)]
     agree = all(low > 0.0 for low, _ in found) or all(high < 0.0 for _, high in found)
     return c.depends_on_load and not (found and agree)
 
 
 def _not_decided(
-    told: Evidence, analysis: CampaignAnalysis, minutes_more: float | None
+    told: Evidence, analysis: results.CampaignAnalysis, minutes_more: float | None
 ) -> Evidence:
     said = f"{told.says}; not decided"
     if minutes_more is None:
@@ -164,7 +139,7 @@ def _not_decided(
     return replace(told, says=said, needs_s=needs_s, run=_run_for(analysis.command, needs_s))
 
 
-def _unless_weaker(told: Evidence, c: Comparison, better: str) -> Evidence:
+def _unless_weaker(told: Evidence, c: results.Comparison, better: str) -> Evidence:
     """Return the choice of a side, unless it may lose what the other keeps.
 
     That is a trade, and no choice that a rate can make.
@@ -196,8 +171,8 @@ def _run_for(command: str, seconds: float) -> str:
     return f"{told}{dashes}{flags}" if told else ""
 
 
-def _work(writes: bool) -> Callable[[str, CampaignAnalysis], Iterator[Evidence]]:  # noqa: FBT001 - a kind
-    def evidence(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
+def _work(writes: bool) -> Callable[[str, results.CampaignAnalysis], Iterator[Evidence]]:  # noqa: FBT001 - a kind
+    def evidence(label: str, analysis: results.CampaignAnalysis) -> Iterator[Evidence]:
         known = {each.name for each in analysis.experiment.workloads}
         writers = writing(analysis.experiment.workloads, analysis.runs)
         for c in analysis.results:
@@ -210,7 +185,7 @@ def _work(writes: bool) -> Callable[[str, CampaignAnalysis], Iterator[Evidence]]
 _TOLD_OF_A_CLIENT: Final = (0.99, 0.5)  # percentiles, the weightier first
 
 
-def _single_client(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
+def _single_client(label: str, analysis: results.CampaignAnalysis) -> Iterator[Evidence]:
     """Yield what percentiles say where they are clear, else what the rate says."""
     closed = analysis.experiment.closed_loads
     alone = [c for c in analysis.comparisons if c.load in closed and c.load.clients == 1]
@@ -220,7 +195,9 @@ def _single_client(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]
         yield _by_latency(label, analysis, c) or _by_throughput(label, analysis, c)
 
 
-def _by_latency(label: str, analysis: CampaignAnalysis, c: Comparison) -> Evidence | None:
+def _by_latency(
+    label: str, analysis: results.CampaignAnalysis, c: results.Comparison
+) -> Evidence | None:
     latency = analysis.answer(campaign_latency)
     changes = () if latency is None else latency.changes
     told = {
@@ -231,12 +208,12 @@ def _by_latency(label: str, analysis: CampaignAnalysis, c: Comparison) -> Eviden
     clear = next((told[share] for share in _TOLD_OF_A_CLIENT if share in told), None)
     if clear is None or c.is_suspect:
         return None
-    said = f"{percentile_name(clear.share)} {clear.called} {effect_interval(clear.change)}"
+    said = f"{percentile_name(clear.share)} {clear.called} {doc.effect_interval(clear.change)}"
     found = Evidence(label=label, contest=_contest(c), choice="", says=said, section="latency")
     return _unless_weaker(found, c, c.configuration if clear.called == "lower" else c.baseline)
 
 
-def _lasting(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
+def _lasting(label: str, analysis: results.CampaignAnalysis) -> Iterator[Evidence]:
     """Yield what long runs say: one of each decides by a drop in it, never by its level."""
     long = analysis.answer(long_runs) or ()
     rates = {(each.run.configuration, each.run.cell): each for each in long}
@@ -263,13 +240,13 @@ def _lasting(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
         )
 
 
-def _money(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
+def _money(label: str, analysis: results.CampaignAnalysis) -> Iterator[Evidence]:
     money = analysis.answer(analyse_money)
     for change in money.changes if money is not None else ():
-        pair = bounds(change.change)
+        pair = doc.bounds(change.change)
         if pair is None:
             continue
-        said = f"{effect_interval(change.change)} per {analysis.experiment.words.one}"
+        said = f"{doc.effect_interval(change.change)} per {analysis.experiment.words.one}"
         cheaper = change.configuration if pair[1] < 0 else change.baseline if pair[0] > 0 else ""
         yield Evidence(
             label=label,
@@ -280,7 +257,7 @@ def _money(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
         )
 
 
-def _node_lost(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
+def _node_lost(label: str, analysis: results.CampaignAnalysis) -> Iterator[Evidence]:
     kept_by = analysis.answer(campaign_durability) or ()
     fates = {each.configuration: each.fate(Loss.NODE) for each in kept_by}
     for c in analysis.results:
@@ -301,7 +278,7 @@ def _node_lost(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
             )
 
 
-def _managed(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
+def _managed(label: str, analysis: results.CampaignAnalysis) -> Iterator[Evidence]:
     managed = {each.name for each in analysis.experiment.configurations if each.target.is_managed}
     for c in analysis.results:
         sides = {c.configuration, c.baseline}
@@ -312,7 +289,7 @@ def _managed(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
             yield replace(told, choice=next(iter(sides & managed)), needs_s=None, run="")
 
 
-def _durability(label: str, analysis: CampaignAnalysis) -> Iterator[Evidence]:
+def _durability(label: str, analysis: results.CampaignAnalysis) -> Iterator[Evidence]:
     told: set[tuple[str, str]] = set()
     for c in analysis.results:
         for trade in c.trades:
@@ -393,16 +370,16 @@ class Chapter:
     """
 
     label: str
-    analysis: CampaignAnalysis
-    report: Document
+    analysis: results.CampaignAnalysis
+    report: doc.Document
     note: str = ""
 
     @classmethod
-    def of(cls, label: str, analysis: CampaignAnalysis, *, note: str = "") -> "Chapter":
+    def of(cls, label: str, analysis: results.CampaignAnalysis, *, note: str = "") -> "Chapter":
         """Return the chapter of a campaign."""
         return cls(label=label, analysis=analysis, report=build_document(analysis), note=note)
 
-    def section(self, anchor: str) -> tuple[Block, ...]:
+    def section(self, anchor: str) -> tuple[doc.Block, ...]:
         """Return the blocks of a section of its report; nothing where it has none."""
         return next((s.blocks for s in self.report.sections if s.anchor == anchor), ())
 
@@ -428,7 +405,7 @@ class Article:
         )
 
 
-def article_document(article: Article) -> Document:
+def article_document(article: Article) -> doc.Document:
     """Return the article as a document."""
     names = ", ".join(chapter.label for chapter in article.chapters)
     chapters = tuple(
@@ -437,10 +414,10 @@ def article_document(article: Article) -> Document:
         for section in _chapter(number, chapter)
     )
     moments = sorted(chapter.analysis.started_at for chapter in article.chapters)
-    ends = dict.fromkeys((utc(moments[0]), utc(moments[-1])))
-    return Document(
+    ends = dict.fromkeys((doc.utc(moments[0]), doc.utc(moments[-1])))
+    return doc.Document(
         title=article.title,
-        subtitle=f"{count(len(article.chapters), 'campaign')}: {names} · {' to '.join(ends)}",
+        subtitle=f"{doc.count(len(article.chapters), 'campaign')}: {names} · {' to '.join(ends)}",
         sections=(
             _results(article),
             _choices(article, {section.anchor: section.title for section in chapters}),
@@ -452,16 +429,16 @@ def article_document(article: Article) -> Document:
     )
 
 
-def _results(article: Article) -> Section:
+def _results(article: Article) -> doc.Section:
     every = [(chapter.label, chapter.analysis) for chapter in article.chapters]
     rows = tuple(
-        Row(
+        doc.Row(
             cells=(
                 label,
                 c.workload,
                 c.configuration,
                 c.baseline,
-                verdict_word(c, analysis.experiment.stop.equivalence),
+                results.verdict_word(c, analysis.experiment.stop.equivalence),
                 _difference(analysis, c),
                 str(c.blocks),
             )
@@ -470,28 +447,32 @@ def _results(article: Article) -> Section:
         for c in analysis.results
     )
     columns = (
-        *(Column(name=name) for name in ("campaign", "workload", "configuration", "against")),
-        *(Column(name="verdict"), Column(name="difference, 95 %"), Column(name="blocks")),
+        *(doc.Column(name=name) for name in ("campaign", "workload", "configuration", "against")),
+        *(
+            doc.Column(name="verdict"),
+            doc.Column(name="difference, 95 %"),
+            doc.Column(name="blocks"),
+        ),
     )
     note = (
         "Each line compares two configurations within the blocks of one campaign. Lines of"
         " different campaigns are other machines or other hours, and say nothing of each other."
     )
-    blocks: list[Block] = [Table(title="Results", columns=columns, rows=rows, note=note)]
+    blocks: list[doc.Block] = [doc.Table(title="Results", columns=columns, rows=rows, note=note)]
     blocks += [
-        Paragraph(text=f"{label}: {short_verdicts(analysis)}.")
+        doc.Paragraph(text=f"{label}: {short_verdicts(analysis)}.")
         for label, analysis in every
         if not analysis.results
     ]
     blocks += [
-        Paragraph(text=f"{chapter.label}: {chapter.note}")
+        doc.Paragraph(text=f"{chapter.label}: {chapter.note}")
         for chapter in article.chapters
         if chapter.note
     ]
-    return Section(anchor="results", title="Results", blocks=tuple(blocks), first=True)
+    return doc.Section(anchor="results", title="Results", blocks=tuple(blocks), first=True)
 
 
-def _choices(article: Article, titles: Mapping[str, str]) -> Section:
+def _choices(article: Article, titles: Mapping[str, str]) -> doc.Section:
     """Return when to choose what: by rule, with the evidence for each."""
     numbers = {chapter.label: place for place, chapter in enumerate(article.chapters, start=1)}
     pairs, lists = [], []
@@ -499,17 +480,17 @@ def _choices(article: Article, titles: Mapping[str, str]) -> Section:
         found = article.evidence(use)
         decided = tuple(dict.fromkeys(f"{e.choice} ({e.label})" for e in found if e.choice))
         nothing = "not decided" if found else f"nothing measured says it; {use.measured_by} would"
-        pairs.append((use.name, f"{enumeration(decided) or nothing}. Rule: {use.rule}."))
+        pairs.append((use.name, f"{doc.enumeration(decided) or nothing}. Rule: {use.rule}."))
         lines = tuple(_lines(found))
         anchors = [f"{each.section}-{numbers[each.label]}" for _, each in lines]
         links = tuple(
-            Link(text=titles[a], address=f"#{a}") if a in titles else None for a in anchors
+            doc.Link(text=titles[a], address=f"#{a}") if a in titles else None for a in anchors
         )
         if lines:
             items = tuple(text for text, _ in lines)
-            lists.append(BulletList(lead=f"{use.name}, the evidence", items=items, links=links))
-    blocks: tuple[Block, ...] = (KeyValues(title="", pairs=tuple(pairs)), *lists)
-    return Section(anchor="choices", title="When to choose what", blocks=blocks, first=True)
+            lists.append(doc.BulletList(lead=f"{use.name}, the evidence", items=items, links=links))
+    blocks: tuple[doc.Block, ...] = (doc.KeyValues(title="", pairs=tuple(pairs)), *lists)
+    return doc.Section(anchor="choices", title="When to choose what", blocks=blocks, first=True)
 
 
 def _lines(found: Sequence[Evidence]) -> Iterator[tuple[str, Evidence]]:
@@ -524,12 +505,12 @@ def _lines(found: Sequence[Evidence]) -> Iterator[tuple[str, Evidence]]:
             last = max(longer, key=lambda e: e.needs_s or 0.0)
             told = "; ".join(f"{e.contest}: {e.says}" for e in longer)
             if len(longer) > _TOLD_ALONE:
-                told = f"{count(len(longer), 'comparison')} are not decided"
+                told = f"{doc.count(len(longer), 'comparison')} are not decided"
             needs = format_duration(last.needs_s or 0.0)
             yield f"{label}: {told}; `{last.run}` would, in about {needs}", last
 
 
-def _chapter(number: int, chapter: Chapter) -> Iterator[Section]:
+def _chapter(number: int, chapter: Chapter) -> Iterator[doc.Section]:
     """Yield the sections of a campaign's report that an article has, under its label."""
     for section in chapter.report.sections:
         if section.anchor in _CHAPTER and (blocks := tuple(_kept(number, section.blocks))):
@@ -541,31 +522,31 @@ def _chapter(number: int, chapter: Chapter) -> Iterator[Section]:
             )
 
 
-def _kept(number: int, blocks: Sequence[Block]) -> Iterator[Block]:
+def _kept(number: int, blocks: Sequence[doc.Block]) -> Iterator[doc.Block]:
     """Yield blocks; drawings of single blocks and seconds are left to the report."""
     for block in blocks:
-        if isinstance(block, Figure):
+        if isinstance(block, doc.Figure):
             if block.identity.startswith(_FIGURES):
                 yield replace(block, identity=f"{block.identity}-of-{number}")
-        elif isinstance(block, FindingList):
+        elif isinstance(block, doc.FindingList):
             yield replace(block, items=tuple(_anchored(number, item) for item in block.items))
-        elif isinstance(block, Paragraph) and block.link:
+        elif isinstance(block, doc.Paragraph) and block.link:
             yield replace(block, link=f"{block.link}-{number}")
         else:
             yield block
 
 
-def _anchored(number: int, item: FindingItem) -> FindingItem:
+def _anchored(number: int, item: doc.FindingItem) -> doc.FindingItem:
     return replace(item, anchor=f"{item.anchor}-{number}") if item.anchor else item
 
 
-def _measured(article: Article) -> Section:
+def _measured(article: Article) -> doc.Section:
     names = ("campaign", "servers and machine", "loads", "design", "blocks", "tries redone")
-    columns = tuple(Column(name=name) for name in (*names, "ended", "took", "began"))
+    columns = tuple(doc.Column(name=name) for name in (*names, "ended", "took", "began"))
     title = "How it was measured"
-    rows = tuple(Row(cells=_setting(chapter)) for chapter in article.chapters)
-    table = Table(title=title, columns=columns, rows=rows)
-    return Section(anchor="measured", title=title, blocks=(table,))
+    rows = tuple(doc.Row(cells=_setting(chapter)) for chapter in article.chapters)
+    table = doc.Table(title=title, columns=columns, rows=rows)
+    return doc.Section(anchor="measured", title=title, blocks=(table,))
 
 
 def _setting(chapter: Chapter) -> tuple[str, ...]:
@@ -573,28 +554,28 @@ def _setting(chapter: Chapter) -> tuple[str, ...]:
     experiment = analysis.experiment
     return (
         chapter.label,
-        place_line(analysis) or MISSING,
-        "; ".join(cell_name(experiment, load) for load in experiment.loads),
-        MISSING if analysis.plan is None else analysis.plan.mode.value,
+        place_line(analysis) or doc.MISSING,
+        "; ".join(results.cell_name(experiment, load) for load in experiment.loads),
+        doc.MISSING if analysis.plan is None else analysis.plan.mode.value,
         str(analysis.blocks),
         str(len(analysis.blocks_redone)),
-        ending(analysis),
+        results.ending(analysis),
         format_duration(analysis.elapsed_s),
-        utc(analysis.started_at),
+        doc.utc(analysis.started_at),
     )
 
 
-def _limits(article: Article) -> Section:
+def _limits(article: Article) -> doc.Section:
     """Return what reports say that they do not show, each once, with the campaigns that say it."""
     told: dict[str, dict[str, list[str]]] = {}
     for chapter in article.chapters:
         for block in chapter.section("limits"):
-            if isinstance(block, BulletList):
+            if isinstance(block, doc.BulletList):
                 for item in block.items:
                     told.setdefault(block.lead, {}).setdefault(item, []).append(chapter.label)
     every = len(article.chapters)
     lists = (
-        BulletList(
+        doc.BulletList(
             lead=lead,
             items=tuple(
                 item if len(labels) == every else f"{item} ({', '.join(labels)})"
@@ -603,22 +584,22 @@ def _limits(article: Article) -> Section:
         )
         for lead, items in told.items()
     )
-    missing = BulletList(lead="Of what it is about it does not show:", items=article.missing)
+    missing = doc.BulletList(lead="Of what it is about it does not show:", items=article.missing)
     blocks = (*((missing,) if article.missing else ()), *lists)
-    return Section(anchor="limits", title="What this does and does not show", blocks=blocks)
+    return doc.Section(anchor="limits", title="What this does and does not show", blocks=blocks)
 
 
-def _commands(article: Article) -> Section:
-    blocks: list[Block] = []
+def _commands(article: Article) -> doc.Section:
+    blocks: list[doc.Block] = []
     for chapter in article.chapters:
-        blocks += [Paragraph(text=f"{chapter.label}:"), *chapter.section("command")]
-    return Section(anchor="commands", title="Reproduce it", blocks=tuple(blocks))
+        blocks += [doc.Paragraph(text=f"{chapter.label}:"), *chapter.section("command")]
+    return doc.Section(anchor="commands", title="Reproduce it", blocks=tuple(blocks))
 
 
-def article_json(article: Article) -> dict[str, Json]:
+def article_json(article: Article) -> dict[str, doc.Json]:
     """Return the article for programs: campaigns' summaries, and the uses with their evidence."""
     return {
-        "format": FORMAT,
+        "format": doc.FORMAT,
         "kind": "article",
         "title": article.title,
         "not_shown": list(article.missing),

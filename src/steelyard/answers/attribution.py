@@ -20,31 +20,7 @@ from steelyard.answers.results import (
 from steelyard.core.campaign import StoppingRule
 from steelyard.core.experiment import RATE, Attribution, AttributionKind, Effect
 from steelyard.core.findings import Estimate
-from steelyard.report.document import (
-    CONFIDENCE,
-    MISSING,
-    Align,
-    Block,
-    BulletList,
-    ChartKind,
-    Column,
-    Figure,
-    Json,
-    Paragraph,
-    Row,
-    Section,
-    Table,
-    Tone,
-    Value,
-    bounds,
-    count,
-    effect_interval,
-    effect_json,
-    effect_value,
-    number,
-    number_column,
-    rate,
-)
+from steelyard.report import document as doc
 from steelyard.stats import factorial
 from steelyard.stats.intervals import FloatArray
 
@@ -130,7 +106,8 @@ def design_words(attribution: Attribution) -> str:
     *some, last = (factor.name for factor in attribution.factors)
     names = f"{', '.join(some)} and {last}" if some else last
     return (
-        f"{names}, {_design(attribution)} ({count(len(attribution.combinations), 'combination')})"
+        f"{names}, {_design(attribution)}"
+        f" ({doc.count(len(attribution.combinations), 'combination')})"
     )
 
 
@@ -265,18 +242,18 @@ _FAMILIES = {
 }
 
 
-def attribution_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+def attribution_section(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
     """Return what each factor buys; nothing for a campaign without factors."""
     attribution, found = analysis.experiment.attribution, analysis.answer(analyse_attribution)
     if attribution is None or found is None or not analysis.blocks:
         return ()
     levels = "; ".join(f"{f.name}: {f.first} → {f.second}" for f in attribution.factors)
     lead = f"Measured: {design_words(attribution)}, each once in every block. {levels}."
-    blocks: list[Block] = [Paragraph(text=lead), *_standing_out(analysis)]
-    blocks += [Paragraph(text=text, tone=Tone.WARNING) for text in warnings(attribution)]
+    blocks: list[doc.Block] = [doc.Paragraph(text=lead), *_standing_out(analysis)]
+    blocks += [doc.Paragraph(text=text, tone=doc.Tone.WARNING) for text in warnings(attribution)]
     blocks += [_figure(analysis, attribution), _table(analysis, attribution)]
     blocks += _levels(analysis, attribution)
-    return (Section(anchor="attribution", title=TITLE, blocks=tuple(blocks)),)
+    return (doc.Section(anchor="attribution", title=TITLE, blocks=tuple(blocks)),)
 
 
 def warnings(attribution: Attribution) -> tuple[str, ...]:
@@ -285,28 +262,29 @@ def warnings(attribution: Attribution) -> tuple[str, ...]:
     return () if full else design_limits(attribution)
 
 
-def _standing_out(analysis: CampaignAnalysis) -> Iterator[BulletList]:
+def _standing_out(analysis: CampaignAnalysis) -> Iterator[doc.BulletList]:
     """Yield the synergies that are there, in words: main effects alone would mislead then."""
     found = _effects(analysis)
     items = tuple(
-        f"{effect.workload}: {effect.name} together do {effect_value(effect.effect)}"
-        f" {effect_interval(effect.effect)} ({CONFIDENCE}) {_word(effect)}: read added alone and"
+        f"{effect.workload}: {effect.name} together do {doc.effect_value(effect.effect)}"
+        f" {doc.effect_interval(effect.effect)} ({doc.CONFIDENCE}) {_word(effect)}: read added"
+        " alone and"
         " removed last, not the main effects"
         for effect in found
         if effect.family is EffectFamily.SYNERGY and _sign(effect.effect)
     )
     if items:
-        yield BulletList(lead="Factors that change each other's effect", items=items)
+        yield doc.BulletList(lead="Factors that change each other's effect", items=items)
 
 
-def _table(analysis: CampaignAnalysis, attribution: Attribution) -> Table:
+def _table(analysis: CampaignAnalysis, attribution: Attribution) -> doc.Table:
     columns = (
-        Column(name="workload"),
-        Column(name="effect"),
-        Column(name="of"),
-        Column(name=f"on {RATE}", align=Align.RIGHT),
-        Column(name=f"{CONFIDENCE} interval", align=Align.RIGHT),
-        Column(name="so"),
+        doc.Column(name="workload"),
+        doc.Column(name="effect"),
+        doc.Column(name="of"),
+        doc.Column(name=f"on {RATE}", align=doc.Align.RIGHT),
+        doc.Column(name=f"{doc.CONFIDENCE} interval", align=doc.Align.RIGHT),
+        doc.Column(name="so"),
     )
     rows = [
         row
@@ -314,10 +292,10 @@ def _table(analysis: CampaignAnalysis, attribution: Attribution) -> Table:
         for row in _rows(analysis, attribution, workload.name)
     ]
     note = _note(analysis, attribution)
-    return Table(title="Effects", columns=columns, rows=tuple(rows), tone_column=5, note=note)
+    return doc.Table(title="Effects", columns=columns, rows=tuple(rows), tone_column=5, note=note)
 
 
-def _levels(analysis: CampaignAnalysis, attribution: Attribution) -> Iterator[Table]:
+def _levels(analysis: CampaignAnalysis, attribution: Attribution) -> Iterator[doc.Table]:
     """Yield the rates after each step of a journey; other designs have no order."""
     if attribution.kind is not AttributionKind.LADDER:
         return
@@ -330,14 +308,14 @@ def _levels(analysis: CampaignAnalysis, attribution: Attribution) -> Iterator[Ta
     rows = []
     for workload, load in product(experiment.workloads, experiment.closed_loads):
         levels = [found.get((name, workload.name, load)) for name in names]
-        shown = (MISSING if level is None else rate(level) for level in levels)
-        rows.append(Row(cells=(workload.name, cell_name(experiment, load), *shown)))
+        shown = (doc.MISSING if level is None else doc.rate(level) for level in levels)
+        rows.append(doc.Row(cells=(workload.name, cell_name(experiment, load), *shown)))
     steps = ("at the start", *(f"+ {factor.name}" for factor in attribution.factors))
-    yield Table(
+    yield doc.Table(
         title="Levels, step by step",
         columns=(
-            *(Column(name="workload"), Column(name="load")),
-            *(number_column(step, "1/s") for step in steps),
+            *(doc.Column(name="workload"), doc.Column(name="load")),
+            *(doc.number_column(step, "1/s") for step in steps),
         ),
         rows=tuple(rows),
         note="Medians over blocks; each step keeps those before it. They move with the machine:"
@@ -345,15 +323,15 @@ def _levels(analysis: CampaignAnalysis, attribution: Attribution) -> Iterator[Ta
     )
 
 
-def _rows(analysis: CampaignAnalysis, attribution: Attribution, workload: str) -> Iterator[Row]:
+def _rows(analysis: CampaignAnalysis, attribution: Attribution, workload: str) -> Iterator[doc.Row]:
     margin = analysis.experiment.stop.equivalence
     results = _results(analysis, workload)
     for place, result in enumerate(results):
         factor = attribution.factors[place]
-        yield Row(
+        yield doc.Row(
             cells=(
                 *(workload, _RESULT[attribution.kind], factor.name),
-                *(effect_value(result.effect), effect_interval(result.effect)),
+                *(doc.effect_value(result.effect), doc.effect_interval(result.effect)),
                 verdict_word(result, margin),
             ),
             tone=tone_of(result),
@@ -369,32 +347,34 @@ def _results(analysis: CampaignAnalysis, workload: str) -> tuple[Comparison, ...
     return tuple(c for c in analysis.results if c.workload == workload)
 
 
-def _effect_row(effect: AttributedEffect, *, costs: bool) -> Row:
+def _effect_row(effect: AttributedEffect, *, costs: bool) -> doc.Row:
     """Return one row; ``costs``: a factor of it gives up durability, so no gain is a plain one."""
     sign = _sign(effect.effect)
     traded = (
-        costs and bounds(effect.effect) is not None and effect.family is not EffectFamily.SYNERGY
+        costs
+        and doc.bounds(effect.effect) is not None
+        and effect.family is not EffectFamily.SYNERGY
     )
     word = f"{_word(effect)}, less durable" if traded else _word(effect)
-    tone = {1: Tone.GOOD, -1: Tone.BAD, 0: Tone.OPEN}[sign]
+    tone = {1: doc.Tone.GOOD, -1: doc.Tone.BAD, 0: doc.Tone.OPEN}[sign]
     of = "all factors" if effect.family is EffectFamily.TOTAL else effect.name
-    return Row(
+    return doc.Row(
         cells=(
             *(effect.workload, effect.family.value, of),
-            *(effect_value(effect.effect), effect_interval(effect.effect), word),
+            *(doc.effect_value(effect.effect), doc.effect_interval(effect.effect), word),
         ),
-        tone=Tone.WARNING if traded and sign >= 0 else tone,
+        tone=doc.Tone.WARNING if traded and sign >= 0 else tone,
     )
 
 
 def _sign(estimate: Estimate | None) -> int:
     """Return 1 or -1 when the interval lies on one side of zero, else 0."""
-    low, high = bounds(estimate) or (0.0, 0.0)
+    low, high = doc.bounds(estimate) or (0.0, 0.0)
     return 1 if low > 0.0 else -1 if high < 0.0 else 0
 
 
 def _word(effect: AttributedEffect) -> str:
-    if bounds(effect.effect) is None:
+    if doc.bounds(effect.effect) is None:
         return "no interval yet"
     words = {1: "faster", -1: "slower", 0: "no clear difference"}
     if effect.family is EffectFamily.SYNERGY:
@@ -407,22 +387,23 @@ def _note(analysis: CampaignAnalysis, attribution: Attribution) -> str:
     families = dict.fromkeys(effect.family for effect in found)
     told = [_MEANING[attribution.kind], *(_FAMILIES[f] for f in families if f in _FAMILIES)]
     if families:
-        told.append(f"Each kind of effect keeps {CONFIDENCE} over all its rows, by Bonferroni.")
+        told.append(f"Each kind of effect keeps {doc.CONFIDENCE} over all its rows, by Bonferroni.")
     return " ".join(told)
 
 
-def _figure(analysis: CampaignAnalysis, attribution: Attribution) -> Figure:
+def _figure(analysis: CampaignAnalysis, attribution: Attribution) -> doc.Figure:
     what = _RESULT[attribution.kind]
     synergies = any(_is_synergy(effect) for effect in _effects(analysis))
     dots = ", dots synergies" if synergies else ""
     rows = tuple(_figure_rows(analysis, attribution))
     told = "; ".join(f"{row[0]}, {row[3]}: {row[5]}" for row in rows)
-    return Figure(
+    return doc.Figure(
         identity="attribution",
-        kind=ChartKind.EFFECTS,
+        kind=doc.ChartKind.EFFECTS,
         title="Effects of the factors",
         caption=f"Pooled over the loads of each workload: diamonds are {what}s{dots}, each with its"
-        f" {CONFIDENCE} interval; the grey band is of no practical weight. Each workload has its"
+        f" {doc.CONFIDENCE} interval; the grey band is of no practical weight. Each workload has"
+        " its"
         " own axis.",
         alt=f"Effects of factors on {RATE}. {told}.",
         columns=(
@@ -444,7 +425,7 @@ def _is_synergy(effect: AttributedEffect) -> bool:
 
 def _figure_rows(
     analysis: CampaignAnalysis, attribution: Attribution
-) -> Iterator[tuple[Value, ...]]:
+) -> Iterator[tuple[doc.Value, ...]]:
     """Yield main effects, then synergies, workload by workload."""
     margin = 100.0 * analysis.experiment.stop.equivalence
     what = _RESULT[attribution.kind]
@@ -462,11 +443,11 @@ def _figure_rows(
         for place, (kind, name, estimate) in enumerate(drawn):
             if estimate is None:
                 continue
-            low, high = bounds(estimate) or (None, None)
-            interval = "no interval yet" if low is None else effect_interval(estimate)
+            low, high = doc.bounds(estimate) or (None, None)
+            interval = "no interval yet" if low is None else doc.effect_interval(estimate)
             yield (
                 *(workload.name, kind, place, name, kind == what),
-                f"{effect_value(estimate)} {interval}",
+                f"{doc.effect_value(estimate)} {interval}",
                 *(100.0 * estimate.value, _percent(low), _percent(high), -margin, margin),
             )
 
@@ -475,13 +456,13 @@ def _percent(fraction: float | None) -> float | None:
     return None if fraction is None else 100.0 * fraction
 
 
-def attribution_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+def attribution_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
     """Return the factors and what they do beside their results, where there are some."""
     design = analysis.experiment.attribution
     if design is None:
         return {}
     names = [configuration.name for configuration in analysis.experiment.configurations]
-    told: dict[str, Json] = {
+    told: dict[str, doc.Json] = {
         "kind": design.kind.value,
         "factors": [{"name": f.name, "first": f.first, "second": f.second} for f in design.factors],
         "combinations": {
@@ -495,12 +476,12 @@ def attribution_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     return {"attribution": told}
 
 
-def _attributed(effect: AttributedEffect) -> dict[str, Json]:
+def _attributed(effect: AttributedEffect) -> dict[str, doc.Json]:
     return {
         "workload": effect.workload,
         "effect": effect.family.value,
         "of": effect.name,
-        **effect_json(effect.effect),
+        **doc.effect_json(effect.effect),
         "blocks": effect.blocks,
-        "level": number(effect.level),
+        "level": doc.number(effect.level),
     }

@@ -20,29 +20,7 @@ from steelyard.answers.results import CampaignAnalysis, cell_name
 from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
 from steelyard.core.measurement import Run
 from steelyard.core.wording import format_bytes, format_percent
-from steelyard.report.document import (
-    MISSING,
-    TONES,
-    Block,
-    Column,
-    Document,
-    FindingItem,
-    FindingList,
-    KeyValues,
-    Link,
-    Paragraph,
-    Row,
-    Section,
-    Table,
-    Tone,
-    count,
-    filled,
-    milliseconds,
-    number_column,
-    rate,
-    table_of,
-    utc,
-)
+from steelyard.report import document as doc
 
 PAGE = 50  # campaigns
 _LINES = 500  # of a page of blocks or files
@@ -90,18 +68,18 @@ def found_heads(heads: Sequence[Head], query: str) -> list[Head]:
 
 _SIZE = 5  # its place in a line of the terminal's list
 _COLUMNS = (
-    Column(name="started"),
-    Column(name="campaign"),
-    Column(name="name"),
-    Column(name="status"),
-    number_column("blocks"),
-    Column(name="verdicts"),
+    doc.Column(name="started"),
+    doc.Column(name="campaign"),
+    doc.Column(name="name"),
+    doc.Column(name="status"),
+    doc.number_column("blocks"),
+    doc.Column(name="verdicts"),
 )
 
 
 def list_document(
     shown: Sequence[tuple[Head, Listed]], *, place: str, query: str, found: int, page: int
-) -> Document:
+) -> doc.Document:
     """Return a page of the list.
 
     Args:
@@ -111,16 +89,18 @@ def list_document(
         found: How many there are in all pages.
         page: Counts from 1.
     """
-    block: Block = Paragraph(text="No campaign is here." if not query else "None has these words.")
+    block: doc.Block = doc.Paragraph(
+        text="No campaign is here." if not query else "None has these words."
+    )
     if shown:
         rows = tuple(_listed_row(head, listed) for head, listed in shown)
-        block = Table(title="Campaigns", columns=_COLUMNS, rows=rows, tone_column=3)
+        block = doc.Table(title="Campaigns", columns=_COLUMNS, rows=rows, tone_column=3)
     search = f"&q={quote(query)}" if query else ""
     of_page, turning = _turning(page, -(-found // PAGE), ("newer", "older"), search)
-    return Document(
-        title=count(found, "campaign"),
+    return doc.Document(
+        title=doc.count(found, "campaign"),
         subtitle=f"below {place}, newest first{of_page}",
-        sections=(Section(anchor="campaigns", title="Campaigns", blocks=(block,)),),
+        sections=(doc.Section(anchor="campaigns", title="Campaigns", blocks=(block,)),),
         links=turning,
         query=query,
     )
@@ -128,46 +108,46 @@ def list_document(
 
 def _turning(
     page: int, pages: int, words: tuple[str, str] = ("earlier", "later"), search: str = ""
-) -> tuple[str, tuple[Link, ...]]:
+) -> tuple[str, tuple[doc.Link, ...]]:
     """Return which page it is, where there are several, and the links to those beside it."""
     before, after = words
     links = (
-        *([Link(text=before, address=f"?page={page - 1}{search}")] if page > 1 else []),
-        *([Link(text=after, address=f"?page={page + 1}{search}")] if page < pages else []),
+        *([doc.Link(text=before, address=f"?page={page - 1}{search}")] if page > 1 else []),
+        *([doc.Link(text=after, address=f"?page={page + 1}{search}")] if page < pages else []),
     )
     return f" · page {page} of {pages}" if pages > 1 else "", links
 
 
-def _listed_row(head: Head, listed: Listed) -> Row:
+def _listed_row(head: Head, listed: Listed) -> doc.Row:
     """Return its line in the list of the terminal, without the size, and where it leads."""
     row = listing_row(replace(listed, directory=head.key))
     row = replace(row, cells=(*row.cells[:_SIZE], *row.cells[_SIZE + 1 :]))
     if listed.is_large:
-        cells = (utc(head.started_at), head.key, head.name, *row.cells[3:])
+        cells = (doc.utc(head.started_at), head.key, head.name, *row.cells[3:])
         return replace(row, cells=cells, links=((1, head.address),))
     if listed.analysis is None:
         return row
     runs = listed.analysis.status is Status.RUNNING and listed.held
     return replace(
         row,
-        tone=Tone.EVEN if runs else Tone.PLAIN,
+        tone=doc.Tone.EVEN if runs else doc.Tone.PLAIN,
         links=((1, f"{head.address}{'live' if runs else ''}"),),
     )
 
 
-def _links(root: str) -> tuple[Link, ...]:
+def _links(root: str) -> tuple[doc.Link, ...]:
     """Return what each page of a campaign leads to; ``root`` is the way back to its own."""
     return (
-        Link(text="all campaigns", address="/"),
-        Link(text="report", address=f"{root}."),
-        Link(text="where it stands", address=f"{root}live"),
-        Link(text="blocks", address=f"{root}blocks"),
-        Link(text="compare", address=f"{root}compare"),
-        Link(text="files", address=f"{root}files"),
+        doc.Link(text="all campaigns", address="/"),
+        doc.Link(text="report", address=f"{root}."),
+        doc.Link(text="where it stands", address=f"{root}live"),
+        doc.Link(text="blocks", address=f"{root}blocks"),
+        doc.Link(text="compare", address=f"{root}compare"),
+        doc.Link(text="files", address=f"{root}files"),
     )
 
 
-def report_page(analysis: CampaignAnalysis) -> Document:
+def report_page(analysis: CampaignAnalysis) -> doc.Document:
     """Return the report of a campaign, with links to its other pages."""
     return replace(build_document(analysis), links=_links(""))
 
@@ -175,7 +155,7 @@ def report_page(analysis: CampaignAnalysis) -> Document:
 _OF_LIVE = ("verdicts", "charts")
 
 
-def live_page(listed: Listed, analysis: CampaignAnalysis) -> Document:
+def live_page(listed: Listed, analysis: CampaignAnalysis) -> doc.Document:
     """Return where a campaign stands: verdicts so far, block by block; it looks again by itself.
 
     Args:
@@ -195,15 +175,18 @@ def live_page(listed: Listed, analysis: CampaignAnalysis) -> Document:
     )
 
 
-def blocks_page(record: CampaignRecord, analysis: CampaignAnalysis, page: int = 1) -> Document:
+def blocks_page(record: CampaignRecord, analysis: CampaignAnalysis, page: int = 1) -> doc.Document:
     """Return tries of blocks with what they gave, oldest first; pages count from 1."""
     results = analysis.results
     columns = (
-        number_column("block"),
-        number_column("try"),
-        Column(name="began"),
-        Column(name="outcome"),
-        *(number_column(f"{c.workload}: {c.configuration} against {c.baseline}") for c in results),
+        doc.number_column("block"),
+        doc.number_column("try"),
+        doc.Column(name="began"),
+        doc.Column(name="outcome"),
+        *(
+            doc.number_column(f"{c.workload}: {c.configuration} against {c.baseline}")
+            for c in results
+        ),
     )
     began: dict[tuple[int, int], float] = {}
     for run in record.runs:
@@ -215,7 +198,7 @@ def blocks_page(record: CampaignRecord, analysis: CampaignAnalysis, page: int = 
         key = outcome.index, outcome.attempt
         place = complete.get(key)
         effects = [
-            MISSING
+            doc.MISSING
             if place is None or place >= len(c.contrasts)
             else format_percent(c.contrasts[place])
             for c in results
@@ -223,17 +206,19 @@ def blocks_page(record: CampaignRecord, analysis: CampaignAnalysis, page: int = 
         cells = (
             str(outcome.index + 1),
             str(outcome.attempt + 1),
-            utc(began[key]) if key in began else MISSING,
+            doc.utc(began[key]) if key in began else doc.MISSING,
             "counts" if outcome.complete else f"thrown away: {outcome.reason}",
             *effects,
         )
-        tone = Tone.PLAIN if outcome.complete else Tone.WARNING
-        rows.append(Row(cells=cells, tone=tone, links=((0, f"block/{_try(outcome)}"),)))
-    block: Block = Paragraph(text="No block has ended.")
+        tone = doc.Tone.PLAIN if outcome.complete else doc.Tone.WARNING
+        rows.append(doc.Row(cells=cells, tone=tone, links=((0, f"block/{_try(outcome)}"),)))
+    block: doc.Block = doc.Paragraph(text="No block has ended.")
     if rows:
         note = "An effect is that of all loads of a workload together, ln of the ratio in %."
-        block = Table(title="Blocks", columns=columns, rows=tuple(rows), tone_column=3, note=note)
-    section = Section(anchor="blocks", title="Blocks", blocks=(block,))
+        block = doc.Table(
+            title="Blocks", columns=columns, rows=tuple(rows), tone_column=3, note=note
+        )
+    section = doc.Section(anchor="blocks", title="Blocks", blocks=(block,))
     return _page(record, "blocks", (section,), root="", at=(page, len(record.blocks)))
 
 
@@ -244,35 +229,35 @@ def _try(outcome: BlockOutcome) -> str:
 def _page(
     record: CampaignRecord,
     what: str,
-    sections: tuple[Section, ...],
+    sections: tuple[doc.Section, ...],
     *,
     root: str,
     at: tuple[int, int] = (1, 0),
-) -> Document:
+) -> doc.Document:
     """Return a page of a campaign; ``at`` is its number, and how many lines all have together."""
     of_page, turning = _turning(at[0], -(-at[1] // _LINES))
-    document = Document(
+    document = doc.Document(
         title=record.experiment.name,
         subtitle=f"{record.campaign_id} · {what}{of_page}",
         sections=sections,
         links=(*turning, *_links(root)),
     )
-    return filled(document, record.experiment.words)
+    return doc.filled(document, record.experiment.words)
 
 
 _RUN_COLUMNS = (
-    number_column("run"),
-    Column(name="configuration"),
-    Column(name="workload"),
-    Column(name="load"),
-    number_column("rate", "1/s"),
-    number_column("mean latency", "ms"),
-    number_column("failed"),
-    Column(name="validity"),
+    doc.number_column("run"),
+    doc.Column(name="configuration"),
+    doc.Column(name="workload"),
+    doc.Column(name="load"),
+    doc.number_column("rate", "1/s"),
+    doc.number_column("mean latency", "ms"),
+    doc.number_column("failed"),
+    doc.Column(name="validity"),
 )
 
 
-def block_page(record: CampaignRecord, block: int, attempt: int) -> Document | None:
+def block_page(record: CampaignRecord, block: int, attempt: int) -> doc.Document | None:
     """Return the runs of one try of a block, in run order; None where there is none.
 
     Args:
@@ -288,27 +273,27 @@ def block_page(record: CampaignRecord, block: int, attempt: int) -> Document | N
     if not runs:
         return None
     rows = tuple(_run_row(record, number, run) for number, run in runs)
-    table = Table(title="Runs", columns=_RUN_COLUMNS, rows=rows, tone_column=7)
-    section = Section(anchor="runs", title="Runs", blocks=(table,))
+    table = doc.Table(title="Runs", columns=_RUN_COLUMNS, rows=rows, tone_column=7)
+    section = doc.Section(anchor="runs", title="Runs", blocks=(table,))
     return _page(record, f"block {block}, try {attempt}", (section,), root="../")
 
 
-def _run_row(record: CampaignRecord, number: int, run: Run) -> Row:
+def _run_row(record: CampaignRecord, number: int, run: Run) -> doc.Row:
     measured = run.measurement
     cells = (
         str(number),
         run.configuration,
         run.cell.workload,
         cell_name(record.experiment, run.cell.load),
-        MISSING if measured is None else rate(measured.tps),
-        MISSING if measured is None else milliseconds(measured.latency_mean_s),
-        MISSING if measured is None else str(measured.failed),
+        doc.MISSING if measured is None else doc.rate(measured.tps),
+        doc.MISSING if measured is None else doc.milliseconds(measured.latency_mean_s),
+        doc.MISSING if measured is None else str(measured.failed),
         run.validity.value,
     )
-    return Row(cells=cells, tone=TONES[run.validity], links=((0, f"../run/{number}"),))
+    return doc.Row(cells=cells, tone=doc.TONES[run.validity], links=((0, f"../run/{number}"),))
 
 
-def run_page(record: CampaignRecord, number: int) -> Document | None:
+def run_page(record: CampaignRecord, number: int) -> doc.Document | None:
     """Return one run: its turns or seconds, its wait events, what was found; None: no such run.
 
     Args:
@@ -324,87 +309,87 @@ def run_page(record: CampaignRecord, number: int) -> Document | None:
     return _page(record, what, shown, root="../")
 
 
-def _measured(record: CampaignRecord, run: Run) -> Section:
+def _measured(record: CampaignRecord, run: Run) -> doc.Section:
     measured = run.measurement
     pairs = [
         ("block", f"{run.block + 1}, try {run.attempt + 1}"),
         ("load", cell_name(record.experiment, run.cell.load)),
-        ("began", utc(run.started_at)),
+        ("began", doc.utc(run.started_at)),
         ("validity", run.validity.value),
     ]
     if measured is not None:
         pairs += [
-            ("rate", f"{rate(measured.tps)} /s over {measured.seconds:.3g} s"),
-            ("mean latency", f"{milliseconds(measured.latency_mean_s)} ms"),
+            ("rate", f"{doc.rate(measured.tps)} /s over {measured.seconds:.3g} s"),
+            ("mean latency", f"{doc.milliseconds(measured.latency_mean_s)} ms"),
             ("failed", str(measured.failed)),
         ]
     if run.raw:
         pairs.append(("printed", f"raw/{run.raw}"))
-    return Section(
-        anchor="measured", title="Measured", blocks=(KeyValues(title="", pairs=tuple(pairs)),)
+    return doc.Section(
+        anchor="measured", title="Measured", blocks=(doc.KeyValues(title="", pairs=tuple(pairs)),)
     )
 
 
-def _course(run: Run) -> Section:
+def _course(run: Run) -> doc.Section:
     """Return the turns of a run, or its seconds."""
     table = _turns(run) if run.turns else _seconds(run)
     left = len(table.rows) - _TURNS_SHOWN
     if left > 0:
         note = f"The first {_TURNS_SHOWN}; {left} more are in the record."
         table = replace(table, rows=table.rows[:_TURNS_SHOWN], note=note)
-    return Section(anchor="course", title=table.title, blocks=(table,) if table.rows else ())
+    return doc.Section(anchor="course", title=table.title, blocks=(table,) if table.rows else ())
 
 
-def _turns(run: Run) -> Table:
-    return table_of(
+def _turns(run: Run) -> doc.Table:
+    return doc.table_of(
         run.turns,
-        (number_column("round"), lambda turn: str(turn.round + 1)),
-        (number_column("place"), lambda turn: str(turn.place + 1)),
-        (number_column("began", "s"), lambda turn: f"{turn.began_s:.3f}"),
-        (number_column("counted", "s"), lambda turn: f"{turn.seconds:.3f}"),
-        (number_column("rate", "1/s"), lambda turn: _per_s(turn.transactions, turn.seconds)),
+        (doc.number_column("round"), lambda turn: str(turn.round + 1)),
+        (doc.number_column("place"), lambda turn: str(turn.place + 1)),
+        (doc.number_column("began", "s"), lambda turn: f"{turn.began_s:.3f}"),
+        (doc.number_column("counted", "s"), lambda turn: f"{turn.seconds:.3f}"),
+        (doc.number_column("rate", "1/s"), lambda turn: _per_s(turn.transactions, turn.seconds)),
         title="Turns",
     )
 
 
-def _seconds(run: Run) -> Table:
-    return table_of(
+def _seconds(run: Run) -> doc.Table:
+    return doc.table_of(
         run.measurement.series if run.measurement is not None else (),
-        (number_column("ended", "s"), lambda second: f"{second.end_s:.1f}"),
-        (number_column("rate", "1/s"), lambda each: _per_s(each.transactions, each.seconds)),
+        (doc.number_column("ended", "s"), lambda second: f"{second.end_s:.1f}"),
+        (doc.number_column("rate", "1/s"), lambda each: _per_s(each.transactions, each.seconds)),
         (
-            number_column("mean latency", "ms"),
-            lambda second: milliseconds(second.latency_mean_s),
+            doc.number_column("mean latency", "ms"),
+            lambda second: doc.milliseconds(second.latency_mean_s),
         ),
-        (number_column("failed"), lambda second: str(second.failed)),
+        (doc.number_column("failed"), lambda second: str(second.failed)),
         title="Seconds",
     )
 
 
 def _per_s(transactions: float, seconds: float) -> str:
-    return rate(transactions / seconds) if seconds else MISSING
+    return doc.rate(transactions / seconds) if seconds else doc.MISSING
 
 
-def _waits(run: Run) -> Section:
+def _waits(run: Run) -> doc.Section:
     waits = run.evidence.waits if run.evidence is not None else None
     if waits is None:
-        return Section(anchor="waits", title="Wait events", blocks=())
-    table = table_of(
+        return doc.Section(anchor="waits", title="Wait events", blocks=())
+    table = doc.table_of(
         waits.events,
         ("type", lambda event: event.kind),
-        ("event", lambda event: event.name or MISSING),
-        (number_column("sessions"), lambda event: f"{event.sessions:.3f}"),
+        ("event", lambda event: event.name or doc.MISSING),
+        (doc.number_column("sessions"), lambda event: f"{event.sessions:.3f}"),
         title="Wait events",
-        note=f"Mean number of sessions; {waits.source}, {count(waits.samples, 'sample')}.",
+        note=f"Mean number of sessions; {waits.source}, {doc.count(waits.samples, 'sample')}.",
     )
-    return Section(anchor="waits", title="Wait events", blocks=(table,) if table.rows else ())
+    return doc.Section(anchor="waits", title="Wait events", blocks=(table,) if table.rows else ())
 
 
-def _found(run: Run) -> Section:
+def _found(run: Run) -> doc.Section:
     items = tuple(
-        FindingItem(
+        doc.FindingItem(
             severity=each.severity.value,
-            tone=TONES[each.severity],
+            tone=doc.TONES[each.severity],
             subject="",
             message=each.message,
             remedy=each.remedy,
@@ -413,11 +398,13 @@ def _found(run: Run) -> Section:
         )
         for each in run.findings
     )
-    blocks = (FindingList(items=items),) if items else ()
-    return Section(anchor="findings", title="Findings", blocks=blocks)
+    blocks = (doc.FindingList(items=items),) if items else ()
+    return doc.Section(anchor="findings", title="Findings", blocks=blocks)
 
 
-def files_page(record: CampaignRecord, names: Sequence[tuple[str, int]], page: int = 1) -> Document:
+def files_page(
+    record: CampaignRecord, names: Sequence[tuple[str, int]], page: int = 1
+) -> doc.Document:
     """Return the files of a record, to be taken away.
 
     Args:
@@ -426,28 +413,30 @@ def files_page(record: CampaignRecord, names: Sequence[tuple[str, int]], page: i
         page: Counts from 1.
     """
     rows = tuple(
-        Row(cells=(name, format_bytes(size)), links=((0, f"file/{quote(name, safe='/')}"),))
+        doc.Row(cells=(name, format_bytes(size)), links=((0, f"file/{quote(name, safe='/')}"),))
         for name, size in names[(page - 1) * _LINES : page * _LINES]
     )
-    table = Table(title="Files", columns=(Column(name="file"), number_column("size")), rows=rows)
-    section = Section(anchor="files", title="Files", blocks=(table,))
+    table = doc.Table(
+        title="Files", columns=(doc.Column(name="file"), doc.number_column("size")), rows=rows
+    )
+    section = doc.Section(anchor="files", title="Files", blocks=(table,))
     return _page(record, "files", (section,), root="", at=(page, len(names)))
 
 
-def choices_page(record: CampaignRecord, others: Sequence[Head]) -> Document:
+def choices_page(record: CampaignRecord, others: Sequence[Head]) -> doc.Document:
     """Return the campaigns that one can be compared with: those of its experiment first."""
     name = record.experiment.name
     ordered = sorted(others, key=lambda head: (head.name != name, -head.started_at))
     rows = tuple(
-        Row(
-            cells=(utc(head.started_at), head.key, head.name),
+        doc.Row(
+            cells=(doc.utc(head.started_at), head.key, head.name),
             links=((1, f"compare?with={head.identity}"),),
         )
         for head in ordered[:PAGE]
     )
-    columns = (Column(name="started"), Column(name="campaign"), Column(name="name"))
-    block: Block = Paragraph(text="There is no other campaign here.")
+    columns = (doc.Column(name="started"), doc.Column(name="campaign"), doc.Column(name="name"))
+    block: doc.Block = doc.Paragraph(text="There is no other campaign here.")
     if rows:
-        block = Table(title="Compare with", columns=columns, rows=rows)
-    section = Section(anchor="compare", title="Compare with", blocks=(block,))
+        block = doc.Table(title="Compare with", columns=columns, rows=rows)
+    section = doc.Section(anchor="compare", title="Compare with", blocks=(block,))
     return _page(record, "compare with another campaign", (section,), root="")

@@ -18,19 +18,8 @@ from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Evidence, Quantity, Run
 from steelyard.core.schedule import LOG_WRITE_BYTES, Ceiling, CeilingKind
 from steelyard.core.wording import KIB, MIB, US_PER_S, format_bytes, format_share
-from steelyard.report.document import (
-    MISSING,
-    Json,
-    Table,
-    enumeration,
-    microseconds,
-    number,
-    number_column,
-    proportion,
-    rate,
-    share,
-    table_of,
-)
+from steelyard.report import document as doc
+from steelyard.report.document import share
 
 # A ceiling is the mean of one second, and printed without a spread: a guess. A device that others
 # use moves by more, which the remedy says.
@@ -284,19 +273,19 @@ _LOG_NOTE = (
 )
 
 
-def ceiling_tables(analysis: CampaignAnalysis) -> tuple[Table, ...]:
+def ceiling_tables(analysis: CampaignAnalysis) -> tuple[doc.Table, ...]:
     """Return the ceilings of this place as a table; none where there are none."""
     if not analysis.ceilings:
         return ()
-    place = table_of(
+    place = doc.table_of(
         analysis.ceilings,
         ("ceiling", lambda each: _NAMES[each.kind]),
-        ("of", lambda each: each.subject or MISSING),
-        (number_column("rate", "1/s"), lambda each: rate(each.rate_per_s)),
-        (number_column("latency", "µs"), lambda each: microseconds(each.latency_s)),
-        (number_column("5 %", "µs"), lambda each: microseconds(each.fastest_s)),
-        (number_column("99 %", "µs"), lambda each: microseconds(each.p99_s)),
-        ("holds for", lambda each: enumeration(each.configurations) or MISSING),
+        ("of", lambda each: each.subject or doc.MISSING),
+        (doc.number_column("rate", "1/s"), lambda each: doc.rate(each.rate_per_s)),
+        (doc.number_column("latency", "µs"), lambda each: doc.microseconds(each.latency_s)),
+        (doc.number_column("5 %", "µs"), lambda each: doc.microseconds(each.fastest_s)),
+        (doc.number_column("99 %", "µs"), lambda each: doc.microseconds(each.p99_s)),
+        ("holds for", lambda each: doc.enumeration(each.configurations) or doc.MISSING),
         ("how, or why not", lambda each: each.unknown or each.how),
         title="Ceilings of this place",
         note=_NOTE,
@@ -304,28 +293,28 @@ def ceiling_tables(analysis: CampaignAnalysis) -> tuple[Table, ...]:
     return (place, *_log_table(log_rates(analysis.ceilings, analysis.runs)))
 
 
-def _log_table(rates: Sequence[LogRate]) -> tuple[Table, ...]:
+def _log_table(rates: Sequence[LogRate]) -> tuple[doc.Table, ...]:
     """Return the logs beside what their device takes; none where no log was written."""
     if not rates:
         return ()
-    table = table_of(
+    table = doc.table_of(
         rates,
         ("configuration", lambda each: each.configuration),
         ("workload", lambda each: each.workload),
-        (number_column("log", "MiB/s"), lambda each: rate(each.bytes_per_s / MIB)),
+        (doc.number_column("log", "MiB/s"), lambda each: doc.rate(each.bytes_per_s / MIB)),
         (
-            number_column("device, long writes", "MiB/s"),
-            lambda each: rate(each.most_bytes_per_s and each.most_bytes_per_s / MIB),
+            doc.number_column("device, long writes", "MiB/s"),
+            lambda each: doc.rate(each.most_bytes_per_s and each.most_bytes_per_s / MIB),
         ),
-        (number_column("share"), lambda each: proportion(each.share)),
-        ("why not", lambda each: each.absent or MISSING),
+        (doc.number_column("share"), lambda each: doc.proportion(each.share)),
+        ("why not", lambda each: each.absent or doc.MISSING),
         title="Bytes of the log beside what the device takes",
         note=_LOG_NOTE,
     )
     return (table,)
 
 
-def ceilings_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+def ceilings_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
     """Return the ceilings for ``summary.json``, where there are some."""
     if not analysis.ceilings:
         return {}
@@ -334,12 +323,12 @@ def ceilings_json(analysis: CampaignAnalysis) -> dict[str, Json]:
             {
                 "kind": ceiling.kind.value,
                 "of": ceiling.subject,
-                "rate_per_s": number(ceiling.rate_per_s),
-                "latency_s": number(ceiling.latency_s),
-                "low_s": number(ceiling.low_s),
-                "high_s": number(ceiling.high_s),
-                "fastest_s": number(ceiling.fastest_s),
-                "p99_s": number(ceiling.p99_s),
+                "rate_per_s": doc.number(ceiling.rate_per_s),
+                "latency_s": doc.number(ceiling.latency_s),
+                "low_s": doc.number(ceiling.low_s),
+                "high_s": doc.number(ceiling.high_s),
+                "fastest_s": doc.number(ceiling.fastest_s),
+                "p99_s": doc.number(ceiling.p99_s),
                 "samples": ceiling.samples,
                 "configurations": list(ceiling.configurations),
                 "how": ceiling.how or None,
@@ -351,7 +340,7 @@ def ceilings_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     }
 
 
-def _log_json(rates: Sequence[LogRate]) -> dict[str, Json]:
+def _log_json(rates: Sequence[LogRate]) -> dict[str, doc.Json]:
     if not rates:
         return {}
     return {
@@ -359,8 +348,8 @@ def _log_json(rates: Sequence[LogRate]) -> dict[str, Json]:
             {
                 "configuration": each.configuration,
                 "workload": each.workload,
-                "bytes_per_s": number(each.bytes_per_s),
-                "device_bytes_per_s": number(each.most_bytes_per_s),
+                "bytes_per_s": doc.number(each.bytes_per_s),
+                "device_bytes_per_s": doc.number(each.most_bytes_per_s),
                 "absent": each.absent or None,
             }
             for each in rates

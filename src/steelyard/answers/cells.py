@@ -14,22 +14,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from steelyard.answers import results
 from steelyard.answers.observations import (
     Observations,
     ResultContrast,
     estimate_of,
     median_latency_s,
     result_contrasts,
-)
-from steelyard.answers.results import (
-    LABEL,
-    CampaignAnalysis,
-    CellSummary,
-    Comparison,
-    Grounds,
-    SettingDifference,
-    StallTest,
-    ending,
 )
 from steelyard.core.campaign import CampaignPlan
 from steelyard.core.experiment import (
@@ -43,17 +34,7 @@ from steelyard.core.findings import Finding, Validity
 from steelyard.core.measurement import Environment, Run, ServerEnvironment
 from steelyard.core.schedule import CellKey
 from steelyard.core.target import CloudNativePgTarget, RedisKubernetesTarget, Target
-from steelyard.report.document import (
-    MISSING,
-    BulletList,
-    Json,
-    Paragraph,
-    Section,
-    Tone,
-    count,
-    percent,
-    table_of,
-)
+from steelyard.report import document as doc
 from steelyard.stats.drift import stalled_slices, stalls_p_value
 from steelyard.stats.intervals import BoolArray, FloatArray, median_interval
 from steelyard.stats.noise import Components, optimal_runs, pair_components
@@ -98,7 +79,7 @@ class InstanceNoise:
 
 def differing_settings(
     environment: Environment | None, experiment: Experiment
-) -> tuple[SettingDifference, ...]:
+) -> tuple[results.SettingDifference, ...]:
     """Return what differs, requested settings first, then by name.
 
     A value is None where the configuration's server was never seen or lacks the setting.
@@ -114,7 +95,7 @@ def differing_settings(
     seen = {server.configuration: shown_settings(server) for server in environment.servers}
     names = sorted({name for settings in seen.values() for name in settings})
     differences = [
-        SettingDifference(
+        results.SettingDifference(
             name=name,
             values=tuple(seen.get(t.name, {}).get(name) for t in experiment.configurations),
             requested=name.lower() in asked,
@@ -127,7 +108,7 @@ def differing_settings(
 
 
 def differing_sides(
-    settings: Sequence[SettingDifference], asked: ResultContrast
+    settings: Sequence[results.SettingDifference], asked: ResultContrast
 ) -> tuple[str, ...]:
     """Return the names of what separates the two sides of a comparison.
 
@@ -144,8 +125,10 @@ def differing_sides(
 
 
 def without_forecasts(
-    comparisons: Sequence[Comparison], experiment: Experiment, environment: Environment | None
-) -> tuple[Comparison, ...]:
+    comparisons: Sequence[results.Comparison],
+    experiment: Experiment,
+    environment: Environment | None,
+) -> tuple[results.Comparison, ...]:
     """Return the comparisons; those of a configuration with its like have nothing to decide.
 
     More blocks only narrow them: no time decides a difference that does not exist.
@@ -190,7 +173,7 @@ def shown_settings(server: ServerEnvironment) -> dict[str, str]:
     return {s.name: _shown(s) for s in server.settings if s.name not in _IDENTITY}
 
 
-def _outside_the_server(experiment: Experiment) -> tuple[SettingDifference, ...]:
+def _outside_the_server(experiment: Experiment) -> tuple[results.SettingDifference, ...]:
     """Return what the configurations ask of the generator and the target differently."""
     asked: dict[str, list[str | None]] = {
         "generator: protocol": [
@@ -203,7 +186,7 @@ def _outside_the_server(experiment: Experiment) -> tuple[SettingDifference, ...]
         **_targets(experiment),
     }
     return tuple(
-        SettingDifference(name=name, values=tuple(values), requested=True)
+        results.SettingDifference(name=name, values=tuple(values), requested=True)
         for name, values in asked.items()
         if len(set(values)) > 1
     )
@@ -286,7 +269,7 @@ def _shown(setting: EffectiveSetting) -> str:
     return f"{setting.value} {setting.unit}" if setting.unit else setting.value
 
 
-def instance_noise(grounds: Grounds) -> tuple[InstanceNoise, ...]:
+def instance_noise(grounds: results.Grounds) -> tuple[InstanceNoise, ...]:
     """Return the two levels of noise by contender and workload.
 
     None where no servers were made anew, below two runs in each, and below six blocks.
@@ -324,17 +307,17 @@ def _costs(seen: Observations, plan: CampaignPlan, experiment: Experiment) -> tu
     return max(start_s - plan.rounds * round_s, 0.0), round_s
 
 
-def instance_noise_json(found: Sequence[InstanceNoise]) -> dict[str, Json]:
+def instance_noise_json(found: Sequence[InstanceNoise]) -> dict[str, doc.Json]:
     """Return the two levels of noise of newly made servers."""
     return {
         "instance_noise": [
             {
                 "configuration": noise.configuration,
                 "workload": noise.workload,
-                "instance_sd_percent": percent(noise.parts.instance_sd),
-                "low_percent": percent(noise.parts.instance_low),
-                "high_percent": percent(noise.parts.instance_high),
-                "run_sd_percent": percent(noise.parts.run_sd),
+                "instance_sd_percent": doc.percent(noise.parts.instance_sd),
+                "low_percent": doc.percent(noise.parts.instance_low),
+                "high_percent": doc.percent(noise.parts.instance_high),
+                "run_sd_percent": doc.percent(noise.parts.run_sd),
                 "instances_per_side": noise.parts.instances,
                 "runs_per_instance": noise.parts.runs,
                 "best_runs_per_instance": noise.best_rounds,
@@ -347,7 +330,7 @@ def instance_noise_json(found: Sequence[InstanceNoise]) -> dict[str, Json]:
 _WORST_LAST = (Validity.VALID, Validity.SUSPECT, Validity.INVALID)
 
 
-def summarise_cells(seen: Observations, stalled: BoolArray) -> tuple[CellSummary, ...]:
+def summarise_cells(seen: Observations, stalled: BoolArray) -> tuple[results.CellSummary, ...]:
     """Return a summary of each configuration in each cell; none before the first block.
 
     Args:
@@ -371,8 +354,8 @@ def summarise_cells(seen: Observations, stalled: BoolArray) -> tuple[CellSummary
 
 def _summary(
     configuration: str, cell: CellKey, runs: Sequence[Run], log_tps: FloatArray, stalled: int
-) -> CellSummary:
-    return CellSummary(
+) -> results.CellSummary:
+    return results.CellSummary(
         configuration=configuration,
         cell=cell,
         runs=len(runs),
@@ -403,7 +386,7 @@ def _distinct_findings(runs: Sequence[Run]) -> tuple[Finding, ...]:
     return tuple(first.values())
 
 
-def compare_stalls(seen: Observations, experiment: Experiment) -> tuple[StallTest, ...]:
+def compare_stalls(seen: Observations, experiment: Experiment) -> tuple[results.StallTest, ...]:
     """Return one test per workload and result contrast; none before the first block.
 
     Args:
@@ -423,7 +406,7 @@ def compare_stalls(seen: Observations, experiment: Experiment) -> tuple[StallTes
 
 def _test(
     seen: Observations, stalled: BoolArray, asked: ResultContrast, workload: str
-) -> StallTest:
+) -> results.StallTest:
     columns = seen.columns_of(workload)
 
     def counted(places: Sequence[int]) -> tuple[int, int]:
@@ -431,7 +414,7 @@ def _test(
         return int(slices.sum()), slices.size
 
     (theirs, their_runs), (mine, my_runs) = counted(asked.negative), counted(asked.positive)
-    return StallTest(
+    return results.StallTest(
         baseline=asked.baseline,
         configuration=asked.configuration,
         workload=workload,
@@ -454,27 +437,27 @@ _ORDER = (
 )
 
 
-def pass_title(analysis: CampaignAnalysis) -> str:
+def pass_title(analysis: results.CampaignAnalysis) -> str:
     """Return the title of the report, which says what it is."""
-    return f"{analysis.experiment.name} ({LABEL})"
+    return f"{analysis.experiment.name} ({results.LABEL})"
 
 
-def pass_result(analysis: CampaignAnalysis) -> Section:
+def pass_result(analysis: results.CampaignAnalysis) -> doc.Section:
     """Return what stands in the verdicts' place."""
     text = " ".join(filter(None, (STATEMENT, _parts(analysis))))
     if not analysis.blocks:
-        text = f"The pass is not complete: {ending(analysis)}. {text}"
-    remark = Paragraph(text=text, tone=Tone.WARNING)
-    return Section(anchor="verdicts", title="No verdict", blocks=(remark,), first=True)
+        text = f"The pass is not complete: {results.ending(analysis)}. {text}"
+    remark = doc.Paragraph(text=text, tone=doc.Tone.WARNING)
+    return doc.Section(anchor="verdicts", title="No verdict", blocks=(remark,), first=True)
 
 
-def pass_limits(analysis: CampaignAnalysis) -> Section:
+def pass_limits(analysis: results.CampaignAnalysis) -> doc.Section:
     """Return what a single pass shows and does not show."""
-    shown = BulletList(
+    shown = doc.BulletList(
         lead="It shows",
         items=("What this server did once, in this order, at that time.",),
     )
-    hidden = BulletList(
+    hidden = doc.BulletList(
         lead="It does not show",
         items=(
             STATEMENT,
@@ -484,10 +467,10 @@ def pass_limits(analysis: CampaignAnalysis) -> Section:
         ),
     )
     title = "What this does and does not show"
-    return Section(anchor="limits", title=title, blocks=(shown, hidden))
+    return doc.Section(anchor="limits", title=title, blocks=(shown, hidden))
 
 
-def _parts(analysis: CampaignAnalysis) -> str:
+def _parts(analysis: results.CampaignAnalysis) -> str:
     """Return that the pass was not taken in one go, or nothing."""
     parts = len({run.attempt for run in analysis.runs})
     return f"It was interrupted and taken in {parts} parts, see the findings." if parts > 1 else ""
@@ -499,9 +482,11 @@ _NOTE = (
 )
 
 
-def level_settings(analysis: CampaignAnalysis, attribution: Attribution, title: str) -> Section:
+def level_settings(
+    analysis: results.CampaignAnalysis, attribution: Attribution, title: str
+) -> doc.Section:
     """Return the settings that differ, with their values by level: combinations are too many."""
-    table = table_of(
+    table = doc.table_of(
         analysis.settings,
         ("setting", lambda each: each.name),
         ("values", lambda each: _values(attribution, each)),
@@ -509,11 +494,11 @@ def level_settings(analysis: CampaignAnalysis, attribution: Attribution, title: 
         title=title,
         note=_NOTE,
     )
-    return Section(anchor="settings", title=title, blocks=(table,))
+    return doc.Section(anchor="settings", title=title, blocks=(table,))
 
 
-def _values(attribution: Attribution, difference: SettingDifference) -> str:
-    shown = [MISSING if value is None else value for value in difference.values]
+def _values(attribution: Attribution, difference: results.SettingDifference) -> str:
+    shown = [doc.MISSING if value is None else value for value in difference.values]
     for place, factor in enumerate(attribution.factors):
         first, second = (
             {
@@ -526,4 +511,4 @@ def _values(attribution: Attribution, difference: SettingDifference) -> str:
         if len(first) == len(second) == 1 and first != second:
             return f"{factor.off}: {first.pop()}; {factor.on}: {second.pop()}"
     several = {value: shown.count(value) for value in dict.fromkeys(shown)}
-    return "; ".join(f"{value} in {count(n, 'combination')}" for value, n in several.items())
+    return "; ".join(f"{value} in {doc.count(n, 'combination')}" for value, n in several.items())

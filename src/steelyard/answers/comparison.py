@@ -43,27 +43,8 @@ from steelyard.core.target import (
     Target,
 )
 from steelyard.core.wording import InputError, format_share
-from steelyard.report.document import (
-    CONFIDENCE,
-    FORMAT,
-    BulletList,
-    Document,
-    Json,
-    KeyValues,
-    Paragraph,
-    Section,
-    Tone,
-    count,
-    effect_interval,
-    effect_json,
-    effect_value,
-    filled,
-    load_json,
-    number,
-    number_column,
-    table_of,
-    utc,
-)
+from steelyard.report import document as doc
+from steelyard.report.document import number
 from steelyard.stats.intervals import FloatArray, welch_interval
 from steelyard.stats.noise import LEAST_INSTANCES
 
@@ -214,7 +195,10 @@ def _left_out(first: Experiment, second: Experiment, alike: set[str]) -> Iterato
                 yield f"configuration `{configuration.name}` is in the {side} campaign only"
         for load in one.closed_loads:
             if load not in other.loads:
-                yield f"{load.label}, {count(load.threads, 'thread')}: in the {side} campaign only"
+                yield (
+                    f"{load.label}, {doc.count(load.threads, 'thread')}: in the {side} campaign"
+                    " only"
+                )
     shared = {w.name for w in first.workloads} & {w.name for w in second.workloads}
     for name in sorted(shared - alike):
         yield f"workload `{name}` is different work in the two"
@@ -384,7 +368,8 @@ def pair_findings(comparisons: Sequence[Comparison]) -> Iterator[Finding]:
             severity=Severity.WARNING,
             message=(
                 f"{comparison.configuration}: it lives on another instance than"
-                f" {comparison.baseline}, {count(comparison.instances or 0, 'instance')} per side;"
+                f" {comparison.baseline}, {doc.count(comparison.instances or 0, 'instance')} per"
+                " side;"
                 f" the effect is that of this pair of instances, whatever differs between them"
             ),
             remedy=(
@@ -532,16 +517,16 @@ CONFOUNDED = (
 )
 _NOTE = (
     f"Ratio of the second campaign to the first. Welch's intervals on the log means of the blocks,"
-    f" unpaired, {CONFIDENCE} over all rows together (Bonferroni). They cover how blocks vary"
+    f" unpaired, {doc.CONFIDENCE} over all rows together (Bonferroni). They cover how blocks vary"
     " within each campaign, and nothing else."
 )
 
 
-def across_document(pair: CampaignPair) -> Document:
+def across_document(pair: CampaignPair) -> doc.Document:
     """Return two campaigns as a document: what differs first, then the ratios."""
     first, second = pair.ids
-    moments = " and ".join(utc(moment) for moment in pair.started_at)
-    return Document(
+    moments = " and ".join(doc.utc(moment) for moment in pair.started_at)
+    return doc.Document(
         title=f"{second} against {first}",
         subtitle=f"two campaigns, not interleaved · {moments}",
         sections=(
@@ -553,22 +538,22 @@ def across_document(pair: CampaignPair) -> Document:
     )
 
 
-def _confounded() -> Section:
-    remark = Paragraph(text=CONFOUNDED, tone=Tone.WARNING)
-    return Section(anchor="verdicts", title="Two campaigns", blocks=(remark,))
+def _confounded() -> doc.Section:
+    remark = doc.Paragraph(text=CONFOUNDED, tone=doc.Tone.WARNING)
+    return doc.Section(anchor="verdicts", title="Two campaigns", blocks=(remark,))
 
 
-def _differences_section(pair: CampaignPair) -> Section:
+def _differences_section(pair: CampaignPair) -> doc.Section:
     title = "Environment and settings that differ"
     if not pair.differences:
-        none = Paragraph(text="None, as far as the two records tell.")
-        return Section(anchor="differences", title=title, blocks=(none,))
+        none = doc.Paragraph(text="None, as far as the two records tell.")
+        return doc.Section(anchor="differences", title=title, blocks=(none,))
     blocks = tuple(
-        KeyValues(title=subject, pairs=tuple(_told(difference) for difference in about))
+        doc.KeyValues(title=subject, pairs=tuple(_told(difference) for difference in about))
         for subject, about in groupby(pair.differences, key=lambda d: d.subject)
     )
-    lead = Paragraph(text="The first campaign's value, then the second's.")
-    return Section(anchor="differences", title=title, blocks=(lead, *blocks))
+    lead = doc.Paragraph(text="The first campaign's value, then the second's.")
+    return doc.Section(anchor="differences", title=title, blocks=(lead, *blocks))
 
 
 def _told(difference: Difference) -> tuple[str, str]:
@@ -579,25 +564,28 @@ def _told(difference: Difference) -> tuple[str, str]:
     return difference.name, f"{first} → {second}"
 
 
-def _cells(pair: CampaignPair) -> Section:
+def _cells(pair: CampaignPair) -> doc.Section:
     title = "Throughput of what both measured"
-    table = table_of(
+    table = doc.table_of(
         pair.cells,
         ("workload", lambda each: each.cell.workload),
         ("configuration", lambda each: each.configuration),
-        (number_column("clients"), lambda each: str(each.cell.load.clients)),
-        (number_column("threads", spare=True), lambda each: str(each.cell.load.threads)),
+        (doc.number_column("clients"), lambda each: str(each.cell.load.clients)),
+        (doc.number_column("threads", spare=True), lambda each: str(each.cell.load.threads)),
         (
-            number_column("blocks", spare=True),
+            doc.number_column("blocks", spare=True),
             lambda each: f"{each.first_blocks} and {each.second_blocks}",
         ),
-        (number_column("ratio - 1"), lambda each: effect_value(each.effect)),
-        (number_column(f"{CONFIDENCE} interval"), lambda each: effect_interval(each.effect)),
+        (doc.number_column("ratio - 1"), lambda each: doc.effect_value(each.effect)),
+        (
+            doc.number_column(f"{doc.CONFIDENCE} interval"),
+            lambda each: doc.effect_interval(each.effect),
+        ),
         ("so", unpaired_word),
         title=title,
         note=_NOTE,
     )
-    return Section(anchor="unpaired", title=title, blocks=(table,))
+    return doc.Section(anchor="unpaired", title=title, blocks=(table,))
 
 
 def unpaired_word(cell: UnpairedCell) -> str:
@@ -607,17 +595,17 @@ def unpaired_word(cell: UnpairedCell) -> str:
     return "differs" if cell.differs else "no clear difference"
 
 
-def _left_out_section(pair: CampaignPair) -> tuple[Section, ...]:
+def _left_out_section(pair: CampaignPair) -> tuple[doc.Section, ...]:
     if not pair.left_out:
         return ()
-    items = BulletList(lead="Not compared", items=pair.left_out)
-    return (Section(anchor="left-out", title="Left out", blocks=(items,)),)
+    items = doc.BulletList(lead="Not compared", items=pair.left_out)
+    return (doc.Section(anchor="left-out", title="Left out", blocks=(items,)),)
 
 
-def across_summary(pair: CampaignPair) -> dict[str, Json]:
+def across_summary(pair: CampaignPair) -> dict[str, doc.Json]:
     """Return two campaigns for programs."""
     return {
-        "format": FORMAT,
+        "format": doc.FORMAT,
         "kind": "campaigns",
         "note": CONFOUNDED,
         "interleaved": False,
@@ -632,13 +620,13 @@ def across_summary(pair: CampaignPair) -> dict[str, Json]:
     }
 
 
-def _cell_json(cell: UnpairedCell) -> dict[str, Json]:
+def _cell_json(cell: UnpairedCell) -> dict[str, doc.Json]:
     return {
         "workload": cell.cell.workload,
         "configuration": cell.configuration,
-        **load_json(cell.cell.load),
+        **doc.load_json(cell.cell.load),
         "blocks": [cell.first_blocks, cell.second_blocks],
-        **effect_json(cell.effect),
+        **doc.effect_json(cell.effect),
         "word": unpaired_word(cell),
         "level": number(cell.level),
     }
@@ -663,15 +651,17 @@ def pair_note(pair: PairComparison) -> str:
     return TURNED if pair.turned else PLANNED
 
 
-def pair_document(pair: PairComparison) -> Document:
+def pair_document(pair: PairComparison) -> doc.Document:
     """Return the comparison of two configurations as a document."""
     campaign = pair.campaign
     verdicts, found = verdicts_and_findings(campaign)
-    note = Paragraph(text=pair_note(pair), tone=Tone.PLAIN if pair.planned else Tone.WARNING)
-    document = Document(
+    note = doc.Paragraph(
+        text=pair_note(pair), tone=doc.Tone.PLAIN if pair.planned else doc.Tone.WARNING
+    )
+    document = doc.Document(
         title=campaign.experiment.name,
         subtitle=f"{pair.configuration} against {pair.reference} · {ending(campaign)}"
-        f" · {utc(campaign.started_at)}",
+        f" · {doc.utc(campaign.started_at)}",
         sections=(
             replace(verdicts, blocks=(note, *verdicts.blocks)),
             comparison_section(campaign),
@@ -681,15 +671,15 @@ def pair_document(pair: PairComparison) -> Document:
             _unit(pair),
         ),
     )
-    return filled(document, campaign.experiment.words)
+    return doc.filled(document, campaign.experiment.words)
 
 
-def _unit(pair: PairComparison) -> Section:
+def _unit(pair: PairComparison) -> doc.Section:
     text = f"The unit of replication is: {pair.campaign.unit}."
-    return Section(anchor="unit", title="What was repeated", blocks=(Paragraph(text=text),))
+    return doc.Section(anchor="unit", title="What was repeated", blocks=(doc.Paragraph(text=text),))
 
 
-def pair_summary(pair: PairComparison) -> dict[str, Json]:
+def pair_summary(pair: PairComparison) -> dict[str, doc.Json]:
     """Return the comparison of two configurations for programs."""
     return {
         **summary(pair.campaign),

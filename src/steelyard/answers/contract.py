@@ -19,16 +19,7 @@ from steelyard.core.measurement import Environment, ServerEnvironment
 from steelyard.core.schedule import Ceiling, CeilingKind, CeilingsAsked
 from steelyard.core.storage import Provision
 from steelyard.core.wording import MS_PER_S, PreflightError, format_bytes
-from steelyard.report.document import (
-    Block,
-    Column,
-    Json,
-    Row,
-    Section,
-    Table,
-    VerdictCards,
-    enumeration,
-)
+from steelyard.report import document as doc
 
 NOT_KNOWN: Final = "not known"
 ANCHOR: Final = "contract"
@@ -253,14 +244,14 @@ def _latency_s(trip: Ceiling | None) -> float | None:
     return None if trip is None else trip.latency_s
 
 
-def contract_table(found: Contract) -> Table:
+def contract_table(found: Contract) -> doc.Table:
     """Return the contract as a table, a column for each configuration."""
-    rows = tuple(Row(cells=(term.name, *term.values)) for term in found.terms)
-    columns = (Column(name="term"), *(Column(name=name) for name in found.configurations))
-    return Table(title="Contract", columns=columns, rows=rows, note=_note(found))
+    rows = tuple(doc.Row(cells=(term.name, *term.values)) for term in found.terms)
+    columns = (doc.Column(name="term"), *(doc.Column(name=name) for name in found.configurations))
+    return doc.Table(title="Contract", columns=columns, rows=rows, note=_note(found))
 
 
-def contract_in_brief(found: Contract) -> Table:
+def contract_in_brief(found: Contract) -> doc.Table:
     """Return what a run is told of it before it begins: the terms that differ, and which do not."""
     whole = contract_table(found)
     apart = [any(term.unequal) for term in found.terms]
@@ -269,8 +260,8 @@ def contract_in_brief(found: Contract) -> Table:
     equal = tuple(term.name for term in rest if term.is_known)
     unknown = tuple(term.name for term in rest if not term.is_known)
     told = (
-        f"Equal: {enumeration(equal)}." if equal else "",
-        f"Not known of all: {enumeration(unknown)}." if unknown else "",
+        f"Equal: {doc.enumeration(equal)}." if equal else "",
+        f"Not known of all: {doc.enumeration(unknown)}." if unknown else "",
         "" if rows else "Nothing is known to differ.",
         "The report has all of it.",
     )
@@ -286,12 +277,12 @@ def _note(found: Contract) -> str:
     return " ".join(filter(None, (_NOTE, "" if found.track is None else told[found.track])))
 
 
-def contract_section(_: CampaignAnalysis, found: Contract) -> tuple[Section, ...]:
+def contract_section(_: CampaignAnalysis, found: Contract) -> tuple[doc.Section, ...]:
     """Return the contract as a section."""
-    return (Section(anchor=ANCHOR, title="Contract", blocks=(contract_table(found),)),)
+    return (doc.Section(anchor=ANCHOR, title="Contract", blocks=(contract_table(found),)),)
 
 
-def contract_json(found: Contract) -> dict[str, Json]:
+def contract_json(found: Contract) -> dict[str, doc.Json]:
     """Return the contract for ``summary.json``."""
     return {
         "contract": {
@@ -327,7 +318,8 @@ def contract_findings(grounds: Grounds) -> Iterator[Finding]:
         yield Finding(
             code="terms-not-known",
             severity=Severity.WARNING,
-            message=f"whether the servers are matched in {enumeration(found.unknown)} is not known",
+            message=f"whether the servers are matched in {doc.enumeration(found.unknown)} is not"
+            " known",
             remedy="Look it up where the servers come from: nothing here can ask for it.",
             source="the contract",
             subject="campaign",
@@ -365,7 +357,9 @@ def require_matched(found: Contract | None) -> None:
         )
 
 
-def with_marks(sections: Iterable[Section], analysis: CampaignAnalysis) -> Iterator[Section]:
+def with_marks(
+    sections: Iterable[doc.Section], analysis: CampaignAnalysis
+) -> Iterator[doc.Section]:
     """Yield sections whose tables mark who is not on equal terms with the baseline."""
     found = analysis.answer(contract_of)
     if found is None or not found.marked:
@@ -378,15 +372,15 @@ def with_marks(sections: Iterable[Section], analysis: CampaignAnalysis) -> Itera
         yield section if section.anchor == ANCHOR else marked
 
 
-def _marked(block: Block, found: Contract) -> Block:
-    if isinstance(block, VerdictCards):
+def _marked(block: doc.Block, found: Contract) -> doc.Block:
+    if isinstance(block, doc.VerdictCards):
         cards = (
             replace(card, notes=(*card.notes, *_detail(card.configuration, found)))
             for card in block.cards
         )
         rankings = tuple(_marked_table(table, found) for table in block.rankings)
         return replace(block, cards=tuple(cards), rankings=rankings)
-    return _marked_table(block, found) if isinstance(block, Table) else block
+    return _marked_table(block, found) if isinstance(block, doc.Table) else block
 
 
 def _detail(name: str, found: Contract) -> Iterator[str]:
@@ -395,7 +389,7 @@ def _detail(name: str, found: Contract) -> Iterator[str]:
         yield f"not on equal terms: {', '.join(found.apart(name))}"
 
 
-def _marked_table(table: Table, found: Contract) -> Table:
+def _marked_table(table: doc.Table, found: Contract) -> doc.Table:
     place = next((n for n, c in enumerate(table.columns) if c.name == "configuration"), None)
     named = () if place is None else {row.cells[place] for row in table.rows}
     marked = [name for name in found.marked if name in named]

@@ -11,23 +11,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from steelyard.answers.observations import (
-    Observations,
-    ResultContrast,
-    RunsOfBlock,
-    as_ratio,
-    by_block,
-    change,
-    is_clear,
-    level,
-    reason_among,
-    result_contrasts,
-    side_means,
-    subjects_of,
-    sum_of,
-    total_of,
-    whole_transactions,
-)
+from steelyard.answers import observations as obs
+from steelyard.answers.observations import change
 from steelyard.answers.results import CampaignAnalysis, Grounds, place_name, short_load
 from steelyard.core.experiment import ONE, RATE, Experiment, Workload
 from steelyard.core.findings import Estimate
@@ -35,22 +20,7 @@ from steelyard.core.measurement import Quantity, Run
 from steelyard.core.schedule import CellKey
 from steelyard.core.target import EngineName
 from steelyard.core.wording import US_PER_S
-from steelyard.report.document import (
-    MISSING,
-    POINTWISE,
-    Block,
-    Paragraph,
-    Section,
-    Table,
-    between,
-    effect_interval,
-    effect_value,
-    in_brackets,
-    number_column,
-    proportion,
-    significant,
-    table_of,
-)
+from steelyard.report import document as doc
 from steelyard.stats.intervals import FloatArray, robust_variation
 
 
@@ -214,13 +184,13 @@ class Ledger:
     changes: tuple[LedgerChange, ...]
 
 
-def keep_ledger(seen: Observations, experiment: Experiment) -> Ledger | None:
+def keep_ledger(seen: obs.Observations, experiment: Experiment) -> Ledger | None:
     """Return the ledger of a campaign; None where no run has evidence."""
     if not seen.blocks or not any(run.evidence for runs in seen.runs.values() for run in runs):
         return None
     ramp_s = experiment.measure.ramp_s
     values: dict[Cost, FloatArray] = {
-        cost: by_block(seen, partial(_value, cost=cost, ramp_s=ramp_s))
+        cost: obs.by_block(seen, partial(_value, cost=cost, ramp_s=ramp_s))
         for cost in costs_of(experiment)
         if cost is not Cost.ROUND_TRIPS
     }
@@ -234,7 +204,7 @@ def keep_ledger(seen: Observations, experiment: Experiment) -> Ledger | None:
         changes=tuple(
             _changes(seen, values, column, asked)
             for column in columns
-            for asked in result_contrasts(experiment)
+            for asked in obs.result_contrasts(experiment)
         ),
     )
 
@@ -255,19 +225,19 @@ def quantities_of(cost: Cost) -> tuple[Quantity, ...]:
     return _SUMS.get(cost) or (Quantity(cost.value),)
 
 
-def _value(runs: RunsOfBlock, *, cost: Cost, ramp_s: float) -> float | None:
+def _value(runs: obs.RunsOfBlock, *, cost: Cost, ramp_s: float) -> float | None:
     """Return a cost of one block: sums over its rounds, then their ratio."""
     parts = _SUMS.get(cost) or (Quantity(cost.value),)
-    dividend = sum_of([total_of(runs, part) for part in parts])
+    dividend = obs.sum_of([obs.total_of(runs, part) for part in parts])
     if cost is Cost.READ_AMPLIFICATION:
-        divisor = total_of(runs, Quantity.RELATION_READ_BYTES)
+        divisor = obs.total_of(runs, Quantity.RELATION_READ_BYTES)
     else:
-        divisor = sum_of([whole_transactions(run, ramp_s) for run in runs])
+        divisor = obs.sum_of([obs.whole_transactions(run, ramp_s) for run in runs])
     return dividend / divisor if dividend is not None and divisor else None
 
 
 def _cell(
-    seen: Observations,
+    seen: obs.Observations,
     values: dict[Cost, FloatArray],
     place: tuple[int, int],
     experiment: Experiment,
@@ -302,7 +272,7 @@ def _level(cost: Cost, values: FloatArray, runs: Sequence[Run]) -> CostLevel:
     known = values[np.isfinite(values)]
     return CostLevel(
         cost=cost,
-        value=level(values),
+        value=obs.level(values),
         blocks=len(known),
         variation=robust_variation(known),
         missing="" if len(known) else _why_missing(cost, runs),
@@ -316,7 +286,7 @@ def _why_missing(cost: Cost, runs: Sequence[Run]) -> str:
     if not watched:
         return "the runs were not watched"
     for quantity in wanted:
-        told = reason_among(watched, subjects_of(quantity))
+        told = obs.reason_among(watched, obs.subjects_of(quantity))
         if told and any(each.total(quantity) is None for each in watched):
             return told
     if cost is Cost.READ_AMPLIFICATION and all(q in watched[0].totals for q in wanted):
@@ -326,7 +296,7 @@ def _why_missing(cost: Cost, runs: Sequence[Run]) -> str:
 
 
 def _changes(
-    seen: Observations, values: dict[Cost, FloatArray], column: int, asked: ResultContrast
+    seen: obs.Observations, values: dict[Cost, FloatArray], column: int, asked: obs.ResultContrast
 ) -> LedgerChange:
     places = [*asked.negative, *asked.positive]
     runs = [run for p in places for run in seen.runs[seen.configurations[p], seen.cells[column]]]
@@ -363,10 +333,10 @@ def _no_change(cost: Cost, missing: str) -> CostChange:
     )
 
 
-def _change(cost: Cost, values: FloatArray, asked: ResultContrast, family: int) -> CostChange:
+def _change(cost: Cost, values: FloatArray, asked: obs.ResultContrast, family: int) -> CostChange:
     places = [*asked.negative, *asked.positive]
     relative = bool((values[:, places] > 0.0).all())
-    negative, positive = side_means(values, asked)
+    negative, positive = obs.side_means(values, asked)
     if relative:
         weights = np.asarray(asked.weights)[places]
         differences = np.asarray(np.log(values[:, places]) @ weights)
@@ -376,16 +346,16 @@ def _change(cost: Cost, values: FloatArray, asked: ResultContrast, family: int) 
         cost=cost,
         baseline=float(np.median(negative)),
         configuration=float(np.median(positive)),
-        change=as_ratio(change(differences)) if relative else change(differences),
+        change=obs.as_ratio(change(differences)) if relative else change(differences),
         relative=relative,
-        clear=is_clear(differences, family),
+        clear=obs.is_clear(differences, family),
         blocks=len(values),
     )
 
 
 TITLE = f"What a {ONE} costs"
 _WITHIN_BLOCKS = (
-    f"Differences are taken within blocks: relative where both sides are above 0. {POINTWISE}"
+    f"Differences are taken within blocks: relative where both sides are above 0. {doc.POINTWISE}"
 )
 _NOTE = f"Medians over blocks, per {ONE}, of the whole runs with their ramp. {_WITHIN_BLOCKS}"
 _NOTE_IN_TURNS = (
@@ -461,7 +431,7 @@ def campaign_ledger(grounds: Grounds) -> Ledger | None:
     return keep_ledger(grounds.seen, grounds.record.experiment)
 
 
-def cost_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+def cost_section(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
     """Return the ledger; nothing where no run was watched."""
     ledger = analysis.answer(campaign_ledger)
     if ledger is None:
@@ -476,9 +446,9 @@ def cost_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     if not tables:
         return ()
     told = [*_missing(absent), *([cost_note(analysis)] if changes else [])]
-    notes = [Paragraph(text=text) for text in told]
-    blocks: tuple[Block, ...] = (*tables, *notes, *_steadiness(ledger, analysis.experiment))
-    return (Section(anchor="costs", title=TITLE, blocks=blocks),)
+    notes = [doc.Paragraph(text=text) for text in told]
+    blocks: tuple[doc.Block, ...] = (*tables, *notes, *_steadiness(ledger, analysis.experiment))
+    return (doc.Section(anchor="costs", title=TITLE, blocks=blocks),)
 
 
 def cost_note(analysis: CampaignAnalysis) -> str:
@@ -498,20 +468,23 @@ def change_table(
     analysis: CampaignAnalysis,
     change: LedgerChange,
     absent: Sequence[CostChange | CostLevel] = (),
-) -> Table:
+) -> doc.Table:
     """Return every cost of both sides with its difference.
 
     What is missing stands in the note, but for what is ``absent`` from all tables.
     """
     place = place_name(analysis.experiment, change.cell)
-    return table_of(
+    return doc.table_of(
         [each for each in change.costs if each.change is not None],
         (f"per {ONE}", lambda each: KINDS[each.cost].label),
         ("unit", lambda each: KINDS[each.cost].unit),
-        (number_column(change.baseline), lambda each: _written(each.cost, each.baseline)),
-        (number_column(change.configuration), lambda each: _written(each.cost, each.configuration)),
-        (number_column("difference"), _difference),
-        (number_column("95 % interval"), _interval),
+        (doc.number_column(change.baseline), lambda each: _written(each.cost, each.baseline)),
+        (
+            doc.number_column(change.configuration),
+            lambda each: _written(each.cost, each.configuration),
+        ),
+        (doc.number_column("difference"), _difference),
+        (doc.number_column("95 % interval"), _interval),
         title=f"{place}: {change.configuration} against {change.baseline}",
         note=" ".join(_missing(change.costs, absent)),
     )
@@ -519,23 +492,23 @@ def change_table(
 
 def _difference(each: CostChange) -> str:
     if each.relative or each.change is None:
-        return effect_value(each.change)
+        return doc.effect_value(each.change)
     return _moved(each.cost, each.change.value)
 
 
 def _interval(each: CostChange) -> str:
     if each.relative:
-        return effect_interval(each.change)
-    return in_brackets(each.change, partial(_moved, each.cost))
+        return doc.effect_interval(each.change)
+    return doc.in_brackets(each.change, partial(_moved, each.cost))
 
 
 def _moved(cost: Cost, value: float) -> str:
     """Return a difference in the unit of a cost, with its sign."""
-    return significant(value * KINDS[cost].factor, signed=True)
+    return doc.significant(value * KINDS[cost].factor, signed=True)
 
 
 def _written(cost: Cost, value: float | None) -> str:
-    return MISSING if value is None else significant(value * KINDS[cost].factor)
+    return doc.MISSING if value is None else doc.significant(value * KINDS[cost].factor)
 
 
 def _level_text(each: CostLevel) -> str:
@@ -543,7 +516,7 @@ def _level_text(each: CostLevel) -> str:
 
 
 def _level_interval(each: CostLevel) -> str:
-    return between(each.value, partial(_written, each.cost))
+    return doc.between(each.value, partial(_written, each.cost))
 
 
 def _missing(
@@ -565,43 +538,46 @@ def _missing(
 
 def _level_table(
     analysis: CampaignAnalysis, ledger: CellLedger, absent: Sequence[CostChange | CostLevel]
-) -> Table:
-    return table_of(
+) -> doc.Table:
+    return doc.table_of(
         [each for each in ledger.costs if each.value is not None],
         (f"per {ONE}", lambda each: KINDS[each.cost].label),
         ("unit", lambda each: KINDS[each.cost].unit),
-        (number_column(ledger.configuration), _level_text),
-        (number_column("95 % interval"), _level_interval),
+        (doc.number_column(ledger.configuration), _level_text),
+        (doc.number_column("95 % interval"), _level_interval),
         title=place_name(analysis.experiment, ledger.cell),
-        note=" ".join([POINTWISE, *_missing(ledger.costs, absent)]),
+        note=" ".join([doc.POINTWISE, *_missing(ledger.costs, absent)]),
     )
 
 
-def _steadiness(ledger: Ledger, experiment: Experiment) -> Sequence[Table]:
+def _steadiness(ledger: Ledger, experiment: Experiment) -> Sequence[doc.Table]:
     """Return the CPU time of all cells beside what varies in tps; nothing where it is missing."""
     cells = [each for each in ledger.cells if each.cost(Cost.SERVER_CPU).value is not None]
     if not cells:
         return ()
-    table = table_of(
+    table = doc.table_of(
         cells,
         ("workload", lambda each: each.cell.workload),
         ("configuration", lambda each: each.configuration),
-        (number_column("clients"), lambda each: short_load(experiment, each.cell.load)),
+        (doc.number_column("clients"), lambda each: short_load(experiment, each.cell.load)),
         (
-            number_column("CPU of the server", "µs"),
+            doc.number_column("CPU of the server", "µs"),
             lambda each: _level_text(each.cost(Cost.SERVER_CPU)),
         ),
         (
-            number_column("95 % interval", "µs"),
+            doc.number_column("95 % interval", "µs"),
             lambda each: _level_interval(each.cost(Cost.SERVER_CPU)),
         ),
         (
-            number_column("its variation"),
-            lambda each: proportion(each.cost(Cost.SERVER_CPU).variation),
+            doc.number_column("its variation"),
+            lambda each: doc.proportion(each.cost(Cost.SERVER_CPU).variation),
         ),
-        (number_column(f"variation of {RATE}"), lambda each: proportion(each.tps_variation)),
         (
-            number_column("CPU of the generator", "µs", spare=True),
+            doc.number_column(f"variation of {RATE}"),
+            lambda each: doc.proportion(each.tps_variation),
+        ),
+        (
+            doc.number_column("CPU of the generator", "µs", spare=True),
             lambda each: _level_text(each.cost(Cost.GENERATOR_CPU)),
         ),
         title=f"CPU per {ONE}, and how steady it is",

@@ -30,24 +30,8 @@ from steelyard.core.redis import (
 from steelyard.core.stack import StorageClassFacts
 from steelyard.core.target import RedisKubernetesTarget, RedisLocalTarget, Target
 from steelyard.core.wording import format_bytes, format_share
-from steelyard.report.document import (
-    Block,
-    BulletList,
-    Document,
-    Json,
-    KeyValues,
-    Paragraph,
-    Section,
-    Table,
-    Tone,
-    count,
-    ended,
-    interval,
-    number,
-    number_column,
-    table_of,
-    with_interval,
-)
+from steelyard.report import document as doc
+from steelyard.report.document import number
 from steelyard.stats.intervals import highest_chance, ranked_median_interval
 
 LEVEL = 0.05
@@ -494,48 +478,54 @@ _READING = (
 )
 
 
-def crash_document(test: CrashTest, summaries: Sequence[CrashSummary]) -> Document:
+def crash_document(test: CrashTest, summaries: Sequence[CrashSummary]) -> doc.Document:
     """Return a whole test as a document."""
-    return Document(
+    return doc.Document(
         title=f"What {test.server} loses when it dies",
         subtitle=_subtitle(test),
         sections=(
             *(_section(test, summaries, death) for death in test.deaths),
-            Section(anchor="method", title="How it was taken", blocks=tuple(_method(test))),
+            doc.Section(anchor="method", title="How it was taken", blocks=tuple(_method(test))),
         ),
     )
 
 
 def _subtitle(test: CrashTest) -> str:
-    taken = count(len(test.crashes), "death")
+    taken = doc.count(len(test.crashes), "death")
     early = ", ended before its time" if test.interrupted else ""
     return f"{taken} under load, {len(test.modes)} configurations, seed {test.seed}{early}"
 
 
-def _section(test: CrashTest, summaries: Sequence[CrashSummary], death: Death) -> Section:
+def _section(test: CrashTest, summaries: Sequence[CrashSummary], death: Death) -> doc.Section:
     own = [each for each in summaries if each.death is death]
-    blocks: tuple[Block, ...] = (
+    blocks: tuple[doc.Block, ...] = (
         crash_table(summaries, death),
         *_findings(test, own),
-        Paragraph(text=_NOTES[death]),
+        doc.Paragraph(text=_NOTES[death]),
     )
-    return Section(anchor=death.value, title=_TITLES[death], blocks=blocks)
+    return doc.Section(anchor=death.value, title=_TITLES[death], blocks=blocks)
 
 
-def crash_table(summaries: Sequence[CrashSummary], death: Death) -> Table:
+def crash_table(summaries: Sequence[CrashSummary], death: Death) -> doc.Table:
     """Return the table of one kind of death, a row for each mode."""
-    return table_of(
+    return doc.table_of(
         (each for each in summaries if each.death is death),
         ("mode", lambda each: each.mode),
-        (number_column("crashes"), lambda each: str(each.crashes)),
-        (number_column("with a loss"), lambda each: str(each.losing)),
-        (number_column("acknowledged"), lambda each: f"{each.acknowledged:,.0f}"),
-        (number_column("lost writes"), lambda each: with_interval(each.lost, "{:,.0f}".format)),
-        (number_column("most", spare=True), lambda each: f"{each.most_lost:,}"),
-        (number_column("lost", "s"), lambda each: with_interval(each.lost_s, "{:,.2f}".format)),
-        (number_column("most", "s"), lambda each: f"{each.most_lost_s:.2f}"),
+        (doc.number_column("crashes"), lambda each: str(each.crashes)),
+        (doc.number_column("with a loss"), lambda each: str(each.losing)),
+        (doc.number_column("acknowledged"), lambda each: f"{each.acknowledged:,.0f}"),
         (
-            number_column("chance at most", spare=True),
+            doc.number_column("lost writes"),
+            lambda each: doc.with_interval(each.lost, "{:,.0f}".format),
+        ),
+        (doc.number_column("most", spare=True), lambda each: f"{each.most_lost:,}"),
+        (
+            doc.number_column("lost", "s"),
+            lambda each: doc.with_interval(each.lost_s, "{:,.2f}".format),
+        ),
+        (doc.number_column("most", "s"), lambda each: f"{each.most_lost_s:.2f}"),
+        (
+            doc.number_column("chance at most", spare=True),
             lambda each: format_share(each.chance_at_most),
         ),
         ("may lose", lambda each: each.promised.words),
@@ -546,41 +536,41 @@ def crash_table(summaries: Sequence[CrashSummary], death: Death) -> Table:
     )
 
 
-def _tone(each: CrashSummary) -> Tone:
+def _tone(each: CrashSummary) -> doc.Tone:
     if each.is_broken:
-        return Tone.BAD
-    return Tone.GOOD if each.losing == 0 else Tone.WARNING
+        return doc.Tone.BAD
+    return doc.Tone.GOOD if each.losing == 0 else doc.Tone.WARNING
 
 
-def _findings(test: CrashTest, own: Sequence[CrashSummary]) -> Iterator[Block]:
+def _findings(test: CrashTest, own: Sequence[CrashSummary]) -> Iterator[doc.Block]:
     """Yield what must not be overlooked, gravest first, then why each mode may lose what it may."""
     for each in own:
         if each.is_broken:
             text = (
                 f"{each.mode} promises that nothing is lost, and {each.losing} of {each.crashes}"
-                f" crashes lost something: {ended(each.promised.reason)}"
+                f" crashes lost something: {doc.ended(each.promised.reason)}"
             )
-            yield Paragraph(text=text, tone=Tone.ERROR)
+            yield doc.Paragraph(text=text, tone=doc.Tone.ERROR)
         if each.exceeds:
             text = (
                 f"{each.mode} lost {each.most_lost_s:.2f} s in one crash, more than"
-                f" {each.promised.words}: {ended(each.promised.reason)}"
+                f" {each.promised.words}: {doc.ended(each.promised.reason)}"
             )
-            yield Paragraph(text=text, tone=Tone.WARNING)
+            yield doc.Paragraph(text=text, tone=doc.Tone.WARNING)
         if each.unusable:
             words = next(c.unusable for c in test.of(each.mode, each.death) if c.unusable)
             text = (
                 f"After {each.unusable} of {each.crashes} crashes of {each.mode} the server did not"
                 f" come back with its data; everything counts as lost. It said: {words}"
             )
-            yield Paragraph(text=text, tone=Tone.WARNING)
+            yield doc.Paragraph(text=text, tone=doc.Tone.WARNING)
     windows = [w for each in own if (w := each.longest_window_s) is not None]
     if windows:
         text = (
             f"The call that cuts took {max(windows) * 1000:.1f} ms at most. A write counts that was"
             " answered before it began; none that was answered during it or after."
         )
-        yield Paragraph(text=text)
+        yield doc.Paragraph(text=text)
     yield from _heirs(test, own)
     yield from _reach(test, own)
     late = [each for each in own if each.uncounted_lost and each.losing == 0]
@@ -589,20 +579,20 @@ def _findings(test: CrashTest, own: Sequence[CrashSummary]) -> Iterator[Block]:
             f"{each.mode} {each.uncounted:,}, of which {each.uncounted_lost:,} are gone"
             for each in late
         )
-        yield Paragraph(
+        yield doc.Paragraph(
             text="Not counted are writes that were answered while the file system was being shut"
             f" down: {told}. The power would have stopped the server at that moment, too; XFS may"
             " end a flush without an error when the shutdown has dropped what it waited for."
         )
     items = tuple(
         f"{each.mode}: {each.promised.words}, because {each.promised.reason}."
-        f" Source: {ended(each.promised.source)}"
+        f" Source: {doc.ended(each.promised.source)}"
         for each in own
     )
-    yield BulletList(lead="What each may lose, by its settings", items=items)
+    yield doc.BulletList(lead="What each may lose, by its settings", items=items)
 
 
-def _heirs(test: CrashTest, own: Sequence[CrashSummary]) -> Iterator[Block]:
+def _heirs(test: CrashTest, own: Sequence[CrashSummary]) -> Iterator[doc.Block]:
     """Yield how far the replicas were behind that took the place of a dead server."""
     for each in own:
         crashes = test.of(each.mode, each.death)
@@ -617,10 +607,10 @@ def _heirs(test: CrashTest, own: Sequence[CrashSummary]) -> Iterator[Block]:
                 " restarts empty would wipe the replica; docs/redis.md has a recipe against it,"
                 " 'Keep the data when an empty primary restarts'."
             )
-            yield Paragraph(text=text)
+            yield doc.Paragraph(text=text)
 
 
-def _reach(test: CrashTest, own: Sequence[CrashSummary]) -> Iterator[Block]:
+def _reach(test: CrashTest, own: Sequence[CrashSummary]) -> Iterator[doc.Block]:
     """Yield what the test cannot see: losses longer than the load, or any without a control."""
     for each in own:
         if each.took < each.tried:
@@ -628,14 +618,14 @@ def _reach(test: CrashTest, own: Sequence[CrashSummary]) -> Iterator[Block]:
                 f"{each.mode}: a file that was not flushed outlived {each.tried - each.took} of"
                 f" {each.tried} cuts: these did not cut, and what they kept says nothing."
             )
-            yield Paragraph(text=text, tone=Tone.WARNING)
+            yield doc.Paragraph(text=text, tone=doc.Tone.WARNING)
     whole = [each.mode for each in own if each.whole_load]
     if whole:
         text = (
             f"{', '.join(whole)}: some crashes lost all that had been written, so the seconds are"
             " those that the load had lasted; a longer load would lose more."
         )
-        yield Paragraph(text=text)
+        yield doc.Paragraph(text=text)
     heirs = {mode.name for mode in test.modes if mode.replica is not None}
     kept = [each for each in own if each.losing == 0 and each.mode not in heirs]
     if not kept or own[0].death is not Death.POWER:
@@ -646,25 +636,25 @@ def _reach(test: CrashTest, own: Sequence[CrashSummary]) -> Iterator[Block]:
             f"{names}: nothing was lost, in cuts each of which took a file with it that had been"
             " written just before and not been flushed."
         )
-        yield Paragraph(text=text)
+        yield doc.Paragraph(text=text)
         return
     if any(each.is_control for each in own):
         text = f"{names}: nothing was lost, in cuts that other modes never survived unharmed."
-        yield Paragraph(text=text)
+        yield doc.Paragraph(text=text)
         return
     text = (
         f"{names}: nothing was lost, and no mode was taken along that lost what it had not flushed"
         " in each of its cuts: that these cuts find such a loss is not shown."
     )
-    yield Paragraph(text=text, tone=Tone.WARNING)
+    yield doc.Paragraph(text=text, tone=doc.Tone.WARNING)
 
 
-def _method(test: CrashTest) -> Iterator[Block]:
+def _method(test: CrashTest) -> Iterator[doc.Block]:
     each = f", {test.pipeline} at a time" if test.pipeline > 1 else ", one at a time"
     pairs = [
         ("server", test.server),
         ("data on", f"{test.volume}, Linux {test.kernel}"),
-        ("load", f"{count(test.clients, 'connection')} that write numbers{each}"),
+        ("load", f"{doc.count(test.clients, 'connection')} that write numbers{each}"),
         ("death", f"at a moment drawn by the seed, after at most {test.longest_s:g} s of load"),
     ]
     for mode in test.modes:
@@ -672,8 +662,8 @@ def _method(test: CrashTest) -> Iterator[Block]:
         beside = (f"{name} {value or '(empty)'}" for name, value in mode.replica or ())
         replica = f"; its replica: {', '.join(beside)}" if mode.replica is not None else ""
         pairs.append((f"mode {mode.name}", ", ".join(settings) + replica))
-    yield KeyValues(title="", pairs=tuple(pairs))
-    yield Paragraph(
+    yield doc.KeyValues(title="", pairs=tuple(pairs))
+    yield doc.Paragraph(
         text="A write counts as acknowledged when the client has its answer; with a power cut only"
         " before the cut began, as a real one would have stopped the server, too. After each"
         " death the server is started again on what is left, and every number is asked for. Each"
@@ -682,7 +672,7 @@ def _method(test: CrashTest) -> Iterator[Block]:
     )
 
 
-def crash_json(summaries: Sequence[CrashSummary]) -> dict[str, Json]:
+def crash_json(summaries: Sequence[CrashSummary]) -> dict[str, doc.Json]:
     """Return what is derived, for programs; the crashes themselves are the test's own form."""
     return {
         "broken": any(each.is_broken for each in summaries),
@@ -690,7 +680,7 @@ def crash_json(summaries: Sequence[CrashSummary]) -> dict[str, Json]:
     }
 
 
-def _summary_json(each: CrashSummary) -> dict[str, Json]:
+def _summary_json(each: CrashSummary) -> dict[str, doc.Json]:
     return {
         "mode": each.mode,
         "death": each.death.value,
@@ -698,9 +688,9 @@ def _summary_json(each: CrashSummary) -> dict[str, Json]:
         "losing": each.losing,
         "unusable": each.unusable,
         "acknowledged_median": number(each.acknowledged),
-        "lost": interval(each.lost),
+        "lost": doc.interval(each.lost),
         "most_lost": each.most_lost,
-        "lost_s": interval(each.lost_s),
+        "lost_s": doc.interval(each.lost_s),
         "most_lost_s": number(each.most_lost_s),
         "chance_at_most": number(each.chance_at_most),
         "whole_load": each.whole_load,

@@ -17,17 +17,8 @@ from typing import Final
 
 import numpy as np
 
-from steelyard.answers.observations import (
-    ENOUGH_READ_BYTES,
-    WAITS,
-    Observations,
-    level,
-    ratio_of_sums,
-    reason_among,
-    subjects_of,
-    sum_of,
-    watched_blocks,
-)
+from steelyard.answers import observations as obs
+from steelyard.answers.observations import level
 from steelyard.answers.results import CampaignAnalysis, Grounds, cell_name
 from steelyard.answers.sustained.compute import long_runs
 from steelyard.core.experiment import Experiment
@@ -36,29 +27,7 @@ from steelyard.core.measurement import Evidence, Quantity, SustainedRun, WaitCla
 from steelyard.core.schedule import CellKey
 from steelyard.core.storage import Provision
 from steelyard.core.wording import KIB, MIB, format_bytes, format_share
-from steelyard.report.document import (
-    MISSING,
-    POINTWISE,
-    Block,
-    BulletList,
-    Column,
-    Json,
-    Paragraph,
-    Row,
-    Section,
-    Table,
-    between,
-    cell_json,
-    ended,
-    enumeration,
-    interval,
-    milliseconds,
-    number,
-    number_column,
-    rate,
-    significant,
-    table_of,
-)
+from steelyard.report import document as doc
 
 
 class Device(StrEnum):
@@ -91,15 +60,15 @@ class DeviceColumn:
 
 
 def _mebibytes(value: float) -> str:
-    return significant(value / MIB)
+    return doc.significant(value / MIB)
 
 
 def _kibibytes(value: float) -> str:
-    return significant(value / KIB)
+    return doc.significant(value / KIB)
 
 
 def _percent(value: float) -> str:
-    return significant(100.0 * value)
+    return doc.significant(100.0 * value)
 
 
 _READS, _WRITES = Quantity.DEVICE_READS, Quantity.DEVICE_WRITES
@@ -109,15 +78,15 @@ _FLUSHES = Quantity.DEVICE_FLUSHES
 DEVICE_COLUMNS: Final = tuple(
     DeviceColumn(name=n, unit=u, key=k, above=a, below=b, show=show, spare=spare)
     for n, u, k, a, b, show, spare in (
-        ("r/s", "", "reads_per_s", _READS, None, rate, False),
-        ("w/s", "", "writes_per_s", _WRITES, None, rate, False),
-        ("f/s", "", "flushes_per_s", _FLUSHES, None, rate, False),
+        ("r/s", "", "reads_per_s", _READS, None, doc.rate, False),
+        ("w/s", "", "writes_per_s", _WRITES, None, doc.rate, False),
+        ("f/s", "", "flushes_per_s", _FLUSHES, None, doc.rate, False),
         ("read", "MiB/s", "read_bytes_per_s", _READ_BYTES, None, _mebibytes, False),
         ("written", "MiB/s", "written_bytes_per_s", _WRITTEN_BYTES, None, _mebibytes, False),
-        ("r_await", "ms", "read_s", Quantity.DEVICE_READ_S, _READS, milliseconds, False),
-        ("w_await", "ms", "write_s", Quantity.DEVICE_WRITE_S, _WRITES, milliseconds, False),
-        ("f_await", "ms", "flush_s", Quantity.DEVICE_FLUSH_S, _FLUSHES, milliseconds, True),
-        ("aqu-sz", "", "in_flight", Quantity.DEVICE_QUEUE_S, None, significant, False),
+        ("r_await", "ms", "read_s", Quantity.DEVICE_READ_S, _READS, doc.milliseconds, False),
+        ("w_await", "ms", "write_s", Quantity.DEVICE_WRITE_S, _WRITES, doc.milliseconds, False),
+        ("f_await", "ms", "flush_s", Quantity.DEVICE_FLUSH_S, _FLUSHES, doc.milliseconds, True),
+        ("aqu-sz", "", "in_flight", Quantity.DEVICE_QUEUE_S, None, doc.significant, False),
         ("rareq-sz", "KiB", "read_size_bytes", _READ_BYTES, _READS, _kibibytes, True),
         ("wareq-sz", "KiB", "write_size_bytes", _WRITTEN_BYTES, _WRITES, _kibibytes, True),
         ("%util", "", "busy_fraction", Quantity.DEVICE_BUSY_S, None, _percent, False),
@@ -228,10 +197,10 @@ def devices_and_waits(grounds: Grounds) -> DevicesAndWaits | None:
     )
 
 
-def _of_cells(seen: Observations) -> Iterator[_Watched]:
+def _of_cells(seen: obs.Observations) -> Iterator[_Watched]:
     for cell in seen.cells:
         for name in seen.configurations:
-            blocks = watched_blocks(seen, name, cell)
+            blocks = obs.watched_blocks(seen, name, cell)
             yield _Watched(configuration=name, cell=cell, blocks=blocks)
 
 
@@ -293,13 +262,13 @@ def _quotient(
     block: Sequence[Evidence], above: Quantity | None, below: Quantity | None
 ) -> float | None:
     """Return the ratio of the sums over the runs; None where nothing is below."""
-    return None if above is None else ratio_of_sums(block, above, below)
+    return None if above is None else obs.ratio_of_sums(block, above, below)
 
 
 def _why_not(watched: _Watched, above: Quantity | None) -> str:
     if above is None:
         return _NO_READS_OF_WAL
-    return reason_among(watched.all, subjects_of(above)) or _NOT_HELD
+    return obs.reason_among(watched.all, obs.subjects_of(above)) or _NOT_HELD
 
 
 _Event = tuple[str, str, WaitClass]
@@ -312,7 +281,7 @@ def _ranked(watched: _Watched) -> RankedWaits:
         (_share_of(watched, event, sampled) for event in names),
         key=lambda each: (-each.share.value, -each.sessions, each.label),
     )
-    missing = reason_among(watched.all, WAITS) or "wait events were not sampled"
+    missing = obs.reason_among(watched.all, obs.WAITS) or "wait events were not sampled"
     return RankedWaits(
         configuration=watched.configuration,
         cell=watched.cell,
@@ -374,41 +343,45 @@ _IN_TURNS: Final = (
 _IN_ONE_PIECE: Final = "Counters are of the whole run, ramp included; samples come after it."
 
 
-def device_section(analysis: CampaignAnalysis, found: DevicesAndWaits) -> tuple[Section, ...]:
+def device_section(analysis: CampaignAnalysis, found: DevicesAndWaits) -> tuple[doc.Section, ...]:
     """Return how devices stood and what sessions waited for."""
     blocks = (*_device_blocks(analysis, found.devices), *_wait_table(analysis, found.waits))
-    return (Section(anchor="devices", title=DEVICES_TITLE, blocks=blocks),)
+    return (doc.Section(anchor="devices", title=DEVICES_TITLE, blocks=blocks),)
 
 
-def _device_blocks(analysis: CampaignAnalysis, devices: Sequence[DeviceFigures]) -> Iterator[Block]:
+def _device_blocks(
+    analysis: CampaignAnalysis, devices: Sequence[DeviceFigures]
+) -> Iterator[doc.Block]:
     """Yield the table, or why there is none."""
     if all(len(each.not_counted) == len(DEVICE_COLUMNS) for each in devices):
         reasons = dict.fromkeys(why for each in devices for why in each.not_counted.values())
-        yield Paragraph(text=ended(f"The device of the data: {NOT_COUNTED}: {'; '.join(reasons)}"))
+        yield doc.Paragraph(
+            text=doc.ended(f"The device of the data: {NOT_COUNTED}: {'; '.join(reasons)}")
+        )
         return
     with_wal = any(each.device is Device.WAL for each in devices)
     columns = (
-        Column(name="workload"),
-        Column(name="load", spare=True),
-        Column(name="configuration"),
-        *((Column(name="device"),) if with_wal else ()),
-        *(number_column(each.name, each.unit, spare=each.spare) for each in DEVICE_COLUMNS),
+        doc.Column(name="workload"),
+        doc.Column(name="load", spare=True),
+        doc.Column(name="configuration"),
+        *((doc.Column(name="device"),) if with_wal else ()),
+        *(doc.number_column(each.name, each.unit, spare=each.spare) for each in DEVICE_COLUMNS),
     )
     rows = []
     for each in devices:
         device = ("WAL" if each.device is Device.WAL else "data",) if with_wal else ()
         cells = (_device_cell(each, column) for column in DEVICE_COLUMNS)
-        rows.append(Row(cells=(*_place(analysis, each), *device, *cells)))
+        rows.append(doc.Row(cells=(*_place(analysis, each), *device, *cells)))
     reach = _IN_TURNS if analysis.is_in_turns else _IN_ONE_PIECE
     note = " ".join((_DEVICE_NOTE, reach, *_not_counted_words(devices)))
-    yield Table(title="Devices", columns=columns, rows=tuple(rows), note=note)
+    yield doc.Table(title="Devices", columns=columns, rows=tuple(rows), note=note)
 
 
 def _device_cell(each: DeviceFigures, column: DeviceColumn) -> str:
     if column.key in each.not_counted:
         return NOT_COUNTED
     value = each.values[column.key]
-    return MISSING if value is None else column.show(value.value)
+    return doc.MISSING if value is None else column.show(value.value)
 
 
 def _place(analysis: CampaignAnalysis, each: DeviceFigures | RankedWaits) -> tuple[str, str, str]:
@@ -425,63 +398,65 @@ def _not_counted_words(devices: Sequence[DeviceFigures]) -> Iterator[str]:
             if column.key in each.not_counted:
                 by_reason[each.not_counted[column.key]][column.name] = None
     for reason, names in by_reason.items():
-        yield ended(f"Not counted: {enumeration(tuple(names))}: {reason}")
+        yield doc.ended(f"Not counted: {doc.enumeration(tuple(names))}: {reason}")
 
 
-def _wait_table(analysis: CampaignAnalysis, waits: Sequence[RankedWaits]) -> Iterator[Block]:
+def _wait_table(analysis: CampaignAnalysis, waits: Sequence[RankedWaits]) -> Iterator[doc.Block]:
     """Yield the first wait events at the largest load, or why there are none."""
     largest = analysis.experiment.largest_load
     shown = [each for each in waits if each.cell.load == largest]
     if not any(each.events for each in shown):
         reasons = dict.fromkeys(each.missing for each in shown if each.missing)
         if reasons:
-            yield Paragraph(text=ended(f"Wait events: {'; '.join(reasons)}"))
+            yield doc.Paragraph(text=doc.ended(f"Wait events: {'; '.join(reasons)}"))
         return
     columns = (
-        Column(name="workload"),
-        Column(name="load", spare=True),
-        Column(name="configuration"),
-        Column(name="wait event"),
-        number_column("share"),
-        number_column("95 % interval"),
-        number_column("sessions"),
+        doc.Column(name="workload"),
+        doc.Column(name="load", spare=True),
+        doc.Column(name="configuration"),
+        doc.Column(name="wait event"),
+        doc.number_column("share"),
+        doc.number_column("95 % interval"),
+        doc.number_column("sessions"),
     )
     rows = tuple(row for each in shown for row in _wait_rows(analysis, each))
     least = format_share(_LEAST_SHOWN)
     left = f"At most {_MOST_SHOWN} of a configuration and from {least} on, at the largest load; the"
     left += " others are in summary.json."
-    yield Table(
+    yield doc.Table(
         title="Wait events by share", columns=columns, rows=rows, note=f"{_WAIT_NOTE} {left}"
     )
 
 
-def _wait_rows(analysis: CampaignAnalysis, each: RankedWaits) -> Iterator[Row]:
+def _wait_rows(analysis: CampaignAnalysis, each: RankedWaits) -> Iterator[doc.Row]:
     place = _place(analysis, each)
     if not each.events:
-        yield Row(cells=(*place, f"not sampled: {each.missing}", MISSING, MISSING, MISSING))
+        yield doc.Row(
+            cells=(*place, f"not sampled: {each.missing}", doc.MISSING, doc.MISSING, doc.MISSING)
+        )
     for event in each.events[:_MOST_SHOWN]:
         if event.share.value < _LEAST_SHOWN:
             return
-        yield Row(
+        yield doc.Row(
             cells=(
                 *place,
                 event.label,
                 format_share(event.share.value),
-                between(event.share, format_share),
-                significant(event.sessions),
+                doc.between(event.share, format_share),
+                doc.significant(event.sessions),
             )
         )
         place = ("", "", "")
 
 
-def device_json(found: DevicesAndWaits) -> dict[str, Json]:
+def device_json(found: DevicesAndWaits) -> dict[str, doc.Json]:
     """Return all figures and wait events; units are in the names."""
     return {
         "devices": [
             {
                 **_place_json(each),
                 "device": each.device.value,
-                **{column.key: interval(each.values[column.key]) for column in DEVICE_COLUMNS},
+                **{column.key: doc.interval(each.values[column.key]) for column in DEVICE_COLUMNS},
                 "not_counted": [
                     {"figure": key, "reason": why} for key, why in each.not_counted.items()
                 ],
@@ -499,22 +474,22 @@ def device_json(found: DevicesAndWaits) -> dict[str, Json]:
     }
 
 
-def _place_json(each: DeviceFigures | RankedWaits) -> dict[str, Json]:
+def _place_json(each: DeviceFigures | RankedWaits) -> dict[str, doc.Json]:
     return {
         "configuration": each.configuration,
-        **cell_json(each.cell),
+        **doc.cell_json(each.cell),
         "sustained": each.sustained,
         "blocks": each.blocks,
     }
 
 
-def _event_json(event: WaitShare) -> dict[str, Json]:
+def _event_json(event: WaitShare) -> dict[str, doc.Json]:
     return {
         "type": event.kind,
         "event": event.name or None,
         "class": event.group.value,
-        "share": interval(event.share),
-        "sessions": number(event.sessions),
+        "share": doc.interval(event.share),
+        "sessions": doc.number(event.sessions),
     }
 
 
@@ -607,14 +582,14 @@ _RATIOS: Final = (
 def _reads_of(grounds: Grounds, name: str, cell: CellKey, place: Provision) -> ReadFigures | None:
     blocks = [
         block
-        for block in watched_blocks(grounds.seen, name, cell)
-        if all(ratio_of_sums(block, each, None) for each in _COUNTED)
+        for block in obs.watched_blocks(grounds.seen, name, cell)
+        if all(obs.ratio_of_sums(block, each, None) for each in _COUNTED)
     ]
-    read = sum_of([run.total(_READ_BYTES) for block in blocks for run in block])
-    if read is None or read < ENOUGH_READ_BYTES:
+    read = obs.sum_of([run.total(_READ_BYTES) for block in blocks for run in block])
+    if read is None or read < obs.ENOUGH_READ_BYTES:
         return None
     amplification, asked_s, device_s, request = (
-        level(np.array([ratio_of_sums(block, above, below) for block in blocks], dtype=float))
+        level(np.array([obs.ratio_of_sums(block, above, below) for block in blocks], dtype=float))
         for above, below in _RATIOS
     )
     if amplification is None or asked_s is None or device_s is None or request is None:
@@ -632,31 +607,42 @@ def _reads_of(grounds: Grounds, name: str, cell: CellKey, place: Provision) -> R
     )
 
 
-def read_section(analysis: CampaignAnalysis, found: tuple[ReadFigures, ...]) -> tuple[Section, ...]:
+def read_section(
+    analysis: CampaignAnalysis, found: tuple[ReadFigures, ...]
+) -> tuple[doc.Section, ...]:
     """Return what devices read for what was asked for."""
     table = _read_table(analysis.experiment, found)
-    causes = BulletList(lead=_LEAD, items=tuple(_told(found)))
-    return (Section(anchor="read-amplification", title=READ_TITLE, blocks=(table, causes)),)
+    causes = doc.BulletList(lead=_LEAD, items=tuple(_told(found)))
+    return (doc.Section(anchor="read-amplification", title=READ_TITLE, blocks=(table, causes)),)
 
 
-def _read_table(experiment: Experiment, found: Sequence[ReadFigures]) -> Table:
-    return table_of(
+def _read_table(experiment: Experiment, found: Sequence[ReadFigures]) -> doc.Table:
+    return doc.table_of(
         found,
         ("workload", lambda each: each.cell.workload),
-        (Column(name="load", spare=True), lambda each: cell_name(experiment, each.cell.load)),
+        (doc.Column(name="load", spare=True), lambda each: cell_name(experiment, each.cell.load)),
         ("configuration", lambda each: each.configuration),
-        (number_column("amplification"), lambda each: significant(each.amplification.value)),
-        (number_column("95 % interval"), lambda each: between(each.amplification, significant)),
-        (number_column("asked for", "MiB/s"), lambda each: _mebibytes(each.asked_bytes.value)),
-        (number_column("read", "MiB/s"), lambda each: _mebibytes(each.device_bytes.value)),
-        (number_column("request", "KiB"), lambda each: _kibibytes(each.request_bytes.value)),
-        (number_column("file-system block"), lambda each: _size(each.place.block_bytes)),
-        (number_column("memory page", spare=True), lambda each: _size(each.place.page_bytes)),
-        (number_column("read-ahead", spare=True), lambda each: _size(each.place.read_ahead_bytes)),
+        (
+            doc.number_column("amplification"),
+            lambda each: doc.significant(each.amplification.value),
+        ),
+        (
+            doc.number_column("95 % interval"),
+            lambda each: doc.between(each.amplification, doc.significant),
+        ),
+        (doc.number_column("asked for", "MiB/s"), lambda each: _mebibytes(each.asked_bytes.value)),
+        (doc.number_column("read", "MiB/s"), lambda each: _mebibytes(each.device_bytes.value)),
+        (doc.number_column("request", "KiB"), lambda each: _kibibytes(each.request_bytes.value)),
+        (doc.number_column("file-system block"), lambda each: _size(each.place.block_bytes)),
+        (doc.number_column("memory page", spare=True), lambda each: _size(each.place.page_bytes)),
+        (
+            doc.number_column("read-ahead", spare=True),
+            lambda each: _size(each.place.read_ahead_bytes),
+        ),
         title="Reads of the device",
         note="Amplification is what the device of the data read over what the server asked the"
         " operating system for, WAL left out; below 1 the rest was in the kernel's page cache. A"
-        f" request is one read of the device, on average. Medians over blocks. {POINTWISE}",
+        f" request is one read of the device, on average. Medians over blocks. {doc.POINTWISE}",
     )
 
 
@@ -680,7 +666,7 @@ def _told(found: tuple[ReadFigures, ...]) -> Iterator[str]:
 
 def _words(each: ReadFigures) -> dict[str, str]:
     return {
-        "amplification": significant(each.amplification.value),
+        "amplification": doc.significant(each.amplification.value),
         "request": format_bytes(round(each.request_bytes.value)),
         "block": _size(each.place.block_bytes),
         "page": _size(each.place.page_bytes),
@@ -718,7 +704,7 @@ _IN_BANDWIDTH: Final = (
 )
 
 
-def read_json(found: Sequence[ReadFigures]) -> dict[str, Json]:
+def read_json(found: Sequence[ReadFigures]) -> dict[str, doc.Json]:
     """Return the same as plain values; units are in the names."""
     return {
         "read_amplification": [
@@ -726,10 +712,10 @@ def read_json(found: Sequence[ReadFigures]) -> dict[str, Json]:
                 "configuration": each.configuration,
                 "workload": each.cell.workload,
                 "clients": each.cell.load.clients,
-                "amplification": interval(each.amplification),
-                "asked_bytes_per_s": interval(each.asked_bytes),
-                "device_bytes_per_s": interval(each.device_bytes),
-                "request_bytes": interval(each.request_bytes),
+                "amplification": doc.interval(each.amplification),
+                "asked_bytes_per_s": doc.interval(each.asked_bytes),
+                "device_bytes_per_s": doc.interval(each.device_bytes),
+                "request_bytes": doc.interval(each.request_bytes),
                 "block_bytes": each.place.block_bytes,
                 "page_bytes": each.place.page_bytes,
                 "read_ahead_bytes": each.place.read_ahead_bytes,

@@ -22,23 +22,7 @@ from steelyard.answers.results import CellSummary
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.schedule import CellKey
 from steelyard.core.wording import InputError
-from steelyard.report.document import (
-    FORMAT,
-    MISSING,
-    Column,
-    Document,
-    Json,
-    Row,
-    Section,
-    Table,
-    between,
-    bounds,
-    cell_json,
-    number,
-    number_column,
-    rate,
-    utc,
-)
+from steelyard.report import document as doc
 
 Names = Mapping[str, str]  # from a configuration's name to that of its role
 _NOTE: Final = (
@@ -181,7 +165,7 @@ def _labelled(columns: Sequence[Environment]) -> tuple[Environment, ...]:
     )
 
 
-def environments_document(found: Environments) -> Document:
+def environments_document(found: Environments) -> doc.Document:
     """Return the campaigns as a document: side by side, then each against the first."""
     documents = [across_document(pair) for pair in found.pairs]
     if len(documents) == 1:
@@ -190,9 +174,9 @@ def environments_document(found: Environments) -> Document:
         return replace(documents[0], sections=sections)
     first = found.pairs[0]
     moments = [first.started_at[0], *(pair.started_at[1] for pair in found.pairs)]
-    return Document(
+    return doc.Document(
         title=f"{len(moments)} campaigns against {first.ids[0]}",
-        subtitle=f"not interleaved · {', '.join(map(utc, moments))}",
+        subtitle=f"not interleaved · {', '.join(map(doc.utc, moments))}",
         sections=(
             replace(documents[0].sections[0], title="Several campaigns"),
             _side_by_side(found),
@@ -211,16 +195,16 @@ def environments_document(found: Environments) -> Document:
     )
 
 
-def _side_by_side(found: Environments) -> Section:
+def _side_by_side(found: Environments) -> doc.Section:
     title = "Environments side by side"
     columns = (
-        Column(name="workload"),
-        number_column("clients"),
-        number_column("threads", spare=True),
-        *(number_column(each.label, "1/s") for each in found.columns),
+        doc.Column(name="workload"),
+        doc.number_column("clients"),
+        doc.number_column("threads", spare=True),
+        *(doc.number_column(each.label, "1/s") for each in found.columns),
     )
     rows = tuple(
-        Row(
+        doc.Row(
             cells=(
                 cell.workload,
                 str(cell.load.clients),
@@ -230,22 +214,22 @@ def _side_by_side(found: Environments) -> Section:
         )
         for cell in found.cells
     )
-    table = Table(title=title, columns=columns, rows=rows, note=_NOTE)
-    return Section(anchor="environments", title=title, blocks=(table,))
+    table = doc.Table(title=title, columns=columns, rows=rows, note=_NOTE)
+    return doc.Section(anchor="environments", title=title, blocks=(table,))
 
 
 def _figure(cell: CellSummary | None) -> str:
     if cell is None:
-        return MISSING
-    told = rate(cell.tps.value)
-    return told if bounds(cell.tps) is None else f"{told} ({between(cell.tps, rate)})"
+        return doc.MISSING
+    told = doc.rate(cell.tps.value)
+    return told if doc.bounds(cell.tps) is None else f"{told} ({doc.between(cell.tps, doc.rate)})"
 
 
-def environments_summary(found: Environments) -> dict[str, Json]:
+def environments_summary(found: Environments) -> dict[str, doc.Json]:
     """Return the campaigns for programs; of two what they differ in stands at the top, too."""
-    side_by_side: Json = [
+    side_by_side: doc.Json = [
         {
-            **cell_json(cell),
+            **doc.cell_json(cell),
             "environments": [_figure_json(each, cell) for each in found.columns],
         }
         for cell in found.cells
@@ -254,7 +238,7 @@ def environments_summary(found: Environments) -> dict[str, Json]:
     if len(pairs) == 1:
         return {**pairs[0], "side_by_side": side_by_side}
     return {
-        "format": FORMAT,
+        "format": doc.FORMAT,
         "kind": "environments",
         "note": CONFOUNDED,
         "interleaved": False,
@@ -264,14 +248,14 @@ def environments_summary(found: Environments) -> dict[str, Json]:
     }
 
 
-def _figure_json(column: Environment, cell: CellKey) -> dict[str, Json]:
+def _figure_json(column: Environment, cell: CellKey) -> dict[str, doc.Json]:
     measured = column.cells.get(cell)
-    low, high = (None, None) if measured is None else bounds(measured.tps) or (None, None)
+    low, high = (None, None) if measured is None else doc.bounds(measured.tps) or (None, None)
     return {
         "campaign": column.campaign,
         "configuration": column.configuration,
         "role": column.role,
-        "tps": None if measured is None else number(measured.tps.value),
-        "low": number(low),
-        "high": number(high),
+        "tps": None if measured is None else doc.number(measured.tps.value),
+        "low": doc.number(low),
+        "high": doc.number(high),
     }

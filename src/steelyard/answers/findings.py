@@ -16,50 +16,25 @@ from typing import Final
 
 import numpy as np
 
+from steelyard.answers import results
 from steelyard.answers.observations import Observations, ResultContrast, result_contrasts
-from steelyard.answers.results import (
-    CampaignAnalysis,
-    CheckpointPhase,
-    Comparison,
-    Grounds,
-    SettingDifference,
-    StallTest,
-    WarmupCheck,
-    place_name,
-)
+from steelyard.core import findings
 from steelyard.core.campaign import BlockOutcome, CampaignPlan, CampaignRecord, RoundsFor, Status
 from steelyard.core.experiment import RATE, Configuration, Experiment, Workload
-from steelyard.core.findings import (
-    BESIDE_NEIGHBOUR,
-    BUDGET_TOO_SHORT,
-    ENVIRONMENT,
-    Finding,
-    Severity,
-    Verdict,
-    grouped,
-    words_of,
-)
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import Mode
 from steelyard.core.target import EngineName, RedisKubernetesTarget, RedisLocalTarget, Target
 from steelyard.core.wording import format_duration, format_percent, format_utc, whole_minutes
-from steelyard.report.document import (
-    TONES,
-    Block,
-    FindingItem,
-    FindingList,
-    Json,
-    Paragraph,
-    Section,
-    count,
-)
+from steelyard.report import document as doc
 from steelyard.stats.drift import position_slope
 
 LEAST_BLOCKS = 6
 LEAST_RUNS = 2
 
 
-def check_warmup(seen: Observations, experiment: Experiment, mode: Mode) -> tuple[WarmupCheck, ...]:
+def check_warmup(
+    seen: Observations, experiment: Experiment, mode: Mode
+) -> tuple[results.WarmupCheck, ...]:
     """Return one check per result contrast, over all runs of closed loops in its starts.
 
     Back to back there is nothing to check: both sides share the server and its age.
@@ -73,7 +48,7 @@ def check_warmup(seen: Observations, experiment: Experiment, mode: Mode) -> tupl
     return tuple(_check(seen, asked) for asked in result_contrasts(experiment))
 
 
-def _check(seen: Observations, asked: ResultContrast) -> WarmupCheck:
+def _check(seen: Observations, asked: ResultContrast) -> results.WarmupCheck:
     # The runs come in one order in all starts of a block: any start tells the places.
     positions = seen.places[:, :, asked.positive[0]]
     slope = position_slope(
@@ -81,7 +56,7 @@ def _check(seen: Observations, asked: ResultContrast) -> WarmupCheck:
         positions.reshape(seen.blocks, -1),
         rounds=seen.rounds,
     )
-    return WarmupCheck(
+    return results.WarmupCheck(
         configuration=asked.configuration,
         slope_per_position=slope.per_position,
         p_value=slope.p_value,
@@ -101,9 +76,9 @@ _DRIFT_FROM = 9  # thirds of three blocks
 def campaign_findings(
     record: CampaignRecord,
     seen: Observations,
-    stalls: Sequence[StallTest],
-    warmup: Sequence[WarmupCheck],
-) -> tuple[Finding, ...]:
+    stalls: Sequence[results.StallTest],
+    warmup: Sequence[results.WarmupCheck],
+) -> tuple[findings.Finding, ...]:
     """Return the record's own findings, then those of the analysis, gravest rules first."""
     return (
         *record.findings,
@@ -120,11 +95,11 @@ def campaign_findings(
     )
 
 
-def _single_pass(record: CampaignRecord) -> Iterator[Finding]:
+def _single_pass(record: CampaignRecord) -> Iterator[findings.Finding]:
     if record.experiment.is_single_pass:
-        yield Finding(
+        yield findings.Finding(
             code="single-pass",
-            severity=Severity.WARNING,
+            severity=findings.Severity.WARNING,
             message=(
                 "single unrepeated pass: no interval, no verdict; order and time are confounded "
                 "with the load"
@@ -136,7 +111,7 @@ def _single_pass(record: CampaignRecord) -> Iterator[Finding]:
         )
 
 
-def _continued(record: CampaignRecord) -> Iterator[Finding]:
+def _continued(record: CampaignRecord) -> Iterator[findings.Finding]:
     """Yield a finding when a single pass was not taken in one go."""
     if not record.experiment.is_single_pass:
         return
@@ -145,12 +120,12 @@ def _continued(record: CampaignRecord) -> Iterator[Finding]:
         return
     begun = {run.attempt: run.started_at for run in reversed(record.counted_runs)}
     told = ", then ".join(
-        f"{count(number, 'run')} from {format_utc(begun[attempt])}"
+        f"{doc.count(number, 'run')} from {format_utc(begun[attempt])}"
         for attempt, number in sorted(parts.items())
     )
-    yield Finding(
+    yield findings.Finding(
         code="pass-continued",
-        severity=Severity.WARNING,
+        severity=findings.Severity.WARNING,
         message=f"the pass was interrupted and continued: {told}; before each part the"
         " configuration was activated anew and the data went back to the prepared state",
         remedy="Runs of different parts met other caches and other numbers of rows: where that"
@@ -159,12 +134,12 @@ def _continued(record: CampaignRecord) -> Iterator[Finding]:
     )
 
 
-def _holes(seen: Observations) -> Iterator[Finding]:
+def _holes(seen: Observations) -> Iterator[findings.Finding]:
     if seen.holes:
         numbers = ", ".join(str(index + 1) for index in seen.holes)
-        yield Finding(
+        yield findings.Finding(
             code="incomplete-block",
-            severity=Severity.ERROR,
+            severity=findings.Severity.ERROR,
             message=f"block {numbers}: called complete, but a run has no measurement; left out",
             remedy="The record may be damaged; keep it and report this.",
             source="METHOD 3.1",
@@ -188,17 +163,17 @@ def _way_to_first_look(missing: int, record: CampaignRecord, plan: CampaignPlan)
     )
 
 
-def _too_few_blocks(seen: Observations, record: CampaignRecord) -> Iterator[Finding]:
+def _too_few_blocks(seen: Observations, record: CampaignRecord) -> Iterator[findings.Finding]:
     plan = record.plan
     if plan is None or not record.experiment.compares_throughput:
         return
     if seen.blocks >= plan.stopping.first_look:
         return
-    yield Finding(
+    yield findings.Finding(
         code=TOO_FEW,
-        severity=Severity.WARNING,
+        severity=findings.Severity.WARNING,
         message=(
-            f"{count(seen.blocks, 'complete block')}; "
+            f"{doc.count(seen.blocks, 'complete block')}; "
             f"a verdict needs at least {plan.stopping.first_look}"
         ),
         remedy=_way_to_first_look(plan.stopping.first_look - seen.blocks, record, plan),
@@ -207,12 +182,12 @@ def _too_few_blocks(seen: Observations, record: CampaignRecord) -> Iterator[Find
     )
 
 
-def _differing_stalls(stalls: Sequence[StallTest]) -> Iterator[Finding]:
+def _differing_stalls(stalls: Sequence[results.StallTest]) -> Iterator[findings.Finding]:
     for test in stalls:
         if test.p_value < STALL_LEVEL / len(stalls):
-            yield Finding(
+            yield findings.Finding(
                 code="stalls-differ",
-                severity=Severity.WARNING,
+                severity=findings.Severity.WARNING,
                 message=(
                     f"{test.configuration} stalled in {test.configuration_stalled} of "
                     f"{test.configuration_runs} runs of {test.workload}, {test.baseline} in "
@@ -230,12 +205,14 @@ def _why_it_changes(plan: CampaignPlan | None) -> str:
     return "the configurations may warm up differently"
 
 
-def _visible_warmup(warmup: Sequence[WarmupCheck], plan: CampaignPlan | None) -> Iterator[Finding]:
+def _visible_warmup(
+    warmup: Sequence[results.WarmupCheck], plan: CampaignPlan | None
+) -> Iterator[findings.Finding]:
     for check in warmup:
         if check.p_value < WARMUP_LEVEL:
-            yield Finding(
+            yield findings.Finding(
                 code="warm-up-differs",
-                severity=Severity.WARNING,
+                severity=findings.Severity.WARNING,
                 message=(
                     f"{check.configuration}: its effect changes by "
                     f"{format_percent(float(np.expm1(check.slope_per_position)))} per run of a "
@@ -247,30 +224,30 @@ def _visible_warmup(warmup: Sequence[WarmupCheck], plan: CampaignPlan | None) ->
             )
 
 
-def _failed_transactions(seen: Observations) -> Iterator[Finding]:
+def _failed_transactions(seen: Observations) -> Iterator[findings.Finding]:
     for configuration in seen.configurations:
         runs = seen.runs_of(configuration)
         measured = [run.measurement for run in runs if run.measurement is not None]
         failed = sum(measurement.failed for measurement in measured)
         if failed:
-            yield Finding(
+            yield findings.Finding(
                 code="failed-transactions",
-                severity=Severity.WARNING,
-                message=f"{configuration}: {count(failed, 'failed transaction')}",
+                severity=findings.Severity.WARNING,
+                message=f"{configuration}: {doc.count(failed, 'failed transaction')}",
                 remedy="They are not counted as done; the raw output says why they failed.",
                 source="the load generator's own count",
                 subject=configuration,
             )
 
 
-def _warm_up(plan: CampaignPlan | None) -> Iterator[Finding]:
+def _warm_up(plan: CampaignPlan | None) -> Iterator[findings.Finding]:
     if plan is None or not plan.warm_up.risk:
         return
     residuals = [loss for loss in plan.warm_up.residual_fraction if loss is not None]
     grave = plan.warm_up.is_grave or max(residuals, default=0.0) > NOTABLE_RESIDUAL
-    yield Finding(
+    yield findings.Finding(
         code="warm-up-risk",
-        severity=Severity.WARNING if grave else Severity.INFO,
+        severity=findings.Severity.WARNING if grave else findings.Severity.INFO,
         message=plan.warm_up.risk,
         remedy="Set a longer `measure.warm_up`, or `measure.prewarm: true`." if grave else "",
         source="METHOD 3.7",
@@ -278,7 +255,7 @@ def _warm_up(plan: CampaignPlan | None) -> Iterator[Finding]:
     )
 
 
-def _drift(seen: Observations) -> Iterator[Finding]:
+def _drift(seen: Observations) -> Iterator[findings.Finding]:
     """Compare the last third of the blocks with the first, over all configurations and cells."""
     seen = seen.of_closed_loops()  # an open loop holds its rate, whatever the machine does
     if seen.blocks < _DRIFT_FROM or not seen.cells:
@@ -288,9 +265,9 @@ def _drift(seen: Observations) -> Iterator[Finding]:
     third = seen.blocks // 3
     change = float(np.expm1(np.median(by_block[-third:]) - np.median(by_block[:third])))
     if abs(change) >= NOTABLE_DRIFT:
-        yield Finding(
+        yield findings.Finding(
             code="drift",
-            severity=Severity.INFO,
+            severity=findings.Severity.INFO,
             message=(
                 f"throughput of all configurations changed by {format_percent(change)} from the "
                 "first third of the blocks to the last"
@@ -301,7 +278,7 @@ def _drift(seen: Observations) -> Iterator[Finding]:
         )
 
 
-def _redone(record: CampaignRecord) -> Iterator[Finding]:
+def _redone(record: CampaignRecord) -> Iterator[findings.Finding]:
     thrown = [block for block in record.blocks if not block.complete]
     if not thrown or record.experiment.is_single_pass:
         return
@@ -310,9 +287,9 @@ def _redone(record: CampaignRecord) -> Iterator[Finding]:
     many = len(thrown) > _FEW_FRACTION * len(record.blocks)
     was = "was" if len(thrown) == 1 else "were"
     by_configuration = ", ".join(f"{number} under {name}" for name, number in sorted(under.items()))
-    yield Finding(
+    yield findings.Finding(
         code="blocks-redone",
-        severity=Severity.WARNING if many or advice else Severity.INFO,
+        severity=findings.Severity.WARNING if many or advice else findings.Severity.INFO,
         message=(
             f"{len(thrown)} of {len(record.blocks)} tries of a block {was} discarded and repeated,"
             " in all configurations"
@@ -326,13 +303,13 @@ def _redone(record: CampaignRecord) -> Iterator[Finding]:
 
 def _advice(thrown: Sequence[BlockOutcome]) -> str:
     """Return what to do where the tries fell under one configuration alone; empty where not."""
-    own = [block for block in thrown if block.cause not in ENVIRONMENT]
+    own = [block for block in thrown if block.cause not in findings.ENVIRONMENT]
     if _under_one(own, _ONE_SIDED):
         return (
             "They all fell under one configuration: look into its server's log in raw/, for what it"
             " brings about itself is not in the intervals."
         )
-    if _under_one([b for b in thrown if b.cause in ENVIRONMENT], _ONE_SIDED_NEIGHBOURS):
+    if _under_one([b for b in thrown if b.cause in findings.ENVIRONMENT], _ONE_SIDED_NEIGHBOURS):
         return (
             "Neighbours were met under one configuration alone: perhaps it asks for more of what"
             " they "
@@ -352,7 +329,7 @@ def _causes(thrown: Sequence[BlockOutcome]) -> str:
     if not causes:
         return ""
     others = len(thrown) - sum(causes.values())
-    told = [f"{words_of(code)} ({number})" for code, number in sorted(causes.items())]
+    told = [f"{findings.words_of(code)} ({number})" for code, number in sorted(causes.items())]
     return f"; causes: {', '.join([*told, *([f'others ({others})'] if others else [])])}"
 
 
@@ -428,7 +405,7 @@ class Control:
 
 
 def negative_controls(
-    experiment: Experiment, settings: Sequence[SettingDifference]
+    experiment: Experiment, settings: Sequence[results.SettingDifference]
 ) -> tuple[Control, ...]:
     """Return the negative controls of an experiment, by comparison and workload in file order.
 
@@ -465,7 +442,7 @@ def is_read_only(workload: Workload, engine: EngineName) -> bool:
 
 
 def _of_the_log_alone(
-    asked: ResultContrast, experiment: Experiment, settings: Sequence[SettingDifference]
+    asked: ResultContrast, experiment: Experiment, settings: Sequence[results.SettingDifference]
 ) -> tuple[str, ...]:
     """Return what differs between the sides if all of it acts on what is written, else nothing.
 
@@ -486,7 +463,7 @@ def _of_the_log_alone(
 
 
 def _apart(
-    one: int, other: int, experiment: Experiment, settings: Sequence[SettingDifference]
+    one: int, other: int, experiment: Experiment, settings: Sequence[results.SettingDifference]
 ) -> frozenset[str]:
     """Return the names of all that differs between two configurations."""
     first, second = experiment.configurations[one], experiment.configurations[other]
@@ -517,8 +494,8 @@ def _elsewhere(target: Target) -> Target:
 
 
 def with_controls(
-    comparisons: Sequence[Comparison], controls: Sequence[Control]
-) -> tuple[Comparison, ...]:
+    comparisons: Sequence[results.Comparison], controls: Sequence[Control]
+) -> tuple[results.Comparison, ...]:
     """Return the comparisons; beside a control that differs each names it."""
     differing = {
         (found.baseline, found.configuration): found.workload
@@ -532,8 +509,8 @@ def with_controls(
 
 
 def control_findings(
-    comparisons: Sequence[Comparison], controls: Sequence[Control]
-) -> Iterator[Finding]:
+    comparisons: Sequence[results.Comparison], controls: Sequence[Control]
+) -> Iterator[findings.Finding]:
     """Yield a warning for each control that differs, and one line for all that do not."""
     found = list(_judged(comparisons, controls))
     yield from (_differing(each, control) for each, control in found if _differs(each))
@@ -555,8 +532,8 @@ def control_findings(
 
 
 def _judged(
-    comparisons: Sequence[Comparison], controls: Sequence[Control]
-) -> Iterator[tuple[Comparison, Control]]:
+    comparisons: Sequence[results.Comparison], controls: Sequence[Control]
+) -> Iterator[tuple[results.Comparison, Control]]:
     by_pair = {(each.baseline, each.configuration, each.workload): each for each in controls}
     for each in comparisons:
         control = by_pair.get((each.baseline, each.configuration, each.workload))
@@ -564,20 +541,23 @@ def _judged(
             yield each, control
 
 
-def _differs(found: Comparison) -> bool:
-    return found.verdict in (Verdict.FASTER, Verdict.SLOWER) and not found.no_practical_weight
+def _differs(found: results.Comparison) -> bool:
+    return (
+        found.verdict in (findings.Verdict.FASTER, findings.Verdict.SLOWER)
+        and not found.no_practical_weight
+    )
 
 
-def _differing(found: Comparison, control: Control) -> Finding:
+def _differing(found: results.Comparison, control: Control) -> findings.Finding:
     behind = ""
     if control.writers:
         behind = (
             f", or the log of {', '.join(control.writers)} is still written in the background"
             " beside it"
         )
-    return Finding(
+    return findings.Finding(
         code="negative-control-differs",
-        severity=Severity.WARNING,
+        severity=findings.Severity.WARNING,
         message=f"{found.configuration} against {found.baseline}: the negative control"
         f" {found.workload} differs by {_effect(found)}. It writes no log, so"
         f" {', '.join(control.names)} cannot touch it: the configurations differ in something else,"
@@ -589,22 +569,22 @@ def _differing(found: Comparison, control: Control) -> Finding:
     )
 
 
-def _told(code: str, found: Sequence[Comparison], words: str) -> Finding:
+def _told(code: str, found: Sequence[results.Comparison], words: str) -> findings.Finding:
     """Return one line on controls that do not differ: each with its comparisons."""
     listed = "; ".join(
         _span([each for each in found if each.workload == workload])
         for workload in dict.fromkeys(each.workload for each in found)
     )
-    return Finding(
+    return findings.Finding(
         code=code,
-        severity=Severity.INFO,
+        severity=findings.Severity.INFO,
         message=f"negative controls, which nothing of what differs can touch: {words}. {listed}",
         source=SOURCE,
         subject="campaign",
     )
 
 
-def _span(found: Sequence[Comparison]) -> str:
+def _span(found: Sequence[results.Comparison]) -> str:
     """Return the comparisons of one workload, and how far their intervals reach."""
     bounds = [each.effect for each in found if each.effect is not None]
     low = min(each.low for each in bounds if each.low is not None)
@@ -614,11 +594,11 @@ def _span(found: Sequence[Comparison]) -> str:
     return f"{found[0].workload}, {who} against {found[0].baseline}: {reach}"
 
 
-def _is_bounded(found: Comparison) -> bool:
+def _is_bounded(found: results.Comparison) -> bool:
     return found.effect is not None and None not in (found.effect.low, found.effect.high)
 
 
-def _effect(found: Comparison) -> str:
+def _effect(found: results.Comparison) -> str:
     effect = found.effect
     if effect is None or effect.low is None or effect.high is None:
         return "an unknown amount" if effect is None else format_percent(effect.value)
@@ -629,7 +609,7 @@ def _effect(found: Comparison) -> str:
 NOTABLE_PHASE_S = 30.0  # a tenth of the default cycle: a guess
 
 
-def checkpoint_phases(grounds: Grounds) -> tuple[CheckpointPhase, ...]:
+def checkpoint_phases(grounds: results.Grounds) -> tuple[results.CheckpointPhase, ...]:
     """Return one summary per configuration; none where no run recorded its phase."""
     seen = grounds.seen
     if not grounds.record.experiment.system.has_checkpoints:
@@ -640,10 +620,10 @@ def checkpoint_phases(grounds: Grounds) -> tuple[CheckpointPhase, ...]:
     return tuple(_summary(name, of_one) for name, of_one in runs.items())
 
 
-def _summary(configuration: str, runs: Sequence[Run]) -> CheckpointPhase:
+def _summary(configuration: str, runs: Sequence[Run]) -> results.CheckpointPhase:
     asked = [run.checkpoint for run in runs if run.checkpoint is not None]
     ages = [age.seconds for age in asked if age.seconds is not None]
-    return CheckpointPhase(
+    return results.CheckpointPhase(
         configuration=configuration,
         runs=len(runs),
         known=len(ages),
@@ -654,7 +634,7 @@ def _summary(configuration: str, runs: Sequence[Run]) -> CheckpointPhase:
     )
 
 
-def phase_findings(seen: Observations, experiment: Experiment) -> Iterator[Finding]:
+def phase_findings(seen: Observations, experiment: Experiment) -> Iterator[findings.Finding]:
     """Yield a note for each result whose two sides began their runs in different phases."""
     by_block = [_mean_ages(seen.runs_of(name)) for name in seen.configurations]
     for asked in result_contrasts(experiment):
@@ -668,9 +648,9 @@ def phase_findings(seen: Observations, experiment: Experiment) -> Iterator[Findi
             continue
         later_s = float(np.median([mine[block] - theirs[block] for block in shared]))
         if abs(later_s) >= NOTABLE_PHASE_S:
-            yield Finding(
+            yield findings.Finding(
                 code="checkpoint-phase-differs",
-                severity=Severity.INFO,
+                severity=findings.Severity.INFO,
                 message=(
                     f"{name}: its runs began {format_duration(abs(later_s))} "
                     f"{'later' if later_s > 0 else 'earlier'} in the checkpoint cycle than those "
@@ -700,11 +680,11 @@ def _mean_ages(runs: Sequence[Run]) -> dict[int, float]:
     return {block: float(np.mean(of_block)) for block, of_block in ages.items()}
 
 
-_RANK = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
+_RANK = {findings.Severity.ERROR: 0, findings.Severity.WARNING: 1, findings.Severity.INFO: 2}
 _OF_LOSS = frozenset({"durability-traded", "persistence-traded"})
 
 
-def collected(analysis: CampaignAnalysis) -> tuple[Finding, ...]:
+def collected(analysis: results.CampaignAnalysis) -> tuple[findings.Finding, ...]:
     """Return every different finding of campaign and cells, in the order of their weight.
 
     By severity; of the same one first neighbours of most runs, which leave no figure sure, then
@@ -713,30 +693,30 @@ def collected(analysis: CampaignAnalysis) -> tuple[Finding, ...]:
     whole, so their cells do not tell again. That blocks will be too few is not told where they are.
     """
     told = {finding.code for finding in analysis.findings}
-    again = ENVIRONMENT if BESIDE_NEIGHBOUR in told else frozenset()
+    again = findings.ENVIRONMENT if findings.BESIDE_NEIGHBOUR in told else frozenset()
     lengths = _lengths(analysis)
     again |= {each.code for each in lengths}
     of_cells = (f for cell in analysis.cells for f in cell.findings if f.code not in again)
-    foretold = BUDGET_TOO_SHORT if TOO_FEW in told else ""
+    foretold = findings.BUDGET_TOO_SHORT if TOO_FEW in told else ""
     found = [*(f for f in analysis.findings if f.code != foretold), *lengths, *of_cells]
-    order = [{BESIDE_NEIGHBOUR} if _is_beset(analysis) else set(), _OF_LOSS]
+    order = [{findings.BESIDE_NEIGHBOUR} if _is_beset(analysis) else set(), _OF_LOSS]
 
-    def weight(finding: Finding) -> tuple[int, ...]:
+    def weight(finding: findings.Finding) -> tuple[int, ...]:
         return _RANK[finding.severity], *(finding.code not in codes for codes in order)
 
     return tuple(sorted(dict.fromkeys(found), key=weight))
 
 
-def _is_beset(analysis: CampaignAnalysis) -> bool:
+def _is_beset(analysis: results.CampaignAnalysis) -> bool:
     """Return whether neighbours were there in most runs."""
-    beset = [any(f.code in ENVIRONMENT for f in run.findings) for run in analysis.runs]
+    beset = [any(f.code in findings.ENVIRONMENT for f in run.findings) for run in analysis.runs]
     return 2 * sum(beset) > len(beset)
 
 
 _LENGTH: Final = "slice-length"
 
 
-def _lengths(analysis: CampaignAnalysis) -> tuple[Finding, ...]:
+def _lengths(analysis: results.CampaignAnalysis) -> tuple[findings.Finding, ...]:
     """Return one finding of all runs that were much shorter or longer than meant, by cell."""
     taken: dict[str, dict[str, list[float]]] = {}
     found = None
@@ -744,7 +724,7 @@ def _lengths(analysis: CampaignAnalysis) -> tuple[Finding, ...]:
         first = next((each for each in run.findings if each.code == _LENGTH), None)
         if first is not None and run.measurement is not None:
             found = found or first
-            cell = place_name(analysis.experiment, run.cell)
+            cell = results.place_name(analysis.experiment, run.cell)
             by_name = taken.setdefault(cell, {})
             by_name.setdefault(run.configuration, []).append(run.measurement.seconds)
     if found is None:
@@ -757,7 +737,7 @@ def _lengths(analysis: CampaignAnalysis) -> tuple[Finding, ...]:
         for cell, by_name in taken.items()
     )
     message = (
-        f"{number} of {count(len(analysis.runs), 'run')} took less than half or more than twice"
+        f"{number} of {doc.count(len(analysis.runs), 'run')} took less than half or more than twice"
         f" {asked} that were meant: the server was faster or slower than in the runs before."
         f" {'; '.join(cells)}"
     )
@@ -775,21 +755,21 @@ def anchor(place: int) -> str:
     return f"finding-{place + 1}"
 
 
-def finding_section(analysis: CampaignAnalysis) -> Section:
+def finding_section(analysis: results.CampaignAnalysis) -> doc.Section:
     """Return all findings, or the sentence that there are none."""
     items = tuple(
         replace(_item(finding), anchor=anchor(place))
-        for place, finding in enumerate(grouped(collected(analysis)))
+        for place, finding in enumerate(findings.grouped(collected(analysis)))
     )
-    block: Block = FindingList(items=items) if items else Paragraph(text="No findings.")
-    return Section(anchor="findings", title="Findings", blocks=(block,))
+    block: doc.Block = doc.FindingList(items=items) if items else doc.Paragraph(text="No findings.")
+    return doc.Section(anchor="findings", title="Findings", blocks=(block,))
 
 
-def _item(finding: Finding) -> FindingItem:
+def _item(finding: findings.Finding) -> doc.FindingItem:
     named = finding.message.startswith(f"{finding.subject}:")
-    return FindingItem(
+    return doc.FindingItem(
         severity=finding.severity.value,
-        tone=TONES[finding.severity],
+        tone=doc.TONES[finding.severity],
         subject="" if named else finding.subject,
         message=finding.message,
         remedy=finding.remedy,
@@ -798,7 +778,7 @@ def _item(finding: Finding) -> FindingItem:
     )
 
 
-def finding_json(finding: Finding) -> dict[str, Json]:
+def finding_json(finding: findings.Finding) -> dict[str, doc.Json]:
     """Return a finding for programs."""
     return {
         "code": finding.code,

@@ -11,22 +11,13 @@ from xml.etree import ElementTree as ET
 
 from steelyard.answers.results import CampaignAnalysis, Comparison
 from steelyard.core.findings import Condition, Outcome
-from steelyard.report.document import (
-    MISSING,
-    Json,
-    Paragraph,
-    Section,
-    Tone,
-    effect_interval,
-    effect_value,
-    rate,
-)
+from steelyard.report import document as doc
 
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _TONES: Final = {
-    Outcome.FAILED: Tone.ERROR,
-    Outcome.UNDECIDED: Tone.WARNING,
-    Outcome.PASSED: Tone.GOOD,
+    Outcome.FAILED: doc.Tone.ERROR,
+    Outcome.UNDECIDED: doc.Tone.WARNING,
+    Outcome.PASSED: doc.Tone.GOOD,
 }
 
 
@@ -54,9 +45,9 @@ class Judged:
     def line(self) -> str:
         """Return it in a line: outcome, effect with its interval, condition."""
         effect = self.comparison.effect
-        interval = effect_interval(effect) if effect else MISSING
-        interval = "without an interval yet" if interval == MISSING else interval
-        seen = f"{effect_value(effect)} {interval}" if effect else "no effect yet"
+        interval = doc.effect_interval(effect) if effect else doc.MISSING
+        interval = "without an interval yet" if interval == doc.MISSING else interval
+        seen = f"{doc.effect_value(effect)} {interval}" if effect else "no effect yet"
         why = f"; {self.why}" if self.why else ""
         return f"{self.outcome}: {self.name}: {seen}; the gate fails where {self.condition}{why}"
 
@@ -122,28 +113,28 @@ def under_conditions(
     return replace(analysis, experiment=replace(analysis.experiment, stop=stop))
 
 
-def gate_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+def gate_section(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
     """Return what the experiment's conditions come to."""
     judged = judge(analysis, analysis.experiment.stop.fail_if)
     if not judged:
         return ()
     blocks = tuple(
-        Paragraph(text=f"{_capital(each)}.", tone=_TONES[each.outcome]) for each in judged
+        doc.Paragraph(text=f"{_capital(each)}.", tone=_TONES[each.outcome]) for each in judged
     )
-    return (Section(anchor="gate", title="Gate", blocks=blocks, first=True),)
+    return (doc.Section(anchor="gate", title="Gate", blocks=blocks, first=True),)
 
 
 def _capital(judged: Judged) -> str:
     return judged.line[:1].upper() + judged.line[1:]
 
 
-def gate_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+def gate_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
     """Return the same for programs; nothing where the experiment has no condition."""
     judged = judge(analysis, analysis.experiment.stop.fail_if)
     return {"gate": [_row(each) for each in judged]} if judged else {}
 
 
-def _row(judged: Judged) -> dict[str, Json]:
+def _row(judged: Judged) -> dict[str, doc.Json]:
     load = judged.comparison.load
     return {
         "condition": str(judged.condition),
@@ -244,8 +235,8 @@ def _rates(judged: Judged, analysis: CampaignAnalysis) -> Iterator[str]:
         )
         if compared.load in (None, load) and before is not None and after is not None:
             yield (
-                f"{load.label}: {compared.baseline} {rate(before)} {unit} -> "
-                f"{compared.configuration} {rate(after)} {unit}"
+                f"{load.label}: {compared.baseline} {doc.rate(before)} {unit} -> "
+                f"{compared.configuration} {doc.rate(after)} {unit}"
             )
 
 

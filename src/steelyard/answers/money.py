@@ -24,27 +24,7 @@ from steelyard.core.money import (
 )
 from steelyard.core.schedule import CellKey
 from steelyard.core.wording import MS_PER_S, SECONDS_PER_MINUTE, format_bytes, format_duration
-from steelyard.report.document import (
-    MISSING,
-    Block,
-    Column,
-    Json,
-    Paragraph,
-    Row,
-    Section,
-    Table,
-    bounds,
-    cell_json,
-    effect_interval,
-    effect_json,
-    effect_range,
-    effect_value,
-    enumeration,
-    number,
-    number_column,
-    rate,
-    table_of,
-)
+from steelyard.report import document as doc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +138,7 @@ def _used(grounds: Grounds, name: str) -> Use:
 
 def _cell(cell: CellSummary, rates: Rates, use: Use) -> CellCost:
     measured = cell.runs > 0 and cell.tps.value > 0
-    low, high = bounds(cell.tps) or (None, None)
+    low, high = doc.bounds(cell.tps) or (None, None)
     return CellCost(
         configuration=cell.configuration,
         cell=cell.cell,
@@ -189,7 +169,7 @@ def _unset(result: Comparison, rates: Mapping[str, Rates]) -> str:
     sides = (result.baseline, result.configuration)
     unpriced = [name for name in sides if name not in rates]
     if unpriced:
-        return f"nothing says what {enumeration(tuple(unpriced))} costs"
+        return f"nothing says what {doc.enumeration(tuple(unpriced))} costs"
     found = [rates[name] for name in sides]
     unknown = [told for each in found for told in each.missing]
     if unknown:
@@ -206,14 +186,14 @@ def _unset(result: Comparison, rates: Mapping[str, Rates]) -> str:
         _UNSEEN: any(each.surplus_per_vcpu_hour is not None for each in found),
     }
     unseen = next((why for why, is_so in by_use.items() if is_so), "")
-    no_interval = "" if bounds(result.effect) is not None else "there is no interval yet"
+    no_interval = "" if doc.bounds(result.effect) is not None else "there is no interval yet"
     return unseen or no_interval
 
 
 def _ratio(result: Comparison, rates: Mapping[str, Rates]) -> Estimate | None:
     """Return the relative change in cost: price over price, divided by rate over rate."""
     before, after = rates[result.baseline].per_hour, rates[result.configuration].per_hour
-    pair = bounds(result.effect)
+    pair = doc.bounds(result.effect)
     if not before or after is None or pair is None or result.effect is None or pair[0] <= -1:
         return None
     price = after / before
@@ -230,10 +210,10 @@ def money_clause(analysis: CampaignAnalysis, result: Comparison) -> str:
     for each in found.changes:
         same = (each.configuration, each.workload) == (result.configuration, result.workload)
         if same and each.baseline == result.baseline and each.change is not None:
-            pair = bounds(each.change)
-            between = "" if pair is None else f" ({effect_range(*pair)})"
+            pair = doc.bounds(each.change)
+            between = "" if pair is None else f" ({doc.effect_range(*pair)})"
             price = _prices(analysis.experiment, result)
-            return f"Cost of a {ONE}: {effect_value(each.change)}{between}{price}"
+            return f"Cost of a {ONE}: {doc.effect_value(each.change)}{between}{price}"
     return ""
 
 
@@ -248,17 +228,17 @@ def _prices(experiment: Experiment, result: Comparison) -> str:
     )
 
 
-def money_section(analysis: CampaignAnalysis) -> Sequence[Section]:
+def money_section(analysis: CampaignAnalysis) -> Sequence[doc.Section]:
     """Return the costs; nothing where nothing says what a server costs."""
     found = analysis.answer(analyse_money) or Money()
     if not found.cells:
         return ()
-    blocks: tuple[Block, ...] = (
-        Paragraph(text=_how_to_read(found)),
+    blocks: tuple[doc.Block, ...] = (
+        doc.Paragraph(text=_how_to_read(found)),
         _levels(analysis.experiment, found),
         *_changes(found),
     )
-    return (Section(anchor="money", title="Cost in money", blocks=blocks),)
+    return (doc.Section(anchor="money", title="Cost in money", blocks=blocks),)
 
 
 def _how_to_read(found: Money) -> str:
@@ -269,30 +249,33 @@ def _how_to_read(found: Money) -> str:
     missing = f" Not known: {'; '.join(unknown)}." if unknown else ""
     return (
         f"What a million {MANY} cost where the measured rate is kept up for hours; prices from"
-        f" {enumeration(tuple(sources))}. A price by the month counts by its hours.{missing}"
+        f" {doc.enumeration(tuple(sources))}. A price by the month counts by its hours.{missing}"
     )
 
 
-def _levels(experiment: Experiment, found: Money) -> Table:
-    return table_of(
+def _levels(experiment: Experiment, found: Money) -> doc.Table:
+    return doc.table_of(
         found.cells,
         ("configuration", lambda each: each.configuration),
         ("cell", lambda each: place_name(experiment, each.cell)),
-        (number_column(RATE), lambda each: rate(each.tps)),
+        (doc.number_column(RATE), lambda each: doc.rate(each.tps)),
         (
-            number_column("an hour"),
+            doc.number_column("an hour"),
             lambda each: format_money(each.rates.per_hour, each.rates.currency),
         ),
-        (number_column("a million"), lambda each: format_money(each.total, each.rates.currency)),
-        (number_column("95 % interval", spare=True), _between),
-        (Column(name="of which", spare=True), lambda each: "; ".join(_parts(each))),
+        (
+            doc.number_column("a million"),
+            lambda each: format_money(each.total, each.rates.currency),
+        ),
+        (doc.number_column("95 % interval", spare=True), _between),
+        (doc.Column(name="of which", spare=True), lambda each: "; ".join(_parts(each))),
         title=f"Cost per million {MANY}",
     )
 
 
 def _between(cost: CellCost) -> str:
     if cost.low is None or cost.high is None:
-        return MISSING
+        return doc.MISSING
     return f"{format_money(cost.low, '')} to {format_money(cost.high, '')}"
 
 
@@ -301,21 +284,21 @@ def _parts(cost: CellCost) -> Iterator[str]:
         yield f"{name} {format_money(amount, '')}"
 
 
-def _changes(found: Money) -> Iterator[Table]:
+def _changes(found: Money) -> Iterator[doc.Table]:
     if not found.changes:
         return
-    yield table_of(
+    yield doc.table_of(
         found.changes,
         ("configuration", lambda each: each.configuration),
         ("workload", lambda each: each.workload),
-        (number_column("change"), lambda each: effect_value(each.change)),
-        (number_column("95 % interval"), lambda each: effect_interval(each.change)),
+        (doc.number_column("change"), lambda each: doc.effect_value(each.change)),
+        (doc.number_column("95 % interval"), lambda each: doc.effect_interval(each.change)),
         ("why not known", lambda each: each.missing),
         title=f"Cost of a {ONE} against the baseline",
     )
 
 
-def money_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+def money_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
     """Return the costs for programs; nothing where nothing says what a server costs."""
     found = analysis.answer(analyse_money) or Money()
     if not found.cells:
@@ -328,28 +311,28 @@ def money_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     }
 
 
-def _cell_json(cost: CellCost) -> dict[str, Json]:
+def _cell_json(cost: CellCost) -> dict[str, doc.Json]:
     parts = () if cost.value is None else cost.value.parts
     return {
         "configuration": cost.configuration,
-        **cell_json(cost.cell),
+        **doc.cell_json(cost.cell),
         "currency": cost.rates.currency,
         "prices": cost.rates.source,
-        "per_hour": number(cost.rates.per_hour),
-        "per_million": number(cost.total),
-        "low_per_million": number(cost.low),
-        "high_per_million": number(cost.high),
-        "parts_per_million": {name: number(amount) for name, amount in parts},
+        "per_hour": doc.number(cost.rates.per_hour),
+        "per_million": doc.number(cost.total),
+        "low_per_million": doc.number(cost.low),
+        "high_per_million": doc.number(cost.high),
+        "parts_per_million": {name: doc.number(amount) for name, amount in parts},
         "missing": list(cost.rates.missing),
     }
 
 
-def _change_json(each: CostChange) -> dict[str, Json]:
+def _change_json(each: CostChange) -> dict[str, doc.Json]:
     return {
         "baseline": each.baseline,
         "configuration": each.configuration,
         "workload": each.workload,
-        **effect_json(each.change, "change"),
+        **doc.effect_json(each.change, "change"),
         "missing": each.missing or None,
     }
 
@@ -378,16 +361,16 @@ def burst_words(experiment: Experiment, seconds: float) -> tuple[str, ...]:
     return tuple(told)
 
 
-def cost_json(experiment: Experiment, seconds: float) -> dict[str, Json]:
+def cost_json(experiment: Experiment, seconds: float) -> dict[str, doc.Json]:
     """Return the same for programs; nothing where nothing says what a server costs."""
     cost = experiment.cost(seconds)
     if cost is None:
         return {}
     return {
         "cost": {
-            "per_hour": number(cost.per_hour),
-            "at_most": number(cost.total),
-            "seconds": number(seconds),
+            "per_hour": doc.number(cost.per_hour),
+            "at_most": doc.number(cost.total),
+            "seconds": doc.number(seconds),
             "currency": cost.currency or None,
             "missing": list(cost.missing),
         }
@@ -408,7 +391,7 @@ _LOAD_NOTE: Final = (
     " they waited for: one look a second, means of a minute."
 )
 _BILLED_NOTE: Final = (
-    f" {enumeration(BILLED_REQUESTS)} are what Aurora bills, sums of five minutes: units of its"
+    f" {doc.enumeration(BILLED_REQUESTS)} are what Aurora bills, sums of five minutes: units of its"
     " own, no requests of a volume."
 )
 
@@ -458,26 +441,28 @@ def _spent(each: ProviderSeries) -> Iterator[Finding]:
     )
 
 
-def provider_section(_: CampaignAnalysis, every: Sequence[ProviderSeries]) -> tuple[Section, ...]:
+def provider_section(
+    _: CampaignAnalysis, every: Sequence[ProviderSeries]
+) -> tuple[doc.Section, ...]:
     """Return a row for each metric, and what was not published, which is not 0."""
     title = "What AWS saw"
     columns = (
-        *(Column(name=name) for name in ("instance", "configurations", "metric")),
-        *(number_column(name) for name in ("mean", "least", "most", "last", "minutes")),
+        *(doc.Column(name=name) for name in ("instance", "configurations", "metric")),
+        *(doc.number_column(name) for name in ("mean", "least", "most", "last", "minutes")),
     )
     published = [each for each in every if each.values]
-    blocks: list[Block] = []
+    blocks: list[doc.Block] = []
     if published:
-        rows = tuple(Row(cells=_series_cells(each)) for each in published)
+        rows = tuple(doc.Row(cells=_series_cells(each)) for each in published)
         note = _SERIES_NOTE + (_BILLED_NOTE if any(each.is_billed for each in published) else "")
         note += _LOAD_NOTE if any(each.unit == "sessions" for each in published) else ""
-        blocks.append(Table(title=title, columns=columns, rows=rows, note=note))
+        blocks.append(doc.Table(title=title, columns=columns, rows=rows, note=note))
     for server in dict.fromkeys(each.server for each in every):
         missing = tuple(e.metric for e in every if e.server == server and not e.values)
         if missing:
-            told = f"{server}: not published, which is not 0: {enumeration(missing)}."
-            blocks.append(Paragraph(text=told))
-    return (Section(anchor="provider", title=title, blocks=tuple(blocks)),)
+            told = f"{server}: not published, which is not 0: {doc.enumeration(missing)}."
+            blocks.append(doc.Paragraph(text=told))
+    return (doc.Section(anchor="provider", title=title, blocks=tuple(blocks)),)
 
 
 def _series_cells(each: ProviderSeries) -> tuple[str, ...]:
@@ -506,7 +491,7 @@ def _value_shown(each: ProviderSeries, value: float) -> str:
             return f"{value:,.1f} {unit}".rstrip()
 
 
-def provider_json(every: Sequence[ProviderSeries]) -> dict[str, Json]:
+def provider_json(every: Sequence[ProviderSeries]) -> dict[str, doc.Json]:
     """Return all points, s since the epoch and value."""
     return {
         "provider": [

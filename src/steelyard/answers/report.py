@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any, Final
 
-from steelyard.answers import findings
+from steelyard.answers import findings, money, results
 from steelyard.answers.attribution import (
     analyse_attribution,
     attribution_json,
@@ -56,15 +56,6 @@ from steelyard.answers.gate import gate_json, gate_section
 from steelyard.answers.latency.compute import campaign_latency
 from steelyard.answers.latency.results import percentile_name
 from steelyard.answers.latency.section import latency_json, latency_section
-from steelyard.answers.money import (
-    analyse_money,
-    money_json,
-    money_section,
-    provider_findings,
-    provider_json,
-    provider_section,
-    provider_series,
-)
 from steelyard.answers.noise.compute import analyse_noise, noise_findings
 from steelyard.answers.noise.section import noise_json, noise_section
 from steelyard.answers.published import published_json, rate_section, request_section
@@ -77,24 +68,7 @@ from steelyard.answers.result.method import (
     method_section,
 )
 from steelyard.answers.result.section import place_line, rankings, result_section
-from steelyard.answers.results import (
-    LABEL,
-    CampaignAnalysis,
-    CellSummary,
-    Comparison,
-    Computing,
-    Grounds,
-    SettingDifference,
-    StallTest,
-    T,
-    cell_name,
-    ending,
-    is_interim,
-    looked_for,
-    verdict_sentence,
-    verdict_word,
-    what_it_runs,
-)
+from steelyard.answers.results import is_interim
 from steelyard.answers.scalability import (
     scalability_curves,
     scalability_json,
@@ -128,34 +102,8 @@ from steelyard.core.campaign import CampaignPlan, RoundsFor, Status
 from steelyard.core.experiment import Configuration, Experiment
 from steelyard.core.findings import Finding
 from steelyard.core.wording import format_bytes, format_duration
-from steelyard.report.document import (
-    FORMAT,
-    MISSING,
-    Align,
-    Block,
-    Column,
-    Command,
-    Document,
-    Json,
-    KeyValues,
-    Paragraph,
-    Row,
-    Section,
-    Shown,
-    Table,
-    Tone,
-    bounds,
-    cell_json,
-    count,
-    effect_json,
-    enumeration,
-    filled,
-    load_json,
-    number,
-    share,
-    utc,
-    worded,
-)
+from steelyard.report import document as doc
+from steelyard.report.document import share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,38 +122,40 @@ class Answer:
         at_looks: An interim result computes it, too, because findings and lists rest on it.
     """
 
-    compute: Computing | None = None
-    findings: Callable[[Grounds], Iterable[Finding]] = lambda _: ()
-    sections: Callable[[CampaignAnalysis], Iterable[Section]] = lambda _: ()
-    json: Callable[[CampaignAnalysis], Mapping[str, Json]] = lambda _: {}
-    shown: Shown = Shown.NOTHING
+    compute: results.Computing | None = None
+    findings: Callable[[results.Grounds], Iterable[Finding]] = lambda _: ()
+    sections: Callable[[results.CampaignAnalysis], Iterable[doc.Section]] = lambda _: ()
+    json: Callable[[results.CampaignAnalysis], Mapping[str, doc.Json]] = lambda _: {}
+    shown: doc.Shown = doc.Shown.NOTHING
     single_pass: bool | None = None
     at_looks: bool = False
 
 
 def _always(
-    section: Callable[[CampaignAnalysis], Section],
-) -> Callable[[CampaignAnalysis], Sequence[Section]]:
+    section: Callable[[results.CampaignAnalysis], doc.Section],
+) -> Callable[[results.CampaignAnalysis], Sequence[doc.Section]]:
     """Return what makes a section that no report is without."""
     return lambda analysis: (section(analysis),)
 
 
 def _computed(
-    compute: Callable[[Grounds], T | None],
-    sections: Callable[[CampaignAnalysis, T], Sequence[Section]] = lambda *_: (),
-    json: Callable[[T], Mapping[str, Json]] = lambda _: {},
-    findings: Callable[[Grounds], Iterable[Finding]] = lambda _: (),
+    compute: Callable[[results.Grounds], results.T | None],
+    sections: Callable[
+        [results.CampaignAnalysis, results.T], Sequence[doc.Section]
+    ] = lambda *_: (),
+    json: Callable[[results.T], Mapping[str, doc.Json]] = lambda _: {},
+    findings: Callable[[results.Grounds], Iterable[Finding]] = lambda _: (),
     *,
-    shown: Shown = Shown.NOTHING,
+    shown: doc.Shown = doc.Shown.NOTHING,
     single_pass: bool | None = None,
 ) -> Answer:
     """Return an answer that is told by what it computes, and not where that is nothing."""
 
-    def told(analysis: CampaignAnalysis) -> Sequence[Section]:
+    def told(analysis: results.CampaignAnalysis) -> Sequence[doc.Section]:
         found = analysis.answer(compute)
         return sections(analysis, found) if found else ()
 
-    def for_programs(analysis: CampaignAnalysis) -> Mapping[str, Json]:
+    def for_programs(analysis: results.CampaignAnalysis) -> Mapping[str, doc.Json]:
         found = analysis.answer(compute)
         return json(found) if found else {}
 
@@ -226,26 +176,26 @@ ANSWERS: Final = (
     Answer(compute=campaign_durability, at_looks=True),
     Answer(compute=campaign_latency),
     Answer(compute=campaign_ledger),
-    Answer(sections=_always(result_section), shown=Shown.ALL, single_pass=False),
-    Answer(sections=_always(pass_result), shown=Shown.ALL, single_pass=True),
-    Answer(sections=what_lasts, shown=Shown.ALL, single_pass=True),
+    Answer(sections=_always(result_section), shown=doc.Shown.ALL, single_pass=False),
+    Answer(sections=_always(pass_result), shown=doc.Shown.ALL, single_pass=True),
+    Answer(sections=what_lasts, shown=doc.Shown.ALL, single_pass=True),
     Answer(sections=gate_section, json=gate_json, single_pass=False),
-    Answer(sections=rate_section, json=published_json, shown=Shown.ALL),
+    Answer(sections=rate_section, json=published_json, shown=doc.Shown.ALL),
     _computed(
         analyse_noise,
         noise_section,
         noise_json,
         lambda grounds: noise_findings(grounds.analysis),
-        shown=Shown.ALL,
+        shown=doc.Shown.ALL,
         single_pass=False,
     ),
-    _computed(contract_of, contract_section, contract_json, contract_findings, shown=Shown.ALL),
+    _computed(contract_of, contract_section, contract_json, contract_findings, shown=doc.Shown.ALL),
     _computed(instance_noise, json=instance_noise_json),
     Answer(
         compute=analyse_attribution,
         sections=attribution_section,
         json=attribution_json,
-        shown=Shown.ALL,
+        shown=doc.Shown.ALL,
         single_pass=False,
     ),
     _computed(
@@ -253,37 +203,43 @@ ANSWERS: Final = (
         capacity_section,
         open_loops_json,
         lambda grounds: capacity_findings(grounds.record),
-        shown=Shown.ALL,
+        shown=doc.Shown.ALL,
         single_pass=False,
     ),
     Answer(sections=chart_section),
-    Answer(sections=_always(cell_section), shown=Shown.ALL),
-    Answer(sections=_always(comparison_section), shown=Shown.ALL, single_pass=False),
-    Answer(sections=request_section, shown=Shown.ALL),
-    Answer(sections=latency_section, json=latency_json, shown=Shown.ALL),
+    Answer(sections=_always(cell_section), shown=doc.Shown.ALL),
+    Answer(sections=_always(comparison_section), shown=doc.Shown.ALL, single_pass=False),
+    Answer(sections=request_section, shown=doc.Shown.ALL),
+    Answer(sections=latency_section, json=latency_json, shown=doc.Shown.ALL),
     Answer(
         compute=measured_lags,
         sections=durability_section,
         json=durability_json,
-        shown=Shown.TABLES,  # the reasons are in the files
+        shown=doc.Shown.TABLES,  # the reasons are in the files
     ),
-    _computed(traced, plan_section, plans_json, shown=Shown.ALL),
-    _computed(tallied, use_section, uses_json, shown=Shown.TABLES, single_pass=False),
+    _computed(traced, plan_section, plans_json, shown=doc.Shown.ALL),
+    _computed(tallied, use_section, uses_json, shown=doc.Shown.TABLES, single_pass=False),
     Answer(
         compute=fit_of_statements,
         sections=statement_section,
         json=statements_json,
-        shown=Shown.ALL,
+        shown=doc.Shown.ALL,
     ),
     Answer(compute=waits_of),
     # `steelyard explain` shows the tables.
-    Answer(compute=campaign_reasons, sections=budget_section, json=reasons_json, shown=Shown.WORDS),
+    Answer(
+        compute=campaign_reasons, sections=budget_section, json=reasons_json, shown=doc.Shown.WORDS
+    ),
     Answer(sections=cost_section),
-    _computed(devices_and_waits, device_section, device_json, shown=Shown.ALL),
-    _computed(read_figures, read_section, read_json, shown=Shown.ALL),
-    Answer(compute=analyse_money, sections=money_section, json=money_json),
+    _computed(devices_and_waits, device_section, device_json, shown=doc.Shown.ALL),
+    _computed(read_figures, read_section, read_json, shown=doc.Shown.ALL),
+    Answer(compute=money.analyse_money, sections=money.money_section, json=money.money_json),
     _computed(
-        provider_series, provider_section, provider_json, provider_findings, shown=Shown.TABLES
+        money.provider_series,
+        money.provider_section,
+        money.provider_json,
+        money.provider_findings,
+        shown=doc.Shown.TABLES,
     ),
     Answer(compute=timelines, sections=timeline_section),
     Answer(compute=checkpoint_phases, json=phases_json),
@@ -291,14 +247,17 @@ ANSWERS: Final = (
         scalability_curves,
         scalability_section,
         scalability_json,
-        shown=Shown.ALL,
+        shown=doc.Shown.ALL,
         single_pass=False,
     ),
     Answer(
-        findings=burst_findings, sections=sustained_section, json=sustained_json, shown=Shown.ALL
+        findings=burst_findings,
+        sections=sustained_section,
+        json=sustained_json,
+        shown=doc.Shown.ALL,
     ),
-    Answer(sections=_always(finding_section), shown=Shown.ALL),
-    Answer(sections=_always(settings_section), shown=Shown.ALL, single_pass=False),
+    Answer(sections=_always(finding_section), shown=doc.Shown.ALL),
+    Answer(sections=_always(settings_section), shown=doc.Shown.ALL, single_pass=False),
     Answer(sections=_always(fact_section), json=ceilings_json),
     Answer(sections=_always(method_section)),
     Answer(sections=_always(limits_section), single_pass=False),
@@ -307,11 +266,11 @@ ANSWERS: Final = (
 )
 
 
-def build_document(analysis: CampaignAnalysis) -> Document:
+def build_document(analysis: results.CampaignAnalysis) -> doc.Document:
     """Return the report of a campaign, whole or partial, as a document."""
     experiment = analysis.experiment
     single = experiment.is_single_pass
-    contest = f"{enumeration(experiment.contenders)} against {experiment.baseline}"
+    contest = f"{doc.enumeration(experiment.contenders)} against {experiment.baseline}"
     if rankings(analysis):  # they have the names
         contest = f"{len(experiment.contenders)} others against {experiment.baseline}"
     if experiment.attribution is not None:
@@ -328,19 +287,19 @@ def build_document(analysis: CampaignAnalysis) -> Document:
     many = len(experiment.configurations) > 2
     whose = "these instances" if many else "this pair of instances"
     named = f"{experiment.name}, {whose}" if of_pair else experiment.name
-    document = Document(
+    document = doc.Document(
         title=pass_title(analysis) if single else named,
-        subtitle=f"{contest} · {ending(analysis)} · {utc(analysis.started_at)}",
+        subtitle=f"{contest} · {results.ending(analysis)} · {doc.utc(analysis.started_at)}",
         description=experiment.description,
         place=place_line(analysis),
         sections=tuple(with_marks(sections, analysis)),
     )
-    return filled(document, experiment.words)
+    return doc.filled(document, experiment.words)
 
 
-def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
+def summary(analysis: results.CampaignAnalysis) -> dict[str, doc.Json]:
     """Return what ``summary.json`` holds: plain values, ready for ``json.dumps``."""
-    return worded(_summary(analysis), analysis.experiment.words)
+    return doc.worded(_summary(analysis), analysis.experiment.words)
 
 
 def summary_schema() -> dict[str, Any]:
@@ -350,10 +309,10 @@ def summary_schema() -> dict[str, Any]:
     return schema
 
 
-def _summary(analysis: CampaignAnalysis) -> dict[str, Json]:
+def _summary(analysis: results.CampaignAnalysis) -> dict[str, doc.Json]:
     experiment, plan = analysis.experiment, analysis.plan
     return {
-        "format": FORMAT,
+        "format": doc.FORMAT,
         "campaign": analysis.campaign_id,
         "name": experiment.name,
         "status": analysis.status.value,
@@ -371,31 +330,31 @@ def _summary(analysis: CampaignAnalysis) -> dict[str, Json]:
         "design": None if plan is None else _design(analysis, plan),
         "interim_results": analysis.looks,
         "unit": analysis.unit or None,
-        "measured_s": number(analysis.measured_s),
-        "elapsed_s": number(analysis.elapsed_s),
-        "started_at": number(analysis.started_at),
+        "measured_s": doc.number(analysis.measured_s),
+        "elapsed_s": doc.number(analysis.elapsed_s),
+        "started_at": doc.number(analysis.started_at),
         "command": analysis.command or None,
         **{key: value for answer in ANSWERS for key, value in answer.json(analysis).items()},
     }
 
 
-_POOLED: dict[str, Json] = {"clients": "pooled", "threads": None, "rate_per_s": None}
+_POOLED: dict[str, doc.Json] = {"clients": "pooled", "threads": None, "rate_per_s": None}
 
 
-def _comparison(comparison: Comparison) -> dict[str, Json]:
+def _comparison(comparison: results.Comparison) -> dict[str, doc.Json]:
     load = comparison.load
     return {
         "baseline": comparison.baseline,
         "configuration": comparison.configuration,
         "workload": comparison.workload,
-        **(_POOLED if load is None else load_json(load)),
-        **effect_json(comparison.effect),
+        **(_POOLED if load is None else doc.load_json(load)),
+        **doc.effect_json(comparison.effect),
         "verdict": comparison.verdict.value,
         "blocks": comparison.blocks,
-        "level": number(comparison.level),
+        "level": doc.number(comparison.level),
         "no_practical_weight": comparison.no_practical_weight,
         "depends_on_load": comparison.depends_on_load,
-        "minutes_to_decide": number(comparison.minutes_to_decide),
+        "minutes_to_decide": doc.number(comparison.minutes_to_decide),
         "note": comparison.note or None,
         **_instances(comparison),
         **({"suspect_by_control": comparison.control} if comparison.is_suspect else {}),
@@ -403,7 +362,7 @@ def _comparison(comparison: Comparison) -> dict[str, Json]:
     }
 
 
-def _instances(comparison: Comparison) -> dict[str, Json]:
+def _instances(comparison: results.Comparison) -> dict[str, doc.Json]:
     """Return how far a verdict carries, where the two sides live on different instances."""
     if comparison.instances is None:
         return {}
@@ -413,23 +372,23 @@ def _instances(comparison: Comparison) -> dict[str, Json]:
     }
 
 
-def _printed(cell: CellSummary) -> dict[str, Json]:
-    return {percentile_name(share): number(seconds) for share, seconds in cell.percentiles}
+def _printed(cell: results.CellSummary) -> dict[str, doc.Json]:
+    return {percentile_name(share): doc.number(seconds) for share, seconds in cell.percentiles}
 
 
-def _cell(cell: CellSummary, *, in_turns: bool) -> dict[str, Json]:
-    low, high = bounds(cell.tps) or (None, None)
+def _cell(cell: results.CellSummary, *, in_turns: bool) -> dict[str, doc.Json]:
+    low, high = doc.bounds(cell.tps) or (None, None)
     measured = cell.runs > 0
     return {
-        **cell_json(cell.cell),
+        **doc.cell_json(cell.cell),
         "configuration": cell.configuration,
         "runs": cell.runs,
         "tps": {
-            "estimate": number(cell.tps.value) if measured else None,
-            "low": number(low) if measured else None,
-            "high": number(high) if measured else None,
+            "estimate": doc.number(cell.tps.value) if measured else None,
+            "low": doc.number(low) if measured else None,
+            "high": doc.number(high) if measured else None,
         },
-        "latency_mean_s": number(cell.latency_mean_s),
+        "latency_mean_s": doc.number(cell.latency_mean_s),
         **({"printed_percentiles_s": _printed(cell)} if cell.percentiles else {}),
         **({"in_turns": True} if in_turns else {}),
         "validity": cell.validity.value,
@@ -438,7 +397,7 @@ def _cell(cell: CellSummary, *, in_turns: bool) -> dict[str, Json]:
     }
 
 
-def _stall(stall: StallTest) -> dict[str, Json]:
+def _stall(stall: results.StallTest) -> dict[str, doc.Json]:
     return {
         "baseline": stall.baseline,
         "configuration": stall.configuration,
@@ -447,11 +406,13 @@ def _stall(stall: StallTest) -> dict[str, Json]:
         "baseline_runs": stall.baseline_runs,
         "configuration_stalled": stall.configuration_stalled,
         "configuration_runs": stall.configuration_runs,
-        "p_value": number(stall.p_value),
+        "p_value": doc.number(stall.p_value),
     }
 
 
-def _setting(analysis: CampaignAnalysis, difference: SettingDifference) -> dict[str, Json]:
+def _setting(
+    analysis: results.CampaignAnalysis, difference: results.SettingDifference
+) -> dict[str, doc.Json]:
     names = (t.name for t in analysis.experiment.configurations)
     return {
         "name": difference.name,
@@ -460,7 +421,7 @@ def _setting(analysis: CampaignAnalysis, difference: SettingDifference) -> dict[
     }
 
 
-def _design(analysis: CampaignAnalysis, plan: CampaignPlan) -> dict[str, Json]:
+def _design(analysis: results.CampaignAnalysis, plan: CampaignPlan) -> dict[str, doc.Json]:
     rule, warm_up = plan.stopping, plan.warm_up
     return {
         "mode": plan.mode.value,
@@ -476,18 +437,18 @@ def _design(analysis: CampaignAnalysis, plan: CampaignPlan) -> dict[str, Json]:
         ),
         "stopping": {
             "max_blocks": rule.max_blocks,
-            "alpha": number(rule.alpha),
+            "alpha": doc.number(rule.alpha),
             "results": rule.results,
             "first_look": rule.first_look,
             "cell_first_look": rule.cell_first_look,
-            "spending_power": number(rule.spending_power),
-            "precision": number(rule.precision),
+            "spending_power": doc.number(rule.spending_power),
+            "precision": doc.number(rule.precision),
         },
         "warm_up": {
-            "warm_up_s": number(warm_up.warm_up_s),
+            "warm_up_s": doc.number(warm_up.warm_up_s),
             "how": warm_up.how,
             "risk": warm_up.risk,
-            "measured_s": [number(value) for value in warm_up.measured_s],
+            "measured_s": [doc.number(value) for value in warm_up.measured_s],
             "restarts": warm_up.restarts,
         },
     }
@@ -510,7 +471,7 @@ class Listed:
     directory: str
     size_bytes: int
     held: bool = False
-    analysis: CampaignAnalysis | None = None
+    analysis: results.CampaignAnalysis | None = None
     problem: str = ""
     left: tuple[str, ...] = ()
     is_large: bool = False
@@ -529,15 +490,17 @@ def state(listed: Listed) -> str:
 _TOLD_EACH: Final = 4  # results; more fill a screen of a list with one campaign
 
 
-def short_verdicts(analysis: CampaignAnalysis) -> str:
+def short_verdicts(analysis: results.CampaignAnalysis) -> str:
     """Return every result in a word or two: ``reads fitted: faster; writes fitted: slower``.
 
     Of many, those of a workload that are alike are told together: ``reads slower: one, two``.
     """
     if analysis.experiment.is_single_pass:
-        return f"none: {LABEL}"
+        return f"none: {results.LABEL}"
     margin = analysis.experiment.stop.equivalence
-    words = [(c.workload, c.configuration, verdict_word(c, margin)) for c in analysis.results]
+    words = [
+        (c.workload, c.configuration, results.verdict_word(c, margin)) for c in analysis.results
+    ]
     if len(words) <= _TOLD_EACH:
         told = [f"{workload} {name}: {word}" for workload, name, word in words]
     else:
@@ -554,38 +517,46 @@ def short_verdicts(analysis: CampaignAnalysis) -> str:
     return f"{when}{'; '.join(told) or 'none'}"
 
 
-def listing_document(campaigns: tuple[Listed, ...], places: str) -> Document:
+def listing_document(campaigns: tuple[Listed, ...], places: str) -> doc.Document:
     """Return the table of campaigns, oldest first."""
     columns = (
-        Column(name="started"),
-        Column(name="directory"),
-        Column(name="name", spare=True),
-        Column(name="status"),
-        Column(name="blocks", align=Align.RIGHT, spare=True),
-        Column(name="size", align=Align.RIGHT, spare=True),
-        Column(name="verdicts"),
+        doc.Column(name="started"),
+        doc.Column(name="directory"),
+        doc.Column(name="name", spare=True),
+        doc.Column(name="status"),
+        doc.Column(name="blocks", align=doc.Align.RIGHT, spare=True),
+        doc.Column(name="size", align=doc.Align.RIGHT, spare=True),
+        doc.Column(name="verdicts"),
     )
-    block: Block = Paragraph(text=f"No campaign is below {places}.")
+    block: doc.Block = doc.Paragraph(text=f"No campaign is below {places}.")
     if campaigns:
         rows = tuple(map(listing_row, campaigns))
-        block = Table(title="Campaigns", columns=columns, rows=rows, tone_column=3)
-    return Document(
-        title=count(len(campaigns), "campaign"),
+        block = doc.Table(title="Campaigns", columns=columns, rows=rows, tone_column=3)
+    return doc.Document(
+        title=doc.count(len(campaigns), "campaign"),
         subtitle=f"below {places}",
-        sections=(Section(anchor="campaigns", title="Campaigns", blocks=(block,)),),
+        sections=(doc.Section(anchor="campaigns", title="Campaigns", blocks=(block,)),),
     )
 
 
-def listing_row(listed: Listed) -> Row:
+def listing_row(listed: Listed) -> doc.Row:
     """Return a campaign's line in a list."""
     analysis = listed.analysis
     size = format_bytes(listed.size_bytes)
     if analysis is None:
-        cells = (MISSING, listed.directory, MISSING, state(listed), MISSING, size, listed.problem)
-        return Row(cells=cells, tone=Tone.PLAIN if listed.is_large else Tone.ERROR)
-    most = MISSING if analysis.plan is None else f"{analysis.plan.stopping.max_blocks}"
+        cells = (
+            doc.MISSING,
+            listed.directory,
+            doc.MISSING,
+            state(listed),
+            doc.MISSING,
+            size,
+            listed.problem,
+        )
+        return doc.Row(cells=cells, tone=doc.Tone.PLAIN if listed.is_large else doc.Tone.ERROR)
+    most = doc.MISSING if analysis.plan is None else f"{analysis.plan.stopping.max_blocks}"
     cells = (
-        utc(analysis.started_at),
+        doc.utc(analysis.started_at),
         listed.directory,
         analysis.experiment.name,
         state(listed),
@@ -593,17 +564,17 @@ def listing_row(listed: Listed) -> Row:
         size,
         short_verdicts(analysis),
     )
-    return Row(cells=cells)
+    return doc.Row(cells=cells)
 
 
-def listing_json(campaigns: tuple[Listed, ...]) -> dict[str, Json]:
+def listing_json(campaigns: tuple[Listed, ...]) -> dict[str, doc.Json]:
     """Return the list for programs."""
-    return {"format": FORMAT, "campaigns": [_listed_json(listed) for listed in campaigns]}
+    return {"format": doc.FORMAT, "campaigns": [_listed_json(listed) for listed in campaigns]}
 
 
-def _listed_json(listed: Listed) -> dict[str, Json]:
+def _listed_json(listed: Listed) -> dict[str, doc.Json]:
     analysis = listed.analysis
-    head: dict[str, Json] = {
+    head: dict[str, doc.Json] = {
         "directory": listed.directory,
         "status": state(listed),
         "size_bytes": listed.size_bytes,
@@ -617,8 +588,8 @@ def _listed_json(listed: Listed) -> dict[str, Json]:
         **head,
         "campaign": analysis.campaign_id,
         "name": analysis.experiment.name,
-        "started_at": number(analysis.started_at),
-        "elapsed_s": number(analysis.elapsed_s),
+        "started_at": doc.number(analysis.started_at),
+        "elapsed_s": doc.number(analysis.elapsed_s),
         "blocks": analysis.blocks,
         "max_blocks": None if plan is None else plan.stopping.max_blocks,
         "verdicts": [
@@ -634,11 +605,11 @@ def _listed_json(listed: Listed) -> dict[str, Json]:
     }
 
 
-def campaign_document(listed: Listed, analysis: CampaignAnalysis) -> Document:
+def campaign_document(listed: Listed, analysis: results.CampaignAnalysis) -> doc.Document:
     """Return one campaign in full: experiment, plan, position, environment, what is left."""
-    document = Document(
+    document = doc.Document(
         title=analysis.experiment.name,
-        subtitle=f"{analysis.campaign_id} · {state(listed)} · {utc(analysis.started_at)}",
+        subtitle=f"{analysis.campaign_id} · {state(listed)} · {doc.utc(analysis.started_at)}",
         description=analysis.experiment.description,
         sections=(
             _position(listed, analysis),
@@ -649,10 +620,10 @@ def campaign_document(listed: Listed, analysis: CampaignAnalysis) -> Document:
             _left(listed),
         ),
     )
-    return filled(document, analysis.experiment.words)
+    return doc.filled(document, analysis.experiment.words)
 
 
-def _position(listed: Listed, analysis: CampaignAnalysis) -> Section:
+def _position(listed: Listed, analysis: results.CampaignAnalysis) -> doc.Section:
     experiment, plan = analysis.experiment, analysis.plan
     most = "not planned yet" if plan is None else f"of at most {plan.stopping.max_blocks}"
     budget = format_duration(experiment.stop.budget_s)
@@ -663,31 +634,31 @@ def _position(listed: Listed, analysis: CampaignAnalysis) -> Section:
         ("blocks", f"{analysis.blocks} complete, {most}"),
         (_lost(experiment), str(len(analysis.blocks_redone))),
         ("time", f"{format_duration(analysis.elapsed_s)} of {budget}"),
-        *(("verdict", verdict_sentence(analysis, result)) for result in analysis.results),
+        *(("verdict", results.verdict_sentence(analysis, result)) for result in analysis.results),
     ]
-    blocks: list[Block] = [KeyValues(title="", pairs=tuple(pairs))]
+    blocks: list[doc.Block] = [doc.KeyValues(title="", pairs=tuple(pairs))]
     if analysis.command:
-        blocks.append(Command(text=analysis.command))
-    return Section(anchor="position", title="Where it stands", blocks=tuple(blocks))
+        blocks.append(doc.Command(text=analysis.command))
+    return doc.Section(anchor="position", title="Where it stands", blocks=tuple(blocks))
 
 
 def _lost(experiment: Experiment) -> str:
     return "interruptions" if experiment.is_single_pass else "tries thrown away"
 
 
-def _experiment(experiment: Experiment) -> Section:
-    goal = LABEL if experiment.is_single_pass else _goal(experiment)
+def _experiment(experiment: Experiment) -> doc.Section:
+    goal = results.LABEL if experiment.is_single_pass else _goal(experiment)
     pairs = [
         ("baseline", experiment.baseline),
         *_factors(experiment),
         *((f"configuration {t.name}", _asked(t)) for t in experiment.configurations),
-        *((f"workload {w.name}", what_it_runs(w)) for w in experiment.workloads),
-        ("loads", "; ".join(cell_name(experiment, load) for load in experiment.loads)),
+        *((f"workload {w.name}", results.what_it_runs(w)) for w in experiment.workloads),
+        ("loads", "; ".join(results.cell_name(experiment, load) for load in experiment.loads)),
         ("goal", goal),
         ("seed", str(experiment.seed)),
     ]
-    block = KeyValues(title="", pairs=tuple(pairs))
-    return Section(anchor="experiment", title="Experiment", blocks=(block,))
+    block = doc.KeyValues(title="", pairs=tuple(pairs))
+    return doc.Section(anchor="experiment", title="Experiment", blocks=(block,))
 
 
 def _factors(experiment: Experiment) -> tuple[tuple[str, str], ...]:
@@ -702,11 +673,11 @@ def _goal(experiment: Experiment) -> str:
         return f"the noise of {experiment.twin_of.name}, until the budget ends"
     if not experiment.compares_throughput:
         is_open = any(load.is_open for load in experiment.loads)
-        return looked_for(experiment) if is_open else "the rates of one configuration"
+        return results.looked_for(experiment) if is_open else "the rates of one configuration"
     if stop.precision is not None:
         return f"a half-width of {share(stop.precision)}"
     if stop.blocks is not None:
-        return f"a verdict in every workload after {count(stop.blocks, 'block')}"
+        return f"a verdict in every workload after {doc.count(stop.blocks, 'block')}"
     if stop.fail_if:
         return f"a gate: {'; '.join(map(str, stop.fail_if))}"
     return f"a verdict in every workload (worth deciding: {share(stop.decide)})"
@@ -718,24 +689,24 @@ def _asked(configuration: Configuration) -> str:
     return f"target {configuration.target.kind}; {settings or 'no settings'}{profiles}"
 
 
-def _plan(analysis: CampaignAnalysis) -> Section:
+def _plan(analysis: results.CampaignAnalysis) -> doc.Section:
     if analysis.plan is None:
         text = "Not frozen yet: the first block has not begun."
-        return Section(anchor="plan", title="Plan", blocks=(Paragraph(text=text),))
-    block = KeyValues(title="", pairs=design_pairs(analysis, analysis.plan))
-    return Section(anchor="plan", title="Plan", blocks=(block,))
+        return doc.Section(anchor="plan", title="Plan", blocks=(doc.Paragraph(text=text),))
+    block = doc.KeyValues(title="", pairs=design_pairs(analysis, analysis.plan))
+    return doc.Section(anchor="plan", title="Plan", blocks=(block,))
 
 
-def _left(listed: Listed) -> Section:
+def _left(listed: Listed) -> doc.Section:
     title = "Left behind outside the record"
     if not listed.left:
-        return Section(anchor="left", title=title, blocks=(Paragraph(text="Nothing."),))
+        return doc.Section(anchor="left", title=title, blocks=(doc.Paragraph(text="Nothing."),))
     whose = "in use by the running campaign" if listed.held else "`steelyard clean` removes it"
-    pairs = KeyValues(title=whose, pairs=tuple(("left", name) for name in listed.left))
-    return Section(anchor="left", title=title, blocks=(pairs,))
+    pairs = doc.KeyValues(title=whose, pairs=tuple(("left", name) for name in listed.left))
+    return doc.Section(anchor="left", title=title, blocks=(pairs,))
 
 
-def campaign_json(listed: Listed, analysis: CampaignAnalysis) -> dict[str, Json]:
+def campaign_json(listed: Listed, analysis: results.CampaignAnalysis) -> dict[str, doc.Json]:
     """Return one campaign in full for programs."""
     return {
         **summary(analysis),

@@ -17,16 +17,7 @@ from steelyard.core.findings import Estimate, Finding, Validity, Verdict
 from steelyard.core.measurement import Fact, Run
 from steelyard.core.schedule import Ceiling, CellKey, Load, Mode
 from steelyard.core.wording import format_duration, format_percent
-from steelyard.report.document import (
-    CONFIDENCE,
-    Tone,
-    bounds,
-    count,
-    effect_interval,
-    effect_value,
-    enumeration,
-    share,
-)
+from steelyard.report import document as doc
 from steelyard.stats.noise import LEAST_INSTANCES
 from steelyard.stats.spending import has_many_cells
 
@@ -262,10 +253,10 @@ Computing = Callable[[Grounds], object]
 
 
 _TONE_OF = {
-    Verdict.FASTER: Tone.GOOD,
-    Verdict.SLOWER: Tone.BAD,
-    Verdict.EQUIVALENT: Tone.EVEN,
-    Verdict.NO_CLEAR_DIFFERENCE: Tone.OPEN,
+    Verdict.FASTER: doc.Tone.GOOD,
+    Verdict.SLOWER: doc.Tone.BAD,
+    Verdict.EQUIVALENT: doc.Tone.EVEN,
+    Verdict.NO_CLEAR_DIFFERENCE: doc.Tone.OPEN,
 }
 
 
@@ -277,11 +268,11 @@ BURST_ONLY = "burst, not sustained"
 def blocks_of_all(analysis: CampaignAnalysis) -> str:
     """Return how many blocks there are of how many there might have been."""
     if analysis.plan is None:
-        return count(analysis.blocks, "block")
+        return doc.count(analysis.blocks, "block")
     most = analysis.plan.stopping.max_blocks
     if analysis.blocks >= most:
-        return f"all {count(most, 'block')}"
-    return f"{analysis.blocks} of at most {count(most, 'block')}"
+        return f"all {doc.count(most, 'block')}"
+    return f"{analysis.blocks} of at most {doc.count(most, 'block')}"
 
 
 def is_interim(analysis: CampaignAnalysis) -> bool:
@@ -306,7 +297,7 @@ def ending(analysis: CampaignAnalysis) -> str:
     words = {
         Status.RUNNING: "not finished",
         Status.DECIDED: "decided",
-        Status.PRECISION: f"asked half-width of ±{share(precision or 0.0)} reached",
+        Status.PRECISION: f"asked half-width of ±{doc.share(precision or 0.0)} reached",
         Status.BUDGET: f"budget of {format_duration(analysis.experiment.stop.budget_s)} used up",
         Status.PASSED: LABEL,
         Status.COMPLETE: "as many blocks as were asked for",
@@ -316,9 +307,9 @@ def ending(analysis: CampaignAnalysis) -> str:
     if analysis.blocks == 0:
         return f"{words[analysis.status]} before the first block was complete"
     if analysis.status is Status.PASSED:
-        return f"{LABEL}, {count(len(analysis.runs), 'run')}"
+        return f"{LABEL}, {doc.count(len(analysis.runs), 'run')}"
     if analysis.status is Status.BUDGET:  # which says why there are no more
-        return f"{words[analysis.status]}, after {count(analysis.blocks, 'block')}"
+        return f"{words[analysis.status]}, after {doc.count(analysis.blocks, 'block')}"
     early = "stopped early, " if stopped_early(analysis) else ""
     return f"{words[analysis.status]}, {early}after {blocks_of_all(analysis)}"
 
@@ -333,7 +324,7 @@ def cell_name(experiment: Experiment, load: Load | None) -> str:
     if load is None:
         return load_name(load)
     alike = _alike(experiment, load)
-    threads = f", {count(load.threads, 'thread')}" if len(alike) > 1 else ""
+    threads = f", {doc.count(load.threads, 'thread')}" if len(alike) > 1 else ""
     return f"{load_name(load)}{threads}"
 
 
@@ -345,20 +336,20 @@ def _alike(experiment: Experiment, load: Load) -> list[Load]:
 def short_load(experiment: Experiment, load: Load) -> str:
     """Return a load as a tick on an axis of clients: ``8``, ``8 (2 threads)``, ``8 at 500/s``."""
     alike = _alike(experiment, load)
-    threads = f" ({count(load.threads, 'thread')})" if len(alike) > 1 else ""
+    threads = f" ({doc.count(load.threads, 'thread')})" if len(alike) > 1 else ""
     rated = f" at {load.rate_label}" if load.is_open else ""
     return f"{load.clients}{threads}{rated}"
 
 
 def pool_name(experiment: Experiment, load: Load) -> str:
     """Return the clients of a load whatever its rate, with threads where they alone do not tell."""
-    threads = f", {count(load.threads, 'thread')}" if _has_twin(experiment, load) else ""
-    return f"{count(load.clients, 'client')}{threads}"
+    threads = f", {doc.count(load.threads, 'thread')}" if _has_twin(experiment, load) else ""
+    return f"{doc.count(load.clients, 'client')}{threads}"
 
 
 def short_pool(experiment: Experiment, load: Load) -> str:
     """Return the same for a column of clients: ``8``, ``8 (2 threads)``."""
-    threads = f" ({count(load.threads, 'thread')})" if _has_twin(experiment, load) else ""
+    threads = f" ({doc.count(load.threads, 'thread')})" if _has_twin(experiment, load) else ""
     return f"{load.clients}{threads}"
 
 
@@ -384,8 +375,8 @@ def compared_names(analysis: CampaignAnalysis) -> tuple[str, ...]:
 def cells_together(experiment: Experiment) -> str:
     """Return in what sense the intervals of the cells hold (METHOD.md 3.5)."""
     if has_many_cells(len(experiment.closed_loads)):
-        return f"{CONFIDENCE}, on average over the cells called different"
-    return f"simultaneous {CONFIDENCE}"
+        return f"{doc.CONFIDENCE}, on average over the cells called different"
+    return f"simultaneous {doc.CONFIDENCE}"
 
 
 def intervals_together(experiment: Experiment) -> str:
@@ -409,21 +400,21 @@ def uncompared(experiment: Experiment) -> str:
 def looked_for(experiment: Experiment) -> str:
     """Return what a campaign that compares no throughput is for, as a noun."""
     rates = dict.fromkeys(load.rate_label for load in experiment.loads if load.is_open)
-    at = enumeration(tuple(rates))
+    at = doc.enumeration(tuple(rates))
     whole = " of the capacity" if all(load.share for load in experiment.loads) else ""
     if experiment.goal is not None:
         return f"the highest rate with {experiment.goal.label}, tried at {at}{whole}"
     return f"latency at {at}{whole}"
 
 
-def tone_of(comparison: Comparison) -> Tone:
+def tone_of(comparison: Comparison) -> doc.Tone:
     """Return how a verdict is meant: what one side pays with durability has a tone of its own."""
-    if bounds(comparison.effect) is None:
-        return Tone.OPEN
+    if doc.bounds(comparison.effect) is None:
+        return doc.Tone.OPEN
     is_slower = comparison.verdict is Verdict.SLOWER and not comparison.depends_on_load
     if comparison.trades and is_slower is not comparison.is_less_durable:
-        return Tone.WARNING
-    return Tone.OPEN if comparison.depends_on_load else _TONE_OF[comparison.verdict]
+        return doc.Tone.WARNING
+    return doc.Tone.OPEN if comparison.depends_on_load else _TONE_OF[comparison.verdict]
 
 
 def durability_word(comparison: Comparison) -> str:
@@ -444,12 +435,12 @@ def durability_clause(comparison: Comparison) -> str:
     is_slower = comparison.verdict is Verdict.SLOWER and not comparison.depends_on_load
     if comparison.is_less_durable:
         losses = tuple(f"{weaker} {loss}" for weaker, loss in _losses(comparison))
-        return f"{'and' if is_slower else 'but'} {enumeration(losses)}"
+        return f"{'and' if is_slower else 'but'} {doc.enumeration(losses)}"
     if not _is_safer(comparison):
         return ""
     lead = f"but {comparison.baseline} pays for its speed with durability: it"
     losses = tuple(loss for _, loss in _losses(comparison))
-    return f"{lead if is_slower else f'and {comparison.baseline}'} {enumeration(losses)}"
+    return f"{lead if is_slower else f'and {comparison.baseline}'} {doc.enumeration(losses)}"
 
 
 def _losses(comparison: Comparison) -> Iterator[tuple[str, str]]:
@@ -463,7 +454,7 @@ def _losses(comparison: Comparison) -> Iterator[tuple[str, str]]:
 
 def verdict_word(comparison: Comparison, margin: float) -> str:
     """Return the verdict in a word or two, and whether it is bought with durability."""
-    if comparison.effect is None or bounds(comparison.effect) is None:
+    if comparison.effect is None or doc.bounds(comparison.effect) is None:
         return "no verdict yet"
     return f"{plain_word(comparison, margin)}{durability_word(comparison)}"
 
@@ -485,9 +476,9 @@ def plain_word(comparison: Comparison, margin: float, span: str = "") -> str:
     pair = ", one pair only" if comparison.is_of_pair and comparison.verdict.decided else ""
     pair += suspect
     if comparison.verdict is Verdict.EQUIVALENT:
-        return f"equivalent within {share(margin)}{pair}"
+        return f"equivalent within {doc.share(margin)}{pair}"
     if comparison.no_practical_weight:
-        return f"{comparison.verdict.value}, by less than {share(margin)}{pair}"
+        return f"{comparison.verdict.value}, by less than {doc.share(margin)}{pair}"
     return f"{comparison.verdict.value}{pair}"
 
 
@@ -514,37 +505,39 @@ def more_minutes(comparison: Comparison, decide: float) -> str:
     if minutes is None or comparison.verdict.decided:
         return ""
     if minutes >= 120:
-        return f"about {time_to_decide(comparison)} more would decide {share(decide)}"
-    return f"about {count(max(1, round(minutes)), 'more minute')} would decide {share(decide)}"
+        return f"about {time_to_decide(comparison)} more would decide {doc.share(decide)}"
+    return (
+        f"about {doc.count(max(1, round(minutes)), 'more minute')} would decide {doc.share(decide)}"
+    )
 
 
 def pending(comparison: Comparison) -> str:
     """Return why there is no interval yet, with the estimate so far if there is one."""
     if comparison.effect is None:
         return "no block is complete"
-    reason = comparison.note or count(comparison.blocks, "block")
-    return f"{reason}; {effect_value(comparison.effect)} so far, without an interval"
+    reason = comparison.note or doc.count(comparison.blocks, "block")
+    return f"{reason}; {doc.effect_value(comparison.effect)} so far, without an interval"
 
 
 def effect_phrase(comparison: Comparison, *, interval_first: bool) -> str:
     """Return the effect with its interval; the interval first where the estimate is biased."""
-    pair = bounds(comparison.effect)
-    value = effect_value(comparison.effect)
+    pair = doc.bounds(comparison.effect)
+    value = doc.effect_value(comparison.effect)
     if pair is None:
         return value
     if interval_first:
         low, high = format_percent(pair[0]), format_percent(pair[1])
-        return f"{low} to {high} ({CONFIDENCE}), estimate {value}"
-    return f"{value} {effect_interval(comparison.effect)} ({CONFIDENCE})"
+        return f"{low} to {high} ({doc.CONFIDENCE}), estimate {value}"
+    return f"{value} {doc.effect_interval(comparison.effect)} ({doc.CONFIDENCE})"
 
 
 def verdict_clause(analysis: CampaignAnalysis, comparison: Comparison) -> str:
     """Return the verdict on one comparison as a clause without the workload's name."""
     ours, theirs = contestants(comparison)
-    if bounds(comparison.effect) is None:
+    if doc.bounds(comparison.effect) is None:
         return f"no verdict yet on {ours} against {theirs}: {pending(comparison)}"
     effect = effect_phrase(comparison, interval_first=stopped_early(analysis))
-    margin = share(analysis.experiment.stop.equivalence)
+    margin = doc.share(analysis.experiment.stop.equivalence)
     if comparison.depends_on_load:
         return _divided_clause(analysis, comparison)
     if comparison.verdict is Verdict.EQUIVALENT:
@@ -570,7 +563,7 @@ def pair_limit(comparison: Comparison) -> str:
     if not comparison.is_of_pair or comparison.verdict is Verdict.NO_CLEAR_DIFFERENCE:
         return ""
     number = comparison.instances or 0
-    per_side = "one instance" if number == 1 else count(number, "instance")
+    per_side = "one instance" if number == 1 else doc.count(number, "instance")
     if comparison.verdict is Verdict.EQUIVALENT:
         return f"; this speaks of these instances alone: {per_side} per side"
     why = "the difference may be the servers, not the settings"
@@ -608,29 +601,29 @@ def weighed_cells(analysis: CampaignAnalysis, result: Comparison) -> tuple[Compa
         for c in analysis.comparisons
         if c.load is not None
         and (c.workload, c.configuration) == (result.workload, result.configuration)
-        and bounds(c.effect) is not None
+        and doc.bounds(c.effect) is not None
     )
 
 
 def span_of(analysis: CampaignAnalysis, result: Comparison) -> str:
     """Return the least and the largest effect of a result that depends on load; else nothing."""
     extremes = extreme_cells(analysis, result) if result.depends_on_load else None
-    return " to ".join(effect_value(cell.effect) for cell in extremes or ())
+    return " to ".join(doc.effect_value(cell.effect) for cell in extremes or ())
 
 
 def effect_at(experiment: Experiment, cell: Comparison) -> str:
     """Return the effect of one cell, with its interval and its load."""
-    effect = f"{effect_value(cell.effect)} {effect_interval(cell.effect)}"
+    effect = f"{doc.effect_value(cell.effect)} {doc.effect_interval(cell.effect)}"
     return f"{effect} at {cell_name(experiment, cell.load)}"
 
 
 def _undecided_clause(analysis: CampaignAnalysis, comparison: Comparison) -> str:
-    low, high = bounds(comparison.effect) or (0.0, 0.0)
-    effect = f"between {format_percent(low)} and {format_percent(high)} ({CONFIDENCE})"
+    low, high = doc.bounds(comparison.effect) or (0.0, 0.0)
+    effect = f"between {format_percent(low)} and {format_percent(high)} ({doc.CONFIDENCE})"
     more = more_minutes(comparison, analysis.experiment.stop.decide)
     ours, theirs = contestants(comparison)
     clause = f"no clear difference between {ours} and {theirs}"
-    told = f"the effect is {effect}, estimate {effect_value(comparison.effect)}"
+    told = f"the effect is {effect}, estimate {doc.effect_value(comparison.effect)}"
     return f"{clause}: {told}{'; ' if more else ''}{more}"
 
 
@@ -645,11 +638,11 @@ def early_note(verdict: Verdict) -> str:
 def verdict_sentence(analysis: CampaignAnalysis, comparison: Comparison) -> str:
     """Return the verdict on one comparison as a sentence that can be read alone."""
     clause = verdict_clause(analysis, comparison)
-    if bounds(comparison.effect) is None:
+    if doc.bounds(comparison.effect) is None:
         return f"{comparison.workload}: {clause}"
     is_early = decided_early(analysis, comparison)
     early = f", {early_note(comparison.verdict)}" if is_early else ""
-    blocks = count(comparison.blocks, "block")
+    blocks = doc.count(comparison.blocks, "block")
     price = durability_clause(comparison)
     told = f"{clause}, {price}" if price else clause
     when = ", interim" if is_interim(analysis) else ""
@@ -663,7 +656,7 @@ def what_it_runs(workload: Workload) -> str:
         return " ".join(workload.redis.command)
     if workload.command is not None:
         return shlex.join(workload.command.argv)
-    return workload.builtin or enumeration(tuple(script.name for script in workload.scripts))
+    return workload.builtin or doc.enumeration(tuple(script.name for script in workload.scripts))
 
 
 def command_pairs(experiment: Experiment) -> tuple[tuple[str, str], ...]:
@@ -687,6 +680,7 @@ def one_key_label(experiment: Experiment) -> str:
         return ""
     verb = "uses" if len(names) == 1 else "use"
     return (
-        f"{enumeration(names)} {verb} one key: all requests go to the same value, which the caches"
+        f"{doc.enumeration(names)} {verb} one key: all requests go to the same value, which the"
+        " caches"
         " of the CPU hold; that says nothing of a key space."
     )

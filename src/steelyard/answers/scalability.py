@@ -10,24 +10,7 @@ from steelyard.answers.results import CampaignAnalysis, Grounds
 from steelyard.core.experiment import MANY_FIRST, RATE, RATE_UNIT, Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.schedule import CellKey, Load
-from steelyard.report.document import (
-    CONFIDENCE,
-    MISSING,
-    BulletList,
-    ChartKind,
-    Figure,
-    Json,
-    Section,
-    Table,
-    Value,
-    bounds,
-    count,
-    interval,
-    number,
-    number_column,
-    rate,
-    table_of,
-)
+from steelyard.report import document as doc
 from steelyard.stats.capacity import LEAST_GAIN_BLOCKS, fewest_without_gain
 from steelyard.stats.spending import FIXED_ALPHA
 
@@ -35,7 +18,8 @@ LEAST_LOADS = 5  # of fewer the table of cells shows as much
 TITLE = "Throughput over clients"
 _NOTE = (
     f"Medians of the table of cells, {RATE} in {RATE_UNIT}. A gain is clear when its interval"
-    f" within blocks lies wholly above zero ({CONFIDENCE} for all rows together). Above the clients"
+    f" within blocks lies wholly above zero ({doc.CONFIDENCE} for all rows together). Above the"
+    " clients"
     " of the last column no such gain was seen; a smaller one is possible. That column needs"
     f" {LEAST_GAIN_BLOCKS} blocks. The load generator takes its CPU from the same machine, unless"
     " the server is elsewhere."
@@ -65,7 +49,7 @@ class ScalabilityCurve:
     @property
     def load_label(self) -> str:
         """Return the workload, and the threads where they tell curves apart."""
-        threads = "" if self.threads is None else f", {count(self.threads, 'thread')}"
+        threads = "" if self.threads is None else f", {doc.count(self.threads, 'thread')}"
         return f"{self.workload}{threads}"
 
     @property
@@ -77,14 +61,14 @@ class ScalabilityCurve:
     def gain_ends(self) -> str:
         """Return above which number of clients there is no clear gain, or a dash."""
         if self.enough is None:
-            return MISSING
-        clients = count(self.enough.clients, "client")
+            return doc.MISSING
+        clients = doc.count(self.enough.clients, "client")
         return f"still rising at {clients}" if self.still_rises else clients
 
     def rate_at(self, clients: int) -> str:
         """Return the rate of so many clients as a text, or a dash where they did not run."""
         rates = (tps.value for load, tps in self.measured.items() if load.clients == clients)
-        return rate(next(rates, None))
+        return doc.rate(next(rates, None))
 
 
 def scalability_curves(grounds: Grounds) -> tuple[ScalabilityCurve, ...]:
@@ -139,7 +123,7 @@ def _groups(experiment: Experiment) -> Iterator[tuple[int | None, Sequence[Load]
             yield threads, members
 
 
-def gain_answers(analysis: CampaignAnalysis) -> tuple[BulletList, ...]:
+def gain_answers(analysis: CampaignAnalysis) -> tuple[doc.BulletList, ...]:
     """Return where the gain of more clients ends, for the place of the results."""
     curves = [curve for curve in analysis.answer(scalability_curves) or () if curve.enough]
     items = tuple(
@@ -147,42 +131,42 @@ def gain_answers(analysis: CampaignAnalysis) -> tuple[BulletList, ...]:
         for label, group in groupby(curves, lambda curve: curve.load_label)
     )
     lead = "More clients bring no clear gain above"
-    return (BulletList(lead=lead, items=items),) if items else ()
+    return (doc.BulletList(lead=lead, items=items),) if items else ()
 
 
 def scalability_section(
     analysis: CampaignAnalysis, curves: Sequence[ScalabilityCurve]
-) -> tuple[Section, ...]:
+) -> tuple[doc.Section, ...]:
     """Return the rates over clients as a table and a chart."""
     blocks = (_table(curves), _figure(analysis, curves))
-    return (Section(anchor="scalability", title=TITLE, blocks=blocks),)
+    return (doc.Section(anchor="scalability", title=TITLE, blocks=blocks),)
 
 
-def _table(curves: Sequence[ScalabilityCurve]) -> Table:
+def _table(curves: Sequence[ScalabilityCurve]) -> doc.Table:
     clients = sorted({load.clients for curve in curves for load in curve.measured})
-    return table_of(
+    return doc.table_of(
         curves,
         ("workload", lambda curve: curve.load_label),
         ("configuration", lambda curve: curve.configuration),
         *(
             (
-                number_column(count(number_of, "client")),
+                doc.number_column(doc.count(number_of, "client")),
                 partial(ScalabilityCurve.rate_at, clients=number_of),
             )
             for number_of in clients
         ),
-        (number_column("no clear gain above"), lambda curve: curve.gain_ends),
+        (doc.number_column("no clear gain above"), lambda curve: curve.gain_ends),
         title=TITLE,
         note=_NOTE,
     )
 
 
-def _figure(analysis: CampaignAnalysis, curves: Sequence[ScalabilityCurve]) -> Figure:
-    return Figure(
+def _figure(analysis: CampaignAnalysis, curves: Sequence[ScalabilityCurve]) -> doc.Figure:
+    return doc.Figure(
         identity="scalability",
-        kind=ChartKind.SCALABILITY,
+        kind=doc.ChartKind.SCALABILITY,
         title=TITLE,
-        caption=f"Medians of the table of cells with {CONFIDENCE} intervals over blocks, which"
+        caption=f"Medians of the table of cells with {doc.CONFIDENCE} intervals over blocks, which"
         " contain what moves all loads of a block together. Clients on a logarithmic axis.",
         alt=f"{MANY_FIRST} per second over clients, by workload and configuration; the table above"
         " holds the same numbers.",
@@ -192,12 +176,12 @@ def _figure(analysis: CampaignAnalysis, curves: Sequence[ScalabilityCurve]) -> F
     )
 
 
-def _rows(analysis: CampaignAnalysis, curve: ScalabilityCurve) -> Iterator[tuple[Value, ...]]:
+def _rows(analysis: CampaignAnalysis, curve: ScalabilityCurve) -> Iterator[tuple[doc.Value, ...]]:
     names = analysis.names
     aside = _ASIDE ** (names.index(curve.configuration) - (len(names) - 1) / 2)
     for is_line in (True, False):
         for load, tps in curve.measured.items():
-            low, high = bounds(tps) or (None, None)
+            low, high = doc.bounds(tps) or (None, None)
             place = round(load.clients * aside, 4)
             yield (
                 *(curve.load_label, curve.configuration, is_line, load.clients, place),
@@ -205,12 +189,12 @@ def _rows(analysis: CampaignAnalysis, curve: ScalabilityCurve) -> Iterator[tuple
             )
 
 
-def scalability_json(curves: Sequence[ScalabilityCurve]) -> dict[str, Json]:
+def scalability_json(curves: Sequence[ScalabilityCurve]) -> dict[str, doc.Json]:
     """Return the curves for programs."""
     return {"scalability": [_curve_json(curve) for curve in curves]}
 
 
-def _curve_json(curve: ScalabilityCurve) -> dict[str, Json]:
+def _curve_json(curve: ScalabilityCurve) -> dict[str, doc.Json]:
     return {
         "workload": curve.workload,
         "configuration": curve.configuration,
@@ -220,11 +204,11 @@ def _curve_json(curve: ScalabilityCurve) -> dict[str, Json]:
         "still_rises": curve.still_rises,
         "reason": None if curve.enough else _too_few(curve.blocks),
         "measured": [
-            {"clients": number(load.clients), "tps": interval(tps)}
+            {"clients": doc.number(load.clients), "tps": doc.interval(tps)}
             for load, tps in curve.measured.items()
         ],
     }
 
 
 def _too_few(blocks: int) -> str:
-    return f"{count(blocks, 'block')}; the number needs {LEAST_GAIN_BLOCKS}"
+    return f"{doc.count(blocks, 'block')}; the number needs {LEAST_GAIN_BLOCKS}"

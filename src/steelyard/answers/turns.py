@@ -16,19 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from steelyard.answers.observations import (
-    Observations,
-    ResultContrast,
-    RunsOfBlock,
-    by_block,
-    observe,
-    only_read,
-    result_contrasts,
-    side_means,
-    sum_of,
-    total_of,
-    transactions_of,
-)
+from steelyard.answers import observations as obs
 from steelyard.core.campaign import CampaignPlan, CampaignRecord
 from steelyard.core.experiment import ONE, PREWARM_BYTES, RATE, Experiment, SwitchCost
 from steelyard.core.measurement import Quantity, Run
@@ -88,7 +76,7 @@ class TurnCheck:
 
 
 def check_turns(
-    seen: Observations,
+    seen: obs.Observations,
     experiment: Experiment,
     changes: Sequence[TurnChange] = tuple(TurnChange),
     *,
@@ -110,7 +98,7 @@ def check_turns(
         if blocks:
             checks.extend(
                 _check(blocks, what, (workload.name, base), asked)
-                for asked in result_contrasts(experiment)
+                for asked in obs.result_contrasts(experiment)
                 for what in changes
             )
     return tuple(checks)
@@ -153,12 +141,12 @@ def still_warming(record: CampaignRecord, *, since: int = 0) -> bool:
             of this one. Six blocks are needed for an answer; before, it is no.
     """
     warming = (TurnChange.OVER_BLOCK,)
-    checks = check_turns(observe(record), record.experiment, warming, since=since)
+    checks = check_turns(obs.observe(record), record.experiment, warming, since=since)
     return any(check.is_suspect for check in checks)
 
 
 def turns_by_block(
-    seen: Observations, workload: str, *, since: int = 0
+    seen: obs.Observations, workload: str, *, since: int = 0
 ) -> tuple[tuple[CellTurns, ...], ...]:
     """Return the turns of a workload's cells, block by block; blocks without turns are left out.
 
@@ -216,7 +204,7 @@ def _check(
     blocks: Sequence[Sequence[CellTurns]],
     what: TurnChange,
     where: tuple[str, int],
-    asked: ResultContrast,
+    asked: obs.ResultContrast,
 ) -> TurnCheck:
     """Return a check of a workload, whose baseline is at a place among the configurations."""
     workload, base = where
@@ -240,7 +228,7 @@ def _change(
 ) -> float | None:
     """Return a change of one cell: the sum over its sub-blocks; None where one is not known."""
     weighed = [(each.turns, each.weights(weights, base)) for each in cell]
-    return sum_of([change(turns, own) for turns, own in weighed if own.any()])
+    return obs.sum_of([change(turns, own) for turns, own in weighed if own.any()])
 
 
 def _values(
@@ -278,7 +266,7 @@ class TraceCheck:
     of: int
 
 
-def writes_after_switches(seen: Observations, experiment: Experiment) -> tuple[TraceCheck, ...]:
+def writes_after_switches(seen: obs.Observations, experiment: Experiment) -> tuple[TraceCheck, ...]:
     """Return, of what the data's device writes in turns, the share that falls into their settling.
 
     A server that stands still hands nothing to the kernel; what it handed over before is still
@@ -287,7 +275,7 @@ def writes_after_switches(seen: Observations, experiment: Experiment) -> tuple[T
     return _checks(seen, experiment, _settling_share)
 
 
-def pages_from_devices(seen: Observations, experiment: Experiment) -> tuple[TraceCheck, ...]:
+def pages_from_devices(seen: obs.Observations, experiment: Experiment) -> tuple[TraceCheck, ...]:
     """Return the pages per transaction that warm servers waited for, under workloads that read.
 
     They come from the device of the data, or are pages of memory that the kernel had taken away
@@ -301,26 +289,26 @@ def pages_from_devices(seen: Observations, experiment: Experiment) -> tuple[Trac
 
 
 def _checks(
-    seen: Observations,
+    seen: obs.Observations,
     experiment: Experiment,
-    value: Callable[[RunsOfBlock], float | None],
+    value: Callable[[obs.RunsOfBlock], float | None],
 ) -> tuple[TraceCheck, ...]:
     """Return the checks of every workload and result; none where nothing was taken in turns."""
     closed = seen.of_closed_loops()
     if not any(run.turns for runs in closed.runs.values() for run in runs):
         return ()
-    values = by_block(closed, value)
+    values = obs.by_block(closed, value)
     return tuple(
         _trace_check(values[:, :, columns], workload.name, asked)
         for workload in experiment.workloads
         if (columns := closed.columns_of(workload.name))
-        for asked in result_contrasts(experiment)
+        for asked in obs.result_contrasts(experiment)
     )
 
 
-def _trace_check(values: FloatArray, workload: str, asked: ResultContrast) -> TraceCheck:
+def _trace_check(values: FloatArray, workload: str, asked: obs.ResultContrast) -> TraceCheck:
     """Return a check of values (blocks, configurations, loads): of means over the loads."""
-    sides = [side_means(values[:, :, load], asked) for load in range(values.shape[2])]
+    sides = [obs.side_means(values[:, :, load], asked) for load in range(values.shape[2])]
     both = np.array(sides)  # (loads, 2, blocks)
     known = np.isfinite(both).all(axis=1)  # (loads, blocks)
     some = known.any(axis=0)
@@ -338,23 +326,23 @@ def _trace_check(values: FloatArray, workload: str, asked: ResultContrast) -> Tr
     )
 
 
-def _settling_share(runs: RunsOfBlock) -> float | None:
+def _settling_share(runs: obs.RunsOfBlock) -> float | None:
     """Return the share of bytes that were written while turns settled; None below a MiB."""
-    settling = total_of(runs, Quantity.SETTLING_WRITE_BYTES)
-    settled = total_of(runs, Quantity.SETTLED_WRITE_BYTES)
+    settling = obs.total_of(runs, Quantity.SETTLING_WRITE_BYTES)
+    settled = obs.total_of(runs, Quantity.SETTLED_WRITE_BYTES)
     if settling is None or settled is None or settling + settled < ENOUGH_WRITTEN_BYTES:
         return None
     return settling / (settling + settled)
 
 
-def _pages(runs: RunsOfBlock, *, servers: int) -> float | None:
+def _pages(runs: obs.RunsOfBlock, *, servers: int) -> float | None:
     """Return pages per transaction; None where the workload writes or the data do not fit."""
-    read = total_of(runs, Quantity.SETTLED_READ_BYTES)
-    faults = total_of(runs, Quantity.TURNS_MAJOR_FAULTS)
-    counted = transactions_of(runs)
+    read = obs.total_of(runs, Quantity.SETTLED_READ_BYTES)
+    faults = obs.total_of(runs, Quantity.TURNS_MAJOR_FAULTS)
+    counted = obs.transactions_of(runs)
     if read is None or faults is None or not counted:
         return None
-    if not only_read(runs) or not all(_fits(run, servers) for run in runs):
+    if not obs.only_read(runs) or not all(_fits(run, servers) for run in runs):
         return None
     return (read / _PAGE_BYTES + faults) / counted
 

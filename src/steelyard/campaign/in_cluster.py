@@ -26,52 +26,22 @@ import steelyard
 from steelyard.answers.campaign import analyse
 from steelyard.campaign.run.runner import Progress
 from steelyard.campaign.run.session import Request
+from steelyard.core import wording
 from steelyard.core.campaign import CampaignRecord, Status
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Finding
 from steelyard.core.kubernetes import CLAIM, NAMESPACE, ContainerRef, ObjectRef
 from steelyard.core.measurement import Run, SustainedRun
 from steelyard.core.target import Target
-from steelyard.core.wording import (
-    ExitCode,
-    InputError,
-    MeasurementError,
-    PreflightError,
-    PrivilegeError,
-    RecordError,
-    SteelyardError,
-    TargetError,
-    format_bytes,
-)
 from steelyard.gateways.files import make_directory, read_text, remove_tree, translated, write_text
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.places.kubernetes import job
 from steelyard.places.kubernetes import job as jobs
 from steelyard.places.kubernetes.belongings import object_name
-from steelyard.places.kubernetes.job import (
-    JOURNAL,
-    RECORD,
-    JobPlan,
-    Piece,
-    RecordFile,
-    RecordFiles,
-    Stand,
-    Standing,
-    standing,
-)
 from steelyard.places.kubernetes.permissions import Permission, Purpose, needed
+from steelyard.record import journal
 from steelyard.record.directory import COPY_NOTE, read_campaign
-from steelyard.record.journal import (
-    BlockEnded,
-    BlockStarted,
-    JournalTail,
-    Line,
-    Planned,
-    Resumed,
-    RunFinished,
-    SustainedFinished,
-    replay,
-)
 from steelyard.targets.generators import deadline_s
 from steelyard.targets.kubernetes_site import place_in, require_allowed, server_purposes
 
@@ -111,9 +81,9 @@ def pack(request: Request) -> str:
     )
     content = base64.b64encode(gzip.compress(_PACKED.dump_json(packed), mtime=0))
     if len(content) > MOST_BYTES:
-        raise InputError(
-            f"the experiment with its scripts takes {format_bytes(len(content))} when it is"
-            f" compressed, and a ConfigMap has room for {format_bytes(MOST_BYTES)}",
+        raise wording.InputError(
+            f"the experiment with its scripts takes {wording.format_bytes(len(content))} when it is"
+            f" compressed, and a ConfigMap has room for {wording.format_bytes(MOST_BYTES)}",
             hint="Have SQL make the data (generate_series), or run it from here, without"
             " --in-cluster.",
         )
@@ -126,18 +96,18 @@ def unpack(path: Path) -> Request:
     Raises:
         InputError: It is none, or one of another version.
     """
-    with translated(path, InputError):
+    with translated(path, wording.InputError):
         content = path.read_bytes()
     try:
         packed = _PACKED.validate_json(gzip.decompress(content))
     except (ValidationError, OSError, EOFError) as error:
-        raise InputError(
+        raise wording.InputError(
             f"{path} holds no campaign that this version of Steelyard ({steelyard.__version__})"
             " can read",
             hint="Name an image with the version that started it: --image.",
         ) from error
     if packed.version != steelyard.__version__:
-        raise InputError(
+        raise wording.InputError(
             f"the campaign was packed by Steelyard {packed.version}, and this is"
             f" {steelyard.__version__}",
             hint="Name an image with that version: --image.",
@@ -199,7 +169,7 @@ def plan_job(
     *,
     api: KubernetesApi,
     long_runs_s: float,
-) -> JobPlan:
+) -> job.JobPlan:
     """Return the Job that a campaign will be.
 
     Its targets share one place in one cluster. ``long_runs_s`` are the seconds of the runs after
@@ -211,7 +181,7 @@ def plan_job(
         namespace = api.namespace  # where the server is that is there already
     absent = makes_all and (namespace is None or _is_absent(namespace, api))
     purposes = server_purposes(experiment)
-    plan = JobPlan(
+    plan = job.JobPlan(
         campaign_id=campaign_id,
         namespace=namespace or object_name(campaign_id),
         makes_namespace=absent,
@@ -229,7 +199,7 @@ def _is_absent(namespace: str, api: KubernetesApi) -> bool:
     return api.read(ObjectRef(kind=NAMESPACE, name=namespace)) is None
 
 
-def _withheld(plan: JobPlan, api: KubernetesApi) -> tuple[str, ...]:
+def _withheld(plan: job.JobPlan, api: KubernetesApi) -> tuple[str, ...]:
     """Return what this account cannot give to the Job's, because it may not do it itself.
 
     Kubernetes refuses a role that allows more than who makes it may (RBAC documentation, "Privilege
@@ -242,7 +212,7 @@ def _withheld(plan: JobPlan, api: KubernetesApi) -> tuple[str, ...]:
     )
 
 
-def require_startable(plan: JobPlan, api: KubernetesApi) -> None:
+def require_startable(plan: job.JobPlan, api: KubernetesApi) -> None:
     """Look whether this account may start a campaign as a Job and read its record.
 
     Raises:
@@ -257,12 +227,12 @@ def require_startable(plan: JobPlan, api: KubernetesApi) -> None:
     require_allowed(tuple(missing), api, plan.namespace)
 
 
-def _may(verb: str, permission: Permission, plan: JobPlan, api: KubernetesApi) -> bool:
+def _may(verb: str, permission: Permission, plan: job.JobPlan, api: KubernetesApi) -> bool:
     where = "" if permission.cluster_wide else plan.namespace
     return api.allowed(verb, permission.kind, where, permission.part)
 
 
-def packed(request: Request, plan: JobPlan) -> str:
+def packed(request: Request, plan: job.JobPlan) -> str:
     """Return a campaign as its Job takes it.
 
     Raises:
@@ -277,7 +247,7 @@ def packed(request: Request, plan: JobPlan) -> str:
     )
 
 
-def resume(plan: JobPlan, api: KubernetesApi, clock: Clock) -> None:
+def resume(plan: job.JobPlan, api: KubernetesApi, clock: Clock) -> None:
     """Make a new Job that goes on with a campaign whose Job ended early.
 
     Raises:
@@ -286,11 +256,11 @@ def resume(plan: JobPlan, api: KubernetesApi, clock: Clock) -> None:
     """
     now = jobs.standing(plan, api)
     if not now.is_over:
-        raise PreflightError(
+        raise wording.PreflightError(
             f"campaign {plan.campaign_id} is {now.stand}", hint="Attach without --resume."
         )
-    if now.stand is Stand.DONE:
-        raise PreflightError(
+    if now.stand is job.Stand.DONE:
+        raise wording.PreflightError(
             f"campaign {plan.campaign_id} is finished", hint="Attach without --resume."
         )
     jobs.make_again(plan, api, clock)
@@ -301,13 +271,17 @@ def visible(api: KubernetesApi) -> str:
     return "" if api.allowed("list", CLAIM) else api.namespace
 
 
-def code_of(ended: Standing, record: CampaignRecord) -> ExitCode:
+def code_of(ended: job.Standing, record: CampaignRecord) -> wording.ExitCode:
     """Return the exit code of a campaign that is over; that of its pod, where it is known."""
-    if ended.exit_code in set(ExitCode):
-        return ExitCode(ended.exit_code)
+    if ended.exit_code in set(wording.ExitCode):
+        return wording.ExitCode(ended.exit_code)
     if record.status.is_finished:
-        return ExitCode.DONE
-    return ExitCode.INTERRUPTED if record.status is Status.INTERRUPTED else ExitCode.MEASUREMENT
+        return wording.ExitCode.DONE
+    return (
+        wording.ExitCode.INTERRUPTED
+        if record.status is Status.INTERRUPTED
+        else wording.ExitCode.MEASUREMENT
+    )
 
 
 def release(copy: Path) -> None:
@@ -333,7 +307,7 @@ class Follower:
 
     def __init__(
         self,
-        plan: JobPlan,
+        plan: job.JobPlan,
         api: KubernetesApi,
         clock: Clock,
         progress: Progress,
@@ -344,13 +318,13 @@ class Follower:
         self._clock = clock
         self._told = told
         self._progress = progress
-        self._tail = JournalTail("the journal in the cluster")
-        self._lines: list[Line] = []
+        self._tail = journal.JournalTail("the journal in the cluster")
+        self._lines: list[journal.Line] = []
         self._read_bytes = 0
         self._said = self._stage = ""
         self._stuck_since: float | None = None
 
-    def follow(self) -> Standing:
+    def follow(self) -> job.Standing:
         """Return how the Job ended.
 
         Raises:
@@ -360,7 +334,7 @@ class Follower:
         while True:
             try:
                 now = self._look()
-            except (TargetError, MeasurementError) as error:
+            except (wording.TargetError, wording.MeasurementError) as error:
                 self._say(f"{error.message}; the campaign goes on there, trying again")
             else:
                 if now.is_over:
@@ -368,20 +342,20 @@ class Follower:
                 self._require_beginning(now)
             self._clock.sleep(_PAUSE_S)
 
-    def _look(self) -> Standing:
-        now = standing(self._plan, self._api)
+    def _look(self) -> job.Standing:
+        now = job.standing(self._plan, self._api)
         if now.pod is None:
             if now.reason:
                 self._say(f"it waits: {now.reason}")
             return now
-        files = RecordFiles(self._api, now.pod, RECORD)
+        files = job.RecordFiles(self._api, now.pod, job.RECORD)
         while True:
-            piece = Piece(name=JOURNAL, offset=self._read_bytes, size_bytes=_PIECE_BYTES)
+            piece = job.Piece(name=job.JOURNAL, offset=self._read_bytes, size_bytes=_PIECE_BYTES)
             (content,) = files.read([piece])
             self._hear(content)
             if len(content) < _PIECE_BYTES:
                 break
-        if not any(isinstance(line.entry, Planned) for line in self._lines):
+        if not any(isinstance(line.entry, journal.Planned) for line in self._lines):
             self._tell_stage(now.pod)
         self._said = ""
         return now
@@ -393,48 +367,48 @@ class Follower:
         self._lines += new
         for line in new:
             self._tell(line)
-        ended = [line.entry for line in new if isinstance(line.entry, BlockEnded)]
+        ended = [line.entry for line in new if isinstance(line.entry, journal.BlockEnded)]
         if any(entry.outcome.complete for entry in ended):
-            analysis = analyse(replay(self._lines))
+            analysis = analyse(journal.replay(self._lines))
             self._progress.looked(analysis, elapsed_s=self._lines[-1].elapsed_s)
 
-    def _tell(self, line: Line) -> None:
+    def _tell(self, line: journal.Line) -> None:
         entry = line.entry
-        if isinstance(entry, Planned):
+        if isinstance(entry, journal.Planned):
             self._progress.planned(entry.plan, elapsed_s=line.elapsed_s)
-        elif isinstance(entry, BlockStarted):
+        elif isinstance(entry, journal.BlockStarted):
             self._progress.run_started(block=entry.index, label="begins")
-        elif isinstance(entry, RunFinished):
+        elif isinstance(entry, journal.RunFinished):
             self._progress.run_started(block=entry.run.block, label=f"{_named(entry.run)} is done")
-        elif isinstance(entry, SustainedFinished):
+        elif isinstance(entry, journal.SustainedFinished):
             self._progress.stage(f"the long run of {_named(entry.run)} is done")
-        elif isinstance(entry, BlockEnded):
+        elif isinstance(entry, journal.BlockEnded):
             self._progress.block_ended(entry.outcome)
-        elif isinstance(entry, Resumed):
+        elif isinstance(entry, journal.Resumed):
             self._progress.stage("it goes on after an interruption")
 
     def _tell_stage(self, pod: ContainerRef) -> None:
         """Tell what the campaign said last; the steps before the plan are not in its journal."""
         try:
             said = self._api.logs(pod, lines=1).strip().removesuffix(" ...")
-        except PrivilegeError:
+        except wording.PrivilegeError:
             return
         if said and said != self._stage:
             self._stage = said
             self._progress.stage(said)
 
-    def _require_beginning(self, now: Standing) -> None:
+    def _require_beginning(self, now: job.Standing) -> None:
         """Raise when something has kept the Job from running for minutes.
 
         Raises:
             TargetError: With what the cluster says.
         """
-        if now.stand is not Stand.WAITING or not now.reason:
+        if now.stand is not job.Stand.WAITING or not now.reason:
             self._stuck_since = None
             return
         since = self._stuck_since = self._stuck_since or self._clock.monotonic()
         if self._clock.monotonic() - since > _STUCK_S:
-            raise TargetError(
+            raise wording.TargetError(
                 f"campaign {self._plan.campaign_id} does not begin: {now.reason}",
                 hint="Mend it and attach again, or remove it:"
                 f" steelyard attach {self._plan.campaign_id} --remove",
@@ -453,11 +427,11 @@ _T = TypeVar("_T")
 class Source(Protocol):
     """Where a record is."""
 
-    def listed(self) -> tuple[RecordFile, ...]:
+    def listed(self) -> tuple[job.RecordFile, ...]:
         """Return its files with their checksums, the journal first."""
         ...
 
-    def read(self, pieces: Sequence[Piece]) -> tuple[bytes, ...]:
+    def read(self, pieces: Sequence[job.Piece]) -> tuple[bytes, ...]:
         """Return pieces of them."""
         ...
 
@@ -486,11 +460,11 @@ class PatientSource:
     def __exit__(self, *_: object) -> None:
         self._close()
 
-    def listed(self) -> tuple[RecordFile, ...]:
+    def listed(self) -> tuple[job.RecordFile, ...]:
         """Return the files of the record."""
         return self._answer(lambda source: source.listed())
 
-    def read(self, pieces: Sequence[Piece]) -> tuple[bytes, ...]:
+    def read(self, pieces: Sequence[job.Piece]) -> tuple[bytes, ...]:
         """Return pieces of them."""
         return self._answer(lambda source: source.read(pieces))
 
@@ -501,11 +475,11 @@ class PatientSource:
         while True:
             try:
                 return asked(self._way())
-            except (TargetError, MeasurementError) as error:
+            except (wording.TargetError, wording.MeasurementError) as error:
                 self._close()
                 if self._clock.monotonic() > deadline:
                     hint = "What came is kept; attach again, and it goes on there."
-                    raise TargetError(error.message, hint=hint) from error
+                    raise wording.TargetError(error.message, hint=hint) from error
                 if not said:
                     self._told(f"{error.message}; trying again")
                 said = True
@@ -519,7 +493,7 @@ class PatientSource:
     def _close(self) -> None:
         self._source = None
         # A pod that cannot be removed now has its deadline, and goes with the volume.
-        with suppress(SteelyardError):
+        with suppress(wording.SteelyardError):
             self._stack.close()
 
 
@@ -585,7 +559,7 @@ def fetch(
             if not spoilt:
                 break
     if spoilt:
-        raise RecordError(
+        raise wording.RecordError(
             f"the checksum of {', '.join(spoilt)} does not fit, however often it is brought",
             hint="Attach again when the campaign is at its end.",
         )
@@ -601,13 +575,13 @@ def _require_room(asked: Fetch) -> None:
     target, note = asked.target, asked.target / COPY_NOTE
     occupied = target.exists() and (not target.is_dir() or any(target.iterdir()))
     if occupied and _campaign_of(note) != asked.campaign_id:
-        raise RecordError(
+        raise wording.RecordError(
             f"{target} exists and is no copy of campaign {asked.campaign_id}",
             hint="Name another directory with --out.",
         )
     make_directory(target)
     text = json.dumps({"campaign": asked.campaign_id, "command": asked.command}, indent=1)
-    write_text(note, f"{text}\n", error_type=RecordError)
+    write_text(note, f"{text}\n", error_type=wording.RecordError)
 
 
 def _campaign_of(note: Path) -> str | None:
@@ -618,30 +592,30 @@ def _campaign_of(note: Path) -> str | None:
         return None
 
 
-def _require_journal(listed: Sequence[RecordFile], asked: Fetch) -> None:
-    if JOURNAL not in {each.name for each in listed}:
-        raise RecordError(
+def _require_journal(listed: Sequence[job.RecordFile], asked: Fetch) -> None:
+    if job.JOURNAL not in {each.name for each in listed}:
+        raise wording.RecordError(
             f"campaign {asked.campaign_id} has written nothing yet",
             hint="Attach again when it has begun; one that failed: steelyard attach"
             f" {asked.campaign_id} --remove",
         )
 
 
-def _is_here(path: Path, wanted: RecordFile) -> bool:
+def _is_here(path: Path, wanted: job.RecordFile) -> bool:
     whole = path.is_file() and path.stat().st_size == wanted.size_bytes
     return whole and _digest(path) == wanted.sha256
 
 
 def _digest(path: Path) -> str:
-    with translated(path, RecordError), path.open("rb") as file:
+    with translated(path, wording.RecordError), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _bring(missing: Sequence[RecordFile], target: Path, source: Source) -> list[str]:
+def _bring(missing: Sequence[job.RecordFile], target: Path, source: Source) -> list[str]:
     """Bring files, the journal last; return the names of those that changed on the way."""
     parts = target / _PARTS
     make_directory(parts)
-    ordered = sorted(missing, key=lambda each: each.name == JOURNAL)
+    ordered = sorted(missing, key=lambda each: each.name == job.JOURNAL)
     by_name = {each.name: each for each in ordered}
     for each in ordered:
         _begin(each, parts, target)
@@ -654,32 +628,32 @@ def _bring(missing: Sequence[RecordFile], target: Path, source: Source) -> list[
     return spoilt
 
 
-def _part(wanted: RecordFile, parts: Path) -> Path:
+def _part(wanted: job.RecordFile, parts: Path) -> Path:
     """Return where a file is put together: a place of its own for each name and content."""
     return parts / hashlib.sha256(f"{wanted.sha256} {wanted.name}".encode()).hexdigest()
 
 
-def _begin(wanted: RecordFile, parts: Path, target: Path) -> None:
+def _begin(wanted: job.RecordFile, parts: Path, target: Path) -> None:
     """Begin a part where there is none; that of a journal with the shorter one that is here."""
     part, here = _part(wanted, parts), target / wanted.name
     if part.exists():
         return
-    with translated(part, RecordError):
-        if wanted.name == JOURNAL and here.exists():
+    with translated(part, wording.RecordError):
+        if wanted.name == job.JOURNAL and here.exists():
             shutil.copyfile(here, part)
         else:
             part.touch()
 
 
-def _batches(ordered: Sequence[RecordFile], parts: Path) -> Iterator[list[Piece]]:
+def _batches(ordered: Sequence[job.RecordFile], parts: Path) -> Iterator[list[job.Piece]]:
     """Yield the pieces that are not here yet, as many at once as one request takes."""
-    batch: list[Piece] = []
+    batch: list[job.Piece] = []
     room = _MOST_BYTES
     for each in ordered:
         offset = _part(each, parts).stat().st_size
         while offset < each.size_bytes:
             size = min(room, each.size_bytes - offset)
-            batch.append(Piece(name=each.name, offset=offset, size_bytes=size))
+            batch.append(job.Piece(name=each.name, offset=offset, size_bytes=size))
             offset, room = offset + size, room - size
             if not room or len(batch) == _MOST_PIECES:
                 yield batch
@@ -689,20 +663,20 @@ def _batches(ordered: Sequence[RecordFile], parts: Path) -> Iterator[list[Piece]
 
 
 def _append(part: Path, content: bytes) -> None:
-    with translated(part, RecordError), part.open("ab") as file:
+    with translated(part, wording.RecordError), part.open("ab") as file:
         file.write(content)
 
 
-def _settled(wanted: RecordFile, parts: Path, target: Path) -> bool:
+def _settled(wanted: job.RecordFile, parts: Path, target: Path) -> bool:
     """Move a part to its place and return true; one that does not fit is thrown away."""
     part, place = _part(wanted, parts), target / wanted.name
     if _digest(part) != wanted.sha256:
         part.unlink()
-        if wanted.name == JOURNAL:
+        if wanted.name == job.JOURNAL:
             place.unlink(missing_ok=True)  # it was no beginning of the new one
         return False
     make_directory(place.parent)
-    with translated(place, RecordError):
+    with translated(place, wording.RecordError):
         part.replace(place)
     return True
 
@@ -715,7 +689,7 @@ def _verified(asked: Fetch) -> CampaignRecord:
     """
     record = read_campaign(asked.target)
     if record.campaign_id != asked.campaign_id:
-        raise RecordError(
+        raise wording.RecordError(
             f"the record that came is of campaign {record.campaign_id}, not of {asked.campaign_id}",
             hint="Look at the volume in the cluster before anything is removed.",
         )

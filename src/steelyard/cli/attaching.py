@@ -25,19 +25,9 @@ from steelyard.cli.kubernetes import manifest_text
 from steelyard.cli.launching import RunOptions
 from steelyard.cli.options import at_terminal
 from steelyard.cli.progress import LiveProgress, progress_for
+from steelyard.core import wording
 from steelyard.core.campaign import Status
 from steelyard.core.experiment import Experiment
-from steelyard.core.wording import (
-    ExitCode,
-    InputError,
-    Interrupted,
-    LeftBehindError,
-    PreflightError,
-    RecordError,
-    SteelyardError,
-    TargetError,
-    format_bytes,
-)
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes import job as jobs
@@ -63,7 +53,11 @@ def _is_brought(plan: JobPlan, api: KubernetesApi, doors: Doors, place: Path) ->
     asked = Fetch(campaign_id=plan.campaign_id, target=place, command="", told=lambda _: None)
     try:
         fetch(asked, partial(record_files, plan, api, doors.clock, asked.told), doors.clock)
-    except (PreflightError, RecordError, TargetError):  # whose image does not run changed nothing
+    except (
+        wording.PreflightError,
+        wording.RecordError,
+        wording.TargetError,
+    ):  # whose image does not run changed nothing
         return False
     return True
 
@@ -71,7 +65,7 @@ def _is_brought(plan: JobPlan, api: KubernetesApi, doors: Doors, place: Path) ->
 def _require_put_back(record: Path, again: str) -> None:
     changed = list(dict.fromkeys(_open(record)))
     if changed:
-        raise LeftBehindError(
+        raise wording.LeftBehindError(
             f"the campaign changed {', '.join(changed)} and did not put that back; its record says"
             " how to",
             hint=f"Let it do so, then remove it: {again}",
@@ -112,7 +106,7 @@ def attach(options: AttachOptions) -> int:
     found = jobs.find(api, options.namespace or in_cluster.visible(api))
     if options.only_list:
         _list(found, api, options)
-        return ExitCode.DONE
+        return wording.ExitCode.DONE
     plan = jobs.choose(found, options.name)
     if options.remove:
         return _remove(plan, api, doors, options)
@@ -148,8 +142,8 @@ def _leaving(plan: JobPlan, options: AttachOptions, what_stays: str) -> Iterator
     """Say on Ctrl-C what stays, and how to come back."""
     try:
         yield
-    except Interrupted as stopped:
-        raise Interrupted(
+    except wording.Interrupted as stopped:
+        raise wording.Interrupted(
             f"{stopped.message}; {what_stays}",
             hint=f"Come back to it: {again(plan, options.context)}",
         ) from stopped
@@ -170,7 +164,7 @@ def _fetch(plan: JobPlan, api: KubernetesApi, doors: Doors, options: AttachOptio
         told=_tell,
     )
     fetched = fetch(asked, partial(record_files, plan, api, doors.clock, _tell), doors.clock)
-    came = format_bytes(fetched.came_bytes)
+    came = wording.format_bytes(fetched.came_bytes)
     _tell(f"The record is in {asked.target}: {fetched.files} files, {came} brought and verified.")
     return fetched
 
@@ -203,7 +197,7 @@ def _conclude(
     """Offer to remove what is not needed any more, or say how to go on; return the exit code."""
     if not ended.is_over:
         _tell("This is what there is so far; the campaign goes on in the cluster.")
-        return ExitCode.DONE
+        return wording.ExitCode.DONE
     if not fetched.record.status.is_finished:
         _tell(f"Go on with it there: {again(plan, options.context, '--resume')}")
         return in_cluster.code_of(ended, fetched.record)
@@ -230,7 +224,7 @@ def _last_words(ended: Standing, api: KubernetesApi) -> list[str]:
         return []
     try:
         return api.logs(ended.last, lines=_LAST_LINES).splitlines()
-    except SteelyardError:
+    except wording.SteelyardError:
         return []
 
 
@@ -245,7 +239,7 @@ def _remove(plan: JobPlan, api: KubernetesApi, doors: Doors, options: AttachOpti
     stand = jobs.standing(plan, api).stand
     question = f"Remove campaign {plan.campaign_id} ({stand}) with its record in the cluster?"
     if not options.yes and not at_terminal():
-        raise InputError(
+        raise wording.InputError(
             f"campaign {plan.campaign_id} was not removed: nobody was there to ask",
             hint="Say --yes.",
         )
@@ -253,7 +247,7 @@ def _remove(plan: JobPlan, api: KubernetesApi, doors: Doors, options: AttachOpti
         way = again(plan, options.context, "--resume")
         remove_unfetched(plan, api, doors, again=way)
         _tell("Nothing of it is left in the cluster.")
-    return ExitCode.DONE
+    return wording.ExitCode.DONE
 
 
 def _list(found: tuple[JobPlan, ...], api: KubernetesApi, options: AttachOptions) -> None:
@@ -315,13 +309,13 @@ def run_inside(options: RunOptions, inside: InsideOptions) -> int:
     packed = in_cluster.packed(checked.request, plan)
     if options.dry_run:
         click.echo(manifest_text(jobs.manifests_of(plan, packed)), nl=False)
-        return ExitCode.DONE
+        return wording.ExitCode.DONE
     launching.foretell(checked, path, options)
     jobs.make(plan, packed, api)
     attach = _attach_options(options, plan.campaign_id, path, context)
     if inside.detach:
         _say_where(again(plan, context), plan.campaign_id, plan.namespace, options)
-        return ExitCode.DONE
+        return wording.ExitCode.DONE
     if not options.quiet:
         click.echo(f"It runs as Job {plan.name} in namespace {plan.namespace}.", err=True)
     return attend(plan, api, doors, attach)
@@ -329,7 +323,7 @@ def run_inside(options: RunOptions, inside: InsideOptions) -> int:
 
 def _context(experiment: Experiment) -> str | None:
     if not experiment.is_in_kubernetes:
-        raise InputError(
+        raise wording.InputError(
             "--in-cluster is for targets in Kubernetes, and the experiment has none",
             hint="Leave it out, or give a target: --target cloudnative-pg.",
         )
@@ -338,7 +332,7 @@ def _context(experiment: Experiment) -> str | None:
 
 def _asked_job(inside: InsideOptions) -> JobAsked:
     if not inside.image:
-        raise InputError(
+        raise wording.InputError(
             "--in-cluster needs an image with Steelyard in it",
             hint="Build it from the Containerfile, push it where the cluster pulls from, and name"
             f" it by --image or {in_cluster.IMAGE_VARIABLE}.",

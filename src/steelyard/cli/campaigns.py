@@ -14,18 +14,10 @@ from steelyard.answers.campaign import analyse
 from steelyard.answers.gate import Broken, Judged, judge, junit, under_conditions
 from steelyard.answers.report import Listed, build_document, summary
 from steelyard.answers.results import CampaignAnalysis, uncompared
+from steelyard.core import wording
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Condition, Outcome, parse_condition, worst
-from steelyard.core.wording import (
-    ExitCode,
-    InputError,
-    Interrupted,
-    PrivilegeError,
-    RecordError,
-    SteelyardError,
-    quoted,
-)
 from steelyard.gateways.files import may_write, tree_bytes, write_text
 from steelyard.record.directory import find_campaigns, is_held, left_behind, read_with_standing
 from steelyard.record.tables import INSTALL, can_make_tables, write_tables
@@ -47,7 +39,9 @@ def listed_campaigns(places: Sequence[Path]) -> tuple[Listed, ...]:
     """
     for place in places:
         if not place.is_dir():
-            raise InputError(f"{place} is not a directory", hint="Name a directory of campaigns.")
+            raise wording.InputError(
+                f"{place} is not a directory", hint="Name a directory of campaigns."
+            )
     roots = places or ([HOME] if HOME.is_dir() else [])
     paths = dict.fromkeys(path for root in roots for path in find_campaigns(root))
     found = [listed_campaign(path, curves=False) for path in paths]
@@ -65,7 +59,7 @@ def listed_campaign(path: Path, *, curves: bool = True) -> Listed:
     try:
         record, standing = read_with_standing(path)
         analysis = analyse(record, curves=curves)
-    except RecordError as error:
+    except wording.RecordError as error:
         return Listed(directory=str(path), size_bytes=size, problem=error.message)
     return Listed(
         directory=str(path),
@@ -83,7 +77,7 @@ def readable(listed: Listed) -> CampaignAnalysis:
         RecordError: Its record is damaged.
     """
     if listed.analysis is None:
-        raise RecordError(listed.problem, hint="Restore it from a copy.")
+        raise wording.RecordError(listed.problem, hint="Restore it from a copy.")
     return listed.analysis
 
 
@@ -91,7 +85,7 @@ def campaign_is_held(path: Path) -> bool:
     """Return whether somebody writes it."""
     try:
         return is_held(path)
-    except RecordError:
+    except wording.RecordError:
         return False  # another account's: it cannot be asked
 
 
@@ -119,7 +113,7 @@ class Gate:
         conditions = given or experiment.stop.fail_if
         if not conditions and self.junit is not None:
             message = "--junit: no condition says what is reported"
-            raise InputError(message, hint="Add one, such as --fail-if 'slower > 3%'.")
+            raise wording.InputError(message, hint="Add one, such as --fail-if 'slower > 3%'.")
         return conditions
 
     def code(self, analysis: CampaignAnalysis) -> int:
@@ -130,10 +124,10 @@ class Gate:
         """
         conditions = self.conditions(analysis.experiment)
         if not conditions:
-            return ExitCode.DONE
+            return wording.ExitCode.DONE
         if not analysis.experiment.compares_throughput:
             why = uncompared(analysis.experiment) or "A single pass has no interval."
-            raise InputError(
+            raise wording.InputError(
                 f"there is nothing for a gate to judge. {why}",
                 hint="A gate takes campaigns that compare the throughput of configurations.",
             )
@@ -144,7 +138,7 @@ class Gate:
         self._write_junit(analysis.experiment.name, analysis)
         outcome = worst(tuple(each.outcome for each in judged) or (Outcome.UNDECIDED,))
         passes = outcome is Outcome.PASSED or (outcome is Outcome.UNDECIDED and not fails)
-        return ExitCode.DONE if passes else ExitCode.GATE
+        return wording.ExitCode.DONE if passes else wording.ExitCode.GATE
 
     def shown(self, analysis: CampaignAnalysis) -> CampaignAnalysis:
         """Return a campaign as it is printed: under the conditions of the command line, if any."""
@@ -155,13 +149,13 @@ class Gate:
         """Write what breaks off within as the outcome: a pipeline finds its file at every end."""
         try:
             yield
-        except (SteelyardError, Interrupted) as error:
+        except (wording.SteelyardError, wording.Interrupted) as error:
             self.break_off(error, name)
             raise
 
     def break_off(
         self,
-        error: SteelyardError | Interrupted,
+        error: wording.SteelyardError | wording.Interrupted,
         name: str,
         analysis: CampaignAnalysis | None = None,
     ) -> None:
@@ -169,8 +163,8 @@ class Gate:
 
         ``analysis`` is what there is of it all the same.
         """
-        kind = "interrupted" if isinstance(error, Interrupted) else "error"
-        with suppress(SteelyardError):  # the error that ended it weighs more
+        kind = "interrupted" if isinstance(error, wording.Interrupted) else "error"
+        with suppress(wording.SteelyardError):  # the error that ended it weighs more
             self._write_junit(name, analysis, Broken(kind=kind, message=error.message))
 
     def _write_junit(
@@ -192,7 +186,7 @@ class Gate:
             analysis=analysis,
             broken=broken,
         )
-        write_text(self.junit, text, error_type=RecordError)
+        write_text(self.junit, text, error_type=wording.RecordError)
 
 
 def print_whole(document: Document) -> None:
@@ -245,31 +239,31 @@ def write_reports(record: CampaignRecord, analysis: CampaignAnalysis, path: Path
         RecordError: The disk is full or read-only.
     """
     document = build_document(analysis)
-    write_text(path / "summary.json", as_json(summary(analysis)), error_type=RecordError)
-    write_text(path / "report.md", render_markdown(document), error_type=RecordError)
-    write_text(path / "report.html", render_html(document), error_type=RecordError)
+    write_text(path / "summary.json", as_json(summary(analysis)), error_type=wording.RecordError)
+    write_text(path / "report.md", render_markdown(document), error_type=wording.RecordError)
+    write_text(path / "report.html", render_html(document), error_type=wording.RecordError)
     if can_make_tables():
         write_tables(record, path)
         return
-    again = f"then: steelyard report {quoted(str(path))}"
+    again = f"then: steelyard report {wording.quoted(str(path))}"
     click.echo(f"no Parquet tables: pyarrow is not installed ({INSTALL}, {again})", err=True)
 
 
 def write_again(
     record: CampaignRecord, analysis: CampaignAnalysis, path: Path
-) -> SteelyardError | None:
+) -> wording.SteelyardError | None:
     """Write them beside a record that was read; return why they were not, or None.
 
     A record that may only be read is not damaged.
     """
     try:
         write_reports(record, analysis, path)
-    except RecordError as error:
+    except wording.RecordError as error:
         if may_write(path):
             return error
-        return PrivilegeError(
+        return wording.PrivilegeError(
             f"the files beside the record were not written anew: {error.message}",
-            hint=f"To read it: steelyard report --format terminal {quoted(path)}",
+            hint=f"To read it: steelyard report --format terminal {wording.quoted(path)}",
         )
     return None
 
@@ -305,5 +299,5 @@ def show(
         click.echo(for_this_terminal(document, files=files), nl=False)
         return
     page = [each for each in files if each.endswith(".html")]
-    more = ", or ".join([f"steelyard report --full {quoted(path)}", *page])
+    more = ", or ".join([f"steelyard report --full {wording.quoted(path)}", *page])
     click.echo(for_this_terminal(document, more=more), nl=False)

@@ -22,19 +22,8 @@ from steelyard.answers.outlook.section import outlook_document, outlook_json, sh
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign.cleanup.leftovers import release_frozen, require_nothing_left
 from steelyard.campaign.design.noise_profiles import keep_profile, profile_for
-from steelyard.campaign.file.files import (
-    ARTICLE,
-    PRESET,
-    Bundle,
-    LoadedExperiment,
-    Study,
-    Surroundings,
-    allow_existing,
-    load_bundle,
-    load_experiment,
-    load_text,
-    preset_text,
-)
+from steelyard.campaign.file import files
+from steelyard.campaign.file.files import allow_existing
 from steelyard.campaign.foresee import forecast as forecasts
 from steelyard.campaign.foresee import planning
 from steelyard.campaign.run import session
@@ -44,38 +33,16 @@ from steelyard.cli.campaigns import Gate, print_json, print_whole, rendered, sho
 from steelyard.cli.kubernetes import manifest_text
 from steelyard.cli.options import at_terminal
 from steelyard.cli.progress import TerminalOperator, forecast_json, forecast_text, progress_for
+from steelyard.core import wording
 from steelyard.core.experiment import Experiment
 from steelyard.core.kubernetes import SecretRef
 from steelyard.core.linux import BlockDevice
-from steelyard.core.wording import (
-    InputError,
-    Interrupted,
-    PreflightError,
-    RefusedError,
-    SteelyardError,
-    TargetError,
-    UnconfiguredError,
-    format_bytes,
-    format_duration,
-    parse_duration_s,
-)
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.places.kubernetes.generators import GeneratorPlan
 from steelyard.places.local.machine import capacity
 from steelyard.record.directory import has_begun, read_campaign, require_unused
-from steelyard.report.document import (
-    MISSING,
-    Block,
-    BulletList,
-    Column,
-    Document,
-    Json,
-    KeyValues,
-    Row,
-    Section,
-    Table,
-)
+from steelyard.report import document as doc
 from steelyard.targets.assembly import Assembly, assemble, placed, settled
 from steelyard.targets.differences import same_twice
 from steelyard.targets.generators import campaign_manifests, generator_plan
@@ -98,7 +65,7 @@ def print_manifests(experiment: Experiment, assembly: Assembly, path: Path) -> N
     _print(experiment, site.plan, path, namespace=namespace, where=f"in {site.api.context}")
 
 
-def print_unseen(experiment: Experiment, path: Path, why: SteelyardError) -> None:
+def print_unseen(experiment: Experiment, path: Path, why: wording.SteelyardError) -> None:
     """Print the same without a cluster: as the file says, and what nobody could check.
 
     ``why`` is what kept a cluster from being asked.
@@ -147,10 +114,14 @@ def require_agreement(assembly: Assembly, *, yes: bool) -> None:
         " load will be felt by whatever else runs on its nodes"
     )
     if not at_terminal():
-        raise PreflightError(fact, hint="Add --yes if that is meant, or leave `namespace` out.")
+        raise wording.PreflightError(
+            fact, hint="Add --yes if that is meant, or leave `namespace` out."
+        )
     click.echo(f"warning: {fact}", err=True)
     if not click.confirm("Put the load there?", err=True):
-        raise PreflightError("nothing was started", hint="Name another place with --namespace.")
+        raise wording.PreflightError(
+            "nothing was started", hint="Name another place with --namespace."
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +160,7 @@ class RunOptions:
     @property
     def ttl_s(self) -> float | None:
         """Return how long made servers may live."""
-        return None if self.ttl is None else parse_duration_s(self.ttl)
+        return None if self.ttl is None else wording.parse_duration_s(self.ttl)
 
     @property
     def all_overrides(self) -> tuple[str, ...]:
@@ -236,7 +207,7 @@ def real_doors() -> Doors:
     return replace(system_doors(), operator=TerminalOperator())
 
 
-def command_of(loaded: LoadedExperiment, options: RunOptions, *further: str) -> str:
+def command_of(loaded: files.LoadedExperiment, options: RunOptions, *further: str) -> str:
     """Return the command line that runs an experiment again as it was asked for."""
     return session.command_line(
         loaded.source,
@@ -248,7 +219,7 @@ def command_of(loaded: LoadedExperiment, options: RunOptions, *further: str) -> 
 
 
 def start(
-    loaded: LoadedExperiment,
+    loaded: files.LoadedExperiment,
     command: str,
     options: RunOptions,
     doors: Doors,
@@ -289,7 +260,9 @@ class Checked:
     warning: str
 
 
-def check(loaded: LoadedExperiment, command: str, options: RunOptions, doors: Doors) -> Checked:
+def check(
+    loaded: files.LoadedExperiment, command: str, options: RunOptions, doors: Doors
+) -> Checked:
     """Return the campaign of an experiment, once everything is checked that can be before it.
 
     Raises:
@@ -341,7 +314,7 @@ def dry_run(options: RunOptions) -> None:
 
 
 def foresee(
-    loaded: LoadedExperiment,
+    loaded: files.LoadedExperiment,
     options: RunOptions,
     doors: Doors,
     *,
@@ -355,7 +328,7 @@ def foresee(
     """
     try:
         assembly = assemble(loaded.experiment, doors, told=_told(options))
-    except (UnconfiguredError, TargetError) as error:
+    except (wording.UnconfiguredError, wording.TargetError) as error:
         if options.as_json or not _is_unseen(loaded.experiment, doors):
             raise
         print_unseen(loaded.experiment, _directory(loaded, options, doors), error)
@@ -388,7 +361,7 @@ def _require_affordable(experiment: Experiment, most_s: float, options: RunOptio
     forecasts.require_affordable(experiment, most_s, most=options.max_cost, ttl_s=options.ttl_s)
 
 
-def _directory(loaded: LoadedExperiment, options: RunOptions, doors: Doors) -> Path:
+def _directory(loaded: files.LoadedExperiment, options: RunOptions, doors: Doors) -> Path:
     return options.out or session.default_directory(loaded.experiment.name, doors)
 
 
@@ -398,9 +371,9 @@ def _is_unseen(experiment: Experiment, doors: Doors) -> bool:
         return False
     try:
         doors.kubernetes.connect(place_in(experiment).context).version()
-    except RefusedError:
+    except wording.RefusedError:
         return False
-    except (UnconfiguredError, TargetError):
+    except (wording.UnconfiguredError, wording.TargetError):
         return True
     return False
 
@@ -421,7 +394,9 @@ def plan(options: RunOptions) -> None:
     _require_affordable(loaded.experiment, found.most_s, options)
 
 
-def _warn_of_equals(loaded: LoadedExperiment, assembly: Assembly, options: RunOptions) -> None:
+def _warn_of_equals(
+    loaded: files.LoadedExperiment, assembly: Assembly, options: RunOptions
+) -> None:
     """Tell of configurations that are the same, which may be a slip: in a file it is no mistake.
 
     Raises:
@@ -431,7 +406,7 @@ def _warn_of_equals(loaded: LoadedExperiment, assembly: Assembly, options: RunOp
         if not options.is_named:
             asked = loaded.experiment.configuration(other).asked()
             named = ", ".join(f"{name} = {value}" for name, value in asked.items())
-            raise InputError(
+            raise wording.InputError(
                 f"nothing would differ: the server has {named} already",
                 hint="Name another value; `steelyard noise` measures a server against itself.",
             )
@@ -460,9 +435,9 @@ def _shortfall(options: RunOptions, experiment: Experiment, assembly: Assembly) 
     return shortfall(found, options.source if options.is_named else None)
 
 
-def load(options: RunOptions, doors: Doors) -> LoadedExperiment:
+def load(options: RunOptions, doors: Doors) -> files.LoadedExperiment:
     """Return the experiment that was named, with everything from the command line in it."""
-    loaded = load_experiment(
+    loaded = files.load_experiment(
         options.source,
         facts=_facts(doors),
         overrides=options.all_overrides,
@@ -472,15 +447,15 @@ def load(options: RunOptions, doors: Doors) -> LoadedExperiment:
     return _as_told(loaded, options)
 
 
-def load_written(text: str, options: RunOptions, doors: Doors) -> LoadedExperiment:
+def load_written(text: str, options: RunOptions, doors: Doors) -> files.LoadedExperiment:
     """Return the experiment of a text that Steelyard wrote from a command line."""
-    surroundings = Surroundings(
+    surroundings = files.Surroundings(
         base=Path.cwd(), facts=_facts(doors), seed=options.seed, generator_flags=options.flags
     )
-    return _as_told(load_text(text, options.source, surroundings), options)
+    return _as_told(files.load_text(text, options.source, surroundings), options)
 
 
-def _as_told(loaded: LoadedExperiment, options: RunOptions) -> LoadedExperiment:
+def _as_told(loaded: files.LoadedExperiment, options: RunOptions) -> files.LoadedExperiment:
     """Return the experiment with what the command line says of its servers."""
     experiment = placed(loaded.experiment, context=options.context, namespace=options.namespace)
     experiment = expiring(priced(experiment, lambda: load_prices(options.prices)), options.ttl_s)
@@ -504,7 +479,7 @@ def _finish(work: Callable[[Progress], CampaignAnalysis], path: Path, options: R
     try:
         with progress_for(sys.stderr, quiet=options.quiet) as progress:
             analysis = work(progress)
-    except (SteelyardError, Interrupted) as error:
+    except (wording.SteelyardError, wording.Interrupted) as error:
         partial = _report_what_there_is(path, options)
         name = path.name if partial is None else partial.experiment.name
         options.gate.break_off(error, name, partial)
@@ -523,7 +498,7 @@ def _keep_noise(analysis: CampaignAnalysis) -> None:
     """Keep what an A/A campaign measured for later plans; of any other there is nothing."""
     try:
         kept = keep_profile(analysis)
-    except SteelyardError as error:
+    except wording.SteelyardError as error:
         click.echo(f"The noise profile was not kept: {error.message}", err=True)
         return
     if kept is not None:
@@ -534,17 +509,17 @@ def _report_what_there_is(path: Path, options: RunOptions) -> CampaignAnalysis |
     """Report a campaign that broke off, and return it; None: there is none."""
     try:
         record = read_campaign(path)
-    except SteelyardError:
+    except wording.SteelyardError:
         return None  # the error itself follows
     analysis = analyse(record)
     if analysis.blocks:
         _print_analysis(analysis, path, options)
-    with suppress(SteelyardError):  # the disk that failed may be this one
+    with suppress(wording.SteelyardError):  # the disk that failed may be this one
         write_reports(record, analysis, path)
     click.echo(f"The record is in {path}.", err=True)
     try:
         require_nothing_left(path)
-    except SteelyardError as left:
+    except wording.SteelyardError as left:
         click.echo(f"{left.message}; {left.hint}", err=True)
     return analysis
 
@@ -568,7 +543,7 @@ class Looked:
         disk_bytes: That it needs at most, in all directories.
     """
 
-    study: Study
+    study: files.Study
     preset: str
     why: str = ""
     trouble: str = ""
@@ -594,8 +569,8 @@ def run_article(options: RunOptions) -> None:
     Raises:
         SteelyardError: There is none of that name, or nothing of it can be run here.
     """
-    name = options.source.removeprefix(ARTICLE)
-    bundle = load_bundle(name)
+    name = options.source.removeprefix(files.ARTICLE)
+    bundle = files.load_bundle(name)
     _require_plain(options)
     doors = real_doors()
     looked = tuple(_look(study, options, doors) for study in bundle.studies)
@@ -608,7 +583,9 @@ def run_article(options: RunOptions) -> None:
     if options.dry_run:
         return
     if not runnable:
-        raise InputError(f"nothing of {options.source} can be run here", hint=looked[0].trouble)
+        raise wording.InputError(
+            f"nothing of {options.source} can be run here", hint=looked[0].trouble
+        )
     out = options.out or session.default_directory(f"article {name}", doors)
     failed = dict(_run_each(runnable, out, options))
     there = [each for each in runnable if has_begun(out / each.label)]
@@ -640,34 +617,34 @@ def _require_plain(options: RunOptions) -> None:
     }
     names = [name for name, value in given.items() if value]
     if names:
-        raise InputError(
+        raise wording.InputError(
             f"{', '.join(names)}: not for an article, whose campaigns differ in it",
             hint="Run one of its presets alone: `--dry-run` names them.",
         )
     if options.as_json and not options.dry_run:
-        raise InputError(
+        raise wording.InputError(
             "--json: of an article only with --dry-run",
             hint="The records and article.json have everything in JSON.",
         )
 
 
-def _look(study: Study, options: RunOptions, doors: Doors) -> Looked:
+def _look(study: files.Study, options: RunOptions, doors: Doors) -> Looked:
     """Return how a study can be run here; nothing is started."""
     try:
         return _checked(study, study.preset, options, doors)
-    except SteelyardError as error:
+    except wording.SteelyardError as error:
         why = error.message
     if study.stand_in is None:
         return Looked(study=study, preset=study.preset, why=why, trouble=why)
     preset = study.stand_in.preset
     try:
         return replace(_checked(study, preset, options, doors), why=why)
-    except SteelyardError as error:
+    except wording.SteelyardError as error:
         trouble = f"{why}; nor can preset:{preset} stand in: {error.message}"
         return Looked(study=study, preset=preset, why=why, trouble=trouble)
 
 
-def _checked(study: Study, preset: str, options: RunOptions, doors: Doors) -> Looked:
+def _checked(study: files.Study, preset: str, options: RunOptions, doors: Doors) -> Looked:
     asked = replace(_options(preset, options), quiet=True, dry_run=True)
     loaded = load(asked, doors)
     checked = check(loaded, "", asked, doors)
@@ -682,20 +659,20 @@ def _checked(study: Study, preset: str, options: RunOptions, doors: Doors) -> Lo
 
 def _options(preset: str, options: RunOptions) -> RunOptions:
     """Return the command line of one campaign; a single pass has no budget."""
-    budget = options.budget if "budget:" in preset_text(preset) else None
-    return replace(options, source=f"{PRESET}{preset}", budget=budget, out=None)
+    budget = options.budget if "budget:" in files.preset_text(preset) else None
+    return replace(options, source=f"{files.PRESET}{preset}", budget=budget, out=None)
 
 
 def _run_each(
     looked: Sequence[Looked], out: Path, options: RunOptions
-) -> Iterator[tuple[str, SteelyardError]]:
+) -> Iterator[tuple[str, wording.SteelyardError]]:
     """Run what is not finished yet; yield what failed, and why."""
     for number, each in enumerate(looked, start=1):
         path = out / each.label
         click.echo(f"\n{number} of {len(looked)}, {each.label}: {each.study.asks}", err=True)
         try:
             _run_one(path, _options(each.preset, options))
-        except SteelyardError as error:
+        except wording.SteelyardError as error:
             click.echo(f"error: {each.label}: {error.message}", err=True)
             yield each.label, error
 
@@ -717,16 +694,18 @@ def _left_out(looked: Sequence[Looked]) -> Iterator[str]:
             yield f"preset:{each.study.preset} was not run here: {each.why}."
 
 
-def _bundle_document(source: str, bundle: Bundle, looked: Sequence[Looked]) -> Document:
+def _bundle_document(source: str, bundle: files.Bundle, looked: Sequence[Looked]) -> doc.Document:
     """Return what would be run, for how long, what stands in, and what is not shown."""
-    columns = tuple(Column(name=name) for name in ("study", "preset", "at most", "disk", "here"))
+    columns = tuple(
+        doc.Column(name=name) for name in ("study", "preset", "at most", "disk", "here")
+    )
     rows = tuple(
-        Row(
+        doc.Row(
             cells=(
                 each.study.name,
                 each.preset,
-                MISSING if each.trouble else format_duration(each.most_s),
-                MISSING if each.trouble else format_bytes(each.disk_bytes),
+                doc.MISSING if each.trouble else wording.format_duration(each.most_s),
+                doc.MISSING if each.trouble else wording.format_bytes(each.disk_bytes),
                 "not run" if each.trouble else "stands in" if each.stands_for else "runs here",
             )
         )
@@ -734,25 +713,32 @@ def _bundle_document(source: str, bundle: Bundle, looked: Sequence[Looked]) -> D
     )
     total_s = sum(each.most_s for each in looked)
     questions = tuple((each.study.name, each.study.asks) for each in looked)
-    blocks: tuple[Block, ...] = (
-        Table(title="", columns=columns, rows=rows, note=f"At most {format_duration(total_s)}."),
-        KeyValues(title="Questions", pairs=questions),
+    blocks: tuple[doc.Block, ...] = (
+        doc.Table(
+            title="",
+            columns=columns,
+            rows=rows,
+            note=f"At most {wording.format_duration(total_s)}.",
+        ),
+        doc.KeyValues(title="Questions", pairs=questions),
     )
     missing = (*bundle.not_shown, *_left_out(looked))
-    told = BulletList(lead="Whatever is measured here does not show:", items=missing)
-    sections = [Section(anchor="studies", title="Studies", blocks=blocks)]
+    told = doc.BulletList(lead="Whatever is measured here does not show:", items=missing)
+    sections = [doc.Section(anchor="studies", title="Studies", blocks=blocks)]
     if stand_ins := tuple(each.stands_for for each in looked if each.stands_for):
-        listed = BulletList(lead="In the place of what cannot be run here:", items=stand_ins)
-        sections.append(Section(anchor="stand-ins", title="Stand-ins", blocks=(listed,)))
-    sections.append(Section(anchor="not-shown", title="Not shown", blocks=(told,)))
-    return Document(
+        listed = doc.BulletList(lead="In the place of what cannot be run here:", items=stand_ins)
+        sections.append(doc.Section(anchor="stand-ins", title="Stand-ins", blocks=(listed,)))
+    sections.append(doc.Section(anchor="not-shown", title="Not shown", blocks=(told,)))
+    return doc.Document(
         title=f"{source}: {bundle.title}",
         subtitle=f"after {bundle.cited}",
         sections=tuple(sections),
     )
 
 
-def _bundle_json(source: str, bundle: Bundle, looked: Sequence[Looked]) -> dict[str, Json]:
+def _bundle_json(
+    source: str, bundle: files.Bundle, looked: Sequence[Looked]
+) -> dict[str, doc.Json]:
     """Return the same for programs; seconds and bytes."""
     return {
         "format": 1,

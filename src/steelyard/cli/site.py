@@ -18,19 +18,7 @@ from flask import Flask, Response, abort, request, send_file
 from waitress.server import create_server
 from werkzeug.exceptions import HTTPException
 
-from steelyard.answers.browse import (
-    PAGE,
-    Head,
-    block_page,
-    blocks_page,
-    choices_page,
-    files_page,
-    found_heads,
-    list_document,
-    live_page,
-    report_page,
-    run_page,
-)
+from steelyard.answers import browse
 from steelyard.answers.campaign import analyse
 from steelyard.answers.environments import compare_environments, environments_document
 from steelyard.answers.report import Listed
@@ -71,21 +59,21 @@ class Site:
     def __init__(self, place: Path) -> None:
         self.place = place
         self._made: dict[str, OrderedDict[tuple[object, ...], object]] = {}
-        self._found: dict[str, Head] = {}
+        self._found: dict[str, browse.Head] = {}
         self._alone = threading.RLock()  # the machine may be the one that is measured
         self._keeping = threading.Lock()
 
-    def heads(self) -> dict[str, Head]:
+    def heads(self) -> dict[str, browse.Head]:
         """Return the campaigns that are there now, by what stands for them in addresses."""
         heads = (self._head(path) for path in find_campaigns(self.place))
         self._found = {head.identity: head for head in heads}
         return self._found
 
-    def path(self, head: Head) -> Path:
+    def path(self, head: browse.Head) -> Path:
         """Return the directory of a campaign."""
         return self.place / head.key
 
-    def head(self, identity: str) -> Head:
+    def head(self, identity: str) -> browse.Head:
         """Return the campaign that an address means; 404 where there is none."""
         head = self._found.get(identity)
         if head is None or not (self.path(head) / "journal.jsonl").is_file():
@@ -94,10 +82,10 @@ class Site:
             abort(404, "There is no such campaign here.")
         return head
 
-    def _head(self, path: Path) -> Head:
+    def _head(self, path: Path) -> browse.Head:
         key = str(path.relative_to(self.place))
         name, started_at = self._once("head", path, lambda: _beginning(path), whole=False)
-        return Head(key=key, name=name, started_at=started_at)
+        return browse.Head(key=key, name=name, started_at=started_at)
 
     def listed(self, path: Path) -> Listed:
         """Return a campaign as a list shows it; whether somebody writes it is asked each time."""
@@ -187,17 +175,19 @@ class Pages:
         """Return a page of the list."""
         site, query = self._site, request.args.get("q", "")
         number = _page_number()
-        heads = found_heads(list(site.heads().values()), query)
-        shown = heads[(number - 1) * PAGE : number * PAGE]
+        heads = browse.found_heads(list(site.heads().values()), query)
+        shown = heads[(number - 1) * browse.PAGE : number * browse.PAGE]
         listed = [(head, site.listed_soon(site.path(head))) for head in shown]
         place = str(site.place)
-        document = list_document(listed, place=place, query=query, found=len(heads), page=number)
+        document = browse.list_document(
+            listed, place=place, query=query, found=len(heads), page=number
+        )
         return render_html(document)
 
     def report(self, identity: str) -> str:
         """Return the whole report of a campaign."""
         site, path = self._site, self._path(identity)
-        return site.page("report", path, lambda: report_page(analyse(site.record(path))))
+        return site.page("report", path, lambda: browse.report_page(analyse(site.record(path))))
 
     def live(self, identity: str) -> str:
         """Return where a campaign stands."""
@@ -206,7 +196,7 @@ class Pages:
         readable(listed)
 
         def page() -> Document:
-            return live_page(listed, analyse(site.record(path), curves=False))
+            return browse.live_page(listed, analyse(site.record(path), curves=False))
 
         return site.page(f"live {listed.held}", path, page)
 
@@ -215,21 +205,21 @@ class Pages:
         path = self._path(identity)
         record = self._site.record(path)
         analysis = readable(self._site.listed(path))
-        return render_html(blocks_page(record, analysis, _page_number()))
+        return render_html(browse.blocks_page(record, analysis, _page_number()))
 
     def block(self, identity: str, block: int, attempt: int) -> str:
         """Return the runs of one try of a block."""
-        return _or_404(block_page(self._record(identity), block, attempt))
+        return _or_404(browse.block_page(self._record(identity), block, attempt))
 
     def run(self, identity: str, number: int) -> str:
         """Return one run."""
-        return _or_404(run_page(self._record(identity), number))
+        return _or_404(browse.run_page(self._record(identity), number))
 
     def files(self, identity: str) -> str:
         """Return the list of a record's files."""
         path = self._path(identity)
         names = [(str(file.relative_to(path)), file.stat().st_size) for file in _files(path)]
-        return render_html(files_page(self._site.record(path), names, _page_number()))
+        return render_html(browse.files_page(self._site.record(path), names, _page_number()))
 
     def file(self, identity: str, name: str) -> Response:
         """Return a file of a record, to be kept and not to be shown."""
@@ -246,7 +236,7 @@ class Pages:
         if other is None:
             heads = self._site.heads().values()
             return render_html(
-                choices_page(record, [each for each in heads if each.identity != identity])
+                browse.choices_page(record, [each for each in heads if each.identity != identity])
             )
         records = [record, self._record(other)]
         return render_html(_linked(environments_document(compare_environments(records, {}))))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from steelyard.core import measurement
 from steelyard.core.experiment import Experiment, Reset, SwitchCost
 from steelyard.core.findings import (
     FOREIGN_DISK,
@@ -20,15 +21,6 @@ from steelyard.core.findings import (
     Estimate,
     Finding,
     Validity,
-)
-from steelyard.core.measurement import (
-    Environment,
-    Evidence,
-    Fact,
-    ProviderSeries,
-    Quantity,
-    Run,
-    SustainedRun,
 )
 from steelyard.core.schedule import CellKey, Mode, Pausing, SharedMemory, TurnTimes, WorkloadTurns
 from steelyard.core.target import DatabaseSystem
@@ -242,22 +234,22 @@ def settling_s(system: DatabaseSystem, warm_up_s: float) -> int:
     return 0 if system.has_ramp else min(_SETTLING_S, math.ceil(warm_up_s))
 
 
-RUN_NEEDS: Final[Mapping[str, tuple[Quantity, ...]]] = {
-    NEIGHBOUR_CPU: (Quantity.OTHERS_CPU_S, Quantity.CPUS),
-    STEAL: (Quantity.CPU_STEAL_S, Quantity.CPUS),
+RUN_NEEDS: Final[Mapping[str, tuple[measurement.Quantity, ...]]] = {
+    NEIGHBOUR_CPU: (measurement.Quantity.OTHERS_CPU_S, measurement.Quantity.CPUS),
+    STEAL: (measurement.Quantity.CPU_STEAL_S, measurement.Quantity.CPUS),
     FOREIGN_DISK: (
-        Quantity.DEVICE_BUSY_S,
-        Quantity.DEVICE_READ_BYTES,
-        Quantity.DEVICE_WRITE_BYTES,
-        Quantity.SERVER_READ_BYTES,
-        Quantity.SERVER_WRITTEN_BYTES,
+        measurement.Quantity.DEVICE_BUSY_S,
+        measurement.Quantity.DEVICE_READ_BYTES,
+        measurement.Quantity.DEVICE_WRITE_BYTES,
+        measurement.Quantity.SERVER_READ_BYTES,
+        measurement.Quantity.SERVER_WRITTEN_BYTES,
     ),
-    GENERATOR_SATURATED: (Quantity.GENERATOR_CPU_S, Quantity.CPUS),
+    GENERATOR_SATURATED: (measurement.Quantity.GENERATOR_CPU_S, measurement.Quantity.CPUS),
 }
 OTHERS_IO: Final = "io_bytes of other processes"
 
 
-def missing_for(code: str, evidence: Evidence) -> tuple[str, ...]:
+def missing_for(code: str, evidence: measurement.Evidence) -> tuple[str, ...]:
     """Return what a rule for runs lacks; empty when it can judge, or needs nothing measured."""
     needed = RUN_NEEDS.get(code, ())
     missing = [
@@ -443,7 +435,7 @@ class ServerMade:
     attempt: int
     start: int
     configuration: str
-    facts: tuple[Fact, ...]
+    facts: tuple[measurement.Fact, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -467,17 +459,17 @@ class CampaignRecord:
     experiment: Experiment
     status: Status
     plan: CampaignPlan | None
-    environment: Environment | None
-    runs: tuple[Run, ...]
+    environment: measurement.Environment | None
+    runs: tuple[measurement.Run, ...]
     blocks: tuple[BlockOutcome, ...]
     findings: tuple[Finding, ...]
     started_at: float
     elapsed_s: float
     command: str
-    sustained: tuple[SustainedRun, ...] = ()
+    sustained: tuple[measurement.SustainedRun, ...] = ()
     planned_at_s: float | None = None
     made: tuple[ServerMade, ...] = ()
-    provider: tuple[ProviderSeries, ...] = ()
+    provider: tuple[measurement.ProviderSeries, ...] = ()
 
     @property
     def complete_blocks(self) -> tuple[tuple[int, int], ...]:
@@ -485,7 +477,7 @@ class CampaignRecord:
         return tuple(sorted((b.index, b.attempt) for b in self.blocks if b.complete))
 
     @property
-    def counted_runs(self) -> tuple[Run, ...]:
+    def counted_runs(self) -> tuple[measurement.Run, ...]:
         """Return the runs of complete blocks, in run order; of a single pass from all its tries."""
         counted = set(self.complete_blocks)
         if self.experiment.is_single_pass:
@@ -493,7 +485,7 @@ class CampaignRecord:
         return tuple(run for run in self.runs if (run.block, run.attempt) in counted)
 
     @property
-    def pass_runs(self) -> tuple[Run, ...]:
+    def pass_runs(self) -> tuple[measurement.Run, ...]:
         """Return the usable runs of a single pass so far, in run order: the last of each place.
 
         A pass has no interleaving to protect, so what one try has measured the next one keeps.

@@ -18,19 +18,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Self
 
+from steelyard.core import wording
 from steelyard.core.crash import Crash, CrashMode, CrashTest
 from steelyard.core.outside import Command, MadeDirectory, ServerAddress, ServerProgram
 from steelyard.core.redis import Death
-from steelyard.core.wording import (
-    MIB,
-    MeasurementError,
-    PreflightError,
-    RefusedError,
-    SilentError,
-    SteelyardError,
-    TargetError,
-    format_bytes,
-)
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import (
     Lock,
@@ -58,7 +49,7 @@ from steelyard.systems.redis.engine import RedisSuccession
 from steelyard.systems.redis.server import RedisProgram, find_redis
 
 _END_S: Final = 30.0  # until a writer whose server is dead has noticed
-VOLUME_BYTES: Final = 2048 * MIB  # sparse; a guess: seconds of writes, and PostgreSQL's WAL
+VOLUME_BYTES: Final = 2048 * wording.MIB  # sparse; a guess: seconds of writes, and PostgreSQL's WAL
 _HOME: Final = "server"
 _COPY_TIMEOUT_S: Final = 120.0
 
@@ -97,7 +88,7 @@ def belongings(root: Path, account: str | None, doors: Doors) -> Iterator[Belong
     make_directory(work)
     lock = Lock(work / "lock")
     if not lock.acquire():
-        raise PreflightError(f"somebody works in {work}", hint="Start the test again.")
+        raise wording.PreflightError(f"somebody works in {work}", hint="Start the test again.")
     try:
         sockets = short_directory(
             "steelyard-",
@@ -208,9 +199,10 @@ class CutVolume:
         """
         room = self._volumes.room_bytes(self._image)
         if room < VOLUME_BYTES:
-            raise PreflightError(
-                f"{self._image.parent} has room for {format_bytes(room)}, and the file system whose"
-                f" power is cut may take {format_bytes(VOLUME_BYTES)}",
+            raise wording.PreflightError(
+                f"{self._image.parent} has room for {wording.format_bytes(room)}, and the file"
+                " system whose"
+                f" power is cut may take {wording.format_bytes(VOLUME_BYTES)}",
                 hint="Name a place with room for it (--directory DIR), or leave the power cuts out:"
                 " --deaths kill.",
             )
@@ -247,7 +239,7 @@ def copy_data(template: Path, home: Path, doors: Doors) -> None:
     argv = ("cp", "--archive", "--reflink=auto", str(template / "data"), str(home))
     completed = doors.processes.run(Command(argv=argv), timeout_s=_COPY_TIMEOUT_S)
     if not completed.succeeded:
-        raise PreflightError(
+        raise wording.PreflightError(
             f"the data of the server could not be copied: {completed.tail(1)}",
             hint="Name a place with room for them: --directory DIR.",
         )
@@ -267,7 +259,7 @@ class Answers:
     writer: int
     numbers: list[int] = field(default_factory=list)
     at: list[float] = field(default_factory=list)
-    trouble: SteelyardError | None = None
+    trouble: wording.SteelyardError | None = None
     ended_at: float = 0.0
 
     @property
@@ -321,7 +313,7 @@ class Load:
                 writer.write(answers.last + 1, self._pipeline)
                 answers.at.append(self._clock.monotonic())
                 answers.numbers.append(answers.last + self._pipeline)
-        except SteelyardError as error:
+        except wording.SteelyardError as error:
             answers.trouble = error
         answers.ended_at = self._clock.monotonic()
 
@@ -334,7 +326,7 @@ class Load:
         self.close()
         for answers in self._answers:
             if answers.trouble is not None and answers.ended_at < died_at:
-                raise MeasurementError(
+                raise wording.MeasurementError(
                     f"a write failed before the server was to die: {answers.trouble.message}",
                     hint=answers.trouble.hint or "Look at the server's settings and its disk.",
                 )
@@ -348,7 +340,7 @@ class Load:
             writer.close()
         self._wait()  # who still waited hears of the closed connection
         if any(thread.is_alive() for thread in self._threads):
-            raise MeasurementError("a writer still waits for an answer of a dead server")
+            raise wording.MeasurementError("a writer still waits for an answer of a dead server")
 
     def _wait(self) -> None:
         until = self._clock.monotonic() + _END_S
@@ -472,7 +464,7 @@ def crash(mode: CrashMode, death: Death, under_load_s: float, means: Means) -> C
                 means.subject.writes.missing(server.address, each.writer, each.last)
                 for each in died.answers
             ]
-        except TargetError as error:
+        except wording.TargetError as error:
             server.let_die()
             unusable = why_unusable(error, is_running=server.is_running)
             missing = [range(1, each.last + 1) for each in died.answers]
@@ -482,7 +474,7 @@ def crash(mode: CrashMode, death: Death, under_load_s: float, means: Means) -> C
     return replace(found, mode=mode.name, death=death, unusable=unusable)
 
 
-def why_unusable(error: TargetError, *, is_running: bool) -> str:
+def why_unusable(error: wording.TargetError, *, is_running: bool) -> str:
     """Return why a server that is started again has lost everything, in its words.
 
     It has if it ended, or if it said so itself; who only did not answer in time may have it all.
@@ -490,9 +482,9 @@ def why_unusable(error: TargetError, *, is_running: bool) -> str:
     Raises:
         MeasurementError: What it has is not known.
     """
-    is_told = isinstance(error, RefusedError)
-    if isinstance(error, SilentError) or (is_running and not is_told):
-        raise MeasurementError(
+    is_told = isinstance(error, wording.RefusedError)
+    if isinstance(error, wording.SilentError) or (is_running and not is_told):
+        raise wording.MeasurementError(
             f"what the server still has could not be read: {error.message}",
             hint="The machine may be too slow or too busy; take the test with less other work, or"
             " less to read: --longest 1s.",
@@ -525,7 +517,7 @@ def dead(server: LocalServer, death: Death, under_load_s: float, means: Means) -
         raise
     answers = load.end(end.begun_at)
     if not any(each.until(end.begun_at) for each in answers):
-        raise MeasurementError(
+        raise wording.MeasurementError(
             f"the server acknowledged nothing in {under_load_s:.1f} s",
             hint="Let it live longer: --longest 10s.",
         )
@@ -542,7 +534,7 @@ def ended(server: LocalServer, means: Means) -> None:
 def _freed(residue: Sequence[Command], means: Means) -> None:
     """Free what a killed server left in the kernel; its own note of it may be lost, too."""
     for command in residue:
-        with suppress(SteelyardError):
+        with suppress(wording.SteelyardError):
             means.doors.processes.run(command, timeout_s=_FREE_TIMEOUT_S)
 
 
@@ -610,7 +602,7 @@ def inherit(mode: CrashMode, death: Death, under_load_s: float, means: Means) ->
 
 def _heirs(means: Means) -> Succession:
     if means.subject.succession is None:
-        raise MeasurementError(
+        raise wording.MeasurementError(
             "this engine has no replicas that take over",
             hint="Leave modes with a replica out.",
         )
@@ -621,7 +613,7 @@ def _beside(means: Means) -> Beside:
     def run(command: Command, what: str) -> None:
         completed = means.doors.processes.run(command, timeout_s=_CREATE_TIMEOUT_S)
         if not completed.succeeded:
-            raise TargetError(f"{what} failed: {completed.tail(1)}")
+            raise wording.TargetError(f"{what} failed: {completed.tail(1)}")
 
     return Beside(
         lambda program, home: means.server(home, program),
@@ -651,7 +643,7 @@ class Lag:
         self._thread.join()
 
     def _look(self) -> None:
-        with suppress(TargetError):  # the server is dead: that is what was waited for
+        with suppress(wording.TargetError):  # the server is dead: that is what was waited for
             while not self._over.wait(_LOOK_S):
                 behind = self._watch.behind_bytes()
                 if behind is not None:
@@ -702,7 +694,7 @@ def _require_deaths(asked: Asked) -> None:
     dying = {mode.name for mode, _ in asked.pairs()}
     for mode in asked.modes:
         if mode.name not in dying:
-            raise PreflightError(
+            raise wording.PreflightError(
                 f"mode {mode.name} cannot be cut from its power: its replica is on this machine,"
                 " whose kernel goes on sending, so it would be a kill",
                 hint="Ask for --deaths kill, or leave the mode out.",
@@ -713,7 +705,7 @@ def _require_reach(asked: Asked) -> None:
     """Raise where the servers' account cannot enter the place."""
     place = existing_parent(asked.root)
     if not reachable_by(place, asked.account):
-        raise PreflightError(
+        raise wording.PreflightError(
             f"{place} may not be entered by {asked.account or 'this account'}, as whom servers run",
             hint="Name a place that it can reach: --directory DIR.",
         )
@@ -747,7 +739,7 @@ def _make_template(means: Means) -> None:
     command = means.subject.program.create(means.template / "data", means.asked.account)
     completed = means.doors.processes.run(command, timeout_s=_TEMPLATE_TIMEOUT_S)
     if not completed.succeeded:
-        raise PreflightError(
+        raise wording.PreflightError(
             f"a data directory could not be made: {completed.tail(1)}",
             hint="Name a place with room for it: --directory DIR.",
         )

@@ -26,16 +26,8 @@ from steelyard.core.wording import SteelyardError, TargetError
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.gateways.host import Clock, trouble_until
 from steelyard.gateways.process import Processes, RunningProcess, RunningPrograms
+from steelyard.places import protocol
 from steelyard.places.local.server import WithCampaignDirectory
-from steelyard.places.protocol import (
-    Guarded,
-    Ledger,
-    LimitsInForce,
-    PausedPrograms,
-    PreparedState,
-    Standstill,
-    Unfit,
-)
 
 _LENGTH: Final = 10
 
@@ -62,37 +54,39 @@ class ServerElsewhere(WithCampaignDirectory, ABC):
     def __init__(
         self,
         campaign_id: str,
-        ledger: Ledger,
+        ledger: protocol.Ledger,
         processes: Processes,
-        paused: PausedPrograms | None = None,
+        paused: protocol.PausedPrograms | None = None,
     ) -> None:
         super().__init__(cache_directory() / "live" / campaign_id, ledger)
         self._processes = processes
         self._paused = paused
-        self._prepared: PreparedState | None = None
+        self._prepared: protocol.PreparedState | None = None
 
-    def find(self, program: ServerProgram, content: Sequence[object]) -> PreparedState | None:
+    def find(
+        self, program: ServerProgram, content: Sequence[object]
+    ) -> protocol.PreparedState | None:
         """Return the state that this session has made, or None: none is kept there."""
         return self._prepared
 
     def _state_of(
         self, program: ServerProgram, content: Sequence[object], size_bytes: int = 0
-    ) -> PreparedState:
+    ) -> protocol.PreparedState:
         """Return the state of data that were made there; a size of 0 is one that nobody knows."""
         key = token_of(stored_key([program.identity, content]))
-        return PreparedState(key=key, data=self._live, size_bytes=size_bytes)
+        return protocol.PreparedState(key=key, data=self._live, size_bytes=size_bytes)
 
     def vantage(self) -> Vantage | None:
         """Return None: the server is no process of this machine that is ours to look into."""
         return None
 
-    def unfit(self, limits: Mapping[str, str]) -> tuple[Unfit, ...]:
+    def unfit(self, limits: Mapping[str, str]) -> tuple[protocol.Unfit, ...]:
         """Return nothing: an experiment has no limits for what runs elsewhere."""
         return ()
 
-    def limit(self, limits: Mapping[str, str]) -> LimitsInForce:
+    def limit(self, limits: Mapping[str, str]) -> protocol.LimitsInForce:
         """Limit nothing: the server's machine is out of reach, and pods are limited as made."""
-        return LimitsInForce()
+        return protocol.LimitsInForce()
 
     def run_together(
         self, commands: Sequence[Command], *, timeout_s: float
@@ -105,17 +99,17 @@ class ServerElsewhere(WithCampaignDirectory, ABC):
         return self._in_turns.begin_together(self._placed(commands), timeout_s=timeout_s)
 
     @property
-    def standstill(self) -> Standstill:
+    def standstill(self) -> protocol.Standstill:
         """Return what stops the generators between turns; the server goes on."""
         return self._in_turns.standstill
 
     @property
-    def guarded(self) -> Guarded:
+    def guarded(self) -> protocol.Guarded:
         """Return what a guard lets go on: the generators of this machine work in our directory."""
-        return Guarded(groups=(), directory=self._live)
+        return protocol.Guarded(groups=(), directory=self._live)
 
     @property
-    def _in_turns(self) -> PausedPrograms:
+    def _in_turns(self) -> protocol.PausedPrograms:
         if self._paused is None:
             raise TargetError("the load generators cannot be paused there")
         return self._paused
@@ -124,7 +118,7 @@ class ServerElsewhere(WithCampaignDirectory, ABC):
         directory = self._made(self._live)
         return [replace(command, directory=directory) for command in commands]
 
-    def copies_by_reflink(self, state: PreparedState) -> bool:
+    def copies_by_reflink(self, state: protocol.PreparedState) -> bool:
         """Return false: the files of the data are out of reach."""
         return False
 

@@ -13,17 +13,7 @@ from steelyard.core.campaign import CampaignRecord
 from steelyard.core.measurement import Environment
 from steelyard.core.schedule import Schedule
 from steelyard.core.wording import RecordError, quoted
-from steelyard.gateways.files import (
-    Lock,
-    make_directory,
-    remove_unfinished,
-    sync_directory,
-    sync_file,
-    sync_names,
-    translated,
-    unfinished_files,
-    write_text,
-)
+from steelyard.gateways import files
 from steelyard.gateways.host import Clock
 from steelyard.record.journal import (
     Created,
@@ -53,7 +43,7 @@ class CampaignDirectory:
     Create one with ``create`` or ``reopen``; ``read_campaign`` needs no hold.
     """
 
-    def __init__(self, path: Path, lock: Lock, clock: Clock) -> None:
+    def __init__(self, path: Path, lock: files.Lock, clock: Clock) -> None:
         self.path = path
         self._lock = lock
         self.journal = Journal(path / "journal.jsonl", clock)
@@ -66,15 +56,15 @@ class CampaignDirectory:
             RecordError: It holds a campaign already, something else, or cannot be written.
         """
         require_unused(path)
-        make_directory(path)
-        make_directory(path / "raw")
+        files.make_directory(path)
+        files.make_directory(path / "raw")
         lock = _hold(path)
         try:
             require_unused(path)  # again, now that nobody else can change it
             (path / "journal.jsonl").unlink(missing_ok=True)  # it has no whole line
-            remove_unfinished(path, _EXPERIMENT)
-            write_text(path / _EXPERIMENT, experiment_text, error_type=RecordError)
-            sync_names(path, RecordError)
+            files.remove_unfinished(path, _EXPERIMENT)
+            files.write_text(path / _EXPERIMENT, experiment_text, error_type=RecordError)
+            files.sync_names(path, RecordError)
             return cls(path, lock, clock)
         except BaseException:
             lock.release()
@@ -94,7 +84,7 @@ class CampaignDirectory:
             )
         lock = _hold(path)
         try:
-            remove_unfinished(path)
+            files.remove_unfinished(path)
             return cls(path, lock, clock)
         except BaseException:
             lock.release()
@@ -115,9 +105,9 @@ class CampaignDirectory:
 
     def _store(self, name: str, content: bytes) -> None:
         """Store a file that the journal is about to rest on."""
-        write_text(self.path / name, f"{content.decode()}\n", error_type=RecordError)
-        with translated(self.path, RecordError):
-            sync_directory(self.path)
+        files.write_text(self.path / name, f"{content.decode()}\n", error_type=RecordError)
+        with files.translated(self.path, RecordError):
+            files.sync_directory(self.path)
 
     def write_raw(self, name: str, text: str) -> str:
         """Store generator output, compressed; return the name it is stored under.
@@ -151,12 +141,12 @@ class CampaignDirectory:
     def _flushed(self, stored: str) -> Iterator[BinaryIO]:
         """Open a new file below ``raw/`` that is on disk, under its name, when it is closed."""
         target = self.path / "raw" / stored
-        with translated(target, RecordError):
+        with files.translated(target, RecordError):
             target.unlink(missing_ok=True)  # of a try before, and never where a link leads
             with target.open("xb") as file:
                 yield file
-                sync_file(file)
-            sync_directory(target.parent)
+                files.sync_file(file)
+            files.sync_directory(target.parent)
 
     def write_server_log(self, text: str) -> str:
         """Store what the servers of this session logged, beside those of earlier sessions."""
@@ -218,7 +208,7 @@ def read_schedule(path: Path) -> Schedule:
         RecordError: It is absent or damaged.
     """
     target = path / "schedule.json"
-    with translated(target, RecordError):
+    with files.translated(target, RecordError):
         text = target.read_bytes()
     try:
         return _SCHEDULE.validate_json(text)
@@ -234,7 +224,7 @@ def read_beginning(path: Path) -> tuple[str, float]:
     """
     require_campaign(path)
     target = path / "journal.jsonl"
-    with translated(target, RecordError), target.open("rb") as file:
+    with files.translated(target, RecordError), target.open("rb") as file:
         first = file.readline(_LONGEST_LINE_BYTES)
     return beginning(first, str(target))
 
@@ -295,24 +285,24 @@ def find_campaigns(root: Path) -> tuple[Path, ...]:
 
 def is_held(path: Path) -> bool:
     """Return whether a living process writes this campaign; one that begins to is not disturbed."""
-    return Lock(path / "lock").is_held()
+    return files.Lock(path / "lock").is_held()
 
 
 def _is_unused(path: Path) -> bool:
     """Return whether a directory is empty, or holds only what a death left before the journal."""
-    found = set(path.iterdir()) - set(unfinished_files(path, _EXPERIMENT))
+    found = set(path.iterdir()) - set(files.unfinished_files(path, _EXPERIMENT))
     return {entry.name for entry in found} <= _BEFORE_THE_JOURNAL
 
 
 def has_begun(path: Path) -> bool:
     """Return whether a directory holds a campaign: a journal with at least its first line."""
     journal = path / "journal.jsonl"
-    with translated(path, RecordError):
+    with files.translated(path, RecordError):
         return journal.exists() and bool(read_lines(journal)[0])
 
 
-def _hold(path: Path) -> Lock:
-    lock = Lock(path / "lock")
+def _hold(path: Path) -> files.Lock:
+    lock = files.Lock(path / "lock")
     if not lock.acquire():
         raise RecordError(
             f"another Steelyard is running the campaign in {path}",
@@ -327,7 +317,7 @@ def require_campaign(path: Path) -> None:
     Raises:
         RecordError: There is no journal in it.
     """
-    with translated(path, RecordError):
+    with files.translated(path, RecordError):
         there = (path / "journal.jsonl").is_file()
     if not there:
         below = find_campaigns(path)

@@ -18,19 +18,11 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
+from steelyard.core import outside
 from steelyard.core.campaign import BlockOutcome, CampaignPlan, CampaignRecord, ServerMade, Status
 from steelyard.core.experiment import Experiment, LogPolicy
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import Environment, ProviderSeries, Run, SustainedRun
-from steelyard.core.outside import (
-    ControlGroup,
-    InAws,
-    InCluster,
-    MadeDirectory,
-    OnServer,
-    Outside,
-    TurnedKnob,
-)
 from steelyard.core.stack import Knob
 from steelyard.core.wording import RecordError
 from steelyard.gateways.files import sync_directory, translated
@@ -58,13 +50,13 @@ class Resumed:
 
 # In the order in which what is left behind is told.
 Resource = Literal["directory", "cgroup", "on-server", "in-cluster", "in-aws", "knob"]
-_RESOURCES: Final[dict[type[Outside], Resource]] = {
-    MadeDirectory: "directory",
-    OnServer: "on-server",
-    ControlGroup: "cgroup",
-    TurnedKnob: "knob",
-    InCluster: "in-cluster",
-    InAws: "in-aws",
+_RESOURCES: Final[dict[type[outside.Outside], Resource]] = {
+    outside.MadeDirectory: "directory",
+    outside.OnServer: "on-server",
+    outside.ControlGroup: "cgroup",
+    outside.TurnedKnob: "knob",
+    outside.InCluster: "in-cluster",
+    outside.InAws: "in-aws",
 }
 
 
@@ -90,21 +82,21 @@ class Created:
     kind: Literal["created"] = "created"
     resource: Resource
     name: str
-    thing: OnServer | None = None
-    knob: TurnedKnob | None = None
-    placed: InCluster | None = None
-    rented: InAws | None = None
+    thing: outside.OnServer | None = None
+    knob: outside.TurnedKnob | None = None
+    placed: outside.InCluster | None = None
+    rented: outside.InAws | None = None
 
     @classmethod
-    def of(cls, made: Outside) -> "Created":
+    def of(cls, made: outside.Outside) -> "Created":
         """Return the entry of something that is about to be made."""
         return cls(
             resource=_RESOURCES[type(made)],
             name=made.label,
-            thing=made if isinstance(made, OnServer) else None,
-            knob=made if isinstance(made, TurnedKnob) else None,
-            placed=made if isinstance(made, InCluster) else None,
-            rented=made if isinstance(made, InAws) else None,
+            thing=made if isinstance(made, outside.OnServer) else None,
+            knob=made if isinstance(made, outside.TurnedKnob) else None,
+            placed=made if isinstance(made, outside.InCluster) else None,
+            rented=made if isinstance(made, outside.InAws) else None,
         )
 
     @property
@@ -122,7 +114,7 @@ class Removed:
     name: str
 
     @classmethod
-    def of(cls, made: Outside) -> "Removed":
+    def of(cls, made: outside.Outside) -> "Removed":
         """Return the entry of something that is undone."""
         return cls(resource=_RESOURCES[type(made)], name=made.label)
 
@@ -239,7 +231,7 @@ class StackBegun:
     kind: Literal["stack-begun"] = "stack-begun"
     knobs: tuple[Knob, ...]
     version: str
-    server: OnServer | None = None
+    server: outside.OnServer | None = None
     system_identifier: str = ""
     server_place: str = ""
     machine: str = ""

@@ -11,36 +11,23 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
+from steelyard.core import outside
 from steelyard.core.experiment import Experiment
-from steelyard.core.outside import (
-    ControlGroup,
-    InAws,
-    InCluster,
-    MadeDirectory,
-    OnServer,
-    Outside,
-    TurnedKnob,
-)
 from steelyard.core.wording import RecordError
-from steelyard.gateways.files import (
-    add_line,
-    cache_directory,
-    make_directory,
-    read_text,
-    remove_unfinished,
-    sync_names,
-    write_text,
-)
+from steelyard.gateways import files
 from steelyard.record.directory import standing_in
 from steelyard.record.journal import Created, Standing
 
 # How the line of each kind begins: a path's with "/", that of a thing on a server with "{".
-_PATHS: Final[dict[type[Outside], str]] = {MadeDirectory: "", ControlGroup: "cgroup "}
-_JSON: Final[dict[type[Outside], tuple[str, TypeAdapter[Any]]]] = {
-    OnServer: ("", TypeAdapter(OnServer)),
-    InCluster: ("in-cluster ", TypeAdapter(InCluster)),
-    InAws: ("in-aws ", TypeAdapter(InAws)),
-    TurnedKnob: ("knob ", TypeAdapter(TurnedKnob)),
+_PATHS: Final[dict[type[outside.Outside], str]] = {
+    outside.MadeDirectory: "",
+    outside.ControlGroup: "cgroup ",
+}
+_JSON: Final[dict[type[outside.Outside], tuple[str, TypeAdapter[Any]]]] = {
+    outside.OnServer: ("", TypeAdapter(outside.OnServer)),
+    outside.InCluster: ("in-cluster ", TypeAdapter(outside.InCluster)),
+    outside.InAws: ("in-aws ", TypeAdapter(outside.InAws)),
+    outside.TurnedKnob: ("knob ", TypeAdapter(outside.TurnedKnob)),
 }
 _MOUNT: Final = "mount "  # begins the line of a directory where a file system is mounted
 _EXPERIMENT: Final = "experiment "  # begins the line of what the campaign compares, as JSON
@@ -50,7 +37,7 @@ _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # never a path, never hi
 
 def directory() -> Path:
     """Return where the campaigns are noted, each in a file of its own."""
-    return cache_directory() / "campaigns"
+    return files.cache_directory() / "campaigns"
 
 
 def register(campaign_id: str, record: Path, experiment: Experiment | None = None) -> None:
@@ -63,8 +50,8 @@ def register(campaign_id: str, record: Path, experiment: Experiment | None = Non
         record: Its directory.
         experiment: What it may go on with; None: it has no journal, and nothing goes on with it.
     """
-    make_directory(directory())
-    remove_unfinished(directory(), campaign_id)  # of a death at this very place
+    files.make_directory(directory())
+    files.remove_unfinished(directory(), campaign_id)  # of a death at this very place
     for other, place in records():
         if place == record.absolute() and other != campaign_id and not made(other):
             unregister(other)  # it died before its first line, or its record was removed
@@ -72,8 +59,8 @@ def register(campaign_id: str, record: Path, experiment: Experiment | None = Non
     if experiment is not None:
         lines.append(f"{_EXPERIMENT}{_EXPERIMENT_FORM.dump_json(experiment).decode()}")
     lines += [line for line in _lines(campaign_id)[1:] if not line.startswith(_EXPERIMENT)]
-    write_text(_file(campaign_id), "".join(f"{line}\n" for line in lines))
-    sync_names(directory())
+    files.write_text(_file(campaign_id), "".join(f"{line}\n" for line in lines))
+    files.sync_names(directory())
 
 
 def settle(campaign_id: str) -> None:
@@ -81,8 +68,8 @@ def settle(campaign_id: str) -> None:
     lines = _lines(campaign_id)
     kept = [lines[0], *(line for line in lines[1:] if line.startswith(_EXPERIMENT))]
     if lines != kept:
-        write_text(_file(campaign_id), "".join(f"{line}\n" for line in kept))
-        sync_names(directory())
+        files.write_text(_file(campaign_id), "".join(f"{line}\n" for line in kept))
+        files.sync_names(directory())
 
 
 def _one_line(path: Path) -> str:
@@ -139,7 +126,7 @@ def is_noted(campaign_id: str, record: Path) -> bool:
 
 def known(
     campaign_id: str, record: Path, stands: Standing
-) -> tuple[tuple[Outside, ...], tuple[Created, ...]]:
+) -> tuple[tuple[outside.Outside, ...], tuple[Created, ...]]:
     """Return what a campaign of this account left, and what else its record claims.
 
     What is its own is read here and nowhere else: a record can only say that some of it is undone.
@@ -161,13 +148,13 @@ def unregister(campaign_id: str) -> None:
         note.unlink(missing_ok=True)
 
 
-def note(campaign_id: str, thing: Outside) -> None:
+def note(campaign_id: str, thing: outside.Outside) -> None:
     """Note what is about to be made or changed outside the record."""
-    add_line(_file(campaign_id), _line(thing))  # on disk before the journal rests on it
+    files.add_line(_file(campaign_id), _line(thing))  # on disk before the journal rests on it
 
 
-def _line(thing: Outside) -> str:
-    if isinstance(thing, MadeDirectory | ControlGroup):
+def _line(thing: outside.Outside) -> str:
+    if isinstance(thing, outside.MadeDirectory | outside.ControlGroup):
         return f"{_PATHS[type(thing)]}{_one_line(thing.path)}"
     begin, form = _JSON[type(thing)]
     return f"{begin}{form.dump_json(thing).decode()}"
@@ -175,7 +162,7 @@ def _line(thing: Outside) -> str:
 
 def note_mount(campaign_id: str, place: Path) -> None:
     """Note a directory where a file system is about to be mounted."""
-    add_line(_file(campaign_id), f"{_MOUNT}{place}")
+    files.add_line(_file(campaign_id), f"{_MOUNT}{place}")
 
 
 def records() -> list[tuple[str, Path]]:
@@ -198,26 +185,26 @@ def mounts(campaign_id: str) -> list[Path]:
     return [Path(line.removeprefix(_MOUNT)) for line in lines if line.startswith(_MOUNT)]
 
 
-def made(campaign_id: str) -> tuple[Outside, ...]:
+def made(campaign_id: str) -> tuple[outside.Outside, ...]:
     """Return what the campaign made or changed outside, last first."""
     things = [thing for line in _lines(campaign_id)[1:] if (thing := _thing(line)) is not None]
     return tuple(dict.fromkeys(reversed(things)))
 
 
-def _thing(line: str) -> Outside | None:
+def _thing(line: str) -> outside.Outside | None:
     """Return what a line notes; None for a torn one, of a death before the thing was made."""
-    group = _PATHS[ControlGroup]
+    group = _PATHS[outside.ControlGroup]
     if line.startswith("/"):
-        return MadeDirectory(path=Path(line))
+        return outside.MadeDirectory(path=Path(line))
     if line.startswith(group):
-        return ControlGroup(path=Path(line.removeprefix(group)))
+        return outside.ControlGroup(path=Path(line.removeprefix(group)))
     for begin, form in _JSON.values():
         if line.startswith(f"{begin}{{"):
             with suppress(ValidationError):
-                read: Outside = form.validate_json(line.removeprefix(begin))
+                read: outside.Outside = form.validate_json(line.removeprefix(begin))
                 return read
     return None
 
 
 def _lines(campaign_id: str) -> list[str]:
-    return (read_text(_file(campaign_id)) or "").split("\n")[:-1]
+    return (files.read_text(_file(campaign_id)) or "").split("\n")[:-1]

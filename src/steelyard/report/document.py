@@ -12,18 +12,10 @@ from functools import cache, partial
 from operator import is_
 from typing import Any, Final, TypeVar
 
+from steelyard.core import wording
 from steelyard.core.findings import Estimate, Severity, Validity
 from steelyard.core.schedule import CellKey, Load
 from steelyard.core.target import POSTGRES_WORDS, WorkWords
-from steelyard.core.wording import (
-    MS_PER_S,
-    US_PER_S,
-    format_duration,
-    format_percent,
-    format_share,
-    format_utc,
-    printable,
-)
 
 _T = TypeVar("_T")
 Value = str | float | int | bool | None  # what a row of a figure may hold
@@ -450,7 +442,7 @@ def _fields_of(kind: type) -> tuple[str, ...]:
 
 def harmless(part: _T, change: Callable[[str], str] = str) -> _T:
     """Return a part of a document without what would steer a terminal, and its texts changed."""
-    done: _T = _reworded(part, lambda text: change(printable(text)), {})
+    done: _T = _reworded(part, lambda text: change(wording.printable(text)), {})
     return done
 
 
@@ -479,7 +471,7 @@ def bounds(estimate: Estimate | None) -> tuple[float, float] | None:
 
 def effect_range(low: float, high: float) -> str:
     """Return an interval as people say it: ``+8.1 % to +16.9 %``."""
-    return f"{format_percent(low)} to {format_percent(high)}"
+    return f"{wording.format_percent(low)} to {wording.format_percent(high)}"
 
 
 def between(estimate: Estimate | None, shown: Callable[[float], str]) -> str:
@@ -502,13 +494,13 @@ def with_interval(estimate: Estimate, shown: Callable[[float], str]) -> str:
 
 def effect_interval(estimate: Estimate | None) -> str:
     """Return an interval in brackets, ``[+8.1 %, +16.9 %]``, or a dash."""
-    return in_brackets(estimate, format_percent)
+    return in_brackets(estimate, wording.format_percent)
 
 
 def effect_value(estimate: Estimate | None) -> str:
     """Return a relative effect with its sign and unit, or a dash."""
     value = None if estimate is None else present(estimate.value)
-    return MISSING if value is None else format_percent(value)
+    return MISSING if value is None else wording.format_percent(value)
 
 
 def share(fraction: float) -> str:
@@ -526,14 +518,14 @@ def rate(value: float | None) -> str:
 
 def proportion(fraction: float | None) -> str:
     """Return a part of a whole, which needs no sign, ``2.8 %``, or a dash."""
-    return MISSING if fraction is None else format_share(fraction)
+    return MISSING if fraction is None else wording.format_share(fraction)
 
 
 def milliseconds(seconds: float | None) -> str:
     """Return a duration in ms with three significant digits, or a dash."""
     if present(seconds) is None or seconds is None:
         return MISSING
-    value = seconds * MS_PER_S
+    value = seconds * wording.MS_PER_S
     digits = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3
     return f"{value:,.{digits}f}"
 
@@ -552,7 +544,7 @@ def microseconds(seconds: float | None) -> str:
     """Return a duration in µs with two significant digits or more, or a dash."""
     if present(seconds) is None or seconds is None:
         return MISSING
-    value = seconds * US_PER_S
+    value = seconds * wording.US_PER_S
     return f"{value:,.{0 if value >= 10 else 1 if value >= 1 else 2}f}"
 
 
@@ -568,7 +560,7 @@ def count(number: int, noun: str) -> str:
 
 def utc(seconds: float) -> str:
     """Return a moment since the epoch as UTC to the minute."""
-    return format_utc(seconds)
+    return wording.format_utc(seconds)
 
 
 def ended(text: str) -> str:
@@ -598,7 +590,7 @@ def part_ms(seconds: float | None, *, signed: bool = False) -> str:
     """Return a part of a latency in ms, with four decimals at most, or a dash; less is 0."""
     if seconds is None:
         return MISSING
-    value = seconds * MS_PER_S
+    value = seconds * wording.MS_PER_S
     size = abs(value)
     if size < 0.00005:
         return "0"
@@ -615,9 +607,9 @@ def about(seconds: float) -> str:
     """Return a foretold time without false precision: ``50 min``, ``3 h 20 min``, ``17 h``."""
     hours = seconds / _S_PER_H
     if hours < 2.0:
-        return format_duration(seconds)
+        return wording.format_duration(seconds)
     if hours < 10.0:
-        return format_duration(round(hours * 6.0) / 6.0 * _S_PER_H)
+        return wording.format_duration(round(hours * 6.0) / 6.0 * _S_PER_H)
     return f"{hours:.0f} h" if hours < 72.0 else f"{hours / 24.0:,.0f} days"
 
 

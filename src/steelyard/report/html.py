@@ -15,29 +15,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from markupsafe import escape as escaped
 
+from steelyard.report import document as doc
 from steelyard.report.charts import INSTALL, can_draw, on_white, settle
-from steelyard.report.document import (
-    Align,
-    Block,
-    BulletList,
-    Command,
-    Document,
-    Figure,
-    FindingItem,
-    FindingList,
-    IntervalDrawing,
-    KeyValues,
-    Paragraph,
-    Section,
-    Table,
-    Tone,
-    VerdictCard,
-    VerdictCards,
-    ended,
-)
+from steelyard.report.document import Align
 
 
-def render_html(document: Document) -> str:
+def render_html(document: doc.Document) -> str:
     """Return the whole document; charts are drawn into it where that is possible."""
     return _environment().get_template("report.html.j2").render(document=document)
 
@@ -64,12 +47,12 @@ def _environment() -> Environment:
     return environment
 
 
-def _kind(block: Block) -> str:
+def _kind(block: doc.Block) -> str:
     """Return the name of the macro that renders a block."""
     return type(block).__name__
 
 
-def render_chart(figure: Figure) -> str | None:
+def render_chart(figure: doc.Figure) -> str | None:
     """Return a figure as an SVG element to put into a page; None when it cannot be drawn here."""
     if not can_draw() or not figure.rows:
         return None
@@ -83,20 +66,20 @@ def render_chart(figure: Figure) -> str | None:
     return settle(drawn, identity=identity, title=figure.title, alt=figure.alt)
 
 
-def _chart(figure: Figure) -> Markup | None:
+def _chart(figure: doc.Figure) -> Markup | None:
     """Return the drawing; it is made of text that the drawing library and ``settle`` escaped."""
     drawn = render_chart(figure)
     return None if drawn is None else Markup(drawn)  # noqa: S704
 
 
-def _card_rows(block: VerdictCards) -> list[list[VerdictCard]]:
+def _card_rows(block: doc.VerdictCards) -> list[list[doc.VerdictCard]]:
     """Return one row per workload, or a single row while each workload has only one card.
 
     None where a ranking takes their place.
     """
     if block.rankings:
         return []
-    rows: dict[str, list[VerdictCard]] = {}
+    rows: dict[str, list[doc.VerdictCard]] = {}
     for card in block.cards:
         rows.setdefault(card.workload, []).append(card)
     if all(len(row) == 1 for row in rows.values()):
@@ -124,7 +107,7 @@ def _clauses(text: str, separator: str) -> Markup:
     )
 
 
-def _place(drawing: IntervalDrawing, percent: float) -> str:
+def _place(drawing: doc.IntervalDrawing, percent: float) -> str:
     """Return a position on a verdict's line as a percentage of its length."""
     return f"{100 * drawing.place(percent):.2f}"
 
@@ -137,10 +120,10 @@ _CODE = re.compile(
     r"(?:(?<=[\s(\[\"'=,;])|^)"
     r"((?!https?:)[a-z][a-z0-9+]*://[^\s`|<>]*[\w/]|/[\w.+@%/-]*\w)"
 )
-_MARK = {Tone.WARNING: "**Note:** ", Tone.ERROR: "**Attention:** "}
+_MARK = {doc.Tone.WARNING: "**Note:** ", doc.Tone.ERROR: "**Attention:** "}
 
 
-def render_markdown(document: Document) -> str:
+def render_markdown(document: doc.Document) -> str:
     """Return the whole document; charts are described in words."""
     parts = [f"# {escape(document.title)}", escape(document.subtitle)]
     parts += [escape(text) for text in (document.place, document.description) if text]
@@ -148,7 +131,7 @@ def render_markdown(document: Document) -> str:
         link.address
         for section in document.sections
         for block in section.blocks
-        if isinstance(block, BulletList)
+        if isinstance(block, doc.BulletList)
         for link in block.links
         if link is not None
     }
@@ -178,7 +161,7 @@ class _Told:
     grave: bool = False
 
 
-def render_summary(document: Document) -> str:
+def render_summary(document: doc.Document) -> str:
     """Return what answers the question itself, in at most ten lines of Markdown.
 
     Verdicts with their rates, rankings and tables in a sentence, the gate, and what to read before
@@ -217,25 +200,25 @@ def _below(told: _Told) -> Iterator[str]:
 
 
 @singledispatch
-def _told(_block: Block) -> Iterator[_Told]:
+def _told(_block: doc.Block) -> Iterator[_Told]:
     """Yield what a summary tells of a block; each kind registers its own way, else nothing."""
     yield from ()
 
 
 @_told.register
-def _(block: Paragraph) -> Iterator[_Told]:
-    if block.tone is not Tone.PLAIN:  # all else explains
-        grave = block.tone in (Tone.ERROR, Tone.BAD)
+def _(block: doc.Paragraph) -> Iterator[_Told]:
+    if block.tone is not doc.Tone.PLAIN:  # all else explains
+        grave = block.tone in (doc.Tone.ERROR, doc.Tone.BAD)
         yield _Told(line=_block(block), remark=True, grave=grave)
 
 
 @_told.register
-def _(block: BulletList) -> Iterator[_Told]:
+def _(block: doc.BulletList) -> Iterator[_Told]:
     yield _Told(line=escape(block.lead), below=tuple(map(escape, block.items)))
 
 
 @_told.register
-def _(block: VerdictCards) -> Iterator[_Told]:
+def _(block: doc.VerdictCards) -> Iterator[_Told]:
     for table in block.rankings:
         yield from _told(table)
     for card in () if block.rankings else block.cards:
@@ -243,13 +226,13 @@ def _(block: VerdictCards) -> Iterator[_Told]:
 
 
 @_told.register
-def _(block: Table) -> Iterator[_Told]:
+def _(block: doc.Table) -> Iterator[_Told]:
     rows = f"{block.title}: a table of {len(block.rows)} rows, in the report."
     yield _Told(line=escape(block.gist or rows))
 
 
 @_told.register
-def _(block: KeyValues) -> Iterator[_Told]:
+def _(block: doc.KeyValues) -> Iterator[_Told]:
     yield from (_Told(line=f"**{escape(name)}**: {escape(value)}") for name, value in block.pairs)
 
 
@@ -262,18 +245,18 @@ def escape(text: str) -> str:
     )
 
 
-def _section(section: Section) -> str:
+def _section(section: doc.Section) -> str:
     blocks = [_titled(block, section.title) for block in section.blocks]
     return "\n\n".join([f"## {escape(section.title)}", *blocks])
 
 
-def _titled(block: Block, heading: str) -> str:
-    if isinstance(block, Table) and block.title != heading:
+def _titled(block: doc.Block, heading: str) -> str:
+    if isinstance(block, doc.Table) and block.title != heading:
         return f"**{escape(block.title)}**\n\n{_block(block)}"
     return _block(block)
 
 
-def published_files(document: Document, name: str) -> dict[str, str]:
+def published_files(document: doc.Document, name: str) -> dict[str, str]:
     """Return a document as files by their names: a page, Markdown, its drawings and its tables.
 
     Args:
@@ -284,12 +267,12 @@ def published_files(document: Document, name: str) -> dict[str, str]:
     tables: dict[str, str] = {}
     sections = []
     for section in document.sections:
-        blocks: list[Block] = []
+        blocks: list[doc.Block] = []
         for number, block in enumerate(section.blocks, start=1):
-            if isinstance(block, Table):
+            if isinstance(block, doc.Table):
                 tables[f"tables/{section.anchor}-{number}.csv"] = table_csv(block)
-            drawn = render_chart(block) if isinstance(block, Figure) else None
-            if drawn is not None and isinstance(block, Figure):
+            drawn = render_chart(block) if isinstance(block, doc.Figure) else None
+            if drawn is not None and isinstance(block, doc.Figure):
                 file = f"charts/{block.identity}.svg"
                 drawings[file] = on_white(drawn) + "\n"
                 blocks.append(replace(block, file=file))
@@ -309,7 +292,7 @@ def published_files(document: Document, name: str) -> dict[str, str]:
 _FORMULA: Final = re.compile(r"[=@]|[+-](?![\d.])")
 
 
-def table_csv(table: Table) -> str:
+def table_csv(table: doc.Table) -> str:
     """Return a table as CSV: headings with their units, then the cells as they are shown."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -321,18 +304,18 @@ def table_csv(table: Table) -> str:
 
 
 @singledispatch
-def _block(block: Block) -> str:
+def _block(block: doc.Block) -> str:
     """Return one block; each kind registers its own way."""
     raise NotImplementedError(type(block).__name__)
 
 
 @_block.register
-def _(block: Paragraph) -> str:
+def _(block: doc.Paragraph) -> str:
     return f"{_MARK.get(block.tone, '')}{escape(block.text)}"
 
 
 @_block.register
-def _(block: BulletList) -> str:
+def _(block: doc.BulletList) -> str:
     items = "\n".join(
         f"- {escape(item)}" + (f" ([{escape(link.text)}]({link.address}))" if link else "")
         for item, link in block.linked
@@ -341,18 +324,18 @@ def _(block: BulletList) -> str:
 
 
 @_block.register
-def _(block: VerdictCards) -> str:
+def _(block: doc.VerdictCards) -> str:
     tables = [_titled(each, "") for each in block.rankings]
     return "\n\n".join([*tables, "\n".join(_card_in_markdown(card) for card in block.cards)])
 
 
-def _card_in_markdown(card: VerdictCard) -> str:
+def _card_in_markdown(card: doc.VerdictCard) -> str:
     lines = [f"- **{escape(card.sentence)}**"]
     return "\n".join([*lines, *(f"  - {escape(note)}" for note in card.remarks)])
 
 
 @_block.register
-def _(block: Table) -> str:
+def _(block: doc.Table) -> str:
     rule = ["---:" if c.align is Align.RIGHT else "---" for c in block.columns]
     lines = [_row(tuple(c.heading for c in block.columns)), f"| {' | '.join(rule)} |"]
     lines += [_row(row.cells) for row in block.rows]
@@ -365,7 +348,7 @@ def _row(cells: tuple[str, ...]) -> str:
 
 
 @_block.register
-def _(block: Figure) -> str:
+def _(block: doc.Figure) -> str:
     if block.file:
         title, alt, caption = map(escape, (block.title, block.alt, block.caption))
         return f"**{title}**\n\n![{alt}]({block.file})\n\n{caption}"
@@ -373,26 +356,26 @@ def _(block: Figure) -> str:
 
 
 @_block.register
-def _(block: FindingList) -> str:
+def _(block: doc.FindingList) -> str:
     return "\n".join(_finding(item) for item in block.items)
 
 
-def _finding(item: FindingItem) -> str:
+def _finding(item: doc.FindingItem) -> str:
     subject = f" ({escape(item.subject)})" if item.subject else ""
-    remedy = f" {escape(ended(item.remedy))}" if item.remedy else ""
+    remedy = f" {escape(doc.ended(item.remedy))}" if item.remedy else ""
     source = f" *Source: {escape(item.source)}.*" if item.source else ""
-    return f"- **{item.severity}**{subject}: {escape(ended(item.message))}{remedy}{source}"
+    return f"- **{item.severity}**{subject}: {escape(doc.ended(item.message))}{remedy}{source}"
 
 
 @_block.register
-def _(block: Command) -> str:
+def _(block: doc.Command) -> str:
     longest = max((len(ticks) for ticks in re.findall(r"`+", block.text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}sh\n{block.text}\n{fence}"
 
 
 @_block.register
-def _(block: KeyValues) -> str:
+def _(block: doc.KeyValues) -> str:
     heading = f"**{escape(block.title)}**\n\n" if block.title else ""
     lines = ["| | |", "| --- | --- |", *(_row(pair) for pair in block.pairs)]
     return heading + "\n".join(lines)

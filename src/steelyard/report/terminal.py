@@ -12,36 +12,16 @@ from rich.rule import Rule
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from steelyard.report.document import (
-    Align,
-    Block,
-    BulletList,
-    Command,
-    Document,
-    Figure,
-    FindingItem,
-    FindingList,
-    IntervalDrawing,
-    KeyValues,
-    Paragraph,
-    Row,
-    Section,
-    Shown,
-    Table,
-    Tone,
-    VerdictCard,
-    VerdictCards,
-    harmless,
-)
+from steelyard.report import document as doc
 
 _STYLE = {
-    Tone.GOOD: "bold green",
-    Tone.BAD: "bold red",
-    Tone.EVEN: "bold cyan",
-    Tone.OPEN: "bold",
-    Tone.WARNING: "bold yellow",
-    Tone.ERROR: "bold red",
-    Tone.PLAIN: "",
+    doc.Tone.GOOD: "bold green",
+    doc.Tone.BAD: "bold red",
+    doc.Tone.EVEN: "bold cyan",
+    doc.Tone.OPEN: "bold",
+    doc.Tone.WARNING: "bold yellow",
+    doc.Tone.ERROR: "bold red",
+    doc.Tone.PLAIN: "",
 }
 _QUIET = "dim"
 _GAP = 2  # columns between the columns of a table
@@ -63,7 +43,7 @@ _LEGEND = {
 
 
 def render_terminal(
-    document: Document,
+    document: doc.Document,
     width: int = 100,
     *,
     colour: bool = False,
@@ -91,17 +71,17 @@ def render_terminal(
         highlight=False,
         legacy_windows=False,
     )
-    tied = harmless(document, _tied)
+    tied = doc.harmless(document, _tied)
     page = _Page(width=width, whole=whole, first=bool(more))
     console.print(page.first_screen(tied, more) if more else page.document(tied, files))
     return "\n".join(line.rstrip() for line in out.getvalue().replace(_TIE, " ").split("\n"))
 
 
-def render_table(table: Table, width: int = 100) -> str:
+def render_table(table: doc.Table, width: int = 100) -> str:
     """Return one table as text, every row of it."""
     out = io.StringIO()
     console = Console(file=out, width=width, highlight=False, legacy_windows=False)
-    console.print(_Page(width=width, whole=True).table(harmless(table), ""))
+    console.print(_Page(width=width, whole=True).table(doc.harmless(table), ""))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
@@ -119,29 +99,31 @@ class _Page:
     first: bool = False
     most: int = _MOST_ROWS
 
-    def document(self, document: Document, files: tuple[str, ...]) -> RenderableType:
+    def document(self, document: doc.Document, files: tuple[str, ...]) -> RenderableType:
         parts: list[RenderableType] = [
             Text(document.title, style="bold"),
             Text(document.subtitle, style=_QUIET),
         ]
         parts += [
-            self.section(s) for s in document.sections if self.whole or s.shown is not Shown.NOTHING
+            self.section(s)
+            for s in document.sections
+            if self.whole or s.shown is not doc.Shown.NOTHING
         ]
         if files:
             parts += [Text(), Text("The whole report:", style=_QUIET)]
             parts += [Text(f"  {path}", overflow="fold") for path in files]
         return Group(*parts)
 
-    def first_screen(self, document: Document, more: str) -> RenderableType:
+    def first_screen(self, document: doc.Document, more: str) -> RenderableType:
         """Return what answers the question itself, in about 25 lines."""
         parts: list[RenderableType] = [Text(document.title, style="bold")]
         parts += [Text(line, style=_QUIET) for line in (document.subtitle, document.place) if line]
         for section in document.sections:
-            if section.first and not all(isinstance(block, Figure) for block in section.blocks):
+            if section.first and not all(isinstance(block, doc.Figure) for block in section.blocks):
                 parts.append(self.section(replace(section, blocks=section.brief or section.blocks)))
         return Group(*parts, Text(), Text(f"All of it: {more}", style=_QUIET, overflow="fold"))
 
-    def section(self, section: Section) -> RenderableType:
+    def section(self, section: doc.Section) -> RenderableType:
         drawn = [block for block in section.blocks if not isinstance(block, self.left_out(section))]
         blocks = [self.block(block, section.title) for block in drawn]
         if section.anchor == "verdicts":
@@ -150,29 +132,29 @@ class _Page:
         heading = Rule(title, align="left", style=_QUIET, characters="─")
         return Group(Text(), heading, *_spaced(blocks)[1:])
 
-    def left_out(self, section: Section) -> tuple[type[Block], ...]:
+    def left_out(self, section: doc.Section) -> tuple[type[doc.Block], ...]:
         if self.whole:
-            return (Figure,)
-        if section.shown is Shown.TABLES:
-            return (Figure, BulletList, Paragraph)
-        return (Figure, Table) if section.shown is Shown.WORDS else (Figure,)
+            return (doc.Figure,)
+        if section.shown is doc.Shown.TABLES:
+            return (doc.Figure, doc.BulletList, doc.Paragraph)
+        return (doc.Figure, doc.Table) if section.shown is doc.Shown.WORDS else (doc.Figure,)
 
-    def block(self, block: Block, heading: str) -> RenderableType:
+    def block(self, block: doc.Block, heading: str) -> RenderableType:
         match block:
-            case Paragraph():
+            case doc.Paragraph():
                 return Text(block.text, style=_STYLE[block.tone])
-            case VerdictCards():
+            case doc.VerdictCards():
                 return self.cards(block)
-            case Table():
+            case doc.Table():
                 return self.table(block, heading)
-            case KeyValues():
+            case doc.KeyValues():
                 return self.pairs(block)
-            case FindingList():
+            case doc.FindingList():
                 return Group(*(_finding(item) for item in block.items))
             case _:
                 return _plain(block)
 
-    def cards(self, block: VerdictCards) -> RenderableType:
+    def cards(self, block: doc.VerdictCards) -> RenderableType:
         lines: list[RenderableType] = [*self.ranked(block.rankings)]
         if self.first and not block.rankings and len(block.cards) > _WHOLE_CARDS:
             rated = len(block.cards) <= _RATED_CARDS
@@ -191,7 +173,7 @@ class _Page:
             lines.append(Padding(Text("   ".join(told), style=_QUIET), (0, 0, 0, 2)))
         return Group(*lines)
 
-    def short(self, card: VerdictCard, *, rated: bool) -> Iterator[RenderableType]:
+    def short(self, card: doc.VerdictCard, *, rated: bool) -> Iterator[RenderableType]:
         """Yield a card without its drawing, where so many have no room on a first screen.
 
         Args:
@@ -209,14 +191,14 @@ class _Page:
         money = (card.money,) if card.money else ()
         yield from (Padding(Text(each, style=_QUIET), (0, 0, 0, 2)) for each in (*levels, *money))
 
-    def below(self, card: VerdictCard) -> tuple[str, ...]:
+    def below(self, card: doc.VerdictCard) -> tuple[str, ...]:
         """Return what stands below a verdict; on a first screen rates in a line where they fit."""
         levels = "; ".join(card.levels)
         if not self.first or len(card.levels) < 2 or len(levels) > self.width - _GAP:
             return card.remarks
         return (levels, *card.remarks[len(card.levels) :])
 
-    def ranked(self, rankings: Sequence[Table]) -> Iterator[RenderableType]:
+    def ranked(self, rankings: Sequence[doc.Table]) -> Iterator[RenderableType]:
         """Yield the tables of a ranking; they share the rows that a first screen has."""
         page = self
         if self.first:
@@ -224,7 +206,7 @@ class _Page:
             page = replace(self, most=max(_LEAST_ROWS, _FIRST_ROWS // drawn))
         yield from (page.table(each, "") for each in rankings)
 
-    def table(self, block: Table, heading: str) -> RenderableType:
+    def table(self, block: doc.Table, heading: str) -> RenderableType:
         if self.first and block.spare:
             return Text(block.gist)
         most = len(block.rows) if self.whole else self.most
@@ -237,7 +219,7 @@ class _Page:
         note = (Text(told, style=_QUIET),) if told else ()
         return Group(*titled, drawn, *more, *note)
 
-    def rows(self, block: Table, shown: Sequence[Row]) -> RenderableType:
+    def rows(self, block: doc.Table, shown: Sequence[doc.Row]) -> RenderableType:
         """Return rows in columns, else with texts below them, else each as a paragraph."""
         if widths := _widths(block, self.width):
             return _columns(block, shown, widths)
@@ -247,7 +229,7 @@ class _Page:
             return Group(*_in_two_lines(block, shown, widths))
         return Group(*(self.stacked(block, row) for row in shown))
 
-    def pairs(self, block: KeyValues) -> RenderableType:
+    def pairs(self, block: doc.KeyValues) -> RenderableType:
         """Return names beside their values, or above them where a word would not fit beside."""
         titled = (Text(block.title, style=_QUIET),) if block.title else ()
         room = self.width - _GAP - max(len(name) for name, _ in block.pairs)
@@ -261,10 +243,10 @@ class _Page:
             drawn.add_row(Text(name), Text(value))
         return Group(*titled, drawn)
 
-    def stacked(self, block: Table, row: Row) -> RenderableType:
+    def stacked(self, block: doc.Table, row: doc.Row) -> RenderableType:
         """Return a row as a paragraph: what it is about, then each value after its heading."""
         columns = list(enumerate(block.columns))
-        first = next((p for p, c in columns if c.align is Align.RIGHT), 1)
+        first = next((p for p, c in columns if c.align is doc.Align.RIGHT), 1)
         text = Text(", ".join(row.cells[:first]), style="bold")
         shown = [(p, c) for p, c in columns[first:] if self.whole or not c.spare]
         for number, (place, column) in enumerate(shown):
@@ -275,18 +257,18 @@ class _Page:
 
 
 def _in_two_lines(
-    block: Table, rows: Sequence[Row], widths: dict[int, int]
+    block: doc.Table, rows: Sequence[doc.Row], widths: dict[int, int]
 ) -> Iterator[RenderableType]:
     """Yield rows in columns, and below each the texts that have no room beside it."""
     below = [place for place, column in enumerate(block.columns) if column.below]
-    first = next((p for p in widths if block.columns[p].align is Align.LEFT), 0)
+    first = next((p for p in widths if block.columns[p].align is doc.Align.LEFT), 0)
     indent = sum(widths[place] + _GAP for place in widths if place < first)
     for number, row in enumerate(rows):
         yield _columns(block, (row,), widths, headed=number == 0)
         yield Padding(_joined(block, row, below), (0, 0, 0, indent))
 
 
-def _joined(block: Table, row: Row, places: Sequence[int]) -> Text:
+def _joined(block: doc.Table, row: doc.Row, places: Sequence[int]) -> Text:
     """Return texts in one line; all but the first after their headings."""
     first, *others = places
     text = _cell(block, row, first)
@@ -296,7 +278,7 @@ def _joined(block: Table, row: Row, places: Sequence[int]) -> Text:
 
 
 def _columns(
-    block: Table, rows: Sequence[Row], widths: dict[int, int], *, headed: bool = True
+    block: doc.Table, rows: Sequence[doc.Row], widths: dict[int, int], *, headed: bool = True
 ) -> RenderableType:
     drawn = RichTable(
         box=None,
@@ -307,19 +289,19 @@ def _columns(
     )
     for place, width in widths.items():
         column = block.columns[place]
-        justify: JustifyMethod = "right" if column.align is Align.RIGHT else "left"
+        justify: JustifyMethod = "right" if column.align is doc.Align.RIGHT else "left"
         drawn.add_column(Text(column.heading), justify=justify, width=width, overflow="fold")
     for row in rows:
         drawn.add_row(*(_cell(block, row, place) for place in widths))
     return drawn
 
 
-def _plain(block: Block) -> RenderableType:
+def _plain(block: doc.Block) -> RenderableType:
     """Return what only a whole document shows."""
     match block:
-        case BulletList():
+        case doc.BulletList():
             return Group(Text(block.lead, style=_QUIET), *(Text(f"- {i}") for i in block.items))
-        case Command():
+        case doc.Command():
             return Text(f"  {block.text}", overflow="fold")
         case _:
             return Text()
@@ -334,15 +316,15 @@ def _spaced(blocks: list[RenderableType]) -> list[RenderableType]:
     return [part for block in blocks for part in (Text(), block)]
 
 
-def _cell(block: Table, row: Row, place: int) -> Text:
+def _cell(block: doc.Table, row: doc.Row, place: int) -> Text:
     return Text(row.cells[place], style=_tone(block, row, place))
 
 
-def _tone(block: Table, row: Row, place: int) -> str:
+def _tone(block: doc.Table, row: doc.Row, place: int) -> str:
     return _STYLE[row.tone] if place == block.tone_column else ""
 
 
-def _widths(block: Table, room: int, *, above: bool = False) -> dict[int, int] | None:
+def _widths(block: doc.Table, room: int, *, above: bool = False) -> dict[int, int] | None:
     """Return the width of each column to show, by its place; None where they have no room.
 
     Neither numbers nor words are broken; headings and texts are, between words. Where that is not
@@ -368,16 +350,16 @@ def _widths(block: Table, room: int, *, above: bool = False) -> dict[int, int] |
     return widths
 
 
-def _wanted(block: Table, place: int) -> int:
+def _wanted(block: doc.Table, place: int) -> int:
     """Return the width at which a column breaks nothing but its heading."""
     heading = _longest_word(block.columns[place].heading)
     return max([heading, *(len(row.cells[place]) for row in block.rows)])
 
 
-def _least(block: Table, place: int) -> int:
+def _least(block: doc.Table, place: int) -> int:
     """Return the width that a column keeps: of numbers all of it, of texts some words a line."""
     wanted = _wanted(block, place)
-    if block.columns[place].align is Align.RIGHT and wanted <= _LONGEST_NUMBER:
+    if block.columns[place].align is doc.Align.RIGHT and wanted <= _LONGEST_NUMBER:
         return wanted
     words = (_longest_word(row.cells[place]) for row in block.rows)
     return max([_longest_word(block.columns[place].heading), min(wanted, _LEAST_WORDS), *words])
@@ -391,7 +373,7 @@ def _total(widths: dict[int, int]) -> int:
     return sum(width + _GAP for width in widths.values()) - _GAP
 
 
-def _sentence(card: VerdictCard) -> Text:
+def _sentence(card: doc.VerdictCard) -> Text:
     text = Text(card.sentence)
     for part in filter(None, card.marked):
         start = card.sentence.find(part)
@@ -399,7 +381,7 @@ def _sentence(card: VerdictCard) -> Text:
     return text
 
 
-def _drawing(drawing: IntervalDrawing, style: str, length: int) -> Text:
+def _drawing(drawing: doc.IntervalDrawing, style: str, length: int) -> Text:
     """Return the interval as characters: the margin dotted, zero upright, the interval heavy."""
 
     def at(percent: float) -> int:
@@ -418,7 +400,7 @@ def _drawing(drawing: IntervalDrawing, style: str, length: int) -> Text:
     return text
 
 
-def _finding(item: FindingItem) -> RenderableType:
+def _finding(item: doc.FindingItem) -> RenderableType:
     text = Text(item.severity, style=_STYLE[item.tone])
     text.append(f" ({item.subject})" if item.subject else "", style=_QUIET)
     text.append(f": {item.message}")

@@ -16,18 +16,8 @@ import numpy as np
 
 from steelyard.core.campaign import ASSUMED_TURNS, TurnNoise, WorkloadNoise
 from steelyard.core.schedule import CONNECTION_S, Mode, TurnTimes
-from steelyard.stats import special
+from steelyard.stats import intervals, special
 from steelyard.stats.factorial import TRIMMED_FROM
-from steelyard.stats.intervals import (
-    EXACT_UP_TO,
-    POWER_FACTOR,
-    SIGNED_RANK_FROM,
-    FloatArray,
-    Interval,
-    block_interval,
-    signed_rank_interval,
-    student_interval,
-)
 from steelyard.stats.noise import mean_variance
 
 # Asymptotic efficiency of the Hodges-Lehmann centre against the mean, normal values: 3 / pi.
@@ -59,9 +49,9 @@ class Crossing:
 
     looks: tuple[Look, ...]
     cumulative: bool
-    paths: tuple[tuple[FloatArray, FloatArray], ...]
+    paths: tuple[tuple[intervals.FloatArray, intervals.FloatArray], ...]
 
-    def decided(self, drift: float) -> FloatArray:
+    def decided(self, drift: float) -> intervals.FloatArray:
         """Return the chance of a verdict by each look, shape (looks,).
 
         Args:
@@ -137,12 +127,16 @@ def _unit_half_width(blocks: int, level: float) -> float:
     asymptotic = -float(special.ndtri(level / 2.0)) / float(
         np.sqrt(HODGES_LEHMANN_EFFICIENCY * blocks)
     )
-    if blocks > EXACT_UP_TO:
+    if blocks > intervals.EXACT_UP_TO:
         # What the formula lacks where exact ranks end fades like 1 / n.
-        lacking = _unit_half_width(EXACT_UP_TO, level) * np.sqrt(EXACT_UP_TO / blocks) / asymptotic
-        return asymptotic * (1.0 + (float(lacking) - 1.0) * EXACT_UP_TO / blocks)
+        lacking = (
+            _unit_half_width(intervals.EXACT_UP_TO, level)
+            * np.sqrt(intervals.EXACT_UP_TO / blocks)
+            / asymptotic
+        )
+        return asymptotic * (1.0 + (float(lacking) - 1.0) * intervals.EXACT_UP_TO / blocks)
     scores = special.ndtri((np.arange(1, blocks + 1) - 0.375) / (blocks + 0.25))
-    found = block_interval(scores / scores.std(ddof=1), level)
+    found = intervals.block_interval(scores / scores.std(ddof=1), level)
     return (found.high - found.low) / 2.0
 
 
@@ -167,9 +161,9 @@ def _power_at(look: Look, drift: float) -> float:
     return float(special.ndtr(away - critical) + special.ndtr(-away - critical))
 
 
-def _paths(looks: Sequence[Look]) -> list[tuple[FloatArray, FloatArray]]:
+def _paths(looks: Sequence[Look]) -> list[tuple[intervals.FloatArray, intervals.FloatArray]]:
     """Return the surviving sums at each look, without an effect."""
-    found: list[tuple[FloatArray, FloatArray]] = []
+    found: list[tuple[intervals.FloatArray, intervals.FloatArray]] = []
     grid, mass, before = np.zeros(1), np.ones(1), 0
     for look in looks:
         boundary = _critical(look) * np.sqrt(look.blocks)
@@ -440,7 +434,7 @@ _KNOWN = 0.6  # of the degrees: what ranks know of the scale, set by simulation
 _RANKS_FROM = 6  # fewer cannot be bounded by ranks at a useful level
 
 
-def contrast_scale(contrasts: FloatArray) -> Interval:
+def contrast_scale(contrasts: intervals.FloatArray) -> intervals.Interval:
     """Return the deviation of one block's contrast that its interval shows.
 
     It is the half-width of the signed-rank interval (METHOD 3.3), times the root of n over the
@@ -470,14 +464,14 @@ def contrast_scale(contrasts: FloatArray) -> Interval:
         scale * math.sqrt(known / float(special.chdtri(known, tail)))
         for tail in (_LEVEL / 2.0, 1.0 - _LEVEL / 2.0)
     )
-    return Interval(estimate=scale, low=low, high=high, confidence=1.0 - _LEVEL)
+    return intervals.Interval(estimate=scale, low=low, high=high, confidence=1.0 - _LEVEL)
 
 
-def _seen(contrasts: FloatArray) -> Interval:
+def _seen(contrasts: intervals.FloatArray) -> intervals.Interval:
     if len(contrasts) < _RANKS_FROM:
-        return student_interval(contrasts, _LEVEL)
-    level = _LEVEL if len(contrasts) >= SIGNED_RANK_FROM else _INNER_LEVEL
-    return signed_rank_interval(contrasts, level)
+        return intervals.student_interval(contrasts, _LEVEL)
+    level = _LEVEL if len(contrasts) >= intervals.SIGNED_RANK_FROM else _INNER_LEVEL
+    return intervals.signed_rank_interval(contrasts, level)
 
 
 def half_width(scale: float, blocks: int, level: float) -> float:
@@ -499,4 +493,4 @@ def half_width(scale: float, blocks: int, level: float) -> float:
 
 def smallest_visible(half: float) -> float:
     """Return the effect that so wide an interval decides with 90 % power (METHOD 3.6)."""
-    return half / POWER_FACTOR
+    return half / intervals.POWER_FACTOR

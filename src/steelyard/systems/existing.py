@@ -16,18 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
+from steelyard.core import outside
 from steelyard.core.experiment import Configuration
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Fact
-from steelyard.core.outside import (
-    Foreign,
-    OnServer,
-    SavedSetting,
-    ServerAddress,
-    ServerInCluster,
-    ServerProgram,
-    in_undoing_order,
-)
 from steelyard.core.schedule import Load
 from steelyard.core.wording import (
     Complaint,
@@ -87,11 +79,11 @@ class ServerPlace(Protocol):
         ...
 
     @property
-    def inside(self) -> ServerInCluster | None:
+    def inside(self) -> outside.ServerInCluster | None:
         """Return how it is found again in its cluster; None where it is in none."""
         return None
 
-    def entrance(self) -> ServerAddress:
+    def entrance(self) -> outside.ServerAddress:
         """Return where it is reached now.
 
         Raises:
@@ -130,7 +122,7 @@ class ServerPlace(Protocol):
 class Anywhere(ServerPlace):
     """A server of which nothing is known but its address."""
 
-    def __init__(self, entrance: ServerAddress) -> None:
+    def __init__(self, entrance: outside.ServerAddress) -> None:
         self._entrance = entrance
 
     @property
@@ -139,7 +131,7 @@ class Anywhere(ServerPlace):
         port = f":{self._entrance.port}" if self._entrance.port else ""
         return f"{self._entrance.host}{port}"
 
-    def entrance(self) -> ServerAddress:
+    def entrance(self) -> outside.ServerAddress:
         """Return where libpq found it."""
         return self._entrance
 
@@ -158,7 +150,7 @@ class Announcing:
     place: ServerPlace
     mark: str
     restart_command: tuple[str, ...] = ()
-    settings: Foreign = Foreign.SETTINGS
+    settings: outside.Foreign = outside.Foreign.SETTINGS
 
 
 class Changes:
@@ -171,12 +163,12 @@ class Changes:
         self,
         announcing: Announcing,
         ledger: Ledger,
-        undo: Callable[[OnServer, ServerAddress], None],
+        undo: Callable[[outside.OnServer, outside.ServerAddress], None],
     ) -> None:
         self._how = announcing
         self._ledger = ledger
         self._undo_thing = undo
-        self._done: list[OnServer] = []
+        self._done: list[outside.OnServer] = []
         self._troubles: list[SteelyardError] = []
         self._told: set[object] = set()
 
@@ -185,22 +177,22 @@ class Changes:
         """Return the databases that were announced, and those of announced tables."""
         return frozenset(thing.database for thing in self._done)
 
-    def announce(self, resource: Foreign, database: str, names: tuple[str, ...]) -> None:
+    def announce(self, resource: outside.Foreign, database: str, names: tuple[str, ...]) -> None:
         """Note a database, tables, keys or a user about to be made."""
-        entrance = "" if resource is Foreign.DATABASE else database
+        entrance = "" if resource is outside.Foreign.DATABASE else database
         self._note(replace(self._thing(resource, database, entrance), names=names))
 
-    def keep(self, saved: tuple[SavedSetting, ...]) -> None:
+    def keep(self, saved: tuple[outside.SavedSetting, ...]) -> None:
         """Note how the server's settings were, before the first change there."""
         again = self._how.restart_command
         thing = self._thing(self._how.settings, "", "")
         self._note(replace(thing, saved=saved, restart_command=again))
 
-    def _thing(self, resource: Foreign, database: str, entrance: str) -> OnServer:
+    def _thing(self, resource: outside.Foreign, database: str, entrance: str) -> outside.OnServer:
         """Return a change; without names, database and entrance are what is connected to."""
         way, inside = self._how.place.entrance(), self._how.place.inside
         host, port = (way.inside or (way.host, way.port)) if inside else (way.host, way.port)
-        return OnServer(
+        return outside.OnServer(
             resource=resource,
             host=host,
             port=port,
@@ -212,7 +204,7 @@ class Changes:
             inside=inside,
         )
 
-    def _note(self, thing: OnServer) -> None:
+    def _note(self, thing: outside.OnServer) -> None:
         self._ledger.created(thing)
         self._done.append(thing)
         self._troubles = []
@@ -233,14 +225,14 @@ class Changes:
 
     def _undo_each(self) -> list[SteelyardError]:
         troubles: list[SteelyardError] = []
-        for thing in in_undoing_order(self._done):
+        for thing in outside.in_undoing_order(self._done):
             try:
                 self._undo(thing)
             except SteelyardError as error:
                 troubles.append(error)
         return troubles
 
-    def _undo(self, thing: OnServer) -> None:
+    def _undo(self, thing: outside.OnServer) -> None:
         self._undo_thing(thing, self._how.place.entrance())
         self._done.remove(thing)
         self._ledger.removed(thing)
@@ -308,11 +300,11 @@ class OthersServer(ServerElsewhere):
         return self._place.label
 
     @property
-    def _entrance(self) -> ServerAddress:
+    def _entrance(self) -> outside.ServerAddress:
         return self._place.entrance()
 
     @property
-    def address(self) -> ServerAddress:
+    def address(self) -> outside.ServerAddress:
         """Return where sessions under the configuration in force go.
 
         Raises:
@@ -323,7 +315,7 @@ class OthersServer(ServerElsewhere):
         return self._inside(self._entrance)
 
     @abstractmethod
-    def _inside(self, entrance: ServerAddress) -> ServerAddress:
+    def _inside(self, entrance: outside.ServerAddress) -> outside.ServerAddress:
         """Return the way in under the configuration: its databases, its user, its sessions."""
 
     @property
@@ -348,9 +340,9 @@ class OthersServer(ServerElsewhere):
 
     def reprovision(
         self,
-        program: ServerProgram,
+        program: outside.ServerProgram,
         content: Sequence[object],
-        build: Callable[[ServerAddress], None],
+        build: Callable[[outside.ServerAddress], None],
     ) -> PreparedState:
         """Refuse: nobody may remake what somebody else made."""
         raise PreflightError(
@@ -383,12 +375,14 @@ class OthersServer(ServerElsewhere):
             *self._place.findings(),
         )
 
-    def _undo(self, thing: OnServer, way: ServerAddress) -> None:
+    def _undo(self, thing: outside.OnServer, way: outside.ServerAddress) -> None:
         """Undo one thing on the server that is reached there now."""
         self._undo_there(thing, way.password, way if thing.inside is not None else None)
 
     @abstractmethod
-    def _undo_there(self, thing: OnServer, password: str, reached: ServerAddress | None) -> None:
+    def _undo_there(
+        self, thing: outside.OnServer, password: str, reached: outside.ServerAddress | None
+    ) -> None:
         """Undo one thing; ``reached`` is where a server in a cluster is, None: where it was."""
 
     def _undone(self) -> list[SteelyardError]:
@@ -469,15 +463,15 @@ class NumberedWriter(Protocol):
 class NumberedWrites(Protocol):
     """What an engine brings for that."""
 
-    def prepare(self, address: ServerAddress) -> None:
+    def prepare(self, address: outside.ServerAddress) -> None:
         """Make what the writes go into, on a server that has time to make it last."""
         ...
 
-    def writer(self, address: ServerAddress, writer: int) -> NumberedWriter:
+    def writer(self, address: outside.ServerAddress, writer: int) -> NumberedWriter:
         """Return a connection that writes."""
         ...
 
-    def missing(self, address: ServerAddress, writer: int, last: int) -> Sequence[int]:
+    def missing(self, address: outside.ServerAddress, writer: int, last: int) -> Sequence[int]:
         """Return which of a writer's numbers up to the last are not there as written, in order.
 
         Raises:
@@ -505,15 +499,15 @@ class ReplicaWatch(Protocol):
 class Succession(Protocol):
     """What an engine brings for that."""
 
-    def program(self, replica: Sequence[tuple[str, str]]) -> ServerProgram:
+    def program(self, replica: Sequence[tuple[str, str]]) -> outside.ServerProgram:
         """Return a program whose servers have a replica with these settings beside them."""
         ...
 
-    def watch(self, server: ServerAddress, replica: ServerAddress) -> ReplicaWatch:
+    def watch(self, server: outside.ServerAddress, replica: outside.ServerAddress) -> ReplicaWatch:
         """Return what looks at the two."""
         ...
 
-    def promote(self, replica: ServerAddress, clock: Clock) -> None:
+    def promote(self, replica: outside.ServerAddress, clock: Clock) -> None:
         """Make a replica a server of its own, once it has taken all that the dead one had sent.
 
         Raises:
@@ -545,7 +539,7 @@ class ServicePlace(ServerPlace):
     """The place of a server behind a Service; the pod there may be another from time to time."""
 
     def __init__(
-        self, found: ServerInCluster, means: ServiceMeans, database: str = ENTRANCE
+        self, found: outside.ServerInCluster, means: ServiceMeans, database: str = ENTRANCE
     ) -> None:
         self._found = found
         self._means = means
@@ -559,7 +553,7 @@ class ServicePlace(ServerPlace):
         return f"{self._found.service}.{self._found.namespace}:{self._found.port}"
 
     @property
-    def inside(self) -> ServerInCluster | None:
+    def inside(self) -> outside.ServerInCluster | None:
         """Return how it is found again."""
         return self._found
 
@@ -577,7 +571,7 @@ class ServicePlace(ServerPlace):
             self._looked_at = now
         return self._pod
 
-    def entrance(self) -> ServerAddress:
+    def entrance(self) -> outside.ServerAddress:
         """Return where it is reached now.
 
         Raises:
@@ -614,13 +608,13 @@ class ServicePlace(ServerPlace):
 
 @contextmanager
 def reached(
-    found: ServerInCluster,
+    found: outside.ServerInCluster,
     api: KubernetesApi,
     knock: Knock,
     clock: Clock,
     *,
     database: str = ENTRANCE,
-) -> Iterator[ServerAddress]:
+) -> Iterator[outside.ServerAddress]:
     """Give the way to a server that a campaign left something on.
 
     Raises:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from steelyard.core import measurement
 from steelyard.core.experiment import (
     Configuration,
     EffectiveSetting,
@@ -20,16 +21,6 @@ from steelyard.core.experiment import (
     Workload,
 )
 from steelyard.core.findings import Finding
-from steelyard.core.measurement import (
-    Absence,
-    CheckpointAge,
-    Measurement,
-    RunLatency,
-    Second,
-    StatementPlan,
-    StatementUse,
-    WaitClass,
-)
 from steelyard.core.outside import Command, Completed, ServerAddress, ServerProgram
 from steelyard.core.schedule import Load, Pausing, Stretch
 from steelyard.core.wording import Complaint, MeasurementError, TargetError
@@ -53,7 +44,7 @@ class Waiting:
 
     kind: str
     name: str
-    group: WaitClass
+    group: measurement.WaitClass
     sessions: int
 
 
@@ -114,7 +105,7 @@ class ServerReader(Protocol):
         return None
 
     @property
-    def absent(self) -> tuple[Absence, ...]:
+    def absent(self) -> tuple[measurement.Absence, ...]:
         """Return what this version or this role does not show."""
         ...
 
@@ -138,7 +129,7 @@ class ServerReader(Protocol):
         """Return readings that are no counters, by ``Quantity``."""
         ...
 
-    def statements(self) -> tuple[StatementUse, ...] | None:
+    def statements(self) -> tuple[measurement.StatementUse, ...] | None:
         """Return what each statement has used since an arbitrary start; None where not told."""
         return None
 
@@ -270,9 +261,9 @@ class RunRequest:
     in_turns: Pausing | None = None
 
 
-def together(seconds: Sequence[Second]) -> Second:
+def together(seconds: Sequence[measurement.Second]) -> measurement.Second:
     """Return the intervals of several generators at the same time as one."""
-    return Second(
+    return measurement.Second(
         end_s=max(one.end_s for one in seconds),
         transactions=round(sum(one.transactions for one in seconds), 3),
         seconds=max(one.seconds for one in seconds),
@@ -281,7 +272,7 @@ def together(seconds: Sequence[Second]) -> Second:
     )
 
 
-def mean_latency_s(seconds: Sequence[Second]) -> float | None:
+def mean_latency_s(seconds: Sequence[measurement.Second]) -> float | None:
     """Return the mean over all transactions of some intervals; None where none ended in them."""
     timed = [one for one in seconds if one.latency_mean_s is not None and one.transactions > 0]
     weight = sum(one.transactions for one in timed)
@@ -317,7 +308,7 @@ class TransactionLog(Protocol):
         """Return how many ended in each second, ramp included."""
         ...
 
-    def run_latency(self, *, windows_s: float | None) -> RunLatency | None:
+    def run_latency(self, *, windows_s: float | None) -> measurement.RunLatency | None:
         """Return all transactions after the ramp; in windows of that length, too, where asked.
 
         None where the log tells no latencies.
@@ -352,7 +343,7 @@ class LogReader(Protocol):
 class ShowsPlans(Protocol):
     """An engine whose servers tell how they would run a statement."""
 
-    def plans(self, address: ServerAddress) -> tuple[StatementPlan, ...]:
+    def plans(self, address: ServerAddress) -> tuple[measurement.StatementPlan, ...]:
         """Return the plans of the statements of all scripts, under the settings in force there.
 
         Raises:
@@ -524,9 +515,9 @@ class RunningServer(Protocol):
         """Return the length of the checkpoint cycle in force; None where it is not shown."""
         return None
 
-    def checkpoint_age(self, address: ServerAddress) -> CheckpointAge:  # noqa: ARG002 - likewise
+    def checkpoint_age(self, address: ServerAddress) -> measurement.CheckpointAge:  # noqa: ARG002 - likewise
         """Return where a running server stands in its checkpoint cycle."""
-        return CheckpointAge(seconds=None, unknown="the server has no checkpoint cycle")
+        return measurement.CheckpointAge(seconds=None, unknown="the server has no checkpoint cycle")
 
     def reader(self, address: ServerAddress, workload: Workload) -> ServerReader:
         """Open a session that reads what the server says of itself while a workload runs.
@@ -573,7 +564,7 @@ class LoadProgram(Protocol):
         ramp_s: float,
         started_at: float,
         slice_s: float | None = None,
-    ) -> Measurement:
+    ) -> measurement.Measurement:
         """Return what all generators of a run measured together.
 
         Args:
@@ -654,7 +645,7 @@ class Generators(LoadProgram, Protocol):
         """
         ...
 
-    def latency(self, completed: Sequence[Completed]) -> RunLatency | None:  # noqa: ARG002 - likewise
+    def latency(self, completed: Sequence[Completed]) -> measurement.RunLatency | None:  # noqa: ARG002 - likewise
         """Return the latencies of a run by what the generators printed; None where they do not."""
         return None
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, combinations
 from typing import Final
 
+from steelyard.core import schedule
 from steelyard.core.experiment import (
     Configuration,
     Design,
@@ -16,15 +17,6 @@ from steelyard.core.experiment import (
     SwitchCost,
 )
 from steelyard.core.linux import switch_cost_of
-from steelyard.core.schedule import (
-    LATENCIES_IN_A_TURN,
-    LEAST_AT_ONCE,
-    Mode,
-    Pausing,
-    SharedMemory,
-    WorkloadTurns,
-    sub_block_sizes,
-)
 from steelyard.core.target import (
     CloudNativePgTarget,
     EndpointTarget,
@@ -134,7 +126,7 @@ def _differing(one: Configuration, other: Configuration, layer: Layer) -> tuple[
     return tuple(sorted({name for name, _ in pairs}))
 
 
-def reset_for(experiment: Experiment, mode: Mode, *, writes: bool) -> Reset:
+def reset_for(experiment: Experiment, mode: schedule.Mode, *, writes: bool) -> Reset:
     """Return when the data are restored: as asked, else as often as the state can be copied.
 
     A server that is made for each start has data that were made for it.
@@ -146,11 +138,11 @@ def reset_for(experiment: Experiment, mode: Mode, *, writes: bool) -> Reset:
         return Reset.START
     asked = experiment.measure.reset
     if asked is not None:
-        if asked is not Reset.START and writes and mode is Mode.STARTS:
+        if asked is not Reset.START and writes and mode is schedule.Mode.STARTS:
             _require_kept_data(experiment)
         return asked
-    on_one_server = mode is Mode.ALTERNATING and bool(experiment.shared_servers)
-    if (mode is Mode.BACK_TO_BACK or on_one_server) and not writes:
+    on_one_server = mode is schedule.Mode.ALTERNATING and bool(experiment.shared_servers)
+    if (mode is schedule.Mode.BACK_TO_BACK or on_one_server) and not writes:
         return Reset.CAMPAIGN
     return Reset.START
 
@@ -178,7 +170,7 @@ class Room:
         unable: Why there is no such place, as a clause; empty where there is.
     """
 
-    pausing: Pausing | None = None
+    pausing: schedule.Pausing | None = None
     memory_bytes: int | None = None
     huge_page_bytes: int | None = None
     mixed_sessions: str = ""
@@ -197,7 +189,7 @@ def shared_room(rooms: Sequence[Room]) -> Room:
     memory = [room.memory_bytes for room in rooms if room.memory_bytes is not None]
     pages = [room.huge_page_bytes for room in rooms if room.huge_page_bytes is not None]
     return Room(
-        pausing=kinds.pop() if len(kinds) == 1 else Pausing.GENERATOR,
+        pausing=kinds.pop() if len(kinds) == 1 else schedule.Pausing.GENERATOR,
         memory_bytes=min(memory, default=None),
         huge_page_bytes=min(pages, default=None),
         mixed_sessions=next((room.mixed_sessions for room in rooms if room.mixed_sessions), ""),
@@ -215,7 +207,7 @@ class DesignChoice:
 
     alternates: bool
     reason: str
-    memory: SharedMemory | None = None
+    memory: schedule.SharedMemory | None = None
 
 
 def choose_design(experiment: Experiment, engine: Engine, room: Room) -> DesignChoice:
@@ -250,7 +242,7 @@ def can_alternate(experiment: Experiment, engine: Engine, room: Room) -> bool:
     return next(_obstacles(experiment, engine, room), None) is None
 
 
-def too_slow(experiment: Experiment, turns: WorkloadTurns) -> DesignChoice:
+def too_slow(experiment: Experiment, turns: schedule.WorkloadTurns) -> DesignChoice:
     """Return that the transactions of a workload are too long for turns as long as these.
 
     Raises:
@@ -258,7 +250,7 @@ def too_slow(experiment: Experiment, turns: WorkloadTurns) -> DesignChoice:
     """
     reason = (
         f"a turn of {turns.workload} would have to last {turns.times.turn_s:g} s to hold"
-        f" {LATENCIES_IN_A_TURN} of its mean latencies, which is too long"
+        f" {schedule.LATENCIES_IN_A_TURN} of its mean latencies, which is too long"
     )
     if experiment.design is Design.ALTERNATING:
         raise _cannot_alternate(reason)
@@ -282,7 +274,7 @@ def _obstacles(experiment: Experiment, engine: Engine, room: Room) -> Iterator[s
     yield from _obstacles_of_the_file(experiment)
     yield from _obstacles_of_settings(experiment, engine)
     yield from _obstacles_of_others(experiment, room)
-    if room.pausing is Pausing.GENERATOR:
+    if room.pausing is schedule.Pausing.GENERATOR:
         yield from _obstacles_of_shared_servers(experiment, engine, room)
     yield from _obstacles_of_memory(experiment, engine, room)
 
@@ -358,7 +350,7 @@ def _obstacles_of_others(experiment: Experiment, room: Room) -> Iterator[str]:
     bursting = [
         each.name for each in experiment.configurations if each.target.burst_lasts_s is not None
     ]
-    if room.pausing is Pausing.GENERATOR and bursting:
+    if room.pausing is schedule.Pausing.GENERATOR and bursting:
         yield f"burst credits come back in the pauses (`burst_lasts` of {', '.join(bursting)})"
 
 
@@ -395,7 +387,7 @@ def _obstacles_of_one_server(
         yield "and would write into one database of it (`restore: vacuum`)"
 
 
-def _memory(experiment: Experiment, engine: Engine, room: Room) -> SharedMemory | None:
+def _memory(experiment: Experiment, engine: Engine, room: Room) -> schedule.SharedMemory | None:
     """Return what servers share that are up together: all, or as many as fit whichever they are.
 
     Not even two may fit.
@@ -407,8 +399,10 @@ def _memory(experiment: Experiment, engine: Engine, room: Room) -> SharedMemory 
     if room.huge_page_bytes is not None:
         pages = _by_size(experiment, lambda name: engine.huge_page_bytes(name) or 0)
         fit = min(fit, _fit(*pages, room.huge_page_bytes))
-    beside = sub_block_sizes(len(others), max(fit, LEAST_AT_ONCE))[0]  # no more than they need
-    return SharedMemory(
+    beside = schedule.sub_block_sizes(len(others), max(fit, schedule.LEAST_AT_ONCE))[
+        0
+    ]  # no more than they need
+    return schedule.SharedMemory(
         needed_bytes=own + sum(others[:beside]),
         available_bytes=room.memory_bytes,
         at_once=None if fit == 1 + len(others) else 1 + beside,
@@ -432,7 +426,7 @@ def _of_the_machine(configuration: Configuration) -> bool:
 
 def _obstacles_of_memory(experiment: Experiment, engine: Engine, room: Room) -> Iterator[str]:
     memory = _memory(experiment, engine, room)
-    two = "together they" if len(experiment.configurations) == LEAST_AT_ONCE else _TWO
+    two = "together they" if len(experiment.configurations) == schedule.LEAST_AT_ONCE else _TWO
     if memory and memory.needed_bytes > _SHARE_OF_MEMORY * memory.available_bytes:
         yield (
             f"{two} may take {format_bytes(memory.needed_bytes)} with their data, and"
@@ -451,7 +445,7 @@ def _obstacles_of_memory(experiment: Experiment, engine: Engine, room: Room) -> 
         )
         return
     own, others = _by_size(experiment, lambda name: engine.huge_page_bytes(name) or 0)
-    needed = own + sum(others[: LEAST_AT_ONCE - 1])
+    needed = own + sum(others[: schedule.LEAST_AT_ONCE - 1])
     if needed > room.huge_page_bytes:
         yield (
             f"{two} take {format_bytes(needed)} of huge pages, and"

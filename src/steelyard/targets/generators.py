@@ -9,21 +9,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from steelyard.core import kubernetes as k8s
 from steelyard.core.experiment import Configuration, Experiment, GeneratorName
-from steelyard.core.kubernetes import (
-    CAMPAIGN,
-    CONFIG_MAP,
-    DATABASE,
-    GENERATOR,
-    NAMESPACE,
-    POD,
-    ROLE,
-    SECRET,
-    Manifest,
-    SecretRef,
-    campaign_labels,
-    campaign_value,
-)
 from steelyard.core.measurement import Fact
 from steelyard.core.schedule import Load, Pausing
 from steelyard.core.target import (
@@ -117,7 +104,7 @@ def _somewhere(site: KubernetesSite) -> Belongings:
     """
     if site.is_opened or not site.makes_namespace:
         return site.belongings
-    if not site.api.allowed("create", POD, site.api.namespace):
+    if not site.api.allowed("create", k8s.POD, site.api.namespace):
         site.open()
         return site.belongings
     return site.elsewhere(site.api.namespace)
@@ -199,7 +186,7 @@ PLACEHOLDER: Final = "drawn-when-the-campaign-starts"
 
 def database_labels(campaign_id: str) -> Mapping[str, str]:
     """Return the labels by which a campaign's databases are told from all other pods."""
-    return {CAMPAIGN: campaign_value(campaign_id), ROLE: DATABASE}
+    return {k8s.CAMPAIGN: k8s.campaign_value(campaign_id), k8s.ROLE: k8s.DATABASE}
 
 
 def deadline_s(experiment: Experiment, long_runs_s: float | None = None) -> int:
@@ -215,7 +202,7 @@ def deadline_s(experiment: Experiment, long_runs_s: float | None = None) -> int:
 
 
 def generator_plan(
-    experiment: Experiment, place: KubernetesPlace, image: str, secret: SecretRef
+    experiment: Experiment, place: KubernetesPlace, image: str, secret: k8s.SecretRef
 ) -> GeneratorPlan:
     """Return what an experiment's load generators are, but for what they keep away from."""
     return GeneratorPlan(
@@ -240,13 +227,13 @@ def redis_set_of(
     namespace: str,
     *,
     suffix: str = "",
-) -> tuple[Manifest, ...]:
+) -> tuple[k8s.Manifest, ...]:
     """Return the Services and, last, the StatefulSet of a configuration, with its settings."""
     asked = ServerAsked(
         target=target,
         name=object_name(campaign_id, suffix),
         namespace=namespace,
-        secret=SecretRef(namespace=namespace, name=object_name(campaign_id)),
+        secret=k8s.SecretRef(namespace=namespace, name=object_name(campaign_id)),
         campaign_id=campaign_id,
     )
     start = ServerStart(
@@ -264,13 +251,13 @@ def cluster_of(
     namespace: str,
     *,
     suffix: str = "",
-) -> Manifest:
+) -> k8s.Manifest:
     """Return the Cluster of one configuration, with its settings in it."""
     return cluster_manifest(
         target,
         name=object_name(campaign_id, suffix),
         namespace=namespace,
-        secret=SecretRef(namespace=namespace, name=object_name(campaign_id)),
+        secret=k8s.SecretRef(namespace=namespace, name=object_name(campaign_id)),
         settings=configuration.asked(),
         campaign_id=campaign_id,
     )
@@ -278,7 +265,7 @@ def cluster_of(
 
 def campaign_manifests(
     experiment: Experiment, plan: GeneratorPlan, campaign_id: str, *, namespace: str | None
-) -> Iterator[Manifest]:
+) -> Iterator[k8s.Manifest]:
     """Yield what a campaign makes, in the order in which it does; of servers one per configuration.
 
     Args:
@@ -290,12 +277,12 @@ def campaign_manifests(
     name = object_name(campaign_id)
     makes, namespace = namespace is None, namespace or name
     if makes:
-        yield _labelled(NAMESPACE.manifest(namespace), campaign_id)
+        yield _labelled(k8s.NAMESPACE.manifest(namespace), campaign_id)
     data = {"campaign": campaign_id}
-    anchor = CONFIG_MAP.manifest(name, namespace=namespace, data=data)
+    anchor = k8s.CONFIG_MAP.manifest(name, namespace=namespace, data=data)
     yield _labelled(anchor, campaign_id)
     if experiment.made_targets:
-        secret = SecretRef(namespace=namespace, name=name)
+        secret = k8s.SecretRef(namespace=namespace, name=name)
         yield _labelled(_secret(secret, experiment.engine), campaign_id)
         plan = replace(plan, secret=secret, away_from=database_labels(campaign_id))
     agent = object_name(campaign_id, "agent")
@@ -307,7 +294,7 @@ def campaign_manifests(
             agent=agent,
             campaign_id=campaign_id,
         )
-        yield _labelled(_inside(pod, namespace), campaign_id, GENERATOR)
+        yield _labelled(_inside(pod, namespace), campaign_id, k8s.GENERATOR)
     for number, (configuration, target) in enumerate(experiment.made_targets.items(), 1):
         asked, suffix = experiment.configuration(configuration), f"configuration-{number}"
         if isinstance(target, RedisKubernetesTarget):
@@ -316,19 +303,19 @@ def campaign_manifests(
             yield cluster_of(asked, target, campaign_id, namespace, suffix=suffix)
 
 
-def _secret(ref: SecretRef, engine: EngineName) -> Manifest:
+def _secret(ref: k8s.SecretRef, engine: EngineName) -> k8s.Manifest:
     if engine is EngineName.REDIS:
         return secret_manifest(ref, PLACEHOLDER)
     texts = {"username": SUPERUSER, "password": PLACEHOLDER}
-    return SECRET.manifest(
+    return k8s.SECRET.manifest(
         ref.name, namespace=ref.namespace, type="kubernetes.io/basic-auth", stringData=texts
     )
 
 
-def _inside(manifest: Manifest, namespace: str) -> Manifest:
+def _inside(manifest: k8s.Manifest, namespace: str) -> k8s.Manifest:
     return {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
 
 
-def _labelled(manifest: Manifest, campaign_id: str, role: str = "") -> Manifest:
-    labels = campaign_labels(campaign_id, role)
+def _labelled(manifest: k8s.Manifest, campaign_id: str, role: str = "") -> k8s.Manifest:
+    labels = k8s.campaign_labels(campaign_id, role)
     return {**manifest, "metadata": {**manifest["metadata"], "labels": labels}}

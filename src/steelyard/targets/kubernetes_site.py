@@ -9,33 +9,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from steelyard.core import kubernetes as k8s
+from steelyard.core import wording
 from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.findings import Finding, Severity
-from steelyard.core.kubernetes import (
-    CLAIM,
-    CLUSTER,
-    JOB,
-    NAMESPACE,
-    SECRET,
-    ObjectRef,
-    campaign_value,
-    is_of_campaign,
-)
 from steelyard.core.measurement import Fact
 from steelyard.core.target import (
     CloudNativePgTarget,
     KubernetesPlace,
     RedisKubernetesTarget,
-)
-from steelyard.core.wording import (
-    GIB,
-    MIB,
-    InputError,
-    PreflightError,
-    PrivilegeError,
-    format_bytes,
-    in_unit,
-    parse_quantity_bytes,
 )
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import Clock
@@ -66,9 +48,9 @@ def _verbs(permission: Permission, experiment: Experiment, api: KubernetesApi) -
     made = bool(experiment.made_targets)
     if permission.part in ("exec", "portforward"):
         return verbs_of_sessions(api.version())
-    if permission.kind in (SECRET, CLAIM) and not made:
+    if permission.kind in (k8s.SECRET, k8s.CLAIM) and not made:
         return tuple(verb for verb in permission.verbs if verb in _READING)
-    if permission.kind == CLUSTER and not made:
+    if permission.kind == k8s.CLUSTER and not made:
         changed = any(target.allow_existing for target in experiment.cluster_targets.values())
         return (*_READING, *(("patch",) if changed else ()))
     return permission.verbs
@@ -83,7 +65,7 @@ def require_allowed(missing: tuple[Lack, ...], api: KubernetesApi, namespace: st
     grave = [lack for lack in missing if not lack[0].optional]
     if grave:
         told = "; ".join(_words(lack, namespace) for lack in grave)
-        raise PrivilegeError(
+        raise wording.PrivilegeError(
             f"the account of the context {api.context} may not {told}",
             hint="Have it granted: `steelyard kubernetes rbac` prints the least that is needed.",
         )
@@ -241,13 +223,13 @@ def find_site(
     api = doors.kubernetes.connect(place.context)
     api.version()
     namespace = place.namespace or _default_namespace(experiment, api, campaign_id)
-    found = api.read(ObjectRef(kind=NAMESPACE, name=namespace))
+    found = api.read(k8s.ObjectRef(kind=k8s.NAMESPACE, name=namespace))
     if found is not None and (found.get("status") or {}).get("phase") == "Terminating":
-        raise PreflightError(
+        raise wording.PreflightError(
             f"the namespace {namespace} is being removed", hint="Wait, or name another one."
         )
     if found is None and not experiment.makes_all_in_kubernetes:
-        raise PreflightError(
+        raise wording.PreflightError(
             f"there is no namespace {namespace} in {api.context}",
             hint="Name that of the server with `namespace:`, or --namespace.",
         )
@@ -260,7 +242,7 @@ def find_site(
         place=place,
         namespace=namespace,
         is_there=found is not None,
-        is_own=found is None or is_of_campaign(found, campaign_value(campaign_id)),
+        is_own=found is None or k8s.is_of_campaign(found, k8s.campaign_value(campaign_id)),
         belongings=belongings,
         ledger=ledger,
         clock=doors.clock,
@@ -269,8 +251,10 @@ def find_site(
 
 def _go_with_job(belongings: Belongings) -> None:
     """Let all that is made go with the Job that this process is, where it may be seen."""
-    ref = ObjectRef(kind=JOB, name=job_name(belongings.campaign_id), namespace=belongings.namespace)
-    with suppress(PrivilegeError):
+    ref = k8s.ObjectRef(
+        kind=k8s.JOB, name=job_name(belongings.campaign_id), namespace=belongings.namespace
+    )
+    with suppress(wording.PrivilegeError):
         job = belongings.api.read(ref)
         if job is not None:
             belongings.go_with(job)
@@ -284,7 +268,7 @@ def place_in(experiment: Experiment) -> KubernetesPlace:
     """
     places = {configuration.target.home for configuration in experiment.configurations}
     if len(places) != 1 or None in places:
-        raise InputError(
+        raise wording.InputError(
             "the configurations are not all in one place of one Kubernetes cluster",
             hint="Write `context`, `namespace` and `generators` once, for all configurations.",
         )
@@ -306,7 +290,7 @@ def trial_namespace(site: KubernetesSite) -> str:
 # Prepared and measured side by side, with what grows in between: a guess.
 _COPIES: Final = 2.5
 # Beside data: what initdb makes, and WAL of settings that are the server's own; a guess.
-_OWN_BYTES: Final = GIB // 4
+_OWN_BYTES: Final = wording.GIB // 4
 # WAL grows beyond max_wal_size, which is a soft limit, by what is written during a checkpoint; a
 # guess. Source: PostgreSQL 18, section 28.5, WAL Configuration.
 _BEYOND: Final = 1.1
@@ -332,19 +316,21 @@ def require_room(
     asked = settings.get("max_wal_size")
     if target.wal_storage is not None:
         wal = _wal_bytes(asked or _DEFAULT_WAL, settings)
-        if wal > parse_quantity_bytes(target.wal_storage):
-            raise PreflightError(
+        if wal > wording.parse_quantity_bytes(target.wal_storage):
+            raise wording.PreflightError(
                 f"the volume of {target.wal_storage} for WAL has no room for about"
-                f" {format_bytes(wal)}: max_wal_size is {asked or _DEFAULT_WAL}, and a bit more"
+                f" {wording.format_bytes(wal)}: max_wal_size is {asked or _DEFAULT_WAL}, and a bit"
+                " more"
                 " may be written",
                 hint="Make `wal_storage:` larger, or max_wal_size smaller.",
             )
     elif asked is not None:
         data += _wal_bytes(asked, settings)
-    if data > parse_quantity_bytes(target.storage):
+    if data > wording.parse_quantity_bytes(target.storage):
         wal_too = "" if asked is None or target.wal_storage is not None else ", WAL"
-        raise PreflightError(
-            f"the volume of {target.storage} has no room for about {format_bytes(data)}: the"
+        raise wording.PreflightError(
+            f"the volume of {target.storage} has no room for about {wording.format_bytes(data)}:"
+            " the"
             f" data, their prepared copy{wal_too}, and what grows",
             hint="Make `storage:` larger, or the scale factor"
             f"{' or max_wal_size' if wal_too else ''} smaller.",
@@ -353,15 +339,15 @@ def require_room(
 
 def _wal_bytes(most: str, settings: Mapping[str, str]) -> int:
     """Return how much WAL there may be; nothing of a value that the server will refuse."""
-    kept = in_unit(settings.get("wal_keep_size", "0"), "MB") or 0.0
-    return int(max((in_unit(most, "MB") or 0.0) * _BEYOND, kept) * MIB)
+    kept = wording.in_unit(settings.get("wal_keep_size", "0"), "MB") or 0.0
+    return int(max((wording.in_unit(most, "MB") or 0.0) * _BEYOND, kept) * wording.MIB)
 
 
 # A dump and an append-only file of all keys, once prepared and once live; then a rewrite of the
 # latter beside it, and what a workload appends: a guess.
 _REDIS_COPIES: Final = 5
 _KEY_BYTES: Final = 60  # a key's name and its words in both files; a guess
-_REDIS_OWN_BYTES: Final = 64 * MIB
+_REDIS_OWN_BYTES: Final = 64 * wording.MIB
 
 
 def require_redis_room(target: RedisKubernetesTarget, workloads: Sequence[Workload]) -> None:
@@ -373,9 +359,10 @@ def require_redis_room(target: RedisKubernetesTarget, workloads: Sequence[Worklo
     spaces = [dataset.space for dataset in datasets_of(workloads) if dataset.space is not None]
     keys = sum(space.loaded * (space.value_bytes + _KEY_BYTES) for space in spaces)
     needed = _REDIS_OWN_BYTES + _REDIS_COPIES * keys
-    if needed > parse_quantity_bytes(target.storage):
-        raise PreflightError(
-            f"the volume of {target.storage} has no room for about {format_bytes(needed)}: dump and"
+    if needed > wording.parse_quantity_bytes(target.storage):
+        raise wording.PreflightError(
+            f"the volume of {target.storage} has no room for about {wording.format_bytes(needed)}:"
+            " dump and"
             " append-only file of the prepared keys, their live copies, and what grows",
             hint="Make `storage:` larger, or load fewer keys or smaller values.",
         )

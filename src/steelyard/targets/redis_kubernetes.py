@@ -17,19 +17,11 @@ from steelyard.places.kubernetes.reaching import PodBehind, Reach, nodes_of, pod
 from steelyard.places.kubernetes.volumes import require_class
 from steelyard.places.protocol import LoadPods, Platform
 from steelyard.systems.existing import ServiceMeans, ServicePlace
+from steelyard.systems.redis import factory
 from steelyard.systems.redis.datasets import fill_by_script
 from steelyard.systems.redis.engine import Generator
 from steelyard.systems.redis.existing.platform import RedisEndpointPlatform
 from steelyard.systems.redis.existing.readiness import RedisMeans
-from steelyard.systems.redis.factory import (
-    MARKERS,
-    InImageRedisEngine,
-    RedisEndpointEngine,
-    RedisImage,
-    describe_redis_image,
-    generator_in_image,
-    running_engine,
-)
 from steelyard.systems.redis.statefulset.own_server import (
     RedisKubernetesPlatform,
     StatefulSetMeans,
@@ -70,7 +62,7 @@ def redis_servers_made(asked: Asked, site: KubernetesSite) -> Servers:
     program = redis_generator(plan.image, site, told)
     generators = generators_of(plan, site, told)
     generators.make(site, told, runs=asked.runs)
-    engine = InImageRedisEngine(experiment, images, program, redis=doors.redis)
+    engine = factory.InImageRedisEngine(experiment, images, program, redis=doors.redis)
     return Servers(engine=engine, platforms=_platforms(asked, site, generators, secret))
 
 
@@ -94,12 +86,12 @@ def _check(experiment: Experiment, site: KubernetesSite) -> None:
 
 def _images(
     experiment: Experiment, site: KubernetesSite, told: Callable[[str], None]
-) -> Mapping[str, RedisImage]:
+) -> Mapping[str, factory.RedisImage]:
     """Return what the image of each configuration's server says; each image is asked once."""
     names = {
         name for configuration in experiment.configurations for name in configuration.asked_folded()
     }
-    found: dict[str, RedisImage] = {}
+    found: dict[str, factory.RedisImage] = {}
     for image in dict.fromkeys(t.image for t in experiment.redis_in_kubernetes.values()):
         configurations = [
             experiment.configuration(name)
@@ -107,7 +99,7 @@ def _images(
             if target.image == image
         ]
         wanted = tuple((t.name, tuple(t.asked().items())) for t in configurations)
-        ask = partial(describe_redis_image, image, configurations, sorted(names))
+        ask = partial(factory.describe_redis_image, image, configurations, sorted(names))
         question = (image, _DESCRIBED, wanted, tuple(sorted(names)))
         found[image] = asked_once(question, site, told, ask=ask)
     return {name: found[target.image] for name, target in experiment.redis_in_kubernetes.items()}
@@ -119,7 +111,7 @@ def redis_generator(image: str, site: KubernetesSite, told: Callable[[str], None
     Raises:
         PreflightError: It has none.
     """
-    ask = partial(generator_in_image, image)
+    ask = partial(factory.generator_in_image, image)
     return asked_once((image, GeneratorName.REDIS_BENCHMARK), site, told, ask=ask)
 
 
@@ -315,8 +307,10 @@ def _platform(
 
 def _engine(
     asked: Asked, platforms: Mapping[str, RedisEndpointPlatform], program: Generator
-) -> RedisEndpointEngine:
+) -> factory.RedisEndpointEngine:
     """Return the engine of the servers by configuration."""
     servers = {name: running(platform.state) for name, platform in platforms.items()}
-    filling = partial(fill_by_script, beside=MARKERS)
-    return running_engine(asked.experiment, servers, program, asked.doors.redis, fill=filling)
+    filling = partial(fill_by_script, beside=factory.MARKERS)
+    return factory.running_engine(
+        asked.experiment, servers, program, asked.doors.redis, fill=filling
+    )

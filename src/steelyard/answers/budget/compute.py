@@ -17,23 +17,8 @@ from functools import partial
 
 import numpy as np
 
-from steelyard.answers.observations import (
-    WAITS,
-    Observations,
-    ResultContrast,
-    RunsOfBlock,
-    by_block,
-    change,
-    is_clear,
-    level,
-    median_latency_s,
-    reason_among,
-    result_contrasts,
-    side_means,
-    sum_of,
-    total_of,
-    whole_transactions,
-)
+from steelyard.answers import observations as obs
+from steelyard.answers.observations import change
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Quantity, Run, WaitClass
@@ -186,7 +171,7 @@ class Budget:
     changes: tuple[BudgetChange, ...]
 
 
-def split_latency(seen: Observations, experiment: Experiment) -> Budget | None:
+def split_latency(seen: obs.Observations, experiment: Experiment) -> Budget | None:
     """Return the latency budget of a campaign; None where no run has evidence."""
     if not seen.blocks or not any(run.evidence for runs in seen.runs.values() for run in runs):
         return None
@@ -201,7 +186,7 @@ def split_latency(seen: Observations, experiment: Experiment) -> Budget | None:
         changes=tuple(
             _changed(seen, split, column, asked)
             for column, split in enumerate(splits)
-            for asked in result_contrasts(experiment)
+            for asked in obs.result_contrasts(experiment)
         ),
     )
 
@@ -227,13 +212,13 @@ class _Split:
     beyond: FloatArray
 
 
-def _latencies(seen: Observations, ramp_s: float) -> _Latencies:
+def _latencies(seen: obs.Observations, ramp_s: float) -> _Latencies:
     def totals(quantity: Quantity) -> FloatArray:
-        return by_block(seen, partial(_total, quantity=quantity, ramp_s=ramp_s))
+        return obs.by_block(seen, partial(_total, quantity=quantity, ramp_s=ramp_s))
 
     return _Latencies(
-        whole=by_block(seen, _whole),
-        classes={group: by_block(seen, partial(_in_class, group=group)) for group in WaitClass},
+        whole=obs.by_block(seen, _whole),
+        classes={group: obs.by_block(seen, partial(_in_class, group=group)) for group in WaitClass},
         server_cpu=totals(Quantity.SERVER_CPU_S),
         run_queue=totals(Quantity.SERVER_RUN_QUEUE_S),
         main_thread={quantity: totals(quantity) for quantity in _THREAD_QUANTITIES},
@@ -241,7 +226,7 @@ def _latencies(seen: Observations, ramp_s: float) -> _Latencies:
     )
 
 
-def _whole(runs: RunsOfBlock) -> float | None:
+def _whole(runs: obs.RunsOfBlock) -> float | None:
     """Return clients / tps of a block; None in an open loop, where clients wait for their turn.
 
     A client that sends several at once waits for all of them.
@@ -257,16 +242,16 @@ def _in_flight(cell: CellKey) -> int:
     return cell.load.clients * cell.load.pipeline
 
 
-def _measured(runs: RunsOfBlock) -> tuple[float, float]:
+def _measured(runs: obs.RunsOfBlock) -> tuple[float, float]:
     taken = [run.measurement for run in runs if run.measurement is not None]
     if len(taken) < len(runs):
         return 0.0, 0.0
     return sum(each.seconds for each in taken), sum(each.transactions for each in taken)
 
 
-def _in_class(runs: RunsOfBlock, *, group: WaitClass) -> float | None:
+def _in_class(runs: obs.RunsOfBlock, *, group: WaitClass) -> float | None:
     """Return sessions / tps: sessions integrated over the measured seconds, per transaction."""
-    integrated = sum_of([_session_seconds(run, group) for run in runs])
+    integrated = obs.sum_of([_session_seconds(run, group) for run in runs])
     _, transactions = _measured(runs)
     return integrated / transactions if integrated is not None and transactions else None
 
@@ -278,9 +263,9 @@ def _session_seconds(run: Run, group: WaitClass) -> float | None:
     return waits.sessions_in(group) * run.measurement.seconds
 
 
-def _total(runs: RunsOfBlock, *, quantity: Quantity, ramp_s: float) -> float | None:
-    used = total_of(runs, quantity)
-    transactions = sum_of([whole_transactions(run, ramp_s) for run in runs])
+def _total(runs: obs.RunsOfBlock, *, quantity: Quantity, ramp_s: float) -> float | None:
+    used = obs.total_of(runs, quantity)
+    transactions = obs.sum_of([obs.whole_transactions(run, ramp_s) for run in runs])
     return used / transactions if used is not None and transactions else None
 
 
@@ -366,18 +351,18 @@ def _ever(parts: dict[Part, FloatArray], whole: FloatArray) -> dict[Part, FloatA
     return {part: values for part, values in parts.items() if bool((values[known] != 0.0).any())}
 
 
-def _cell(seen: Observations, split: _Split, place: tuple[int, int]) -> CellBudget:
+def _cell(seen: obs.Observations, split: _Split, place: tuple[int, int]) -> CellBudget:
     side, column = place
     configuration, cell = seen.configurations[side], seen.cells[column]
     runs = seen.runs[configuration, cell]
     whole = split.whole[:, side]
     blocks = int(np.isfinite(whole).sum())
-    levels = ((part, level(values[:, side])) for part, values in split.parts.items())
+    levels = ((part, obs.level(values[:, side])) for part, values in split.parts.items())
     return CellBudget(
         configuration=configuration,
         cell=cell,
-        latency=level(whole),
-        measured_s=median_latency_s(runs),
+        latency=obs.level(whole),
+        measured_s=obs.median_latency_s(runs),
         parts={part: seconds for part, seconds in levels if seconds is not None},
         blocks=blocks,
         beyond_s=_median_s(split.beyond[:, side]),
@@ -397,10 +382,12 @@ def _why_missing(runs: Sequence[Run]) -> str:
     watched = [run.evidence for run in runs if run.evidence is not None]
     if not watched:
         return "the runs were not watched"
-    return reason_among(watched, WAITS) or "wait events were not sampled in a whole block"
+    return obs.reason_among(watched, obs.WAITS) or "wait events were not sampled in a whole block"
 
 
-def _changed(seen: Observations, split: _Split, column: int, asked: ResultContrast) -> BudgetChange:
+def _changed(
+    seen: obs.Observations, split: _Split, column: int, asked: obs.ResultContrast
+) -> BudgetChange:
     places = [*asked.negative, *asked.positive]
     shared = np.isfinite(split.whole[:, places]).all(axis=1)
     cell = seen.cells[column]
@@ -412,7 +399,7 @@ def _changed(seen: Observations, split: _Split, column: int, asked: ResultContra
             cell=cell,
             missing=_why_missing(runs),
         )
-    start, end = side_means(split.whole[shared], asked)
+    start, end = obs.side_means(split.whole[shared], asked)
     parts = [
         _part_change(part, values[shared], asked, len(split.parts))
         for part, values in split.parts.items()
@@ -425,20 +412,22 @@ def _changed(seen: Observations, split: _Split, column: int, asked: ResultContra
         start_s=start_s,
         end_s=end_s,
         change=change(end - start),
-        clear=is_clear(end - start, 1),
+        clear=obs.is_clear(end - start, 1),
         parts=tuple(sorted(parts, key=lambda part: -abs(part.change.value))),
         remainder_s=end_s - start_s - sum(part.change.value for part in parts),
         blocks=int(shared.sum()),
     )
 
 
-def _part_change(part: Part, values: FloatArray, asked: ResultContrast, family: int) -> PartChange:
-    negative, positive = side_means(values, asked)
+def _part_change(
+    part: Part, values: FloatArray, asked: obs.ResultContrast, family: int
+) -> PartChange:
+    negative, positive = obs.side_means(values, asked)
     differences = positive - negative
     return PartChange(
         part=part,
         baseline_s=float(np.median(negative)),
         configuration_s=float(np.median(positive)),
         change=change(differences),
-        clear=is_clear(differences, family),
+        clear=obs.is_clear(differences, family),
     )

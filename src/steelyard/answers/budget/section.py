@@ -18,28 +18,7 @@ from steelyard.core.experiment import MANY, ONE, RATE
 from steelyard.core.findings import Estimate
 from steelyard.core.target import EngineName
 from steelyard.core.wording import MS_PER_S, format_duration, format_share
-from steelyard.report.document import (
-    MISSING,
-    POINTWISE,
-    Block,
-    BulletList,
-    ChartKind,
-    Column,
-    Figure,
-    Paragraph,
-    Row,
-    Section,
-    Table,
-    Value,
-    between,
-    changed_ms,
-    count,
-    ended,
-    in_brackets,
-    number_column,
-    part_ms,
-    table_of,
-)
+from steelyard.report import document as doc
 
 PART_LABELS = {
     Part.ON_CPU: "server on a CPU",
@@ -119,15 +98,17 @@ def bars(drawn: tuple[Step, ...]) -> tuple[str, ...]:
     return tuple(told)
 
 
-def waterfall_figure(analysis: CampaignAnalysis, changes: Sequence[BudgetChange]) -> Figure | None:
+def waterfall_figure(
+    analysis: CampaignAnalysis, changes: Sequence[BudgetChange]
+) -> doc.Figure | None:
     """Return the ways of several comparisons, a panel each; None where there is none."""
     drawn = [change for change in changes if change.parts]
     if not drawn:
         return None
     told = "; ".join(_in_words(analysis, change) for change in drawn)
-    return Figure(
+    return doc.Figure(
         identity="waterfall",
-        kind=ChartKind.WATERFALL,
+        kind=doc.ChartKind.WATERFALL,
         title="From the baseline's latency to the configuration's",
         caption=f"Mean latency of a {ONE} in ms, medians over blocks at the largest load; each bar"
         " is the change of one part within blocks, the largest first. The table has the intervals.",
@@ -138,18 +119,18 @@ def waterfall_figure(analysis: CampaignAnalysis, changes: Sequence[BudgetChange]
     )
 
 
-def _rows(change: BudgetChange) -> Iterator[tuple[Value, ...]]:
+def _rows(change: BudgetChange) -> Iterator[tuple[doc.Value, ...]]:
     panel = change.cell.workload, f"{change.configuration} against {change.baseline}"
     return _bar_rows(panel, steps(change), signed=True)
 
 
 def _bar_rows(
     panel: tuple[str, str], drawn: Iterable[Step], *, signed: bool
-) -> Iterator[tuple[Value, ...]]:
+) -> Iterator[tuple[doc.Value, ...]]:
     """Yield the rows of a panel of bars; a move may be told with its sign."""
     for step in drawn:
         moved_s = (step.end_ms - step.start_ms) / MS_PER_S
-        text = part_ms(moved_s, signed=signed and not step.whole)
+        text = doc.part_ms(moved_s, signed=signed and not step.whole)
         ends = round(step.start_ms, 6), round(step.end_ms, 6)
         yield (*panel, step.label, *ends, step.whole, f"{text} ms")
 
@@ -163,7 +144,7 @@ _PATH: Final = (
 _ON_THE_PATH: Final = 4  # configurations that are drawn
 
 
-def path_figure(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> Figure | None:
+def path_figure(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> doc.Figure | None:
     """Return the way of a write in each configuration, a panel each; None where nothing writes.
 
     What waits for WAL is a write; of such a workload all configurations are drawn.
@@ -187,9 +168,9 @@ def path_figure(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> Figu
         longest = round(max(step.end_ms for step in way), 6)
         tops[each.cell.workload] = max(longest, tops.get(each.cell.workload, 0.0))
     further = f" The first {_ON_THE_PATH} configurations are drawn." if every != names else ""
-    return Figure(
+    return doc.Figure(
         identity="write-path",
-        kind=ChartKind.WATERFALL,
+        kind=doc.ChartKind.WATERFALL,
         title="The way of a write",
         caption=f"What a {ONE} that writes spends its time with, in the order in which it meets it,"
         " medians over blocks in ms at the largest load; the last bar is the latency, to which"
@@ -214,7 +195,7 @@ def _path(budget: CellBudget) -> list[tuple[str, float]]:
 
 
 def _parts_of(budget: CellBudget) -> str:
-    return ", ".join(f"{name} {part_ms(value)} ms" for name, value in _path(budget))
+    return ", ".join(f"{name} {doc.part_ms(value)} ms" for name, value in _path(budget))
 
 
 def path_steps(budget: CellBudget) -> tuple[Step, ...]:
@@ -237,14 +218,14 @@ NOTE = (
     f"Sessions in a class / {RATE}, by Little's law; on a CPU and waiting for one: by the kernel's"
     f" account of the server's processes, where they are on this machine; unseen: clients / {RATE}"
     " minus the rest, which may be below 0 within noise. Differences are taken within blocks."
-    f" {POINTWISE} Medians do not add exactly."
+    f" {doc.POINTWISE} Medians do not add exactly."
 )
 _THREAD_NOTE = (
     "One thread serves all clients, so each waits while it is with the others: a part is the time"
     " that the main thread spends so per request, times the requests in flight. Executing and"
     " forking: as the server counts; blocked by storage: in uninterruptible sleep, sampled at 10 Hz"
     " and only where the server is on this machine; client: the rest, in which it waits for"
-    f" requests. Differences are taken within blocks. {POINTWISE} Medians do not add exactly."
+    f" requests. Differences are taken within blocks. {doc.POINTWISE} Medians do not add exactly."
 )
 _CELL_NOTE = (
     f"Milliseconds, medians over blocks: a closed loop's latency, clients / {RATE}, and its parts."
@@ -252,7 +233,7 @@ _CELL_NOTE = (
 )
 
 
-def budget_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+def budget_section(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
     """Return the parts of the latency; nothing where no run was watched."""
     reasons = analysis.answer(campaign_reasons)
     if reasons is None:
@@ -260,10 +241,10 @@ def budget_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     largest = analysis.experiment.largest_load
     told = [each for each in reasons.explanations if each.cell.load == largest]
     changes = [each for each in reasons.budget.changes if each.cell.load == largest]
-    blocks: list[Block] = []
+    blocks: list[doc.Block] = []
     if told:
         items = tuple(explanation_line(analysis, each) for each in told)
-        blocks.append(BulletList(lead=f"What changed in a {ONE}'s time", items=items))
+        blocks.append(doc.BulletList(lead=f"What changed in a {ONE}'s time", items=items))
     blocks += [change_table(analysis, each) for each in changes if each.parts]
     figures = (
         path_figure(analysis, reasons.budget.cells),
@@ -272,7 +253,7 @@ def budget_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     blocks += [each for each in figures if each is not None]
     blocks += _cell_tables(analysis, reasons.budget.cells)
     blocks += watching_lines(reasons)
-    return (Section(anchor="time", title=TITLE, blocks=tuple(blocks)),)
+    return (doc.Section(anchor="time", title=TITLE, blocks=tuple(blocks)),)
 
 
 def time_note(analysis: CampaignAnalysis) -> str:
@@ -284,12 +265,12 @@ def explanation_line(analysis: CampaignAnalysis, explanation: Explanation) -> st
     """Return an explanation with its comparison, as a sentence."""
     place = place_name(analysis.experiment, explanation.cell)
     who = f"{explanation.configuration} against {explanation.baseline}"
-    return ended(f"{place}, {who}: {explanation.sentence}")
+    return doc.ended(f"{place}, {who}: {explanation.sentence}")
 
 
 def change_table(
     analysis: CampaignAnalysis, change: BudgetChange, *, with_bars: bool = False
-) -> Table:
+) -> doc.Table:
     """Return the parts of both sides with their differences; as a waterfall with bars."""
     place = place_name(analysis.experiment, change.cell)
     drawn = bars(steps(change)) if with_bars else ()
@@ -299,62 +280,62 @@ def change_table(
         *_remainder_rows(change),
     ]
     columns = (
-        Column(name="part of the latency"),
-        number_column(change.baseline, "ms"),
-        number_column(change.configuration, "ms"),
-        number_column("difference", "ms"),
-        number_column("95 % interval", "ms"),
-        number_column("of the change", spare=with_bars),
-        *((Column(name="from baseline to configuration"),) if with_bars else ()),
+        doc.Column(name="part of the latency"),
+        doc.number_column(change.baseline, "ms"),
+        doc.number_column(change.configuration, "ms"),
+        doc.number_column("difference", "ms"),
+        doc.number_column("95 % interval", "ms"),
+        doc.number_column("of the change", spare=with_bars),
+        *((doc.Column(name="from baseline to configuration"),) if with_bars else ()),
     )
     if with_bars:
         rows = [
-            Row(cells=(*row.cells, bar))
+            doc.Row(cells=(*row.cells, bar))
             for row, bar in zip([*rows, _end_row(change)], drawn, strict=True)
         ]
-    return Table(
+    return doc.Table(
         title=f"{place}: {change.configuration} against {change.baseline}",
         columns=columns,
         rows=tuple(rows),
-        note=f"{count(change.blocks, 'block')}.",
+        note=f"{doc.count(change.blocks, 'block')}.",
     )
 
 
-def _whole_row(change: BudgetChange) -> Row:
-    cells = (part_ms(change.start_s), part_ms(change.end_s))
-    return Row(cells=("latency", *cells, *_difference(change.change), MISSING))
+def _whole_row(change: BudgetChange) -> doc.Row:
+    cells = (doc.part_ms(change.start_s), doc.part_ms(change.end_s))
+    return doc.Row(cells=("latency", *cells, *_difference(change.change), doc.MISSING))
 
 
-def _end_row(change: BudgetChange) -> Row:
-    return Row(cells=("latency", "", part_ms(change.end_s), "", "", ""))
+def _end_row(change: BudgetChange) -> doc.Row:
+    return doc.Row(cells=("latency", "", doc.part_ms(change.end_s), "", "", ""))
 
 
-def _part_row(change: BudgetChange, part: PartChange) -> Row:
-    cells = (part_ms(part.baseline_s), part_ms(part.configuration_s))
+def _part_row(change: BudgetChange, part: PartChange) -> doc.Row:
+    cells = (doc.part_ms(part.baseline_s), doc.part_ms(part.configuration_s))
     label = PART_LABELS[part.part]
-    return Row(cells=(label, *cells, *_difference(part.change), _share(change, part)))
+    return doc.Row(cells=(label, *cells, *_difference(part.change), _share(change, part)))
 
 
 def _share(change: BudgetChange, part: PartChange) -> str:
     """Return a part's share of a change that is there; of one that is not it would say nothing."""
     if change.change is None or not change.clear:
-        return MISSING
+        return doc.MISSING
     share = part.change.value / change.change.value
     return format_share(share) if abs(share) >= _LEAST_SHARE else "0 %"
 
 
-def _remainder_rows(change: BudgetChange) -> tuple[Row, ...]:
-    told = changed_ms(change.remainder_s)
-    return (Row(cells=(REMAINDER, MISSING, MISSING, told, MISSING, MISSING)),)
+def _remainder_rows(change: BudgetChange) -> tuple[doc.Row, ...]:
+    told = doc.changed_ms(change.remainder_s)
+    return (doc.Row(cells=(REMAINDER, doc.MISSING, doc.MISSING, told, doc.MISSING, doc.MISSING)),)
 
 
 def _difference(change: Estimate | None) -> tuple[str, str]:
     if change is None:
-        return MISSING, MISSING
-    return changed_ms(change.value), in_brackets(change, changed_ms)
+        return doc.MISSING, doc.MISSING
+    return doc.changed_ms(change.value), doc.in_brackets(change, doc.changed_ms)
 
 
-def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> list[Table]:
+def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> list[doc.Table]:
     """Return the parts of every cell; nothing where none was split."""
     split = [each for each in cells if each.parts]
     if not split:
@@ -370,26 +351,29 @@ def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> l
             _cell_note(analysis),
             time_note(analysis),
             *_beyond(analysis, split),
-            *(ended(f"Not split: {text}") for text in missing),
+            *(doc.ended(f"Not split: {text}") for text in missing),
         ]
     )
-    table = table_of(
+    table = doc.table_of(
         split,
         ("workload", lambda each: each.cell.workload),
         ("configuration", lambda each: each.configuration),
-        (number_column("clients"), lambda each: short_load(analysis.experiment, each.cell.load)),
         (
-            number_column("latency"),
-            lambda each: part_ms(None if each.latency is None else each.latency.value),
+            doc.number_column("clients"),
+            lambda each: short_load(analysis.experiment, each.cell.load),
         ),
-        (number_column("95 % interval"), lambda each: between(each.latency, part_ms)),
+        (
+            doc.number_column("latency"),
+            lambda each: doc.part_ms(None if each.latency is None else each.latency.value),
+        ),
+        (doc.number_column("95 % interval"), lambda each: doc.between(each.latency, doc.part_ms)),
         *(
-            (number_column(PART_LABELS[part], spare=True), partial(_level_ms, part=part))
+            (doc.number_column(PART_LABELS[part], spare=True), partial(_level_ms, part=part))
             for part in parts
         ),
         (
-            number_column("as the generator tells it", spare=True),
-            lambda each: part_ms(each.measured_s),
+            doc.number_column("as the generator tells it", spare=True),
+            lambda each: doc.part_ms(each.measured_s),
         ),
         title="Latency and its parts in all cells, ms",
         note=note,
@@ -407,7 +391,7 @@ def _beyond(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> tuple[st
     """Return where the server used more CPU than the samples cover, by a weight that matters."""
     told = [
         f"{each.configuration}, {place_name(analysis.experiment, each.cell)}:"
-        f" {part_ms(each.beyond_s)} ms"
+        f" {doc.part_ms(each.beyond_s)} ms"
         for each in cells
         if each.latency is not None
         and each.beyond_s is not None
@@ -421,21 +405,22 @@ def _beyond(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> tuple[st
 
 
 def _level_ms(budget: CellBudget, part: Part) -> str:
-    return part_ms(budget.parts[part].value if part in budget.parts else None)
+    return doc.part_ms(budget.parts[part].value if part in budget.parts else None)
 
 
-def watching_lines(reasons: Reasons) -> list[Block]:
+def watching_lines(reasons: Reasons) -> list[doc.Block]:
     """Return what was not visible, and what the watching cost."""
     watched = reasons.watching
     sources = " and ".join(watched.sources)
     told = f"Wait events come from {sources}." if sources else "Wait events were not sampled."
-    lines: list[Block] = [Paragraph(text=f"{told} {_cost(watched)}")]
+    lines: list[doc.Block] = [doc.Paragraph(text=f"{told} {_cost(watched)}")]
     if watched.unseen:
         items = tuple(
-            f"{each.subject}: {ended(each.reason)} ({count(each.runs, 'run')} of {watched.runs})"
+            f"{each.subject}: {doc.ended(each.reason)} ({doc.count(each.runs, 'run')} of"
+            f" {watched.runs})"
             for each in watched.unseen
         )
-        lines.append(BulletList(lead="What was not visible", items=items))
+        lines.append(doc.BulletList(lead="What was not visible", items=items))
     return lines
 
 
@@ -451,5 +436,5 @@ def _cost(watched: Watching) -> str:
         if watched.share is None
         else f", {format_share(watched.share)} of the CPU time used in these runs"
     )
-    runs = count(watched.runs, "run")
+    runs = doc.count(watched.runs, "run")
     return f"Watching {runs} cost {own} of CPU time here, and on the server {server}{share}."

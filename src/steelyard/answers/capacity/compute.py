@@ -14,16 +14,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from steelyard.answers.latency import results
 from steelyard.answers.latency.compute import campaign_latency
-from steelyard.answers.latency.results import (
-    LatencyAnalysis,
-    LatencyLevels,
-    PercentileLevel,
-    Timed,
-    histogram_of_run,
-    logged_only,
-    lost_of_run,
-)
 from steelyard.answers.observations import (
     Observations,
     ResultContrast,
@@ -215,12 +207,12 @@ def goal_rates(
 
 def _taken(runs: Sequence[Run]) -> _Taken | None:
     """Return the transactions of a block; None where a run of it has no log, as in percentiles."""
-    logged = logged_only([runs])
+    logged = results.logged_only([runs])
     if not logged:
         return None
     return _Taken(
-        latency=merged(map(histogram_of_run, logged)),
-        missed=sum(lost_of_run(each) for each in logged),
+        latency=merged(map(results.histogram_of_run, logged)),
+        missed=sum(results.lost_of_run(each) for each in logged),
     )
 
 
@@ -393,11 +385,11 @@ class RatePoint:
     cell: CellKey
     offered_per_s: float | None
     achieved: Estimate | None
-    levels: Mapping[Timed, LatencyLevels]
+    levels: Mapping[results.Timed, results.LatencyLevels]
     skipped: float | None
     late: float | None
 
-    def at(self, timed: Timed, share: float) -> PercentileLevel | None:
+    def at(self, timed: results.Timed, share: float) -> results.PercentileLevel | None:
         """Return one percentile of one of the times; None where it was not logged."""
         found = self.levels.get(timed)
         return None if found is None else found.at(share)
@@ -460,16 +452,16 @@ def _offered(record: CampaignRecord) -> dict[CellKey, float | None]:
 
 def _point(
     seen: Observations,
-    latency: LatencyAnalysis | None,
+    latency: results.LatencyAnalysis | None,
     key: tuple[str, CellKey],
     offered_per_s: float | None,
 ) -> RatePoint:
     configuration, cell = key
     side, column = seen.configurations.index(configuration), seen.cells.index(cell)
-    logged = logged_only(runs_by_block(seen.runs[key])[: seen.blocks])
+    logged = results.logged_only(runs_by_block(seen.runs[key])[: seen.blocks])
     late = [each.late for each in logged if each.late is not None]
-    done = sum(histogram_of_run(each).total for each in logged)
-    scheduled = max(done + sum(map(lost_of_run, logged)), 1)
+    done = sum(results.histogram_of_run(each).total for each in logged)
+    scheduled = max(done + sum(map(results.lost_of_run, logged)), 1)
     limited = bool(logged) and len(late) == len(logged)
     return RatePoint(
         configuration=configuration,

@@ -19,33 +19,8 @@ from steelyard.core.campaign import Capacity, CapacityPoint
 from steelyard.core.experiment import MANY, MANY_FIRST, RATE, RATE_UNIT, Experiment, LatencyGoal
 from steelyard.core.findings import Estimate
 from steelyard.core.wording import format_percent
-from steelyard.report.document import (
-    CONFIDENCE,
-    MISSING,
-    Block,
-    BulletList,
-    ChartKind,
-    Column,
-    Figure,
-    Json,
-    Row,
-    Section,
-    Table,
-    Tone,
-    Value,
-    bounds,
-    cell_json,
-    count,
-    in_brackets,
-    interval,
-    number,
-    number_column,
-    percent,
-    proportion,
-    rate,
-    table_of,
-    with_interval,
-)
+from steelyard.report import document as doc
+from steelyard.report.document import bounds, interval, rate
 from steelyard.stats.capacity import CAPACITY_COVERAGE, Reached
 
 TITLE = "Capacity and rates"
@@ -54,7 +29,8 @@ _NO_INTERVAL = "no interval below 6 blocks"
 _SPLIT = "undecided, as many blocks lie below all measured rates as above them"
 _CAPACITY_NOTE = (
     "Closed loops of the baseline before the first block: medians over the rounds, each round with"
-    f" every number of clients in random order, {CONFIDENCE} intervals (none below 6 rounds). The"
+    f" every number of clients in random order, {doc.CONFIDENCE} intervals (none below 6 rounds)."
+    " The"
     " capacity has the fewest clients that are not clearly below the best; its throughput is read"
     " in each round where the other rounds choose, so that choosing gains nothing; its interval"
     f" held in {CAPACITY_COVERAGE} of simulated campaigns. Rates are shares of it, the same for all"
@@ -62,7 +38,7 @@ _CAPACITY_NOTE = (
 )
 _RATE_NOTE = (
     f"Open loops: {MANY} start by schedule, and latency counts from the scheduled start."
-    f" Medians over blocks with {CONFIDENCE} intervals (none below 6); percentiles and their"
+    f" Medians over blocks with {doc.CONFIDENCE} intervals (none below 6); percentiles and their"
     f' brackets as in the section "{LATENCY}". Lag is from the scheduled start to sending, service'
     f" time from sending to the answer; their sum is the latency. Skipped {MANY} were late by"
     " more than the latency limit already and were never sent; late ones took longer than the"
@@ -81,13 +57,14 @@ _TIMES = (
 )
 _GOAL_NOTE = (
     "The value is read between two measured rates on a line of log latency, the median over blocks;"
-    f" the {CONFIDENCE} interval rests on the measured rates alone: it assumes only that latency"
+    f" the {doc.CONFIDENCE} interval rests on the measured rates alone: it assumes only that"
+    " latency"
     " does not fall as the rate rises. Rates closer together make it narrower, and tell"
     f" two configurations apart. Skipped and failed {MANY} count as having missed the goal."
 )
 
 
-def rate_answers(analysis: CampaignAnalysis) -> tuple[BulletList, ...]:
+def rate_answers(analysis: CampaignAnalysis) -> tuple[doc.BulletList, ...]:
     """Return capacity and goal in sentences, for the place of the results."""
     found = analysis.answer(open_loops)
     if found is None:
@@ -95,19 +72,19 @@ def rate_answers(analysis: CampaignAnalysis) -> tuple[BulletList, ...]:
     blocks = []
     if found.capacities:
         items = tuple(_capacity_sentence(capacity) for capacity in found.capacities)
-        blocks.append(BulletList(lead="The most that it sustains", items=items))
+        blocks.append(doc.BulletList(lead="The most that it sustains", items=items))
     if found.goal is not None and found.goals:
         experiment = analysis.experiment
         items = tuple(goal_sentence(experiment, goal) for goal in found.goals)
         more = tuple(_contrast_sentence(experiment, contrast) for contrast in found.contrasts)
         lead = f"The highest rate with {found.goal.label}"
-        blocks.append(BulletList(lead=lead, items=(*items, *more)))
+        blocks.append(doc.BulletList(lead=lead, items=(*items, *more)))
     return tuple(blocks)
 
 
-def capacity_section(analysis: CampaignAnalysis, found: OpenLoops) -> tuple[Section, ...]:
+def capacity_section(analysis: CampaignAnalysis, found: OpenLoops) -> tuple[doc.Section, ...]:
     """Return capacity, rates and goal in tables, and the chart."""
-    blocks: list[Block] = []
+    blocks: list[doc.Block] = []
     if found.goal is not None and found.goals:
         blocks.append(_goal_table(analysis.experiment, found, found.goal))
     if found.points:
@@ -116,7 +93,7 @@ def capacity_section(analysis: CampaignAnalysis, found: OpenLoops) -> tuple[Sect
         blocks += [_capacity_table(found), _figure(analysis, found)]
     if not blocks:
         return ()
-    return (Section(anchor="capacity", title=TITLE, blocks=tuple(blocks), first=True),)
+    return (doc.Section(anchor="capacity", title=TITLE, blocks=tuple(blocks), first=True),)
 
 
 # --- sentences ---
@@ -124,14 +101,15 @@ def capacity_section(analysis: CampaignAnalysis, found: OpenLoops) -> tuple[Sect
 
 def _capacity_sentence(capacity: Capacity) -> str:
     return (
-        f"{capacity.workload}: {per_s(capacity.tps)}, from {count(capacity.clients, 'client')} on"
+        f"{capacity.workload}: {per_s(capacity.tps)}, from {doc.count(capacity.clients, 'client')}"
+        " on"
         f" ({capacity.configuration}, before the first block)."
     )
 
 
 def per_s(estimate: Estimate) -> str:
     """Return a rate with its interval: ``1,234/s [1,200, 1,260]``."""
-    interval = "no interval" if bounds(estimate) is None else in_brackets(estimate, rate)
+    interval = "no interval" if bounds(estimate) is None else doc.in_brackets(estimate, rate)
     return f"{rate(estimate.value)}/s {interval}"
 
 
@@ -162,14 +140,14 @@ def _open_low(reached: Reached) -> str:
     if reached.low is None:
         return f" ({_NO_INTERVAL})"
     told = math.isfinite(reached.low)
-    return f" (at least {rate(reached.low)}/s with {CONFIDENCE})" if told else ""
+    return f" (at least {rate(reached.low)}/s with {doc.CONFIDENCE})" if told else ""
 
 
 def _open_high(reached: Reached) -> str:
     if reached.high is None:
         return f" ({_NO_INTERVAL})"
     told = math.isfinite(reached.high)
-    return f" (at most {rate(reached.high)}/s with {CONFIDENCE})" if told else ""
+    return f" (at most {rate(reached.high)}/s with {doc.CONFIDENCE})" if told else ""
 
 
 def _between(goal: GoalRate, reached: Reached) -> str:
@@ -203,11 +181,11 @@ def _ratio(contrast: GoalContrast) -> str:
     if ratio.low is None and not contrast.censored:
         return f"{value}, {_NO_INTERVAL}"
     if low is None and high is None:
-        return f"undecided with {count(contrast.blocks, 'block')}"
+        return f"undecided with {doc.count(contrast.blocks, 'block')}"
     if high is None:
-        return f"at least {format_percent(low or 0.0)} with {CONFIDENCE}"
+        return f"at least {format_percent(low or 0.0)} with {doc.CONFIDENCE}"
     if low is None:
-        return f"at most {format_percent(high)} with {CONFIDENCE}"
+        return f"at most {format_percent(high)} with {doc.CONFIDENCE}"
     return f"{value} [{format_percent(low)}, {format_percent(high)}]"
 
 
@@ -218,23 +196,23 @@ def _side(bound: float | None) -> float | None:
 # --- tables ---
 
 
-def _goal_table(experiment: Experiment, found: OpenLoops, goal: LatencyGoal) -> Table:
+def _goal_table(experiment: Experiment, found: OpenLoops, goal: LatencyGoal) -> doc.Table:
     notes = [_GOAL_NOTE, *(_goal_remark(experiment, each) for each in found.goals)]
-    return table_of(
+    return doc.table_of(
         found.goals,
         ("workload", lambda each: each.workload),
         ("configuration", lambda each: each.configuration),
-        (number_column("clients"), lambda each: short_pool(experiment, each.load)),
-        (number_column("highest rate", "1/s"), _value),
-        (number_column(f"{CONFIDENCE} interval", "1/s"), _interval),
+        (doc.number_column("clients"), lambda each: short_pool(experiment, each.load)),
+        (doc.number_column("highest rate", "1/s"), _value),
+        (doc.number_column(f"{doc.CONFIDENCE} interval", "1/s"), _interval),
         (
-            number_column("measured rates", "1/s", spare=True),
-            lambda each: ", ".join(map(rate, each.rates_per_s)) or MISSING,
+            doc.number_column("measured rates", "1/s", spare=True),
+            lambda each: ", ".join(map(rate, each.rates_per_s)) or doc.MISSING,
         ),
-        (number_column("blocks", spare=True), lambda each: str(each.blocks)),
+        (doc.number_column("blocks", spare=True), lambda each: str(each.blocks)),
         title=f"The highest rate with {goal.label}",
         note=" ".join(filter(None, notes)),
-        tone=lambda each: Tone.PLAIN if each.reached is not None else Tone.WARNING,
+        tone=lambda each: doc.Tone.PLAIN if each.reached is not None else doc.Tone.WARNING,
     )
 
 
@@ -254,7 +232,7 @@ def _value(goal: GoalRate) -> str:
 def _interval(goal: GoalRate) -> str:
     reached = goal.reached
     if reached is None or reached.low is None or reached.high is None:
-        return MISSING
+        return doc.MISSING
     return f"{_low(goal, reached.low)} to {_high(goal, reached.high)}"
 
 
@@ -271,21 +249,24 @@ def _goal_remark(experiment: Experiment, goal: GoalRate) -> str:
     return f"{_of(experiment, goal)}: {'; '.join(remarks)}." if remarks else ""
 
 
-def _rate_table(analysis: CampaignAnalysis, found: OpenLoops) -> Table:
-    return table_of(
+def _rate_table(analysis: CampaignAnalysis, found: OpenLoops) -> doc.Table:
+    return doc.table_of(
         found.points,
         ("workload", lambda point: point.cell.workload),
         ("configuration", lambda point: point.configuration),
         (
-            number_column("clients"),
+            doc.number_column("clients"),
             lambda point: short_pool(analysis.experiment, point.cell.load),
         ),
-        (number_column("offered", "1/s"), _offered),
-        (number_column("achieved", "1/s"), lambda point: _rated(point.achieved)),
-        (number_column("skipped"), lambda point: proportion(point.skipped)),
-        (number_column("late"), lambda point: proportion(point.late)),
+        (doc.number_column("offered", "1/s"), _offered),
+        (doc.number_column("achieved", "1/s"), lambda point: _rated(point.achieved)),
+        (doc.number_column("skipped"), lambda point: doc.proportion(point.skipped)),
+        (doc.number_column("late"), lambda point: doc.proportion(point.late)),
         *(
-            (number_column(n, "ms", spare=(timed, share) != _NEEDED), partial(_timed, timed, share))
+            (
+                doc.number_column(n, "ms", spare=(timed, share) != _NEEDED),
+                partial(_timed, timed, share),
+            )
             for timed, share, n in _TIMES
         ),
         title="Rates",
@@ -299,32 +280,34 @@ def _offered(point: RatePoint) -> str:
 
 
 def _rated(estimate: Estimate | None) -> str:
-    return MISSING if estimate is None else with_interval(estimate, rate)
+    return doc.MISSING if estimate is None else doc.with_interval(estimate, rate)
 
 
 def _timed(timed: Timed, share: float, point: RatePoint) -> str:
     return level_text(point.at(timed, share)) if point.levels else "not logged"
 
 
-def _capacity_table(found: OpenLoops) -> Table:
+def _capacity_table(found: OpenLoops) -> doc.Table:
     columns = (
-        Column(name="workload"),
-        Column(name="configuration"),
-        number_column("clients"),
-        number_column("threads", spare=True),
-        number_column(RATE, RATE_UNIT),
-        number_column("slices", spare=True),
-        Column(name="capacity"),
+        doc.Column(name="workload"),
+        doc.Column(name="configuration"),
+        doc.number_column("clients"),
+        doc.number_column("threads", spare=True),
+        doc.number_column(RATE, RATE_UNIT),
+        doc.number_column("slices", spare=True),
+        doc.Column(name="capacity"),
     )
     rows = tuple(
         _capacity_row(capacity, point) for capacity in found.capacities for point in capacity.points
     )
-    return Table(title="Capacity", columns=columns, rows=rows, tone_column=6, note=_CAPACITY_NOTE)
+    return doc.Table(
+        title="Capacity", columns=columns, rows=rows, tone_column=6, note=_CAPACITY_NOTE
+    )
 
 
-def _capacity_row(capacity: Capacity, point: CapacityPoint) -> Row:
+def _capacity_row(capacity: Capacity, point: CapacityPoint) -> doc.Row:
     reaches = point.clients == capacity.clients
-    return Row(
+    return doc.Row(
         cells=(
             capacity.workload,
             capacity.configuration,
@@ -334,19 +317,20 @@ def _capacity_row(capacity: Capacity, point: CapacityPoint) -> Row:
             str(len(point.slices)),
             per_s(capacity.tps) if reaches else "",
         ),
-        tone=Tone.GOOD if reaches else Tone.PLAIN,
+        tone=doc.Tone.GOOD if reaches else doc.Tone.PLAIN,
     )
 
 
 # --- the chart ---
 
 
-def _figure(analysis: CampaignAnalysis, found: OpenLoops) -> Figure:
-    return Figure(
+def _figure(analysis: CampaignAnalysis, found: OpenLoops) -> doc.Figure:
+    return doc.Figure(
         identity="capacity",
-        kind=ChartKind.CAPACITY,
+        kind=doc.ChartKind.CAPACITY,
         title="Throughput of closed loops before the first block",
-        caption=f"Medians over the rounds with {CONFIDENCE} intervals; the diamond marks the fewest"
+        caption=f"Medians over the rounds with {doc.CONFIDENCE} intervals; the diamond marks the"
+        " fewest"
         " clients that are not clearly below the best. Clients on a logarithmic axis.",
         alt=f"{MANY_FIRST} per second over clients, by workload. "
         + " ".join(_capacity_sentence(capacity) for capacity in found.capacities),
@@ -356,7 +340,7 @@ def _figure(analysis: CampaignAnalysis, found: OpenLoops) -> Figure:
     )
 
 
-def _rows(capacity: Capacity) -> Iterator[tuple[Value, ...]]:
+def _rows(capacity: Capacity) -> Iterator[tuple[doc.Value, ...]]:
     name = (capacity.workload, capacity.configuration)
     for point in capacity.points:
         low, high = bounds(point.tps) or (None, None)
@@ -366,24 +350,24 @@ def _rows(capacity: Capacity) -> Iterator[tuple[Value, ...]]:
     yield (*name, capacity.clients, capacity.tps.value, low, high, True, text)
 
 
-def open_loops_json(found: OpenLoops) -> dict[str, Json]:
+def open_loops_json(found: OpenLoops) -> dict[str, doc.Json]:
     """Return the keys ``capacity``, ``rates`` and ``goal``, as far as there are any."""
-    told: dict[str, Json] = {}
+    told: dict[str, doc.Json] = {}
     if found.capacities:
         told["capacity"] = [_capacity(capacity) for capacity in found.capacities]
     if found.points:
         told["rates"] = [_point(point) for point in found.points]
     if found.goal is not None and found.goals:
         told["goal"] = {
-            "percentile": percent(found.goal.share),
-            "limit_s": number(found.goal.limit_s),
+            "percentile": doc.percent(found.goal.share),
+            "limit_s": doc.number(found.goal.limit_s),
             "rates": [_goal(goal) for goal in found.goals],
             "comparisons": _contrasts(found.contrasts),
         }
     return told
 
 
-def _capacity(capacity: Capacity) -> dict[str, Json]:
+def _capacity(capacity: Capacity) -> dict[str, doc.Json]:
     return {
         "workload": capacity.workload,
         "configuration": capacity.configuration,
@@ -394,27 +378,27 @@ def _capacity(capacity: Capacity) -> dict[str, Json]:
                 "clients": point.clients,
                 "threads": point.threads,
                 "tps": interval(point.tps),
-                "slices_tps": [number(value) for value in point.slices],
+                "slices_tps": [doc.number(value) for value in point.slices],
             }
             for point in capacity.points
         ],
     }
 
 
-def _point(point: RatePoint) -> dict[str, Json]:
+def _point(point: RatePoint) -> dict[str, doc.Json]:
     return {
-        **cell_json(point.cell),
+        **doc.cell_json(point.cell),
         "configuration": point.configuration,
-        "offered_per_s": number(point.offered_per_s),
+        "offered_per_s": doc.number(point.offered_per_s),
         "achieved_per_s": interval(point.achieved),
         "logged_transactions": _logged(point),
         "latency_p50_s": _time(point, Timed.LATENCY, 0.5),
         "latency_p99_s": _time(point, Timed.LATENCY, 0.99),
         "schedule_lag_p99_s": _time(point, Timed.LAG, 0.99),
         "service_time_p99_s": _time(point, Timed.SERVICE, 0.99),
-        "skipped_percent": percent(point.skipped),
-        "late_percent": percent(point.late),
-        "latency_limit_s": number(point.cell.load.latency_limit_s),
+        "skipped_percent": doc.percent(point.skipped),
+        "late_percent": doc.percent(point.late),
+        "latency_limit_s": doc.number(point.cell.load.latency_limit_s),
     }
 
 
@@ -423,12 +407,12 @@ def _logged(point: RatePoint) -> int | None:
     return None if found is None else found.transactions
 
 
-def _time(point: RatePoint, timed: Timed, share: float) -> Json:
+def _time(point: RatePoint, timed: Timed, share: float) -> doc.Json:
     found = point.at(timed, share)
     return None if found is None else interval(found.value_s)
 
 
-def _goal(goal: GoalRate) -> dict[str, Json]:
+def _goal(goal: GoalRate) -> dict[str, doc.Json]:
     reached = goal.reached
     return {
         "workload": goal.workload,
@@ -437,19 +421,19 @@ def _goal(goal: GoalRate) -> dict[str, Json]:
         "threads": goal.load.threads,
         "rate_per_s": None if reached is None else _reached(reached),
         "beyond": None if reached is None else _beyond(reached),
-        "measured_per_s": [number(rate) for rate in goal.rates_per_s],
-        "not_enough_transactions_per_s": [number(rate) for rate in goal.untold],
+        "measured_per_s": [doc.number(rate) for rate in goal.rates_per_s],
+        "not_enough_transactions_per_s": [doc.number(rate) for rate in goal.untold],
         "blocks": goal.blocks,
         "blocks_pooled": goal.pooled or None,
     }
 
 
-def _reached(reached: Reached) -> dict[str, Json]:
+def _reached(reached: Reached) -> dict[str, doc.Json]:
     """Return the rate, null where it is censored: ``beyond`` says on which side."""
     return {
-        "estimate": number(reached.value),
-        "low": number(reached.low),
-        "high": number(reached.high),
+        "estimate": doc.number(reached.value),
+        "low": doc.number(reached.low),
+        "high": doc.number(reached.high),
     }
 
 
@@ -463,7 +447,7 @@ def _beyond(reached: Reached) -> str | None:
     return {-1.0: "below", 0.0: None, 1.0: "above"}[reached.beyond]
 
 
-def _contrasts(contrasts: Sequence[GoalContrast]) -> list[Json]:
+def _contrasts(contrasts: Sequence[GoalContrast]) -> list[doc.Json]:
     return [
         {
             "workload": contrast.workload,
@@ -472,8 +456,8 @@ def _contrasts(contrasts: Sequence[GoalContrast]) -> list[Json]:
             "clients": contrast.load.clients,
             "threads": contrast.load.threads,
             "effect_percent": _effect(contrast),
-            "low_percent": percent(_side(contrast.ratio.low)),
-            "high_percent": percent(_side(contrast.ratio.high)),
+            "low_percent": doc.percent(_side(contrast.ratio.low)),
+            "high_percent": doc.percent(_side(contrast.ratio.high)),
         }
         for contrast in contrasts
     ]
@@ -483,4 +467,4 @@ def _effect(contrast: GoalContrast) -> float | None:
     """Return the difference, null where a block's rate beyond the measured ones may move it."""
     bounds = (contrast.ratio.low, contrast.ratio.high)
     open_ended = any(bound is not None and not math.isfinite(bound) for bound in bounds)
-    return None if contrast.censored or open_ended else percent(_side(contrast.ratio.value))
+    return None if contrast.censored or open_ended else doc.percent(_side(contrast.ratio.value))

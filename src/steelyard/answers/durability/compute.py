@@ -12,15 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from steelyard.answers.crashes import NO_WAIT, Footing, Keeper, redis_survivals, survivals
-from steelyard.answers.durability.results import (
-    ConfigurationDurability,
-    DurabilityTrade,
-    Fate,
-    Loss,
-    ReplicaLag,
-    Survival,
-    WriteLatency,
-)
+from steelyard.answers.durability import results
 from steelyard.answers.observations import Observations, ResultContrast, only_read, result_contrasts
 from steelyard.answers.results import CellSummary, Comparison, Grounds
 from steelyard.core.campaign import ANEW, CampaignPlan
@@ -45,13 +37,13 @@ GIVEN_UP: Final = {
     "synchronous_commit": ("committed transactions", "after a crash"),
 }
 """Settings of PostgreSQL that give up durability: what may be lost, and when."""
-_OF_SETTINGS: Final = (Loss.SERVER, Loss.POWER)
+_OF_SETTINGS: Final = (results.Loss.SERVER, results.Loss.POWER)
 _WHEN: Final = {
-    Loss.SERVER: "the server is killed",
-    Loss.POWER: "the power fails",
-    Loss.NODE: "its node is lost",
-    Loss.DISK: "its disk is lost",
-    Loss.SITE: "the site is lost",
+    results.Loss.SERVER: "the server is killed",
+    results.Loss.POWER: "the power fails",
+    results.Loss.NODE: "its node is lost",
+    results.Loss.DISK: "its disk is lost",
+    results.Loss.SITE: "the site is lost",
 }
 
 
@@ -61,7 +53,7 @@ def write_rates(seen: Observations, experiment: Experiment) -> dict[str, float]:
     return seen.largest_rates(writing(experiment.workloads, runs))
 
 
-def campaign_durability(grounds: Grounds) -> tuple[ConfigurationDurability, ...]:
+def campaign_durability(grounds: Grounds) -> tuple[results.ConfigurationDurability, ...]:
     """Return what every configuration of a campaign may lose."""
     record = grounds.record
     return durability_of(
@@ -79,7 +71,7 @@ def durability_of(
     cells: Sequence[CellSummary],
     rates: Mapping[str, float] = MappingProxyType({}),
     runs: Sequence[Run] = (),
-) -> tuple[ConfigurationDurability, ...]:
+) -> tuple[results.ConfigurationDurability, ...]:
     """Return what every configuration may lose; nothing where that is beside the question.
 
     It is not where servers run in Kubernetes, where configurations differ in it, where settings
@@ -87,7 +79,7 @@ def durability_of(
     """
     writers = writing(experiment.workloads, runs)
     found = tuple(
-        ConfigurationDurability(
+        results.ConfigurationDurability(
             configuration=configuration.name,
             survivals=survivals_of(configuration, environment, rates.get(configuration.name)),
             latencies=_latencies(configuration.name, experiment, writers, cells),
@@ -125,7 +117,7 @@ def _trades(
     experiment: Experiment,
     environment: Environment | None,
     rates: Mapping[str, float],
-) -> tuple[DurabilityTrade, ...]:
+) -> tuple[results.DurabilityTrade, ...]:
     """Return what is traded by settings, then what else differs, by failure."""
     mine, theirs = (
         _Side(name=name, configurations=tuple(experiment.configurations[place] for place in places))
@@ -158,7 +150,7 @@ def keeps_commits(name: str, in_force: Mapping[str, str]) -> bool | None:
 
 def _by_setting(
     mine: _Side, theirs: _Side, environment: Environment | None
-) -> Iterator[DurabilityTrade]:
+) -> Iterator[results.DurabilityTrade]:
     """Yield one trade for each loss that settings allow on one side only."""
     causes: dict[tuple[str, str, str, str], list[str]] = {}
     for name, loss in GIVEN_UP.items():
@@ -168,7 +160,7 @@ def _by_setting(
                 because = causes.setdefault((weak.name, strong.name, *loss), [])
                 because.append(f"{name} = {value}")
     for (weaker, stronger, what, when), settings in causes.items():
-        yield DurabilityTrade(
+        yield results.DurabilityTrade(
             weaker=weaker, stronger=stronger, what=what, when=when, because=", ".join(settings)
         )
 
@@ -187,17 +179,17 @@ def _given_up(name: str, side: _Side, environment: Environment | None) -> str | 
 
 def _by_failure(
     mine: _Side, theirs: _Side, environment: Environment | None, rates: Mapping[str, float]
-) -> Iterator[DurabilityTrade]:
+) -> Iterator[results.DurabilityTrade]:
     """Yield one trade for each loss that a side is exposed to more, with all its failures."""
-    failures: dict[DurabilityTrade, list[str]] = {}
-    for loss in Loss:
+    failures: dict[results.DurabilityTrade, list[str]] = {}
+    for loss in results.Loss:
         ours, other = (_fate_of(side, loss, environment, rates) for side in (mine, theirs))
         if ours is None or other is None or ours.rank == other.rank:
             continue
         sides = ((mine, ours), (theirs, other))
         (strong, less), (weak, more) = sorted(sides, key=lambda pair: pair[1].rank)
         one = weak.configurations[0]
-        trade = DurabilityTrade(
+        trade = results.DurabilityTrade(
             weaker=weak.name,
             stronger=strong.name,
             what=_lost(more, one),
@@ -211,8 +203,8 @@ def _by_failure(
 
 
 def _fate_of(
-    side: _Side, loss: Loss, environment: Environment | None, rates: Mapping[str, float]
-) -> Survival | None:
+    side: _Side, loss: results.Loss, environment: Environment | None, rates: Mapping[str, float]
+) -> results.Survival | None:
     """Return what a side's commits survive; None where it is not known or not one answer."""
     found = [
         survival
@@ -220,16 +212,16 @@ def _fate_of(
         for survival in survivals_of(configuration, environment, rates.get(configuration.name))
         if survival.loss is loss
     ]
-    unknown = any(survival.fate is Fate.UNKNOWN for survival in found)
+    unknown = any(survival.fate is results.Fate.UNKNOWN for survival in found)
     return found[0] if not unknown and len({each.rank for each in found}) == 1 else None
 
 
-def _lost(survival: Survival, configuration: Configuration) -> str:
+def _lost(survival: results.Survival, configuration: Configuration) -> str:
     """Return what may be lost as an object of a sentence; empty for nothing."""
     noun = "writes" if configuration.target.system.name is EngineName.REDIS else "commits"
-    if survival.fate is Fate.KEPT or survival.known_as:
+    if survival.fate is results.Fate.KEPT or survival.known_as:
         return survival.known_as
-    if survival.fate is Fate.ALL:
+    if survival.fate is results.Fate.ALL:
         return "everything"
     return (
         f"the last {noun}"
@@ -239,7 +231,7 @@ def _lost(survival: Survival, configuration: Configuration) -> str:
 
 
 def _cause(
-    survival: Survival, configuration: Configuration, environment: Environment | None
+    survival: results.Survival, configuration: Configuration, environment: Environment | None
 ) -> str:
     """Return why: the settings of a Redis that starts again, else what the set-up says."""
     if (
@@ -258,7 +250,7 @@ def _cause(
 
 def survivals_of(
     configuration: Configuration, environment: Environment | None, per_s: float | None = None
-) -> tuple[Survival, ...]:
+) -> tuple[results.Survival, ...]:
     """Return what the acknowledged commits of a configuration survive, by failure.
 
     Args:
@@ -273,15 +265,16 @@ def survivals_of(
     return survivals(footing(configuration, environment))
 
 
-def _is_at_stake(found: Sequence[ConfigurationDurability]) -> bool:
+def _is_at_stake(found: Sequence[results.ConfigurationDurability]) -> bool:
     """Return whether they differ in what they lose, or one loses what a restart brings."""
     known = [
-        {each.fate(loss) for each in found if each.fate(loss) is not Fate.UNKNOWN} for loss in Loss
+        {each.fate(loss) for each in found if each.fate(loss) is not results.Fate.UNKNOWN}
+        for loss in results.Loss
     ]
     weak = any(
-        each.fate(loss) not in (Fate.KEPT, Fate.UNKNOWN)
+        each.fate(loss) not in (results.Fate.KEPT, results.Fate.UNKNOWN)
         for each in found
-        for loss in (Loss.SERVER, Loss.POWER)
+        for loss in (results.Loss.SERVER, results.Loss.POWER)
     )
     return weak or any(len(fates) > 1 for fates in known)
 
@@ -347,14 +340,14 @@ def _latencies(
     experiment: Experiment,
     writers: Sequence[str],
     cells: Sequence[CellSummary],
-) -> tuple[WriteLatency, ...]:
+) -> tuple[results.WriteLatency, ...]:
     load = min(experiment.loads, key=lambda each: (each.is_open, each.size))
     keys = [CellKey(workload=name, load=load) for name in writers]
     seen = {each.cell: each for each in cells if each.configuration == configuration}
     return tuple(
-        WriteLatency(cell=key)
+        results.WriteLatency(cell=key)
         if (cell := seen.get(key)) is None
-        else WriteLatency(cell=key, mean_s=cell.latency_mean_s, per_s=cell.tps.value)
+        else results.WriteLatency(cell=key, mean_s=cell.latency_mean_s, per_s=cell.tps.value)
         for key in keys
     )
 
@@ -473,12 +466,12 @@ def _starts(seen: Observations, configuration: str) -> int:
 Runs = Mapping[tuple[str, CellKey], Sequence[Run]]
 
 
-def measured_lags(grounds: Grounds) -> tuple[ReplicaLag, ...]:
+def measured_lags(grounds: Grounds) -> tuple[results.ReplicaLag, ...]:
     """Return how far the replicas of a campaign were behind under writes."""
     return replica_lags(grounds.seen.runs)
 
 
-def replica_lags(runs: Runs) -> tuple[ReplicaLag, ...]:
+def replica_lags(runs: Runs) -> tuple[results.ReplicaLag, ...]:
     """Return the lag by configuration and cell; nothing where no replica was seen under writes.
 
     Args:
@@ -487,12 +480,12 @@ def replica_lags(runs: Runs) -> tuple[ReplicaLag, ...]:
     return tuple(_lags(runs))
 
 
-def _lags(all_runs: Runs) -> Iterator[ReplicaLag]:
+def _lags(all_runs: Runs) -> Iterator[results.ReplicaLag]:
     for (configuration, cell), runs in all_runs.items():
         for quantity in (Quantity.REPLICA_LAG_BYTES, Quantity.REPLICA_BEHIND_BYTES):
             behind = _behind(runs, quantity)
             if behind:
-                yield ReplicaLag(
+                yield results.ReplicaLag(
                     configuration=configuration,
                     cell=cell,
                     runs=len(behind),

@@ -15,24 +15,7 @@ from steelyard.answers.results import CampaignAnalysis, place_name
 from steelyard.core.experiment import Experiment
 from steelyard.core.target import EngineName
 from steelyard.core.wording import format_bytes, format_latencies
-from steelyard.report.document import (
-    Block,
-    BulletList,
-    Column,
-    Json,
-    Paragraph,
-    Row,
-    Section,
-    Table,
-    cell_json,
-    ended,
-    enumeration,
-    milliseconds,
-    number,
-    number_column,
-    rate,
-    table_of,
-)
+from steelyard.report import document as doc
 
 TITLE = "What may be lost of acknowledged commits"
 REDIS_TITLE = "What may be lost of acknowledged writes"
@@ -71,7 +54,7 @@ _IN_WORDS = {
 }
 
 
-def durability_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+def durability_section(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
     """Return the table and the reasons; nothing where it is beside the question."""
     found = analysis.answer(campaign_durability)
     if not found:
@@ -82,32 +65,39 @@ def durability_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     noun = _noun(analysis.experiment)
     reasons = tuple(_reasons(alike, noun) for alike in _alike(found))
     table = _table(analysis.experiment, found, title)
-    tested = (Paragraph(text=_TESTED),) if redis else ()
+    tested = (doc.Paragraph(text=_TESTED),) if redis else ()
     lags = tuple(_lags(analysis))
-    blocks: tuple[Block, ...] = (table, *reasons, *lags, Paragraph(text=note), *tested)
-    return (Section(anchor="durability", title=title, blocks=blocks),)
+    blocks: tuple[doc.Block, ...] = (table, *reasons, *lags, doc.Paragraph(text=note), *tested)
+    return (doc.Section(anchor="durability", title=title, blocks=blocks),)
 
 
-def _table(experiment: Experiment, found: Sequence[ConfigurationDurability], title: str) -> Table:
+def _table(
+    experiment: Experiment, found: Sequence[ConfigurationDurability], title: str
+) -> doc.Table:
     redis, noun = experiment.engine is EngineName.REDIS, _noun(experiment)
     latencies = tuple(
-        number_column(place_name(experiment, each.cell), "1/s" if redis else "ms", spare=place > 0)
+        doc.number_column(
+            place_name(experiment, each.cell), "1/s" if redis else "ms", spare=place > 0
+        )
         for place, each in enumerate(found[0].latencies)
     )
     groups = _told_together(found, noun)
     rows = tuple(
-        Row(
+        doc.Row(
             cells=(
                 each.configuration,
-                *(rate(s.per_s) if redis else milliseconds(s.mean_s) for s in each.latencies),
+                *(
+                    doc.rate(s.per_s) if redis else doc.milliseconds(s.mean_s)
+                    for s in each.latencies
+                ),
                 *(_told(each.survivals[places[0]], noun) for places in groups),
             )
         )
         for each in found
     )
-    losses = (Column(name=_lost([found[0].survivals[p].loss for p in ps])) for ps in groups)
-    return Table(
-        title=title, columns=(Column(name="configuration"), *latencies, *losses), rows=rows
+    losses = (doc.Column(name=_lost([found[0].survivals[p].loss for p in ps])) for ps in groups)
+    return doc.Table(
+        title=title, columns=(doc.Column(name="configuration"), *latencies, *losses), rows=rows
     )
 
 
@@ -150,18 +140,20 @@ def _alike(found: Sequence[ConfigurationDurability]) -> Iterator[list[Configurat
     yield from groups.values()
 
 
-def _reasons(alike: Sequence[ConfigurationDurability], noun: str) -> BulletList:
+def _reasons(alike: Sequence[ConfigurationDurability], noun: str) -> doc.BulletList:
     """Return why, once for all failures of which the same is to be said."""
     losses: dict[tuple[str, str, str], list[str]] = {}
     for each in alike[0].survivals:
         key = (_in_words(each, noun), each.reason, each.source)
         losses.setdefault(key, []).append(each.loss.value)
     items = tuple(
-        f"{enumeration(tuple(names))} ({words}): {ended(reason)}"
-        + (f" Source: {ended(source)}" if source else "")
+        f"{doc.enumeration(tuple(names))} ({words}): {doc.ended(reason)}"
+        + (f" Source: {doc.ended(source)}" if source else "")
         for (words, reason, source), names in losses.items()
     )
-    return BulletList(lead=enumeration(tuple(each.configuration for each in alike)), items=items)
+    return doc.BulletList(
+        lead=doc.enumeration(tuple(each.configuration for each in alike)), items=items
+    )
 
 
 def _in_words(survival: Survival, noun: str) -> str:
@@ -172,40 +164,40 @@ def _in_words(survival: Survival, noun: str) -> str:
     return f"the last {survival.seconds:g} s of {noun} may be lost"
 
 
-def _lags(analysis: CampaignAnalysis) -> Iterator[Table]:
+def _lags(analysis: CampaignAnalysis) -> Iterator[doc.Table]:
     """Yield how far replicas were behind, which is what a death would have cost at that moment."""
     experiment, lags = analysis.experiment, analysis.answer(measured_lags) or ()
     if not lags:
         return
     alone = any(not each.compared for each in lags)
 
-    yield table_of(
+    yield doc.table_of(
         lags,
         ("configuration", lambda each: each.configuration),
         ("under", lambda each: place_name(experiment, each.cell)),
-        (number_column("runs"), lambda each: str(each.runs)),
-        (number_column("usual most"), lambda each: format_bytes(each.usual_bytes)),
-        (number_column("is written in"), lambda each: format_latencies((each.usual_s,))[0]),
-        (number_column("most"), lambda each: format_bytes(each.most_bytes)),
+        (doc.number_column("runs"), lambda each: str(each.runs)),
+        (doc.number_column("usual most"), lambda each: format_bytes(each.usual_bytes)),
+        (doc.number_column("is written in"), lambda each: format_latencies((each.usual_s,))[0]),
+        (doc.number_column("most"), lambda each: format_bytes(each.most_bytes)),
         title="How far replicas were behind under load",
         note=f"{_LAG} {_BY_THE_PRIMARY}" if alone else _LAG,
     )
 
 
-def _lags_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+def _lags_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
     """Return the same for ``summary.json``, where any was seen."""
     lags = analysis.answer(measured_lags)
     return {"replica_lag": [_lag_json(each) for each in lags]} if lags else {}
 
 
-def _lag_json(each: ReplicaLag) -> dict[str, Json]:
+def _lag_json(each: ReplicaLag) -> dict[str, doc.Json]:
     return {
         "configuration": each.configuration,
-        **cell_json(each.cell),
+        **doc.cell_json(each.cell),
         "runs": each.runs,
-        "most_bytes": number(each.most_bytes),
-        "usual_bytes": number(each.usual_bytes),
-        "usual_s": number(each.usual_s),
+        "most_bytes": doc.number(each.most_bytes),
+        "usual_bytes": doc.number(each.usual_bytes),
+        "usual_s": doc.number(each.usual_s),
         "compared": each.compared,
     }
 
@@ -215,7 +207,7 @@ def _noun(experiment: Experiment) -> str:
     return "writes" if experiment.engine is EngineName.REDIS else _COMMITS
 
 
-def durability_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+def durability_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
     """Return the same for ``summary.json``, where it is asked; of Redis with its throughput."""
     told = _lags_json(analysis)
     if found := analysis.answer(campaign_durability):
@@ -224,7 +216,7 @@ def durability_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     return told
 
 
-def trades_json(trades: Sequence[DurabilityTrade]) -> dict[str, Json]:
+def trades_json(trades: Sequence[DurabilityTrade]) -> dict[str, doc.Json]:
     """Return who may lose what in one comparison, where the two sides do not keep the same."""
     if not trades:
         return {}
@@ -243,7 +235,7 @@ def trades_json(trades: Sequence[DurabilityTrade]) -> dict[str, Json]:
     }
 
 
-def _configuration(each: ConfigurationDurability, *, redis: bool) -> dict[str, Json]:
+def _configuration(each: ConfigurationDurability, *, redis: bool) -> dict[str, doc.Json]:
     return {
         "configuration": each.configuration,
         "may_lose": {
@@ -251,16 +243,16 @@ def _configuration(each: ConfigurationDurability, *, redis: bool) -> dict[str, J
                 "what": survival.fate.value,
                 "reason": survival.reason,
                 "source": survival.source or None,
-                **({} if survival.seconds is None else {"seconds": number(survival.seconds)}),
+                **({} if survival.seconds is None else {"seconds": doc.number(survival.seconds)}),
                 **({"words": survival.known_as} if survival.known_as else {}),
             }
             for survival in each.survivals
         },
         "write_latency": [
             {
-                **cell_json(latency.cell),
-                "mean_s": number(latency.mean_s),
-                **({"per_s": number(latency.per_s)} if redis else {}),
+                **doc.cell_json(latency.cell),
+                "mean_s": doc.number(latency.mean_s),
+                **({"per_s": doc.number(latency.per_s)} if redis else {}),
             }
             for latency in each.latencies
         ],

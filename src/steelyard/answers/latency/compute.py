@@ -8,35 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from steelyard.answers.latency.results import (
-    MAXIMUM,
-    SHARES,
-    Basis,
-    Counts,
-    LatencyAnalysis,
-    LatencyChange,
-    LatencyLevels,
-    Moment,
-    PercentileLevel,
-    Pool,
-    TailCurve,
-    TailPoint,
-    Timed,
-    histogram_of_run,
-    latencies_of,
-    logged_only,
-    pool_of,
-)
-from steelyard.answers.observations import (
-    Observations,
-    ResultContrast,
-    as_ratio,
-    change,
-    is_clear,
-    level,
-    result_contrasts,
-    runs_by_block,
-)
+from steelyard.answers import observations as obs
+from steelyard.answers.latency import results
 from steelyard.answers.results import Grounds
 from steelyard.answers.sustained.compute import last_try, usable_parts
 from steelyard.core.campaign import CampaignRecord
@@ -55,16 +28,18 @@ _STEPS = 12  # points to a decade of the share that is slower
 
 def tail_curve(
     configuration: str, cell: CellKey, whole: Histogram, *, told_to_s: float | None = None
-) -> TailCurve:
+) -> results.TailCurve:
     """Return the distribution function of a configuration in a cell, as far as it can be told."""
     total = whole.total
     points = tuple(
-        TailPoint(share=share, latency_s=whole.quantile(share) / US_PER_S, told=whole.tells(share))
+        results.TailPoint(
+            share=share, latency_s=whole.quantile(share) / US_PER_S, told=whole.tells(share)
+        )
         for share in (_shares(total) if total else ())
     )
     if told_to_s is not None:
         points = tuple(point for point in points if point.latency_s <= told_to_s)
-    return TailCurve(configuration=configuration, cell=cell, points=points)
+    return results.TailCurve(configuration=configuration, cell=cell, points=points)
 
 
 def _shares(total: int) -> list[float]:
@@ -74,7 +49,7 @@ def _shares(total: int) -> list[float]:
     return [float(1.0 - each) for each in beyond]
 
 
-def slice_moments(seen: Observations) -> Iterator[Moment]:
+def slice_moments(seen: obs.Observations) -> Iterator[results.Moment]:
     """Yield the percentiles of each run, cell by cell in run order."""
     for cell in seen.cells:
         runs = [run for (_, of), runs in seen.runs.items() if of == cell for run in runs]
@@ -82,7 +57,7 @@ def slice_moments(seen: Observations) -> Iterator[Moment]:
             sorted(runs, key=lambda run: (run.started_at, run.place)), start=1
         ):
             if run.latency is not None:
-                yield Moment(
+                yield results.Moment(
                     configuration=run.configuration,
                     cell=cell,
                     at=float(at),
@@ -95,11 +70,13 @@ def _told(latency: RunLatency, shares: Sequence[float]) -> tuple[tuple[float, fl
     told_to_s = latency.told_to_s
     return tuple(
         (share, None if value is None or (told_to_s is not None and value > told_to_s) else value)
-        for share, value in _values(histogram_of_run(latency), shares)
+        for share, value in _values(results.histogram_of_run(latency), shares)
     )
 
 
-def window_moments(record: CampaignRecord, configurations: Sequence[str]) -> Iterator[Moment]:
+def window_moments(
+    record: CampaignRecord, configurations: Sequence[str]
+) -> Iterator[results.Moment]:
     """Yield the windows of the long runs, further parts going on where the first ended.
 
     Only parts of the last try, and none that is invalid.
@@ -117,9 +94,9 @@ def window_moments(record: CampaignRecord, configurations: Sequence[str]) -> Ite
                     yield from _windows(run, run.started_at - parts[0].started_at)
 
 
-def _windows(run: SustainedRun, from_s: float) -> Iterator[Moment]:
+def _windows(run: SustainedRun, from_s: float) -> Iterator[results.Moment]:
     for window in run.latency.windows if run.latency is not None else ():
-        yield Moment(
+        yield results.Moment(
             configuration=run.configuration,
             cell=run.cell,
             at=from_s + window.end_s,
@@ -137,23 +114,23 @@ def _values(
 
 
 _BRIEFLY = (0.5, 0.99)  # what is told of schedule lag and service time
-_TIMED: Mapping[Timed, Counts] = {
-    Timed.LAG: lambda latency: (from_text(latency.lag),),
-    Timed.SERVICE: lambda latency: (from_text(latency.service),),
+_TIMED: Mapping[results.Timed, results.Counts] = {
+    results.Timed.LAG: lambda latency: (from_text(latency.lag),),
+    results.Timed.SERVICE: lambda latency: (from_text(latency.service),),
 }
 
 Key = tuple[str, CellKey]
 
 
-def campaign_latency(grounds: Grounds) -> LatencyAnalysis | None:
+def campaign_latency(grounds: Grounds) -> results.LatencyAnalysis | None:
     """Return what the logs of a campaign say; None where no run that counts has one."""
     record = grounds.record
-    return analyse_latency(record, grounds.seen, result_contrasts(record.experiment))
+    return analyse_latency(record, grounds.seen, obs.result_contrasts(record.experiment))
 
 
 def analyse_latency(
-    record: CampaignRecord, seen: Observations, asked: Sequence[ResultContrast]
-) -> LatencyAnalysis | None:
+    record: CampaignRecord, seen: obs.Observations, asked: Sequence[obs.ResultContrast]
+) -> results.LatencyAnalysis | None:
     """Return what the logs say; None where no run that counts has one.
 
     Args:
@@ -166,7 +143,7 @@ def analyse_latency(
     if not pools and not windows:
         return None
     cells = [cell for cell in seen.cells if any(key[1] == cell for key in pools)]
-    return LatencyAnalysis(
+    return results.LatencyAnalysis(
         levels=tuple(each for key, pool in pools.items() for each in _levels(seen, key, pool)),
         changes=tuple(
             each
@@ -182,83 +159,85 @@ def analyse_latency(
 
 
 def compare_percentiles(
-    asked: ResultContrast,
+    asked: obs.ResultContrast,
     configurations: Sequence[str],
     cells: Sequence[CellKey],
-    pools: Mapping[Key, Pool],
-) -> tuple[LatencyChange, ...]:
+    pools: Mapping[Key, results.Pool],
+) -> tuple[results.LatencyChange, ...]:
     """Return every percentile of every cell under one contrast.
 
     Of each block the weighted sum of the logarithms of its percentiles; the Hodges-Lehmann centre
     of these with its signed-rank interval. Bonferroni is over all that could be compared.
     """
     compared = [
-        _difference(asked, configurations, cell, pools, s) for cell in cells for s in SHARES
+        _difference(asked, configurations, cell, pools, s) for cell in cells for s in results.SHARES
     ]
     family = sum(len(differences) > 0 for differences, _ in compared)
-    places = ((cell, share) for cell in cells for share in SHARES)
+    places = ((cell, share) for cell in cells for share in results.SHARES)
     return tuple(
-        LatencyChange(
+        results.LatencyChange(
             baseline=asked.baseline,
             configuration=asked.configuration,
             workload=cell.workload,
             load=cell.load,
             share=share,
-            change=as_ratio(change(differences)) if len(differences) else None,
+            change=obs.as_ratio(obs.change(differences)) if len(differences) else None,
             blocks=len(differences),
-            clear=len(differences) > 1 and is_clear(differences, family),
+            clear=len(differences) > 1 and obs.is_clear(differences, family),
             reason=reason,
         )
         for (cell, share), (differences, reason) in zip(places, compared, strict=True)
     )
 
 
-def _pools(seen: Observations) -> dict[Key, Pool]:
+def _pools(seen: obs.Observations) -> dict[Key, results.Pool]:
     """Return the pools of all configurations and cells of which a run has a log."""
     return {
-        (configuration, cell): pool_of(blocks)
+        (configuration, cell): results.pool_of(blocks)
         for cell in seen.cells
         for configuration in seen.configurations
         if (blocks := _blocks(seen, configuration, cell))
     }
 
 
-def _blocks(seen: Observations, configuration: str, cell: CellKey) -> list[Sequence[Run]]:
+def _blocks(seen: obs.Observations, configuration: str, cell: CellKey) -> list[Sequence[Run]]:
     """Return the runs of each block; nothing where none of them has a log."""
     runs = seen.runs.get((configuration, cell), ())
     logged = any(run.latency is not None for run in runs)
-    return runs_by_block(runs)[: seen.blocks] if logged else []
+    return obs.runs_by_block(runs)[: seen.blocks] if logged else []
 
 
 # --- levels ---
 
 
-def _levels(seen: Observations, key: Key, pool: Pool) -> Iterator[LatencyLevels]:
+def _levels(
+    seen: obs.Observations, key: Key, pool: results.Pool
+) -> Iterator[results.LatencyLevels]:
     """Yield the latencies of a cell, then those of its scripts, then lag and service time."""
     blocks = _blocks(seen, *key)
-    scripts = [each for latency in logged_only(blocks) for each in latency.scripts]
+    scripts = [each for latency in results.logged_only(blocks) for each in latency.scripts]
     names = list(dict.fromkeys(each.script for each in scripts))
     longest = [each.longest_s for each in scripts if each.longest_s is not None]
-    yield _levels_of_pool(key, pool, Timed.LATENCY, longest_s=max(longest, default=None))
+    yield _levels_of_pool(key, pool, results.Timed.LATENCY, longest_s=max(longest, default=None))
     for name in names if len(names) > 1 else ():
         longest = [s.longest_s for s in scripts if s.script == name and s.longest_s is not None]
-        own = pool_of(blocks, latencies_of(name))
+        own = results.pool_of(blocks, results.latencies_of(name))
         yield _levels_of_pool(
-            key, own, Timed.LATENCY, script=name, longest_s=max(longest, default=None)
+            key, own, results.Timed.LATENCY, script=name, longest_s=max(longest, default=None)
         )
     for timed, counts in _TIMED.items() if key[1].load.is_open else ():
-        other = pool_of(blocks, counts)
+        other = results.pool_of(blocks, counts)
         if other.whole.total:
             yield _levels_of_pool(
-                key, other, timed, longest_s=other.whole.quantile(MAXIMUM) / US_PER_S
+                key, other, timed, longest_s=other.whole.quantile(results.MAXIMUM) / US_PER_S
             )
 
 
 def _levels_of_pool(
-    key: Key, pool: Pool, timed: Timed, *, longest_s: float | None, script: str = ""
-) -> LatencyLevels:
-    shares = SHARES if timed is Timed.LATENCY else _BRIEFLY
-    return LatencyLevels(
+    key: Key, pool: results.Pool, timed: results.Timed, *, longest_s: float | None, script: str = ""
+) -> results.LatencyLevels:
+    shares = results.SHARES if timed is results.Timed.LATENCY else _BRIEFLY
+    return results.LatencyLevels(
         configuration=key[0],
         cell=key[1],
         timed=timed,
@@ -270,13 +249,13 @@ def _levels_of_pool(
     )
 
 
-def percentile_of(pool: Pool, share: float) -> PercentileLevel:
+def percentile_of(pool: results.Pool, share: float) -> results.PercentileLevel:
     """Return a percentile over blocks, of all blocks together, or why there is neither."""
     needed = pool.stood_for(values_needed(share))
     if _is_beyond(pool, share):
-        return PercentileLevel(
+        return results.PercentileLevel(
             share=share,
-            basis=Basis.BEYOND,
+            basis=results.Basis.BEYOND,
             value_s=None,
             there=pool.stood_for(pool.least),
             needed=needed,
@@ -284,22 +263,22 @@ def percentile_of(pool: Pool, share: float) -> PercentileLevel:
             beyond_s=pool.told_to_s,
         )
     if pool.told_by_block(share):
-        basis, value, there = Basis.BLOCKS, level(pool.values_of(share)), pool.least
+        basis, value, there = results.Basis.BLOCKS, obs.level(pool.values_of(share)), pool.least
         reason = "" if value is not None and value.low is not None else "fewer than 6 blocks"
     elif pool.whole.tells(share):
-        basis, there = Basis.TOGETHER, pool.least
+        basis, there = results.Basis.TOGETHER, pool.least
         value = Estimate(value=pool.whole.quantile(share) / US_PER_S)
         reason = (
             f"all blocks together, without an interval: a block has as few as"
             f" {pool.stood_for(there):,} {MANY}, and it takes {needed:,}"
         )
     else:
-        basis, value, there = Basis.TOO_FEW, None, pool.whole.total
+        basis, value, there = results.Basis.TOO_FEW, None, pool.whole.total
         reason = (
             f"not enough {MANY}: {pool.stood_for(there):,} in all blocks together, and it"
             f" takes {needed:,}"
         )
-    return PercentileLevel(
+    return results.PercentileLevel(
         share=share,
         basis=basis,
         value_s=value,
@@ -309,7 +288,7 @@ def percentile_of(pool: Pool, share: float) -> PercentileLevel:
     )
 
 
-def _is_beyond(pool: Pool, share: float) -> bool:
+def _is_beyond(pool: results.Pool, share: float) -> bool:
     """Return whether a percentile that there are enough transactions for cannot be told."""
     if pool.told_by_block(share):
         return pool.is_beyond(pool.values_of(share))
@@ -318,7 +297,7 @@ def _is_beyond(pool: Pool, share: float) -> bool:
     return False
 
 
-def _beyond(pool: Pool) -> str:
+def _beyond(pool: results.Pool) -> str:
     told_to_ms = (pool.told_to_s or 0.0) * MS_PER_S
     return (
         f"above {told_to_ms:g} ms nothing is told: the pauses of the load generator alone cut what"
@@ -326,21 +305,21 @@ def _beyond(pool: Pool) -> str:
     )
 
 
-def _longest(pool: Pool, longest_s: float | None) -> PercentileLevel:
-    everything = pool.whole.quantile(MAXIMUM) / US_PER_S if pool.whole.total else 0.0
+def _longest(pool: results.Pool, longest_s: float | None) -> results.PercentileLevel:
+    everything = pool.whole.quantile(results.MAXIMUM) / US_PER_S if pool.whole.total else 0.0
     if pool.is_beyond(np.array([everything])):
-        return PercentileLevel(
-            share=MAXIMUM,
-            basis=Basis.BEYOND,
+        return results.PercentileLevel(
+            share=results.MAXIMUM,
+            basis=results.Basis.BEYOND,
             value_s=None,
             there=pool.stood_for(pool.whole.total),
             needed=1,
             reason=_beyond(pool),
             beyond_s=pool.told_to_s,
         )
-    return PercentileLevel(
-        share=MAXIMUM,
-        basis=Basis.TOO_FEW if longest_s is None else Basis.LONGEST,
+    return results.PercentileLevel(
+        share=results.MAXIMUM,
+        basis=results.Basis.TOO_FEW if longest_s is None else results.Basis.LONGEST,
         value_s=None if longest_s is None else Estimate(value=longest_s),
         there=pool.stood_for(pool.whole.total),
         needed=1,
@@ -352,10 +331,10 @@ def _longest(pool: Pool, longest_s: float | None) -> PercentileLevel:
 
 
 def _difference(
-    asked: ResultContrast,
+    asked: obs.ResultContrast,
     configurations: Sequence[str],
     cell: CellKey,
-    pools: Mapping[Key, Pool],
+    pools: Mapping[Key, results.Pool],
     share: float,
 ) -> tuple[FloatArray, str]:
     """Return the contrast of each block, or nothing and why."""

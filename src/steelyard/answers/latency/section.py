@@ -7,6 +7,7 @@ a schedule is told in ``capacity``.
 import math
 from collections.abc import Iterator, Sequence
 
+from steelyard.answers import results
 from steelyard.answers.latency.compute import campaign_latency
 from steelyard.answers.latency.results import (
     MAXIMUM,
@@ -22,47 +23,12 @@ from steelyard.answers.latency.results import (
     Timed,
     percentile_name,
 )
-from steelyard.answers.results import (
-    CampaignAnalysis,
-    Comparison,
-    cell_name,
-    compared_names,
-    contestants,
-    durability_word,
-    short_load,
-)
 from steelyard.answers.turns import ABSOLUTE_LATENCY, CUT_LATENCY
 from steelyard.core.experiment import GENERATOR, MANY, ONE, RATE, Experiment, GeneratorName
 from steelyard.core.findings import Verdict
 from steelyard.core.schedule import CellKey, Pausing
 from steelyard.core.wording import MS_PER_S, format_percent, format_share
-from steelyard.report.document import (
-    CONFIDENCE,
-    MISSING,
-    WINDOWS,
-    Block,
-    ChartKind,
-    Column,
-    Figure,
-    Json,
-    Paragraph,
-    Row,
-    Section,
-    Table,
-    Tone,
-    Value,
-    cell_json,
-    effect_interval,
-    effect_json,
-    effect_value,
-    enumeration,
-    interval,
-    load_json,
-    milliseconds,
-    number,
-    number_column,
-    with_interval,
-)
+from steelyard.report import document as doc
 
 _MOST_PANELS = 6
 _MOST_POINTS = 6000  # as many as keep the page light
@@ -70,7 +36,9 @@ _COLUMNS = ("workload", "load", "configuration", "percentile", "at", "latency")
 _TAIL_COLUMNS = ("workload", "load", "configuration", "told", "latency", "place")
 
 
-def latency_figures(analysis: CampaignAnalysis, found: LatencyAnalysis) -> tuple[Figure, ...]:
+def latency_figures(
+    analysis: results.CampaignAnalysis, found: LatencyAnalysis
+) -> tuple[doc.Figure, ...]:
     """Return the pictures that have something to show."""
     figures = (_tails(analysis, found), _slices(analysis, found), _windows(analysis, found))
     return tuple(figure for figure in figures if figure.rows)
@@ -85,22 +53,22 @@ def _shown(cells: Sequence[CellKey]) -> tuple[CellKey, ...]:
     return tuple(cell for cell in different if cell in largest.values())[:_MOST_PANELS]
 
 
-def _panel(analysis: CampaignAnalysis, cell: CellKey) -> tuple[str, str]:
-    return (cell.workload, cell_name(analysis.experiment, cell.load))
+def _panel(analysis: results.CampaignAnalysis, cell: CellKey) -> tuple[str, str]:
+    return (cell.workload, results.cell_name(analysis.experiment, cell.load))
 
 
-def _tails(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Figure:
+def _tails(analysis: results.CampaignAnalysis, found: LatencyAnalysis) -> doc.Figure:
     shown = _shown([curve.cell for curve in found.tails])
     curves = [curve for curve in found.tails if curve.cell in shown]
     fewer = "" if len(shown) == len({c.cell for c in found.tails}) else " Largest loads alone."
-    return Figure(
+    return doc.Figure(
         identity="latency-tail",
-        kind=ChartKind.LATENCY_TAIL,
+        kind=doc.ChartKind.LATENCY_TAIL,
         title="Distribution of latency, to its tail",
         caption=f"The share of all {MANY} that are not slower, blocks together; the axis of shares"
         " is stretched towards the tail. Of two lines the one to the left is faster. Dashed: fewer"
         f" than 10 {MANY} lie beyond. Logarithmic in milliseconds.{fewer}",
-        alt=f"Cumulative distribution of latency of {enumeration(analysis.names)} by"
+        alt=f"Cumulative distribution of latency of {doc.enumeration(analysis.names)} by"
         f" workload and load, from the fastest {ONE} to beyond the 99.9th percentile; the"
         " table of levels holds the percentiles.",
         columns=_TAIL_COLUMNS,
@@ -109,7 +77,9 @@ def _tails(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Figure:
     )
 
 
-def _tail_rows(analysis: CampaignAnalysis, curve: TailCurve) -> Iterator[tuple[Value, ...]]:
+def _tail_rows(
+    analysis: results.CampaignAnalysis, curve: TailCurve
+) -> Iterator[tuple[doc.Value, ...]]:
     for values in _tail_values(curve.points):
         yield (*_panel(analysis, curve.cell), curve.configuration, *values)
 
@@ -128,16 +98,16 @@ def _tail_values(points: Sequence[TailPoint]) -> Iterator[tuple[bool, float, flo
             yield flag, round(MS_PER_S * point.latency_s, 6), place
 
 
-def _slices(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Figure:
+def _slices(analysis: results.CampaignAnalysis, found: LatencyAnalysis) -> doc.Figure:
     shown = _shown([moment.cell for moment in found.slices])
-    return Figure(
+    return doc.Figure(
         identity="latency-slices",
-        kind=ChartKind.LATENCY_OVER_TIME,
+        kind=doc.ChartKind.LATENCY_OVER_TIME,
         title="Percentiles run by run",
         caption="Median (dots) and 99th percentile (triangles) of every run, runs in the order"
         f" they were made; a p99 of fewer than 1,000 {MANY} is not drawn. Logarithmic in"
         " milliseconds.",
-        alt=f"p50 and p99 of each run of {enumeration(analysis.names)} in run order, by"
+        alt=f"p50 and p99 of each run of {doc.enumeration(analysis.names)} in run order, by"
         " workload and load.",
         columns=_COLUMNS,
         rows=tuple(_moment_rows(analysis, found.slices, shown)),
@@ -145,15 +115,16 @@ def _slices(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Figure:
     )
 
 
-def _windows(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Figure:
+def _windows(analysis: results.CampaignAnalysis, found: LatencyAnalysis) -> doc.Figure:
     shown = _shown([moment.cell for moment in found.windows])
-    return Figure(
-        identity=WINDOWS,
-        kind=ChartKind.LATENCY_OVER_TIME,
+    return doc.Figure(
+        identity=doc.WINDOWS,
+        kind=doc.ChartKind.LATENCY_OVER_TIME,
         title="Percentiles over the sustained runs",
         caption="Median, 95th and 99th percentile of every 10 s of each long run, over the seconds"
         " since its start. Logarithmic in milliseconds.",
-        alt=f"p50, p95 and p99 of windows of 10 s of {enumeration(analysis.names)}, by workload.",
+        alt=f"p50, p95 and p99 of windows of 10 s of {doc.enumeration(analysis.names)}, by"
+        " workload.",
         columns=_COLUMNS,
         rows=tuple(_moment_rows(analysis, found.windows, shown)),
         configurations=analysis.names,
@@ -161,8 +132,8 @@ def _windows(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Figure:
 
 
 def _moment_rows(
-    analysis: CampaignAnalysis, moments: Sequence[Moment], shown: Sequence[CellKey]
-) -> Iterator[tuple[Value, ...]]:
+    analysis: results.CampaignAnalysis, moments: Sequence[Moment], shown: Sequence[CellKey]
+) -> Iterator[tuple[doc.Value, ...]]:
     drawn = [moment for moment in moments if moment.cell in shown]
     step = max(1, -(-sum(len(moment.values) for moment in drawn) // _MOST_POINTS))
     for moment in drawn[::step]:
@@ -204,7 +175,8 @@ _OPEN_LOOP = (
 )
 _LEVEL_NOTE = (
     "The runs and scripts of a block are counted together, and each block gives one value of a"
-    f" percentile; shown is their median with the signed-rank interval over blocks, {CONFIDENCE},"
+    " percentile; shown is their median with the signed-rank interval over blocks,"
+    f" {doc.CONFIDENCE},"
     f" taken alone (none below 6 blocks). That takes 10 / (1 - q) {MANY} in every block: 1,000"
     " for p99, 10,000 for p99.9. With fewer, but enough in all blocks together, it is their"
     " percentile, without an interval; else the brackets say how many there are of how many it"
@@ -218,50 +190,54 @@ _OPEN_NOTE = (
 )
 _CHANGE_NOTE = (
     "Relative differences of the percentiles within blocks, Hodges-Lehmann with"
-    f" {CONFIDENCE} intervals, each taken alone. Called lower or higher only where the interval"
+    f" {doc.CONFIDENCE} intervals, each taken alone. Called lower or higher only where the interval"
     " leaves out zero also when its error is shared by all percentiles and cells of the"
     f" configuration (Bonferroni). They take no part in the verdicts, which are on {RATE}. A side"
     f" with a block of less than 10 / (1 - q) {MANY} is not compared."
 )
 
 
-def latency_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+def latency_section(analysis: results.CampaignAnalysis) -> tuple[doc.Section, ...]:
     """Return what the logs of all transactions say; nothing where there are none."""
     found = analysis.answer(campaign_latency)
     commands = [w.command for w in analysis.experiment.workloads if w.command is not None]
     logs = [command.log for command in commands if command.log is not None]
     if commands and not any(log.has_latencies for log in logs):
         why = UNTIMED if logs else UNLOGGED
-        told: list[Block] = [Paragraph(text=why), *_printed(analysis)]
-        return (Section(anchor="latency", title=TITLE, blocks=tuple(told)),)
+        told: list[doc.Block] = [doc.Paragraph(text=why), *_printed(analysis)]
+        return (doc.Section(anchor="latency", title=TITLE, blocks=tuple(told)),)
     if found is None and analysis.is_in_turns and not _logs(analysis):
-        return (Section(anchor="latency", title=TITLE, blocks=(Paragraph(text=UNTOLD),)),)
+        return (doc.Section(anchor="latency", title=TITLE, blocks=(doc.Paragraph(text=UNTOLD),)),)
     if found is None:
         return ()
-    blocks: list[Block] = [*_lead(analysis, found), *_tables(analysis, found)]
+    blocks: list[doc.Block] = [*_lead(analysis, found), *_tables(analysis, found)]
     blocks.extend(latency_figures(analysis, found))
-    return (Section(anchor="latency", title=TITLE, blocks=tuple(blocks)),)
+    return (doc.Section(anchor="latency", title=TITLE, blocks=tuple(blocks)),)
 
 
-def _printed(analysis: CampaignAnalysis) -> Iterator[Table]:
+def _printed(analysis: results.CampaignAnalysis) -> Iterator[doc.Table]:
     """Yield the percentiles that the generator prints, if it prints any."""
     cells = [cell for cell in analysis.cells if cell.percentiles]
     shares = sorted({share for cell in cells for share, _ in cell.percentiles})
     if not cells:
         return
-    yield Table(
+    yield doc.Table(
         title=f"Percentiles that {GENERATOR} prints",
         columns=(
-            *(Column(name="workload"), Column(name="configuration"), number_column("clients")),
-            *(number_column(percentile_name(share), "ms") for share in shares),
+            *(
+                doc.Column(name="workload"),
+                doc.Column(name="configuration"),
+                doc.number_column("clients"),
+            ),
+            *(doc.number_column(percentile_name(share), "ms") for share in shares),
         ),
         rows=tuple(
-            Row(
+            doc.Row(
                 cells=(
                     cell.cell.workload,
                     cell.configuration,
-                    short_load(analysis.experiment, cell.cell.load),
-                    *(milliseconds(dict(cell.percentiles).get(share)) for share in shares),
+                    results.short_load(analysis.experiment, cell.cell.load),
+                    *(doc.milliseconds(dict(cell.percentiles).get(share)) for share in shares),
                 )
             )
             for cell in cells
@@ -270,11 +246,11 @@ def _printed(analysis: CampaignAnalysis) -> Iterator[Table]:
     )
 
 
-def _logs(analysis: CampaignAnalysis) -> bool:
+def _logs(analysis: results.CampaignAnalysis) -> bool:
     return analysis.experiment.system.logs_transactions
 
 
-def _lead(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Iterator[Paragraph]:
+def _lead(analysis: results.CampaignAnalysis, found: LatencyAnalysis) -> Iterator[doc.Paragraph]:
     kinds = {each.cell.load.is_open for each in found.levels}
     texts = [_CLOSED_LOOP] if False in kinds else []
     texts += [_OPEN_LOOP] if True in kinds else []
@@ -288,7 +264,7 @@ def _lead(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Iterator[Paragr
     texts += _of_turns(analysis)
     texts += filter(None, (_latency_label(analysis.experiment),))
     if texts:
-        yield Paragraph(text=" ".join(texts))
+        yield doc.Paragraph(text=" ".join(texts))
 
 
 # redis-benchmark.c, showLatencyReport: powers of two of the share that is left, and every 0.1 ms
@@ -319,7 +295,7 @@ def _is_clipped(experiment: Experiment, latency_s: float) -> bool:
     return experiment.generator is GeneratorName.REDIS_BENCHMARK and latency_s >= _LONGEST_S
 
 
-def _of_turns(analysis: CampaignAnalysis) -> list[str]:
+def _of_turns(analysis: results.CampaignAnalysis) -> list[str]:
     """Return what latencies of turns are not."""
     if not analysis.is_in_turns or analysis.plan is None:
         return []
@@ -327,7 +303,7 @@ def _of_turns(analysis: CampaignAnalysis) -> list[str]:
     return [CUT_LATENCY if alone else ABSOLUTE_LATENCY]
 
 
-def _tables(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Iterator[Table]:
+def _tables(analysis: results.CampaignAnalysis, found: LatencyAnalysis) -> Iterator[doc.Table]:
     if found.levels:
         yield _levels(analysis, found)
     if found.changes:
@@ -337,32 +313,34 @@ def _tables(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Iterator[Tabl
 # --- levels ---
 
 
-def _levels(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Table:
+def _levels(analysis: results.CampaignAnalysis, found: LatencyAnalysis) -> doc.Table:
     told = [each for each in found.levels if each.timed is Timed.LATENCY]
     scripts = any(each.script for each in told)
     whole = all(each.sampled >= 1.0 for each in told)
     columns = (
-        Column(name="workload"),
-        Column(name="configuration"),
-        number_column("clients"),
-        *((Column(name="script", spare=True),) if scripts else ()),
-        number_column(MANY if whole else f"{MANY} logged", spare=True),
-        *(number_column(percentile_name(s), "ms", spare=s in _SPARE) for s in SHARES),
-        number_column("max", "ms"),
+        doc.Column(name="workload"),
+        doc.Column(name="configuration"),
+        doc.number_column("clients"),
+        *((doc.Column(name="script", spare=True),) if scripts else ()),
+        doc.number_column(MANY if whole else f"{MANY} logged", spare=True),
+        *(doc.number_column(percentile_name(s), "ms", spare=s in _SPARE) for s in SHARES),
+        doc.number_column("max", "ms"),
     )
     rows = tuple(_level_row(analysis, each, scripts=scripts) for each in told)
     is_open = any(each.cell.load.is_open for each in told)
     exact = _LOGGED_NOTE if _logs(analysis) else ""
     note = f"{_LEVEL_NOTE}{exact}{_LONGEST_NOTE}{_OPEN_NOTE if is_open else ''}"
-    return Table(title=TITLE, columns=columns, rows=rows, note=note)
+    return doc.Table(title=TITLE, columns=columns, rows=rows, note=note)
 
 
-def _level_row(analysis: CampaignAnalysis, each: LatencyLevels, *, scripts: bool) -> Row:
-    return Row(
+def _level_row(
+    analysis: results.CampaignAnalysis, each: LatencyLevels, *, scripts: bool
+) -> doc.Row:
+    return doc.Row(
         cells=(
             each.cell.workload,
             each.configuration,
-            short_load(analysis.experiment, each.cell.load),
+            results.short_load(analysis.experiment, each.cell.load),
             *((each.script or "all",) if scripts else ()),
             f"{each.transactions:,}",
             *(level_text(each.at(share)) for share in SHARES),
@@ -371,7 +349,7 @@ def _level_row(analysis: CampaignAnalysis, each: LatencyLevels, *, scripts: bool
     )
 
 
-def _longest(analysis: CampaignAnalysis, found: PercentileLevel | None) -> str:
+def _longest(analysis: results.CampaignAnalysis, found: PercentileLevel | None) -> str:
     """Return the longest latency; where the generator tells none so long apart, as a bound."""
     value = None if found is None or found.value_s is None else found.value_s.value
     bound = value is not None and _is_clipped(analysis.experiment, value)
@@ -381,26 +359,26 @@ def _longest(analysis: CampaignAnalysis, found: PercentileLevel | None) -> str:
 def level_text(found: PercentileLevel | None) -> str:
     """Return a percentile in ms, with its interval or with what is lacking."""
     if found is None:
-        return MISSING
+        return doc.MISSING
     if found.beyond_s is not None:
-        return f"above {milliseconds(found.beyond_s)}"
+        return f"above {doc.milliseconds(found.beyond_s)}"
     if found.value_s is None:
         return f"{NOT_ENOUGH} [{found.there:,} of {found.needed:,}]"
-    told = with_interval(found.value_s, milliseconds)
+    told = doc.with_interval(found.value_s, doc.milliseconds)
     return f"{told} [no interval]" if found.basis is Basis.TOGETHER else told
 
 
 # --- differences ---
 
 
-def _changes(analysis: CampaignAnalysis, changes: Sequence[LatencyChange]) -> Table:
+def _changes(analysis: results.CampaignAnalysis, changes: Sequence[LatencyChange]) -> doc.Table:
     columns = (
-        Column(name="workload"),
-        Column(name="configuration"),
-        number_column("clients"),
-        Column(name="clearly"),
-        *(number_column(percentile_name(share), spare=share in _SPARE) for share in SHARES),
-        number_column("blocks", spare=True),
+        doc.Column(name="workload"),
+        doc.Column(name="configuration"),
+        doc.number_column("clients"),
+        doc.Column(name="clearly"),
+        *(doc.number_column(percentile_name(share), spare=share in _SPARE) for share in SHARES),
+        doc.number_column("blocks", spare=True),
     )
     cells = dict.fromkeys((c.workload, c.load, c.configuration) for c in changes)
     rows = tuple(
@@ -409,8 +387,8 @@ def _changes(analysis: CampaignAnalysis, changes: Sequence[LatencyChange]) -> Ta
         )
         for place in cells
     )
-    return Table(
-        title=f"Latency against {compared_names(analysis)[0]}",
+    return doc.Table(
+        title=f"Latency against {results.compared_names(analysis)[0]}",
         columns=columns,
         rows=rows,
         tone_column=3,
@@ -418,13 +396,13 @@ def _changes(analysis: CampaignAnalysis, changes: Sequence[LatencyChange]) -> Ta
     )
 
 
-def _change_row(analysis: CampaignAnalysis, cell: Sequence[LatencyChange]) -> Row:
+def _change_row(analysis: results.CampaignAnalysis, cell: Sequence[LatencyChange]) -> doc.Row:
     first = cell[0]
-    return Row(
+    return doc.Row(
         cells=(
             first.workload,
             first.configuration,
-            short_load(analysis.experiment, first.load),
+            results.short_load(analysis.experiment, first.load),
             _called(cell),
             *(_change_text(each) for each in cell),
             str(max(each.blocks for each in cell)),
@@ -442,25 +420,25 @@ def _called(cell: Sequence[LatencyChange]) -> str:
     return "; ".join(words) or "nothing"
 
 
-def _tone(called: set[str]) -> Tone:
+def _tone(called: set[str]) -> doc.Tone:
     if not called:
-        return Tone.OPEN
+        return doc.Tone.OPEN
     if len(called) > 1:
-        return Tone.WARNING
-    return Tone.GOOD if called == {"lower"} else Tone.BAD
+        return doc.Tone.WARNING
+    return doc.Tone.GOOD if called == {"lower"} else doc.Tone.BAD
 
 
 def _change_text(each: LatencyChange) -> str:
     if each.change is None:
-        return NOT_ENOUGH if each.reason.startswith(NOT_ENOUGH) else MISSING
-    return with_interval(each.change, format_percent)
+        return NOT_ENOUGH if each.reason.startswith(NOT_ENOUGH) else doc.MISSING
+    return doc.with_interval(each.change, format_percent)
 
 
 _TOLD = 0.99
 _AGAINST = {Verdict.FASTER: "higher", Verdict.SLOWER: "lower"}
 
 
-def tail_warnings(analysis: CampaignAnalysis) -> Iterator[Paragraph]:
+def tail_warnings(analysis: results.CampaignAnalysis) -> Iterator[doc.Paragraph]:
     """Yield a sentence per result whose p99 clearly went the other way than its throughput."""
     for result in analysis.results:
         for verdict, word in _AGAINST.items():
@@ -470,24 +448,28 @@ def tail_warnings(analysis: CampaignAnalysis) -> Iterator[Paragraph]:
                 if change.called == word and _verdict_at(analysis, result, change) is verdict
             ]
             if cells:
-                yield Paragraph(text=_sentence(analysis, result, verdict, cells), tone=Tone.WARNING)
+                yield doc.Paragraph(
+                    text=_sentence(analysis, result, verdict, cells), tone=doc.Tone.WARNING
+                )
 
 
-def _tails_of(analysis: CampaignAnalysis, result: Comparison) -> Iterator[LatencyChange]:
+def _tails_of(
+    analysis: results.CampaignAnalysis, result: results.Comparison
+) -> Iterator[LatencyChange]:
     latency = analysis.answer(campaign_latency)
     for change in latency.changes if latency is not None else ():
         if change.share == _TOLD and _is_of(result, change):
             yield change
 
 
-def _is_of(result: Comparison, other: LatencyChange | Comparison) -> bool:
+def _is_of(result: results.Comparison, other: LatencyChange | results.Comparison) -> bool:
     return (result.workload, result.baseline, result.configuration) == (
         *(other.workload, other.baseline, other.configuration),
     )
 
 
 def _verdict_at(
-    analysis: CampaignAnalysis, result: Comparison, change: LatencyChange
+    analysis: results.CampaignAnalysis, result: results.Comparison, change: LatencyChange
 ) -> Verdict | None:
     """Return the cell's own verdict on throughput, else that over all loads."""
     for cell in analysis.comparisons:
@@ -497,22 +479,26 @@ def _verdict_at(
 
 
 def _sentence(
-    analysis: CampaignAnalysis, result: Comparison, verdict: Verdict, cells: list[LatencyChange]
+    analysis: results.CampaignAnalysis,
+    result: results.Comparison,
+    verdict: Verdict,
+    cells: list[LatencyChange],
 ) -> str:
     told = "; ".join(
-        f"{effect_value(cell.change)} {effect_interval(cell.change)} at"
-        f" {cell_name(analysis.experiment, cell.load)}"
+        f"{doc.effect_value(cell.change)} {doc.effect_interval(cell.change)} at"
+        f" {results.cell_name(analysis.experiment, cell.load)}"
         for cell in cells
     )
-    ours, theirs = contestants(result)
+    ours, theirs = results.contestants(result)
     word = "longer" if verdict is Verdict.FASTER else "shorter"
     return (
-        f"{result.workload}: {ours} is {verdict.value}{durability_word(result)} than {theirs},"
+        f"{result.workload}: {ours} is {verdict.value}{results.durability_word(result)} than"
+        f" {theirs},"
         f" but its slowest {MANY} take {word}: p99 latency {told}."
     )
 
 
-def latency_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+def latency_json(analysis: results.CampaignAnalysis) -> dict[str, doc.Json]:
     """Return levels and comparisons; nothing where no run has a log."""
     found = analysis.answer(campaign_latency)
     if found is None:
@@ -525,22 +511,22 @@ def latency_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     }
 
 
-def _levels_json(each: LatencyLevels) -> dict[str, Json]:
+def _levels_json(each: LatencyLevels) -> dict[str, doc.Json]:
     return {
-        **cell_json(each.cell),
+        **doc.cell_json(each.cell),
         "configuration": each.configuration,
         "of": each.timed.value,
         "script": each.script or None,
         "blocks": each.blocks,
         "logged_transactions": each.transactions,
-        "log_sampling": number(each.sampled),
+        "log_sampling": doc.number(each.sampled),
         "percentiles": {percentile_name(p.share): _percentile(p) for p in each.percentiles},
     }
 
 
-def _percentile(each: PercentileLevel) -> dict[str, Json]:
+def _percentile(each: PercentileLevel) -> dict[str, doc.Json]:
     return {
-        "seconds": interval(each.value_s),
+        "seconds": doc.interval(each.value_s),
         "basis": each.basis.value,
         "transactions": each.there,
         "needed": each.needed,
@@ -548,14 +534,14 @@ def _percentile(each: PercentileLevel) -> dict[str, Json]:
     }
 
 
-def _change(each: LatencyChange) -> dict[str, Json]:
+def _change(each: LatencyChange) -> dict[str, doc.Json]:
     return {
         "baseline": each.baseline,
         "configuration": each.configuration,
         "workload": each.workload,
-        **load_json(each.load),
+        **doc.load_json(each.load),
         "percentile": percentile_name(each.share),
-        **effect_json(each.change, "change"),
+        **doc.effect_json(each.change, "change"),
         "called": each.called or None,
         "blocks": each.blocks,
         "reason": each.reason or None,

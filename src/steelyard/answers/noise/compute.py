@@ -15,22 +15,13 @@ from steelyard.answers.observations import Observations
 from steelyard.answers.outlook.compute import OutlookTerms, looks_of, needed_at_s
 from steelyard.answers.results import CampaignAnalysis, Comparison, Grounds
 from steelyard.answers.turns import block_turns
-from steelyard.core.campaign import (
-    ALL_NAMED,
-    ASSUMED_NOISE,
-    LEAST_STARTS,
-    CampaignPlan,
-    CampaignRecord,
-    Status,
-    TurnNoise,
-    WorkloadNoise,
-    turn_times,
-)
+from steelyard.core import campaign
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate, Finding, Severity, Verdict
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import Load, Mode, TurnTimes
 from steelyard.core.wording import SECONDS_PER_MINUTE, format_percent
+from steelyard.stats import planning
 from steelyard.stats.drift import LEAST_BLOCKS as DRIFT_FROM
 from steelyard.stats.drift import Drift, drift_of, stalled_slices
 from steelyard.stats.factorial import pooled_contrasts
@@ -42,19 +33,7 @@ from steelyard.stats.noise import (
     NoiseSample,
     noise_parts,
 )
-from steelyard.stats.planning import (
-    BlockShape,
-    contrast_scale,
-    contrast_sd,
-    half_width,
-    optimal_slice_s,
-    optimal_turns,
-    smallest_visible,
-    turn_noise,
-    turns_ratio,
-    width_ratio,
-    within_starts,
-)
+from steelyard.stats.planning import contrast_sd, half_width, width_ratio
 from steelyard.stats.spending import cell_level, result_level, stopping_rule
 from steelyard.stats.turns import (
     TurnNoiseParts,
@@ -148,7 +127,7 @@ class WorkloadFloor:
     """
 
     workload: str
-    noise: WorkloadNoise | None
+    noise: campaign.WorkloadNoise | None
     second_sd: Estimate | None
     autocorrelation: Estimate | None = None
     slice_sd: Estimate | None = None
@@ -255,7 +234,7 @@ def _counted_s(seen: Observations, columns: Sequence[int]) -> float:
     return float(np.mean(taken))
 
 
-def noise_in_turns(workload: str, parts: TurnNoiseParts, block_h: float) -> WorkloadNoise:
+def noise_in_turns(workload: str, parts: TurnNoiseParts, block_h: float) -> campaign.WorkloadNoise:
     """Return the parts for later plans, also what they say of starts.
 
     What connections draw stands alone only where it is clear that they draw something, else it
@@ -272,15 +251,15 @@ def noise_in_turns(workload: str, parts: TurnNoiseParts, block_h: float) -> Work
     drawn = _drawn(parts)
     moved = parts.apart_sd.estimate**2 - drawn - second**2 / parts.counted_s
     connection = parts.connection_sd if parts.connections_show else None
-    return WorkloadNoise(
+    return campaign.WorkloadNoise(
         workload=workload,
         second_sd=second,
         autocorrelation=0.0,
         slice_sd=0.0,
         restart_sd=math.sqrt(drawn),
         drift_sd=math.sqrt(2.0 * max(moved, 0.0) / block_h),
-        unnamed=ALL_NAMED,
-        turns=TurnNoise(
+        unnamed=campaign.ALL_NAMED,
+        turns=campaign.TurnNoise(
             start_sd=math.sqrt(drawn) if connection is None else parts.start_sd.estimate,
             connection_sd=None if connection is None else connection.estimate,
             second_sd=second,
@@ -308,7 +287,7 @@ _PAIR_SQUARES: Final = 2.0  # (-1, 1)
 
 
 def design_sights(
-    experiment: Experiment, floor: NoiseFloor, present: BlockShape
+    experiment: Experiment, floor: NoiseFloor, present: planning.BlockShape
 ) -> Iterator[DesignSight]:
     """Yield what the measured design would see, and the one that the experiment does not take."""
     twin = experiment.twin_of
@@ -329,7 +308,7 @@ def design_sights(
 
 
 def _terms(
-    experiment: Experiment, floor: NoiseFloor, shape: BlockShape, block_s: float
+    experiment: Experiment, floor: NoiseFloor, shape: planning.BlockShape, block_s: float
 ) -> OutlookTerms:
     twin = experiment.twin_of
     assert twin is not None  # noqa: S101 - only a twin has a noise floor
@@ -395,7 +374,7 @@ def analyse_noise(grounds: Grounds) -> NoiseFloor | None:
     record, seen, comparisons = grounds.record, grounds.closed, grounds.analysis.comparisons
     experiment, plan = record.experiment, record.plan
     twin = experiment.twin_of
-    if twin is None or plan is None or record.status is Status.RUNNING:
+    if twin is None or plan is None or record.status is campaign.Status.RUNNING:
         return None
     block_s = _block_s(record, plan, seen.blocks)
     alternates = plan.mode is Mode.ALTERNATING
@@ -423,28 +402,29 @@ def analyse_noise(grounds: Grounds) -> NoiseFloor | None:
 class _Design:
     """The blocks of the experiment itself, and what of each run is not measured."""
 
-    shape: BlockShape
+    shape: planning.BlockShape
     overhead_s: float
 
-    def best(self, noises: Sequence[WorkloadNoise]) -> BlockShape:
+    def best(self, noises: Sequence[campaign.WorkloadNoise]) -> planning.BlockShape:
         """Return the best length for workloads of such noise, as a plan says it."""
         if self.shape.mode is Mode.ALTERNATING:
-            return optimal_turns(noises, self.shape, overhead_s=self.overhead_s)
+            return planning.optimal_turns(noises, self.shape, overhead_s=self.overhead_s)
         return replace(
-            self.shape, slice_s=optimal_slice_s(noises, self.shape, overhead_s=self.overhead_s)
+            self.shape,
+            slice_s=planning.optimal_slice_s(noises, self.shape, overhead_s=self.overhead_s),
         )
 
-    def width_ratio(self, noise: WorkloadNoise, best: BlockShape) -> float:
+    def width_ratio(self, noise: campaign.WorkloadNoise, best: planning.BlockShape) -> float:
         """Return how a half-width in a given time changes with another shape."""
         if self.shape.mode is Mode.ALTERNATING:
-            return turns_ratio(noise, self.shape, best, self.overhead_s)
+            return planning.turns_ratio(noise, self.shape, best, self.overhead_s)
         return width_ratio(noise, self.shape, best.slice_s, self.overhead_s)
 
 
 def _design(experiment: Experiment, floor: NoiseFloor, configurations: int, rounds: int) -> _Design:
     arms, cells = max(configurations, 2), len(experiment.workloads) * len(experiment.loads)
     runs = arms * cells * rounds
-    shape = BlockShape(
+    shape = planning.BlockShape(
         mode=floor.mode,
         configurations=arms,
         cells=len(experiment.closed_loads),
@@ -458,14 +438,18 @@ def _design(experiment: Experiment, floor: NoiseFloor, configurations: int, roun
 
 def _advised(floor: NoiseFloor, design: _Design, *, starts: int) -> NoiseFloor:
     """Return the floor with one slice length for all workloads, unless they have their own."""
-    known = [within_starts(w.noise, floor.mode) for w in floor.workloads if w.noise is not None]
+    known = [
+        planning.within_starts(w.noise, floor.mode) for w in floor.workloads if w.noise is not None
+    ]
     in_turns = floor.turns is not None
     own = any(w.own_s is not None for w in floor.workloads)
-    if own or not known or (in_turns and starts < LEAST_STARTS):
+    if own or not known or (in_turns and starts < campaign.LEAST_STARTS):
         return floor
     best = design.best(known)
     ratios = [design.width_ratio(noise, best) for noise in known]
-    tells = in_turns and all(turn_noise(noise).connection_sd is not None for noise in known)
+    tells = in_turns and all(
+        planning.turn_noise(noise).connection_sd is not None for noise in known
+    )
     return replace(
         floor,
         advised_slice_s=best.slice_s,
@@ -505,7 +489,7 @@ def _difference(comparison: Comparison) -> Finding:
     )
 
 
-def _block_s(record: CampaignRecord, plan: CampaignPlan, blocks: int) -> float:
+def _block_s(record: campaign.CampaignRecord, plan: campaign.CampaignPlan, blocks: int) -> float:
     """Return the seconds one block took, as planned where that is not known."""
     if record.planned_at_s is None or not blocks:
         return plan.block_s
@@ -527,7 +511,7 @@ def _scaled(
 class _Of:
     """One workload's part of the observations; several rounds of a start count like cells."""
 
-    def __init__(self, record: CampaignRecord, seen: Observations, workload: str) -> None:
+    def __init__(self, record: campaign.CampaignRecord, seen: Observations, workload: str) -> None:
         assert record.plan is not None  # noqa: S101 - no noise floor without a plan
         self.experiment = record.experiment
         self.plan = record.plan
@@ -597,7 +581,9 @@ def _workload(
     parts, missing = _parts(of, floor.mode)
     drift = _drift(of)
     noise = None if parts is None else _noise(of.workload, parts, drift)
-    best = None if noise is None else design.best([within_starts(noise, floor.mode)]).slice_s
+    best = (
+        None if noise is None else design.best([planning.within_starts(noise, floor.mode)]).slice_s
+    )
     return WorkloadFloor(
         workload=of.workload,
         noise=noise,
@@ -620,10 +606,12 @@ def _in_turns(
 ) -> WorkloadFloor:
     """Return the floor of a workload whose runs were taken in turns."""
     plan, slice_s = of.plan, of.experiment.slice_s(of.workload)
-    parts, missing = parts_in_turns(of.seen, of.workload, turn_times(plan, of.workload), slice_s)
+    parts, missing = parts_in_turns(
+        of.seen, of.workload, campaign.turn_times(plan, of.workload), slice_s
+    )
     drift = _drift(of)
     noise = None if parts is None else noise_in_turns(of.workload, parts, of.block_h())
-    starts_tell = of.seen.blocks >= LEAST_STARTS
+    starts_tell = of.seen.blocks >= campaign.LEAST_STARTS
     return WorkloadFloor(
         workload=of.workload,
         noise=noise,
@@ -666,13 +654,13 @@ def _drift(of: _Of) -> Drift | None:
     return drift_of(levels, hours)
 
 
-def _noise(workload: str, parts: NoiseParts, drift: Drift | None) -> WorkloadNoise:
+def _noise(workload: str, parts: NoiseParts, drift: Drift | None) -> campaign.WorkloadNoise:
     """Return the parts for later plans; what was not seen is assumed, and named."""
-    assumed = ASSUMED_NOISE.workloads[0]
+    assumed = campaign.ASSUMED_NOISE.workloads[0]
     names = {"restart_sd": parts.restart_sd is None, "drift_sd": drift is None}
     if not parts.separated:
         names |= {"slice_sd": True, "restart_sd": True}
-    return WorkloadNoise(
+    return campaign.WorkloadNoise(
         workload=workload,
         second_sd=parts.second_sd.estimate,
         autocorrelation=parts.autocorrelation.estimate,
@@ -681,7 +669,7 @@ def _noise(workload: str, parts: NoiseParts, drift: Drift | None) -> WorkloadNoi
         drift_sd=assumed.drift_sd if drift is None else drift.walk_sd.estimate,
         trend_per_h=None if drift is None else drift.trend_per_h.estimate,
         assumed=tuple(name for name, is_assumed in names.items() if is_assumed),
-        unnamed=ALL_NAMED,
+        unnamed=campaign.ALL_NAMED,
     )
 
 
@@ -697,7 +685,7 @@ def _reaches(of: _Of, floor: NoiseFloor, comparisons: Sequence[Comparison]) -> I
     if len(loads) > 1:
         samples += [(load, of.contrasts[:, place]) for place, load in enumerate(loads)]
     for load, contrasts in samples:
-        scale = contrast_scale(contrasts)
+        scale = planning.contrast_scale(contrasts)
         yield Reach(
             load=load,
             contrast_sd=_ordered((scale.estimate, scale.low, scale.high)),
@@ -727,7 +715,7 @@ def _sight(
         minutes=minutes,
         blocks=blocks,
         half_width=_ordered(halves),
-        visible=_ordered([smallest_visible(half) for half in halves]),
+        visible=_ordered([planning.smallest_visible(half) for half in halves]),
     )
 
 

@@ -3,48 +3,14 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from steelyard.answers.noise.compute import (
-    EFFECTS,
-    MINUTES,
-    DesignSight,
-    NoiseFloor,
-    Reach,
-    Sight,
-    WorkloadFloor,
-)
+from steelyard.answers.noise import compute
 from steelyard.answers.results import CampaignAnalysis, Comparison, cell_name
 from steelyard.answers.turns import TAKEN
 from steelyard.core.campaign import LEAST_STARTS
 from steelyard.core.findings import Estimate, Verdict
 from steelyard.core.schedule import Mode, TurnTimes
 from steelyard.core.wording import format_duration, format_percent, format_share
-from steelyard.report.document import (
-    CONFIDENCE,
-    MISSING,
-    Block,
-    BulletList,
-    ChartKind,
-    Column,
-    Figure,
-    Json,
-    KeyValues,
-    Paragraph,
-    Row,
-    Section,
-    Table,
-    Tone,
-    Value,
-    about,
-    bounds,
-    count,
-    effect_value,
-    interval,
-    number,
-    number_column,
-    percent,
-    percent_interval,
-    share,
-)
+from steelyard.report import document as doc
 
 TITLE = "Noise"
 _WORTH = 0.1  # a guess: for less, another slice length is not worth a change
@@ -94,25 +60,27 @@ _HALVES = (
 )
 
 
-def noise_section(analysis: CampaignAnalysis, floor: NoiseFloor) -> tuple[Section, ...]:
+def noise_section(analysis: CampaignAnalysis, floor: compute.NoiseFloor) -> tuple[doc.Section, ...]:
     """Return what an A/A campaign measured."""
-    blocks: list[Block] = [_outcome(analysis, floor)]
+    blocks: list[doc.Block] = [_outcome(analysis, floor)]
     if floor.workloads:
         blocks += [
             _sight_table(analysis, _SEEN, _reaches(floor, pooled=True), _SEES_NOTE),
             *_design_table(floor),
             *_figure(analysis, floor),
-            BulletList(lead="What to use", items=tuple(_advice(analysis, floor))),
+            doc.BulletList(lead="What to use", items=tuple(_advice(analysis, floor))),
             _part_table(floor),
             *_cell_table(analysis, floor),
         ]
     decide = analysis.experiment.stop.decide
     figures = tuple((each.workload, _in_brief(each, decide)) for each in floor.workloads)
-    brief = (KeyValues(title="", pairs=figures),) if figures else ()
-    return (Section(anchor="noise", title=TITLE, blocks=tuple(blocks), first=True, brief=brief),)
+    brief = (doc.KeyValues(title="", pairs=figures),) if figures else ()
+    return (
+        doc.Section(anchor="noise", title=TITLE, blocks=tuple(blocks), first=True, brief=brief),
+    )
 
 
-def _in_brief(workload: WorkloadFloor, decide: float) -> str:
+def _in_brief(workload: compute.WorkloadFloor, decide: float) -> str:
     """Return what a block varies by, what the campaign saw, and what is decided in which time."""
     pooled = workload.reaches[0]
     told = [f"a block varies by {_bare(pooled.contrast_sd)}"]
@@ -121,22 +89,24 @@ def _in_brief(workload: WorkloadFloor, decide: float) -> str:
     sights = [sight for sight in pooled.sights if sight.visible is not None]
     enough = [s for s in sights if s.visible is not None and s.visible.value <= decide]
     if enough:
-        told.append(f"{enough[0].minutes} minutes decide {share(decide)}")
+        told.append(f"{enough[0].minutes} minutes decide {doc.share(decide)}")
     elif sights:
         least = f"{sights[-1].minutes} minutes decide {_bare(sights[-1].visible)}"
-        told.append(f"{least}, not {share(decide)}")
+        told.append(f"{least}, not {doc.share(decide)}")
     return ", ".join(told)
 
 
 def _bare(estimate: Estimate | None) -> str:
-    return MISSING if estimate is None else f"{_number(estimate.value)} %"
+    return doc.MISSING if estimate is None else f"{_number(estimate.value)} %"
 
 
-def _outcome(analysis: CampaignAnalysis, floor: NoiseFloor) -> Paragraph:
+def _outcome(analysis: CampaignAnalysis, floor: compute.NoiseFloor) -> doc.Paragraph:
     named = f"This is {floor.name}, its baseline against itself"
     if not floor.workloads:
-        text = f"{named}: {count(analysis.blocks, 'complete block')} cannot say what the noise is."
-        return Paragraph(text=text, tone=Tone.WARNING)
+        text = (
+            f"{named}: {doc.count(analysis.blocks, 'complete block')} cannot say what the noise is."
+        )
+        return doc.Paragraph(text=text, tone=doc.Tone.WARNING)
     found = [c for c in analysis.results if c.verdict in (Verdict.FASTER, Verdict.SLOWER)]
     if found:
         differences = "; ".join(_difference(c) for c in found)
@@ -145,20 +115,20 @@ def _outcome(analysis: CampaignAnalysis, floor: NoiseFloor) -> Paragraph:
             "100 sound set-ups show this by chance. Repeat it with another seed before you trust "
             "a comparison here."
         )
-        return Paragraph(text=text, tone=Tone.WARNING)
+        return doc.Paragraph(text=text, tone=doc.Tone.WARNING)
     text = f"{named}: no difference was found, as it should be. What varies is noise."
-    return Paragraph(text=text)
+    return doc.Paragraph(text=text)
 
 
 def _difference(comparison: Comparison) -> str:
-    value = effect_value(comparison.effect)
+    value = doc.effect_value(comparison.effect)
     return f"{comparison.workload} {comparison.verdict.value}, {value}"
 
 
 # --- what can be seen ---
 
 
-def _reaches(floor: NoiseFloor, *, pooled: bool) -> list[tuple[str, Reach]]:
+def _reaches(floor: compute.NoiseFloor, *, pooled: bool) -> list[tuple[str, compute.Reach]]:
     return [
         (workload.workload, reach)
         for workload in floor.workloads
@@ -167,7 +137,7 @@ def _reaches(floor: NoiseFloor, *, pooled: bool) -> list[tuple[str, Reach]]:
     ]
 
 
-def _cell_table(analysis: CampaignAnalysis, floor: NoiseFloor) -> tuple[Table, ...]:
+def _cell_table(analysis: CampaignAnalysis, floor: compute.NoiseFloor) -> tuple[doc.Table, ...]:
     """Return the cells, where they are something else than the results."""
     cells = _reaches(floor, pooled=False)
     title = f"{_SEEN}, cell by cell"
@@ -175,12 +145,15 @@ def _cell_table(analysis: CampaignAnalysis, floor: NoiseFloor) -> tuple[Table, .
 
 
 def _sight_table(
-    analysis: CampaignAnalysis, title: str, reaches: Sequence[tuple[str, Reach]], note: str
-) -> Table:
+    analysis: CampaignAnalysis, title: str, reaches: Sequence[tuple[str, compute.Reach]], note: str
+) -> doc.Table:
     columns = (
-        *(Column(name="workload"), Column(name="load"), number_column("time", "min")),
-        number_column("blocks", spare=True),
-        *(number_column("half-width of the interval"), number_column("smallest effect seen")),
+        *(doc.Column(name="workload"), doc.Column(name="load"), doc.number_column("time", "min")),
+        doc.number_column("blocks", spare=True),
+        *(
+            doc.number_column("half-width of the interval"),
+            doc.number_column("smallest effect seen"),
+        ),
     )
     rows = []
     for name, reach in reaches:
@@ -188,18 +161,18 @@ def _sight_table(
             half, seen = sight.half_width, sight.visible
             width = "no interim result" if half is None else f"±{_ranged(half)}"
             sizes = (str(sight.minutes), f"{sight.blocks:,}", width, _sized(seen))
-            rows.append(Row(cells=(name, _load(analysis, reach), *sizes)))
-    return Table(title=title, columns=columns, rows=tuple(rows), note=note)
+            rows.append(doc.Row(cells=(name, _load(analysis, reach), *sizes)))
+    return doc.Table(title=title, columns=columns, rows=tuple(rows), note=note)
 
 
-def _load(analysis: CampaignAnalysis, reach: Reach) -> str:
+def _load(analysis: CampaignAnalysis, reach: compute.Reach) -> str:
     loads = analysis.experiment.closed_loads
     return cell_name(analysis.experiment, loads[0] if len(loads) == 1 else reach.load)
 
 
 def _ranged(estimate: Estimate) -> str:
     """Return ``1.9 % (1.5 to 2.6)``."""
-    pair = bounds(estimate)
+    pair = doc.bounds(estimate)
     ends = "" if pair is None else f" ({_number(pair[0])} to {_number(pair[1])})"
     return f"{_number(estimate.value)} %{ends}"
 
@@ -213,38 +186,38 @@ def _number(fraction: float) -> str:
 # --- both designs ---
 
 
-def _design_table(floor: NoiseFloor) -> tuple[Table, ...]:
+def _design_table(floor: compute.NoiseFloor) -> tuple[doc.Table, ...]:
     """Return what each design decides in how many minutes, where there are two."""
     if len({each.mode for each in floor.designs}) < 2:
         return ()
     columns = (
-        Column(name="workload"),
-        Column(name="design"),
-        number_column("block", "s", spare=True),
-        number_column("one block varies by"),
-        *(number_column(f"half-width after {m} min", spare=m > _LONG) for m in MINUTES),
-        *(number_column(f"{share(effect)} decided in") for effect in EFFECTS),
+        doc.Column(name="workload"),
+        doc.Column(name="design"),
+        doc.number_column("block", "s", spare=True),
+        doc.number_column("one block varies by"),
+        *(doc.number_column(f"half-width after {m} min", spare=m > _LONG) for m in compute.MINUTES),
+        *(doc.number_column(f"{doc.share(effect)} decided in") for effect in compute.EFFECTS),
     )
-    rows = tuple(Row(cells=_design_cells(each)) for each in floor.designs)
+    rows = tuple(doc.Row(cells=_design_cells(each)) for each in floor.designs)
     note = f"{_DESIGN_NOTE} {_OTHER_NOTE[floor.mode is Mode.ALTERNATING]}"
-    return (Table(title="What each design decides", columns=columns, rows=rows, note=note),)
+    return (doc.Table(title="What each design decides", columns=columns, rows=rows, note=note),)
 
 
-def _design_cells(each: DesignSight) -> tuple[str, ...]:
+def _design_cells(each: compute.DesignSight) -> tuple[str, ...]:
     return (
         each.workload,
         f"{TAKEN[each.mode]}{'' if each.measured else ', foretold'}",
         f"{each.block_s:.1f}",
         format_share(each.contrast_sd),
         *("no interim result" if half is None else f"±{_number(half)} %" for half in each.halves),
-        *(MISSING if needed is None else about(needed) for needed in each.needed_s),
+        *(doc.MISSING if needed is None else doc.about(needed) for needed in each.needed_s),
     )
 
 
 # --- what the noise is made of ---
 
 
-def _part_table(floor: NoiseFloor) -> Table:
+def _part_table(floor: compute.NoiseFloor) -> doc.Table:
     names = (workload.workload for workload in floor.workloads)
     lines = (
         *(_LINES_IN_TURNS if floor.turns is not None else _lines_in_starts(floor.mode)),
@@ -254,18 +227,18 @@ def _part_table(floor: NoiseFloor) -> Table:
         ("this campaign's own half-width", _own),
     )
     note = _PARTS_NOTE if floor.turns is None else _TURN_PARTS_NOTE
-    return Table(
+    return doc.Table(
         title="What the noise is made of",
-        columns=(Column(name="part"), *map(number_column, names)),
+        columns=(doc.Column(name="part"), *map(doc.number_column, names)),
         rows=tuple(
-            Row(cells=(name, *(text(workload) for workload in floor.workloads)))
+            doc.Row(cells=(name, *(text(workload) for workload in floor.workloads)))
             for name, text in lines
         ),
         note=" ".join([note, *dict.fromkeys(_remarks(floor))]),
     )
 
 
-def _lines_in_starts(mode: Mode) -> tuple[tuple[str, Callable[[WorkloadFloor], str]], ...]:
+def _lines_in_starts(mode: Mode) -> tuple[tuple[str, Callable[[compute.WorkloadFloor], str]], ...]:
     return (
         ("from second to second", lambda w: _sized(w.second_sd)),
         ("autocorrelation of seconds", lambda w: _plain(w.autocorrelation)),
@@ -274,7 +247,7 @@ def _lines_in_starts(mode: Mode) -> tuple[tuple[str, Callable[[WorkloadFloor], s
     )
 
 
-def _remarks(floor: NoiseFloor) -> Iterator[str]:
+def _remarks(floor: compute.NoiseFloor) -> Iterator[str]:
     for workload in floor.workloads:
         if workload.missing:
             yield f"{workload.workload}: {workload.missing}."
@@ -285,10 +258,10 @@ def _remarks(floor: NoiseFloor) -> Iterator[str]:
 
 
 def _sized(estimate: Estimate | None) -> str:
-    return MISSING if estimate is None else _ranged(estimate)
+    return doc.MISSING if estimate is None else _ranged(estimate)
 
 
-_LINES_IN_TURNS: Final[tuple[tuple[str, Callable[[WorkloadFloor], str]], ...]] = (
+_LINES_IN_TURNS: Final[tuple[tuple[str, Callable[[compute.WorkloadFloor], str]], ...]] = (
     ("one second of turns", lambda w: _sized(w.second_sd)),
     ("from start to start", lambda w: _sized(w.start_sd)),
     ("from connections to connections", lambda w: _sized(w.connection_sd)),
@@ -298,35 +271,35 @@ _LINES_IN_TURNS: Final[tuple[tuple[str, Callable[[WorkloadFloor], str]], ...]] =
 
 def _plain(estimate: Estimate | None) -> str:
     if estimate is None:
-        return MISSING
-    pair = bounds(estimate)
+        return doc.MISSING
+    pair = doc.bounds(estimate)
     ends = "" if pair is None else f" ({pair[0]:.2f} to {pair[1]:.2f})"
     return f"{estimate.value:.2f}{ends}"
 
 
 def _signed(estimate: Estimate | None) -> str:
-    pair = bounds(estimate)
+    pair = doc.bounds(estimate)
     if estimate is None or pair is None:
-        return MISSING
+        return doc.MISSING
     low, high = (format_percent(end).removesuffix(" %") for end in pair)
     return f"{format_percent(estimate.value)} ({low} to {high})"
 
 
-def _start(workload: WorkloadFloor, mode: Mode) -> str:
+def _start(workload: compute.WorkloadFloor, mode: Mode) -> str:
     if mode is Mode.BACK_TO_BACK:
         return "cancels"
     return _sized(workload.restart_sd)
 
 
-def _own(workload: WorkloadFloor) -> str:
+def _own(workload: compute.WorkloadFloor) -> str:
     seen = workload.reaches[0].seen
-    return MISSING if seen is None else f"±{format_share(seen)}"
+    return doc.MISSING if seen is None else f"±{format_share(seen)}"
 
 
 # --- what to use ---
 
 
-def _advice(analysis: CampaignAnalysis, floor: NoiseFloor) -> Iterator[str]:
+def _advice(analysis: CampaignAnalysis, floor: compute.NoiseFloor) -> Iterator[str]:
     yield _slices(floor, analysis.blocks)
     yield _mode(floor)
     decide = analysis.experiment.stop.decide
@@ -338,7 +311,7 @@ def _advice(analysis: CampaignAnalysis, floor: NoiseFloor) -> Iterator[str]:
     )
 
 
-def _slices(floor: NoiseFloor, starts: int) -> str:
+def _slices(floor: compute.NoiseFloor, starts: int) -> str:
     if any(workload.own_s is not None for workload in floor.workloads):
         return f"Best slices by workload: {', '.join(map(_best, floor.workloads))}."
     if floor.turns is not None:
@@ -352,7 +325,8 @@ def _slices(floor: NoiseFloor, starts: int) -> str:
     best = f"{floor.advised_slice_s:g} s"
     if floor.narrower > 1.0 - _WORTH:
         return (
-            f"Keep slices of {present}: no other length narrows the intervals by {share(_WORTH)} "
+            f"Keep slices of {present}: no other length narrows the intervals by"
+            f" {doc.share(_WORTH)} "
             f"(the best is {best})."
         )
     gain = format_share(1.0 - floor.narrower)
@@ -362,14 +336,14 @@ def _slices(floor: NoiseFloor, starts: int) -> str:
     )
 
 
-def _best(workload: WorkloadFloor) -> str:
+def _best(workload: compute.WorkloadFloor) -> str:
     """Return the best slice of a workload, and its own of the file."""
     best = "not known" if workload.slice_s is None else f"{workload.slice_s:g} s"
     own = "" if workload.own_s is None else f" (now {workload.own_s:g} s)"
     return f"{workload.workload} {best}{own}"
 
 
-def _turns(floor: NoiseFloor, turns: TurnTimes, starts: int) -> str:
+def _turns(floor: compute.NoiseFloor, turns: TurnTimes, starts: int) -> str:
     """Return which seconds of turns and connections are best, from ten starts on."""
     present = f"{floor.slice_s:g} s of turns"
     if floor.advised_slice_s is None or floor.narrower is None:
@@ -382,8 +356,9 @@ def _turns(floor: NoiseFloor, turns: TurnTimes, starts: int) -> str:
     if floor.narrower > 1.0 - _WORTH:
         best = f"{floor.advised_slice_s:g} s" + ("" if anew is None else f" and {anew}")
         return (
-            f"Keep {present} and {count(turns.reconnections, 'reconnection')}: nothing else narrows"
-            f" the intervals by {share(_WORTH)} (the best is {best}).{untold}"
+            f"Keep {present} and {doc.count(turns.reconnections, 'reconnection')}: nothing else"
+            " narrows"
+            f" the intervals by {doc.share(_WORTH)} (the best is {best}).{untold}"
         )
     more = "" if anew in (None, turns.reconnections) else f" and measure.reconnections to {anew}"
     gain = format_share(1.0 - floor.narrower)
@@ -393,7 +368,7 @@ def _turns(floor: NoiseFloor, turns: TurnTimes, starts: int) -> str:
     )
 
 
-def _mode(floor: NoiseFloor) -> str:
+def _mode(floor: compute.NoiseFloor) -> str:
     if floor.mode is Mode.ALTERNATING:
         shares = [
             f"{format_share(w.start_share)} ({w.workload})"
@@ -423,16 +398,16 @@ def _mode(floor: NoiseFloor) -> str:
     )
 
 
-def _time_for(workload: WorkloadFloor, decide: float) -> str:
+def _time_for(workload: compute.WorkloadFloor, decide: float) -> str:
     pooled = workload.reaches[0]
     enough = [s for s in pooled.sights if s.visible is not None and s.visible.value <= decide]
     if enough:
         least = f"{enough[0].minutes} minutes"
-        return f"nine of ten campaigns of {least} decide an effect of {share(decide)}."
+        return f"nine of ten campaigns of {least} decide an effect of {doc.share(decide)}."
     last = pooled.sights[-1]
     least = "nothing is" if last.visible is None else f"{_ranged(last.visible)} is"
     return (
-        f"an effect of {share(decide)} is not reliably decided in {last.minutes} minutes; "
+        f"an effect of {doc.share(decide)} is not reliably decided in {last.minutes} minutes; "
         f"{least} then."
     )
 
@@ -440,18 +415,18 @@ def _time_for(workload: WorkloadFloor, decide: float) -> str:
 # --- the chart ---
 
 
-def _figure(analysis: CampaignAnalysis, floor: NoiseFloor) -> tuple[Figure, ...]:
+def _figure(analysis: CampaignAnalysis, floor: compute.NoiseFloor) -> tuple[doc.Figure, ...]:
     rows = tuple(_figure_rows(analysis, floor))
     if not rows:
         return ()
     several = len(analysis.experiment.closed_loads) > 1
     lines = "the dark line is the result over all loads, the grey ones are cells; " * several
     said = "; ".join(_said(workload) for workload in floor.workloads)
-    figure = Figure(
+    figure = doc.Figure(
         identity="noise",
-        kind=ChartKind.NOISE,
+        kind=doc.ChartKind.NOISE,
         title="Half-width against minutes",
-        caption=f"Half-width of the {CONFIDENCE} interval of the experiment itself, both axes "
+        caption=f"Half-width of the {doc.CONFIDENCE} interval of the experiment itself, both axes "
         f"logarithmic: {lines}the band is what this campaign leaves open. Horizontal lines stand "
         "at 1, 2, 3 and 5 %.",
         alt=f"Half-width of the interval against minutes, by workload. {said}.",
@@ -462,12 +437,14 @@ def _figure(analysis: CampaignAnalysis, floor: NoiseFloor) -> tuple[Figure, ...]
     return (figure,)
 
 
-def _figure_rows(analysis: CampaignAnalysis, floor: NoiseFloor) -> Iterator[tuple[Value, ...]]:
+def _figure_rows(
+    analysis: CampaignAnalysis, floor: compute.NoiseFloor
+) -> Iterator[tuple[doc.Value, ...]]:
     for workload in floor.workloads:
         for reach in workload.reaches:
             for sight in reach.sights:
                 half = sight.half_width
-                pair = None if half is None else bounds(half)
+                pair = None if half is None else doc.bounds(half)
                 if half is None or pair is None or half.value <= 0.0:
                     continue  # nothing to draw on a logarithmic axis
                 yield (
@@ -476,7 +453,7 @@ def _figure_rows(analysis: CampaignAnalysis, floor: NoiseFloor) -> Iterator[tupl
                 )
 
 
-def _said(workload: WorkloadFloor) -> str:
+def _said(workload: compute.WorkloadFloor) -> str:
     points = [
         f"±{format_share(sight.half_width.value)} in {sight.minutes} min"
         for sight in workload.reaches[0].sights
@@ -485,16 +462,16 @@ def _said(workload: WorkloadFloor) -> str:
     return f"{workload.workload}: {', '.join(points) or 'no interim result within two hours'}"
 
 
-def noise_json(floor: NoiseFloor) -> dict[str, Json]:
+def noise_json(floor: compute.NoiseFloor) -> dict[str, doc.Json]:
     """Return the noise floor for programs; units are in the names."""
-    told: dict[str, Json] = {
+    told: dict[str, doc.Json] = {
         "experiment": floor.name,
         "mode": floor.mode.value,
-        "preparation_s": number(floor.preparation_s),
-        "block_s": number(floor.block_s),
-        "slice_s": number(floor.slice_s),
-        "advised_slice_s": number(floor.advised_slice_s),
-        "width_ratio": number(floor.narrower),
+        "preparation_s": doc.number(floor.preparation_s),
+        "block_s": doc.number(floor.block_s),
+        "slice_s": doc.number(floor.slice_s),
+        "advised_slice_s": doc.number(floor.advised_slice_s),
+        "width_ratio": doc.number(floor.narrower),
         **_advised(floor),
         "workloads": [_workload(workload) for workload in floor.workloads],
         **({"designs": [_design(each) for each in floor.designs]} if floor.designs else {}),
@@ -502,7 +479,7 @@ def noise_json(floor: NoiseFloor) -> dict[str, Json]:
     return {"noise": told}
 
 
-def _advised(floor: NoiseFloor) -> dict[str, Json]:
+def _advised(floor: compute.NoiseFloor) -> dict[str, doc.Json]:
     """Return what only turns have."""
     if floor.turns is None:
         return {}
@@ -512,67 +489,68 @@ def _advised(floor: NoiseFloor) -> dict[str, Json]:
     }
 
 
-def _design(each: DesignSight) -> dict[str, Json]:
+def _design(each: compute.DesignSight) -> dict[str, doc.Json]:
     return {
         "workload": each.workload,
         "mode": each.mode.value,
         "measured": each.measured,
-        "block_s": number(each.block_s),
-        "contrast_sd_percent": percent(each.contrast_sd),
+        "block_s": doc.number(each.block_s),
+        "contrast_sd_percent": doc.percent(each.contrast_sd),
         "half_width_percent": {
-            str(minutes): percent(half) for minutes, half in zip(MINUTES, each.halves, strict=True)
+            str(minutes): doc.percent(half)
+            for minutes, half in zip(compute.MINUTES, each.halves, strict=True)
         },
         "needed_s": {
-            f"{100 * effect:g} %": number(needed)
-            for effect, needed in zip(EFFECTS, each.needed_s, strict=True)
+            f"{100 * effect:g} %": doc.number(needed)
+            for effect, needed in zip(compute.EFFECTS, each.needed_s, strict=True)
         },
     }
 
 
-def _workload(workload: WorkloadFloor) -> dict[str, Json]:
+def _workload(workload: compute.WorkloadFloor) -> dict[str, doc.Json]:
     return {
         "workload": workload.workload,
-        "second_sd_percent": percent_interval(workload.second_sd),
-        "autocorrelation": interval(workload.autocorrelation),
-        "slice_sd_percent": percent_interval(workload.slice_sd),
-        "restart_sd_percent": percent_interval(workload.restart_sd),
+        "second_sd_percent": doc.percent_interval(workload.second_sd),
+        "autocorrelation": doc.interval(workload.autocorrelation),
+        "slice_sd_percent": doc.percent_interval(workload.slice_sd),
+        "restart_sd_percent": doc.percent_interval(workload.restart_sd),
         **_of_turns(workload),
-        "drift_sd_percent": percent_interval(workload.walk_sd),
-        "trend_percent_per_h": percent_interval(workload.trend_per_h),
-        "restart_share": number(workload.restart_share),
-        "best_slice_s": number(workload.slice_s),
+        "drift_sd_percent": doc.percent_interval(workload.walk_sd),
+        "trend_percent_per_h": doc.percent_interval(workload.trend_per_h),
+        "restart_share": doc.number(workload.restart_share),
+        "best_slice_s": doc.number(workload.slice_s),
         "not_measured": [] if workload.noise is None else list(workload.noise.assumed),
         "reason": workload.missing or None,
         "comparisons": [_reach(reach) for reach in workload.reaches],
     }
 
 
-def _of_turns(workload: WorkloadFloor) -> dict[str, Json]:
+def _of_turns(workload: compute.WorkloadFloor) -> dict[str, doc.Json]:
     if workload.start_sd is None:
         return {}
     return {
-        "start_sd_percent": percent_interval(workload.start_sd),
-        "connection_sd_percent": percent_interval(workload.connection_sd),
-        "apart_sd_percent": percent_interval(workload.apart_sd),
-        "start_share": number(workload.start_share),
+        "start_sd_percent": doc.percent_interval(workload.start_sd),
+        "connection_sd_percent": doc.percent_interval(workload.connection_sd),
+        "apart_sd_percent": doc.percent_interval(workload.apart_sd),
+        "start_share": doc.number(workload.start_share),
     }
 
 
-def _reach(reach: Reach) -> dict[str, Json]:
+def _reach(reach: compute.Reach) -> dict[str, doc.Json]:
     load = reach.load
     return {
         "clients": "pooled" if load is None else load.clients,
         "threads": None if load is None else load.threads,
-        "contrast_sd_percent": percent_interval(reach.contrast_sd),
-        "half_width_here_percent": percent(reach.seen),
+        "contrast_sd_percent": doc.percent_interval(reach.contrast_sd),
+        "half_width_here_percent": doc.percent(reach.seen),
         "expected": [_sight(sight) for sight in reach.sights],
     }
 
 
-def _sight(sight: Sight) -> dict[str, Json]:
+def _sight(sight: compute.Sight) -> dict[str, doc.Json]:
     return {
         "minutes": sight.minutes,
         "blocks": sight.blocks,
-        "half_width_percent": percent_interval(sight.half_width),
-        "smallest_visible_percent": percent_interval(sight.visible),
+        "half_width_percent": doc.percent_interval(sight.half_width),
+        "smallest_visible_percent": doc.percent_interval(sight.visible),
     }

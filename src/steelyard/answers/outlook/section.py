@@ -33,30 +33,7 @@ from steelyard.core.campaign import (
 from steelyard.core.experiment import MANY, Experiment
 from steelyard.core.schedule import Mode
 from steelyard.core.wording import format_bytes, format_duration, format_share, quoted
-from steelyard.report.document import (
-    FORMAT,
-    MISSING,
-    Align,
-    Block,
-    BulletList,
-    Column,
-    Document,
-    Json,
-    KeyValues,
-    Paragraph,
-    Row,
-    Section,
-    Table,
-    Tone,
-    about,
-    count,
-    enumeration,
-    filled,
-    number,
-    percent,
-    share,
-    utc,
-)
+from steelyard.report import document as doc
 from steelyard.stats.planning import turn_noise
 
 ASSUMED = "assumed, not measured here: the typical profile of METHOD; `steelyard noise` measures it"
@@ -93,11 +70,11 @@ _PART_NAMES = {"slice_sd": "runs", "restart_sd": "restarts", "drift_sd": "drift"
 _AS_GOOD = 0.05  # of the time: less is not worth a changed file
 
 
-def outlook_document(found: CampaignOutlook) -> Document:
+def outlook_document(found: CampaignOutlook) -> doc.Document:
     """Return a plan as a document."""
     experiment = found.experiment
     against = " against ".join(configuration.name for configuration in experiment.configurations)
-    document = Document(
+    document = doc.Document(
         title=f"Plan of {experiment.name}",
         subtitle=f"{against} · nothing was started",
         sections=(
@@ -108,7 +85,7 @@ def outlook_document(found: CampaignOutlook) -> Document:
             _time_and_disk(found),
         ),
     )
-    return filled(document, experiment.words)
+    return doc.filled(document, experiment.words)
 
 
 def shortfall(found: CampaignOutlook, source: str | None) -> str:
@@ -124,35 +101,38 @@ def shortfall(found: CampaignOutlook, source: str | None) -> str:
     scope = "single cells" if found.decides_results else "the results"
     budget = format_duration(experiment.stop.budget_s)
     noise = "measured" if found.noise.origin is NoiseOrigin.MEASURED else "assumed"
-    fact = f"at the {noise} noise {budget} do not decide {share(experiment.stop.decide)} in {scope}"
+    fact = (
+        f"at the {noise} noise {budget} do not decide {doc.share(experiment.stop.decide)} in"
+        f" {scope}"
+    )
     ways = [design for design in found.cheaper if design.pooled or found.decides_results]
     way = f"; nine in ten campaigns do with {design_sentence(ways[0])}" if ways else ""
     more = f"; see `steelyard plan {quoted(source)}`" if source is not None else ""
     return f"{fact}{way}{more}"
 
 
-def _decidable(found: CampaignOutlook) -> Section:
+def _decidable(found: CampaignOutlook) -> doc.Section:
     title = f"Within {format_duration(found.experiment.stop.budget_s)}"
     if not found.workloads:
-        remark = Paragraph(text=_nothing_decided(found.experiment))
-        return Section(anchor="decidable", title=title, blocks=(remark,))
+        remark = doc.Paragraph(text=_nothing_decided(found.experiment))
+        return doc.Section(anchor="decidable", title=title, blocks=(remark,))
     items = tuple(item for each in found.workloads for item in _scope_sentences(each, found))
-    tone = Tone.PLAIN if found.decides_results else Tone.WARNING
-    wish = share(found.experiment.stop.decide)
+    tone = doc.Tone.PLAIN if found.decides_results else doc.Tone.WARNING
+    wish = doc.share(found.experiment.stop.decide)
     length = "long enough" if found.decides_results else "too short"
     budget = format_duration(found.experiment.stop.budget_s)
     text = f"{budget} are {length} to detect an effect of {wish} in the results."
-    lead = Paragraph(text=text, tone=tone)
-    cells: tuple[Block, ...] = ()
+    lead = doc.Paragraph(text=text, tone=tone)
+    cells: tuple[doc.Block, ...] = ()
     if not found.decides_cells:
         number_of = len(found.experiment.closed_loads)
         alone = " that differ alone" if found.has_many_cells else ""
         text = (
             f"It is not decided in single cells{alone}: {number_of} per workload share the error."
         )
-        cells = (Paragraph(text=text, tone=Tone.WARNING),)
-    listed = BulletList(lead="Detectable with 90 % power:", items=items)
-    return Section(anchor="decidable", title=title, blocks=(lead, *cells, listed))
+        cells = (doc.Paragraph(text=text, tone=doc.Tone.WARNING),)
+    listed = doc.BulletList(lead="Detectable with 90 % power:", items=items)
+    return doc.Section(anchor="decidable", title=title, blocks=(lead, *cells, listed))
 
 
 def _nothing_decided(experiment: Experiment) -> str:
@@ -162,7 +142,7 @@ def _nothing_decided(experiment: Experiment) -> str:
 
 
 def _scope_sentences(each: WorkloadOutlook, found: CampaignOutlook) -> list[str]:
-    names = enumeration(each.names)
+    names = doc.enumeration(each.names)
     sentences = [f"{names}, pooled: {_reach(each.pooled)}"]
     if each.cells is not None:
         alone = " that differs alone" if found.has_many_cells else ""
@@ -181,12 +161,12 @@ def _reach(scope: ScopeOutlook) -> str:
         return "nothing, the budget ends before the first interim result"
     least = format_share(scope.smallest)
     width = format_share(scope.half_width)
-    open_effects = [share(e.effect) for e in scope.effects if e.within_budget < 0.9]
-    rest = f"; not {enumeration(tuple(open_effects))}" if open_effects else ""
+    open_effects = [doc.share(e.effect) for e in scope.effects if e.within_budget < 0.9]
+    rest = f"; not {doc.enumeration(tuple(open_effects))}" if open_effects else ""
     return f"effects of {least} and more{rest} (interval about ±{width} at the end)"
 
 
-def _minutes(found: CampaignOutlook) -> tuple[Section, ...]:
+def _minutes(found: CampaignOutlook) -> tuple[doc.Section, ...]:
     if not found.workloads:
         return ()
     tables = tuple(_table(each, found) for each in found.workloads)
@@ -196,26 +176,26 @@ def _minutes(found: CampaignOutlook) -> tuple[Section, ...]:
         _SYNERGIES: any(each.synergies is not None for each in found.workloads),
         _PRECISION: found.experiment.stop.precision is not None,
     }
-    note = Paragraph(text=" ".join(text for text, applies in said.items() if applies))
-    return (Section(anchor="minutes", title="Time to decide", blocks=(*tables, note)),)
+    note = doc.Paragraph(text=" ".join(text for text, applies in said.items() if applies))
+    return (doc.Section(anchor="minutes", title="Time to decide", blocks=(*tables, note)),)
 
 
-def _table(each: WorkloadOutlook, found: CampaignOutlook) -> Table:
+def _table(each: WorkloadOutlook, found: CampaignOutlook) -> doc.Table:
     scopes = [("pooled", each.pooled)]
     if each.cells is not None:
         scopes.append(("cell", each.cells))
     if each.synergies is not None:
         scopes.append(("synergy", each.synergies))
-    columns = [Column(name="true effect", align=Align.RIGHT)]
+    columns = [doc.Column(name="true effect", align=doc.Align.RIGHT)]
     for name, _ in scopes:
-        columns.append(Column(name=f"{name}, median", align=Align.RIGHT))
-        columns.append(Column(name=f"{name}, 90th percentile"))
+        columns.append(doc.Column(name=f"{name}, median", align=doc.Align.RIGHT))
+        columns.append(doc.Column(name=f"{name}, 90th percentile"))
     budget_s = found.experiment.stop.budget_s
     rows = tuple(
-        Row(cells=(share(effect.effect), *_row_cells(place, scopes, budget_s)))
+        doc.Row(cells=(doc.share(effect.effect), *_row_cells(place, scopes, budget_s)))
         for place, effect in enumerate(each.pooled.effects)
     )
-    return Table(title=enumeration(each.names), columns=tuple(columns), rows=rows)
+    return doc.Table(title=doc.enumeration(each.names), columns=tuple(columns), rows=rows)
 
 
 def _row_cells(
@@ -226,39 +206,42 @@ def _row_cells(
 
 
 def _times(effect: EffectOutlook, budget_s: float) -> tuple[str, str]:
-    half = MISSING if effect.half_s is None else format_duration(effect.half_s)
+    half = doc.MISSING if effect.half_s is None else format_duration(effect.half_s)
     if effect.most_s is not None:
         return half, format_duration(effect.most_s)
     needed = (
         "no budget within reach does it"
         if effect.needed_s is None
-        else f"needs about {about(effect.needed_s)}"
+        else f"needs about {doc.about(effect.needed_s)}"
     )
     return half, f"not within {format_duration(budget_s)} ({needed})"
 
 
-def _cheaper(found: CampaignOutlook) -> tuple[Section, ...]:
+def _cheaper(found: CampaignOutlook) -> tuple[doc.Section, ...]:
     if not found.cheaper:
         return ()
-    blocks: list[Block] = []
+    blocks: list[doc.Block] = []
     for pooled, scope in ((True, "results"), (False, "single cells")):
         ways = tuple(design_sentence(each) for each in found.cheaper if each.pooled is pooled)
-        lead = f"Nine in ten campaigns decide {share(found.experiment.stop.decide)} in {scope} with"
-        blocks += [BulletList(lead=lead, items=ways)] if ways else []
-    return (Section(anchor="cheaper", title="Designs that decide", blocks=tuple(blocks)),)
+        lead = (
+            f"Nine in ten campaigns decide {doc.share(found.experiment.stop.decide)} in {scope}"
+            " with"
+        )
+        blocks += [doc.BulletList(lead=lead, items=ways)] if ways else []
+    return (doc.Section(anchor="cheaper", title="Designs that decide", blocks=tuple(blocks)),)
 
 
 def design_sentence(design: CheaperDesign) -> str:
     """Return a design and its time in words."""
     each = " each" if design.campaigns > 1 else ""
-    return f"{design.change}: about {about(design.needed_s)}{each}"
+    return f"{design.change}: about {doc.about(design.needed_s)}{each}"
 
 
-def _noise(found: CampaignOutlook) -> Section:
+def _noise(found: CampaignOutlook) -> doc.Section:
     in_turns = found.mode is Mode.ALTERNATING
     pairs = [("noise", noise_origin(found.noise, in_turns=in_turns))]
     for each in found.workloads:
-        name = enumeration(each.names)
+        name = doc.enumeration(each.names)
         parts = _turn_parts(each.noise) if in_turns else _parts(each.noise)
         pairs.append((f"parts, {name}", parts + _not_measured(each, found.noise)))
         deviations = [format_share(each.pooled.contrast_sd) + " pooled"]
@@ -270,18 +253,20 @@ def _noise(found: CampaignOutlook) -> Section:
             if in_turns
             else (f"slice, {name}", slice_sentence(each.slices))
         )
-    listed = KeyValues(title="", pairs=tuple(pairs))
-    return Section(anchor="noise", title="Noise and slice", blocks=(listed,))
+    listed = doc.KeyValues(title="", pairs=tuple(pairs))
+    return doc.Section(anchor="noise", title="Noise and slice", blocks=(listed,))
 
 
 def noise_origin(noise: NoiseProfile, *, in_turns: bool = False) -> str:
     """Return where the noise comes from, in words."""
     if noise.origin is NoiseOrigin.ASSUMED:
         return ASSUMED_TURNS if in_turns else ASSUMED
-    when = f", {utc(noise.measured_at)}" if noise.measured_at is not None else ""
+    when = f", {doc.utc(noise.measured_at)}" if noise.measured_at is not None else ""
     place = f" on {noise.place}" if noise.place else ""
     other = "" if noise.is_of_turns is in_turns else OTHER_DESIGN[in_turns]
-    return f"measured{place} by {noise.campaign_id}, {count(noise.blocks, 'block')}{when}{other}"
+    return (
+        f"measured{place} by {noise.campaign_id}, {doc.count(noise.blocks, 'block')}{when}{other}"
+    )
 
 
 def _parts(noise: WorkloadNoise) -> str:
@@ -309,8 +294,10 @@ def _not_measured(each: WorkloadOutlook, noise: NoiseProfile) -> str:
     assumed = tuple(_PART_NAMES[name] for name in each.noise.assumed)
     measured = {own.workload for own in noise.workloads}
     others = [name for name in each.names if name not in measured]
-    parts = f"; of these assumed or halved: {enumeration(assumed)}" if assumed else ""
-    taken = f"; {enumeration(tuple(others))} was not measured: the noisiest one's" if others else ""
+    parts = f"; of these assumed or halved: {doc.enumeration(assumed)}" if assumed else ""
+    taken = (
+        f"; {doc.enumeration(tuple(others))} was not measured: the noisiest one's" if others else ""
+    )
     return parts + taken
 
 
@@ -329,13 +316,13 @@ def turns_sentence(slices: SliceOutlook) -> str:
     if not slices.advised:
         return f"{file}; others are advised by {LEAST_STARTS} starts or more of `steelyard noise`"
     anew = slices.reconnections
-    with_new = "" if anew is None else f" with {count(anew, 'reconnection')}"
+    with_new = "" if anew is None else f" with {doc.count(anew, 'reconnection')}"
     saved = 1.0 - slices.cost
     gain = "about as good" if saved < _AS_GOOD else f"{100 * saved:.0f} % less time"
     return f"{file}; best for the result {slices.best_s:.0f} s{with_new} ({gain})"
 
 
-def _time_and_disk(found: CampaignOutlook) -> Section:
+def _time_and_disk(found: CampaignOutlook) -> doc.Section:
     experiment = found.experiment
     cells = len(experiment.workloads) * len(experiment.loads)
     arms = len(experiment.configurations)
@@ -345,7 +332,10 @@ def _time_and_disk(found: CampaignOutlook) -> Section:
         *command_pairs(experiment),
         *_turns(found),
         ("preparation", _preparation(found)),
-        ("block", f"{count(arms, 'configuration')} x {count(cells, 'cell')}, about {block}"),
+        (
+            "block",
+            f"{doc.count(arms, 'configuration')} x {doc.count(cells, 'cell')}, about {block}",
+        ),
         *_rounds(found),
         ("blocks", f"about {found.max_blocks} within {format_duration(experiment.stop.budget_s)}"),
     ]
@@ -361,8 +351,8 @@ def _time_and_disk(found: CampaignOutlook) -> Section:
     pairs += [("burst", each) for each in burst_words(experiment, found.most_s)]
     if told := cost_words(experiment, found.most_s):
         pairs.append(("cost", told))
-    listed = KeyValues(title="", pairs=tuple(pairs))
-    return Section(anchor="time", title="Time and disk", blocks=(listed,))
+    listed = doc.KeyValues(title="", pairs=tuple(pairs))
+    return doc.Section(anchor="time", title="Time and disk", blocks=(listed,))
 
 
 def _turns(found: CampaignOutlook) -> Iterator[tuple[str, str]]:
@@ -401,11 +391,11 @@ def _disk(found: CampaignOutlook) -> str:
     return f"at most {'; '.join(parts)}"
 
 
-def outlook_json(found: CampaignOutlook) -> dict[str, Json]:
+def outlook_json(found: CampaignOutlook) -> dict[str, doc.Json]:
     """Return a plan for programs; units are in the names."""
     experiment = found.experiment
     return {
-        "format": FORMAT,
+        "format": doc.FORMAT,
         "kind": "plan",
         "name": experiment.name,
         "configurations": [configuration.name for configuration in experiment.configurations],
@@ -414,22 +404,22 @@ def outlook_json(found: CampaignOutlook) -> dict[str, Json]:
         "switch": found.switch.value,
         "design_reason": found.design_reason or None,
         **plan_json(found.mode, experiment, found.pausing, found.memory),
-        "budget_s": number(experiment.stop.budget_s),
-        "decide_percent": percent(experiment.stop.decide),
-        "precision_percent": percent(experiment.stop.precision),
+        "budget_s": doc.number(experiment.stop.budget_s),
+        "decide_percent": doc.percent(experiment.stop.decide),
+        "precision_percent": doc.percent(experiment.stop.precision),
         "decides_results": found.decides_results if found.workloads else None,
         "cells_differ_alone": found.has_many_cells,
         "decides_cells": found.decides_cells if _has_cells(found) else None,
-        "preparation_s": number(round(found.preparation_s, 1)),
-        **({"capacity_s": number(round(found.capacity_s, 1))} if found.capacity_s else {}),
-        "warm_up_s": number(found.warm_up_s),
-        "block_s": number(round(found.block_s, 1)),
+        "preparation_s": doc.number(round(found.preparation_s, 1)),
+        **({"capacity_s": doc.number(round(found.capacity_s, 1))} if found.capacity_s else {}),
+        "warm_up_s": doc.number(found.warm_up_s),
+        "block_s": doc.number(round(found.block_s, 1)),
         "rounds": found.rounds,
         "max_blocks": found.max_blocks,
         "first_look_blocks": found.first_look,
-        "first_look_s": number(round(found.first_look_s, 1)),
-        "sustained_s": number(round(found.sustained_s, 1)),
-        "sustained_most_s": number(round(found.sustained_most_s, 1)),
+        "first_look_s": doc.number(round(found.first_look_s, 1)),
+        "sustained_s": doc.number(round(found.sustained_s, 1)),
+        "sustained_most_s": doc.number(round(found.sustained_most_s, 1)),
         **cost_json(experiment, found.most_s),
         "noise": _noise_json(found.noise),
         "workloads": [
@@ -460,40 +450,40 @@ def _has_cells(found: CampaignOutlook) -> bool:
 
 
 def _seconds(seconds: float | None) -> float | None:
-    return None if seconds is None else number(round(seconds, 1))
+    return None if seconds is None else doc.number(round(seconds, 1))
 
 
-def _noise_json(noise: NoiseProfile) -> dict[str, Json]:
+def _noise_json(noise: NoiseProfile) -> dict[str, doc.Json]:
     return {
         "origin": noise.origin.value,
         "campaign": noise.campaign_id or None,
         "blocks": noise.blocks,
-        "measured_at": number(noise.measured_at),
+        "measured_at": doc.number(noise.measured_at),
         "place": noise.place or None,
         "mode": None if noise.mode is None else noise.mode.value,
-        "block_s": number(noise.block_s),
+        "block_s": doc.number(noise.block_s),
     }
 
 
-def _workload_json(each: WorkloadOutlook, name: str) -> dict[str, Json]:
+def _workload_json(each: WorkloadOutlook, name: str) -> dict[str, doc.Json]:
     noise = each.noise
     return {
         "workload": name,
         "noise": {
-            "second_sd": number(noise.second_sd),
-            "autocorrelation": number(noise.autocorrelation),
-            "slice_sd": number(noise.slice_sd),
-            "restart_sd": number(noise.restart_sd),
-            "drift_sd_per_sqrt_h": number(noise.drift_sd),
-            "trend_per_h": number(noise.trend_per_h),
+            "second_sd": doc.number(noise.second_sd),
+            "autocorrelation": doc.number(noise.autocorrelation),
+            "slice_sd": doc.number(noise.slice_sd),
+            "restart_sd": doc.number(noise.restart_sd),
+            "drift_sd_per_sqrt_h": doc.number(noise.drift_sd),
+            "trend_per_h": doc.number(noise.trend_per_h),
             "assumed": list(noise.assumed),
             **_turns_json(noise.turns),
         },
-        "slice_s": number(each.slices.slice_s),
+        "slice_s": doc.number(each.slices.slice_s),
         "overhead_per_run_s": _seconds(each.slices.overhead_s),
         "best_slice_s": _seconds(each.slices.best_s),
         "best_slice_single_cell_s": _seconds(each.slices.single_s),
-        "best_slice_cost": number(each.slices.cost),
+        "best_slice_cost": doc.number(each.slices.cost),
         "best_slice_advised": each.slices.advised,
         "best_reconnections": each.slices.reconnections,
         "precision_reached_s": _seconds(each.precision_s),
@@ -503,29 +493,29 @@ def _workload_json(each: WorkloadOutlook, name: str) -> dict[str, Json]:
     }
 
 
-def _turns_json(turns: TurnNoise | None) -> dict[str, Json]:
+def _turns_json(turns: TurnNoise | None) -> dict[str, doc.Json]:
     if turns is None:
         return {}
     return {
         "turns": {
-            "start_sd": number(turns.start_sd),
-            "connection_sd": number(turns.connection_sd),
-            "second_sd": number(turns.second_sd),
+            "start_sd": doc.number(turns.start_sd),
+            "connection_sd": doc.number(turns.connection_sd),
+            "second_sd": doc.number(turns.second_sd),
         }
     }
 
 
-def _scope_json(scope: ScopeOutlook) -> dict[str, Json]:
+def _scope_json(scope: ScopeOutlook) -> dict[str, doc.Json]:
     return {
-        "contrast_sd": number(scope.contrast_sd),
-        "half_width_percent": percent(scope.half_width),
-        "smallest_effect_percent": percent(scope.smallest),
+        "contrast_sd": doc.number(scope.contrast_sd),
+        "half_width_percent": doc.percent(scope.half_width),
+        "smallest_effect_percent": doc.percent(scope.smallest),
         "effects": [
             {
-                "effect_percent": percent(effect.effect),
+                "effect_percent": doc.percent(effect.effect),
                 "half_decided_s": _seconds(effect.half_s),
                 "most_decided_s": _seconds(effect.most_s),
-                "decided_within_budget": number(round(effect.within_budget, 3)),
+                "decided_within_budget": doc.number(round(effect.within_budget, 3)),
                 "needed_s": _seconds(effect.needed_s),
             }
             for effect in scope.effects

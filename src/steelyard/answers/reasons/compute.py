@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from steelyard.answers import observations as obs
 from steelyard.answers.budget.compute import (
     Budget,
     BudgetChange,
@@ -27,21 +28,7 @@ from steelyard.answers.costs import (
     LedgerChange,
     campaign_ledger,
 )
-from steelyard.answers.observations import (
-    Observations,
-    ResultContrast,
-    Watching,
-    busy_fraction,
-    device_limit,
-    median_over,
-    queue_length,
-    ratio_of_sums,
-    reads_per_s,
-    requests_per_s,
-    result_contrasts,
-    wait_s,
-    watching,
-)
+from steelyard.answers.observations import watching
 from steelyard.answers.results import Grounds
 from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.findings import Estimate
@@ -110,14 +97,14 @@ Differing = Mapping[tuple[str, str], tuple[str, ...]]  # by baseline and configu
 
 
 def explain(
-    seen: Observations,
+    seen: obs.Observations,
     experiment: Experiment,
     ledger: Ledger,
     budget: Budget,
     differing: Differing,
 ) -> tuple[Explanation, ...]:
     """Return an explanation of every comparison in every cell, cell by cell."""
-    asked = {(each.baseline, each.configuration): each for each in result_contrasts(experiment)}
+    asked = {(each.baseline, each.configuration): each for each in obs.result_contrasts(experiment)}
     costs = {(each.baseline, each.configuration, each.cell): each for each in ledger.changes}
     explained = []
     for change in budget.changes:
@@ -164,7 +151,7 @@ class _Case:
 
 
 def _sides(
-    seen: Observations, asked: ResultContrast, cell: CellKey
+    seen: obs.Observations, asked: obs.ResultContrast, cell: CellKey
 ) -> tuple[tuple[Run, ...], tuple[Run, ...]]:
     def of(places: Sequence[int]) -> tuple[Run, ...]:
         return tuple(run for place in places for run in seen.runs[seen.configurations[place], cell])
@@ -172,7 +159,9 @@ def _sides(
     return of(asked.negative), of(asked.positive)
 
 
-def _read_limit(seen: Observations, experiment: Experiment, places: Sequence[int]) -> float | None:
+def _read_limit(
+    seen: obs.Observations, experiment: Experiment, places: Sequence[int]
+) -> float | None:
     """Return the limit of reads per second that all configurations of a side ask for, or None."""
     asked = [
         experiment.configuration(seen.configurations[place]).asked(Layer.CGROUP) for place in places
@@ -288,14 +277,14 @@ def _io(case: _Case, part: PartChange) -> Iterator[str]:
     yield from _device(case, part)
     side = _larger_side(part)
     evidence = case.evidence(side)
-    reads, limit = median_over(evidence, reads_per_s), case.read_limits[side]
+    reads, limit = obs.median_over(evidence, obs.reads_per_s), case.read_limits[side]
     if reads is not None and limit is not None and reads >= _AT_LIMIT * limit:
         yield f"its {reads:,.0f} reads/s are all that the limit of {limit:,.0f} lets through"
-    elif found := device_limit(evidence):
+    elif found := obs.device_limit(evidence):
         yield f"second by second the same {found.words}: a limit of the storage"
     waiting, queued = (
-        median_over(evidence, _io_sessions),
-        median_over(evidence, queue_length),
+        obs.median_over(evidence, _io_sessions),
+        obs.median_over(evidence, obs.queue_length),
     )
     if waiting and queued is not None and waiting > _BEFORE_DEVICE * queued:
         yield (
@@ -308,11 +297,11 @@ def _device(case: _Case, part: PartChange) -> Iterator[str]:
     """Yield how the data device stood on the side where the part is larger."""
     side = _larger_side(part)
     evidence = case.evidence(side)
-    busy = median_over(evidence, busy_fraction)
-    requests = median_over(evidence, requests_per_s)
+    busy = obs.median_over(evidence, obs.busy_fraction)
+    requests = obs.median_over(evidence, obs.requests_per_s)
     if busy is None or requests is None:
         return
-    await_s = median_over(evidence, wait_s)
+    await_s = obs.median_over(evidence, obs.wait_s)
     each = "" if await_s is None else f", {format_latencies([await_s])[0]} each"
     yield (
         f"under {case.name(side)} the data device was {format_share(busy)} busy with"
@@ -330,7 +319,7 @@ def _cpu_wait(case: _Case, part: PartChange) -> Iterator[str]:
     """Yield how often a quota stopped the server, where it did."""
     side = _larger_side(part)
     share = partial(_per, above=Quantity.THROTTLED_PERIODS, below=Quantity.QUOTA_PERIODS)
-    periods = median_over(case.evidence(side), share)
+    periods = obs.median_over(case.evidence(side), share)
     if periods:
         yield (
             f"a CPU quota stopped the server of {case.name(side)} in {format_share(periods)} of"
@@ -349,7 +338,7 @@ def _held_up(case: _Case, side: int) -> Iterator[str]:
     for cost in case.clear(Cost.AOF_DELAYED_FSYNCS):
         yield cost_clause(cost)
     yield from _shares(case, side)
-    worst_s = median_over(case.evidence(side), lambda e: e.level(Quantity.WORST_AOF_WRITE_S))
+    worst_s = obs.median_over(case.evidence(side), lambda e: e.level(Quantity.WORST_AOF_WRITE_S))
     if worst_s:
         took = format_latencies([worst_s])[0]
         yield f"the longest write of the log under {case.name(side)} took {took}"
@@ -358,11 +347,11 @@ def _held_up(case: _Case, side: int) -> Iterator[str]:
 def _forked(case: _Case, side: int) -> Iterator[str]:
     """Yield how often a side forked, how long that took, and what its children copied."""
     evidence = case.evidence(side)
-    forks = median_over(evidence, lambda each: each.total(Quantity.FORKS))
-    took_s = median_over(evidence, lambda each: each.total(Quantity.FORK_S))
+    forks = obs.median_over(evidence, lambda each: each.total(Quantity.FORKS))
+    took_s = obs.median_over(evidence, lambda each: each.total(Quantity.FORK_S))
     if not forks or took_s is None:
         return
-    copied = median_over(evidence, lambda each: each.level(Quantity.COPIED_BYTES))
+    copied = obs.median_over(evidence, lambda each: each.level(Quantity.COPIED_BYTES))
     copies = f", up to {format_bytes(copied)} copied" if copied else ""
     yield (
         f"{case.name(side)} forked {forks:g} times a run,"
@@ -389,14 +378,14 @@ def _shares(case: _Case, side: int) -> Iterator[str]:
         Quantity.RDB_SAVING_S: "a snapshot was being saved",
     }
     for quantity, what in told.items():
-        share = median_over(case.evidence(side), partial(_per, above=quantity, below=None))
+        share = obs.median_over(case.evidence(side), partial(_per, above=quantity, below=None))
         if share is not None and share >= _LEAST_SHARE:
             when = f"in {format_share(share)} of the time"
             yield f"under {case.name(side)} {what} {when}"
 
 
 def _per(evidence: Evidence, above: Quantity, below: Quantity | None) -> float | None:
-    return ratio_of_sums((evidence,), above, below)
+    return obs.ratio_of_sums((evidence,), above, below)
 
 
 _DETAILS: Mapping[Part, Callable[[_Case, PartChange], Iterator[str]]] = {
@@ -471,7 +460,7 @@ class Reasons:
     ledger: Ledger
     budget: Budget
     explanations: tuple[Explanation, ...]
-    watching: Watching
+    watching: obs.Watching
 
 
 def campaign_reasons(grounds: Grounds) -> Reasons | None:
@@ -485,7 +474,7 @@ def campaign_reasons(grounds: Grounds) -> Reasons | None:
         (contrast.baseline, contrast.configuration): differing_sides(
             grounds.analysis.settings, contrast
         )
-        for contrast in result_contrasts(experiment)
+        for contrast in obs.result_contrasts(experiment)
     }
     return Reasons(
         ledger=ledger,

@@ -20,27 +20,10 @@ from steelyard.answers.statements.section import (
     waits_of,
 )
 from steelyard.core.schedule import CellKey
-from steelyard.report.document import (
-    FORMAT,
-    Block,
-    Document,
-    Json,
-    Paragraph,
-    Section,
-    Tone,
-    bounds,
-    cell_json,
-    effect_json,
-    ended,
-    filled,
-    interval,
-    number,
-    percent,
-    utc,
-)
+from steelyard.report import document as doc
 
 
-def reasons_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+def reasons_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
     """Return what the evidence says; times in seconds, costs in base units per transaction."""
     reasons = analysis.answer(campaign_reasons)
     if reasons is None:
@@ -59,11 +42,11 @@ def reasons_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     }
 
 
-def _explanation(explanation: Explanation) -> dict[str, Json]:
+def _explanation(explanation: Explanation) -> dict[str, doc.Json]:
     return {
         "baseline": explanation.baseline,
         "configuration": explanation.configuration,
-        **cell_json(explanation.cell),
+        **doc.cell_json(explanation.cell),
         "sentence": explanation.sentence,
         "parts": [part.value for part in explanation.parts],
         "costs": [cost.value for cost in explanation.costs],
@@ -71,54 +54,54 @@ def _explanation(explanation: Explanation) -> dict[str, Json]:
     }
 
 
-def _cell_budget(budget: CellBudget) -> dict[str, Json]:
+def _cell_budget(budget: CellBudget) -> dict[str, doc.Json]:
     return {
         "configuration": budget.configuration,
-        **cell_json(budget.cell),
+        **doc.cell_json(budget.cell),
         "blocks": budget.blocks,
-        "latency_s": interval(budget.latency),
-        "latency_mean_s": number(budget.measured_s),
-        "parts_s": {part.value: interval(seconds) for part, seconds in budget.parts.items()},
-        "cpu_beyond_class_s": number(budget.beyond_s),
+        "latency_s": doc.interval(budget.latency),
+        "latency_mean_s": doc.number(budget.measured_s),
+        "parts_s": {part.value: doc.interval(seconds) for part, seconds in budget.parts.items()},
+        "cpu_beyond_class_s": doc.number(budget.beyond_s),
         "missing": budget.missing or None,
     }
 
 
-def budget_change(change: BudgetChange) -> dict[str, Json]:
+def budget_change(change: BudgetChange) -> dict[str, doc.Json]:
     """Return a waterfall."""
     return {
         "baseline": change.baseline,
         "configuration": change.configuration,
-        **cell_json(change.cell),
+        **doc.cell_json(change.cell),
         "blocks": change.blocks,
-        "baseline_s": number(change.start_s),
-        "configuration_s": number(change.end_s),
-        "change_s": interval(change.change),
+        "baseline_s": doc.number(change.start_s),
+        "configuration_s": doc.number(change.end_s),
+        "change_s": doc.interval(change.change),
         "parts": [_part(part) for part in change.parts],
-        "remainder_s": number(change.remainder_s) if change.parts else None,
+        "remainder_s": doc.number(change.remainder_s) if change.parts else None,
         "missing": change.missing or None,
     }
 
 
-def _part(part: PartChange) -> dict[str, Json]:
+def _part(part: PartChange) -> dict[str, doc.Json]:
     return {
         "part": part.part.value,
-        "baseline_s": number(part.baseline_s),
-        "configuration_s": number(part.configuration_s),
-        "change_s": interval(part.change),
+        "baseline_s": doc.number(part.baseline_s),
+        "configuration_s": doc.number(part.configuration_s),
+        "change_s": doc.interval(part.change),
         "clear": part.clear,
     }
 
 
-def _cell_ledger(ledger: CellLedger) -> dict[str, Json]:
+def _cell_ledger(ledger: CellLedger) -> dict[str, doc.Json]:
     return {
         "configuration": ledger.configuration,
-        **cell_json(ledger.cell),
-        "tps_variation": number(ledger.tps_variation),
+        **doc.cell_json(ledger.cell),
+        "tps_variation": doc.number(ledger.tps_variation),
         "costs": {
             each.cost.value: {
-                **(interval(each.value) or {"estimate": None, "low": None, "high": None}),
-                "variation": number(each.variation),
+                **(doc.interval(each.value) or {"estimate": None, "low": None, "high": None}),
+                "variation": doc.number(each.variation),
                 "blocks": each.blocks,
                 "missing": each.missing or None,
             }
@@ -127,41 +110,41 @@ def _cell_ledger(ledger: CellLedger) -> dict[str, Json]:
     }
 
 
-def ledger_change(change: LedgerChange) -> dict[str, Json]:
+def ledger_change(change: LedgerChange) -> dict[str, doc.Json]:
     """Return how the costs differ."""
     return {
         "baseline": change.baseline,
         "configuration": change.configuration,
-        **cell_json(change.cell),
+        **doc.cell_json(change.cell),
         "costs": {each.cost.value: _cost(each) for each in change.costs},
     }
 
 
-def _cost(change: CostChange) -> dict[str, Json]:
+def _cost(change: CostChange) -> dict[str, doc.Json]:
     return {
-        "baseline": number(change.baseline),
-        "configuration": number(change.configuration),
-        **(effect_json(change.change, "change") if change.relative else _difference(change)),
+        "baseline": doc.number(change.baseline),
+        "configuration": doc.number(change.configuration),
+        **(doc.effect_json(change.change, "change") if change.relative else _difference(change)),
         "clear": change.clear,
         "blocks": change.blocks,
         "missing": change.missing or None,
     }
 
 
-def _difference(change: CostChange) -> dict[str, Json]:
-    low, high = bounds(change.change) or (None, None)
+def _difference(change: CostChange) -> dict[str, doc.Json]:
+    low, high = doc.bounds(change.change) or (None, None)
     value = None if change.change is None else change.change.value
-    return {"difference": number(value), "low": number(low), "high": number(high)}
+    return {"difference": doc.number(value), "low": doc.number(low), "high": doc.number(high)}
 
 
-def watching_json(watched: Watching) -> dict[str, Json]:
+def watching_json(watched: Watching) -> dict[str, doc.Json]:
     """Return what was not visible, and what the watching cost."""
     return {
         "runs": watched.runs,
         "sources": list(watched.sources),
-        "own_cpu_s": number(watched.own_cpu_s),
-        "server_cpu_s": number(watched.server_cpu_s),
-        "share_percent": percent(watched.share),
+        "own_cpu_s": doc.number(watched.own_cpu_s),
+        "server_cpu_s": doc.number(watched.server_cpu_s),
+        "share_percent": doc.percent(watched.share),
         "absent": [
             {"subject": each.subject, "reason": each.reason, "runs": each.runs}
             for each in watched.unseen
@@ -193,13 +176,13 @@ class Choice:
         return self.clients is None or cell.load.clients == self.clients
 
 
-def explain_document(analysis: CampaignAnalysis, choice: Choice) -> Document:
+def explain_document(analysis: CampaignAnalysis, choice: Choice) -> doc.Document:
     """Return the reasons of a campaign's comparisons."""
     reasons = analysis.answer(campaign_reasons)
-    sections: tuple[Section, ...]
+    sections: tuple[doc.Section, ...]
     if reasons is None:
-        text = Paragraph(text=NOTHING, tone=Tone.WARNING)
-        sections = (Section(anchor="nothing", title="No evidence", blocks=(text,)),)
+        text = doc.Paragraph(text=NOTHING, tone=doc.Tone.WARNING)
+        sections = (doc.Section(anchor="nothing", title="No evidence", blocks=(text,)),)
     elif not reasons.explanations:
         sections = (*budget_section(analysis), *cost_section(analysis))
     else:
@@ -207,48 +190,50 @@ def explain_document(analysis: CampaignAnalysis, choice: Choice) -> Document:
         sections = (
             *(_comparison(analysis, reasons, each) for each in chosen),
             *(_waits(analysis) if choice == Choice() else ()),
-            Section(
+            doc.Section(
                 anchor="watching",
                 title="How it was watched, and how to read it",
                 blocks=(
                     *watching_lines(reasons),
-                    Paragraph(text=time_note(analysis)),
-                    Paragraph(text=cost_note(analysis)),
+                    doc.Paragraph(text=time_note(analysis)),
+                    doc.Paragraph(text=cost_note(analysis)),
                 ),
             ),
         )
-    document = Document(
+    document = doc.Document(
         title=f"Why: {analysis.experiment.name}",
-        subtitle=f"{analysis.campaign_id} · {ending(analysis)} · {utc(analysis.started_at)}",
+        subtitle=f"{analysis.campaign_id} · {ending(analysis)} · {doc.utc(analysis.started_at)}",
         sections=sections,
     )
-    return filled(document, analysis.experiment.words)
+    return doc.filled(document, analysis.experiment.words)
 
 
-def _waits(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+def _waits(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
     """Return what changed statements are made of; nothing where no cost of one surely changed."""
     blocks = wait_blocks(analysis.answer(waits_of) or ())
     if not blocks:
         return ()
     blocks = (*blocks, *measured_apart(analysis.ceilings))
-    return (Section(anchor="waits", title=WAITS_TITLE, blocks=blocks),)
+    return (doc.Section(anchor="waits", title=WAITS_TITLE, blocks=blocks),)
 
 
-def _comparison(analysis: CampaignAnalysis, reasons: Reasons, explanation: Explanation) -> Section:
+def _comparison(
+    analysis: CampaignAnalysis, reasons: Reasons, explanation: Explanation
+) -> doc.Section:
     who = f"{explanation.configuration} against {explanation.baseline}"
     place = place_name(analysis.experiment, explanation.cell)
     budget = _budget_of(reasons, explanation)
     costs = next(each for each in reasons.ledger.changes if _is_of(each, explanation))
-    blocks: list[Block] = [
-        *(Paragraph(text=text) for text in _verdicts(analysis, explanation)),
-        Paragraph(text=ended(f"Evidence: {explanation.sentence}")),
+    blocks: list[doc.Block] = [
+        *(doc.Paragraph(text=text) for text in _verdicts(analysis, explanation)),
+        doc.Paragraph(text=doc.ended(f"Evidence: {explanation.sentence}")),
     ]
     if budget.parts:
         blocks.append(change_table(analysis, budget, with_bars=True))
     table = cost_table(analysis, costs)
     blocks += [table] if table.rows else []
     title = f"{place}: {who}"
-    return Section(anchor="comparison", title=title, blocks=tuple(blocks))
+    return doc.Section(anchor="comparison", title=title, blocks=tuple(blocks))
 
 
 def _is_of(change: BudgetChange | LedgerChange, explanation: Explanation) -> bool:
@@ -262,7 +247,7 @@ def _budget_of(reasons: Reasons, explanation: Explanation) -> BudgetChange:
 
 def _verdicts(analysis: CampaignAnalysis, explanation: Explanation) -> list[str]:
     return [
-        ended(verdict_sentence(analysis, comparison))
+        doc.ended(verdict_sentence(analysis, comparison))
         for comparison in analysis.comparisons
         if (comparison.baseline, comparison.configuration)
         == (explanation.baseline, explanation.configuration)
@@ -271,11 +256,11 @@ def _verdicts(analysis: CampaignAnalysis, explanation: Explanation) -> list[str]
     ]
 
 
-def explain_json(analysis: CampaignAnalysis, choice: Choice) -> dict[str, Json]:
+def explain_json(analysis: CampaignAnalysis, choice: Choice) -> dict[str, doc.Json]:
     """Return the same for programs."""
     reasons = analysis.answer(campaign_reasons)
-    head: dict[str, Json] = {
-        "format": FORMAT,
+    head: dict[str, doc.Json] = {
+        "format": doc.FORMAT,
         "campaign": analysis.campaign_id,
         "name": analysis.experiment.name,
     }
@@ -293,12 +278,12 @@ def explain_json(analysis: CampaignAnalysis, choice: Choice) -> dict[str, Json]:
 
 def _comparison_json(
     analysis: CampaignAnalysis, reasons: Reasons, explanation: Explanation
-) -> dict[str, Json]:
+) -> dict[str, doc.Json]:
     costs = next(each for each in reasons.ledger.changes if _is_of(each, explanation))
     return {
         "baseline": explanation.baseline,
         "configuration": explanation.configuration,
-        **cell_json(explanation.cell),
+        **doc.cell_json(explanation.cell),
         "verdict": "; ".join(_verdicts(analysis, explanation)) or None,
         "explanation": explanation.sentence,
         "parts": [part.value for part in explanation.parts],

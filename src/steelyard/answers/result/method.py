@@ -6,30 +6,12 @@ What they show and do not show is written from the design, not from the result.
 import math
 from collections.abc import Iterator
 
+from steelyard.answers import results
 from steelyard.answers.attribution import warnings
 from steelyard.answers.cells import InstanceNoise, instance_noise
 from steelyard.answers.findings import checkpoint_phases
-from steelyard.answers.results import (
-    LABEL,
-    CampaignAnalysis,
-    CheckpointPhase,
-    blocks_of_all,
-    cell_name,
-    ending,
-    one_key_label,
-    stopped_early,
-    what_it_runs,
-)
 from steelyard.answers.turns import BACKGROUND, shared_pairs, taken_words, turn_pairs, warm_up_words
-from steelyard.core.campaign import (
-    ANEW,
-    CampaignPlan,
-    RoundsFor,
-    Status,
-    StoppingRule,
-    WarmUpChoice,
-    settling_s,
-)
+from steelyard.core import campaign
 from steelyard.core.experiment import (
     ONE,
     RATE,
@@ -43,42 +25,30 @@ from steelyard.core.findings import Verdict
 from steelyard.core.schedule import Mode, Pausing
 from steelyard.core.target import EngineName
 from steelyard.core.wording import format_bytes, format_duration, format_percent, format_share
-from steelyard.report.document import (
-    CONFIDENCE,
-    MISSING,
-    BulletList,
-    Command,
-    KeyValues,
-    Paragraph,
-    Section,
-    count,
-    ended,
-    enumeration,
-    p_value,
-    share,
-    utc,
-)
+from steelyard.report import document as doc
 from steelyard.stats.noise import LEAST_INSTANCES
 from steelyard.stats.spending import has_many_cells
 
 
-def limits_section(analysis: CampaignAnalysis) -> Section:
+def limits_section(analysis: results.CampaignAnalysis) -> doc.Section:
     """Return two lists: what the design supports, and what it does not."""
     title = "What this does and does not show"
     if not analysis.blocks or analysis.plan is None:
         text = "Nothing about the configurations: no block is complete, so nothing was compared."
-        return Section(anchor="limits", title=title, blocks=(Paragraph(text=text),))
-    shown = BulletList(lead="It shows", items=tuple(_shown(analysis, analysis.plan)))
-    hidden = BulletList(lead="It does not show", items=tuple(_not_shown(analysis, analysis.plan)))
-    return Section(anchor="limits", title=title, blocks=(shown, hidden))
+        return doc.Section(anchor="limits", title=title, blocks=(doc.Paragraph(text=text),))
+    shown = doc.BulletList(lead="It shows", items=tuple(_shown(analysis, analysis.plan)))
+    hidden = doc.BulletList(
+        lead="It does not show", items=tuple(_not_shown(analysis, analysis.plan))
+    )
+    return doc.Section(anchor="limits", title=title, blocks=(shown, hidden))
 
 
-def _shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
+def _shown(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) -> Iterator[str]:
     yield f"Valid for: {analysis.unit}. The intervals cover nothing else."
     yield _blocks(analysis, plan)
     yield _stopping(analysis, plan)
     yield _thrown_away(analysis, plan.warm_up)
-    thrown_s = settling_s(analysis.experiment.system, plan.warm_up.warm_up_s)
+    thrown_s = campaign.settling_s(analysis.experiment.system, plan.warm_up.warm_up_s)
     if thrown_s and plan.mode is Mode.BACK_TO_BACK:
         yield (
             f"After each switch on the running server {thrown_s} s of the workload were thrown"
@@ -87,13 +57,14 @@ def _shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
     if analysis.blocks_redone:
         tries = len(analysis.blocks_redone)
         yield (
-            f"Thrown away and repeated: {count(tries, 'block')}, as a whole, in all configurations "
+            f"Thrown away and repeated: {doc.count(tries, 'block')}, as a whole, in all"
+            " configurations "
             "alike. The findings say why; what a configuration itself brings about is hidden by"
             " this."
         )
 
 
-def _blocks(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
+def _blocks(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) -> str:
     """Return what every block held, and what that makes equal."""
     experiment = analysis.experiment
     if not analysis.is_in_turns:
@@ -115,74 +86,76 @@ def _blocks(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
     )
 
 
-def _thrown_away(analysis: CampaignAnalysis, warm_up: WarmUpChoice) -> str:
+def _thrown_away(analysis: results.CampaignAnalysis, warm_up: campaign.WarmUpChoice) -> str:
     if analysis.is_in_turns:
         first, *longer = analysis.warm_ups_s or (warm_up.warm_up_s,)
-        later = f", later {enumeration(tuple(f'{s:g} s' for s in longer))}" if longer else ""
+        later = f", later {doc.enumeration(tuple(f'{s:g} s' for s in longer))}" if longer else ""
         return (
             f"Under each workload the first {first:g} s under load after each start{later} were"
-            f" thrown away, for all configurations alike. {ended(warm_up.risk)}"
+            f" thrown away, for all configurations alike. {doc.ended(warm_up.risk)}"
         ).strip()
     return (
         f"The first {warm_up.warm_up_s:g} s after each start were thrown away, for all "
-        f"configurations alike ({warm_up.how}). {ended(warm_up.risk)}"
+        f"configurations alike ({warm_up.how}). {doc.ended(warm_up.risk)}"
     ).strip()
 
 
 def _names(experiment: Experiment) -> str:
     if experiment.attribution is not None:
         return f"the {len(experiment.configurations)} combinations of levels"
-    return enumeration(tuple(t.name for t in experiment.configurations))
+    return doc.enumeration(tuple(t.name for t in experiment.configurations))
 
 
-def _times(plan: CampaignPlan) -> str:
-    return "once" if plan.rounds == 1 else f"in {count(plan.rounds, 'run')} of each cell"
+def _times(plan: campaign.CampaignPlan) -> str:
+    return "once" if plan.rounds == 1 else f"in {doc.count(plan.rounds, 'run')} of each cell"
 
 
-def _stopping(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
+def _stopping(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) -> str:
     rule = plan.stopping
     if not analysis.experiment.compares_throughput:
         return (
             "The number of blocks was fixed before the first one by the budget (at most"
             f" {rule.max_blocks}); nothing that was measured could end the campaign."
         )
-    if stopped_early(analysis):
+    if results.stopped_early(analysis):
         # A report may be shown under other conditions than the campaign ended by.
         by_verdicts = all(result.verdict.decided for result in analysis.results)
         is_gate = analysis.experiment.stop.fail_if and not by_verdicts
         what = "condition of `fail_if`" if is_gate else "result"
         return (
             f"It stopped when every {what} was decided, after {analysis.blocks} of at most "
-            f"{count(rule.max_blocks, 'block')}. The intervals allow for that; the estimates are, "
+            f"{doc.count(rule.max_blocks, 'block')}. The intervals allow for that; the estimates"
+            " are, "
             "on average, a little too large, so quote the interval."
         )
-    if analysis.status is Status.PRECISION:
+    if analysis.status is campaign.Status.PRECISION:
         return (
             "It stopped when the half-widths were small enough, whatever the verdicts; "
-            f"the intervals hold at {CONFIDENCE}."
+            f"the intervals hold at {doc.CONFIDENCE}."
         )
     if rule.precision is not None:
         return (
             "It was to stop when the half-widths were small enough, and ended before that. The "
-            f"intervals hold at {CONFIDENCE} unless it was stopped because of what they showed."
+            f"intervals hold at {doc.CONFIDENCE} unless it was stopped because of what they showed."
         )
-    if analysis.status is Status.BUDGET and analysis.blocks < rule.max_blocks:
+    if analysis.status is campaign.Status.BUDGET and analysis.blocks < rule.max_blocks:
         return (
             f"The stopping rule was fixed before the first block (at most {rule.max_blocks}); the"
-            f" time was up after {count(analysis.blocks, 'block')}, so the last interim result has"
-            f" the error rate that the others left. The intervals hold at {CONFIDENCE}."
+            f" time was up after {doc.count(analysis.blocks, 'block')}, so the last interim result"
+            " has"
+            f" the error rate that the others left. The intervals hold at {doc.CONFIDENCE}."
         )
     return (
         f"The stopping rule was fixed before the first block (at most {rule.max_blocks}); the "
-        f"intervals hold at {CONFIDENCE} at whatever block the campaign ended."
+        f"intervals hold at {doc.CONFIDENCE} at whatever block the campaign ended."
     )
 
 
-def _not_shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
+def _not_shown(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) -> Iterator[str]:
     yield _slices(analysis.experiment, plan)
     yield _elsewhere(analysis, plan)
     yield _untested(analysis.experiment)
-    yield from filter(None, (one_key_label(analysis.experiment),))
+    yield from filter(None, (results.one_key_label(analysis.experiment),))
     yield from _offered(analysis, plan)
     yield from _generator(analysis.experiment)
     yield from _bundles(analysis.experiment)
@@ -196,11 +169,11 @@ def _not_shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
         )
 
 
-def _slices(experiment: Experiment, plan: CampaignPlan) -> str:
+def _slices(experiment: Experiment, plan: campaign.CampaignPlan) -> str:
     seconds = experiment.slices
     if not experiment.system.has_checkpoints:
         return _without_cycle(experiment, seconds)
-    if plan.rounds_for is RoundsFor.CYCLE:
+    if plan.rounds_for is campaign.RoundsFor.CYCLE:
         return (
             f"The sustained rate: the slices of {seconds} of each start are spread over the"
             " length of one checkpoint cycle, and no longer. What vacuum or a burst credit does"
@@ -247,7 +220,7 @@ def _later(experiment: Experiment) -> str:
     )
 
 
-def _early_rounds(experiment: Experiment, plan: CampaignPlan) -> str:
+def _early_rounds(experiment: Experiment, plan: campaign.CampaignPlan) -> str:
     """Return how much of a checkpoint cycle the rounds of a start see."""
     ramp_s, runs = experiment.measure.ramp_s, plan.rounds * len(experiment.loads)
     round_s = sum(experiment.slice_s(each.name) + ramp_s for each in experiment.workloads)
@@ -259,7 +232,7 @@ def _early_rounds(experiment: Experiment, plan: CampaignPlan) -> str:
     )
 
 
-def _elsewhere(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
+def _elsewhere(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) -> str:
     pairs = [c for c in analysis.comparisons if c.is_of_pair]
     if pairs:
         return (
@@ -279,14 +252,14 @@ def _elsewhere(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
 
 
 def _untested(experiment: Experiment) -> str:
-    loads = enumeration(tuple(cell_name(experiment, load) for load in experiment.loads))
+    loads = doc.enumeration(tuple(results.cell_name(experiment, load) for load in experiment.loads))
     told = "; ".join(_asked(workload) for workload in experiment.workloads)
     if experiment.engine is EngineName.REDIS:
         return f"Other loads, keys or values: measured were {loads}; {told}."
     if experiment.engine is not EngineName.POSTGRES or experiment.workloads[0].command:
         return f"Other loads or data: measured were {loads}; {told}."
     used = dict.fromkeys(t.protocol or experiment.protocol for t in experiment.configurations)
-    protocol = f"protocol {enumeration(tuple(used))}"
+    protocol = f"protocol {doc.enumeration(tuple(used))}"
     return f"Other loads or data: measured were {loads}, {protocol}; {told}."
 
 
@@ -294,7 +267,7 @@ def _asked(workload: Workload) -> str:
     if workload.redis is not None:
         return _asked_of_redis(workload, workload.redis)
     size = "" if workload.scale_factor is None else f" at scale factor {workload.scale_factor}"
-    return f"{workload.name} is {what_it_runs(workload) or 'unknown'}{size}"
+    return f"{workload.name} is {results.what_it_runs(workload) or 'unknown'}{size}"
 
 
 def _asked_of_redis(workload: Workload, work: RedisWork) -> str:
@@ -302,12 +275,12 @@ def _asked_of_redis(workload: Workload, work: RedisWork) -> str:
     space = work.space
     what = " ".join(work.command) or workload.builtin
     keys = "one key" if space.keys == 1 else f"{space.keys:,} keys at random"
-    loaded = f"{count(space.loaded, 'key')} loaded" if space.loaded else "none loaded"
+    loaded = f"{doc.count(space.loaded, 'key')} loaded" if space.loaded else "none loaded"
     size = format_bytes(space.value_bytes)
     return f"{workload.name} is {what} of redis-benchmark, {keys} ({loaded}), values of {size}"
 
 
-def _offered(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
+def _offered(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) -> Iterator[str]:
     """Yield what the loads leave open: closed loops, rates, or rates made from a capacity."""
     experiment = analysis.experiment
     if experiment.closed_loads and any(load.is_open for load in experiment.loads):
@@ -326,7 +299,8 @@ def _offered(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
         )
     elif experiment.contenders:
         yield (
-            f"The highest possible rate of {enumeration(experiment.contenders)}: the capacity is"
+            f"The highest possible rate of {doc.enumeration(experiment.contenders)}: the capacity"
+            " is"
             f" that of {plan.capacities[0].configuration}, and all were offered shares of it."
         )
 
@@ -357,7 +331,7 @@ def _unclear(experiment: Experiment) -> Iterator[str]:
         )
 
 
-def _turned(plan: CampaignPlan) -> Iterator[str]:
+def _turned(plan: campaign.CampaignPlan) -> Iterator[str]:
     """Yield what turns leave open."""
     if plan.mode is not Mode.ALTERNATING:
         return
@@ -394,7 +368,7 @@ def _bundles(experiment: Experiment) -> Iterator[str]:
             )
 
 
-def _state(experiment: Experiment, plan: CampaignPlan) -> Iterator[str]:
+def _state(experiment: Experiment, plan: campaign.CampaignPlan) -> Iterator[str]:
     if plan.reset is Reset.CAMPAIGN and experiment.uses_found_data:
         pass  # that is chosen where scripts only read; what stays all the same is told below
     elif "vacuum" in plan.means and experiment.uses_found_data:
@@ -441,7 +415,7 @@ _ORDER = {
 }
 
 
-def method_section(analysis: CampaignAnalysis) -> Section:
+def method_section(analysis: results.CampaignAnalysis) -> doc.Section:
     """Return how it was measured: what METHOD.md 3.6 says must always be printed."""
     pairs = [*_execution(analysis)]
     if analysis.plan is None:
@@ -449,30 +423,32 @@ def method_section(analysis: CampaignAnalysis) -> Section:
     else:
         pairs.extend(design_pairs(analysis, analysis.plan))
     pairs.extend(_checks(analysis))
-    block = KeyValues(title="", pairs=tuple(pairs))
-    return Section(anchor="method", title="Method", blocks=(block,))
+    block = doc.KeyValues(title="", pairs=tuple(pairs))
+    return doc.Section(anchor="method", title="Method", blocks=(block,))
 
 
-def _execution(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
+def _execution(analysis: results.CampaignAnalysis) -> tuple[tuple[str, str], ...]:
     single = analysis.experiment.is_single_pass
     measured = format_duration(analysis.measured_s) if analysis.measured_s else "nothing"
     return (
         ("campaign", analysis.campaign_id),
-        ("ended", ending(analysis)),
-        ("started", utc(analysis.started_at)),
+        ("ended", results.ending(analysis)),
+        ("started", doc.utc(analysis.started_at)),
         ("took", f"{format_duration(analysis.elapsed_s)}, of which {measured} measured"),
-        *(() if single else (("blocks", blocks_of_all(analysis)),)),
+        *(() if single else (("blocks", results.blocks_of_all(analysis)),)),
         ("unit of replication", analysis.unit or "nothing was replicated"),
         ("coin", _coin(analysis)),
     )
 
 
-def design_pairs(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[str, str], ...]:
+def design_pairs(
+    analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan
+) -> tuple[tuple[str, str], ...]:
     """Return run, mode, looks, error rate, warm-up and data of a frozen plan."""
     if analysis.experiment.is_single_pass:
         return (
             ("run", _run(analysis.experiment)),
-            ("mode", f"a {LABEL}: start, warm-up, every cell once in file order"),
+            ("mode", f"a {results.LABEL}: start, warm-up, every cell once in file order"),
             ("warm-up", _chosen_warm_up(plan.warm_up)),
             ("data", _data_of_pass(analysis.experiment, plan)),
         )
@@ -490,7 +466,7 @@ def design_pairs(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[
 
 
 def _alternating_pairs(
-    analysis: CampaignAnalysis, plan: CampaignPlan
+    analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan
 ) -> tuple[tuple[str, str], ...]:
     return (
         ("design", _design(plan)),
@@ -503,7 +479,7 @@ def _alternating_pairs(
     )
 
 
-def _data_of_pass(experiment: Experiment, plan: CampaignPlan) -> str:
+def _data_of_pass(experiment: Experiment, plan: campaign.CampaignPlan) -> str:
     if experiment.uses_found_data and plan.restore == "vacuum":
         return f"{_FOUND}; not restored between runs"
     return f"prepared once, by {_by(plan)}; not restored between runs"
@@ -512,7 +488,7 @@ def _data_of_pass(experiment: Experiment, plan: CampaignPlan) -> str:
 _FOUND = "were there before: Steelyard prepared nothing"
 
 
-def _data_of_turns(experiment: Experiment, plan: CampaignPlan) -> str:
+def _data_of_turns(experiment: Experiment, plan: campaign.CampaignPlan) -> str:
     if experiment.uses_found_data and plan.reset is Reset.CAMPAIGN:
         return f"{_FOUND}; sessions of one server read the same data"
     if experiment.uses_found_data and plan.restore == "vacuum":
@@ -522,11 +498,11 @@ def _data_of_turns(experiment: Experiment, plan: CampaignPlan) -> str:
     return f"each configuration from a fresh copy in every block, {_means(plan)}"
 
 
-def _design(plan: CampaignPlan) -> str:
+def _design(plan: campaign.CampaignPlan) -> str:
     return taken_words(plan.mode, plan.design_reason, plan.switch, plan.memory)
 
 
-def _warm_up(analysis: CampaignAnalysis, choice: WarmUpChoice) -> str:
+def _warm_up(analysis: results.CampaignAnalysis, choice: campaign.WarmUpChoice) -> str:
     """Return how long starts were warmed up, and from when on longer."""
     first, *longer = analysis.warm_ups_s or (choice.warm_up_s,)
     more = [f"then {each:g} s, because a configuration was still warming up" for each in longer]
@@ -543,7 +519,9 @@ def _run(experiment: Experiment) -> str:
     )
 
 
-def _judging(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[str, str], ...]:
+def _judging(
+    analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan
+) -> tuple[tuple[str, str], ...]:
     """Return interim results and error rate, or that there is nothing to look at."""
     if not analysis.experiment.compares_throughput:
         return (("interim results", "none: no throughput is compared, so only the budget ends it"),)
@@ -554,48 +532,51 @@ def _judging(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[str,
     )
 
 
-def _rounds(plan: CampaignPlan) -> tuple[tuple[str, str], ...]:
+def _rounds(plan: campaign.CampaignPlan) -> tuple[tuple[str, str], ...]:
     """Return how often a start runs its cells, where that is not once as always."""
-    if plan.rounds_for is RoundsFor.ONE:
+    if plan.rounds_for is campaign.RoundsFor.ONE:
         return ()
     return (
-        ("rounds", f"{count(plan.rounds, 'run')} of each cell per start: {plan.rounds_reason}"),
+        ("rounds", f"{doc.count(plan.rounds, 'run')} of each cell per start: {plan.rounds_reason}"),
     )
 
 
-def _coin(analysis: CampaignAnalysis) -> str:
+def _coin(analysis: results.CampaignAnalysis) -> str:
     if analysis.experiment.is_single_pass:
         return "none: the order is that of the file"
     return f"seed {analysis.experiment.seed}"
 
 
-def _looks(rule: StoppingRule) -> str:
+def _looks(rule: campaign.StoppingRule) -> str:
     if rule.is_fixed:
         return f"one, after block {rule.max_blocks}: so many were asked for"
     each = "after every block" if rule.precision is None else "at the asked precision"
     return f"{each} from block {rule.first_look} (cells: {rule.cell_first_look})"
 
 
-def _alpha_rule(rule: StoppingRule) -> str:
-    over = f"{share(rule.alpha)} for the one result"
+def _alpha_rule(rule: campaign.StoppingRule) -> str:
+    over = f"{doc.share(rule.alpha)} for the one result"
     if rule.results > 1:
-        total = share(rule.alpha * rule.results)
-        over = f"{total} for {rule.results} results, {share(rule.alpha)} each (Bonferroni)"
+        total = doc.share(rule.alpha * rule.results)
+        over = f"{total} for {rule.results} results, {doc.share(rule.alpha)} each (Bonferroni)"
     if rule.is_fixed:
-        by = f"t interval over {count(rule.max_blocks, 'block')}, {rule.max_blocks - 1} degrees of"
+        by = (
+            f"t interval over {doc.count(rule.max_blocks, 'block')}, {rule.max_blocks - 1}"
+            " degrees of"
+        )
         return (
             f"{over}, at one look; {by} freedom, which takes log ratios for normal: not the coin's"
-            f" interval; printed as {CONFIDENCE}"
+            f" interval; printed as {doc.CONFIDENCE}"
         )
     if rule.precision is not None:
-        asked = f"stops at a half-width of ±{share(rule.precision)}, verdicts do not stop it"
-        return f"{over}; {asked}; with a margin for that, printed as {CONFIDENCE}"
+        asked = f"stops at a half-width of ±{doc.share(rule.precision)}, verdicts do not stop it"
+        return f"{over}; {asked}; with a margin for that, printed as {doc.CONFIDENCE}"
     power = f"alpha · (n/{rule.max_blocks})^{rule.spending_power:g}"
     spent = f"spent over the interim results as {power}"
-    return f"{over}, {spent}; with a margin for many interim results, printed as {CONFIDENCE}"
+    return f"{over}, {spent}; with a margin for many interim results, printed as {doc.CONFIDENCE}"
 
 
-def _many_cells(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
+def _many_cells(analysis: results.CampaignAnalysis) -> tuple[tuple[str, str], ...]:
     """Return the rule for cells where there are many."""
     cells = len(analysis.experiment.closed_loads)
     if not has_many_cells(cells):
@@ -608,41 +589,43 @@ def _many_cells(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
     return (("cells", rule),)
 
 
-def _chosen_warm_up(choice: WarmUpChoice) -> str:
+def _chosen_warm_up(choice: campaign.WarmUpChoice) -> str:
     how = {
         "declared": "declared in the experiment",
         "floor": "the least the method allows, not measured",
-        "measured": f"measured by {count(choice.restarts, 'start')} per configuration",
+        "measured": f"measured by {doc.count(choice.restarts, 'start')} per configuration",
     }.get(choice.how, choice.how)
     thrown = f"{choice.warm_up_s:g} s after each start, equal for all, {how}"
-    return f"{thrown}. {ended(choice.risk)}".strip()
+    return f"{thrown}. {doc.ended(choice.risk)}".strip()
 
 
-def _reset(experiment: Experiment, plan: CampaignPlan) -> str:
+def _reset(experiment: Experiment, plan: campaign.CampaignPlan) -> str:
     if experiment.uses_found_data and plan.restore == "vacuum":
         return f"{_FOUND} and brought nothing back"
-    if plan.restore == ANEW:
+    if plan.restore == campaign.ANEW:
         return "every start makes its server and its data from nothing"
     return f"back to the prepared state every {plan.reset.value} {_means(plan)}"
 
 
-def _means(plan: CampaignPlan) -> str:
+def _means(plan: campaign.CampaignPlan) -> str:
     tried = ", ".join(f"{means} {format_duration(s)}" for means, s in plan.restore_s)
     timed = f" (tried: {tried})" if tried else ""
     return f"by {_by(plan)}{timed}"
 
 
-def _by(plan: CampaignPlan) -> str:
+def _by(plan: campaign.CampaignPlan) -> str:
     """Return the means of restoring; of places that have another one, which those are."""
     others = (f"{configuration} by {means}" for configuration, means in plan.restores)
     return "; ".join((plan.restore, *others))
 
 
-def _checks(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
+def _checks(analysis: results.CampaignAnalysis) -> tuple[tuple[str, str], ...]:
     pairs = []
     for check in analysis.warmup:
         slope = f"{format_percent(math.expm1(check.slope_per_position))} per place in the start"
-        text = f"{check.configuration}: the contrast changes by {slope} ({p_value(check.p_value)})"
+        text = (
+            f"{check.configuration}: the contrast changes by {slope} ({doc.p_value(check.p_value)})"
+        )
         pairs.append(("warm-up check", text))
     if phases := analysis.answer(checkpoint_phases):
         text = "; ".join(map(_phase, phases))
@@ -659,14 +642,14 @@ def _checks(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
-def _phase(phase: CheckpointPhase) -> str:
+def _phase(phase: results.CheckpointPhase) -> str:
     if phase.least_s is None or phase.median_s is None or phase.most_s is None:
-        return f"{phase.configuration}: not known ({ended(phase.unknown)})"
+        return f"{phase.configuration}: not known ({doc.ended(phase.unknown)})"
     span = f"{format_duration(phase.least_s)} to {format_duration(phase.most_s)}"
     known = "" if phase.known == phase.runs else f", {phase.known} of them known"
     return (
         f"{phase.configuration}: runs began {span} after the last checkpoint or start, median"
-        f" {format_duration(phase.median_s)} ({count(phase.runs, 'run')}{known})"
+        f" {format_duration(phase.median_s)} ({doc.count(phase.runs, 'run')}{known})"
     )
 
 
@@ -678,16 +661,18 @@ def _instance_noise(noise: InstanceNoise) -> str:
     return (
         f"{noise.workload}, {noise.configuration}: standard deviation {sd} between servers"
         f" [{low}, {high}] (95 %, {parts.instances} per side), {run_sd} between runs of one server;"
-        f" best at these: {count(noise.best_rounds, 'run')} per server"
+        f" best at these: {doc.count(noise.best_rounds, 'run')} per server"
     )
 
 
-def command_section(analysis: CampaignAnalysis) -> Section:
+def command_section(analysis: results.CampaignAnalysis) -> doc.Section:
     """Return the command that repeats the campaign."""
     if not analysis.command:
-        text = f"Not recorded: the command of this campaign is unknown ({MISSING})."
-        return Section(anchor="command", title="Reproduce it", blocks=(Paragraph(text=text),))
-    lead = Paragraph(text=_ORDER[analysis.experiment.is_single_pass])
-    return Section(
-        anchor="command", title="Reproduce it", blocks=(lead, Command(text=analysis.command))
+        text = f"Not recorded: the command of this campaign is unknown ({doc.MISSING})."
+        return doc.Section(
+            anchor="command", title="Reproduce it", blocks=(doc.Paragraph(text=text),)
+        )
+    lead = doc.Paragraph(text=_ORDER[analysis.experiment.is_single_pass])
+    return doc.Section(
+        anchor="command", title="Reproduce it", blocks=(lead, doc.Command(text=analysis.command))
     )

@@ -43,32 +43,7 @@ from steelyard.core.campaign import Status
 from steelyard.core.experiment import RATE
 from steelyard.core.findings import Finding, Severity, Validity, grouped, words_of
 from steelyard.core.schedule import Load
-from steelyard.report.document import (
-    CONFIDENCE,
-    MISSING,
-    Block,
-    BulletList,
-    Column,
-    IntervalDrawing,
-    Paragraph,
-    Row,
-    Section,
-    Table,
-    Tone,
-    VerdictCard,
-    VerdictCards,
-    bounds,
-    count,
-    effect_interval,
-    effect_range,
-    effect_value,
-    ended,
-    enumeration,
-    milliseconds,
-    number_column,
-    rate,
-    share,
-)
+from steelyard.report import document as doc
 
 _TAIL = 0.99
 _WHY_OTHERWISE = (
@@ -118,11 +93,11 @@ _Sides = tuple[tuple[CellSummary, ...], ...]  # of baseline and configuration
 
 
 def _line(analysis: CampaignAnalysis, load: Load, sides: _Sides) -> str:
-    parts = [f"{_way(*(rate(_rate(side)) for side in sides))} {RATE}"]
+    parts = [f"{_way(*(doc.rate(_rate(side)) for side in sides))} {RATE}"]
     # A percentile of several servers together is one of none of them.
     tails = [_tail_s(analysis, *side) if len(side) == 1 else None for side in sides]
     if None not in tails:
-        parts.append(f"p99 {_way(*map(milliseconds, tails))}\N{NO-BREAK SPACE}ms")
+        parts.append(f"p99 {_way(*map(doc.milliseconds, tails))}\N{NO-BREAK SPACE}ms")
     return f"{cell_name(analysis.experiment, load)}: {', '.join(parts)}"
 
 
@@ -172,7 +147,7 @@ def place_line(analysis: CampaignAnalysis) -> str:
 def _places(analysis: CampaignAnalysis) -> Iterator[str]:
     servers = (f.value for f in analysis.facts if f.name.startswith("server of "))
     if versions := tuple(dict.fromkeys(servers)):
-        yield enumeration(versions)
+        yield doc.enumeration(versions)
     machine = {fact.name: fact.value for fact in analysis.facts if fact.subject == "machine"}
     cpus = re.match(r"\d+", machine.get("cpus", ""))
     if cpus is not None:
@@ -193,7 +168,7 @@ _NOTE = (
 )
 
 
-def rankings(analysis: CampaignAnalysis) -> tuple[Table, ...]:
+def rankings(analysis: CampaignAnalysis) -> tuple[doc.Table, ...]:
     """Return one table per workload, the best first; nothing for few results or for factors."""
     if len(analysis.results) <= MOST_CARDS or analysis.experiment.attribution is not None:
         return ()
@@ -207,7 +182,7 @@ def rankings(analysis: CampaignAnalysis) -> tuple[Table, ...]:
     return tuple(tables)
 
 
-def ahead(rows: Sequence[Row], workload: str, *, on_average: bool = False) -> str:
+def ahead(rows: Sequence[doc.Row], workload: str, *, on_average: bool = False) -> str:
     """Return who leads a ranking, in a sentence; "" where nobody has an interval.
 
     Args:
@@ -224,12 +199,13 @@ def ahead(rows: Sequence[Row], workload: str, *, on_average: bool = False) -> st
     other = "it" if len(first) == 1 else "at least one of these"
     added = " on average" if on_average else ""
     return (
-        f"Under {workload} {enumeration(first)} {verb} ahead: each of the others is clearly slower"
+        f"Under {workload} {doc.enumeration(first)} {verb} ahead: each of the others is clearly"
+        " slower"
         f" than {other}{added}."
     )
 
 
-def _leads(row: Row) -> bool:
+def _leads(row: doc.Row) -> bool:
     """Return whether nobody is clearly faster: of its places the best is the first."""
     return row.cells[0].partition(_TO)[0] == "1"
 
@@ -238,13 +214,13 @@ _TO = "\N{EN DASH}"
 _NEXT = 5  # who comes after the leaders, by name where there is no room for a table
 
 
-def _gist(rows: Sequence[Row], leading: str) -> str:
+def _gist(rows: Sequence[doc.Row], leading: str) -> str:
     """Return a ranking in sentences: who leads, then who follows with its rank and effect."""
-    after = [row.cells for row in rows if not _leads(row) and row.cells[0] != MISSING]
+    after = [row.cells for row in rows if not _leads(row) and row.cells[0] != doc.MISSING]
     parts = []
     for rank in dict.fromkeys(cells[0] for cells in after[:_NEXT]):
         names = [f"{name} ({change})" for at, name, change, *_ in after[:_NEXT] if at == rank]
-        parts.append(f"rank {rank}: {enumeration(tuple(names))}")
+        parts.append(f"rank {rank}: {doc.enumeration(tuple(names))}")
     if len(after) > _NEXT:
         parts.append(f"{len(after) - _NEXT} more in the report")
     told = "; ".join(parts)
@@ -263,16 +239,16 @@ def ranks(intervals: Sequence[tuple[float, float]]) -> list[tuple[int, int]]:
     ]
 
 
-def _ranking(analysis: CampaignAnalysis, workload: str) -> Table:
+def _ranking(analysis: CampaignAnalysis, workload: str) -> doc.Table:
     results = [each for each in analysis.results if each.workload == workload]
-    known = [each for each in results if bounds(each.effect) is not None]
-    intervals = [(0.0, 0.0), *(bounds(each.effect) or (0.0, 0.0) for each in known)]
+    known = [each for each in results if doc.bounds(each.effect) is not None]
+    intervals = [(0.0, 0.0), *(doc.bounds(each.effect) or (0.0, 0.0) for each in known)]
     places = [
         str(best) if best == last else f"{best}{_TO}{last}" for best, last in ranks(intervals)
     ]
     lost = _lost_in_a_power_cut(analysis)
-    baseline = (places[0], results[0].baseline, "0 %", MISSING, "baseline")
-    rows = [(0.0, Row(cells=baseline))]
+    baseline = (places[0], results[0].baseline, "0 %", doc.MISSING, "baseline")
+    rows = [(0.0, doc.Row(cells=baseline))]
     for rank, each in zip(places[1:], known, strict=True):
         value = 0.0 if each.effect is None else each.effect.value
         rows.append((-value, _row(rank, each, _standing(analysis, each, durability=not lost))))
@@ -280,15 +256,15 @@ def _ranking(analysis: CampaignAnalysis, workload: str) -> Table:
     ranked = tuple(row for _, row in rows)
     leading = ahead(ranked, workload, on_average=any(each.depends_on_load for each in known))
     whole = (*ranked, *_unranked(results, known))
-    return Table(
+    return doc.Table(
         title=f"Ranking under {workload} by throughput",
         columns=(
-            number_column("rank"),
-            Column(name="configuration"),
-            number_column("change"),
-            number_column("95 % interval"),
-            Column(name="verdict", below=True),
-            *((Column(name=_LOST, below=True),) if lost else ()),
+            doc.number_column("rank"),
+            doc.Column(name="configuration"),
+            doc.number_column("change"),
+            doc.number_column("95 % interval"),
+            doc.Column(name="verdict", below=True),
+            *((doc.Column(name=_LOST, below=True),) if lost else ()),
         ),
         rows=tuple(_with_loss(row, lost) for row in whole) if lost else whole,
         tone_column=4,
@@ -309,24 +285,24 @@ def _lost_in_a_power_cut(analysis: CampaignAnalysis) -> dict[str, str]:
     return found if len(set(found.values())) > 1 else {}
 
 
-def _with_loss(row: Row, lost: Mapping[str, str]) -> Row:
-    return replace(row, cells=(*row.cells, lost.get(row.cells[1], MISSING)))
+def _with_loss(row: doc.Row, lost: Mapping[str, str]) -> doc.Row:
+    return replace(row, cells=(*row.cells, lost.get(row.cells[1], doc.MISSING)))
 
 
-def _unranked(results: Sequence[Comparison], known: Sequence[Comparison]) -> Iterator[Row]:
+def _unranked(results: Sequence[Comparison], known: Sequence[Comparison]) -> Iterator[doc.Row]:
     for each in results:
         if each not in known:
-            cells = (MISSING, each.configuration, MISSING, MISSING, "no interval yet")
-            yield Row(cells=cells, tone=Tone.OPEN)
+            cells = (doc.MISSING, each.configuration, doc.MISSING, doc.MISSING, "no interval yet")
+            yield doc.Row(cells=cells, tone=doc.Tone.OPEN)
 
 
-def _row(rank: str, result: Comparison, standing: str) -> Row:
-    return Row(
+def _row(rank: str, result: Comparison, standing: str) -> doc.Row:
+    return doc.Row(
         cells=(
             rank,
             result.configuration,
-            effect_value(result.effect),
-            effect_interval(result.effect),
+            doc.effect_value(result.effect),
+            doc.effect_interval(result.effect),
             standing,
         ),
         tone=tone_of(result),
@@ -343,28 +319,28 @@ def _standing(analysis: CampaignAnalysis, result: Comparison, *, durability: boo
 _DRAWING_SLACK = 0.08  # of the line's length, free at each end
 
 
-def result_section(analysis: CampaignAnalysis) -> Section:
+def result_section(analysis: CampaignAnalysis) -> doc.Section:
     """Return the verdicts, or what there is instead when nothing was compared."""
-    blocks: list[Block] = []
+    blocks: list[doc.Block] = []
     why = uncompared(analysis.experiment)
     if analysis.results:
         cards = tuple(_card(analysis, c) for c in analysis.results)
         ranked = rankings(analysis)
-        blocks.append(VerdictCards(cards=cards, rankings=ranked))
+        blocks.append(doc.VerdictCards(cards=cards, rankings=ranked))
         blocks.extend(_against_itself(analysis))
         why_otherwise = contradiction(analysis)
         if why_otherwise and not ranked:
-            blocks.append(Paragraph(text=why_otherwise))
+            blocks.append(doc.Paragraph(text=why_otherwise))
     elif analysis.blocks and why:
-        blocks.append(Paragraph(text=f"{why} {_looked_for(analysis)}"))
+        blocks.append(doc.Paragraph(text=f"{why} {_looked_for(analysis)}"))
     else:
-        blocks.append(Paragraph(text=_nothing_compared(analysis), tone=Tone.ERROR))
+        blocks.append(doc.Paragraph(text=_nothing_compared(analysis), tone=doc.Tone.ERROR))
     blocks.extend(rate_answers(analysis))
     blocks.extend(gain_answers(analysis))
     blocks.extend(tail_warnings(analysis))
     blocks.extend(_remarks(analysis))
     named = _what_they_are(analysis) if analysis.results and rankings(analysis) else ()
-    return Section(
+    return doc.Section(
         anchor="verdicts",
         title="Verdicts",
         blocks=(*blocks[:1], *named, *blocks[1:]),
@@ -373,7 +349,7 @@ def result_section(analysis: CampaignAnalysis) -> Section:
     )
 
 
-def _what_they_are(analysis: CampaignAnalysis) -> tuple[BulletList, ...]:
+def _what_they_are(analysis: CampaignAnalysis) -> tuple[doc.BulletList, ...]:
     """Return what of each configuration was asked for and differs from the baseline."""
     experiment = analysis.experiment
     names = [each.name for each in experiment.configurations]
@@ -388,7 +364,7 @@ def _what_they_are(analysis: CampaignAnalysis) -> tuple[BulletList, ...]:
         ]
         items.append(f"{name}: {', '.join(told) or 'as the baseline'}")
     lead = f"What they are (of {experiment.baseline}, the baseline, all that differs)"
-    return (BulletList(lead=lead, items=tuple(items)),) if asked else ()
+    return (doc.BulletList(lead=lead, items=tuple(items)),) if asked else ()
 
 
 # Of half a 95 % interval, with normal quantiles: (1.960 + 1.282) / 1.960. Half of it itself is seen
@@ -396,34 +372,34 @@ def _what_they_are(analysis: CampaignAnalysis) -> tuple[BulletList, ...]:
 _NINE_IN_TEN = 1.65
 
 
-def _against_itself(analysis: CampaignAnalysis) -> Iterator[Paragraph]:
+def _against_itself(analysis: CampaignAnalysis) -> Iterator[doc.Paragraph]:
     """Yield what an A/A campaign is expected to say, and what size it would have seen."""
     named = {each.name: replace(each, name="") for each in analysis.experiment.configurations}
     seen = []
     for each in analysis.results if analysis.experiment.twin_of is None else ():
-        side, pair = named.get(each.configuration), bounds(each.effect)
+        side, pair = named.get(each.configuration), doc.bounds(each.effect)
         if side is not None and side == named.get(each.baseline) and pair is not None:
             beyond = round(_NINE_IN_TEN * (pair[1] - pair[0]) / 2, 3)
-            seen.append(f"±{share(beyond)} under {each.workload}")
+            seen.append(f"±{doc.share(beyond)} under {each.workload}")
     if seen:
-        yield Paragraph(
+        yield doc.Paragraph(
             text="Both sides are the same, so no difference is the expected answer. A difference"
-            f" beyond about {enumeration(tuple(seen))} would have been seen nine times in ten."
+            f" beyond about {doc.enumeration(tuple(seen))} would have been seen nine times in ten."
         )
 
 
-def verdicts_and_findings(analysis: CampaignAnalysis) -> tuple[Section, Section]:
+def verdicts_and_findings(analysis: CampaignAnalysis) -> tuple[doc.Section, doc.Section]:
     """Return the verdicts, and the findings that they count."""
     return result_section(analysis), findings.finding_section(analysis)
 
 
 def _looked_for(analysis: CampaignAnalysis) -> str:
     """Return what was looked for instead of a verdict, and why the campaign ended."""
-    end = f"The campaign {_was(analysis.status)} after {count(analysis.blocks, 'block')}"
+    end = f"The campaign {_was(analysis.status)} after {doc.count(analysis.blocks, 'block')}"
     if analysis.status is Status.BUDGET:
         end = (
             "With nothing to decide it ended at its budget, after"
-            f" {count(analysis.blocks, 'block')}"
+            f" {doc.count(analysis.blocks, 'block')}"
         )
     asked = looked_for(analysis.experiment)
     return f'Looked for was {asked}: see the section "Latency". {end}.'
@@ -432,7 +408,7 @@ def _looked_for(analysis: CampaignAnalysis) -> str:
 def _nothing_compared(analysis: CampaignAnalysis) -> str:
     if analysis.blocks == 0:
         return f"No verdict: the campaign {_was(analysis.status)}, and no block is complete."
-    return f"No verdict: nothing was compared in {count(analysis.blocks, 'block')}."
+    return f"No verdict: nothing was compared in {doc.count(analysis.blocks, 'block')}."
 
 
 def _was(status: Status) -> str:
@@ -443,26 +419,28 @@ def _was(status: Status) -> str:
     }.get(status, "ended")
 
 
-def _remarks(analysis: CampaignAnalysis) -> list[Paragraph]:
+def _remarks(analysis: CampaignAnalysis) -> list[doc.Paragraph]:
     remarks = []
     if analysis.results and is_interim(analysis):
-        there = f"these are interim results after {count(analysis.blocks, 'block')}"
+        there = f"these are interim results after {doc.count(analysis.blocks, 'block')}"
         text = f"The campaign {_was(analysis.status)}; {there}."
-        remarks.append(Paragraph(text=text, tone=Tone.WARNING))
+        remarks.append(doc.Paragraph(text=text, tone=doc.Tone.WARNING))
     found = grouped(findings.collected(analysis))
     grave = [f for f in found if f.severity is not Severity.INFO]
     few = [f for f in grave if f.code == findings.TOO_FEW]
     if few and analysis.status is Status.BUDGET:  # the way out belongs beside what is missing
-        text = f"{ended(few[0].message)} {ended(few[0].remedy)}"
-        remarks.append(Paragraph(text=text, tone=Tone.WARNING))
+        text = f"{doc.ended(few[0].message)} {doc.ended(few[0].remedy)}"
+        remarks.append(doc.Paragraph(text=text, tone=doc.Tone.WARNING))
         grave = [f for f in grave if f not in few]
     if grave and not analysis.blocks:
-        remarks += [Paragraph(text=f"{ended(f.message)} {ended(f.remedy)}") for f in grave[:1]]
+        remarks += [
+            doc.Paragraph(text=f"{doc.ended(f.message)} {doc.ended(f.remedy)}") for f in grave[:1]
+        ]
     elif grave:
-        tone = Tone.ERROR if grave[0].severity is Severity.ERROR else Tone.WARNING
+        tone = doc.Tone.ERROR if grave[0].severity is Severity.ERROR else doc.Tone.WARNING
         link = findings.anchor(found.index(grave[0]))  # the list has the same order
         text = f"{_suspect_cells(analysis)}{_gravest(grave)}"
-        remarks.append(Paragraph(text=text, tone=tone, link=link))
+        remarks.append(doc.Paragraph(text=text, tone=tone, link=link))
     return remarks
 
 
@@ -479,7 +457,7 @@ def _suspect_cells(analysis: CampaignAnalysis) -> str:
     why = ", ".join(f"{words_of(code)}: {number}" for code, number in codes.most_common(_MOST_WHY))
     verb = "is" if len(suspect) == 1 else "are"
     told = f" ({why})" if why else ""
-    return f"{len(suspect)} of {count(len(analysis.cells), 'cell')} {verb} suspect{told}. "
+    return f"{len(suspect)} of {doc.count(len(analysis.cells), 'cell')} {verb} suspect{told}. "
 
 
 _MOST_WHY = 2  # rules that a line names
@@ -488,20 +466,20 @@ _MOST_WHY = 2  # rules that a line names
 def _gravest(grave: Sequence[Finding]) -> str:
     """Return how many, and of the first, which weighs most, what it says up to a semicolon."""
     clause, others = grave[0].message.partition("; ")[0], len(grave) - 1
-    first = ended(clause)
+    first = doc.ended(clause)
     if not others:
         return f"1 finding to read before relying on this: {first}"
     more = f"{others} more {'is' if others == 1 else 'are'} under Findings."
     return f"{len(grave)} findings to read before relying on this. The most severe: {first} {more}"
 
 
-def _card(analysis: CampaignAnalysis, comparison: Comparison) -> VerdictCard:
+def _card(analysis: CampaignAnalysis, comparison: Comparison) -> doc.VerdictCard:
     margin = analysis.experiment.stop.equivalence
-    ranged = bounds(comparison.effect) is not None
+    ranged = doc.bounds(comparison.effect) is not None
     divided = comparison.depends_on_load and ranged
     word = verdict_word(comparison, margin)
     price = durability_clause(comparison) if ranged else ""
-    return VerdictCard(
+    return doc.VerdictCard(
         workload=comparison.workload,
         configuration=comparison.configuration,
         contest=" against ".join(contestants(comparison)),
@@ -521,29 +499,29 @@ def _card(analysis: CampaignAnalysis, comparison: Comparison) -> VerdictCard:
 
 def _adds(analysis: CampaignAnalysis, comparison: Comparison) -> bool:
     """Return whether the note says anything that the card does not say elsewhere."""
-    told = bounds(comparison.effect) is None or decided_early(analysis, comparison)
+    told = doc.bounds(comparison.effect) is None or decided_early(analysis, comparison)
     return bool(comparison.note) and not told
 
 
 def _main(comparison: Comparison) -> str:
-    pair = bounds(comparison.effect)
+    pair = doc.bounds(comparison.effect)
     if pair is None:
         return "no interval yet"
     if comparison.depends_on_load:
         return "read the cells"
-    return effect_range(*pair)
+    return doc.effect_range(*pair)
 
 
 def _details(analysis: CampaignAnalysis, comparison: Comparison) -> tuple[str, ...]:
-    if bounds(comparison.effect) is None:
+    if doc.bounds(comparison.effect) is None:
         return (pending(comparison),)
     if comparison.depends_on_load:
         return _details_by_load(analysis, comparison)
-    details = [f"{CONFIDENCE} interval, estimate {effect_value(comparison.effect)}"]
+    details = [f"{doc.CONFIDENCE} interval, estimate {doc.effect_value(comparison.effect)}"]
     if comparison.no_practical_weight:
         details.append("of no practical weight")
     early = f", {comparison.note or 'stopped early'}" if decided_early(analysis, comparison) else ""
-    details.append(count(comparison.blocks, "block") + early)
+    details.append(doc.count(comparison.blocks, "block") + early)
     if comparison.is_of_pair:
         details.append(f"this pair of instances: {comparison.instances} per side")
     more = more_minutes(comparison, analysis.experiment.stop.decide)
@@ -553,7 +531,7 @@ def _details(analysis: CampaignAnalysis, comparison: Comparison) -> tuple[str, .
 def _details_by_load(analysis: CampaignAnalysis, result: Comparison) -> tuple[str, ...]:
     extremes = extreme_cells(analysis, result)
     together = intervals_together(analysis.experiment)
-    blocks = f"{together}, {count(result.blocks, 'block')}"
+    blocks = f"{together}, {doc.count(result.blocks, 'block')}"
     if extremes is None:
         return (blocks,)
     least, most = (effect_at(analysis.experiment, cell) for cell in extremes)
@@ -562,17 +540,17 @@ def _details_by_load(analysis: CampaignAnalysis, result: Comparison) -> tuple[st
 
 def _drawing(
     analysis: CampaignAnalysis, comparison: Comparison, margin: float
-) -> IntervalDrawing | None:
+) -> doc.IntervalDrawing | None:
     """Return the interval in % on a line that holds zero and all intervals of its workload."""
-    pair = bounds(comparison.effect)
+    pair = doc.bounds(comparison.effect)
     if pair is None or comparison.effect is None:
         return None
     low, high, wide = 100 * pair[0], 100 * pair[1], 100 * margin
-    peers = (bounds(c.effect) for c in analysis.results if c.workload == comparison.workload)
+    peers = (doc.bounds(c.effect) for c in analysis.results if c.workload == comparison.workload)
     ends = [100 * end for peer in peers if peer is not None for end in peer]
     start, end = min(-wide, *ends), max(wide, *ends)
     slack = _DRAWING_SLACK * (end - start)
-    return IntervalDrawing(
+    return doc.IntervalDrawing(
         low=low,
         value=100 * comparison.effect.value,
         high=high,

@@ -11,23 +11,7 @@ from steelyard.core.findings import Severity, State
 from steelyard.core.linux import NumaNode, PagePool, cpu_list
 from steelyard.core.stack import JudgedRule, Origin, StackFacts, Visibility
 from steelyard.core.wording import format_bytes, format_latencies, format_share
-from steelyard.report.document import (
-    MISSING,
-    TONES,
-    Block,
-    BulletList,
-    Column,
-    Document,
-    FindingItem,
-    FindingList,
-    Json,
-    Paragraph,
-    Row,
-    Section,
-    Table,
-    Tone,
-    count,
-)
+from steelyard.report import document as doc
 
 _TITLES: Final = {
     "hypervisor": "Hypervisor",
@@ -40,35 +24,35 @@ _TITLES: Final = {
     "bench": "Comparison",
 }
 _COLUMNS: Final = (
-    Column(name="fact"),
-    Column(name="value"),
-    Column(name="visible"),
-    Column(name="source, or why not"),
+    doc.Column(name="fact"),
+    doc.Column(name="value"),
+    doc.Column(name="visible"),
+    doc.Column(name="source, or why not"),
 )
 _SAME: Final = "This machine is the hypervisor: its facts are those of Linux below."
 _MOST_SHOWN: Final = 6  # of a long list
 
 
-def fact_tables(facts: StackFacts) -> tuple[Block, ...]:
+def fact_tables(facts: StackFacts) -> tuple[doc.Block, ...]:
     """Return a table per layer that is there, and a row for each that is not."""
-    tables: list[Block] = []
-    absent: list[Row] = []
+    tables: list[doc.Block] = []
+    absent: list[doc.Row] = []
     for layer, title in _TITLES.items():
         value = getattr(facts, layer)
         if value is None:
             absent.append(_row(facts, layer, layer, None))
         elif layer == "hypervisor" and value == facts.linux:
-            tables.append(Paragraph(text=_SAME))
+            tables.append(doc.Paragraph(text=_SAME))
         else:
             rows = tuple(_rows(facts, layer, value))
-            tables.append(Table(title=title, columns=_COLUMNS, rows=rows, tone_column=2))
+            tables.append(doc.Table(title=title, columns=_COLUMNS, rows=rows, tone_column=2))
     if absent:
         title = "Layers of which nothing is known"
-        tables.append(Table(title=title, columns=_COLUMNS, rows=tuple(absent), tone_column=2))
+        tables.append(doc.Table(title=title, columns=_COLUMNS, rows=tuple(absent), tone_column=2))
     return tuple(tables)
 
 
-def _rows(facts: StackFacts, layer: str, value: object) -> Iterator[Row]:
+def _rows(facts: StackFacts, layer: str, value: object) -> Iterator[doc.Row]:
     if isinstance(value, tuple):
         for each in value:
             yield from _fields(facts, layer, each, prefix=f"{each.name}: ")
@@ -81,7 +65,7 @@ def _rows(facts: StackFacts, layer: str, value: object) -> Iterator[Row]:
         yield _row(facts, layer, layer, value)
 
 
-def _fields(facts: StackFacts, layer: str, value: Any, prefix: str = "") -> Iterator[Row]:  # noqa: ANN401 - any dataclass
+def _fields(facts: StackFacts, layer: str, value: Any, prefix: str = "") -> Iterator[doc.Row]:  # noqa: ANN401 - any dataclass
     """Return a row per field, and one per part of a compound one: short values are legible."""
     for field in fields(value):
         each = getattr(value, field.name)
@@ -107,13 +91,13 @@ def _path(facts: StackFacts, layer: str, owner: str, field: str) -> str:
     return f"{own}.{field}" if own in facts.origins or f"{own}.{field}" in facts.origins else path
 
 
-def _row(facts: StackFacts, path: str, name: str, value: object) -> Row:
+def _row(facts: StackFacts, path: str, name: str, value: object) -> doc.Row:
     origin = _assumed_below(facts, path) or facts.origin(path)
-    visible, tone = origin.visibility.value, Tone.PLAIN
+    visible, tone = origin.visibility.value, doc.Tone.PLAIN
     if origin.visibility is not Visibility.YES:
-        tone = Tone.OPEN
+        tone = doc.Tone.OPEN
     elif origin.assumed:
-        visible, tone = "assumed", Tone.WARNING
+        visible, tone = "assumed", doc.Tone.WARNING
     text = shown(name, value)
     if value is None:
         text = {
@@ -121,7 +105,7 @@ def _row(facts: StackFacts, path: str, name: str, value: object) -> Row:
             Visibility.UNKNOWN: "unknown",
             Visibility.YES: "none",
         }[origin.visibility]
-    return Row(cells=(_words(name), text, visible, origin.source), tone=tone)
+    return doc.Row(cells=(_words(name), text, visible, origin.source), tone=tone)
 
 
 def _assumed_below(facts: StackFacts, path: str) -> Origin | None:
@@ -134,7 +118,7 @@ def shown(name: str, value: Any) -> str:  # noqa: ANN401 - whatever a fact holds
     """Return the value of a fact in words, with the unit that its name says."""
     last = name.rpartition(" ")[2]
     if value is None:
-        return MISSING
+        return doc.MISSING
     if last in _SPECIAL:
         return _SPECIAL[last](value)
     if isinstance(value, bool):
@@ -197,8 +181,8 @@ def _words(name: str) -> str:
 
 def _cores(siblings: tuple[tuple[int, ...], ...]) -> str:
     threads = sorted({len(core) for core in siblings})
-    each = " or ".join(count(number, "thread") for number in threads)
-    return f"{count(len(siblings), 'core')} of {each}"
+    each = " or ".join(doc.count(number, "thread") for number in threads)
+    return f"{doc.count(len(siblings), 'core')} of {each}"
 
 
 def _node(node: NumaNode) -> str:
@@ -220,7 +204,7 @@ def _pool(pool: PagePool) -> str:
 _SPECIAL: Final[Mapping[str, Callable[[Any], str]]] = {
     "siblings": _cores,
     "hugetlbfs": lambda sizes: ", ".join(map(format_bytes, sizes)) or "none",
-    "settings": lambda settings: count(len(settings), "setting"),
+    "settings": lambda settings: doc.count(len(settings), "setting"),
 }
 
 
@@ -251,7 +235,7 @@ class Inspection:
         return tuple(rule.severity for rule in violated for _ in rule.messages)
 
 
-def inspection_document(inspection: Inspection, *, every: bool = False) -> Document:
+def inspection_document(inspection: Inspection, *, every: bool = False) -> doc.Document:
     """Return the inspection as a document.
 
     Args:
@@ -259,7 +243,7 @@ def inspection_document(inspection: Inspection, *, every: bool = False) -> Docum
         every: Tell of each rule that is not applicable what is missing.
     """
     sections = (
-        Section(
+        doc.Section(
             anchor="facts",
             title="What this stack is",
             blocks=fact_tables(inspection.facts),
@@ -268,7 +252,7 @@ def inspection_document(inspection: Inspection, *, every: bool = False) -> Docum
         _missing(inspection, every=every),
         _violated(inspection),
     )
-    return Document(
+    return doc.Document(
         title=f"The stack seen from {inspection.place}",
         subtitle=_summary(inspection),
         sections=tuple(section for section in sections if section is not None),
@@ -280,19 +264,19 @@ def _summary(inspection: Inspection) -> str:
     held = len(inspection.in_state(State.HOLDS))
     missing = len(inspection.in_state(State.NOT_APPLICABLE))
     return (
-        f"{count(found.count(Severity.ERROR), 'error')}, "
-        f"{count(found.count(Severity.WARNING), 'warning')}, "
+        f"{doc.count(found.count(Severity.ERROR), 'error')}, "
+        f"{doc.count(found.count(Severity.WARNING), 'warning')}, "
         f"{found.count(Severity.INFO)} for information; "
-        f"{count(held, 'rule')} of {len(inspection.judged)} hold, {missing} not applicable"
+        f"{doc.count(held, 'rule')} of {len(inspection.judged)} hold, {missing} not applicable"
     )
 
 
-def _held(inspection: Inspection) -> Section | None:
+def _held(inspection: Inspection) -> doc.Section | None:
     held = inspection.in_state(State.HOLDS)
     items = tuple(
-        FindingItem(
+        doc.FindingItem(
             severity=f"[OK] {rule.code}",
-            tone=Tone.GOOD,
+            tone=doc.Tone.GOOD,
             subject="",
             message=rule.title,
             remedy="",
@@ -303,27 +287,29 @@ def _held(inspection: Inspection) -> Section | None:
     )
     if not items:
         return None
-    return Section(anchor="holds", title="What is right", blocks=(FindingList(items=items),))
+    return doc.Section(
+        anchor="holds", title="What is right", blocks=(doc.FindingList(items=items),)
+    )
 
 
-def _violated(inspection: Inspection) -> Section:
+def _violated(inspection: Inspection) -> doc.Section:
     rules = sorted(inspection.in_state(State.VIOLATED), key=lambda rule: _RANK[rule.severity])
     items = tuple(map(_rule_item, rules))
-    block: Block = Paragraph(text="No rule is violated.", tone=Tone.GOOD)
+    block: doc.Block = doc.Paragraph(text="No rule is violated.", tone=doc.Tone.GOOD)
     if not inspection.in_state(State.HOLDS):
-        block = Paragraph(text="Nothing was judged: the facts that rules need are missing.")
+        block = doc.Paragraph(text="Nothing was judged: the facts that rules need are missing.")
     if items:
-        block = FindingList(items=items)
-    return Section(anchor="findings", title="What is wrong", blocks=(block,))
+        block = doc.FindingList(items=items)
+    return doc.Section(anchor="findings", title="What is wrong", blocks=(block,))
 
 
-def _rule_item(rule: JudgedRule) -> FindingItem:
+def _rule_item(rule: JudgedRule) -> doc.FindingItem:
     said = [rule.title, *(f"  - {message}" for message in rule.messages)]
     if len(rule.messages) == 1:
         said = [f"{rule.messages[0]} ({rule.title})"]
-    return FindingItem(
+    return doc.FindingItem(
         severity=f"{_WORD[rule.severity]} {rule.code}",
-        tone=TONES[rule.severity],
+        tone=doc.TONES[rule.severity],
         subject="",
         message="\n".join(said),
         remedy=_below(rule.why, rule.remedy, rule.source),
@@ -337,15 +323,15 @@ def _below(why: str, remedy: str, source: str) -> str:
     return "\n".join(f"{name}: {text}" for name, text in parts if text)
 
 
-def _missing(inspection: Inspection, *, every: bool) -> Section | None:
+def _missing(inspection: Inspection, *, every: bool) -> doc.Section | None:
     rules = inspection.in_state(State.NOT_APPLICABLE)
     if not rules:
         return None
     blocks = tuple(_each(rules)) if every else (_folded(rules),)
-    return Section(anchor="not-applicable", title="What could not be judged", blocks=blocks)
+    return doc.Section(anchor="not-applicable", title="What could not be judged", blocks=blocks)
 
 
-def _folded(rules: Sequence[JudgedRule]) -> Block:
+def _folded(rules: Sequence[JudgedRule]) -> doc.Block:
     """Return the facts that keep most rules from being judged, with the reason."""
     lacking: dict[str, list[str]] = {}
     for rule in rules:
@@ -354,18 +340,18 @@ def _folded(rules: Sequence[JudgedRule]) -> Block:
     by_number = sorted(lacking.items(), key=lambda each: -len(each[1]))
     items = [f"{fact} ({', '.join(codes)})" for fact, codes in by_number[:_MOST_NAMED]]
     left = len(by_number) - len(items)
-    more = (f"and {count(left, 'further fact')}: `--all` names them",) if left > 0 else ()
-    lead = f"{count(len(rules), 'rule')} could not be checked. Missing:"
-    return BulletList(lead=lead, items=(*items, *more))
+    more = (f"and {doc.count(left, 'further fact')}: `--all` names them",) if left > 0 else ()
+    lead = f"{doc.count(len(rules), 'rule')} could not be checked. Missing:"
+    return doc.BulletList(lead=lead, items=(*items, *more))
 
 
-def _each(rules: Sequence[JudgedRule]) -> Iterator[Block]:
+def _each(rules: Sequence[JudgedRule]) -> Iterator[doc.Block]:
     for rule in rules:
         lacking = rule.missing or ("it depends on facts that are not there",)
-        yield BulletList(lead=f"{rule.code}: {rule.title}", items=lacking)
+        yield doc.BulletList(lead=f"{rule.code}: {rule.title}", items=lacking)
 
 
-def inspection_json(inspection: Inspection) -> dict[str, Json]:
+def inspection_json(inspection: Inspection) -> dict[str, doc.Json]:
     """Return what came of the rules for programs; the facts are in the form of a facts file."""
     found = inspection.severities()
     return {
@@ -378,7 +364,7 @@ def inspection_json(inspection: Inspection) -> dict[str, Json]:
     }
 
 
-def _rule_json(rule: JudgedRule) -> dict[str, Json]:
+def _rule_json(rule: JudgedRule) -> dict[str, doc.Json]:
     return {
         "code": rule.code,
         "layers": list(rule.layers),

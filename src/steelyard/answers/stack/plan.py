@@ -12,19 +12,7 @@ from steelyard.core.stack import (
     StackPlan,
 )
 from steelyard.core.wording import MIB, format_bytes
-from steelyard.report.document import (
-    Block,
-    BulletList,
-    Column,
-    Document,
-    KeyValues,
-    Row,
-    Section,
-    Table,
-    Tone,
-    number_column,
-    table_of,
-)
+from steelyard.report import document as doc
 
 _MACHINES = {
     "hypervisor": "the hypervisor",
@@ -39,7 +27,7 @@ _LONGEST_VALUE = 20
 _LEFT_OUT = "..."
 
 
-def plan_document(plan: StackPlan, directory: str | None) -> Document:
+def plan_document(plan: StackPlan, directory: str | None) -> doc.Document:
     """Return a plan as a document.
 
     Args:
@@ -48,14 +36,16 @@ def plan_document(plan: StackPlan, directory: str | None) -> Document:
     """
     request = plan.design.request
     sections = (
-        Section(anchor="arithmetic", title="Memory", blocks=(_arithmetic(plan.design.arithmetic),)),
-        Section(anchor="topology", title="Where it runs", blocks=tuple(_topology(plan))),
-        Section(anchor="settings", title="What is set", blocks=tuple(_settings(plan))),
-        Section(anchor="files", title="Files", blocks=tuple(_files(plan.files, directory))),
-        Section(anchor="left", title="What stays as it is", blocks=tuple(_left(plan))),
-        Section(anchor="assumptions", title="Assumptions", blocks=tuple(_assumptions(plan))),
+        doc.Section(
+            anchor="arithmetic", title="Memory", blocks=(_arithmetic(plan.design.arithmetic),)
+        ),
+        doc.Section(anchor="topology", title="Where it runs", blocks=tuple(_topology(plan))),
+        doc.Section(anchor="settings", title="What is set", blocks=tuple(_settings(plan))),
+        doc.Section(anchor="files", title="Files", blocks=tuple(_files(plan.files, directory))),
+        doc.Section(anchor="left", title="What stays as it is", blocks=tuple(_left(plan))),
+        doc.Section(anchor="assumptions", title="Assumptions", blocks=tuple(_assumptions(plan))),
     )
-    return Document(
+    return doc.Document(
         title=f"A plan for PostgreSQL {request.postgres_version}",
         subtitle=f"{request.cpus} CPUs, {format_bytes(request.memory_bytes)} in all, for"
         f" {request.place.value}",
@@ -63,22 +53,22 @@ def plan_document(plan: StackPlan, directory: str | None) -> Document:
     )
 
 
-def _arithmetic(lines: Sequence[ArithmeticLine]) -> Table:
-    return table_of(
+def _arithmetic(lines: Sequence[ArithmeticLine]) -> doc.Table:
+    return doc.table_of(
         lines,
         ("line", lambda line: f"= {line.label}" if line.total else line.label),
         (
-            number_column("memory", "MiB"),
+            doc.number_column("memory", "MiB"),
             lambda line: f"{line.amount_bytes / MIB:{',.0f' if line.total else '+,.0f'}}",
         ),
         ("why", lambda line: line.why),
         title="Line by line",
-        tone=lambda line: Tone.GOOD if line.total else Tone.PLAIN,
+        tone=lambda line: doc.Tone.GOOD if line.total else doc.Tone.PLAIN,
         tone_column=0,
     )
 
 
-def _topology(plan: StackPlan) -> Iterator[Block]:
+def _topology(plan: StackPlan) -> Iterator[doc.Block]:
     design = plan.design
     pairs: list[tuple[str, str]] = []
     if design.domain is not None:
@@ -104,30 +94,30 @@ def _topology(plan: StackPlan) -> Iterator[Block]:
             ("reserved CPUs of the node", cpu_list(pod.reserved_cpus)),
         ]
     if pairs:
-        yield KeyValues(title="", pairs=tuple(pairs))
+        yield doc.KeyValues(title="", pairs=tuple(pairs))
 
 
-def _settings(plan: StackPlan) -> Iterator[Block]:
+def _settings(plan: StackPlan) -> Iterator[doc.Block]:
     """Yield a table per layer; a cluster's settings are in its objects, and told here, too."""
     for layer, machine in _MACHINES.items():
         knobs = [knob for knob in plan.knobs if knob.layer == layer]
         rows = [_knob_row(knob) for knob in knobs]
         if rows:
-            yield Table(title=f"{layer}: on {machine}", columns=_COLUMNS, rows=tuple(rows))
+            yield doc.Table(title=f"{layer}: on {machine}", columns=_COLUMNS, rows=tuple(rows))
     if not any(knob.kind.site is Site.SERVER for knob in plan.knobs):
         rows = [_row(each.name, each.value, each) for each in plan.design.postgres.settings]
-        yield Table(title="postgres: in these objects", columns=_COLUMNS, rows=tuple(rows))
+        yield doc.Table(title="postgres: in these objects", columns=_COLUMNS, rows=tuple(rows))
 
 
 _COLUMNS = (
-    Column(name="what"),
-    Column(name="value"),
-    Column(name="in effect by"),
-    Column(name="reason, source, effect"),
+    doc.Column(name="what"),
+    doc.Column(name="value"),
+    doc.Column(name="in effect by"),
+    doc.Column(name="reason, source, effect"),
 )
 
 
-def _knob_row(knob: Knob) -> Row:
+def _knob_row(knob: Knob) -> doc.Row:
     name = knob.name.partition(":")[2]
     if knob.kind.is_whole:
         return _row(name, f"{len(knob.value.splitlines())} lines", knob)
@@ -136,20 +126,20 @@ def _knob_row(knob: Knob) -> Row:
     return _row(name, knob.value, knob)
 
 
-def _step_row(name: str, knob: Knob) -> Row:
+def _step_row(name: str, knob: Knob) -> doc.Row:
     """Return a row of what the operator does: the command, or the words, and not its check."""
     told = f"To do: {knob.place}. {_why(knob)}"
     what = "a step" if name == knob.place else _short_name(name)
-    return Row(cells=(what, "by you", knob.scope.value, told))
+    return doc.Row(cells=(what, "by you", knob.scope.value, told))
 
 
-def _row(name: str, value: str, setting: Knob | PlannedSetting) -> Row:
+def _row(name: str, value: str, setting: Knob | PlannedSetting) -> doc.Row:
     """Return a row whose long value is shortened in its cell and whole among the words."""
     words = _why(setting)
     if len(value) > _LONGEST_VALUE:
         words = f"{words} In full: {value}"
         value = f"{value[: _LONGEST_VALUE - len(_LEFT_OUT)]}{_LEFT_OUT}"
-    return Row(cells=(_short_name(name), value, setting.scope.value, words))
+    return doc.Row(cells=(_short_name(name), value, setting.scope.value, words))
 
 
 def _short_name(name: str) -> str:
@@ -169,7 +159,7 @@ def _why(setting: Knob | PlannedSetting) -> str:
     return f"{setting.reason}.{source}{effect}"
 
 
-def _files(files: Sequence[RenderedFile], directory: str | None) -> Iterator[Block]:
+def _files(files: Sequence[RenderedFile], directory: str | None) -> Iterator[doc.Block]:
     where = f"In {directory}/files:" if directory else "Not written; --out DIR writes them:"
     items = tuple(
         f"{file.name}{f' -> {file.path}' if file.path else ''}"
@@ -177,14 +167,14 @@ def _files(files: Sequence[RenderedFile], directory: str | None) -> Iterator[Blo
         for file in files
     )
     if items:
-        yield BulletList(lead=where, items=items)
+        yield doc.BulletList(lead=where, items=items)
 
 
-def _assumptions(plan: StackPlan) -> Iterator[Block]:
+def _assumptions(plan: StackPlan) -> Iterator[doc.Block]:
     if plan.design.assumptions:
-        yield BulletList(lead="Taken for granted:", items=plan.design.assumptions)
+        yield doc.BulletList(lead="Taken for granted:", items=plan.design.assumptions)
 
 
-def _left(plan: StackPlan) -> Iterator[Block]:
+def _left(plan: StackPlan) -> Iterator[doc.Block]:
     if plan.left:
-        yield BulletList(lead="Not covered by this plan:", items=plan.left)
+        yield doc.BulletList(lead="Not covered by this plan:", items=plan.left)

@@ -18,48 +18,16 @@ from typing import Final
 
 import numpy as np
 
+from steelyard.answers import observations as obs
 from steelyard.answers.costs import SCRIPTS
-from steelyard.answers.observations import (
-    Observations,
-    ResultContrast,
-    RunsOfBlock,
-    as_ratio,
-    change,
-    estimate_of,
-    is_clear,
-    result_contrasts,
-    runs_by_block,
-    whole_transactions,
-)
+from steelyard.answers.observations import change
 from steelyard.answers.results import CampaignAnalysis, Grounds, place_name
 from steelyard.core.experiment import ONE, Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import BEGIN, COMMIT, ROLLBACK, Run, StatementUse
 from steelyard.core.schedule import CellKey
 from steelyard.core.wording import format_share
-from steelyard.report.document import (
-    MISSING,
-    POINTWISE,
-    Block,
-    Column,
-    Json,
-    Paragraph,
-    Row,
-    Section,
-    Table,
-    bounds,
-    cell_json,
-    changed_ms,
-    effect_interval,
-    effect_value,
-    in_brackets,
-    interval,
-    milliseconds,
-    number,
-    number_column,
-    significant,
-    with_interval,
-)
+from steelyard.report import document as doc
 from steelyard.stats.intervals import FloatArray, signed_rank_interval
 from steelyard.stats.statements import StatementCosts, fit_statements
 
@@ -156,12 +124,12 @@ def tallied(grounds: Grounds) -> tuple[StatementTally, ...]:
         for column, cell in enumerate(seen.cells)
         if (texts := _texts(seen, cell))
         for values in (_values(seen, cell, texts, experiment.measure.ramp_s),)
-        for asked in result_contrasts(experiment)
+        for asked in obs.result_contrasts(experiment)
         for tally in _tally(values, texts, asked, seen.cells[column])
     )
 
 
-def _texts(seen: Observations, cell: CellKey) -> tuple[str, ...]:
+def _texts(seen: obs.Observations, cell: CellKey) -> tuple[str, ...]:
     """Return the statements of a cell, those with the most time first."""
     seconds: defaultdict[str, float] = defaultdict(float)
     for name in seen.configurations:
@@ -175,7 +143,9 @@ def _used(run: Run) -> Sequence[StatementUse] | None:
     return None if run.evidence is None else run.evidence.statements
 
 
-def _values(seen: Observations, cell: CellKey, texts: Sequence[str], ramp_s: float) -> FloatArray:
+def _values(
+    seen: obs.Observations, cell: CellKey, texts: Sequence[str], ramp_s: float
+) -> FloatArray:
     """Return what statements used per transaction; NaN where a run of the block was not read.
 
     Returns:
@@ -184,7 +154,7 @@ def _values(seen: Observations, cell: CellKey, texts: Sequence[str], ramp_s: flo
     shape = (seen.blocks, len(seen.configurations), len(texts), len(_FIGURES))
     values = np.full(shape, np.nan)
     for side, name in enumerate(seen.configurations):
-        of_cell = runs_by_block(seen.runs.get((name, cell), ()))
+        of_cell = obs.runs_by_block(seen.runs.get((name, cell), ()))
         for row, runs in enumerate(of_cell[: seen.blocks]):
             found = _of_block(runs, texts, ramp_s)
             if found is not None:
@@ -192,12 +162,12 @@ def _values(seen: Observations, cell: CellKey, texts: Sequence[str], ramp_s: flo
     return values
 
 
-def _of_block(runs: RunsOfBlock, texts: Sequence[str], ramp_s: float) -> FloatArray | None:
+def _of_block(runs: obs.RunsOfBlock, texts: Sequence[str], ramp_s: float) -> FloatArray | None:
     places = {text: place for place, text in enumerate(texts)}
     total, transactions = np.zeros((len(texts), len(_FIGURES))), 0.0
     for run in runs:
         statements = _used(run)
-        number_of = whole_transactions(run, ramp_s)
+        number_of = obs.whole_transactions(run, ramp_s)
         if statements is None or number_of is None:
             return None
         transactions += number_of
@@ -208,7 +178,7 @@ def _of_block(runs: RunsOfBlock, texts: Sequence[str], ramp_s: float) -> FloatAr
 
 
 def _tally(
-    values: FloatArray, texts: Sequence[str], asked: ResultContrast, cell: CellKey
+    values: FloatArray, texts: Sequence[str], asked: obs.ResultContrast, cell: CellKey
 ) -> Iterator[StatementTally]:
     """Yield the tally of a comparison; nothing where no block has both sides."""
     places = [*asked.negative, *asked.positive]
@@ -227,7 +197,7 @@ def _tally(
     )
 
 
-def _side(values: FloatArray, asked: ResultContrast, places: Sequence[int]) -> FloatArray:
+def _side(values: FloatArray, asked: obs.ResultContrast, places: Sequence[int]) -> FloatArray:
     """Return the mean over the configurations of a side, shape (blocks, statements, figures)."""
     weights = np.abs(np.asarray(asked.weights))[list(places)]
     return np.asarray(np.tensordot(values[:, list(places)], weights, axes=(1, 0)))
@@ -244,7 +214,7 @@ def _times(
         calls=(float(np.median(before[:, _CALLS])), float(np.median(after[:, _CALLS]))),
         shares=(_share(pair[0], place), _share(pair[1], place)),
         added=change(differences),
-        clear=is_clear(differences, family),
+        clear=obs.is_clear(differences, family),
         per_call={
             figure: _per_call(before, after, _FIGURES.index(figure)) for figure, _, _ in _PER_CALL
         },
@@ -267,22 +237,24 @@ def _per_call(before: FloatArray, after: FloatArray, figure: int) -> PerCall | N
     return PerCall(
         baseline=float(np.median(one)),
         configuration=float(np.median(other)),
-        change=as_ratio(found) if relative else found,
+        change=obs.as_ratio(found) if relative else found,
         relative=relative,
     )
 
 
-def use_section(analysis: CampaignAnalysis, every: Sequence[StatementTally]) -> tuple[Section, ...]:
+def use_section(
+    analysis: CampaignAnalysis, every: Sequence[StatementTally]
+) -> tuple[doc.Section, ...]:
     """Return what statements took at the largest load; nothing where no server told it."""
     tallies = [each for each in every if each.cell.load == analysis.experiment.largest_load]
     if not tallies:
         return ()
-    blocks: list[Block] = [Paragraph(text=_LEAD)]
+    blocks: list[doc.Block] = [doc.Paragraph(text=_LEAD)]
     if _is_control_uncounted(analysis, tallies):
-        blocks.append(Paragraph(text=_FIRST_ONLY))
+        blocks.append(doc.Paragraph(text=_FIRST_ONLY))
     for tally in tallies:
         blocks += _blocks(analysis, tally)
-    return (Section(anchor="uses", title="Statements on the server", blocks=tuple(blocks)),)
+    return (doc.Section(anchor="uses", title="Statements on the server", blocks=tuple(blocks)),)
 
 
 def _is_control_uncounted(analysis: CampaignAnalysis, tallies: Sequence[StatementTally]) -> bool:
@@ -293,12 +265,12 @@ def _is_control_uncounted(analysis: CampaignAnalysis, tallies: Sequence[Statemen
     return _PREPARED in protocols and not texts.isdisjoint((BEGIN, COMMIT, ROLLBACK))
 
 
-def _blocks(analysis: CampaignAnalysis, tally: StatementTally) -> list[Block]:
+def _blocks(analysis: CampaignAnalysis, tally: StatementTally) -> list[doc.Block]:
     place = place_name(analysis.experiment, tally.cell)
     names = f"{place}: {tally.configuration} against {tally.baseline}"
     shown = [each for each in tally.statements if max(each.shares) > 0][:_SHOWN]
     return [
-        Paragraph(text=_said(tally, names)),
+        doc.Paragraph(text=_said(tally, names)),
         _time_table(names, tally, shown),
         _call_table(names, tally, shown[:_DETAILED]),
     ]
@@ -306,91 +278,91 @@ def _blocks(analysis: CampaignAnalysis, tally: StatementTally) -> list[Block]:
 
 def _said(tally: StatementTally, names: str) -> str:
     clear = [each for each in tally.statements if each.clear]
-    added = with_interval(tally.added, changed_ms)
+    added = doc.with_interval(tally.added, doc.changed_ms)
     whole = f"{names}: the time of all statements differs by {added} ms per {ONE}"
-    if bounds(tally.added) is None:
+    if doc.bounds(tally.added) is None:
         return f"{whole}; so few blocks have no interval, and nothing is called clear."
     if not clear:
         return f"{whole}; of no statement does the time clearly differ."
-    first = with_interval(clear[0].added, changed_ms)
+    first = doc.with_interval(clear[0].added, doc.changed_ms)
     return f"{whole}; most of what is clear is `{clear[0].title}` with {first} ms."
 
 
-def _time_table(names: str, tally: StatementTally, shown: Sequence[StatementTimes]) -> Table:
+def _time_table(names: str, tally: StatementTally, shown: Sequence[StatementTimes]) -> doc.Table:
     columns = (
-        Column(name="statement"),
-        number_column("calls", spare=True),
-        number_column("share of time"),
-        number_column(f"a call, {tally.baseline}", "ms"),
-        number_column(f"a call, {tally.configuration}", "ms"),
-        number_column("difference"),
-        number_column(f"adds per {ONE}", "ms"),
+        doc.Column(name="statement"),
+        doc.number_column("calls", spare=True),
+        doc.number_column("share of time"),
+        doc.number_column(f"a call, {tally.baseline}", "ms"),
+        doc.number_column(f"a call, {tally.configuration}", "ms"),
+        doc.number_column("difference"),
+        doc.number_column(f"adds per {ONE}", "ms"),
     )
-    return Table(
+    return doc.Table(
         title=f"{names}: time on the server",
         columns=columns,
         rows=tuple(_time_row(each) for each in shown),
         note=f"Medians over {tally.blocks} blocks; calls per {ONE} and shares of the time of all"
-        f" statements: {tally.baseline}, then {tally.configuration}. {POINTWISE}",
+        f" statements: {tally.baseline}, then {tally.configuration}. {doc.POINTWISE}",
     )
 
 
-def _time_row(each: StatementTimes) -> Row:
+def _time_row(each: StatementTimes) -> doc.Row:
     call = each.per_call["seconds"]
-    return Row(
+    return doc.Row(
         cells=(
             each.title,
-            ", ".join(map(significant, each.calls)),
+            ", ".join(map(doc.significant, each.calls)),
             ", ".join(map(format_share, each.shares)),
-            milliseconds(None if call is None else call.baseline),
-            milliseconds(None if call is None else call.configuration),
-            MISSING if call is None else effect_value(call.change),
-            with_interval(each.added, changed_ms),
+            doc.milliseconds(None if call is None else call.baseline),
+            doc.milliseconds(None if call is None else call.configuration),
+            doc.MISSING if call is None else doc.effect_value(call.change),
+            doc.with_interval(each.added, doc.changed_ms),
         )
     )
 
 
-def _call_table(names: str, tally: StatementTally, shown: Sequence[StatementTimes]) -> Table:
+def _call_table(names: str, tally: StatementTally, shown: Sequence[StatementTimes]) -> doc.Table:
     columns = (
-        Column(name="statement"),
-        Column(name="per call"),
-        number_column(tally.baseline),
-        number_column(tally.configuration),
-        number_column("difference"),
-        number_column("95 % interval"),
+        doc.Column(name="statement"),
+        doc.Column(name="per call"),
+        doc.number_column(tally.baseline),
+        doc.number_column(tally.configuration),
+        doc.number_column("difference"),
+        doc.number_column("95 % interval"),
     )
     rows = [row for each in shown for row in _call_rows(each)]
-    return Table(title=f"{names}: what a call used", columns=columns, rows=tuple(rows))
+    return doc.Table(title=f"{names}: what a call used", columns=columns, rows=tuple(rows))
 
 
-def _call_rows(each: StatementTimes) -> Iterator[Row]:
+def _call_rows(each: StatementTimes) -> Iterator[doc.Row]:
     """Yield a row for each figure that is not 0 on both sides."""
     title = each.title
     for figure, name, _ in _PER_CALL[1:]:
         found = each.per_call[figure]
         if found is not None and (found.baseline or found.configuration):
-            sides = (significant(found.baseline), significant(found.configuration))
-            yield Row(cells=(title, name, *sides, *_changed(found)))
+            sides = (doc.significant(found.baseline), doc.significant(found.configuration))
+            yield doc.Row(cells=(title, name, *sides, *_changed(found)))
             title = ""
 
 
 def _changed(found: PerCall) -> tuple[str, str]:
     if found.relative:
-        return effect_value(found.change), effect_interval(found.change)
-    signed = partial(significant, signed=True)
-    return signed(found.change.value), in_brackets(found.change, signed)
+        return doc.effect_value(found.change), doc.effect_interval(found.change)
+    signed = partial(doc.significant, signed=True)
+    return signed(found.change.value), doc.in_brackets(found.change, signed)
 
 
-def uses_json(tallies: Sequence[StatementTally]) -> dict[str, Json]:
+def uses_json(tallies: Sequence[StatementTally]) -> dict[str, doc.Json]:
     """Return all tallies; units are in the names."""
     return {
         "statement_uses": [
             {
                 "baseline": tally.baseline,
                 "configuration": tally.configuration,
-                **cell_json(tally.cell),
+                **doc.cell_json(tally.cell),
                 "blocks": tally.blocks,
-                "seconds_per_transaction": interval(tally.added),
+                "seconds_per_transaction": doc.interval(tally.added),
                 "statements": [_statement_json(each) for each in tally.statements],
             }
             for tally in tallies
@@ -398,24 +370,24 @@ def uses_json(tallies: Sequence[StatementTally]) -> dict[str, Json]:
     }
 
 
-def _statement_json(each: StatementTimes) -> dict[str, Json]:
+def _statement_json(each: StatementTimes) -> dict[str, doc.Json]:
     return {
         "statement": each.text,
-        "calls_per_transaction": [number(calls) for calls in each.calls],
-        "shares_of_time": [number(share) for share in each.shares],
-        "seconds_per_transaction": interval(each.added),
+        "calls_per_transaction": [doc.number(calls) for calls in each.calls],
+        "shares_of_time": [doc.number(share) for share in each.shares],
+        "seconds_per_transaction": doc.interval(each.added),
         "clear": each.clear,
         **{name: _call_json(each.per_call[figure]) for figure, _, name in _PER_CALL},
     }
 
 
-def _call_json(found: PerCall | None) -> dict[str, Json] | None:
+def _call_json(found: PerCall | None) -> dict[str, doc.Json] | None:
     if found is None:
         return None
     return {
-        "baseline": number(found.baseline),
-        "configuration": number(found.configuration),
-        "change": interval(found.change),
+        "baseline": doc.number(found.baseline),
+        "configuration": doc.number(found.configuration),
+        "change": doc.interval(found.change),
         "relative": found.relative,
     }
 
@@ -490,7 +462,7 @@ def fit_of_statements(grounds: Grounds) -> StatementFit | None:
     )
 
 
-def _columns(seen: Observations, experiment: Experiment) -> list[int] | None:
+def _columns(seen: obs.Observations, experiment: Experiment) -> list[int] | None:
     """Return the column of each script at one client, on one size of data."""
     found: dict[str, tuple[int, int | None]] = {}
     for column, cell in enumerate(seen.cells):
@@ -536,4 +508,4 @@ def _difference(
 
 def _estimate(blocks: FloatArray) -> Estimate:
     """Return the centre over blocks; bounds where there are blocks enough for them."""
-    return estimate_of(signed_rank_interval(blocks, LEVEL))
+    return obs.estimate_of(signed_rank_interval(blocks, LEVEL))

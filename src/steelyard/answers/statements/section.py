@@ -29,26 +29,8 @@ from steelyard.core.linux import recorded_suspects
 from steelyard.core.measurement import Fact, Quantity, Run, StatementPlan
 from steelyard.core.schedule import Ceiling, CeilingKind, CellKey
 from steelyard.core.wording import format_share
-from steelyard.report.document import (
-    CONFIDENCE,
-    Align,
-    Block,
-    BulletList,
-    Column,
-    Json,
-    Paragraph,
-    Row,
-    Section,
-    Table,
-    count,
-    enumeration,
-    interval,
-    milliseconds,
-    number,
-    number_column,
-    signed_ms,
-    table_of,
-)
+from steelyard.report import document as doc
+from steelyard.report.document import number
 
 # Guesses: below the first the CPU is called no cause, from the second on the main one.
 LITTLE_FRACTION = 0.25
@@ -246,21 +228,21 @@ _ONE_NODE = (
 )
 
 
-def wait_blocks(waits: Sequence[WaitReasoning]) -> tuple[BulletList, ...]:
+def wait_blocks(waits: Sequence[WaitReasoning]) -> tuple[doc.BulletList, ...]:
     """Return a sentence for every comparison whose statements surely cost more or less.
 
     And what the record shows of wake-ups, unless all of them are work of the CPU.
     """
     if not waits:
         return ()
-    told = BulletList(lead=_LEAD, items=tuple(_sentence(each) for each in waits))
+    told = doc.BulletList(lead=_LEAD, items=tuple(_sentence(each) for each in waits))
     open_ones = (each for each in waits if each.cause is not WaitCause.CPU)
     suspects = tuple(dict.fromkeys(clause for each in open_ones for clause in each.suspects))
-    return (told, BulletList(lead=_SUSPECTS, items=suspects)) if suspects else (told,)
+    return (told, doc.BulletList(lead=_SUSPECTS, items=suspects)) if suspects else (told,)
 
 
 def _sentence(each: WaitReasoning) -> str:
-    change = signed_ms(each.per_statement_s, plus=True)
+    change = doc.signed_ms(each.per_statement_s, plus=True)
     begun = f"{each.configuration} against {each.baseline}: each statement {change} ms"
     shares = each.cpu_shares
     if shares is None:
@@ -276,7 +258,7 @@ def _queue(each: WaitReasoning) -> str:
     if queued is None:
         return ""
     sign = "-" if queued < 0 else "+"
-    return f", and {sign}{milliseconds(abs(queued))} ms is the queue for a CPU of this machine"
+    return f", and {sign}{doc.milliseconds(abs(queued))} ms is the queue for a CPU of this machine"
 
 
 TITLE = "Statements and commits at one client"
@@ -286,39 +268,39 @@ _FIT_LEAD = (
     " parameters leave one degree of freedom, so a small miss is weak evidence."
 )
 _FIT_NOTE = (
-    f"Centres over blocks with {CONFIDENCE} intervals, each taken alone; they take part in no"
+    f"Centres over blocks with {doc.CONFIDENCE} intervals, each taken alone; they take part in no"
     " verdict. The largest miss is that of the fit to the median latencies."
 )
 
 
-def statement_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+def statement_section(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
     """Return both costs, or nothing where they were not measured."""
     fit = analysis.answer(fit_of_statements)
     if fit is None:
         return ()
     words = tuple(_words(each) for each in fit.differences)
     blocks = (
-        Paragraph(text=_FIT_LEAD),
+        doc.Paragraph(text=_FIT_LEAD),
         _costs(fit.costs),
         *((_differences(fit),) if fit.differences else ()),
-        *((BulletList(lead="What the differences say:", items=words),) if words else ()),
+        *((doc.BulletList(lead="What the differences say:", items=words),) if words else ()),
         *wait_blocks(analysis.answer(waits_of) or ()),
         *measured_apart(analysis.ceilings),
     )
-    return (Section(anchor="statements", title=TITLE, blocks=blocks),)
+    return (doc.Section(anchor="statements", title=TITLE, blocks=blocks),)
 
 
-def measured_apart(ceilings: Sequence[Ceiling]) -> tuple[BulletList, ...]:
+def measured_apart(ceilings: Sequence[Ceiling]) -> tuple[doc.BulletList, ...]:
     """Return the round trips and wake-ups measured before the first block, to split a statement."""
     known = [each for each in ceilings if each.latency_s is not None]
     told = [
         f"round trip of an empty statement ({', '.join(each.configurations)}):"
-        f" {milliseconds(each.latency_s)} ms"
+        f" {doc.milliseconds(each.latency_s)} ms"
         for each in known
         if each.kind is CeilingKind.ROUND_TRIP
     ]
     told += [
-        f"ping-pong of two processes, {each.subject}: {milliseconds(each.latency_s)} ms"
+        f"ping-pong of two processes, {each.subject}: {doc.milliseconds(each.latency_s)} ms"
         for each in known
         if each.kind is CeilingKind.PING_PONG
     ]
@@ -327,47 +309,50 @@ def measured_apart(ceilings: Sequence[Ceiling]) -> tuple[BulletList, ...]:
         " the server's work and the load generator's; what the round trip costs beyond the"
         " ping-pong is the way between them:"
     )
-    return (BulletList(lead=lead, items=tuple(told)),) if told else ()
+    return (doc.BulletList(lead=lead, items=tuple(told)),) if told else ()
 
 
-def _costs(costs: Sequence[StatementCost]) -> Table:
+def _costs(costs: Sequence[StatementCost]) -> doc.Table:
     columns = (
-        Column(name="configuration"),
-        *(number_column(script, "ms", spare=True) for script in SCRIPTS),
-        *(number_column(name, "ms") for name in ("each statement", "commit", "largest miss")),
+        doc.Column(name="configuration"),
+        *(doc.number_column(script, "ms", spare=True) for script in SCRIPTS),
+        *(doc.number_column(name, "ms") for name in ("each statement", "commit", "largest miss")),
     )
     rows = tuple(
-        Row(
+        doc.Row(
             cells=(
                 cost.name,
-                *(milliseconds(latency) for latency in cost.latency_s),
-                signed_ms(cost.per_statement_s),
-                signed_ms(cost.per_commit_s),
-                milliseconds(cost.residual_s),
+                *(doc.milliseconds(latency) for latency in cost.latency_s),
+                doc.signed_ms(cost.per_statement_s),
+                doc.signed_ms(cost.per_commit_s),
+                doc.milliseconds(cost.residual_s),
             )
         )
         for cost in costs
     )
-    return Table(title=TITLE, columns=columns, rows=rows, note=_FIT_NOTE)
+    return doc.Table(title=TITLE, columns=columns, rows=rows, note=_FIT_NOTE)
 
 
-def _differences(fit: StatementFit) -> Table:
-    return table_of(
+def _differences(fit: StatementFit) -> doc.Table:
+    return doc.table_of(
         fit.differences,
         ("configuration", lambda each: f"{each.configuration} against {each.baseline}"),
         (
-            number_column("each statement", "ms"),
-            lambda each: signed_ms(each.per_statement_s, plus=True),
+            doc.number_column("each statement", "ms"),
+            lambda each: doc.signed_ms(each.per_statement_s, plus=True),
         ),
-        (number_column("commit", "ms"), lambda each: signed_ms(each.per_commit_s, plus=True)),
+        (
+            doc.number_column("commit", "ms"),
+            lambda each: doc.signed_ms(each.per_commit_s, plus=True),
+        ),
         title="Differences, block by block",
     )
 
 
 def _words(each: StatementDifference) -> str:
     names = f"{each.configuration} against {each.baseline}"
-    statement = f"each statement {signed_ms(each.per_statement_s, plus=True)} ms"
-    commit = f"the commit {signed_ms(each.per_commit_s, plus=True)} ms"
+    statement = f"each statement {doc.signed_ms(each.per_statement_s, plus=True)} ms"
+    commit = f"the commit {doc.signed_ms(each.per_commit_s, plus=True)} ms"
     if each.is_of_round_trips and each.is_of_commits:
         return (
             f"{names}: {statement} and {commit}. Both the round trips (network, or waking up the"
@@ -387,7 +372,7 @@ def _words(each: StatementDifference) -> str:
     return f"{names}: neither cost surely differs."
 
 
-def statements_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+def statements_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
     """Return both costs as plain values, where they were measured; units are in the names."""
     fit, waits = analysis.answer(fit_of_statements), analysis.answer(waits_of) or ()
     if fit is None:
@@ -399,8 +384,8 @@ def statements_json(analysis: CampaignAnalysis) -> dict[str, Json]:
                 {
                     "baseline": each.baseline,
                     "configuration": each.configuration,
-                    "per_statement_s": interval(each.per_statement_s),
-                    "per_commit_s": interval(each.per_commit_s),
+                    "per_statement_s": doc.interval(each.per_statement_s),
+                    "per_commit_s": doc.interval(each.per_commit_s),
                 }
                 for each in fit.differences
             ],
@@ -409,14 +394,14 @@ def statements_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     }
 
 
-def waits_json(waits: Sequence[WaitReasoning]) -> list[Json]:
+def waits_json(waits: Sequence[WaitReasoning]) -> list[doc.Json]:
     """Return whether changed statements wait or work, as plain values."""
     return [
         {
             "baseline": each.baseline,
             "configuration": each.configuration,
             "cause": each.cause.value,
-            "per_statement_s": interval(each.per_statement_s),
+            "per_statement_s": doc.interval(each.per_statement_s),
             "cpu_s": None if each.cpu_s is None else [number(bound) for bound in each.cpu_s],
             "run_queue_s": number(each.run_queue_s),
             "missing": each.missing or None,
@@ -427,15 +412,15 @@ def waits_json(waits: Sequence[WaitReasoning]) -> list[Json]:
     ]
 
 
-def _cost(cost: StatementCost) -> dict[str, Json]:
+def _cost(cost: StatementCost) -> dict[str, doc.Json]:
     return {
         "name": cost.name,
         "blocks": cost.blocks,
         "latency_s": {
             script: number(latency) for script, latency in zip(SCRIPTS, cost.latency_s, strict=True)
         },
-        "per_statement_s": interval(cost.per_statement_s),
-        "per_commit_s": interval(cost.per_commit_s),
+        "per_statement_s": doc.interval(cost.per_statement_s),
+        "per_commit_s": doc.interval(cost.per_commit_s),
         "residual_s": number(cost.residual_s),
     }
 
@@ -508,7 +493,7 @@ def _nodes(lines: tuple[str, ...]) -> Iterator[str]:
 
 def plan_section(
     analysis: CampaignAnalysis, statements: Sequence[TracedStatement]
-) -> tuple[Section, ...]:
+) -> tuple[doc.Section, ...]:
     """Return the plans that differ, how many do not, and what was executed of them."""
     if len(analysis.experiment.configurations) == 1:
         return ()
@@ -519,25 +504,26 @@ def plan_section(
         for name, plan in each.plans.items()
         if plan.trouble
     ]
-    blocks: list[Block] = [Paragraph(text=_plan_lead(len(statements), differing))]
+    blocks: list[doc.Block] = [doc.Paragraph(text=_plan_lead(len(statements), differing))]
     if differing:
         blocks.append(_plan_table(differing))
     if unknown:
-        blocks.append(BulletList(lead="Plans that are not known:", items=tuple(unknown)))
+        blocks.append(doc.BulletList(lead="Plans that are not known:", items=tuple(unknown)))
     blocks += _executed(statements)
     first = 0 < len(differing) <= _FIRST
     title = "Plans of the statements"
-    return (Section(anchor="plans", title=title, blocks=tuple(blocks), first=first),)
+    return (doc.Section(anchor="plans", title=title, blocks=tuple(blocks), first=first),)
 
 
 def _plan_lead(number: int, differing: list[TracedStatement]) -> str:
     same = number - len(differing)
     if not differing:
-        return f"{count(number, 'statement')}: each has the same plan in all configurations."
-    workloads = enumeration(tuple(dict.fromkeys(each.workload for each in differing)))
+        return f"{doc.count(number, 'statement')}: each has the same plan in all configurations."
+    workloads = doc.enumeration(tuple(dict.fromkeys(each.workload for each in differing)))
     rest = f"; {same} {_has(same)} the same plan in all configurations" if same else ""
     return (
-        f"{len(differing)} of {count(number, 'statement')} {_has(len(differing))} different plans,"
+        f"{len(differing)} of {doc.count(number, 'statement')} {_has(len(differing))} different"
+        " plans,"
         f" in {workloads}{rest}."
     )
 
@@ -546,14 +532,18 @@ def _has(number: int) -> str:
     return "has" if number == 1 else "have"
 
 
-def _plan_table(differing: list[TracedStatement]) -> Table:
-    columns = (Column(name="statement"), Column(name="configuration"), Column(name="plan"))
+def _plan_table(differing: list[TracedStatement]) -> doc.Table:
+    columns = (
+        doc.Column(name="statement"),
+        doc.Column(name="configuration"),
+        doc.Column(name="plan"),
+    )
     rows = tuple(
-        Row(cells=(each.title if place == 0 else "", name, chain(plan)))
+        doc.Row(cells=(each.title if place == 0 else "", name, chain(plan)))
         for each in differing
         for place, (name, plan) in enumerate(each.plans.items())
     )
-    return Table(title="Plans that differ", columns=columns, rows=rows, note=_PLAN_NOTE)
+    return doc.Table(title="Plans that differ", columns=columns, rows=rows, note=_PLAN_NOTE)
 
 
 # What EXPLAIN (ANALYZE, BUFFERS) says of a whole execution: the topmost node counts all below it.
@@ -566,23 +556,23 @@ _READ: Final = {
 _PLANNING: Final = re.compile(r"(?m)^([ \t]*)Planning:\n(?:\1[ \t]+.*\n)*")
 
 
-def _executed(statements: Sequence[TracedStatement]) -> Iterator[Table]:
+def _executed(statements: Sequence[TracedStatement]) -> Iterator[doc.Table]:
     """Yield what the first execution took and read, and the one after it."""
     rows = [
-        Row(cells=(each.title if place == 0 else "", name, *_of_runs(plan)))
+        doc.Row(cells=(each.title if place == 0 else "", name, *_of_runs(plan)))
         for each in statements
         for place, (name, plan) in enumerate(each.plans.items())
         if plan.runs
     ]
     if rows:
-        columns = [Column(name="statement"), Column(name="configuration")]
+        columns = [doc.Column(name="statement"), doc.Column(name="configuration")]
         for title, unit in (("execution", "ms"), ("read", "pages"), ("hit", "pages")):
             columns += [
-                Column(name=f"{title}, {moment}", unit=unit, align=Align.RIGHT)
+                doc.Column(name=f"{title}, {moment}", unit=unit, align=doc.Align.RIGHT)
                 for moment in ("first", "again")
             ]
         title = "Executed by EXPLAIN (ANALYZE, BUFFERS)"
-        yield Table(title=title, columns=tuple(columns), rows=tuple(rows), note=_RUNS_NOTE)
+        yield doc.Table(title=title, columns=tuple(columns), rows=tuple(rows), note=_RUNS_NOTE)
 
 
 def _of_runs(plan: StatementPlan) -> Iterator[str]:
@@ -599,7 +589,7 @@ def figures_of_plan(lines: Sequence[str]) -> dict[str, float]:
     return {name: float(match[1]) for name, match in matches.items() if match is not None}
 
 
-def plans_json(statements: Sequence[TracedStatement]) -> dict[str, Json]:
+def plans_json(statements: Sequence[TracedStatement]) -> dict[str, doc.Json]:
     """Return all plans as their lines."""
     return {
         "plans": [

@@ -16,29 +16,7 @@ from steelyard.answers.sustained.compute import (
 from steelyard.core.experiment import MANY, MANY_FIRST, RATE, RATE_UNIT
 from steelyard.core.measurement import Quantity, Series, SustainedRun
 from steelyard.core.wording import MIB, MS_PER_S, format_duration, format_share
-from steelyard.report.document import (
-    CONFIDENCE,
-    MISSING,
-    Block,
-    BulletList,
-    ChartKind,
-    Column,
-    Figure,
-    Json,
-    Row,
-    Section,
-    Table,
-    Tone,
-    Value,
-    ended,
-    enumeration,
-    milliseconds,
-    number,
-    number_column,
-    proportion,
-    rate,
-    table_of,
-)
+from steelyard.report import document as doc
 
 TITLE = "Sustained runs"
 _NOTE = (
@@ -60,26 +38,26 @@ def _runs(analysis: CampaignAnalysis) -> tuple[SustainedSummary, ...]:
     return analysis.answer(long_runs) or ()
 
 
-def sustained_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+def sustained_section(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
     """Return the long runs with their strips; nothing when there are none."""
     if not _runs(analysis):
         return ()
-    blocks: tuple[Block, ...] = (
+    blocks: tuple[doc.Block, ...] = (
         _table(analysis),
         *_cliff_table(analysis),
         *_strips(analysis),
         *_device_figure(analysis),
     )
-    return (Section(anchor="sustained", title=TITLE, blocks=blocks),)
+    return (doc.Section(anchor="sustained", title=TITLE, blocks=blocks),)
 
 
-def what_lasts(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+def what_lasts(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
     """Return a line for each long run, to be read first where nothing else is answered."""
     if not _runs(analysis):
         return ()
     lines = tuple(_lasts(each) for each in _runs(analysis))
-    told = BulletList(lead="What lasts, of one long run each", items=lines)
-    return (Section(anchor="what-lasts", title="Long runs", blocks=(told,), first=True),)
+    told = doc.BulletList(lead="What lasts, of one long run each", items=lines)
+    return (doc.Section(anchor="what-lasts", title="Long runs", blocks=(told,), first=True),)
 
 
 def _lasts(each: SustainedSummary) -> str:
@@ -87,42 +65,42 @@ def _lasts(each: SustainedSummary) -> str:
     if each.cliff is not None:
         scan = each.cliff.scan
         return (
-            f"{who}: {rate(scan.burst)} {RATE} until {each.cliff.at_s:,.0f} s"
+            f"{who}: {doc.rate(scan.burst)} {RATE} until {each.cliff.at_s:,.0f} s"
             f" ({each.cliff.at_low_s:,.0f} to {each.cliff.at_high_s:,.0f}), then"
-            f" {rate(scan.sustained)}, as when burst credits have run out"
+            f" {doc.rate(scan.sustained)}, as when burst credits have run out"
         )
     if each.tps is None or each.seconds is None:
         return f"{who}: nothing, it failed"
     word = {"no": "no lasting drop", "no: neighbours came": "a drop beside other processes"}
     found = _cliff_word(each)
     return (
-        f"{who}: {rate(each.tps)} {RATE} over {format_duration(each.seconds)},"
-        f" {rate(each.worst_tps)} in the worst 10 s; {word.get(found, found)}"
+        f"{who}: {doc.rate(each.tps)} {RATE} over {format_duration(each.seconds)},"
+        f" {doc.rate(each.worst_tps)} in the worst 10 s; {word.get(found, found)}"
     )
 
 
-def _table(analysis: CampaignAnalysis) -> Table:
-    return table_of(
+def _table(analysis: CampaignAnalysis) -> doc.Table:
+    return doc.table_of(
         _runs(analysis),
         ("workload", lambda each: each.run.cell.workload),
         ("configuration", lambda each: each.run.configuration),
         (
-            Column(name="load", spare=True),
+            doc.Column(name="load", spare=True),
             lambda each: cell_name(analysis.experiment, each.run.cell.load),
         ),
         (
-            number_column("length"),
-            lambda each: MISSING if each.seconds is None else format_duration(each.seconds),
+            doc.number_column("length"),
+            lambda each: doc.MISSING if each.seconds is None else format_duration(each.seconds),
         ),
-        (number_column(RATE, RATE_UNIT), lambda each: rate(each.tps)),
-        (number_column("variation of 10 s"), lambda each: proportion(each.variation)),
-        (number_column("worst 10 s", "1/s"), lambda each: rate(each.worst_tps)),
+        (doc.number_column(RATE, RATE_UNIT), lambda each: doc.rate(each.tps)),
+        (doc.number_column("variation of 10 s"), lambda each: doc.proportion(each.variation)),
+        (doc.number_column("worst 10 s", "1/s"), lambda each: doc.rate(each.worst_tps)),
         ("cliff", _cliff_word),
-        (number_column("mean latency", "ms", spare=True), _latency),
+        (doc.number_column("mean latency", "ms", spare=True), _latency),
         ("validity", lambda each: each.validity.value),
         title=TITLE,
         note=_note(analysis),
-        tone=lambda each: Tone.ERROR if each.run.measurement is None else Tone.PLAIN,
+        tone=lambda each: doc.Tone.ERROR if each.run.measurement is None else doc.Tone.PLAIN,
         tone_column=9,
     )
 
@@ -130,13 +108,15 @@ def _table(analysis: CampaignAnalysis) -> Table:
 def _latency(each: SustainedSummary) -> str:
     """Return the mean latency of a run of one part."""
     measured = each.run.measurement
-    return milliseconds(None if len(each.parts) > 1 or not measured else measured.latency_mean_s)
+    return doc.milliseconds(
+        None if len(each.parts) > 1 or not measured else measured.latency_mean_s
+    )
 
 
 def _cliff_word(each: SustainedSummary) -> str:
     """Return whether there is a cliff, and why nothing can be said where that is so."""
     if each.tps is None:
-        return MISSING
+        return doc.MISSING
     if each.cliff is not None:
         return f"at {each.cliff.at_s:,.0f} s"
     if each.drop_beside_neighbours is not None:
@@ -150,7 +130,7 @@ def _cliff_word(each: SustainedSummary) -> str:
 
 def _note(analysis: CampaignAnalysis) -> str:
     told = [
-        f"{each.run.configuration}, {each.run.cell.workload}: {ended(text)}"
+        f"{each.run.configuration}, {each.run.cell.workload}: {doc.ended(text)}"
         for each in _runs(analysis)
         for text in (*_extended(each), *_found(each))
     ]
@@ -175,34 +155,34 @@ def _extended(each: SustainedSummary) -> Iterator[str]:
         yield "the further part that a fall near its end called for failed, and is left out"
 
 
-def _cliff_table(analysis: CampaignAnalysis) -> tuple[Table, ...]:
+def _cliff_table(analysis: CampaignAnalysis) -> tuple[doc.Table, ...]:
     rows = tuple(_cliff_row(each, each.cliff) for each in _runs(analysis) if each.cliff)
     if not rows:
         return ()
     columns = (
-        Column(name="workload"),
-        Column(name="configuration"),
-        number_column("burst", "1/s"),
-        number_column("sustained", "1/s"),
-        number_column("drop"),
-        number_column("at", "s"),
-        number_column(f"{CONFIDENCE} interval", "s"),
-        number_column("capacity, at least"),
-        number_column("refill, at least"),
-        number_column("interval of the capacity", spare=True),
+        doc.Column(name="workload"),
+        doc.Column(name="configuration"),
+        doc.number_column("burst", "1/s"),
+        doc.number_column("sustained", "1/s"),
+        doc.number_column("drop"),
+        doc.number_column("at", "s"),
+        doc.number_column(f"{doc.CONFIDENCE} interval", "s"),
+        doc.number_column("capacity, at least"),
+        doc.number_column("refill, at least"),
+        doc.number_column("interval of the capacity", spare=True),
     )
-    return (Table(title="Burst cliffs", columns=columns, rows=rows, note=_CLIFF_NOTE),)
+    return (doc.Table(title="Burst cliffs", columns=columns, rows=rows, note=_CLIFF_NOTE),)
 
 
-def _cliff_row(each: SustainedSummary, cliff: BurstCliff) -> Row:
+def _cliff_row(each: SustainedSummary, cliff: BurstCliff) -> doc.Row:
     scan = cliff.scan
     low, high = scan.capacity_bounds
-    return Row(
+    return doc.Row(
         cells=(
             each.run.cell.workload,
             each.run.configuration,
-            rate(scan.burst),
-            rate(scan.sustained),
+            doc.rate(scan.burst),
+            doc.rate(scan.sustained),
             format_share(scan.drop),
             f"{cliff.at_s:,.0f}",
             f"{cliff.at_low_s:,.0f} to {cliff.at_high_s:,.0f}",
@@ -210,11 +190,11 @@ def _cliff_row(each: SustainedSummary, cliff: BurstCliff) -> Row:
             format_duration(scan.refill_s),
             f"{low:,.0f} to {high:,.0f}",
         ),
-        tone=Tone.WARNING,
+        tone=doc.Tone.WARNING,
     )
 
 
-def _strips(analysis: CampaignAnalysis) -> tuple[Figure, ...]:
+def _strips(analysis: CampaignAnalysis) -> tuple[doc.Figure, ...]:
     rows = tuple(_strip_rows(analysis))
     if not rows:
         return ()
@@ -223,9 +203,9 @@ def _strips(analysis: CampaignAnalysis) -> tuple[Figure, ...]:
     marked = any(each.cliff is not None for each in _runs(analysis))
     cliffs = " A shaded band is the interval of a burst cliff's time, the level lines are the"
     cliffs += " rates before and after it."
-    figure = Figure(
+    figure = doc.Figure(
         identity="sustained",
-        kind=ChartKind.STRIPS,
+        kind=doc.ChartKind.STRIPS,
         title="Sustained runs, second by second",
         caption=f"{MANY_FIRST} per second of each long run, side by side in configuration order;"
         f" the faded start of each is the ramp, which does not count.{cliffs if marked else ''}"
@@ -245,7 +225,8 @@ def _strips(analysis: CampaignAnalysis) -> tuple[Figure, ...]:
 def _cliffs_told(analysis: CampaignAnalysis) -> str:
     return "".join(
         f"; {each.run.configuration}, {each.run.cell.workload} falls from"
-        f" {rate(each.cliff.scan.burst)} to {rate(each.cliff.scan.sustained)} per second after"
+        f" {doc.rate(each.cliff.scan.burst)} to {doc.rate(each.cliff.scan.sustained)} per second"
+        " after"
         f" {each.cliff.at_s:,.0f} s"
         for each in _runs(analysis)
         if each.cliff is not None
@@ -258,7 +239,7 @@ def _step(analysis: CampaignAnalysis) -> int:
     return max(1, -(-points // _MOST_POINTS))
 
 
-def _strip_rows(analysis: CampaignAnalysis) -> Iterator[tuple[Value, ...]]:
+def _strip_rows(analysis: CampaignAnalysis) -> Iterator[tuple[doc.Value, ...]]:
     places: dict[str, int] = {}
     step = _step(analysis)
     for each in _runs(analysis):
@@ -301,7 +282,7 @@ def _whole_s(each: SustainedSummary) -> float:
 
 def _second_rows(
     part: SustainedRun, strip: _Strip, later_s: float, step: int
-) -> Iterator[tuple[Value, ...]]:
+) -> Iterator[tuple[doc.Value, ...]]:
     """Yield the seconds of a part; the first row before them lifts the pen."""
     series = part.measurement.series if part.measurement is not None else ()
     for second in series[::step]:
@@ -311,7 +292,7 @@ def _second_rows(
             yield (strip.at(later_s + second.end_s), tps, in_ramp)
 
 
-def _mark_rows(cliff: BurstCliff, strip: _Strip) -> Iterator[tuple[Value, ...]]:
+def _mark_rows(cliff: BurstCliff, strip: _Strip) -> Iterator[tuple[doc.Value, ...]]:
     at = strip.at(cliff.at_s)
     band = (strip.at(cliff.at_low_s), strip.at(cliff.at_high_s))
     yield (at, None, False, "cliff", *band)
@@ -363,7 +344,7 @@ _MOST_STEPS: Final = 240  # of a line
 _DeviceLine = tuple[tuple[float, float], ...]  # end of each step, mean; at first its beginning
 
 
-def _device_figure(analysis: CampaignAnalysis) -> Iterator[Figure]:
+def _device_figure(analysis: CampaignAnalysis) -> Iterator[doc.Figure]:
     """Yield what the device of the data did over the long runs, where the record has it."""
     sides = tuple(dict.fromkeys(each.run.configuration for each in _runs(analysis)))
     drawn = sides[:_MOST_SIDES]
@@ -373,16 +354,16 @@ def _device_figure(analysis: CampaignAnalysis) -> Iterator[Figure]:
         return
     means = "" if step == 1 else f" Each step is the mean of about {step} s."
     left = f" The first {_MOST_SIDES} of {len(sides)} configurations are drawn."
-    yield Figure(
+    yield doc.Figure(
         identity="sustained-device",
-        kind=ChartKind.TIMELINE,
+        kind=doc.ChartKind.TIMELINE,
         title="The device of the data in the sustained runs",
         caption="Its reads and writes, on top of each other, how long one took (r_await and"
         " w_await of iostat; 0 where there was none), requests in flight (aqu-sz) and the part of"
         " the time with any (%util). The shaded start is the ramp. Each row has the same axis in"
         f" all its panels.{means}{left if len(sides) > _MOST_SIDES else ''}",
         alt="Requests, bytes, time of a request, requests in flight and busy share of the device of"
-        f" the data over the seconds of the long runs of {enumeration(drawn)}, by workload; the"
+        f" the data over the seconds of the long runs of {doc.enumeration(drawn)}, by workload; the"
         " table of devices holds their means.",
         columns=("workload", "track", "configuration", "mark", "at", "line", "value", "top"),
         rows=rows,
@@ -403,7 +384,7 @@ def _device_step(analysis: CampaignAnalysis) -> int:
 
 def _device_rows(
     analysis: CampaignAnalysis, sides: Sequence[str], step: int
-) -> Iterator[tuple[Value, ...]]:
+) -> Iterator[tuple[doc.Value, ...]]:
     """Yield track by track, so that every configuration has a panel in each, if an empty one."""
     for workload in dict.fromkeys(each.run.cell.workload for each in _runs(analysis)):
         here = [each for each in _runs(analysis) if each.run.cell.workload == workload]
@@ -454,38 +435,38 @@ def _device_line(parts: Sequence[SustainedRun], track: _Track, name: str, step: 
     return tuple(found)
 
 
-def cliff_json(cliff: BurstCliff) -> dict[str, Json]:
+def cliff_json(cliff: BurstCliff) -> dict[str, doc.Json]:
     """Return a cliff with the intervals of everything in it; rates in 1/s."""
     scan = cliff.scan
     return {
-        "at_s": number(round(cliff.at_s, 3)),
-        "at_low_s": number(round(cliff.at_low_s, 3)),
-        "at_high_s": number(round(cliff.at_high_s, 3)),
-        "drop": number(scan.drop),
-        "burst_tps": number(scan.burst),
+        "at_s": doc.number(round(cliff.at_s, 3)),
+        "at_low_s": doc.number(round(cliff.at_low_s, 3)),
+        "at_high_s": doc.number(round(cliff.at_high_s, 3)),
+        "drop": doc.number(scan.drop),
+        "burst_tps": doc.number(scan.burst),
         **_bounds("burst_tps", scan.burst_bounds),
-        "sustained_tps": number(scan.sustained),
+        "sustained_tps": doc.number(scan.sustained),
         **_bounds("sustained_tps", scan.sustained_bounds),
-        "least_capacity": number(scan.least_capacity),
+        "least_capacity": doc.number(scan.least_capacity),
         **_bounds("least_capacity", scan.capacity_bounds),
-        "refill_s": number(scan.refill_s),
+        "refill_s": doc.number(scan.refill_s),
         **_bounds("refill_s", scan.refill_bounds_s),
-        "slices_tps": number(cliff.slices_tps),
+        "slices_tps": doc.number(cliff.slices_tps),
         "slices_were_burst": None if cliff.slices_tps is None else cliff.slices_were_burst,
     }
 
 
-def _bounds(name: str, bounds: tuple[float, float]) -> dict[str, Json]:
-    return {f"{name}_low": number(bounds[0]), f"{name}_high": number(bounds[1])}
+def _bounds(name: str, bounds: tuple[float, float]) -> dict[str, doc.Json]:
+    return {f"{name}_low": doc.number(bounds[0]), f"{name}_high": doc.number(bounds[1])}
 
 
-def sustained_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+def sustained_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
     """Return the long runs, where there are some, apart from the cells, and what needs one."""
-    within: list[Json] = [
+    within: list[doc.Json] = [
         {"configuration": configuration, "workload": workload}
         for configuration, workload in sorted(analysis.answer(within_bursts) or ())
     ]
-    told: dict[str, Json] = {"burst_only": within} if within else {}
+    told: dict[str, doc.Json] = {"burst_only": within} if within else {}
     if not _runs(analysis):
         return told
     return {
@@ -496,14 +477,14 @@ def sustained_json(analysis: CampaignAnalysis) -> dict[str, Json]:
                 "clients": each.run.cell.load.clients,
                 "threads": each.run.cell.load.threads,
                 "configuration": each.run.configuration,
-                "seconds": number(each.seconds),
-                "tps": number(each.tps),
-                "variation_10s": number(each.variation),
-                "worst_10s_tps": number(each.worst_tps),
+                "seconds": doc.number(each.seconds),
+                "tps": doc.number(each.tps),
+                "variation_10s": doc.number(each.variation),
+                "worst_10s_tps": doc.number(each.worst_tps),
                 "validity": each.validity.value,
                 "findings": [finding_json(found) for part in each.parts for found in part.findings],
                 "parts": len(each.parts),
-                "length_s": number(round(each.length_s, 3)),
+                "length_s": doc.number(round(each.length_s, 3)),
                 "too_short_for_a_cliff": each.too_short,
                 "ends_in_a_fall": each.unsettled,
                 "burst_only": each.burst_only,

@@ -11,17 +11,8 @@ from typing import Final
 
 import numpy as np
 
+from steelyard.answers import observations as obs
 from steelyard.answers.durability.compute import GIVEN_UP, keeps_commits
-from steelyard.answers.observations import (
-    ENOUGH_READ_BYTES,
-    FULL,
-    QUEUED,
-    STEADY,
-    WAITS,
-    DeviceLimit,
-    device_limit,
-    result_contrasts,
-)
 from steelyard.answers.validity.facts import (
     CampaignFacts,
     Runs,
@@ -33,20 +24,9 @@ from steelyard.answers.validity.facts import (
     totals,
     weighed,
 )
+from steelyard.core import findings
 from steelyard.core.aws import gp3_price
 from steelyard.core.experiment import ONE, Configuration, Layer
-from steelyard.core.findings import (
-    BESIDE_NEIGHBOUR,
-    ENVIRONMENT,
-    Judges,
-    Ruling,
-    Severity,
-    Threshold,
-    ValidityRule,
-    broken,
-    lacking,
-    words_of,
-)
 from steelyard.core.linux import THROTTLES
 from steelyard.core.measurement import Quantity, Run
 from steelyard.core.target import EngineName
@@ -61,54 +41,54 @@ _MOST_ABSENCES: Final = 8
 MOST_RUNS: Final = 0.5  # what holds for more of them is the rule
 
 
-def _throttled(facts: CampaignFacts) -> Iterator[Ruling]:
+def _throttled(facts: CampaignFacts) -> Iterator[findings.Ruling]:
     for configuration in facts.configurations:
         name, runs = configuration.name, facts.runs_of(configuration.name)
         found = totals(runs, Quantity.QUOTA_PERIODS, Quantity.THROTTLED_PERIODS)
         if found is None:
             if "cpus" in configuration.asked(Layer.CGROUP):
-                yield lacking("throttled_periods")
+                yield findings.lacking("throttled_periods")
         elif found[1] > 0:
             waited_s = totals(runs, Quantity.THROTTLED_S)
             waiting = f", {waited_s[0]:.1f} s in all" if waited_s else ""
             share = found[1] / max(found[0], found[1])
-            yield broken(
+            yield findings.broken(
                 f"{name}: its CPU quota held it back in {format_share(share)} of the"
                 f" periods{waiting}",
                 subject=name,
             )
 
 
-def _memory_pressure(facts: CampaignFacts) -> Iterator[Ruling]:
+def _memory_pressure(facts: CampaignFacts) -> Iterator[findings.Ruling]:
     for name in facts.seen.configurations:
         share = rate(facts.runs_of(name), Quantity.MEMORY_PRESSURE_S)
         if share is None:
-            yield lacking("memory_pressure_s")
+            yield findings.lacking("memory_pressure_s")
         elif share > MEMORY_PRESSURE_SHARE:
             message = f"{name}: something waited for memory in {format_share(share)} of the time"
-            yield broken(message, subject=name)
+            yield findings.broken(message, subject=name)
 
 
-def _swapping(facts: CampaignFacts) -> Iterator[Ruling]:
+def _swapping(facts: CampaignFacts) -> Iterator[findings.Ruling]:
     for name in facts.seen.configurations:
         pages_per_s = rate(facts.runs_of(name), Quantity.SWAPPED_PAGES)
         if pages_per_s is None:
-            yield lacking("swapped_pages")
+            yield findings.lacking("swapped_pages")
         elif pages_per_s > SWAPPED_PER_S:
             message = f"{name}: the machine swapped {pages_per_s:.0f} pages a second"
-            yield broken(message, subject=name)
+            yield findings.broken(message, subject=name)
 
 
-def _device_limit(facts: CampaignFacts) -> Iterator[Ruling]:
+def _device_limit(facts: CampaignFacts) -> Iterator[findings.Ruling]:
     for name in facts.seen.configurations:
         if total(facts.runs_of(name), Quantity.DEVICE_BUSY_S) is None:
-            yield lacking("device_busy_s")
+            yield findings.lacking("device_busy_s")
             continue
         for place, cell in enumerate(facts.seen.cells):
             runs = facts.seen.runs[name, cell]
-            limit = device_limit(run.evidence for run in runs if run.evidence)
+            limit = obs.device_limit(run.evidence for run in runs if run.evidence)
             if limit is not None:
-                yield broken(
+                yield findings.broken(
                     f"{name}: the data's device was busy all the time and let through"
                     f" {limit.words}, second by second the same, under {cell.workload} with"
                     f" {count(cell.load.clients, 'client')}: a limit of the storage",
@@ -118,7 +98,7 @@ def _device_limit(facts: CampaignFacts) -> Iterator[Ruling]:
                 break
 
 
-def _wanted(facts: CampaignFacts, name: str, place: int, limit: DeviceLimit) -> str:
+def _wanted(facts: CampaignFacts, name: str, place: int, limit: obs.DeviceLimit) -> str:
     """Return what the fastest configuration's rate would take of a limit; empty for the fastest."""
     seen = facts.seen
     rates = dict(zip(seen.configurations, np.median(seen.log_tps[..., place], axis=0), strict=True))
@@ -133,15 +113,15 @@ def _wanted(facts: CampaignFacts, name: str, place: int, limit: DeviceLimit) -> 
     )
 
 
-def _disk_nearly_full(facts: CampaignFacts) -> Iterator[Ruling]:
+def _disk_nearly_full(facts: CampaignFacts) -> Iterator[findings.Ruling]:
     seen = [_disk(run) for run in facts.runs]
     disks = [disk for disk in seen if disk is not None]
     if not disks:
-        yield lacking("disk_free_bytes and disk_bytes")
+        yield findings.lacking("disk_free_bytes and disk_bytes")
         return
     free, size = min(disks, key=lambda disk: disk[0] / disk[1])  # configurations may have several
     if free / size < DISK_FREE_SHARE:
-        yield broken(
+        yield findings.broken(
             f"only {format_share(free / size)} of the data's disk was free at the least"
             f" ({format_bytes(free)} of {format_bytes(size)})",
             subject="campaign",
@@ -158,40 +138,44 @@ def _disk(run: Run) -> tuple[float, float] | None:
     return None if free is None or not size else (free, size)
 
 
-def _read_amplification(facts: CampaignFacts) -> Iterator[Ruling]:
+def _read_amplification(facts: CampaignFacts) -> Iterator[findings.Ruling]:
     for name in facts.seen.configurations:
         found = totals(
             facts.runs_of(name), Quantity.DEVICE_READ_BYTES, Quantity.RELATION_READ_BYTES
         )
         if found is None:
-            yield lacking("device_read_bytes and relation_read_bytes")
-        elif found[0] >= ENOUGH_READ_BYTES and found[1] > 0 and found[0] / found[1] > AMPLIFICATION:
-            yield broken(
+            yield findings.lacking("device_read_bytes and relation_read_bytes")
+        elif (
+            found[0] >= obs.ENOUGH_READ_BYTES
+            and found[1] > 0
+            and found[0] / found[1] > AMPLIFICATION
+        ):
+            yield findings.broken(
                 f"{name}: the disk read {found[0] / found[1]:.1f} bytes for each that the server"
                 f" asked for ({format_bytes(found[0])} for {format_bytes(found[1])})",
                 subject=name,
             )
 
 
-def _huge_pages_tried(facts: CampaignFacts) -> Iterator[Ruling]:
+def _huge_pages_tried(facts: CampaignFacts) -> Iterator[findings.Ruling]:
     for configuration in facts.configurations:
         if configuration.asked_folded().get("huge_pages", "").lower() != "try":
             continue
         status = facts.in_force(configuration.name).get("huge_pages_status", "")
         used = levels(facts.runs_of(configuration.name), Quantity.SERVER_HUGE_BYTES)
         if status not in ("on", "off") and not used:
-            yield lacking("huge_pages_status or server_huge_bytes")
+            yield findings.lacking("huge_pages_status or server_huge_bytes")
         elif status == "off" or (used and max(used) == 0):
             yield _not_on_huge_pages(facts, configuration)
 
 
-def _not_on_huge_pages(facts: CampaignFacts, configuration: Configuration) -> Ruling:
+def _not_on_huge_pages(facts: CampaignFacts, configuration: Configuration) -> findings.Ruling:
     free = levels(facts.runs_of(configuration.name), Quantity.HUGE_PAGES_FREE)
     there = f"; {free[-1]:.0f} huge pages were free" if free else ""
     needed = facts.in_force(configuration.name).get("shared_memory_size_in_huge_pages", "")
     needs = f" of the {needed} that it needs" if free and needed.isdigit() else ""
     pages = needed if needed.isdigit() else "..."
-    return broken(
+    return findings.broken(
         f"{configuration.name}: huge_pages = try is not in effect: the server uses"
         f" none{there}{needs}",
         subject=configuration.name,
@@ -200,7 +184,7 @@ def _not_on_huge_pages(facts: CampaignFacts, configuration: Configuration) -> Ru
     )
 
 
-def _shared_machine(facts: CampaignFacts) -> Iterator[Ruling]:
+def _shared_machine(facts: CampaignFacts) -> Iterator[findings.Ruling]:
     beside = [run for run in facts.runs if _is_beside(run)]
     if beside:
         yield _shared_node(beside, facts)
@@ -212,9 +196,9 @@ def _shared_machine(facts: CampaignFacts) -> Iterator[Ruling]:
     cpus = levels(facts.runs, Quantity.CPUS)
     per_s = rate(facts.runs, Quantity.GENERATOR_CPU_S)
     if per_s is None or not cpus or cpus[-1] <= 0:
-        yield lacking("generator_cpu_s and cpus")
+        yield findings.lacking("generator_cpu_s and cpus")
         return
-    yield broken(
+    yield findings.broken(
         f"the load generator ran on the server's {count(int(cpus[-1]), 'CPU')} and used"
         f" {format_share(per_s / cpus[-1])} of their time",
         subject="campaign",
@@ -226,13 +210,13 @@ def _is_beside(run: Run) -> bool:
     return run.evidence is not None and bool(run.evidence.level(Quantity.GENERATORS_BESIDE))
 
 
-def _shared_node(beside: Sequence[Run], facts: CampaignFacts) -> Ruling:
+def _shared_node(beside: Sequence[Run], facts: CampaignFacts) -> findings.Ruling:
     told = f"in {len(beside)} of {count(len(facts.runs), 'run')} pods of the load generator shared"
     cpus, per_s = levels(beside, Quantity.CPUS), rate(beside, Quantity.GENERATOR_CPU_S)
     used = ""
     if cpus and cpus[-1] > 0 and per_s is not None:
         used = f"; they used {format_share(per_s / cpus[-1])} of its CPU time"
-    return broken(
+    return findings.broken(
         f"{told} the database's machine{used}",
         subject="campaign",
         remedy="For numbers of the server alone leave `same_node` off, and give the cluster a node"
@@ -241,18 +225,20 @@ def _shared_node(beside: Sequence[Run], facts: CampaignFacts) -> Ruling:
     )
 
 
-def _beside_neighbours(facts: CampaignFacts) -> Iterator[Ruling]:
+def _beside_neighbours(facts: CampaignFacts) -> Iterator[findings.Ruling]:
     """Tell of blocks that count although a neighbour was there, and of neighbours only noted."""
     found = [
         (run, finding)
         for run in facts.runs
         for finding in run.findings
-        if finding.code in ENVIRONMENT
+        if finding.code in findings.ENVIRONMENT
     ]
-    borne = [(run, finding) for run, finding in found if finding.severity is Severity.WARNING]
+    borne = [
+        (run, finding) for run, finding in found if finding.severity is findings.Severity.WARNING
+    ]
     if borne:
         blocks = {run.block for run, _ in borne}
-        yield broken(
+        yield findings.broken(
             f"{len(blocks)} of {count(facts.seen.blocks, 'block')} were measured beside a neighbour"
             f" ({_by_code([finding.code for _, finding in borne])}), the first time:"
             f" {borne[0][1].message}",
@@ -261,14 +247,14 @@ def _beside_neighbours(facts: CampaignFacts) -> Iterator[Ruling]:
     elif found:
         beset = len({run.place for run, _ in found})
         most = beset > len(facts.runs) * MOST_RUNS
-        ruling = broken(
+        ruling = findings.broken(
             f"neighbours were there in {beset} of {count(len(facts.runs), 'run')}"
             f" ({_by_code([finding.code for _, finding in found])}), the first time:"
             f" {found[0][1].message}",
             subject="campaign",
             remedy=_BESET if most else "None: `measure.neighbours: ignore` asks to note them only.",
         )
-        yield ruling if most else replace(ruling, severity=Severity.INFO)
+        yield ruling if most else replace(ruling, severity=findings.Severity.INFO)
 
 
 _BESET: Final = (
@@ -280,19 +266,19 @@ _BESET: Final = (
 
 def _by_code(codes: list[str]) -> str:
     return ", ".join(
-        f"{words_of(code)}: {count(number, 'run')}"
+        f"{findings.words_of(code)}: {count(number, 'run')}"
         for code, number in sorted(Counter(codes).items())
     )
 
 
-def _probes_absent(facts: CampaignFacts) -> Iterator[Ruling]:
+def _probes_absent(facts: CampaignFacts) -> Iterator[findings.Ruling]:
     watched = [run.evidence for run in facts.runs if run.evidence is not None]
     absences = Counter(
         (absent.subject, absent.reason)
         for evidence in watched
         for absent in dict.fromkeys(evidence.absent)
         # One thread that serves all is accounted for without them.
-        if absent.subject != WAITS[0] or evidence.total(Quantity.MAIN_THREAD_CPU_S) is None
+        if absent.subject != obs.WAITS[0] or evidence.total(Quantity.MAIN_THREAD_CPU_S) is None
     )
     if not absences:
         return
@@ -300,14 +286,14 @@ def _probes_absent(facts: CampaignFacts) -> Iterator[Ruling]:
         f"{subject} ({reason.rstrip('.')}; {number} of {count(len(watched), 'run')})"
         for (subject, reason), number in absences.most_common(_MOST_ABSENCES)
     ]
-    yield broken(f"not measured: {', '.join(told)}", subject="campaign")
+    yield findings.broken(f"not measured: {', '.join(told)}", subject="campaign")
 
 
-MACHINE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
-    ValidityRule(
-        code=BESIDE_NEIGHBOUR,
-        judges=Judges.CAMPAIGN,
-        severity=Severity.WARNING,
+MACHINE_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
+    findings.ValidityRule(
+        code=findings.BESIDE_NEIGHBOUR,
+        judges=findings.Judges.CAMPAIGN,
+        severity=findings.Severity.WARNING,
         what="Blocks count although a neighbour was there (neighbour-cpu, steal, foreign-disk):"
         " they had been redone as often as is allowed.",
         why="Redoing is limited, else a machine that is never quiet would use up the budget. The"
@@ -315,13 +301,13 @@ MACHINE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         " they are wider. With `measure.neighbours: ignore` it is only noted, but warned of where"
         " they were there in most runs: then it is another machine that was measured.",
         thresholds=(
-            Threshold(
+            findings.Threshold(
                 value=2,
                 shown="2 redos of a block; in the whole campaign 2 and a quarter of its complete"
                 " blocks",
                 reason="a guess: it bounds what a neighbour can take from the budget to a fifth",
             ),
-            Threshold(
+            findings.Threshold(
                 value=MOST_RUNS,
                 shown=f"with `ignore`: {format_share(MOST_RUNS)} of the runs",
                 reason="what holds for most runs is no accident of some",
@@ -331,28 +317,30 @@ MACHINE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         source="METHOD 3.1",
         judge=_beside_neighbours,
     ),
-    ValidityRule(
+    findings.ValidityRule(
         code="quota-throttled",
-        judges=Judges.CONFIGURATION,
-        severity=Severity.WARNING,
+        judges=findings.Judges.CONFIGURATION,
+        severity=findings.Severity.WARNING,
         what="The server had used up its CPU quota and was held back (nr_throttled of its control"
         " group).",
         why="Throughput is then the quota's. It belongs to the configuration and stays in.",
         thresholds=(
-            Threshold(value=0, shown="any period", reason="a quota that never bites is not seen"),
+            findings.Threshold(
+                value=0, shown="any period", reason="a quota that never bites is not seen"
+            ),
         ),
         remedy="None if the quota is what you compare; otherwise raise it.",
         source="the kernel's cgroup cpu.stat",
         judge=_throttled,
     ),
-    ValidityRule(
+    findings.ValidityRule(
         code="memory-pressure",
-        judges=Judges.CONFIGURATION,
-        severity=Severity.WARNING,
+        judges=findings.Judges.CONFIGURATION,
+        severity=findings.Severity.WARNING,
         what="Processes of the machine waited for memory (PSI, some).",
         why="Pages are thrown out and read again: another machine than one with enough memory.",
         thresholds=(
-            Threshold(
+            findings.Threshold(
                 value=MEMORY_PRESSURE_SHARE,
                 shown=f"{format_share(MEMORY_PRESSURE_SHARE)} of the time",
                 reason="a guess: on a machine with enough memory it is 0",
@@ -362,28 +350,28 @@ MACHINE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         source="the kernel's pressure stall information; threshold: a guess",
         judge=_memory_pressure,
     ),
-    ValidityRule(
+    findings.ValidityRule(
         code="device-limit",
-        judges=Judges.CONFIGURATION,
-        severity=Severity.WARNING,
+        judges=findings.Judges.CONFIGURATION,
+        severity=findings.Severity.WARNING,
         what="The device of the data was busy all the time, and let through the same number of"
         " requests or bytes in every second.",
         why="Throughput is then that of a limit (of a volume, an instance, a control group),"
         " whatever the settings. It belongs to the configuration and stays in.",
         thresholds=(
-            Threshold(
-                value=FULL,
-                shown=f"{format_share(FULL)} of a second busy, in four seconds of five",
+            findings.Threshold(
+                value=obs.FULL,
+                shown=f"{format_share(obs.FULL)} of a second busy, in four seconds of five",
                 reason="a guess: what comes in between is the client's",
             ),
-            Threshold(
-                value=QUEUED,
-                shown=f"at least {QUEUED:g} requests in flight",
+            findings.Threshold(
+                value=obs.QUEUED,
+                shown=f"at least {obs.QUEUED:g} requests in flight",
                 reason="a guess: with one at a time its latency is steady, and no limit",
             ),
-            Threshold(
-                value=STEADY,
-                shown=f"the middle half of these seconds within {format_share(STEADY)} of their"
+            findings.Threshold(
+                value=obs.STEADY,
+                shown=f"the middle half of these seconds within {format_share(obs.STEADY)} of their"
                 " median",
                 reason="a guess: limits that were put in varied by 0.2 to 4 %, devices without one"
                 " by 20 % and more",
@@ -394,14 +382,14 @@ MACHINE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         source="`/proc/diskstats`, second by second; thresholds: guesses",
         judge=_device_limit,
     ),
-    ValidityRule(
+    findings.ValidityRule(
         code="swapping",
-        judges=Judges.CONFIGURATION,
-        severity=Severity.WARNING,
+        judges=findings.Judges.CONFIGURATION,
+        severity=findings.Severity.WARNING,
         what="The machine moved pages from or to swap during the runs.",
         why="A page of the server that was swapped out costs as much as a read of the disk.",
         thresholds=(
-            Threshold(
+            findings.Threshold(
                 value=SWAPPED_PER_S,
                 shown=f"{SWAPPED_PER_S:.0f} pages a second",
                 reason="a guess: a process that wakes up after hours brings a few pages back",
@@ -411,15 +399,15 @@ MACHINE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         source="the kernel's /proc/vmstat; threshold: a guess",
         judge=_swapping,
     ),
-    ValidityRule(
+    findings.ValidityRule(
         code="disk-nearly-full",
-        judges=Judges.CAMPAIGN,
-        severity=Severity.WARNING,
+        judges=findings.Judges.CAMPAIGN,
+        severity=findings.Severity.WARNING,
         what="Little of the file system of the data was free.",
         why="File systems and flash get slower when they are nearly full, and more so from block"
         " to block.",
         thresholds=(
-            Threshold(
+            findings.Threshold(
                 value=DISK_FREE_SHARE,
                 shown=f"{format_share(DISK_FREE_SHARE)} free",
                 reason="a guess; ext4 keeps 5 % for root by default",
@@ -429,17 +417,18 @@ MACHINE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         source="statvfs of the data directory; threshold: a guess",
         judge=_disk_nearly_full,
     ),
-    ValidityRule(
+    findings.ValidityRule(
         code="read-amplification",
         engine=EngineName.POSTGRES,
-        judges=Judges.CONFIGURATION,
-        severity=Severity.WARNING,
+        judges=findings.Judges.CONFIGURATION,
+        severity=findings.Severity.WARNING,
         what="The disk read more bytes than the server asked the operating system for.",
         why="Read-ahead, or blocks of the device larger than a page, read what nobody wants.",
         thresholds=(
-            Threshold(
+            findings.Threshold(
                 value=AMPLIFICATION,
-                shown=f"{AMPLIFICATION:g} bytes for one; from {format_bytes(ENOUGH_READ_BYTES)} on",
+                shown=f"{AMPLIFICATION:g} bytes for one; from"
+                f" {format_bytes(obs.ENOUGH_READ_BYTES)} on",
                 reason="up to there half of what is read is wanted; the least amount is a guess",
             ),
         ),
@@ -447,21 +436,21 @@ MACHINE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         source="pg_stat_io and /proc/diskstats",
         judge=_read_amplification,
     ),
-    ValidityRule(
+    findings.ValidityRule(
         code="huge-pages-not-in-effect",
         engine=EngineName.POSTGRES,
-        judges=Judges.CONFIGURATION,
-        severity=Severity.WARNING,
+        judges=findings.Judges.CONFIGURATION,
+        severity=findings.Severity.WARNING,
         what="`huge_pages = try` was asked for, and the server uses none.",
         why="The server starts without them and says nothing: the comparison weighs nothing.",
         remedy="Reserve them (vm.nr_hugepages) and ask for `on`.",
         source="PostgreSQL's documentation, huge_pages and huge_pages_status",
         judge=_huge_pages_tried,
     ),
-    ValidityRule(
+    findings.ValidityRule(
         code="shared-machine",
-        judges=Judges.CAMPAIGN,
-        severity=Severity.INFO,
+        judges=findings.Judges.CAMPAIGN,
+        severity=findings.Severity.INFO,
         what="Server and load generator ran on the same CPUs, as on every local target without"
         " CPU sets, or as pods on one machine (one kernel, however the cluster names its nodes).",
         why="What the generator uses the server lacks: a configuration that saves CPU time looks"
@@ -471,10 +460,10 @@ MACHINE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         source="PostgreSQL's documentation, pgbench, Good Practices",
         judge=_shared_machine,
     ),
-    ValidityRule(
+    findings.ValidityRule(
         code="not-measured",
-        judges=Judges.CAMPAIGN,
-        severity=Severity.INFO,
+        judges=findings.Judges.CAMPAIGN,
+        severity=findings.Severity.INFO,
         what="Something that should have been watched was not: a probe failed, was refused, or"
         " cannot see it there.",
         why="What nobody saw is neither good nor bad; rules that need it are not applied.",
@@ -507,7 +496,7 @@ _IO_SETTINGS: Final = frozenset(
 )
 
 
-def _cache_regime(facts: CampaignFacts) -> Iterator[Ruling]:
+def _cache_regime(facts: CampaignFacts) -> Iterator[findings.Ruling]:
     for sides in facts.sides():
         hits = [_hit_ratio(runs) for runs in (sides.mine, sides.theirs)]
         reads = [
@@ -515,14 +504,14 @@ def _cache_regime(facts: CampaignFacts) -> Iterator[Ruling]:
             for runs in (sides.mine, sides.theirs)
         ]
         if None in hits and None in reads:
-            yield lacking("pages_hit and pages_read, or device_reads and commits")
+            yield findings.lacking("pages_hit and pages_read, or device_reads and commits")
             continue
         told = [
             *_hits_differ(hits, sides),
             *_reads_differ(reads, sides, facts.experiment.words.one),
         ]
         if told:
-            yield broken(f"{sides.name}: {'; '.join(told)}", subject=sides.name)
+            yield findings.broken(f"{sides.name}: {'; '.join(told)}", subject=sides.name)
 
 
 def _hit_ratio(runs: Runs) -> float | None:
@@ -547,8 +536,8 @@ def _reads_differ(reads: list[float | None], sides: Sides, one: str) -> Iterator
         yield f"{mine:.2f} reads of the disk per {one}, under {sides.other} {theirs:.2f}"
 
 
-def _durability(facts: CampaignFacts) -> Iterator[Ruling]:
-    for asked in result_contrasts(facts.experiment):
+def _durability(facts: CampaignFacts) -> Iterator[findings.Ruling]:
+    for asked in obs.result_contrasts(facts.experiment):
         for setting in GIVEN_UP:
             promised, traded = partial(_keeps, facts, setting), partial(_traded, setting)
             yield from weighed(facts, asked, promised, traded, f"{setting} in force")
@@ -558,14 +547,18 @@ def _keeps(facts: CampaignFacts, setting: str, configuration: str) -> bool | Non
     return keeps_commits(setting, facts.in_force(configuration))
 
 
-def _traded(setting: str, one: tuple[str, bool], other: tuple[str, bool]) -> Iterator[Ruling]:
+def _traded(
+    setting: str, one: tuple[str, bool], other: tuple[str, bool]
+) -> Iterator[findings.Ruling]:
     """Rule on one setting of two sides, by whether each keeps what was committed."""
     (weak, least), (strong, most) = sorted((one, other), key=lambda side: side[1])
     if least != most:
-        yield broken(f"{weak}: {setting} gives up durability that {strong} keeps", subject=weak)
+        yield findings.broken(
+            f"{weak}: {setting} gives up durability that {strong} keeps", subject=weak
+        )
 
 
-def _fits_in_memory(facts: CampaignFacts) -> Iterator[Ruling]:
+def _fits_in_memory(facts: CampaignFacts) -> Iterator[findings.Ruling]:
     why = _judges_storage(facts)
     if not why:
         return
@@ -580,10 +573,10 @@ def _fits_in_memory(facts: CampaignFacts) -> Iterator[Ruling]:
         if found and sizes and max(sizes) < min(found)
     ]
     if not sizes or not (held or memory or (direct and buffers)):
-        yield lacking("database_bytes, shared_buffers_bytes and memory_bytes")
+        yield findings.lacking("database_bytes, shared_buffers_bytes and memory_bytes")
     elif held:
         what, room = held[0]
-        yield broken(
+        yield findings.broken(
             f"the configurations differ in storage ({why}), and the data"
             f" ({format_bytes(max(sizes))}) fit in {what} ({format_bytes(room)}): reads do not"
             " reach it",
@@ -605,23 +598,23 @@ def _judges_storage(facts: CampaignFacts) -> str:
     return ""
 
 
-STORAGE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
-    ValidityRule(
+STORAGE_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
+    findings.ValidityRule(
         code="cache-regime-differs",
         engine=EngineName.POSTGRES,
-        judges=Judges.COMPARISON,
-        severity=Severity.WARNING,
+        judges=findings.Judges.COMPARISON,
+        severity=findings.Severity.WARNING,
         what="One side found its pages in shared_buffers, or without reading the disk, and the"
         " other did not.",
         why="Then the sides do different work. It may be the configuration's very effect; with"
         " other sizes of data or memory the effect is another one.",
         thresholds=(
-            Threshold(
+            findings.Threshold(
                 value=HIT_RATIO_POINTS,
                 shown=f"{100 * HIT_RATIO_POINTS:g} points of the hit ratio",
                 reason="a guess",
             ),
-            Threshold(
+            findings.Threshold(
                 value=DEVICE_READS_FACTOR,
                 shown=f"{DEVICE_READS_FACTOR:g} times the reads of the disk per transaction, and"
                 f" more than {LEAST_DEVICE_READS:g}",
@@ -632,11 +625,11 @@ STORAGE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         source="pg_stat_database, /proc/diskstats; thresholds: guesses",
         judge=_cache_regime,
     ),
-    ValidityRule(
+    findings.ValidityRule(
         code="durability-traded",
         engine=EngineName.POSTGRES,
-        judges=Judges.COMPARISON,
-        severity=Severity.WARNING,
+        judges=findings.Judges.COMPARISON,
+        severity=findings.Severity.WARNING,
         what="fsync, full_page_writes or synchronous_commit keeps less on one side than on the"
         " other, by the settings in force.",
         why="A part of the speed is bought with commits, or the whole database, that a crash may"
@@ -645,17 +638,17 @@ STORAGE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         source="PostgreSQL's documentation, asynchronous commit and WAL settings",
         judge=_durability,
     ),
-    ValidityRule(
+    findings.ValidityRule(
         code="fits-in-memory",
         engine=EngineName.POSTGRES,
-        judges=Judges.CAMPAIGN,
-        severity=Severity.WARNING,
+        judges=findings.Judges.CAMPAIGN,
+        severity=findings.Severity.WARNING,
         what="The configurations differ in storage (`target.directory`, block throttles, settings"
         " of I/O), and the data fit in memory.",
         why="Reads are then answered from memory whatever the storage is; only writes and syncs"
         " are judged.",
         thresholds=(
-            Threshold(
+            findings.Threshold(
                 value=1.0,
                 shown="data smaller than shared_buffers, or than the machine's memory",
                 reason="the operating system keeps what shared_buffers does not hold",

@@ -10,33 +10,13 @@ from typing import Final
 
 import numpy as np
 
+from steelyard.answers import turns
 from steelyard.answers.observations import Observations
-from steelyard.answers.turns import (
-    CARRIED_OVER,
-    ENOUGH_WRITTEN_BYTES,
-    TraceCheck,
-    TurnChange,
-    TurnCheck,
-    check_turns,
-    pages_from_devices,
-    writes_after_switches,
-)
 from steelyard.answers.validity.facts import BY_RUNS, CampaignFacts, Runs, events_differ
 from steelyard.answers.validity.machine_rules import MACHINE_RULES, STORAGE_RULES
 from steelyard.answers.validity.redis_rules import KEYSPACE_RULES, PERSISTENCE_RULES
+from steelyard.core import findings
 from steelyard.core.campaign import RUN_NEEDS, CampaignRecord, missing_for
-from steelyard.core.findings import (
-    Finding,
-    Judges,
-    Ruling,
-    Severity,
-    State,
-    Threshold,
-    ValidityRule,
-    broken,
-    lacking,
-    not_judged,
-)
 from steelyard.core.measurement import Evidence, Quantity, Run, Seconds
 from steelyard.core.schedule import Ceiling, CeilingKind
 from steelyard.core.target import EngineName
@@ -46,18 +26,19 @@ from steelyard.stats.intervals import Interval, block_interval
 from steelyard.stats.turns import LEAST_BLOCKS, SUSPECT_BEYOND, SUSPECT_LEVEL, is_suspect
 
 _TOLD: Final = {
-    TurnChange.OVER_BLOCK: "changes from the first round of a block to the last by",
-    TurnChange.WITHIN_TURNS: "changes from the first half of its turns to the second by",
-    TurnChange.BY_PREDECESSOR: "in turns after a turn of its own differs from that after another"
+    turns.TurnChange.OVER_BLOCK: "changes from the first round of a block to the last by",
+    turns.TurnChange.WITHIN_TURNS: "changes from the first half of its turns to the second by",
+    turns.TurnChange.BY_PREDECESSOR: "in turns after a turn of its own differs from that after"
+    " another"
     " one's by",
 }
-_BEYOND: Final = Threshold(
+_BEYOND: Final = findings.Threshold(
     value=SUSPECT_BEYOND,
     shown=f"the interval at level {100 * SUSPECT_LEVEL:g} % lies wholly beyond plus or minus"
     f" {100 * SUSPECT_BEYOND:g} % of the ratio, from {LEAST_BLOCKS} blocks on",
     reason="as small as a difference without practical weight",
 )
-_BEYOND_POINTS: Final = Threshold(
+_BEYOND_POINTS: Final = findings.Threshold(
     value=SUSPECT_BEYOND,
     shown=f"the interval at level {100 * SUSPECT_LEVEL:g} % of the difference lies wholly beyond"
     f" {100 * SUSPECT_BEYOND:g} point of the share, from {LEAST_BLOCKS} blocks on",
@@ -65,30 +46,32 @@ _BEYOND_POINTS: Final = Threshold(
 )
 
 
-def _writes_in_flight(facts: CampaignFacts) -> Iterator[Ruling]:
-    for check in writes_after_switches(facts.seen, facts.experiment):
+def _writes_in_flight(facts: CampaignFacts) -> Iterator[findings.Ruling]:
+    for check in turns.writes_after_switches(facts.seen, facts.experiment):
         yield from _judge_trace(check, _told_of_writes)
 
 
-def _cache_pressure(facts: CampaignFacts) -> Iterator[Ruling]:
-    for check in pages_from_devices(facts.seen, facts.experiment):
+def _cache_pressure(facts: CampaignFacts) -> Iterator[findings.Ruling]:
+    for check in turns.pages_from_devices(facts.seen, facts.experiment):
         yield from _judge_trace(check, _told_of_pages)
 
 
-def _judge_trace(check: TraceCheck, told: Callable[[TraceCheck, str], str]) -> Iterator[Ruling]:
+def _judge_trace(
+    check: turns.TraceCheck, told: Callable[[turns.TraceCheck, str], str]
+) -> Iterator[findings.Ruling]:
     """Judge one; where too few of enough blocks have writes or reads at all, nothing is missing."""
     found = check.difference
     if found is None:
         if check.blocks and check.of < LEAST_BLOCKS:
-            yield lacking(f"{count(LEAST_BLOCKS, 'block')} in turns; {check.of} are there")
+            yield findings.lacking(f"{count(LEAST_BLOCKS, 'block')} in turns; {check.of} are there")
     elif is_suspect(found):
         names = check.configuration, check.baseline
         more, less = names if found.estimate > 0 else reversed(names)
         message = f"{more}: under {check.workload} {told(check, less)}"
-        yield broken(f"{message}, {count(check.blocks, 'block')})", subject=more)
+        yield findings.broken(f"{message}, {count(check.blocks, 'block')})", subject=more)
 
 
-def _told_of_writes(check: TraceCheck, less: str) -> str:
+def _told_of_writes(check: turns.TraceCheck, less: str) -> str:
     share, other = _levels(check)
     return (
         f"{format_share(share)} of what the data's device writes in its turns is written while they"
@@ -97,7 +80,7 @@ def _told_of_writes(check: TraceCheck, less: str) -> str:
     )
 
 
-def _told_of_pages(check: TraceCheck, less: str) -> str:
+def _told_of_pages(check: turns.TraceCheck, less: str) -> str:
     pages, other = _levels(check)
     return (
         f"each transaction waited for {pages:.3f} pages of 8 KiB from a device although the server"
@@ -106,28 +89,30 @@ def _told_of_pages(check: TraceCheck, less: str) -> str:
     )
 
 
-def _levels(check: TraceCheck) -> tuple[float, float]:
+def _levels(check: turns.TraceCheck) -> tuple[float, float]:
     """Return the higher and the lower level."""
     levels = sorted([check.baseline_level or 0.0, check.configuration_level or 0.0], reverse=True)
     return levels[0], levels[1]
 
 
-def _interval(check: TraceCheck, scale: float) -> str:
+def _interval(check: turns.TraceCheck, scale: float) -> str:
     """Return the bounds of the difference, without its sign."""
     found = check.difference
     bounds = sorted(scale * abs(bound) for bound in (found.low, found.high)) if found else (0, 0)
     return f"{bounds[0]:.3g} to {bounds[1]:.3g}"
 
 
-def _judge(facts: CampaignFacts, changes: Sequence[TurnChange]) -> Iterator[Ruling]:
-    for check in check_turns(facts.seen, facts.experiment, changes):
+def _judge(facts: CampaignFacts, changes: Sequence[turns.TurnChange]) -> Iterator[findings.Ruling]:
+    for check in turns.check_turns(facts.seen, facts.experiment, changes):
         if check.change is None:
-            yield lacking(f"{count(LEAST_BLOCKS, 'block')} in turns; {check.blocks} are there")
+            yield findings.lacking(
+                f"{count(LEAST_BLOCKS, 'block')} in turns; {check.blocks} are there"
+            )
         elif check.is_suspect:
-            yield broken(_message(check, check.change), subject=check.configuration)
+            yield findings.broken(_message(check, check.change), subject=check.configuration)
 
 
-def _message(check: TurnCheck, change: Interval) -> str:
+def _message(check: turns.TurnCheck, change: Interval) -> str:
     found, low, high = (_percent(value) for value in (change.estimate, change.low, change.high))
     blocks = count(check.blocks, "block")
     among = blocks if check.blocks == check.of else f"{blocks} of {check.of} that can say"
@@ -142,11 +127,11 @@ def _percent(log_ratio: float) -> str:
     return format_percent(float(np.expm1(log_ratio)))
 
 
-TURN_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
-    ValidityRule(
+TURN_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
+    findings.ValidityRule(
         code="carry-over",
-        judges=Judges.COMPARISON,
-        severity=Severity.WARNING,
+        judges=findings.Judges.COMPARISON,
+        severity=findings.Severity.WARNING,
         what="What another configuration's turn leaves behind costs one side of a comparison more"
         " than the other: its rate against the other side's differs between the halves of its"
         " turns, or between turns after one of its own and after another one's.",
@@ -155,12 +140,12 @@ TURN_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         thresholds=(_BEYOND,),
         remedy="Repeat it with a longer `settling`: more is thrown away at the start of each turn.",
         source="METHOD 3.17",
-        judge=partial(_judge, changes=CARRIED_OVER),
+        judge=partial(_judge, changes=turns.CARRIED_OVER),
     ),
-    ValidityRule(
+    findings.ValidityRule(
         code="still-warming",
-        judges=Judges.COMPARISON,
-        severity=Severity.WARNING,
+        judges=findings.Judges.COMPARISON,
+        severity=findings.Severity.WARNING,
         what="The rate of one side against the other changes from the first round of a block to"
         " the last.",
         why="One configuration still warms up while it is measured, and the other does not, or"
@@ -169,12 +154,12 @@ TURN_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         remedy="Repeat it with a longer `measure.warm_up`. Where the experiment declares none, the"
         " blocks that follow warm up longer, in all configurations; those before stay in.",
         source="METHOD 3.17",
-        judge=partial(_judge, changes=(TurnChange.OVER_BLOCK,)),
+        judge=partial(_judge, changes=(turns.TurnChange.OVER_BLOCK,)),
     ),
-    ValidityRule(
+    findings.ValidityRule(
         code="writes-in-flight",
-        judges=Judges.COMPARISON,
-        severity=Severity.WARNING,
+        judges=findings.Judges.COMPARISON,
+        severity=findings.Severity.WARNING,
         what="Of what the device of the data writes in the turns of one side, more is written right"
         " after the switch than in those of the other: what another configuration handed to the"
         " kernel is still on its way when that one stands still.",
@@ -182,8 +167,8 @@ TURN_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         " for the writes of another.",
         thresholds=(
             _BEYOND_POINTS,
-            Threshold(
-                value=ENOUGH_WRITTEN_BYTES,
+            findings.Threshold(
+                value=turns.ENOUGH_WRITTEN_BYTES,
                 shown="1 MiB in the turns of a block",
                 reason="a guess: less is the journal of the file system",
             ),
@@ -192,10 +177,10 @@ TURN_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         source="METHOD 3.17 (the interval); threshold: a guess",
         judge=_writes_in_flight,
     ),
-    ValidityRule(
+    findings.ValidityRule(
         code="cache-pressure",
-        judges=Judges.COMPARISON,
-        severity=Severity.WARNING,
+        judges=findings.Judges.COMPARISON,
+        severity=findings.Severity.WARNING,
         what="Under a workload that only reads, transactions of one side wait for pages from a"
         " device more often than those of the other: for data, or for memory that the kernel had"
         " taken from the server (major faults). The servers are warm, and the data of all of them"
@@ -203,7 +188,7 @@ TURN_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         why="The servers that are up together take the page cache from each other: alone, neither"
         " would read.",
         thresholds=(
-            Threshold(
+            findings.Threshold(
                 value=SUSPECT_BEYOND,
                 shown=f"the interval at level {100 * SUSPECT_LEVEL:g} % of the difference lies"
                 f" wholly beyond {SUSPECT_BEYOND:g} pages of 8 KiB per transaction, from"
@@ -228,7 +213,7 @@ TRIP_FACTOR: Final = 1.5
 LEAST_TRIP_S: Final = 5e-5
 
 
-def _events(facts: CampaignFacts, quantity: Quantity, what: str) -> Iterator[Ruling]:
+def _events(facts: CampaignFacts, quantity: Quantity, what: str) -> Iterator[findings.Ruling]:
     """Compare how many runs of the sides held an event."""
     return events_differ(facts, what, partial(_has_event, quantity), quantity.value)
 
@@ -240,7 +225,7 @@ def _has_event(quantity: Quantity, evidence: Evidence) -> bool | None:
     return None if counted is None else counted > 0 and not skipped
 
 
-def _trend(facts: CampaignFacts) -> Iterator[Ruling]:
+def _trend(facts: CampaignFacts) -> Iterator[findings.Ruling]:
     ramp_s = facts.experiment.measure.ramp_s
     every = [(t, w.name) for t in facts.seen.configurations for w in facts.experiment.workloads]
     for configuration, workload in every:
@@ -255,7 +240,7 @@ def _trend(facts: CampaignFacts) -> Iterator[Ruling]:
         changes = np.array([np.mean(of_block) for of_block in by_block.values()])
         found = block_interval(changes, TREND_LEVEL / len(every))
         if abs(np.expm1(found.estimate)) > TREND and not found.low <= 0.0 <= found.high:
-            yield broken(
+            yield findings.broken(
                 f"{configuration}: its runs of {workload} change by"
                 f" {format_percent(float(np.expm1(found.estimate)))} from the first half to the"
                 " second",
@@ -282,7 +267,7 @@ def half_change(run: Run, ramp_s: float) -> float | None:
     return float(np.log(rates[1] / rates[0])) if min(rates) > 0 else None
 
 
-def _few_transactions(facts: CampaignFacts) -> Iterator[Ruling]:
+def _few_transactions(facts: CampaignFacts) -> Iterator[findings.Ruling]:
     for configuration in facts.seen.configurations:
         cells = {
             cell: float(np.median([r.measurement.transactions for r in runs if r.measurement]))
@@ -293,22 +278,22 @@ def _few_transactions(facts: CampaignFacts) -> Iterator[Ruling]:
             continue
         cell = min(cells, key=lambda each: cells[each])
         if cells[cell] < FEW_TRANSACTIONS:
-            yield broken(
+            yield findings.broken(
                 f"{configuration}: half of the runs of {cell.workload}, {cell.load.label}, have at"
                 f" most {cells[cell]:.0f} {facts.experiment.words.many}",
                 subject=configuration,
             )
 
 
-def _round_trip(facts: CampaignFacts) -> Iterator[Ruling]:
+def _round_trip(facts: CampaignFacts) -> Iterator[findings.Ruling]:
     for sides in facts.sides():
         mine, theirs = (_trip_s(facts.ceilings, runs) for runs in (sides.mine, sides.theirs))
         if mine is None or theirs is None:
-            yield lacking("the round trip of each side")
+            yield findings.lacking("the round trip of each side")
             continue
         if trips_differ(mine, theirs):
             apart = f"{abs(mine - theirs) * MS_PER_S:.3f} ms {'more' if mine > theirs else 'less'}"
-            yield broken(
+            yield findings.broken(
                 f"{sides.name}: an empty statement came back after {mine * MS_PER_S:.3f} ms, under"
                 f" {sides.other} after {theirs * MS_PER_S:.3f} ms: each statement takes {apart}",
                 subject=sides.name,
@@ -334,12 +319,12 @@ def _trip_s(ceilings: Sequence[Ceiling], runs: Runs) -> float | None:
     return float(np.median(found)) if found else None
 
 
-WORK_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
-    ValidityRule(
+WORK_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
+    findings.ValidityRule(
         code="checkpoints-differ",
         engine=EngineName.POSTGRES,
-        judges=Judges.COMPARISON,
-        severity=Severity.WARNING,
+        judges=findings.Judges.COMPARISON,
+        severity=findings.Severity.WARNING,
         what="Checkpoints fell into more runs of one side than of the other.",
         why="A run with a checkpoint writes whole pages and waits for the disk. Where a"
         " configuration makes them rarer that is a part of its effect, at this length of a run.",
@@ -348,11 +333,11 @@ WORK_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         source="METHOD 3.6 (the test), METHOD 12",
         judge=partial(_events, quantity=Quantity.CHECKPOINTS, what="a checkpoint"),
     ),
-    ValidityRule(
+    findings.ValidityRule(
         code="autovacuum-differs",
         engine=EngineName.POSTGRES,
-        judges=Judges.COMPARISON,
-        severity=Severity.WARNING,
+        judges=findings.Judges.COMPARISON,
+        severity=findings.Severity.WARNING,
         what="Autovacuum worked in more runs of one side than of the other.",
         why="It reads, writes and cleans; short runs count its cost and not its use.",
         thresholds=BY_RUNS,
@@ -360,15 +345,15 @@ WORK_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         source="METHOD 3.6 (the test)",
         judge=partial(_events, quantity=Quantity.AUTOVACUUMS, what="an autovacuum"),
     ),
-    ValidityRule(
+    findings.ValidityRule(
         code="trend-in-runs",
-        judges=Judges.CONFIGURATION,
-        severity=Severity.WARNING,
+        judges=findings.Judges.CONFIGURATION,
+        severity=findings.Severity.WARNING,
         what="The second half of the runs is faster or slower than the first, block after block.",
         why="The value then depends on the length of the slice: warm-up that the warm-up and the"
         " ramp left in, or a decline that goes on.",
         thresholds=(
-            Threshold(
+            findings.Threshold(
                 value=TREND,
                 shown=f"{format_share(TREND)} between the halves, at level {TREND_LEVEL} shared by"
                 f" configurations and workloads, from {TREND_FROM} blocks on",
@@ -379,14 +364,14 @@ WORK_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         source="METHOD 3.3 (the interval), METHOD 3.7",
         judge=_trend,
     ),
-    ValidityRule(
+    findings.ValidityRule(
         code="few-transactions",
-        judges=Judges.CONFIGURATION,
-        severity=Severity.WARNING,
+        judges=findings.Judges.CONFIGURATION,
+        severity=findings.Severity.WARNING,
         what="Runs have few transactions.",
         why="A run that ends just before or after one more transaction gives another value.",
         thresholds=(
-            Threshold(
+            findings.Threshold(
                 value=FEW_TRANSACTIONS,
                 shown=f"{FEW_TRANSACTIONS} in the median run of a cell",
                 reason="one more or less is then 1 %; METHOD 8 needs as many for a 90th percentile",
@@ -396,16 +381,16 @@ WORK_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         source="METHOD 8",
         judge=_few_transactions,
     ),
-    ValidityRule(
+    findings.ValidityRule(
         code="round-trip-differs",
-        judges=Judges.COMPARISON,
-        severity=Severity.WARNING,
+        judges=findings.Judges.COMPARISON,
+        severity=findings.Severity.WARNING,
         what="The round trip of an empty statement differs between the sides, as it was measured"
         " before the first block.",
         why="Every statement pays it. Where the configurations connect differently it is their"
         " effect; elsewhere the servers are not compared over the same way.",
         thresholds=(
-            Threshold(
+            findings.Threshold(
                 value=TRIP_FACTOR,
                 shown=f"{TRIP_FACTOR:g} times as long, and {LEAST_TRIP_S * MS_PER_S:g} ms",
                 reason="a guess: between connections to one server of this machine 0.06 ms were"
@@ -419,7 +404,7 @@ WORK_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
 )
 
 
-CAMPAIGN_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
+CAMPAIGN_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
     *MACHINE_RULES,
     *STORAGE_RULES,
     *WORK_RULES,
@@ -429,7 +414,7 @@ CAMPAIGN_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
 )
 
 
-def judged(record: CampaignRecord, seen: Observations) -> tuple[Finding, ...]:
+def judged(record: CampaignRecord, seen: Observations) -> tuple[findings.Finding, ...]:
     """Return what the rules find, in their order, and at last what could not be judged.
 
     Where no run was watched, as in records of versions without probes, nothing is said of that.
@@ -439,10 +424,12 @@ def judged(record: CampaignRecord, seen: Observations) -> tuple[Finding, ...]:
         return ()
     rules = [rule for rule in CAMPAIGN_RULES if rule.concerns(facts.experiment.engine)]
     rulings = [(rule, ruling) for rule in rules for ruling in rule.judge(facts)]
-    found = [rule.finding(ruling) for rule, ruling in rulings if ruling.state is State.VIOLATED]
+    found = [
+        rule.finding(ruling) for rule, ruling in rulings if ruling.state is findings.State.VIOLATED
+    ]
     missing = [(rule.code, ruling.missing) for rule, ruling in rulings if ruling.missing]
     missing += _missing_of_runs(facts)
-    return (*found, *(not_judged(missing, "campaign") if facts.watched else ()))
+    return (*found, *(findings.not_judged(missing, "campaign") if facts.watched else ()))
 
 
 def _missing_of_runs(facts: CampaignFacts) -> list[tuple[str, str]]:

@@ -6,15 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from steelyard.campaign.cleanup.undoing import (
-    is_alive,
-    may_be_left,
-    our_mounts,
-    raise_all,
-    trouble_of,
-    troubles_of,
-    undo_thing,
-)
+from steelyard.campaign.cleanup import undoing
 from steelyard.core.outside import ControlGroup, InAws, MadeDirectory, Outside, in_undoing_order
 from steelyard.core.wording import (
     LeftBehindError,
@@ -115,7 +107,7 @@ def find_leftovers(doors: Doors, records: Sequence[Path] = ()) -> tuple[Leftover
         leftover = _leftover(campaign_id, record, doors)
         if leftover is not None:
             found.append(leftover)
-        elif not records and not is_alive(record):
+        elif not records and not undoing.is_alive(record):
             forget_if_over(campaign_id, record)
     return tuple(found)
 
@@ -152,7 +144,7 @@ def _is_copy(record: Path) -> bool:
 
 
 def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
-    if is_alive(record):
+    if undoing.is_alive(record):
         return None
     foreign: tuple[Created, ...] = ()
     stands = standing_in(record)
@@ -167,7 +159,9 @@ def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
     leftover = Leftover(
         campaign_id=campaign_id,
         record=record if record.exists() and not is_anothers else None,
-        things=tuple(thing for thing in ours if may_be_left(thing, campaign_id, doors.cgroups)),
+        things=tuple(
+            thing for thing in ours if undoing.may_be_left(thing, campaign_id, doors.cgroups)
+        ),
         processes=(),
         size_bytes=0,
         foreign=foreign,
@@ -185,7 +179,7 @@ def _looked_at(leftover: Leftover, doors: Doors) -> Leftover:
         leftover,
         processes=processes,
         size_bytes=sum(tree_bytes(path) for path in outermost),
-        mounts=tuple(our_mounts(leftover.campaign_id, directories, doors)),
+        mounts=tuple(undoing.our_mounts(leftover.campaign_id, directories, doors)),
         frozen=tuple(group for group in leftover.groups if is_frozen(group, doors.cgroups)),
         stopped=doors.families.stopped(processes),
     )
@@ -207,7 +201,7 @@ def undo(leftover: Leftover, doors: Doors) -> None:
     # What works in a directory keeps that, and nothing on servers or in the kernel.
     stuck = [*_still_at_work(leftover, doors), *_still_mounted(leftover, doors)]
     kept = (MadeDirectory, ControlGroup) if stuck else ()
-    raise_all([*stuck, *_undone(leftover, doors, kept), *_left_alone(leftover)])
+    undoing.raise_all([*stuck, *_undone(leftover, doors, kept), *_left_alone(leftover)])
     if leftover.record is None:
         registry.unregister(leftover.campaign_id)
     else:
@@ -222,7 +216,7 @@ def _still_at_work(leftover: Leftover, doors: Doors) -> list[LeftBehindError]:
     for group in leftover.frozen:
         with suppress(TargetError):  # then its processes are named as those that do not end
             thaw(group, doors.cgroups)
-    return troubles_of(
+    return undoing.troubles_of(
         lambda directory: end_processes(directory, doors.processes, doors.clock),
         leftover.directories,
     )
@@ -230,7 +224,7 @@ def _still_at_work(leftover: Leftover, doors: Doors) -> list[LeftBehindError]:
 
 def _still_mounted(leftover: Leftover, doors: Doors) -> list[LeftBehindError]:
     """Unmount before its directories go, what is on another first; return what is in use."""
-    return troubles_of(
+    return undoing.troubles_of(
         lambda place: unmounted(place, doors.volumes, doors.clock), reversed(leftover.mounts)
     )
 
@@ -249,13 +243,13 @@ def release_frozen(doors: Doors, told: Callable[[str], None]) -> None:
     still = [each for each in find_leftovers(doors) if each.frozen or each.stopped]
     for leftover in still:
         told(_named_still(leftover))
-    raise_all(troubles_of(lambda leftover: _release(leftover, doors), still))
+    undoing.raise_all(undoing.troubles_of(lambda leftover: _release(leftover, doors), still))
 
 
 def _release(leftover: Leftover, doors: Doors) -> None:
-    raise_all(_still_at_work(leftover, doors))
+    undoing.raise_all(_still_at_work(leftover, doors))
     groups = tuple(each for each in leftover.things if isinstance(each, ControlGroup))
-    raise_all([*_undone(replace(leftover, things=groups), doors)])
+    undoing.raise_all([*_undone(replace(leftover, things=groups), doors)])
 
 
 def _named_still(leftover: Leftover) -> str:
@@ -324,7 +318,7 @@ def undo_all(found: Sequence[Leftover], doors: Doors) -> None:
     Raises:
         LeftBehindError: Something is still there.
     """
-    raise_all(troubles_of(lambda leftover: undo(leftover, doors), found))
+    undoing.raise_all(undoing.troubles_of(lambda leftover: undo(leftover, doors), found))
 
 
 def _undone(
@@ -340,7 +334,7 @@ def _undone(
     for thing in in_undoing_order(things):
         if isinstance(thing, InAws) and thing.stays_with(rented):
             continue
-        trouble = trouble_of(partial(undo_thing, thing, doors))
+        trouble = undoing.trouble_of(partial(undoing.undo_thing, thing, doors))
         if trouble is not None:
             if isinstance(thing, InAws):
                 rented.append(thing)

@@ -17,45 +17,10 @@ from typing import Final, TypeVar
 
 from pydantic import TypeAdapter
 
+from steelyard.core import kubernetes as k8s
+from steelyard.core import outside
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Configuration, Workload
-from steelyard.core.kubernetes import (
-    ACCOUNT,
-    CAMPAIGN,
-    CLAIM,
-    CLUSTER,
-    CLUSTER_ROLE,
-    CLUSTER_ROLE_BINDING,
-    CONFIG_MAP,
-    JOB,
-    MANAGED_BY,
-    MANAGER,
-    NAMESPACE,
-    POD,
-    ROLE,
-    ROLE_BINDING,
-    ROLE_KIND,
-    RUNNER,
-    SECRET,
-    SERVICE,
-    STATEFUL_SET,
-    Kind,
-    Manifest,
-    ObjectRef,
-    campaign_value,
-    ref_of,
-)
-from steelyard.core.outside import (
-    ControlGroup,
-    InAws,
-    InCluster,
-    MadeDirectory,
-    OnServer,
-    Outside,
-    ServerInCluster,
-    TurnedKnob,
-    in_undoing_order,
-)
 from steelyard.core.wording import (
     LeftBehindError,
     PreflightError,
@@ -256,14 +221,14 @@ def our_mounts(campaign_id: str, directories: Sequence[Path], doors: Doors) -> I
             yield place
 
 
-def may_be_left(thing: Outside, campaign_id: str, cgroups: Cgroups) -> bool:
+def may_be_left(thing: outside.Outside, campaign_id: str, cgroups: Cgroups) -> bool:
     """Return whether something of ours may be there yet, and has the form of what we make.
 
     Of a path both can be seen from here.
     """
-    if isinstance(thing, MadeDirectory):
+    if isinstance(thing, outside.MadeDirectory):
         return _has_our_form(thing.path, campaign_id) and thing.path.exists()
-    if isinstance(thing, ControlGroup):
+    if isinstance(thing, outside.ControlGroup):
         name = rf"steelyard-{re.escape(campaign_id)}(-[0-9]+)?-(server|generator)"
         is_named = re.fullmatch(name, thing.path.name) is not None
         return thing.path.parent in cgroups.roots() and is_named and cgroups.exists(thing.path)
@@ -281,25 +246,25 @@ def _has_our_form(path: Path, campaign_id: str) -> bool:
     return campaign.parent.name == "live" and campaign.name == campaign_id
 
 
-def undo_thing(thing: Outside, doors: Doors) -> None:
+def undo_thing(thing: outside.Outside, doors: Doors) -> None:
     """Undo one thing that the registry knows to be ours.
 
     Raises:
         LeftBehindError: It is still there, or not as it was.
     """
     match thing:
-        case MadeDirectory():
+        case outside.MadeDirectory():
             _free_shared_memory(thing.path, doors)
             remove_tree(thing.path)
-        case ControlGroup():
+        case outside.ControlGroup():
             remove_group(thing.path, doors.cgroups, doors.clock)
-        case OnServer():
+        case outside.OnServer():
             undo_on_server(thing, doors)
-        case InCluster():
+        case outside.InCluster():
             undo_placed(thing, doors)
-        case InAws():
+        case outside.InAws():
             undo_rented(thing, doors)
-        case TurnedKnob():
+        case outside.TurnedKnob():
             turn_back(thing, doors)
 
 
@@ -310,7 +275,7 @@ def _free_shared_memory(directory: Path, doors: Doors) -> None:
                 doors.processes.run(command, timeout_s=10)
 
 
-def turn_back(turned: TurnedKnob, doors: Doors) -> None:
+def turn_back(turned: outside.TurnedKnob, doors: Doors) -> None:
     """Turn a knob of the stack back to what was there.
 
     Raises:
@@ -325,7 +290,7 @@ def turn_back(turned: TurnedKnob, doors: Doors) -> None:
 _OF_CLUSTERS: Final = ("-rw", "-ro", "-r")  # how CloudNativePG names the Services of a Cluster
 
 
-def undo_on_server(thing: OnServer, doors: Doors) -> None:
+def undo_on_server(thing: outside.OnServer, doors: Doors) -> None:
     """Undo one thing on a server; one whose server is gone went with it.
 
     Raises:
@@ -351,7 +316,9 @@ def _redis_means(doors: Doors) -> RedisMeans:
     return RedisMeans(redis=doors.redis, processes=doors.processes, clock=doors.clock)
 
 
-def _undo_inside(thing: OnServer, inside: ServerInCluster, means: Means, doors: Doors) -> None:
+def _undo_inside(
+    thing: outside.OnServer, inside: outside.ServerInCluster, means: Means, doors: Doors
+) -> None:
     api = doors.kubernetes.connect(inside.context or None)
     is_sure = inside.server == api.server and (bool(inside.context) or api.is_inside)
     if is_sure and _is_gone(inside, api):
@@ -365,29 +332,33 @@ def _undo_inside(thing: OnServer, inside: ServerInCluster, means: Means, doors: 
         undo(thing, means, reached=address)
 
 
-def _is_gone(inside: ServerInCluster, api: KubernetesApi) -> bool:
+def _is_gone(inside: outside.ServerInCluster, api: KubernetesApi) -> bool:
     """Return whether the server itself is gone, and not only the way to it.
 
     A Cluster's Service goes with the Cluster. Another Service may be gone while its server is
     there; that one counts as gone together with the Secret of its user.
     """
-    if api.read(ObjectRef(kind=NAMESPACE, name=inside.namespace)) is None:
+    if api.read(k8s.ObjectRef(kind=k8s.NAMESPACE, name=inside.namespace)) is None:
         return True
-    if _is_there(api, ObjectRef(kind=SERVICE, name=inside.service, namespace=inside.namespace)):
+    if _is_there(
+        api, k8s.ObjectRef(kind=k8s.SERVICE, name=inside.service, namespace=inside.namespace)
+    ):
         return False
     ending = next((each for each in _OF_CLUSTERS if inside.service.endswith(each)), "")
     name = inside.service.removesuffix(ending)
-    if _is_there(api, ObjectRef(kind=CLUSTER, name=name, namespace=inside.namespace)):
+    if _is_there(api, k8s.ObjectRef(kind=k8s.CLUSTER, name=name, namespace=inside.namespace)):
         return False
     secret = inside.secret
-    return not _is_there(api, ObjectRef(kind=SECRET, name=secret.name, namespace=secret.namespace))
+    return not _is_there(
+        api, k8s.ObjectRef(kind=k8s.SECRET, name=secret.name, namespace=secret.namespace)
+    )
 
 
-def _is_there(api: KubernetesApi, ref: ObjectRef) -> bool:
+def _is_there(api: KubernetesApi, ref: k8s.ObjectRef) -> bool:
     return api.knows(ref.kind) and api.read(ref) is not None
 
 
-def _hint(thing: OnServer, error: SteelyardError) -> str:
+def _hint(thing: outside.OnServer, error: SteelyardError) -> str:
     if isinstance(error, LeftBehindError) and error.hint:
         return error.hint
     if thing.inside is None:
@@ -404,7 +375,7 @@ def _hint(thing: OnServer, error: SteelyardError) -> str:
     return f"{error.hint} {way}".strip()
 
 
-def undo_rented(thing: InAws, doors: Doors) -> None:
+def undo_rented(thing: outside.InAws, doors: Doors) -> None:
     """Delete one thing in an account of AWS, and return when it is gone.
 
     Raises:
@@ -414,7 +385,7 @@ def undo_rented(thing: InAws, doors: Doors) -> None:
         undo_in_aws(thing, doors.aws.connect(thing.region), doors.clock)
 
 
-def look_for_tags(region: str, account: str, doors: Doors) -> dict[str, list[InAws]]:
+def look_for_tags(region: str, account: str, doors: Doors) -> dict[str, list[outside.InAws]]:
     """Return what campaigns have in a region of which no record here knows, by campaign.
 
     Raises:
@@ -423,15 +394,15 @@ def look_for_tags(region: str, account: str, doors: Doors) -> dict[str, list[InA
     api = doors.aws.connect(region)
     require_account(api, (account,))
     known = {name for name, _ in registry.records()}
-    found: dict[str, list[InAws]] = {}
-    for thing in in_undoing_order(tagged(api)):
+    found: dict[str, list[outside.InAws]] = {}
+    for thing in outside.in_undoing_order(tagged(api)):
         if thing.campaign_id not in known:
             found.setdefault(thing.campaign_id, []).append(thing)
     return found
 
 
 def undo_tagged(
-    campaign: str, things: Sequence[InAws], doors: Doors, *, is_meant: bool
+    campaign: str, things: Sequence[outside.InAws], doors: Doors, *, is_meant: bool
 ) -> list[LeftBehindError]:
     """Delete what a campaign has in an account, where its name was typed; return what is left."""
     if not is_meant:
@@ -441,9 +412,9 @@ def undo_tagged(
                 hint="Run `steelyard clean` with the same words again.",
             )
         ]
-    left: list[InAws] = []
+    left: list[outside.InAws] = []
 
-    def undo(thing: InAws) -> None:
+    def undo(thing: outside.InAws) -> None:
         if thing.stays_with(left):
             return
         try:
@@ -455,7 +426,7 @@ def undo_tagged(
     return troubles_of(undo, things)
 
 
-def undo_placed(thing: InCluster, doors: Doors) -> None:
+def undo_placed(thing: outside.InCluster, doors: Doors) -> None:
     """Remove or put back one thing in a cluster.
 
     Raises:
@@ -465,7 +436,7 @@ def undo_placed(thing: InCluster, doors: Doors) -> None:
         undo_in_cluster(thing, _connected(thing, doors), clock=doors.clock)
 
 
-def _connected(thing: InCluster, doors: Doors) -> KubernetesApi:
+def _connected(thing: outside.InCluster, doors: Doors) -> KubernetesApi:
     api = doors.kubernetes.connect(thing.context or None)
     if thing.before and not thing.context and not api.is_inside:
         # What has no label cannot be told from its like in another cluster.
@@ -478,10 +449,21 @@ def _connected(thing: InCluster, doors: Doors) -> KubernetesApi:
 
 # In the order in which they go: what makes others first, the anchor and the namespace last.
 _KINDS: Final = (
-    *(JOB, CLUSTER, STATEFUL_SET, POD, CLAIM, SERVICE, SECRET, ROLE_BINDING, ROLE_KIND, ACCOUNT),
-    *(CLUSTER_ROLE_BINDING, CLUSTER_ROLE, CONFIG_MAP, NAMESPACE),
+    *(
+        k8s.JOB,
+        k8s.CLUSTER,
+        k8s.STATEFUL_SET,
+        k8s.POD,
+        k8s.CLAIM,
+        k8s.SERVICE,
+        k8s.SECRET,
+        k8s.ROLE_BINDING,
+        k8s.ROLE_KIND,
+        k8s.ACCOUNT,
+    ),
+    *(k8s.CLUSTER_ROLE_BINDING, k8s.CLUSTER_ROLE, k8s.CONFIG_MAP, k8s.NAMESPACE),
 )
-_LABELS: Final = {MANAGED_BY: MANAGER}
+_LABELS: Final = {k8s.MANAGED_BY: k8s.MANAGER}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -497,10 +479,10 @@ class Labelled:
     """
 
     campaign: str
-    things: tuple[InCluster, ...]
+    things: tuple[outside.InCluster, ...]
     since: str
     running: tuple[str, ...] = ()
-    record: ObjectRef | None = None
+    record: k8s.ObjectRef | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -538,10 +520,10 @@ def look_for_labels(api: KubernetesApi, namespace: str = "") -> Look:
         )
     if namespace:
         search.list_around()
-    known = {campaign_value(name) for name, _ in registry.records() if _has_objects(name)}
-    by_campaign: dict[str, list[Manifest]] = {}
+    known = {k8s.campaign_value(name) for name, _ in registry.records() if _has_objects(name)}
+    by_campaign: dict[str, list[k8s.Manifest]] = {}
     for manifest in sorted(search.found, key=_turn):
-        campaign = _labels(manifest).get(CAMPAIGN)
+        campaign = _labels(manifest).get(k8s.CAMPAIGN)
         if campaign and campaign not in known:
             by_campaign.setdefault(campaign, []).append(manifest)
     found = (_labelled(api, campaign, by_campaign[campaign]) for campaign in sorted(by_campaign))
@@ -550,7 +532,7 @@ def look_for_labels(api: KubernetesApi, namespace: str = "") -> Look:
 
 def _has_objects(campaign_id: str) -> bool:
     """Return whether a campaign of this account made something in a cluster."""
-    return any(isinstance(made, InCluster) for made in registry.made(campaign_id))
+    return any(isinstance(made, outside.InCluster) for made in registry.made(campaign_id))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -559,7 +541,7 @@ class _Search:
 
     api: KubernetesApi
     namespace: str
-    found: list[Manifest] = field(default_factory=list)
+    found: list[k8s.Manifest] = field(default_factory=list)
     seen: list[str] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
 
@@ -569,7 +551,7 @@ class _Search:
         name = self.api.context
         return f"the namespace {self.namespace} of {name}" if self.namespace else f"all of {name}"
 
-    def list(self, kind: Kind) -> None:
+    def list(self, kind: k8s.Kind) -> None:
         """Find what carries the label of one kind."""
         if not self.api.knows(kind):
             return
@@ -583,33 +565,33 @@ class _Search:
     def list_around(self) -> None:
         """Find the namespace itself, and what has none and is of a campaign that was found."""
         try:
-            space = self.api.read(ObjectRef(kind=NAMESPACE, name=self.namespace))
+            space = self.api.read(k8s.ObjectRef(kind=k8s.NAMESPACE, name=self.namespace))
         except PrivilegeError:
-            self.unseen.append(NAMESPACE.name)
+            self.unseen.append(k8s.NAMESPACE.name)
             space = None
         if space is not None and _LABELS.items() <= _labels(space).items():
             self.found.append(space)
-        campaigns = {_labels(each).get(CAMPAIGN) for each in self.found}
-        for kind in (CLUSTER_ROLE_BINDING, CLUSTER_ROLE):
+        campaigns = {_labels(each).get(k8s.CAMPAIGN) for each in self.found}
+        for kind in (k8s.CLUSTER_ROLE_BINDING, k8s.CLUSTER_ROLE):
             try:
                 listed = self.api.list(kind, "", _LABELS)
             except PrivilegeError:
                 if campaigns:
                     self.unseen.append(kind.name)
                 continue
-            self.found += [each for each in listed if _labels(each).get(CAMPAIGN) in campaigns]
+            self.found += [each for each in listed if _labels(each).get(k8s.CAMPAIGN) in campaigns]
 
 
-def _turn(manifest: Manifest) -> int:
+def _turn(manifest: k8s.Manifest) -> int:
     return [kind.name for kind in _KINDS].index(manifest["kind"])
 
 
-def _labelled(api: KubernetesApi, campaign: str, manifests: Sequence[Manifest]) -> Labelled:
+def _labelled(api: KubernetesApi, campaign: str, manifests: Sequence[k8s.Manifest]) -> Labelled:
     things = (
-        InCluster(
+        outside.InCluster(
             context="" if api.is_inside else api.context,
             server=api.server,
-            ref=ref_of(manifest),
+            ref=k8s.ref_of(manifest),
             campaign_id=campaign,
         )
         for manifest in manifests
@@ -618,22 +600,22 @@ def _labelled(api: KubernetesApi, campaign: str, manifests: Sequence[Manifest]) 
         campaign=campaign,
         things=tuple(things),
         since=min(str(each["metadata"].get("creationTimestamp") or "") for each in manifests),
-        running=tuple(ref_of(each).label for each in manifests if _is_running(each)),
-        record=next((ref_of(each) for each in manifests if _is_record(each)), None),
+        running=tuple(k8s.ref_of(each).label for each in manifests if _is_running(each)),
+        record=next((k8s.ref_of(each) for each in manifests if _is_record(each)), None),
     )
 
 
-def _is_running(manifest: Manifest) -> bool:
+def _is_running(manifest: k8s.Manifest) -> bool:
     status = manifest.get("status") or {}
-    is_pod = manifest["kind"] == POD.name and status.get("phase") in {"Pending", "Running"}
-    return is_pod or (manifest["kind"] == JOB.name and bool(status.get("active")))
+    is_pod = manifest["kind"] == k8s.POD.name and status.get("phase") in {"Pending", "Running"}
+    return is_pod or (manifest["kind"] == k8s.JOB.name and bool(status.get("active")))
 
 
-def _is_record(manifest: Manifest) -> bool:
-    return manifest["kind"] == CLAIM.name and _labels(manifest).get(ROLE) == RUNNER
+def _is_record(manifest: k8s.Manifest) -> bool:
+    return manifest["kind"] == k8s.CLAIM.name and _labels(manifest).get(k8s.ROLE) == k8s.RUNNER
 
 
-def _labels(manifest: Manifest) -> Mapping[str, str]:
+def _labels(manifest: k8s.Manifest) -> Mapping[str, str]:
     labels: Mapping[str, str] = manifest["metadata"].get("labels") or {}
     return labels
 

@@ -17,21 +17,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Final
 
-from steelyard.campaign.evidence.neighbours import (
-    Bystanders,
-    Census,
-    Crowd,
-    LinkSums,
-    Moved,
-    busiest_fraction,
-    bytes_by_node,
-    census,
-    huge_bytes,
-    links,
-    others_between,
-    remote_fraction,
-)
-from steelyard.campaign.evidence.neighbours import Seen as SeenProcesses
+from steelyard.campaign.evidence import neighbours
 from steelyard.campaign.evidence.processes import GeneratorProcesses, tree
 from steelyard.campaign.evidence.sources import Counted, Sources
 from steelyard.campaign.evidence.watch import Part
@@ -76,7 +62,7 @@ def server_levels(host: Host, vantage: Vantage) -> Found:
     memory = memory_bytes(host.read("/proc/meminfo"))
     levels = {quantity: float(memory[n]) for quantity, n in HUGE_PAGES.items() if n in memory}
     absent = []
-    huge = huge_bytes(host.read(f"/proc/{vantage.pid}/smaps"))
+    huge = neighbours.huge_bytes(host.read(f"/proc/{vantage.pid}/smaps"))
     if huge is not None:
         levels[Quantity.SERVER_HUGE_BYTES] = float(huge)
     else:
@@ -111,10 +97,10 @@ def _remote(host: Host, vantage: Vantage) -> tuple[float | None, tuple[Absence, 
     nodes: Counter[int] = Counter()
     begun_s = thread_cpu_s()
     for pid in tree(host, vantage.pid):
-        nodes += bytes_by_node(host.read(f"/proc/{pid}/numa_maps"))
+        nodes += neighbours.bytes_by_node(host.read(f"/proc/{pid}/numa_maps"))
         if thread_cpu_s() - begun_s > _PLACEMENT_CPU_S:
             break
-    fraction = remote_fraction(nodes)
+    fraction = neighbours.remote_fraction(nodes)
     if fraction is None:
         reason = "/proc/PID/numa_maps of the server may be read by its own account or root alone"
         return None, (Absence(subject=subject, reason=reason),)
@@ -139,16 +125,16 @@ class MachineProbe:
         self._vantage = vantage
         self._given_up = threading.Event()
         self._sources: Sources
-        self._before: Census
+        self._before: neighbours.Census
         self._used: Counted
-        self._links: dict[str, Moved]
+        self._links: dict[str, neighbours.Moved]
         self._readings: list[Reading]
 
     def begin(self) -> None:
         """Take stock of all processes, then take the first reading."""
         self._sources = Sources.of(self._host, self._vantage)
-        self._before = census(self._host)
-        self._links = links(self._host)
+        self._before = neighbours.census(self._host)
+        self._links = neighbours.links(self._host)
         self._readings = [(0.0, self._sources.sampled())]
         self._used = self._sources.used()
 
@@ -165,7 +151,9 @@ class MachineProbe:
         if self._sources.server is not None:
             self._sources.server.settle(self._given_up)
         last, used = self._sources.sampled(), difference(self._used, self._sources.used())
-        others = others_between(self._before, census(self._host), ours=self._ours())
+        others = neighbours.others_between(
+            self._before, neighbours.census(self._host), ours=self._ours()
+        )
         if others.cpu_s is not None:
             used[Quantity.VISIBLE_OTHERS_CPU_S] = rounded(others.cpu_s)
         return machine_part(
@@ -174,7 +162,9 @@ class MachineProbe:
             [*self._readings, (at_s, last)],
             used=used,
             others=others.heaviest,
-            link_fraction=busiest_fraction(self._links, links(self._host), at_s),
+            link_fraction=neighbours.busiest_fraction(
+                self._links, neighbours.links(self._host), at_s
+            ),
         )
 
     def abandon(self) -> None:
@@ -333,7 +323,7 @@ class MachineInTurns:
         *,
         host: Host,
         vantage: Vantage | None,
-        crowd: Crowd,
+        crowd: neighbours.Crowd,
         generators: Callable[[], Sequence[int]],
         clock: Clock,
     ) -> None:
@@ -341,10 +331,10 @@ class MachineInTurns:
         self._crowd = crowd
         self._clock = clock
         self._sources = Sources.of(host, vantage, GeneratorProcesses(host=host, chosen=generators))
-        self._bystanders = Bystanders()
+        self._bystanders = neighbours.Bystanders()
         times = cpu_times(host.read("/proc/stat"))
         self._cpus = times.cpus if times is not None else host.cpus()
-        self._links = LinkSums(host=host)
+        self._links = neighbours.LinkSums(host=host)
         self._own_before = self._sources.own()
         # What cannot be read once is in no sum.
         self._sums: Counted = dict.fromkeys(self._sources.passing(), 0.0)
@@ -354,7 +344,7 @@ class MachineInTurns:
         self._readings: list[Reading] = [(0.0, self._reading())]
         self._edge: Counted = {}
         self.at = 0.0
-        self._processes: SeenProcesses = {}
+        self._processes: neighbours.Seen = {}
 
     def resume(self) -> None:
         """Take the reading before the run goes on."""

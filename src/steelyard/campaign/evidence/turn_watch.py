@@ -17,34 +17,13 @@ from itertools import pairwise
 from queue import Empty, SimpleQueue
 from typing import Final, Protocol
 
+from steelyard.campaign.evidence import watch
 from steelyard.campaign.evidence.machine import MachineInTurns, MachineProbe
 from steelyard.campaign.evidence.neighbours import Crowd
 from steelyard.campaign.evidence.pods import PodProbe
 from steelyard.campaign.evidence.processes import own_process, parse_scheduled
-from steelyard.campaign.evidence.watch import (
-    BEGIN_WITHIN_S,
-    END_WITHIN_S,
-    Part,
-    Probe,
-    StatementProbe,
-    Worker,
-    evidence_of,
-    used_between,
-)
+from steelyard.core import measurement
 from steelyard.core.experiment import Workload
-from steelyard.core.measurement import (
-    SERVERS_MACHINE,
-    STATEMENTS,
-    Absence,
-    Evidence,
-    Quantity,
-    Series,
-    StatementUse,
-    Vantage,
-    WaitClass,
-    WaitEvent,
-    Waits,
-)
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import TurnTimes
 from steelyard.core.wording import SteelyardError, TargetError
@@ -58,7 +37,7 @@ from steelyard.systems.protocol import Engine, ServerReader, Waiting
 _SAMPLE_S: Final = 0.15
 
 
-class TurnProbe(Probe, Protocol):
+class TurnProbe(watch.Probe, Protocol):
     """A probe that can forget a sample."""
 
     def forget(self, at_s: float) -> None:
@@ -85,7 +64,7 @@ _OVER: Final = "over"
 _Message = SampledTurn | str | None  # None: the run is over
 
 
-class TurnWorker(Worker):
+class TurnWorker(watch.Worker):
     """One probe in its thread, which samples only when it is told of a turn."""
 
     def __init__(self, probe: TurnProbe, clock: Clock) -> None:
@@ -162,7 +141,7 @@ class TurnWatch:
     clock: Clock
     server: TurnProbe | None = None
     machine: Callable[[], MachineInTurns] | None = None
-    absent: tuple[Absence, ...] = ()
+    absent: tuple[measurement.Absence, ...] = ()
     _worker: TurnWorker | None = None
     _reading: MachineInTurns | None = None
     _given_up: threading.Event = field(default_factory=threading.Event)
@@ -170,14 +149,14 @@ class TurnWatch:
     _resumed_at: float = 0.0
     _ran_s: float = 0.0
     _own_cpu_s: float = 0.0  # what is read in a pause takes none from the run
-    _parts: list[Part] = field(default_factory=list)
-    _evidence: Evidence | None = None
+    _parts: list[watch.Part] = field(default_factory=list)
+    _evidence: measurement.Evidence | None = None
 
     def begin(self) -> None:
         """Let the server be asked for its first reading, while it runs alone."""
         if self.server is not None:
             self._worker = TurnWorker(self.server, self.clock)
-            self._worker.start(BEGIN_WITHIN_S)
+            self._worker.start(watch.BEGIN_WITHIN_S)
             self._worker.go(self.clock.monotonic())
 
     def resume(self) -> None:
@@ -228,21 +207,21 @@ class TurnWatch:
             return
         self._read(lambda machine: self._parts.append(machine.finish()))
         if self._failure:
-            absent = Absence(subject=MachineInTurns.subject, reason=self._failure)
-            self._parts.append(Part(absent=(absent,)))
+            absent = measurement.Absence(subject=MachineInTurns.subject, reason=self._failure)
+            self._parts.append(watch.Part(absent=(absent,)))
 
     def finish(self) -> None:
         """Let the server be asked for its last reading; its generators have ended."""
         if self._worker is not None:
             self._worker.end(self._ran_s)
-            self._parts.insert(0, self._worker.part(END_WITHIN_S))
+            self._parts.insert(0, self._worker.part(watch.END_WITHIN_S))
             self._own_cpu_s += self._worker.cpu_s
         if self.absent:
-            self._parts.append(Part(absent=self.absent))
+            self._parts.append(watch.Part(absent=self.absent))
         if self._parts:
-            self._evidence = evidence_of(self._parts, self._ran_s, own_cpu_s=self._own_cpu_s)
+            self._evidence = watch.evidence_of(self._parts, self._ran_s, own_cpu_s=self._own_cpu_s)
 
-    def evidence(self) -> Evidence | None:
+    def evidence(self) -> measurement.Evidence | None:
         """Return what the probes saw; None before ``finish``, and where there were none."""
         return self._evidence
 
@@ -288,12 +267,12 @@ class Place:
     engine: Engine
     address: ServerAddress
     workload: Workload
-    vantage: Vantage | None
+    vantage: measurement.Vantage | None
     sight: PodSight | HostSight | None = None
 
 
-_UNSEEN_MACHINE = Absence(
-    subject=SERVERS_MACHINE,
+_UNSEEN_MACHINE = measurement.Absence(
+    subject=measurement.SERVERS_MACHINE,
     reason="the server's processes, devices and memory are not visible from here, and the load"
     " comes from another host",
 )
@@ -313,11 +292,11 @@ class HostProbe:
     def sample(self, at_s: float) -> None:
         """Do nothing."""
 
-    def finish(self, at_s: float, *, lost: int) -> Part:  # noqa: ARG002 - nothing is sampled
+    def finish(self, at_s: float, *, lost: int) -> watch.Part:  # noqa: ARG002 - nothing is sampled
         """Return what the load generators used."""
-        return Part(
-            totals={Quantity.GENERATOR_CPU_S: self.sight.used_s()},
-            levels={Quantity.GENERATOR_CPUS: float(self.sight.cpus)},
+        return watch.Part(
+            totals={measurement.Quantity.GENERATOR_CPU_S: self.sight.used_s()},
+            levels={measurement.Quantity.GENERATOR_CPUS: float(self.sight.cpus)},
             absent=(_UNSEEN_MACHINE,),
         )
 
@@ -325,7 +304,7 @@ class HostProbe:
         """Do nothing."""
 
 
-def probes_for(place: Place, host: Host, clock: Clock, *, ramp_s: float) -> tuple[Probe, ...]:
+def probes_for(place: Place, host: Host, clock: Clock, *, ramp_s: float) -> tuple[watch.Probe, ...]:
     """Return new probes for one run.
 
     Where the load comes from elsewhere, this machine has no part in it.
@@ -343,22 +322,22 @@ def probes_for(place: Place, host: Host, clock: Clock, *, ramp_s: float) -> tupl
 
 
 _PACE_IN_TURNS = "in turns"
-_OF_ALL_SESSIONS = Absence(
+_OF_ALL_SESSIONS = measurement.Absence(
     subject="server",
     reason="Sessions of other configurations are on the same server, which counts what all of them"
     " do.",
 )
-_IN_ONE_DATABASE = Absence(
-    subject=STATEMENTS,
+_IN_ONE_DATABASE = measurement.Absence(
+    subject=measurement.STATEMENTS,
     reason="Sessions of other configurations are in the same database by the same role, for which"
     " the server counts what all of them do.",
 )
 
-_OF_HOST = Absence(
+_OF_HOST = measurement.Absence(
     subject="the load generators' host",
     reason="In turns its CPU is not read: it serves all configurations.",
 )
-_OF_PODS = Absence(
+_OF_PODS = measurement.Absence(
     subject="the database's container",
     reason="In turns nothing is read of the nodes, and nothing of the CPU of pods.",
 )
@@ -420,9 +399,9 @@ def _turn_watch(
     if isinstance(place.sight, PodSight):
         return TurnWatch(clock=clock, server=server, absent=(_OF_PODS,))
     seen: TurnProbe | None = server
-    absent: tuple[Absence, ...] = ()
+    absent: tuple[measurement.Absence, ...] = ()
     if one.is_shared:  # then only the statements of one of them are told apart, if those are
-        seen = StatementProbe(open_reader=opening) if is_apart else None
+        seen = watch.StatementProbe(open_reader=opening) if is_apart else None
         absent = (_OF_ALL_SESSIONS,) if is_apart else (_OF_ALL_SESSIONS, _IN_ONE_DATABASE)
     if place.sight is not None:
         return TurnWatch(clock=clock, server=seen, absent=(*absent, _OF_HOST, _UNSEEN_MACHINE))
@@ -475,10 +454,12 @@ class MainThread:
         """Return what was seen since the beginning."""
         found: dict[str, float] = {}
         if self._looks:
-            found[Quantity.MAIN_THREAD_BLOCKED_S] = round(self._blocked_s, 3)
+            found[measurement.Quantity.MAIN_THREAD_BLOCKED_S] = round(self._blocked_s, 3)
         queued_s = self._delay_s()
         if queued_s is not None and self._queued_s is not None:
-            found[Quantity.MAIN_THREAD_RUN_QUEUE_S] = round(queued_s - self._queued_s, 6)
+            found[measurement.Quantity.MAIN_THREAD_RUN_QUEUE_S] = round(
+                queued_s - self._queued_s, 6
+            )
         return found
 
     def _delay_s(self) -> float | None:
@@ -487,7 +468,7 @@ class MainThread:
         return None if scheduled is None else scheduled.delay_s
 
 
-_UNSEEN_THREAD = Absence(
+_UNSEEN_THREAD = measurement.Absence(
     subject="main thread",
     reason="The server's process is not visible from here: what held its main thread up, and"
     " how long it waited for a CPU, is not known.",
@@ -498,18 +479,18 @@ _INTERVAL_S = 0.1
 _PACE = f"at {1 / _INTERVAL_S:.0f} Hz"
 # What is worth a place in the timeline; of the rest the difference over the run suffices.
 _IN_SERIES = (
-    Quantity.COMMITS,
-    Quantity.WAL_BYTES,
-    Quantity.FULL_PAGE_IMAGES,
-    Quantity.PAGES_HIT,
-    Quantity.PAGES_READ,
-    Quantity.RELATION_READ_BYTES,
-    Quantity.CHECKPOINTS,
-    Quantity.COMMANDS,
-    Quantity.AOF_BYTES,
-    Quantity.AOF_DELAYED_FSYNCS,
-    Quantity.AOF_REWRITING_S,
-    Quantity.RDB_SAVING_S,
+    measurement.Quantity.COMMITS,
+    measurement.Quantity.WAL_BYTES,
+    measurement.Quantity.FULL_PAGE_IMAGES,
+    measurement.Quantity.PAGES_HIT,
+    measurement.Quantity.PAGES_READ,
+    measurement.Quantity.RELATION_READ_BYTES,
+    measurement.Quantity.CHECKPOINTS,
+    measurement.Quantity.COMMANDS,
+    measurement.Quantity.AOF_BYTES,
+    measurement.Quantity.AOF_DELAYED_FSYNCS,
+    measurement.Quantity.AOF_REWRITING_S,
+    measurement.Quantity.RDB_SAVING_S,
 )
 
 
@@ -553,7 +534,7 @@ class ServerProbe:
     _abandoned: threading.Event = field(default_factory=threading.Event)
     _sightings: list[Sighting] = field(default_factory=list)
     _readings: list[Reading] = field(default_factory=list)
-    _used: tuple[StatementUse, ...] | None = None
+    _used: tuple[measurement.StatementUse, ...] | None = None
     _behind_s: float = 0.0  # the run's seconds behind those of the clock
 
     def begin(self) -> None:
@@ -590,18 +571,18 @@ class ServerProbe:
         if self._sightings and self._sightings[-1].at_s == at_s:
             self._sightings.pop()
 
-    def finish(self, at_s: float, *, lost: int) -> Part:
+    def finish(self, at_s: float, *, lost: int) -> watch.Part:
         """Read everything once more when the generator's sessions are gone."""
         with self._closing_on_failure():
             reader = self._opened()
             self._skip_pauses(at_s)
             settled = reader.settled_counters()
             levels = reader.levels()
-            statements, gone = used_between(self._used, reader.statements())
+            statements, gone = watch.used_between(self._used, reader.statements())
             source = f"{reader.source} {self.pace}"
             waits = average(self._sightings, source, ramp_s=self.ramp_s, lost=lost)
             totals, reset = differences(self._readings[0].counters, settled)
-            part = Part(
+            part = watch.Part(
                 totals={**totals, **(self._thread.totals() if self._thread else {})},
                 levels=levels,
                 waits=waits,
@@ -620,7 +601,7 @@ class ServerProbe:
             self._opened().skip(max(behind_s - self._behind_s, 0.0))
             self._behind_s = behind_s
 
-    def _series(self, at_s: float, *, seen: bool) -> tuple[Series, ...]:
+    def _series(self, at_s: float, *, seen: bool) -> tuple[measurement.Series, ...]:
         """Return the timelines; of wait events only where any session was seen."""
         counted = counters_series(self._readings)
         return (waits_series(self._sightings, at_s), counted) if seen else (counted,)
@@ -644,7 +625,7 @@ class ServerProbe:
             self._opened().close()
             raise
 
-    def _unseen(self, reader: ServerReader) -> tuple[Absence, ...]:
+    def _unseen(self, reader: ServerReader) -> tuple[measurement.Absence, ...]:
         hidden = reader.serving_pid is not None and self._thread is None
         return (_UNSEEN_THREAD,) if hidden else ()
 
@@ -660,7 +641,7 @@ class ServerProbe:
 
 def average(
     sightings: Sequence[Sighting], source: str, *, ramp_s: float, lost: int
-) -> Waits | None:
+) -> measurement.Waits | None:
     """Return the mean sessions per event after the ramp; None when nobody was seen there.
 
     The ramp begins with the first session that is there: the generator counts it from its last
@@ -670,16 +651,18 @@ def average(
     kept = [s for s in sightings if there and there[0] + ramp_s <= s.at_s <= there[-1]]
     if not kept:
         return None
-    totals: Counter[tuple[str, str, WaitClass]] = Counter()
+    totals: Counter[tuple[str, str, measurement.WaitClass]] = Counter()
     for sighting in kept:
         for one in sighting.waiting:
             totals[one.kind, one.name, one.group] += one.sessions
-    return Waits(
+    return measurement.Waits(
         source=source,
         samples=len(kept),
         lost=lost,
         events=tuple(
-            WaitEvent(kind=kind, name=name, group=group, sessions=round(total / len(kept), 4))
+            measurement.WaitEvent(
+                kind=kind, name=name, group=group, sessions=round(total / len(kept), 4)
+            )
             for (kind, name, group), total in sorted(
                 totals.items(), key=lambda item: (-item[1], item[0])
             )
@@ -687,10 +670,10 @@ def average(
     )
 
 
-def waits_series(sightings: Sequence[Sighting], end_s: float) -> Series:
+def waits_series(sightings: Sequence[Sighting], end_s: float) -> measurement.Series:
     """Return the mean sessions in each class for each second of the run; None where unseen."""
     seconds = int(end_s)
-    counts: list[Counter[WaitClass]] = [Counter() for _ in range(seconds)]
+    counts: list[Counter[measurement.WaitClass]] = [Counter() for _ in range(seconds)]
     samples = [0] * seconds
     for sighting in sightings:
         second = int(sighting.at_s)
@@ -698,21 +681,23 @@ def waits_series(sightings: Sequence[Sighting], end_s: float) -> Series:
             samples[second] += 1
             for one in sighting.waiting:
                 counts[second][one.group] += one.sessions
-    return Series(
+    return measurement.Series(
         subject="waits",
-        names=tuple(WaitClass),
+        names=tuple(measurement.WaitClass),
         end_s=tuple(float(second + 1) for second in range(seconds)),
         rows=tuple(
-            tuple(round(count[group] / taken, 4) if taken else None for group in WaitClass)
+            tuple(
+                round(count[group] / taken, 4) if taken else None for group in measurement.WaitClass
+            )
             for count, taken in zip(counts, samples, strict=True)
         ),
     )
 
 
-def counters_series(readings: Sequence[Reading]) -> Series:
+def counters_series(readings: Sequence[Reading]) -> measurement.Series:
     """Return what was counted between successive readings, ramp included."""
     names = tuple(name for name in _IN_SERIES if name in readings[0].counters)
-    return Series(
+    return measurement.Series(
         subject="counters",
         names=names,
         end_s=tuple(round(reading.at_s, 3) for reading in readings[1:]),
@@ -725,7 +710,7 @@ def counters_series(readings: Sequence[Reading]) -> Series:
 
 def differences(
     before: Mapping[str, float], after: Mapping[str, float]
-) -> tuple[Mapping[str, float], tuple[Absence, ...]]:
+) -> tuple[Mapping[str, float], tuple[measurement.Absence, ...]]:
     """Return what was counted, and what was not because somebody reset it."""
     found: dict[str, float] = {}
     absent = []
@@ -734,7 +719,7 @@ def differences(
             difference = _difference(before, after, name)
             if difference is None:
                 reason = "The server's statistics were reset during the run."
-                absent.append(Absence(subject=name, reason=reason))
+                absent.append(measurement.Absence(subject=name, reason=reason))
             else:
                 found[name] = difference
     return found, tuple(absent)
@@ -747,9 +732,11 @@ def _difference(before: Mapping[str, float], after: Mapping[str, float], name: s
     return round(after[name] - before[name], 3)
 
 
-def _absent(by_reader: Sequence[Absence], waits: Waits | None) -> tuple[Absence, ...]:
+def _absent(
+    by_reader: Sequence[measurement.Absence], waits: measurement.Waits | None
+) -> tuple[measurement.Absence, ...]:
     if waits is None and not any(absence.subject == "wait events" for absence in by_reader):
-        unseen = Absence(
+        unseen = measurement.Absence(
             subject="wait events",
             reason="No session of the generator was seen on the server after the ramp.",
         )

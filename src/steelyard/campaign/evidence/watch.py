@@ -6,16 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
-from steelyard.core.measurement import (
-    STATEMENTS,
-    Absence,
-    Evidence,
-    OtherProcess,
-    ProbeCost,
-    Series,
-    StatementUse,
-    Waits,
-)
+from steelyard.core import measurement
 from steelyard.core.wording import SteelyardError, TargetError
 from steelyard.gateways.host import Clock, thread_cpu_s
 from steelyard.systems.protocol import ServerReader
@@ -31,12 +22,12 @@ class Part:
 
     totals: Mapping[str, float] = field(default_factory=dict)
     levels: Mapping[str, float] = field(default_factory=dict)
-    waits: Waits | None = None
-    series: tuple[Series, ...] = ()
-    others: tuple[OtherProcess, ...] = ()
-    absent: tuple[Absence, ...] = ()
+    waits: measurement.Waits | None = None
+    series: tuple[measurement.Series, ...] = ()
+    others: tuple[measurement.OtherProcess, ...] = ()
+    absent: tuple[measurement.Absence, ...] = ()
     server_cpu_s: float | None = None
-    statements: tuple[StatementUse, ...] | None = None
+    statements: tuple[measurement.StatementUse, ...] | None = None
 
 
 class Probe(Protocol):
@@ -116,7 +107,7 @@ class Watch:
                 worker.go(self._begun_at)  # one that is interrupted before waits for it
                 worker.finish()
 
-    def evidence(self) -> Evidence | None:
+    def evidence(self) -> measurement.Evidence | None:
         """Return what the probes saw, waiting for their end; None when there were none."""
         if not self._workers:
             return None
@@ -125,9 +116,9 @@ class Watch:
         return evidence_of(parts, seconds, own_cpu_s=sum(worker.cpu_s for worker in self._workers))
 
 
-def evidence_of(parts: Sequence[Part], seconds: float, *, own_cpu_s: float) -> Evidence:
+def evidence_of(parts: Sequence[Part], seconds: float, *, own_cpu_s: float) -> measurement.Evidence:
     """Return what several probes saw in so many seconds of a run, at that cost here."""
-    return Evidence(
+    return measurement.Evidence(
         seconds=round(seconds, 4),
         totals=_merged(part.totals for part in parts),
         levels=_merged(part.levels for part in parts),
@@ -135,7 +126,7 @@ def evidence_of(parts: Sequence[Part], seconds: float, *, own_cpu_s: float) -> E
         series=tuple(series for part in parts for series in part.series),
         others=tuple(other for part in parts for other in part.others),
         absent=tuple(absence for part in parts for absence in part.absent),
-        cost=ProbeCost(
+        cost=measurement.ProbeCost(
             own_cpu_s=round(own_cpu_s, 4),
             server_cpu_s=_sum([part.server_cpu_s for part in parts]),
         ),
@@ -192,7 +183,7 @@ class Worker:
             self._failure = f"it did not end within {within_s:.0f} s"
             self._probe.abandon()
         if self._failure:
-            absent = Absence(subject=self._probe.subject, reason=self._failure)
+            absent = measurement.Absence(subject=self._probe.subject, reason=self._failure)
             return Part(absent=(*self._part.absent, absent))
         return self._part
 
@@ -241,10 +232,10 @@ class StatementProbe:
     """Reads what each statement used in a run, and nothing else: the server serves others, too."""
 
     open_reader: Callable[[], ServerReader]
-    subject: str = STATEMENTS
+    subject: str = measurement.STATEMENTS
     interval_s: float = END_WITHIN_S
     _reader: ServerReader | None = None
-    _used: tuple[StatementUse, ...] | None = None
+    _used: tuple[measurement.StatementUse, ...] | None = None
 
     def begin(self) -> None:
         """Open the session and read what was used so far."""
@@ -263,7 +254,7 @@ class StatementProbe:
         if reader is None:
             raise TargetError("it never began")
         statements, gone = used_between(self._used, reader.statements())
-        told = (each for each in reader.absent if each.subject == STATEMENTS)
+        told = (each for each in reader.absent if each.subject == measurement.STATEMENTS)
         reader.close()
         return Part(statements=statements, absent=(*told, *gone))
 
@@ -274,16 +265,17 @@ class StatementProbe:
 
 
 _MOST_STATEMENTS = 100  # of a run, kept in the record; others take part in no figure
-_FORGOTTEN = Absence(
-    subject=STATEMENTS,
+_FORGOTTEN = measurement.Absence(
+    subject=measurement.STATEMENTS,
     reason="pg_stat_statements was reset during the run, or forgot statements: raise"
     " pg_stat_statements.max.",
 )
 
 
 def used_between(
-    before: Sequence[StatementUse] | None, after: Sequence[StatementUse] | None
-) -> tuple[tuple[StatementUse, ...] | None, tuple[Absence, ...]]:
+    before: Sequence[measurement.StatementUse] | None,
+    after: Sequence[measurement.StatementUse] | None,
+) -> tuple[tuple[measurement.StatementUse, ...] | None, tuple[measurement.Absence, ...]]:
     """Return what each statement used, the longest first, and what is not known of them.
 
     What the server has forgotten since might have been used: then nothing is sure.
@@ -299,7 +291,9 @@ def used_between(
     return tuple(called[:_MOST_STATEMENTS]), ()
 
 
-def _used_since(before: StatementUse | None, after: StatementUse) -> StatementUse:
+def _used_since(
+    before: measurement.StatementUse | None, after: measurement.StatementUse
+) -> measurement.StatementUse:
     if before is None:
         return after
     used = after.plus(before, -1.0)

@@ -22,40 +22,10 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError
 
+from steelyard.campaign.file import form_parts, form_target, form_values
 from steelyard.campaign.file import form_values as values
 from steelyard.campaign.file.document import Document, Issue, KeyPath, Value
-from steelyard.campaign.file.form_parts import (
-    CalibrationForm,
-    CapacityForm,
-    CgroupForm,
-    CommandForm,
-    Goal,
-    LoadsForm,
-    ManualForm,
-    MeasureForm,
-    goal,
-)
-from steelyard.campaign.file.form_target import (
-    CostForm,
-    GeneratorsForm,
-    ProgramWord,
-    RedisValue,
-    RedisWorkForm,
-    ResourcesForm,
-    ServiceForm,
-    StoreForm,
-    SynchronousForm,
-    TargetForm,
-)
-from steelyard.campaign.file.form_values import (
-    OR_EMPTY,
-    REFUSED,
-    STRAY_KEY,
-    Form,
-    refusal,
-    shown,
-    written,
-)
+from steelyard.campaign.file.form_parts import goal
 from steelyard.core.experiment import LatencyGoal
 from steelyard.core.target import TARGETS, EngineName, LocalTarget, systems
 from steelyard.core.wording import InputError, choice, closest, did_you_mean, listed
@@ -66,7 +36,7 @@ from steelyard.tuning.profiles import profile_names
 LATER_LAYERS: Final = ("kubernetes",)
 
 
-class ScriptForm(Form):
+class ScriptForm(form_values.Form):
     """A script file of a workload."""
 
     file: values.Text = Field(
@@ -83,12 +53,14 @@ Builtin = Annotated[str, values.ReadBy(values.as_text, enum=[*values.BUILTINS, *
 
 def _variables(given: object) -> dict[str, int]:
     if not isinstance(given, dict | None):
-        raise refusal(f"{shown(given)} is not a mapping", "Write `{warehouses: 4}`.")
+        raise form_values.refusal(
+            f"{form_values.shown(given)} is not a mapping", "Write `{warehouses: 4}`."
+        )
     whole = values.whole_number(0, 2**62)
     for name in given or {}:
         if not re.fullmatch("[a-z][a-z_]*", str(name)) or name in _OF_PGBENCH:
-            raise refusal(
-                f"{shown(name)} is no name of a variable",
+            raise form_values.refusal(
+                f"{form_values.shown(name)} is no name of a variable",
                 "Use small letters and underscores, and none of "
                 f"{listed(_OF_PGBENCH)}, which pgbench sets.",
             )
@@ -102,7 +74,7 @@ Variables = Annotated[
 ]
 
 
-class _PostgresWorkForm(Form):
+class _PostgresWorkForm(form_values.Form):
     """What is asked of PostgreSQL: a builtin script, or script files with weights."""
 
     name: values.Name = Field(description="Unique among the workloads.", examples=["reads"])
@@ -130,7 +102,7 @@ class _PostgresWorkForm(Form):
 POSTGRES_WORK_KEYS: Final = ("scale_factor", "prepare", "scripts", "variables")
 
 
-class WorkloadForm(RedisWorkForm, _PostgresWorkForm):
+class WorkloadForm(form_target.RedisWorkForm, _PostgresWorkForm):
     """What is asked of the server."""
 
     slice: values.Slice | None = values.key(
@@ -138,7 +110,7 @@ class WorkloadForm(RedisWorkForm, _PostgresWorkForm):
     )
 
 
-class StopForm(Form):
+class StopForm(form_values.Form):
     """When the campaign ends: at a decision or a precision, at the latest with the budget."""
 
     budget: values.Budget = values.key(
@@ -166,17 +138,17 @@ def _host(value: object) -> str:
     try:
         parse_destination(text)
     except InputError as error:
-        raise refusal(error.message, error.hint) from error
+        raise form_values.refusal(error.message, error.hint) from error
     return text
 
 
 HostWord = Annotated[str, values.ReadBy(_host, type="string")]
 
 
-class GeneratorForm(CommandForm):
+class GeneratorForm(form_parts.CommandForm):
     """The load generator."""
 
-    program: ProgramWord | None = values.key(
+    program: form_target.ProgramWord | None = values.key(
         "Which program puts the load on; redis-benchmark for Redis, pgbench else.",
         "redis-benchmark",
     )
@@ -193,7 +165,9 @@ class GeneratorForm(CommandForm):
 def _profile(value: object) -> str:
     name = values.as_text(value)
     if name not in profile_names():
-        raise refusal(f"there is no profile {shown(name)}", choice(name, profile_names()))
+        raise form_values.refusal(
+            f"there is no profile {form_values.shown(name)}", choice(name, profile_names())
+        )
     return name
 
 
@@ -217,7 +191,9 @@ def setting_keys() -> list[str]:
 
 def _settings(given: object) -> dict[str, str | None]:
     if not isinstance(given, dict | None):
-        raise refusal(f"{shown(given)} is not a mapping of settings", "Write `name: value` lines.")
+        raise form_values.refusal(
+            f"{form_values.shown(given)} is not a mapping of settings", "Write `name: value` lines."
+        )
     return {name: values.setting_value(value) for name, value in (given or {}).items()}
 
 
@@ -235,7 +211,7 @@ def _describe_later_layers(schema: dict[str, Any]) -> None:
         }
 
 
-class LevelForm(Form):
+class LevelForm(form_values.Form):
     """What one level of a factor sets: a configuration's own keys."""
 
     # A database system without a section here has its settings below its name.
@@ -244,8 +220,8 @@ class LevelForm(Form):
         Annotated[str, AfterValidator(values.only(server_layers))], FurtherSettings
     ] = Field(init=False)
 
-    target: Annotated[TargetForm, OR_EMPTY] = values.key(
-        "Where the server runs.", default_factory=TargetForm
+    target: Annotated[form_target.TargetForm, form_values.OR_EMPTY] = values.key(
+        "Where the server runs.", default_factory=form_target.TargetForm
     )
     protocol: values.Protocol | None = values.key("pgbench's query mode, where it is what varies.")
     prepare: values.Texts = values.key(
@@ -262,16 +238,16 @@ class LevelForm(Form):
         {"shared_buffers": "2GB"},
         default_factory=dict,
     )
-    redis: Annotated[dict[str, RedisValue], OR_EMPTY] = values.key(
+    redis: Annotated[dict[str, form_target.RedisValue], form_values.OR_EMPTY] = values.key(
         "Redis settings, as CONFIG SET takes them; null removes an inherited one, an empty text is"
         " a value.",
         {"appendonly": "yes", "appendfsync": "everysec"},
         default_factory=dict,
     )
-    cgroup: Annotated[CgroupForm, OR_EMPTY] = values.key(
+    cgroup: Annotated[form_parts.CgroupForm, form_values.OR_EMPTY] = values.key(
         "Limits of the server and the load generator by control groups; needs root.",
         {"cpus": 0.6},
-        default_factory=CgroupForm,
+        default_factory=form_parts.CgroupForm,
     )
     linux: values.Settings = values.key(
         "Kernel settings of this machine, by sysctl or short name; null removes an inherited one."
@@ -279,15 +255,15 @@ class LevelForm(Form):
         {"vm.nr_hugepages": "auto"},
         default_factory=dict,
     )
-    manual: Annotated[ManualForm, OR_EMPTY] = values.key(
+    manual: Annotated[form_parts.ManualForm, form_values.OR_EMPTY] = values.key(
         "What a person or a command does when this configuration comes into force after another"
         " one.",
         {"text": "Switch SMT off in the firmware.", "timeout": "15m"},
-        default_factory=ManualForm,
+        default_factory=form_parts.ManualForm,
     )
 
 
-class _Extending(Form):
+class _Extending(form_values.Form):
     """What a configuration has that a level has not."""
 
     extends: values.Name | None = values.key("The configuration that this one changes.", "default")
@@ -322,9 +298,9 @@ class _TwoLevels:
         }
 
 
-Factor = Annotated[dict[str, Annotated[LevelForm, OR_EMPTY]], _TwoLevels()]
+Factor = Annotated[dict[str, Annotated[LevelForm, form_values.OR_EMPTY]], _TwoLevels()]
 Factors = Annotated[dict[str, Factor], MinLen(1)]
-Configurations = Annotated[dict[str, Annotated[ConfigurationForm, OR_EMPTY]], MinLen(1)]
+Configurations = Annotated[dict[str, Annotated[ConfigurationForm, form_values.OR_EMPTY]], MinLen(1)]
 WHAT_IS_COMPARED: Final = ("configurations", "factors", "ladder", "ablation")
 _BUFFERS: Final = {
     "128MB": {"postgres": {"shared_buffers": "128MB"}},
@@ -332,7 +308,7 @@ _BUFFERS: Final = {
 }
 
 
-class ExperimentForm(Form):
+class ExperimentForm(form_values.Form):
     """An experiment: which configurations are weighed, on which work, and when it is enough."""
 
     model_config = ConfigDict(
@@ -367,20 +343,21 @@ class ExperimentForm(Form):
         examples=[[{"name": "reads", "builtin": "select-only", "scale_factor": 100}]],
         min_length=1,
     )
-    loads: LoadsForm = Field(
+    loads: form_parts.LoadsForm = Field(
         description="Loads offered to the server.", examples=[{"clients": [1, 10, 50]}]
     )
-    slo: Goal | None = values.key(
+    slo: form_parts.Goal | None = values.key(
         "Service level; the highest rate that meets it is looked for.", "p99 < 10ms"
     )
-    capacity: Annotated[CapacityForm, OR_EMPTY] | None = values.key(
+    capacity: Annotated[form_parts.CapacityForm, form_values.OR_EMPTY] | None = values.key(
         "How the capacity is found before the first block; only where loads are shares of it.",
         {"clients": [1, 2, 4, 8], "rounds": 6},
     )
-    measure: Annotated[MeasureForm, OR_EMPTY] = values.key(
-        "Lengths of a run and of what is thrown away around it.", default_factory=MeasureForm
+    measure: Annotated[form_parts.MeasureForm, form_values.OR_EMPTY] = values.key(
+        "Lengths of a run and of what is thrown away around it.",
+        default_factory=form_parts.MeasureForm,
     )
-    stop: Annotated[StopForm, OR_EMPTY] = values.key(
+    stop: Annotated[StopForm, form_values.OR_EMPTY] = values.key(
         "When the campaign ends.", default_factory=StopForm
     )
     sustain: values.LongLength | None = values.key(
@@ -389,7 +366,7 @@ class ExperimentForm(Form):
         "10m",
     )
     seed: values.Seed | None = values.key("Fixes the order; drawn when left out.", 20261121)
-    generator: Annotated[GeneratorForm, OR_EMPTY] = values.key(
+    generator: Annotated[GeneratorForm, form_values.OR_EMPTY] = values.key(
         "Which load generator, and what goes to it as it is.", default_factory=GeneratorForm
     )
     configurations: Configurations | None = values.key(
@@ -409,7 +386,7 @@ class ExperimentForm(Form):
     )
 
 
-def section(path: KeyPath) -> type[Form] | None:
+def section(path: KeyPath) -> type[form_values.Form] | None:
     """Return the class of the section at a path, None where there is none."""
     for pattern, form in SECTIONS.items():
         if len(pattern) == len(path) and all(
@@ -419,28 +396,28 @@ def section(path: KeyPath) -> type[Form] | None:
     return None
 
 
-_OF_A_LEVEL: Final[Mapping[tuple[str, ...], type[Form]]] = {
-    ("target", "cost"): CostForm,
-    ("target",): TargetForm,
-    ("target", "resources"): ResourcesForm,
-    ("target", "synchronous"): SynchronousForm,
-    ("target", "store"): StoreForm,
-    ("target", "generators"): GeneratorsForm,
-    ("target", "generators", "resources"): ResourcesForm,
-    ("target", "kubernetes"): ServiceForm,
-    ("target", "kubernetes", "generators"): GeneratorsForm,
-    ("target", "kubernetes", "generators", "resources"): ResourcesForm,
-    ("cgroup",): CgroupForm,
-    ("manual",): ManualForm,
+_OF_A_LEVEL: Final[Mapping[tuple[str, ...], type[form_values.Form]]] = {
+    ("target", "cost"): form_target.CostForm,
+    ("target",): form_target.TargetForm,
+    ("target", "resources"): form_target.ResourcesForm,
+    ("target", "synchronous"): form_target.SynchronousForm,
+    ("target", "store"): form_target.StoreForm,
+    ("target", "generators"): form_target.GeneratorsForm,
+    ("target", "generators", "resources"): form_target.ResourcesForm,
+    ("target", "kubernetes"): form_target.ServiceForm,
+    ("target", "kubernetes", "generators"): form_target.GeneratorsForm,
+    ("target", "kubernetes", "generators", "resources"): form_target.ResourcesForm,
+    ("cgroup",): form_parts.CgroupForm,
+    ("manual",): form_parts.ManualForm,
 }
-SECTIONS: Final[Mapping[tuple[str, ...], type[Form]]] = {
+SECTIONS: Final[Mapping[tuple[str, ...], type[form_values.Form]]] = {
     (): ExperimentForm,
     ("workloads", "*"): WorkloadForm,
     ("workloads", "*", "scripts", "*"): ScriptForm,
-    ("loads",): LoadsForm,
-    ("capacity",): CapacityForm,
-    ("measure",): MeasureForm,
-    ("measure", "calibration"): CalibrationForm,
+    ("loads",): form_parts.LoadsForm,
+    ("capacity",): form_parts.CapacityForm,
+    ("measure",): form_parts.MeasureForm,
+    ("measure", "calibration"): form_parts.CalibrationForm,
     ("stop",): StopForm,
     ("generator",): GeneratorForm,
     ("configurations", "*"): ConfigurationForm,
@@ -454,7 +431,7 @@ SECTIONS: Final[Mapping[tuple[str, ...], type[Form]]] = {
 }
 
 
-FormT = TypeVar("FormT", bound=Form)
+FormT = TypeVar("FormT", bound=form_values.Form)
 
 # Levels take a configuration's keys: where such a key belongs is said once.
 _OTHER_HOMES: Final = tuple((kind,) for kind in WHAT_IS_COMPARED[1:])
@@ -486,11 +463,11 @@ class Draft:
     form: ExperimentForm | None
     workloads: Mapping[int, WorkloadForm]
     configurations: Mapping[str, ConfigurationForm]
-    loads: LoadsForm | None
-    measure: MeasureForm | None
+    loads: form_parts.LoadsForm | None
+    measure: form_parts.MeasureForm | None
     stop: StopForm | None
     generator: GeneratorForm | None = None
-    capacity: CapacityForm | None = None
+    capacity: form_parts.CapacityForm | None = None
     goal: LatencyGoal | None = None
     levels: Mapping[KeyPath, LevelForm] = field(default_factory=dict)
 
@@ -533,8 +510,12 @@ def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:
         form = ExperimentForm.model_validate(document.value)
     except ValidationError as error:
         details = error.errors(include_url=False)
-        stray = {each["loc"] for each in details if each["type"] == STRAY_KEY}
-        told = [each for each in details if each["type"] == STRAY_KEY or each["loc"] not in stray]
+        stray = {each["loc"] for each in details if each["type"] == form_values.STRAY_KEY}
+        told = [
+            each
+            for each in details
+            if each["type"] == form_values.STRAY_KEY or each["loc"] not in stray
+        ]
         issues = tuple(issue for each in told for issue in _issues(document, each))
     workloads = document.at(("workloads",))
     configurations, capacity = document.at(("configurations",)), document.at(("capacity",))
@@ -547,11 +528,11 @@ def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:
         configurations=_sound(
             ConfigurationForm, configurations if isinstance(configurations, dict) else {}
         ),
-        loads=_attempt(LoadsForm, document.at(("loads",))),
-        measure=_attempt(MeasureForm, document.at(("measure",))),
+        loads=_attempt(form_parts.LoadsForm, document.at(("loads",))),
+        measure=_attempt(form_parts.MeasureForm, document.at(("measure",))),
         stop=_attempt(StopForm, document.at(("stop",))),
         generator=_attempt(GeneratorForm, document.at(("generator",))),
-        capacity=None if capacity is None else _attempt(CapacityForm, capacity),
+        capacity=None if capacity is None else _attempt(form_parts.CapacityForm, capacity),
         goal=_goal(document.at(("slo",))),
         levels=_sound(LevelForm, {path: document.at(path) for path in level_paths(document)}),
     )
@@ -593,9 +574,9 @@ def _issues(document: Document, error: ErrorDetails) -> Iterator[Issue]:
     path: KeyPath = error["loc"]
     context: dict[str, Any] = error.get("ctx", {})
     kind = error["type"]
-    if kind == REFUSED:
+    if kind == form_values.REFUSED:
         yield Issue(path=path, message=context["message"], hint=context["hint"])
-    elif kind == STRAY_KEY:
+    elif kind == form_values.STRAY_KEY:
         yield from _unknown_key(document, path)
     elif kind == "missing":
         yield missing_key(path)
@@ -604,7 +585,7 @@ def _issues(document: Document, error: ErrorDetails) -> Iterator[Issue]:
     elif error["input"] is None:
         yield Issue(path=path, message="it is empty", hint=_form_of(kind), at_key=True)
     else:
-        message = f"{shown(error['input'])} is not {_EXPECTED.get(kind, 'understood')}"
+        message = f"{form_values.shown(error['input'])} is not {_EXPECTED.get(kind, 'understood')}"
         yield Issue(path=path, message=message, hint=_form_of(kind))
 
 
@@ -621,19 +602,19 @@ def _unknown_key(document: Document, path: KeyPath) -> Iterator[Issue]:
         hint = f"Records carry no secrets: use {kind.system.passwords}."
         if holder[-1] == "kubernetes":
             hint = "Records carry no secrets: name the Secret that holds it with `secret`."
-        message = f"{shown(key)} has no place in an experiment file"
+        message = f"{form_values.shown(key)} has no place in an experiment file"
         yield Issue(path=path, message=message, hint=hint, at_key=True)
         return
     if form in (ConfigurationForm, LevelForm) and key in LATER_LAYERS:
         message = f"the layer `{key}` is not supported yet"
         hint = "Remove it: this version sets `postgres:`, `redis:`, `cgroup:` and `linux:`."
     else:
-        message = f"unknown key {shown(key)}"
+        message = f"unknown key {form_values.shown(key)}"
         hint = _way_out(str(key), form)
     yield Issue(path=path, message=message, hint=hint, at_key=True)
 
 
-def _way_out(key: str, form: type[Form] | None) -> str:
+def _way_out(key: str, form: type[form_values.Form] | None) -> str:
     if form is ExperimentForm and key in _RENAMED:
         return f"it is called `{_RENAMED[key]}` now"
     known = form.model_fields if form else {}
@@ -668,7 +649,7 @@ def missing_key(path: KeyPath) -> Issue:
     form = section(path[:-1])
     key = str(path[-1])
     example = (form.model_fields[key].examples or [""])[0] if form else ""
-    hint = f"Add it, as in `{key}: {written(example)}`."
+    hint = f"Add it, as in `{key}: {form_values.written(example)}`."
     return Issue(path=path, message=f"`{key}` is missing", hint=hint, at_key=True)
 
 

@@ -26,24 +26,10 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from steelyard.campaign.file.document import Value, WrittenFloat, WrittenInt
+from steelyard.core import wording
 from steelyard.core.findings import Condition, parse_condition
 from steelyard.core.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE, LABEL
 from steelyard.core.schedule import LEAST_SETTLING_S, SHORTEST_TURN_S
-from steelyard.core.wording import (
-    GIB,
-    KIB,
-    MIB,
-    InputError,
-    choice,
-    did_you_mean,
-    format_bytes,
-    listed,
-    page_bytes_of,
-    parse_bytes,
-    parse_duration_s,
-    parse_fraction,
-    parse_quantity,
-)
 
 _SHOWN_LENGTH: Final = 60
 # A password in a URI (scheme://user:password@) or in a libpq keyword string.
@@ -144,15 +130,15 @@ def whole_number(low: int, high: int | None = None) -> Callable[[object], int]:
 
 def size(low: int, high: int | None = None) -> Callable[[object], int]:
     """Return a validator for sizes in bytes within a range, both ends included."""
-    bounds = f"at least {format_bytes(low)}"
+    bounds = f"at least {wording.format_bytes(low)}"
     if high is not None:
-        bounds = f"from {format_bytes(low)} to {format_bytes(high)}"
+        bounds = f"from {wording.format_bytes(low)} to {wording.format_bytes(high)}"
 
     def read(value: object) -> int:
         usable = isinstance(value, str | int) and not isinstance(value, bool)
         try:
-            found = parse_bytes(value) if usable else -1  # type: ignore[arg-type]
-        except InputError as error:
+            found = wording.parse_bytes(value) if usable else -1  # type: ignore[arg-type]
+        except wording.InputError as error:
             raise refusal(f"{shown(value)} is not a size", error.hint) from error
         if found < low or (high is not None and found > high):
             raise refusal(f"{shown(value)} is out of range", f"Write a size {bounds}.")
@@ -208,8 +194,8 @@ def duration(
 def _seconds(value: object) -> float:
     usable = isinstance(value, str | int | float) and not isinstance(value, bool)
     try:
-        seconds = parse_duration_s(value) if usable else math.nan  # type: ignore[arg-type]
-    except InputError as error:
+        seconds = wording.parse_duration_s(value) if usable else math.nan  # type: ignore[arg-type]
+    except wording.InputError as error:
         raise refusal(f"{shown(value)} is not a duration", error.hint) from error
     if not math.isfinite(seconds):
         raise refusal(f"{shown(value)} is not a duration", "Write it as 90s, 20m or 1h30m.")
@@ -230,8 +216,8 @@ def share(value: object) -> float:
     """Return a fraction between 0 and 1, exclusive."""
     as_text = value.text if isinstance(value, WrittenInt | WrittenFloat) else value
     try:
-        return parse_fraction(as_text if isinstance(as_text, str) else str(as_text))
-    except InputError as error:
+        return wording.parse_fraction(as_text if isinstance(as_text, str) else str(as_text))
+    except wording.InputError as error:
         message = f"{shown(value)} is not a share between 0 % and 100 %"
         raise refusal(message, error.hint) from error
 
@@ -293,7 +279,7 @@ def one_of(*options: str) -> Callable[[object], str]:
     def read(value: object) -> str:
         name = as_text(value)
         if name not in options:
-            raise refusal(f"{shown(value)} is not known", choice(name, options))
+            raise refusal(f"{shown(value)} is not known", wording.choice(name, options))
         return name
 
     return read
@@ -310,7 +296,7 @@ def condition(value: object) -> Condition:
     """Return a condition of a gate."""
     try:
         return parse_condition(str(value))
-    except InputError as error:
+    except wording.InputError as error:
         raise refusal(error.message, error.hint) from error
 
 
@@ -461,9 +447,9 @@ Turn = Annotated[float, ReadBy(duration(SHORTEST_TURN_S), **_DURATION)]
 Settling = Annotated[float, ReadBy(duration(LEAST_SETTLING_S), **_DURATION)]
 Reconnections = Annotated[int, ReadBy(whole_number(0, 100), type="integer", minimum=0)]
 LongLength = Annotated[float, ReadBy(duration(5.0, whole=True), **_DURATION)]
-Bandwidth = Annotated[int, ReadBy(size(MIB), **_BYTES)]
-BlockSize = Annotated[int, ReadBy(size(4 * KIB, 64 * KIB), **_BYTES)]
-VolumeSize = Annotated[int, ReadBy(size(GIB), **_BYTES)]
+Bandwidth = Annotated[int, ReadBy(size(wording.MIB), **_BYTES)]
+BlockSize = Annotated[int, ReadBy(size(4 * wording.KIB, 64 * wording.KIB), **_BYTES)]
+VolumeSize = Annotated[int, ReadBy(size(wording.GIB), **_BYTES)]
 Budget = Annotated[float, ReadBy(duration(0.0, above=True), **_DURATION)]
 WarmUp = Annotated[float | None, ReadBy(warm_up, **_DURATION)]
 Amount = Annotated[float, ReadBy(amount, type="number", minimum=0)]
@@ -538,8 +524,8 @@ def quantity(value: object) -> str:
     """Return an amount as written; one that is not above zero is refused."""
     text = as_text(value)
     try:
-        amount = parse_quantity(text)
-    except InputError as error:
+        amount = wording.parse_quantity(text)
+    except wording.InputError as error:
         raise refusal(f"{shown(value)} is no quantity of Kubernetes", error.hint) from None
     if not amount:
         raise refusal(f"{shown(value)} is nothing", "Write more than 0.")
@@ -550,10 +536,10 @@ def told_memory(value: object) -> str:
     """Return a server's memory as written; a number without a unit is hardly meant."""
     text = as_text(value)
     try:
-        size = parse_bytes(text)
-    except InputError as error:
+        size = wording.parse_bytes(text)
+    except wording.InputError as error:
         raise refusal(f"{shown(value)} is no size of a memory", error.hint) from None
-    if size < MIB:
+    if size < wording.MIB:
         raise refusal(f"{shown(value)} is {size} bytes of memory", "Write it as 64GiB.")
     return text
 
@@ -569,7 +555,7 @@ def told_cpus(value: object) -> str:
 
 def _storage(value: object) -> str:
     text = quantity(value)
-    if parse_quantity(text) % 1:
+    if wording.parse_quantity(text) % 1:
         raise refusal(f"{shown(value)} is no size of a volume", "Write it as 20Gi.")
     return text
 
@@ -582,7 +568,7 @@ def amounts(value: object) -> dict[str, str]:
     for name in value:
         if name in _RESOURCES or _is_extended(name):
             continue
-        hint = did_you_mean(name, _RESOURCES) or f"known: {listed(_RESOURCES)}"
+        hint = wording.did_you_mean(name, _RESOURCES) or f"known: {wording.listed(_RESOURCES)}"
         raise refusal(f"{shown(name)} is no resource of a container", hint)
     return {name: quantity(amount) for name, amount in value.items()}
 
@@ -590,7 +576,7 @@ def amounts(value: object) -> dict[str, str]:
 def _is_extended(name: str) -> bool:
     """Return whether a resource is of a device plugin, or huge pages of another size."""
     if name.startswith(_HUGE):
-        return page_bytes_of(name) is not None
+        return wording.page_bytes_of(name) is not None
     return "/" in name and _LABEL_KEY.fullmatch(name) is not None
 
 
@@ -651,7 +637,7 @@ def _check_toleration(item: object) -> None:
         raise refusal(f"{shown(item)} is no toleration", hint)
     for key in item:
         if key not in _TOLERATION:
-            raise refusal(f"a toleration has no key {shown(key)}", choice(key, _TOLERATION))
+            raise refusal(f"a toleration has no key {shown(key)}", wording.choice(key, _TOLERATION))
     operator, effect = item.get("operator", "Equal"), item.get("effect")
     if operator not in ("Exists", "Equal"):
         hint = "Use `Exists` or `Equal`."
@@ -660,7 +646,7 @@ def _check_toleration(item: object) -> None:
         hint = "Name the `key` of the taint, or write `operator: Exists`."
         raise refusal("a toleration without `key` fits no taint", hint)
     if effect is not None and effect not in _EFFECTS:
-        hint = choice(str(effect), _EFFECTS)
+        hint = wording.choice(str(effect), _EFFECTS)
         raise refusal(f"{shown(effect)} is no effect of a taint", hint)
 
 

@@ -12,21 +12,9 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from steelyard.campaign.file.form_target import (
-    KEYS_OF_FIELDS,
-    MAKING_KEYS,
-    REDIS_SERVERS,
-    CostForm,
-    GeneratorsForm,
-    ResourcesForm,
-    ServiceForm,
-    StoreForm,
-    SynchronousForm,
-    TargetForm,
-    is_directory,
-    is_version,
-)
+from steelyard.campaign.file import form_target
 from steelyard.campaign.file.form_values import is_service_name, shown
+from steelyard.core import wording
 from steelyard.core.aws import volume_of
 from steelyard.core.money import MACHINE, Part, Rates
 from steelyard.core.redis import DEFAULT_PORT, is_redis_uri, parse_redis_uri
@@ -51,15 +39,6 @@ from steelyard.core.target import (
     Target,
     form_of,
 )
-from steelyard.core.wording import (
-    GIB,
-    InputError,
-    format_bytes,
-    listed,
-    page_bytes_of,
-    parse_bytes,
-    parse_quantity,
-)
 
 Told = tuple[str, str, str]  # the key below `target`, what is wrong, the way out
 Locate = Callable[[str], str]  # makes the name of a file or directory absolute
@@ -71,7 +50,8 @@ _SEPARATE: Final = ("host", "port", "user", "dbname", "service", "db", "tls")
 _FILES: Final = ("cacert", "cert", "key")
 _PROGRAMS: Final = {
     EngineName.POSTGRES: "Use `kind: redis-local`, or a version of PostgreSQL.",
-    EngineName.REDIS: f"Write {listed(REDIS_SERVERS)}, or a directory with a `/`.",
+    EngineName.REDIS: f"Write {wording.listed(form_target.REDIS_SERVERS)}, or a directory with a"
+    " `/`.",
 }
 _OF_A_SERVICE: Final = frozenset({"secret", "port", "user_key", "password_key", "allow_existing"})
 _OF_A_STATEFUL_SET: Final = frozenset(
@@ -81,7 +61,7 @@ _LONGEST_LATENCY_S: Final = 10.0  # a guess: beyond it servers and generators gi
 _WHOLE: Final = ("uri", "host", "port", "user", "service")  # how a server outside is reached
 
 
-def kind_of(form: TargetForm) -> type[Target]:
+def kind_of(form: form_target.TargetForm) -> type[Target]:
     """Return the class of a target; one that names none is a PostgreSQL server on this machine."""
     return TARGETS[form.kind or LocalTarget().kind]
 
@@ -89,7 +69,7 @@ def kind_of(form: TargetForm) -> type[Target]:
 def keys_of(kind: type[Target]) -> frozenset[str]:
     """Return the keys of a kind, besides those of all kinds: the fields of its class."""
     names = {each.name for each in fields(kind)}
-    own = frozenset[str]().union(*(KEYS_OF_FIELDS.get(name, {name}) for name in names))
+    own = frozenset[str]().union(*(form_target.KEYS_OF_FIELDS.get(name, {name}) for name in names))
     return own | _OF_A_SERVICE if _has_service(names) else own
 
 
@@ -98,7 +78,7 @@ def _has_service(names: Collection[str]) -> bool:
     return "place" in names and "service" in names
 
 
-def model_of(form: TargetForm, locate: Locate = str) -> Target:
+def model_of(form: form_target.TargetForm, locate: Locate = str) -> Target:
     """Return the target of a form; where its class takes no value, that is told elsewhere."""
     kind = kind_of(form)
     try:
@@ -107,7 +87,7 @@ def model_of(form: TargetForm, locate: Locate = str) -> Target:
         return kind()
 
 
-def _given(kind: type[Target], form: TargetForm, locate: Locate) -> dict[str, object]:
+def _given(kind: type[Target], form: form_target.TargetForm, locate: Locate) -> dict[str, object]:
     """Return the fields of a target that a form says; what it does not say is the class's."""
     plain = form.model_dump(exclude_none=True)
     found: dict[str, object] = {"burst_lasts_s": form.burst_lasts}
@@ -125,17 +105,17 @@ def _given(kind: type[Target], form: TargetForm, locate: Locate) -> dict[str, ob
 
 def _located(name: str, given: str, locate: Locate) -> str:
     """Return a file or directory as an absolute path; programs may be a version or a name, too."""
-    return locate(given) if name != "bin" or is_directory(given) else given
+    return locate(given) if name != "bin" or form_target.is_directory(given) else given
 
 
-def target_problems(form: TargetForm) -> Iterator[Told]:
+def target_problems(form: form_target.TargetForm) -> Iterator[Told]:
     """Yield what is wrong with one target once everything is inherited."""
     kind, name = kind_of(form), form.kind or LocalTarget().kind
     given = form.model_dump(exclude_none=True)
     for key in sorted(given.keys() - keys_of(kind) - _OF_ALL):
         homes = {n: each for n, each in TARGETS.items() if key in keys_of(each)}
         near = [n for n, each in homes.items() if each.system is kind.system] or [*homes]
-        message = f"`{key}` belongs to the target {listed(near)}, and this is `{name}`"
+        message = f"`{key}` belongs to the target {wording.listed(near)}, and this is `{name}`"
         hint = "Remove it."
         if key in TOLD and issubclass(kind, Here):
             message = f"`{key}` is what nobody sees of a server, and Steelyard sees this machine"
@@ -150,14 +130,14 @@ def target_problems(form: TargetForm) -> Iterator[Told]:
                 hint = "Write it into the URI, or use separate keys only."
                 yield key, f"`uri` and `{key}` exclude each other", hint
     if kind.restores and form.restore not in (None, *kind.restores):
-        hint = f"Use {listed(kind.restores)}."
+        hint = f"Use {wording.listed(kind.restores)}."
         yield "restore", f"the target `{name}` cannot restore by {form.restore}", hint
     if form.allow_existing and form.restore == "template":
         hint = "Remove `restore`: nothing is copied in a database that is not Steelyard's."
         yield "restore", "an existing database cannot be restored by template", hint
 
 
-def _refused_values(form: TargetForm) -> Iterator[Told]:
+def _refused_values(form: form_target.TargetForm) -> Iterator[Told]:
     """Yield the values that the class of a target does not take, where no form checks them."""
     kind = kind_of(form)
     try:
@@ -167,7 +147,9 @@ def _refused_values(form: TargetForm) -> Iterator[Told]:
             yield str(each["loc"][0]), f"{shown(each['input'])} is not understood", each["msg"]
 
 
-def _of_other_systems(form: TargetForm, kind: type[Target], name: str) -> Iterator[Told]:
+def _of_other_systems(
+    form: form_target.TargetForm, kind: type[Target], name: str
+) -> Iterator[Told]:
     """Yield programs and URIs of another database system."""
     if form.bin is not None and _system_of_programs(form.bin) not in (None, kind.system.name):
         hint = _PROGRAMS.get(kind.system.name, "Name the directory of its programs.")
@@ -184,9 +166,9 @@ def _of_other_systems(form: TargetForm, kind: type[Target], name: str) -> Iterat
 
 def _system_of_programs(programs: str) -> EngineName | None:
     """Return whose programs these are; None: a directory does not say."""
-    if programs in REDIS_SERVERS:
+    if programs in form_target.REDIS_SERVERS:
         return EngineName.REDIS
-    is_postgres = programs == "embedded" or is_version(programs)
+    is_postgres = programs == "embedded" or form_target.is_version(programs)
     return EngineName.POSTGRES if is_postgres else None
 
 
@@ -206,14 +188,16 @@ _AMOUNTS: Final = (("cpu", "1"), ("memory", "512Mi"))
 _GENERATOR: Final = PodResources(requests=_AMOUNTS, limits=_AMOUNTS)
 
 
-def _rates(form: CostForm | None) -> Rates | None:
+def _rates(form: form_target.CostForm | None) -> Rates | None:
     if form is None or form.per_hour is None:
         return None
     plain = Rates(parts=(Part(name=MACHINE, per_hour=form.per_hour),))
     return replace(plain, currency=form.currency) if form.currency is not None else plain
 
 
-def _service(form: ServiceForm | TargetForm, port: int | None = None) -> ClusterService:
+def _service(
+    form: form_target.ServiceForm | form_target.TargetForm, port: int | None = None
+) -> ClusterService:
     """Return a server in a cluster by its Service, with a port for one that names none."""
     plain = ClusterService(service=form.service or "", secret=form.secret or "")
     return replace(
@@ -225,15 +209,15 @@ def _service(form: ServiceForm | TargetForm, port: int | None = None) -> Cluster
     )
 
 
-def _generator_place(form: ServiceForm | TargetForm) -> KubernetesPlace:
+def _generator_place(form: form_target.ServiceForm | form_target.TargetForm) -> KubernetesPlace:
     return KubernetesPlace(
         context=form.context,
         namespace=form.namespace,
-        generators=_generators(form.generators or GeneratorsForm()),
+        generators=_generators(form.generators or form_target.GeneratorsForm()),
     )
 
 
-def _generators(form: GeneratorsForm) -> GeneratorPods:
+def _generators(form: form_target.GeneratorsForm) -> GeneratorPods:
     given = _pod_resources(form.resources)
     return GeneratorPods(
         image=form.image,
@@ -244,11 +228,11 @@ def _generators(form: GeneratorsForm) -> GeneratorPods:
     )
 
 
-def _synchronous(form: SynchronousForm | None) -> Synchronous | None:
+def _synchronous(form: form_target.SynchronousForm | None) -> Synchronous | None:
     return None if form is None else Synchronous(**form.model_dump(exclude_none=True))
 
 
-def _pod_resources(form: ResourcesForm | None) -> PodResources:
+def _pod_resources(form: form_target.ResourcesForm | None) -> PodResources:
     """Return what was given; what was given on one side only is the same on the other."""
     if form is None:
         return PodResources()
@@ -267,7 +251,7 @@ def _folded(settings: dict[str, str] | None) -> tuple[tuple[str, str], ...] | No
     return tuple(sorted((name.lower(), value) for name, value in settings.items()))
 
 
-def _store(form: StoreForm | None) -> Store | None:
+def _store(form: form_target.StoreForm | None) -> Store | None:
     if form is None:
         return None
     plain = Store()
@@ -284,7 +268,7 @@ def _store(form: StoreForm | None) -> Store | None:
 
 # Fields whose value in a file has another form.
 _LOCATED: Final = frozenset({"bin", "directory", *_FILES})
-_READ: Final[Mapping[str, Callable[[TargetForm], object]]] = {
+_READ: Final[Mapping[str, Callable[[form_target.TargetForm], object]]] = {
     "place": _generator_place,
     "inside": lambda form: None if form.kubernetes is None else _service(form.kubernetes),
     "cost": lambda form: _rates(form.cost),
@@ -294,19 +278,21 @@ _READ: Final[Mapping[str, Callable[[TargetForm], object]]] = {
     "replica": lambda form: _folded(form.replica),
     "reset_timeout_s": lambda form: form.reset_timeout,
     "store": lambda form: _store(form.store),
-    "told_memory_bytes": lambda form: None if form.memory is None else parse_bytes(form.memory),
+    "told_memory_bytes": lambda form: (
+        None if form.memory is None else wording.parse_bytes(form.memory)
+    ),
     "told_cpus": lambda form: None if form.cpus is None else float(form.cpus),
 }
 
 
-def _store_problems(asked: StoreForm | None) -> Iterator[Told]:
+def _store_problems(asked: form_target.StoreForm | None) -> Iterator[Told]:
     if asked is None:
         return
     if asked.latency is not None and asked.latency > _LONGEST_LATENCY_S:
         yield "store", f"a flush of {asked.latency:g} s is no disk's", "Write `latency: 2ms`."
     block = asked.block_size
     if block is not None and block & (block - 1):
-        message = f"a file system has no blocks of {format_bytes(block)}"
+        message = f"a file system has no blocks of {wording.format_bytes(block)}"
         yield "store", message, "Write a power of two: 4KiB, 16KiB or 64KiB."
     if (asked.burst_iops is None) != (asked.burst_credits is None):
         there, lacking = "burst_iops", "burst_credits"
@@ -318,7 +304,7 @@ def _store_problems(asked: StoreForm | None) -> Iterator[Told]:
         yield "store", message, "Write both, as in {iops: 900, burst_iops: 3000, ...}."
 
 
-def _tls(target: TargetForm) -> Iterator[Told]:
+def _tls(target: form_target.TargetForm) -> Iterator[Told]:
     encrypted = bool(target.tls)
     if target.uri is not None:
         if not is_redis_uri(target.uri):
@@ -336,14 +322,14 @@ def _tls(target: TargetForm) -> Iterator[Told]:
         yield "tls", "a Unix socket is not encrypted", "Remove `tls`, or name a host."
 
 
-def _cluster_problems(target: TargetForm) -> Iterator[Told]:
+def _cluster_problems(target: form_target.TargetForm) -> Iterator[Told]:
     yield from _existing(target) if target.cluster is not None else _made(target)
     yield from _generator_problems("generators", target.generators)
 
 
-def _existing(target: TargetForm) -> Iterator[Told]:
+def _existing(target: form_target.TargetForm) -> Iterator[Told]:
     given = target.model_dump(exclude_none=True)
-    for key in sorted(MAKING_KEYS & set(given)):
+    for key in sorted(form_target.MAKING_KEYS & set(given)):
         yield (
             key,
             f"`cluster` names a Cluster that is there, and `{key}` is for one that is made",
@@ -351,7 +337,7 @@ def _existing(target: TargetForm) -> Iterator[Told]:
         )
 
 
-def _made(target: TargetForm) -> Iterator[Told]:
+def _made(target: form_target.TargetForm) -> Iterator[Told]:
     if target.allow_existing:
         hint = "Remove it, or name an existing Cluster with `cluster`."
         yield "allow_existing", "Steelyard makes this Cluster, and may change it", hint
@@ -362,7 +348,7 @@ def _made(target: TargetForm) -> Iterator[Told]:
     yield from _resource_problems("resources", target.resources)
 
 
-def _redis_pod_problems(target: TargetForm) -> Iterator[Told]:
+def _redis_pod_problems(target: form_target.TargetForm) -> Iterator[Told]:
     yield from _generator_problems("generators", target.generators)
     given = target.model_dump(exclude_none=True)
     if target.service is None:
@@ -382,7 +368,9 @@ def _redis_pod_problems(target: TargetForm) -> Iterator[Told]:
         )
 
 
-def _synchronous_problems(asked: SynchronousForm | None, instances: int) -> Iterator[Told]:
+def _synchronous_problems(
+    asked: form_target.SynchronousForm | None, instances: int
+) -> Iterator[Told]:
     if asked is None:
         return
     number = asked.number or Synchronous().number
@@ -396,12 +384,12 @@ def _synchronous_problems(asked: SynchronousForm | None, instances: int) -> Iter
         )
 
 
-def _resource_problems(key: str, asked: ResourcesForm | None) -> Iterator[Told]:
+def _resource_problems(key: str, asked: form_target.ResourcesForm | None) -> Iterator[Told]:
     if asked is None:
         return
     requests, limits = asked.requests or {}, asked.limits or {}
     for name in sorted(requests.keys() & limits.keys()):
-        wanted, most = parse_quantity(requests[name]), parse_quantity(limits[name])
+        wanted, most = wording.parse_quantity(requests[name]), wording.parse_quantity(limits[name])
         if wanted > most:
             message = f"it asks for {requests[name]} of {name} and is limited to {limits[name]}"
             yield key, message, "Raise the limit."
@@ -411,22 +399,22 @@ def _resource_problems(key: str, asked: ResourcesForm | None) -> Iterator[Told]:
                 message = f"{name} differs between requests and limits: huge pages are set aside"
                 yield key, message, "Write the same amount in both."
     given = requests or limits
-    if any(page_bytes_of(name) for name in given) and not {"cpu", "memory"} & given.keys():
+    if any(wording.page_bytes_of(name) for name in given) and not {"cpu", "memory"} & given.keys():
         message = "huge pages are asked for without `cpu` or `memory`, which Kubernetes refuses"
         yield key, message, "Add `memory`."
 
 
-def _generator_problems(key: str, asked: GeneratorsForm | None) -> Iterator[Told]:
+def _generator_problems(key: str, asked: form_target.GeneratorsForm | None) -> Iterator[Told]:
     if asked is not None:
         yield from _resource_problems(key, asked.resources)
 
 
-def _endpoint_problems(target: TargetForm) -> Iterator[Told]:
+def _endpoint_problems(target: form_target.TargetForm) -> Iterator[Told]:
     yield from _reset_problems(target)
     yield from _service_problems(target)
 
 
-def _reset_problems(target: TargetForm) -> Iterator[Told]:
+def _reset_problems(target: form_target.TargetForm) -> Iterator[Told]:
     if target.reset_command is None:
         if target.reset_timeout is not None:
             message = "`reset_timeout` is the time of a `reset_command`, and there is none"
@@ -437,7 +425,7 @@ def _reset_problems(target: TargetForm) -> Iterator[Told]:
         yield "restore", message, "Remove one of the two."
 
 
-def _service_problems(target: TargetForm) -> Iterator[Told]:
+def _service_problems(target: form_target.TargetForm) -> Iterator[Told]:
     asked, given = target.kubernetes, target.model_dump(exclude_none=True)
     if asked is None:
         return
@@ -452,31 +440,31 @@ def _service_problems(target: TargetForm) -> Iterator[Told]:
     yield from _generator_problems("kubernetes", asked.generators)
 
 
-def _rented_problems(target: TargetForm, plain: RentedTarget) -> Iterator[Told]:
+def _rented_problems(target: form_target.TargetForm, plain: RentedTarget) -> Iterator[Told]:
     for key, example in (("region", "us-east-1"), ("accounts", "['123456789012']")):
         if not getattr(target, key):
             hint = f"Add `{key}: {example}`: nothing is made where nobody meant it."
             yield key, f"`{key}` of a server that is made in an account of AWS is missing", hint
-    if target.version is not None and not is_version(target.version):
+    if target.version is not None and not form_target.is_version(target.version):
         yield "version", f"{shown(target.version)} is no version of PostgreSQL", "Write 16 or 16.4."
-    if parse_quantity(target.storage or plain.storage) % GIB:
+    if wording.parse_quantity(target.storage or plain.storage) % wording.GIB:
         yield "storage", f"{target.storage} are no whole GiB", "Write it as 300Gi."
 
 
-def _instance_problems(target: TargetForm) -> Iterator[Told]:
+def _instance_problems(target: form_target.TargetForm) -> Iterator[Told]:
     plain = RdsTarget()
     yield from _rented_problems(target, plain)
-    size = parse_quantity(target.storage or plain.storage)
-    if size % GIB:
+    size = wording.parse_quantity(target.storage or plain.storage)
+    if size % wording.GIB:
         return
     kind = target.storage_type or plain.storage_type
     try:
-        volume_of(kind, int(size // GIB), iops=target.iops, mib_s=target.storage_throughput)
-    except InputError as error:
+        volume_of(kind, int(size // wording.GIB), iops=target.iops, mib_s=target.storage_throughput)
+    except wording.InputError as error:
         yield "storage_type", error.message, error.hint
 
 
-def _aurora_problems(target: TargetForm) -> Iterator[Told]:
+def _aurora_problems(target: form_target.TargetForm) -> Iterator[Told]:
     plain = AuroraTarget()
     yield from _rented_problems(target, plain)
     least = plain.min_capacity if target.min_capacity is None else target.min_capacity
@@ -491,7 +479,7 @@ def _aurora_problems(target: TargetForm) -> Iterator[Told]:
         yield "max_capacity", f"{least:g} to {most:g} ACU is no range", hint
 
 
-_PROBLEMS: Final[Mapping[str, Callable[[TargetForm], Iterator[Told]]]] = {
+_PROBLEMS: Final[Mapping[str, Callable[[form_target.TargetForm], Iterator[Told]]]] = {
     EndpointTarget().kind: _endpoint_problems,
     CloudNativePgTarget().kind: _cluster_problems,
     RdsTarget().kind: _instance_problems,

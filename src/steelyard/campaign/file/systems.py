@@ -12,30 +12,12 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
+from steelyard.campaign.file import form_parts
 from steelyard.campaign.file.document import Issue, KeyPath
 from steelyard.campaign.file.form import POSTGRES_WORK_KEYS, Draft, GeneratorForm, WorkloadForm
-from steelyard.campaign.file.form_parts import (
-    LATENCY_UNITS,
-    PGBENCH_LOG,
-    RATE_UNITS,
-    TIME_UNITS,
-    CommandForm,
-    MeasureForm,
-    share_of,
-)
 from steelyard.campaign.file.form_target import REDIS_WORK_KEYS
 from steelyard.campaign.file.form_values import BUILTINS, shown
-from steelyard.core.experiment import (
-    CommandLog,
-    Design,
-    Figure,
-    GeneratorName,
-    KeySpace,
-    LoadCommand,
-    LogPolicy,
-    RedisWork,
-    Workload,
-)
+from steelyard.core import experiment
 from steelyard.core.outside import ServerAddress
 from steelyard.core.redis import DEFAULT_PORT
 from steelyard.core.schedule import Load
@@ -88,7 +70,7 @@ def generator_issues(draft: Draft) -> Iterator[Issue]:
 
 
 def _without_command(draft: Draft) -> Iterator[Issue]:
-    for key in CommandForm.model_fields:
+    for key in form_parts.CommandForm.model_fields:
         if draft.document.at(("generator", key)) is not None:
             message = f"`{key}` is about a command, and there is none"
             hint = "Add `command`, the program that puts the load on, or remove it."
@@ -103,7 +85,7 @@ def _unfit_command(form: GeneratorForm) -> Iterator[Issue]:
     for key in sorted(_useless(form) & form.model_fields_set):
         reads = "nothing that is printed" if form.log else "no log"
         message = f"`{key}` has no use: {reads} is read"
-        if form.log == PGBENCH_LOG and key in _OF_COLUMNS:
+        if form.log == form_parts.PGBENCH_LOG and key in _OF_COLUMNS:
             message = f"`{key}` has no use: pgbench's log has units of its own"
         yield Issue(path=("generator", key), message=message, hint=_KEEP, at_key=True)
     known = (*_BEFORE, *OF_THE_SERVER)
@@ -120,7 +102,7 @@ def _useless(form: GeneratorForm) -> frozenset[str]:
     if form.log is None:
         return frozenset({"log_time_unit"})
     printed = frozenset({"rate", "rate_unit", "latency"})
-    return printed | _OF_COLUMNS if form.log == PGBENCH_LOG else printed
+    return printed | _OF_COLUMNS if form.log == form_parts.PGBENCH_LOG else printed
 
 
 def _unknown_names(key: str, words: Sequence[str], known: Sequence[str]) -> Iterator[Issue]:
@@ -140,7 +122,7 @@ def _beside(draft: Draft) -> Iterator[Issue]:
     modes = [(*home, "protocol") for home in draft.homes]
     yield from _useless_keys(draft, dict.fromkeys(modes, "`protocol` is pgbench's query mode"))
     logs = draft.document.at(("generator", "log")) is not None
-    if draft.document.at(("design",)) == Design.ALTERNATING and not logs:
+    if draft.document.at(("design",)) == experiment.Design.ALTERNATING and not logs:
         message = "the command tells nothing of single transactions, so turns cannot be counted"
         hint = "Let it log them (`generator.log`), write `one-by-one`, or leave it out."
         yield Issue(path=("design",), message=message, hint=hint)
@@ -155,13 +137,13 @@ def _useless_keys(draft: Draft, told: Mapping[KeyPath, str]) -> Iterator[Issue]:
             yield Issue(path=path, message=message, hint=_KEEP, at_key=True)
 
 
-def _measured_by_command(draft: Draft, measure: MeasureForm) -> Iterator[Issue]:
+def _measured_by_command(draft: Draft, measure: form_parts.MeasureForm) -> Iterator[Issue]:
     generator = draft.generator
     logs = generator is not None and generator.log is not None
-    if measure.log == LogPolicy.KEEP and not logs:
+    if measure.log == experiment.LogPolicy.KEEP and not logs:
         message = "no log of the command is read, so none can be kept"
         yield Issue(path=("measure", "log"), message=message, hint=_KEEP)
-    if measure.log == LogPolicy.OFF and logs:
+    if measure.log == experiment.LogPolicy.OFF and logs:
         message = "the command is counted by its log"
         yield Issue(path=("measure", "log"), message=message, hint=_KEEP)
     words = generator.command if generator else None
@@ -196,7 +178,7 @@ def _workload(draft: Draft, path: KeyPath) -> Iterator[Issue]:
             yield Issue(path=(*path, key), message=message, hint=_KEEP, at_key=True)
 
 
-def load_command(form: GeneratorForm, workload: str, base: Path) -> LoadCommand | None:
+def load_command(form: GeneratorForm, workload: str, base: Path) -> experiment.LoadCommand | None:
     """Return the command of one workload; None where the system's own generator is used.
 
     All checks of the form have passed; ``base`` is the directory of the file.
@@ -204,32 +186,36 @@ def load_command(form: GeneratorForm, workload: str, base: Path) -> LoadCommand 
     if form.command is None:
         return None
     known = {"workload": workload, "directory": str(base)}
-    factor = LATENCY_UNITS[form.latency_unit]
-    latencies = {name: Figure(place=at, factor=factor) for name, at in (form.latency or {}).items()}
-    return LoadCommand(
+    factor = form_parts.LATENCY_UNITS[form.latency_unit]
+    latencies = {
+        name: experiment.Figure(place=at, factor=factor)
+        for name, at in (form.latency or {}).items()
+    }
+    return experiment.LoadCommand(
         argv=_located(filled(form.command, known), base),
         prepare=_located(filled(form.prepare_command or (), known), base),
         rate=None
         if form.rate is None
-        else Figure(place=form.rate, factor=RATE_UNITS[form.rate_unit]),
+        else experiment.Figure(place=form.rate, factor=form_parts.RATE_UNITS[form.rate_unit]),
         log=_log_of(form),
         mean=latencies.pop("mean", None),
         percentiles=tuple(
             sorted(
-                ((share_of(name) or 0.0, at) for name, at in latencies.items()), key=itemgetter(0)
+                ((form_parts.share_of(name) or 0.0, at) for name, at in latencies.items()),
+                key=itemgetter(0),
             )
         ),
         grace_s=form.grace,
     )
 
 
-def _log_of(form: GeneratorForm) -> CommandLog | None:
+def _log_of(form: GeneratorForm) -> experiment.CommandLog | None:
     if form.log is None:
         return None
-    return CommandLog(
-        columns=() if form.log == PGBENCH_LOG else tuple(form.log),
-        time_unit_s=TIME_UNITS[form.log_time_unit],
-        latency_unit_s=LATENCY_UNITS[form.latency_unit],
+    return experiment.CommandLog(
+        columns=() if form.log == form_parts.PGBENCH_LOG else tuple(form.log),
+        time_unit_s=form_parts.TIME_UNITS[form.log_time_unit],
+        latency_unit_s=form_parts.LATENCY_UNITS[form.latency_unit],
     )
 
 
@@ -289,7 +275,7 @@ class System:
     work_keys: tuple[str, ...] = ()
     way_there: str = ""
     threads: Callable[[int, int, int], int] = lambda clients, cpus, _: min(clients, cpus)
-    work: Callable[[WorkloadForm], RedisWork | None] = lambda _: None
+    work: Callable[[WorkloadForm], experiment.RedisWork | None] = lambda _: None
     draft_issues: Callable[[Draft], Iterator[Issue]] = _nothing
     configuration_issues: Callable[[Draft, KeyPath], Iterator[Issue]] = _nothing
     work_issues: Callable[[Draft, KeyPath, WorkloadForm], Iterator[Issue]] = _nothing
@@ -303,9 +289,9 @@ class System:
         return self.about.words.server
 
     @property
-    def generator(self) -> GeneratorName:
+    def generator(self) -> experiment.GeneratorName:
         """Return what puts load on it."""
-        return GeneratorName(self.about.words.generator)
+        return experiment.GeneratorName(self.about.words.generator)
 
     def one_test(self, builtin: str | None) -> str | None:
         """Return the one test that a word stands for: ``ping`` is ``ping_mbulk``."""
@@ -413,11 +399,11 @@ def _redis_benchmark_threads(clients: int, cpus: int, processes: int) -> int:
     return max(processes, min(clients, cpus, _ENOUGH_OF_REDIS_BENCHMARK * processes))
 
 
-def _redis_work(form: WorkloadForm) -> RedisWork:
+def _redis_work(form: WorkloadForm) -> experiment.RedisWork:
     """Return what a workload asks of Redis."""
-    plain = KeySpace()
-    return RedisWork(
-        space=KeySpace(
+    plain = experiment.KeySpace()
+    return experiment.RedisWork(
+        space=experiment.KeySpace(
             keys=form.keys or plain.keys,
             loaded=form.loaded or plain.loaded,
             value_bytes=form.value_bytes or plain.value_bytes,
@@ -493,7 +479,7 @@ def _measure(draft: Draft) -> Iterator[Issue]:
     if measure.prewarm:
         message = "Redis has its data in memory, and nothing is to be loaded into it"
         yield Issue(path=("measure", "prewarm"), message=message, hint=_KEEP)
-    if measure.log == LogPolicy.KEEP:
+    if measure.log == experiment.LogPolicy.KEEP:
         message = "redis-benchmark writes no log of its requests that could be kept"
         hint = "Remove it: its own histogram of latencies is taken."
         yield Issue(path=("measure", "log"), message=message, hint=hint)
@@ -562,7 +548,7 @@ def _command(path: KeyPath, form: WorkloadForm, draft: Draft) -> Iterator[Issue]
         yield Issue(path=path, message=message, hint=hint)
         return
     request = RunRequest(
-        workload=Workload(name=form.name, redis=_redis_work(form)),
+        workload=experiment.Workload(name=form.name, redis=_redis_work(form)),
         load=Load(clients=1, threads=1),
         address=ServerAddress(host="localhost", port=DEFAULT_PORT),
         seconds=1,

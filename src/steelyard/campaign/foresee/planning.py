@@ -10,35 +10,14 @@ from itertools import groupby
 
 from steelyard.answers.attribution import synergies
 from steelyard.answers.observations import result_contrasts
-from steelyard.answers.outlook.compute import (
-    EFFECTS,
-    CampaignOutlook,
-    CheaperDesign,
-    DiskNeed,
-    OutlookTerms,
-    SliceOutlook,
-    WorkloadOutlook,
-    needed_s,
-    outlook,
-    precision_s,
-)
+from steelyard.answers.outlook import compute
 from steelyard.campaign.design.noise_profiles import profile_for
 from steelyard.campaign.design.schedule import GUESSED_SWITCH_S, mode_for, run_s
 from steelyard.campaign.foresee.forecast import Forecast, forecast
 from steelyard.core.campaign import LEAST_STARTS, NoiseOrigin, NoiseProfile, WorkloadNoise
 from steelyard.core.experiment import Attribution, AttributionKind, Design, Experiment, Workload
 from steelyard.core.schedule import Load, Mode, sub_block_sizes
-from steelyard.stats import factorial
-from steelyard.stats.planning import (
-    PAIR,
-    BlockShape,
-    optimal_slice_s,
-    optimal_turns,
-    turn_noise,
-    turns_ratio,
-    width_ratio,
-    within_starts,
-)
+from steelyard.stats import factorial, planning
 from steelyard.targets.assembly import Assembly
 from steelyard.targets.differences import choose_design, switch_cost
 
@@ -62,7 +41,9 @@ class _Variant:
     alike: str = ""
 
 
-def cheaper_designs(found: CampaignOutlook, assembly: Assembly) -> tuple[CheaperDesign, ...]:
+def cheaper_designs(
+    found: compute.CampaignOutlook, assembly: Assembly
+) -> tuple[compute.CheaperDesign, ...]:
     """Return what decides ``stop.decide`` where the budget does not, cheapest first.
 
     The last of each scope is the file's own design with the budget that it needs.
@@ -70,7 +51,7 @@ def cheaper_designs(found: CampaignOutlook, assembly: Assembly) -> tuple[Cheaper
     if not found.workloads or (found.decides_results and found.decides_cells):
         return ()
     variants = list(_variants(found, assembly))
-    designs: list[CheaperDesign] = []
+    designs: list[compute.CheaperDesign] = []
     if not found.decides_results:
         designs += _designs(found, variants, assembly, pooled=True)
     elif not found.decides_cells:
@@ -80,29 +61,29 @@ def cheaper_designs(found: CampaignOutlook, assembly: Assembly) -> tuple[Cheaper
     return tuple(designs)
 
 
-def _instead_of_cells(found: CampaignOutlook) -> Iterator[CheaperDesign]:
+def _instead_of_cells(found: compute.CampaignOutlook) -> Iterator[compute.CheaperDesign]:
     """Yield the result, which this budget decides."""
     decide = found.experiment.stop.decide
     needed = [each.pooled.at(decide).most_s for each in found.workloads]
     known = [seconds for seconds in needed if seconds is not None]
     if len(known) == len(needed):
         change = "the overall result only, not each load"
-        yield CheaperDesign(pooled=True, change=change, needed_s=max(known))
+        yield compute.CheaperDesign(pooled=True, change=change, needed_s=max(known))
 
 
 def _designs(
-    found: CampaignOutlook,
+    found: compute.CampaignOutlook,
     variants: Sequence[_Variant],
     assembly: Assembly,
     *,
     pooled: bool,
-) -> list[CheaperDesign]:
+) -> list[compute.CheaperDesign]:
     own = _Variant(change="", experiment=found.experiment)
-    made: dict[str, list[CheaperDesign]] = {}
+    made: dict[str, list[compute.CheaperDesign]] = {}
     for variant in (own, *variants):
         seconds = _needed_s(found, variant.experiment, assembly, pooled=pooled)
         if seconds is not None:
-            design = CheaperDesign(
+            design = compute.CheaperDesign(
                 pooled=pooled,
                 change=variant.change or _longer_budget(seconds),
                 needed_s=seconds,
@@ -123,14 +104,14 @@ def _longer_budget(seconds: float) -> str:
     return f"`--budget {minutes}m` alone"
 
 
-def _best(alike: Sequence[CheaperDesign], budget_s: float) -> CheaperDesign:
+def _best(alike: Sequence[compute.CheaperDesign], budget_s: float) -> compute.CheaperDesign:
     """Return the first that fits into the budget, else the shortest; the first gives up least."""
     fitting = [design for design in alike if design.needed_s <= budget_s]
     return fitting[0] if fitting else min(alike, key=lambda design: design.needed_s)
 
 
 def _needed_s(
-    found: CampaignOutlook, experiment: Experiment, assembly: Assembly, *, pooled: bool
+    found: compute.CampaignOutlook, experiment: Experiment, assembly: Assembly, *, pooled: bool
 ) -> float | None:
     """Return the budget that decides every workload; None where no reachable one does."""
     expected = forecast(experiment, assembly, measured=found.noise)
@@ -140,14 +121,14 @@ def _needed_s(
     }
     decide = experiment.stop.decide
     needed = [
-        needed_s(noise, outlook_terms(experiment, expected, name), decide, pooled=pooled)
+        compute.needed_s(noise, outlook_terms(experiment, expected, name), decide, pooled=pooled)
         for (noise, _), name in alike.items()
     ]
     known = [seconds for seconds in needed if seconds is not None]
     return max(known) if len(known) == len(needed) else None
 
 
-def _variants(found: CampaignOutlook, assembly: Assembly) -> Iterator[_Variant]:
+def _variants(found: compute.CampaignOutlook, assembly: Assembly) -> Iterator[_Variant]:
     experiment = found.experiment
     yield from _fewer_loads(experiment)
     if len(experiment.workloads) > 1:
@@ -185,7 +166,7 @@ def _spread(loads: tuple[Load, ...], count: int) -> tuple[Load, ...]:
     return tuple(loads[place] for place in places)
 
 
-def _workload_each(found: CampaignOutlook) -> Iterator[_Variant]:
+def _workload_each(found: compute.CampaignOutlook) -> Iterator[_Variant]:
     """Yield the noisiest workload alone: the others need no longer."""
     experiment = found.experiment
     noisiest = max(found.workloads, key=lambda each: each.pooled.contrast_sd).names[0]
@@ -260,7 +241,7 @@ def _places_in(attribution: Attribution, smaller: Attribution) -> list[int] | No
     return [known.index(each) for each in wanted] if set(wanted) <= set(known) else None
 
 
-def _alternating(found: CampaignOutlook, assembly: Assembly) -> Iterator[_Variant]:
+def _alternating(found: compute.CampaignOutlook, assembly: Assembly) -> Iterator[_Variant]:
     """Yield the design in turns where the file asks for another and the noise was measured.
 
     The assumed noises of the two designs are those of two machines.
@@ -274,7 +255,7 @@ def _alternating(found: CampaignOutlook, assembly: Assembly) -> Iterator[_Varian
         yield _Variant(change="no `design: one-by-one` in the file: alternating", experiment=turned)
 
 
-def _back_to_back(found: CampaignOutlook, assembly: Assembly) -> Iterator[_Variant]:
+def _back_to_back(found: compute.CampaignOutlook, assembly: Assembly) -> Iterator[_Variant]:
     """Yield the design without the restarts that the file asks for and the differences do not."""
     experiment = found.experiment
     if experiment.measure.switch is None or found.mode is not Mode.STARTS:
@@ -284,7 +265,7 @@ def _back_to_back(found: CampaignOutlook, assembly: Assembly) -> Iterator[_Varia
         yield _Variant(change="no `switch:` in the file: back to back", experiment=needed)
 
 
-def _better_slice(found: CampaignOutlook) -> Iterator[_Variant]:
+def _better_slice(found: compute.CampaignOutlook) -> Iterator[_Variant]:
     experiment = found.experiment
     own = any(each.slice_s is not None for each in experiment.workloads)
     if own or not all(each.slices.advised for each in found.workloads):
@@ -298,7 +279,7 @@ def _better_slice(found: CampaignOutlook) -> Iterator[_Variant]:
 
 def plan_campaign(
     experiment: Experiment, assembly: Assembly, *, effects: Sequence[float] = ()
-) -> CampaignOutlook:
+) -> compute.CampaignOutlook:
     """Return what a campaign would take and could say.
 
     Asked about are ``effects``, or the usual ones, beside ``stop.decide``.
@@ -310,8 +291,8 @@ def plan_campaign(
     noise = profile_for(experiment, in_turns=choice.alternates)
     expected = forecast(experiment, assembly, measured=noise)
     compared = experiment.compares_throughput and not experiment.is_single_pass
-    asked = tuple(sorted({*(effects or EFFECTS), experiment.stop.decide}))
-    found = CampaignOutlook(
+    asked = tuple(sorted({*(effects or compute.EFFECTS), experiment.stop.decide}))
+    found = compute.CampaignOutlook(
         experiment=experiment,
         noise=noise,
         mode=expected.mode,
@@ -332,7 +313,7 @@ def plan_campaign(
         memory=expected.memory,
         cached=expected.cached,
         disk=tuple(
-            DiskNeed(directory=str(place), needed_bytes=needed, free_bytes=free)
+            compute.DiskNeed(directory=str(place), needed_bytes=needed, free_bytes=free)
             for place, (needed, free) in expected.disk_bytes.items()
         ),
         workloads=_workloads(experiment, expected, noise, asked) if compared else (),
@@ -340,11 +321,13 @@ def plan_campaign(
     return replace(found, cheaper=cheaper_designs(found, assembly))
 
 
-def outlook_terms(experiment: Experiment, expected: Forecast, workload: str) -> OutlookTerms:
+def outlook_terms(
+    experiment: Experiment, expected: Forecast, workload: str
+) -> compute.OutlookTerms:
     """Return the design of a workload as the arithmetic of its minutes needs it."""
     arms = len(experiment.configurations)
     starts = expected.mode is Mode.STARTS
-    shape = BlockShape(
+    shape = planning.BlockShape(
         mode=expected.mode,
         configurations=arms,
         cells=max(len(experiment.closed_loads), 1),
@@ -357,7 +340,7 @@ def outlook_terms(experiment: Experiment, expected: Forecast, workload: str) -> 
         sub_blocks=sub_block_sizes(arms - 1, expected.at_once) if expected.at_once else (),
         base=[each.name for each in experiment.configurations].index(experiment.baseline),
     )
-    return OutlookTerms(
+    return compute.OutlookTerms(
         shape=shape,
         results=expected.stopping.results,
         preparation_s=expected.preparation_s,
@@ -372,10 +355,12 @@ def outlook_terms(experiment: Experiment, expected: Forecast, workload: str) -> 
 
 def _weights(experiment: Experiment) -> tuple[float, ...]:
     """Return those of one result: all results of a design have the same sum of squares."""
-    return next((asked.weights for asked in result_contrasts(experiment)), PAIR)
+    return next((asked.weights for asked in result_contrasts(experiment)), planning.PAIR)
 
 
-def synergy_terms(experiment: Experiment, terms: OutlookTerms) -> OutlookTerms | None:
+def synergy_terms(
+    experiment: Experiment, terms: compute.OutlookTerms
+) -> compute.OutlookTerms | None:
     """Return the same for a synergy of two factors; None where the design tells none.
 
     The synergies of all workloads share an error of their own, as in the report.
@@ -394,7 +379,7 @@ def slice_outlook(
     workload: str,
     *,
     advises: bool = True,
-) -> SliceOutlook:
+) -> compute.SliceOutlook:
     """Return the slice of the file beside the best one for this overhead and noise.
 
     The noise floor finds the same length by the same function.
@@ -408,32 +393,32 @@ def slice_outlook(
     overhead_s = expected.block_s / runs - experiment.mean_slice_s
     if expected.mode is Mode.ALTERNATING:
         return _turn_outlook(noise, shape, overhead_s, advises=advises)
-    here = within_starts(noise, expected.mode)
+    here = planning.within_starts(noise, expected.mode)
     still = replace(here, drift_sd=0.0, trend_per_h=None)
     alone = replace(shape, cells=1)
-    best_s = optimal_slice_s([here], shape, overhead_s=overhead_s)
-    return SliceOutlook(
+    best_s = planning.optimal_slice_s([here], shape, overhead_s=overhead_s)
+    return compute.SliceOutlook(
         slice_s=shape.slice_s,
         overhead_s=overhead_s,
-        single_s=optimal_slice_s([still], alone, overhead_s=overhead_s),
+        single_s=planning.optimal_slice_s([still], alone, overhead_s=overhead_s),
         best_s=best_s,
-        cost=width_ratio(here, shape, best_s, overhead_s) ** 2,
+        cost=planning.width_ratio(here, shape, best_s, overhead_s) ** 2,
     )
 
 
 def _turn_outlook(
-    noise: WorkloadNoise, shape: BlockShape, overhead_s: float, *, advises: bool
-) -> SliceOutlook:
+    noise: WorkloadNoise, shape: planning.BlockShape, overhead_s: float, *, advises: bool
+) -> compute.SliceOutlook:
     """Return the seconds of turns of the file, beside the best where that can be said."""
-    best = optimal_turns([noise], shape, overhead_s=overhead_s) if advises else shape
-    alone = optimal_turns([noise], replace(shape, cells=1), overhead_s=overhead_s)
-    tells = turn_noise(noise).connection_sd is not None
-    return SliceOutlook(
+    best = planning.optimal_turns([noise], shape, overhead_s=overhead_s) if advises else shape
+    alone = planning.optimal_turns([noise], replace(shape, cells=1), overhead_s=overhead_s)
+    tells = planning.turn_noise(noise).connection_sd is not None
+    return compute.SliceOutlook(
         slice_s=shape.slice_s,
         overhead_s=overhead_s,
         single_s=alone.slice_s,
         best_s=best.slice_s,
-        cost=turns_ratio(noise, shape, best, overhead_s) ** 2,
+        cost=planning.turns_ratio(noise, shape, best, overhead_s) ** 2,
         advised=advises,
         reconnections=best.turns.reconnections if advises and tells else None,
     )
@@ -446,23 +431,23 @@ def advises_turns(noise: NoiseProfile) -> bool:
 
 def _workloads(
     experiment: Experiment, expected: Forecast, noise: NoiseProfile, effects: tuple[float, ...]
-) -> tuple[WorkloadOutlook, ...]:
+) -> tuple[compute.WorkloadOutlook, ...]:
     def kind(workload: Workload) -> tuple[WorkloadNoise, float]:
         return replace(noise.of(workload.name), workload=""), experiment.slice_s(workload.name)
 
-    def seen(part: WorkloadNoise, names: tuple[str, ...]) -> WorkloadOutlook:
+    def seen(part: WorkloadNoise, names: tuple[str, ...]) -> compute.WorkloadOutlook:
         terms = outlook_terms(experiment, expected, names[0])
         several = len(experiment.closed_loads) > 1
         pairs = synergy_terms(experiment, terms)
         advises = advises_turns(noise)
-        return WorkloadOutlook(
+        return compute.WorkloadOutlook(
             names=names,
             noise=part,
-            pooled=outlook(part, terms, effects, pooled=True),
-            cells=outlook(part, terms, effects, pooled=False) if several else None,
-            synergies=outlook(part, pairs, effects, pooled=True) if pairs else None,
+            pooled=compute.outlook(part, terms, effects, pooled=True),
+            cells=compute.outlook(part, terms, effects, pooled=False) if several else None,
+            synergies=compute.outlook(part, pairs, effects, pooled=True) if pairs else None,
             slices=slice_outlook(part, experiment, expected, names[0], advises=advises),
-            precision_s=precision_s(part, terms),
+            precision_s=compute.precision_s(part, terms),
         )
 
     return tuple(

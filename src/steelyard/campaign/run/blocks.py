@@ -39,15 +39,7 @@ from steelyard.campaign.evidence.run_rules import (
 from steelyard.campaign.run.bench import Bench, Start, do_each
 from steelyard.campaign.run.taking import Taken, Taker
 from steelyard.campaign.run.turns import Seat, Slot, TurnTaker, Work, seat_of
-from steelyard.core.campaign import (
-    ANEW,
-    BlockOutcome,
-    CampaignPlan,
-    CampaignRecord,
-    ServerMade,
-    settling_s,
-    turn_times,
-)
+from steelyard.core import campaign
 from steelyard.core.experiment import Experiment, Reset
 from steelyard.core.findings import ENVIRONMENT, Finding, Severity, Validity
 from steelyard.core.measurement import Run, RunPlace
@@ -123,7 +115,7 @@ class TakesBlocks:
     way_out: str = ""
     warmed_s: float | None = None
 
-    def learn(self, record: CampaignRecord) -> None:
+    def learn(self, record: campaign.CampaignRecord) -> None:
         """Take from the blocks so far what the next one needs: nothing where starts are alike."""
 
     def take(
@@ -165,10 +157,10 @@ class BlockTaker(TakesBlocks):
     experiment: Experiment
     engine: Engine
     bench: Bench
-    plan: CampaignPlan
+    plan: campaign.CampaignPlan
     started: Callable[..., None]
     raw: RawStore
-    made: Callable[[ServerMade], None] = lambda _: None
+    made: Callable[[campaign.ServerMade], None] = lambda _: None
     _active: str = ""
     _activated_at: float = 0.0
     _bearing: bool = False
@@ -234,8 +226,8 @@ class BlockTaker(TakesBlocks):
 
     def _tell(self, block: int, attempt: int, start: int) -> None:
         """Tell what the place of a server is that was made for this start."""
-        if self.plan.restore == ANEW and self.experiment.is_in_kubernetes:
-            made = ServerMade(
+        if self.plan.restore == campaign.ANEW and self.experiment.is_in_kubernetes:
+            made = campaign.ServerMade(
                 block=block,
                 attempt=attempt,
                 start=start,
@@ -276,7 +268,7 @@ class BlockTaker(TakesBlocks):
             self._active = planned.configuration
             self._require(self.bench.switch(planned.configuration))
             warm_up_s = self.plan.warm_up.warm_up_s
-            self._throw_away(planned, settling_s(self.experiment.system, warm_up_s))
+            self._throw_away(planned, campaign.settling_s(self.experiment.system, warm_up_s))
         label = f"{planned.cell.workload}, {planned.cell.load.label}, {planned.configuration}"
         self.started(block=place.block, label=label)
         return run_of(planned, place, self._take(planned, place), self._activated_at, self.raw)
@@ -346,7 +338,7 @@ def pause_before_s(tried: int) -> float:
     return _PAUSES_S[min(tried, len(_PAUSES_S) - 1)]
 
 
-def bears_neighbours(outcomes: Sequence[BlockOutcome], index: int) -> bool:
+def bears_neighbours(outcomes: Sequence[campaign.BlockOutcome], index: int) -> bool:
     """Return whether the next try of a block counts also beside a neighbour.
 
     That is by the ``outcomes`` of all tries of the campaign so far.
@@ -366,10 +358,12 @@ class BlockCompleter:
 
     taker: TakesBlocks
     directory: CampaignDirectory
-    told: Callable[[BlockOutcome], None]
+    told: Callable[[campaign.BlockOutcome], None]
     lasted_s: float = 0.0
 
-    def complete(self, block: PlannedBlock, record: CampaignRecord) -> CampaignRecord:
+    def complete(
+        self, block: PlannedBlock, record: campaign.CampaignRecord
+    ) -> campaign.CampaignRecord:
         """Try a block until all its runs count; a single pass goes on from what there is.
 
         A neighbour uses up no try: it is borne in the end (``bears_neighbours``).
@@ -396,7 +390,9 @@ class BlockCompleter:
             hint=f"{way_out} Then go on with: steelyard run --resume {quoted(self.directory.path)}",
         )
 
-    def _try(self, block: PlannedBlock, attempt: int, record: CampaignRecord) -> CampaignRecord:
+    def _try(
+        self, block: PlannedBlock, attempt: int, record: campaign.CampaignRecord
+    ) -> campaign.CampaignRecord:
         """Take a block once; return the record with its runs and with how it ended."""
         self.directory.journal.append(BlockStarted(index=block.index, attempt=attempt))
         kept = record.pass_runs if record.experiment.is_single_pass else ()
@@ -405,7 +401,7 @@ class BlockCompleter:
         for run in self.taker.take(block, attempt, places, bearing=bearing):
             self.directory.journal.append(RunFinished(run=run))
             record = replace(record, runs=(*record.runs, run))
-        outcome = BlockOutcome(
+        outcome = campaign.BlockOutcome(
             index=block.index,
             attempt=attempt,
             complete=not self.taker.void_because,
@@ -543,7 +539,7 @@ class Slots:
         return [each.result() for each in futures]
 
 
-def warm_up_s(record: CampaignRecord, plan: CampaignPlan) -> float:
+def warm_up_s(record: campaign.CampaignRecord, plan: campaign.CampaignPlan) -> float:
     """Return for how long of load each server of the next block is warmed up.
 
     It is doubled, for all alike, where the blocks that had the present warm-up show that one of
@@ -567,13 +563,13 @@ class AlternatingTaker(TakesBlocks):
     experiment: Experiment
     engine: Engine
     slots: Slots
-    plan: CampaignPlan
+    plan: campaign.CampaignPlan
     started: Callable[..., None]
     raw: RawStore
     _up: dict[str, Slot] = field(default_factory=dict)
     _starts: dict[str, Start] = field(default_factory=dict)
 
-    def learn(self, record: CampaignRecord) -> None:
+    def learn(self, record: campaign.CampaignRecord) -> None:
         """Warm up longer from now on where a configuration was still warming up."""
         self.warmed_s = warm_up_s(record, self.plan)
 
@@ -682,7 +678,7 @@ class AlternatingTaker(TakesBlocks):
         ]
 
     def _turns(self, workload: str) -> TurnTaker:
-        times = turn_times(self.plan, workload)
+        times = campaign.turn_times(self.plan, workload)
         return TurnTaker(engine=self.engine, clock=self.clock, times=times)
 
     def _coin(self, place: Place, part: int) -> np.random.Generator:

@@ -17,17 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from steelyard.campaign.run.bench import Bench
+from steelyard.core import wording
 from steelyard.core.experiment import EffectiveSetting, Experiment, Layer
 from steelyard.core.schedule import LOG_WRITE_BYTES, Ceiling, CeilingKind, CeilingsAsked
-from steelyard.core.wording import (
-    KIB,
-    MIB,
-    MeasurementError,
-    SteelyardError,
-    format_bytes,
-    format_duration,
-    format_percent,
-)
 from steelyard.gateways.files import largest_file, make_directory, read_text, remove_tree
 from steelyard.gateways.process import Processes, RunningProcess
 from steelyard.gateways.trials import READERS, Where, direct_reads, log_writes, ping_pong
@@ -45,7 +37,7 @@ def timed(kind: CeilingKind, subject: str, samples_s: Sequence[float], *, how: s
         MeasurementError: There is no sample.
     """
     if not samples_s:
-        raise MeasurementError("nothing was done within its time")
+        raise wording.MeasurementError("nothing was done within its time")
     fastest, median, slowest = np.quantile(samples_s, (_FASTEST, _MEDIAN, _SLOWEST)).tolist()
     within = ranked_median_interval(np.asarray(samples_s), LEVEL)
     is_bounded = np.isfinite(within.low) and np.isfinite(within.high)
@@ -72,14 +64,14 @@ def or_why_not(
     """
     try:
         return tuple(take())
-    except SteelyardError as error:
+    except wording.SteelyardError as error:
         reason = error.message
     except OSError as error:
         reason = f"{error.filename or 'a file'}: {error.strerror}"
     return (Ceiling(kind=kind, subject=subject, unknown=reason),)
 
 
-_READ_SIZES = (4 * KIB, 8 * KIB)  # usual block of a device; page of PostgreSQL
+_READ_SIZES = (4 * wording.KIB, 8 * wording.KIB)  # usual block of a device; page of PostgreSQL
 _READ_S = 1.0
 _SYNC_S = 4.5  # the four methods of Linux, a second each, and making the file: measured
 _PROGRAM_S = 0.2  # start and end of a program: measured, rounded up
@@ -90,7 +82,7 @@ _TESTED = "sync-test"
 _SYNC_HOW = "pg_test_fsync, one 8 KiB write, mean of one second"
 _LOG_S = 1.0
 _LOG = "log"
-_LONG = f"{LOG_WRITE_BYTES // MIB} MiB"
+_LONG = f"{LOG_WRITE_BYTES // wording.MIB} MiB"
 _LOG_HOW = "one write after another, each forced out by fdatasync, for one second"
 
 # What one place costs, in seconds; of a server that has no tools of its own, the log alone.
@@ -162,7 +154,7 @@ def log_ceilings(
 
 
 def _size(size_bytes: int) -> str:
-    return f"{size_bytes // KIB} KiB"
+    return f"{size_bytes // wording.KIB} KiB"
 
 
 def _placed(ceiling: Ceiling, place: str) -> Ceiling:
@@ -214,7 +206,9 @@ def _sync_rates(tools: CeilingTools, scratch: Path, processes: Processes) -> tup
     finally:
         _end(process)
     said = (read_text(output) or "").strip().splitlines()
-    raise MeasurementError(f"the sync test printed no rates: {said[-1] if said else 'nothing'}")
+    raise wording.MeasurementError(
+        f"the sync test printed no rates: {said[-1] if said else 'nothing'}"
+    )
 
 
 def _end(process: RunningProcess) -> None:
@@ -228,12 +222,13 @@ def _end(process: RunningProcess) -> None:
 def _reads(data: Path, size_bytes: int, scratch: Path, processes: Processes) -> Ceiling:
     file = largest_file(data)
     if file is None:
-        raise MeasurementError(f"there is no file to read in {data}")
+        raise wording.MeasurementError(f"there is no file to read in {data}")
     found = direct_reads(
         file, size_bytes=size_bytes, processes=processes, directory=scratch, most_s=_READ_S
     )
     how = (
-        f"O_DIRECT at random places of {format_bytes(found.file_bytes)} of data; latency of one"
+        f"O_DIRECT at random places of {wording.format_bytes(found.file_bytes)} of data; latency"
+        " of one"
         f" reader, rate of {READERS}"
     )
     latency = timed(CeilingKind.DIRECT_READ, _size(size_bytes), found.latencies_s, how=how)
@@ -375,8 +370,9 @@ def device_refused(experiment: Experiment, places: int, each_s: float = DEVICE_S
     if experiment.measure.ceilings is CeilingsAsked.ON or cost_s <= SHARE * budget_s:
         return ""
     return (
-        f"not taken: it takes about {format_duration(cost_s)}, which is more than"
-        f" {format_percent(SHARE, signed=False)} of the budget of {format_duration(budget_s)};"
+        f"not taken: it takes about {wording.format_duration(cost_s)}, which is more than"
+        f" {wording.format_percent(SHARE, signed=False)} of the budget of"
+        f" {wording.format_duration(budget_s)};"
         " `measure.ceilings: on` takes it"
     )
 

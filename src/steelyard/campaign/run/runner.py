@@ -27,20 +27,8 @@ from steelyard.campaign.design.schedule import (
     mode_for,
     schedule_of,
 )
+from steelyard.campaign.run import beside_blocks
 from steelyard.campaign.run.bench import Bench, do_each
-from steelyard.campaign.run.beside_blocks import (
-    CapacityTaker,
-    SustainedTaker,
-    asked_capacity,
-    calibrate,
-    choose_logs,
-    choose_means,
-    closed_loads,
-    declared_warm_up,
-    rates_of,
-    sustained_runs,
-    warm_up_runs,
-)
 from steelyard.campaign.run.blocks import (
     AlternatingTaker,
     BlockCompleter,
@@ -77,17 +65,8 @@ from steelyard.core.wording import (
     quoted,
 )
 from steelyard.gateways.host import Clock
+from steelyard.record import journal
 from steelyard.record.directory import CampaignDirectory, read_schedule
-from steelyard.record.journal import (
-    Ended,
-    Entry,
-    EnvironmentRead,
-    Noted,
-    Planned,
-    ProviderRead,
-    Provisioned,
-    SustainedFinished,
-)
 from steelyard.report.document import Table
 from steelyard.stats.spending import stopping_rule
 from steelyard.systems.protocol import Engine, ShowsPlans
@@ -180,7 +159,7 @@ class Campaign:
 
     def _work(self) -> Status:
         for finding in self.findings:
-            self.directory.journal.append(Noted(finding=finding))
+            self.directory.journal.append(journal.Noted(finding=finding))
         self.bench.prepare(self.progress.stage)
         self._choose_logs()
         plan = self.directory.read().plan or self._freeze()
@@ -193,16 +172,16 @@ class Campaign:
 
     def _choose_logs(self) -> None:
         """Note where the transaction logs go, and what earlier sessions have not told of it."""
-        facts, findings = choose_logs(self.experiment, self.bench)
+        facts, findings = beside_blocks.choose_logs(self.experiment, self.bench)
         self.facts += facts
         told = self.directory.read().findings
         for finding in findings:
             if finding not in told:
-                self.directory.journal.append(Noted(finding=finding))
+                self.directory.journal.append(journal.Noted(finding=finding))
 
     def _sustain(self, plan: CampaignPlan) -> None:
         """Make the long runs that are not in the journal yet."""
-        taker = SustainedTaker(
+        taker = beside_blocks.SustainedTaker(
             experiment=self.experiment,
             plan=plan,
             taker=self._taker,
@@ -210,11 +189,11 @@ class Campaign:
             raw=self.directory,
         )
         recorded = self.directory.read().sustained
-        for number, planned in enumerate(sustained_runs(self.experiment)):
+        for number, planned in enumerate(beside_blocks.sustained_runs(self.experiment)):
             key = (planned.configuration, planned.cell)
             before = [run for run in recorded if (run.configuration, run.cell) == key]
             for run in taker.take(number, planned, before):
-                self.directory.journal.append(SustainedFinished(run=run))
+                self.directory.journal.append(journal.SustainedFinished(run=run))
 
     def _take_blocks(self, plan: CampaignPlan, schedule: Schedule) -> Status:
         record = self.directory.read()
@@ -263,10 +242,10 @@ class Campaign:
             clock=self.clock,
             started=self.progress.run_started,
             raw=self.directory,
-            made=lambda made: self._append(Provisioned(server=made)),
+            made=lambda made: self._append(journal.Provisioned(server=made)),
         )
 
-    def _append(self, entry: Entry) -> None:
+    def _append(self, entry: journal.Entry) -> None:
         self.directory.journal.append(entry)
 
     def _look(self, record: CampaignRecord) -> Status | None:
@@ -286,7 +265,7 @@ class Campaign:
         )
         reset = reset_for(self.experiment, mode, writes=self.engine.writes())
         self.progress.stage("starting every configuration once")
-        restoring = choose_means(
+        restoring = beside_blocks.choose_means(
             self.experiment, self.bench, self.clock, alternates=choice.alternates
         )
         times = self._shake_down(restoring.means)
@@ -336,7 +315,7 @@ class Campaign:
             rounds_for=rounds.chosen_for,
             rounds_reason=rounds.reason,
             capacities=capacities,
-            rates=rates_of(self.experiment, capacities),
+            rates=beside_blocks.rates_of(self.experiment, capacities),
             design_reason=choice.reason,
             pausing=self.room.pausing if choice.alternates else None,
             turns=turns,
@@ -346,7 +325,7 @@ class Campaign:
         self._store(plan)
         blocks = plan.stopping.max_blocks
         if self.experiment.compares_throughput and blocks < plan.stopping.first_look:
-            self.directory.journal.append(Noted(finding=_no_look(plan)))
+            self.directory.journal.append(journal.Noted(finding=_no_look(plan)))
         return plan
 
     def _rounds(self, frame: StartFrame) -> Rounds:
@@ -355,7 +334,7 @@ class Campaign:
         rounds = choose_rounds(self.experiment, self.engine, frame, noise=noise)
         finding = early_phase_finding(rounds, frame.cycle_s)
         if finding is not None:
-            self.directory.journal.append(Noted(finding=finding))
+            self.directory.journal.append(journal.Noted(finding=finding))
         return rounds
 
     def _store(self, plan: CampaignPlan) -> None:
@@ -369,7 +348,7 @@ class Campaign:
         )
         # The schedule first: a plan in the journal promises that the schedule is there.
         self.directory.write_schedule(schedule)
-        self.directory.journal.append(Planned(plan=plan))
+        self.directory.journal.append(journal.Planned(plan=plan))
 
     def _shake_down(self, means: str) -> durations.SwitchTimes:
         """Activate every configuration once: what cannot start or take effect shows here.
@@ -441,7 +420,7 @@ class Campaign:
         return Taker(engine=self.engine, bench=self.bench, clock=self.clock)
 
     def _warm_up(self, means: str, mode: Mode) -> WarmUpChoice:
-        declared = declared_warm_up(
+        declared = beside_blocks.declared_warm_up(
             self.experiment,
             alternates=mode is Mode.ALTERNATING,
             leaves_cold=self.bench.leaves_cold,
@@ -451,17 +430,19 @@ class Campaign:
             assert declared is not None  # noqa: S101 - None only asks for a calibration
             return declared
         self.progress.stage("measuring the warm-up")
-        return calibrate(self.experiment, calibration, warm_up_runs(self._taker, means))
+        return beside_blocks.calibrate(
+            self.experiment, calibration, beside_blocks.warm_up_runs(self._taker, means)
+        )
 
     def _capacities(self, means: str, warm_up: WarmUpChoice) -> tuple[Capacity, ...]:
         """Find the most that the baseline sustains, where loads are shares of it."""
-        asked = asked_capacity(self.experiment)
+        asked = beside_blocks.asked_capacity(self.experiment)
         if asked is None:
             return ()
-        return CapacityTaker(
+        return beside_blocks.CapacityTaker(
             taker=self._taker,
             asked=asked,
-            loads=closed_loads(self.experiment, asked, cpus=self.cpus),
+            loads=beside_blocks.closed_loads(self.experiment, asked, cpus=self.cpus),
             means=means,
             warm_up_s=warm_up.warm_up_s,
             told=self.progress.stage,
@@ -486,7 +467,7 @@ class Campaign:
             ceilings=() if self.ceilings is None else self.ceilings.taken(self.progress.stage),
         )
         self.directory.write_environment(environment)
-        self.directory.journal.append(EnvironmentRead(environment=environment))
+        self.directory.journal.append(journal.EnvironmentRead(environment=environment))
         agreed = contract(self.experiment, environment)
         if agreed is not None:
             self.progress.agreed(contract_in_brief(agreed))
@@ -504,7 +485,7 @@ class Campaign:
             remedy=error.hint,
             subject="campaign",
         )
-        self.directory.journal.append(Noted(finding=finding))
+        self.directory.journal.append(journal.Noted(finding=finding))
 
     def _end_at_last(self, status: Status) -> None:
         """End, and when an interruption tears that, end again: further ones are held off."""
@@ -531,7 +512,7 @@ class Campaign:
         except SteelyardError as error:
             self._note(error, "provider-not-read", Severity.INFO)
         else:
-            self.directory.journal.append(ProviderRead(series=series))
+            self.directory.journal.append(journal.ProviderRead(series=series))
 
     def _end(self, status: Status) -> None:
         """Keep the servers' logs, clear up, and say in the journal how it ended."""
@@ -546,7 +527,7 @@ class Campaign:
                 self._note_provider(status)
             finally:
                 # Also where something is left behind: then the journal lists it.
-                self.directory.journal.append(Ended(status=status))
+                self.directory.journal.append(journal.Ended(status=status))
 
 
 def _no_look(plan: CampaignPlan) -> Finding:

@@ -10,36 +10,10 @@ from pathlib import Path
 import click
 
 from steelyard.cli.options import at_terminal
+from steelyard.core import stack, wording
 from steelyard.core.outside import OnServer, ServerAddress
-from steelyard.core.stack import Knob, KnobKind, Outcome, Scope, Site, StackPlan, Step
-from steelyard.core.wording import (
-    ExitCode,
-    InputError,
-    Interrupted,
-    LeftBehindError,
-    PreflightError,
-    TargetError,
-    printable,
-    quoted,
-)
 from steelyard.record.journal import StackBegun
-from steelyard.tuning.apply.applier import (
-    GONE,
-    NAME,
-    Applied,
-    AppliedRecord,
-    Changed,
-    UnprivilegedError,
-    apply_all,
-    is_ours,
-    opened,
-    read_applied,
-    require_all,
-    revert_all,
-    still_to_do,
-    to_put_back,
-    verify_all,
-)
+from steelyard.tuning.apply import applier
 from steelyard.tuning.apply.door import Check, KnobDoor
 from steelyard.tuning.apply.doors import (
     FILES,
@@ -61,7 +35,7 @@ from steelyard.tuning.apply.doors import (
 from steelyard.tuning.apply.huge_pages import find_process
 
 _MOST_SHOWN = 60  # of a value, on a line
-_NOT_YET = frozenset({Outcome.PENDING, Outcome.WAITING})
+_NOT_YET = frozenset({stack.Outcome.PENDING, stack.Outcome.WAITING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,14 +78,17 @@ def apply(options: ApplyOptions, outside: Outside | None = None) -> None:
         _show(todo, doors, address)
         ask(f"Turn {counted(len(todo), 'knob')}?")
     beginning_ = beginning(plan, server, address, outside, cluster)
-    where = quoted(options.directory)
+    where = wording.quoted(options.directory)
     hint = (
         f"`steelyard stack apply {where}` goes on, and `steelyard stack revert {where}` restores"
         " what was there."
     )
-    with opened(options.directory, outside.clock) as record, telling_how_to_go_on("applied", hint):
+    with (
+        applier.opened(options.directory, outside.clock) as record,
+        telling_how_to_go_on("applied", hint),
+    ):
         record.begin(beginning_)
-        steps = apply_all(
+        steps = applier.apply_all(
             plan.knobs,
             doors,
             record,
@@ -131,13 +108,13 @@ def telling_how_to_go_on(done: str, hint: str) -> Iterator[None]:
     """
     try:
         yield
-    except (Interrupted, KeyboardInterrupt, click.Abort) as error:
-        message = error.message if isinstance(error, Interrupted) else "interrupted"
-        raise Interrupted(f"{message}, with the plan {done} in part", hint=hint) from error
+    except (wording.Interrupted, KeyboardInterrupt, click.Abort) as error:
+        message = error.message if isinstance(error, wording.Interrupted) else "interrupted"
+        raise wording.Interrupted(f"{message}, with the plan {done} in part", hint=hint) from error
 
 
 def _selection(
-    plan: StackPlan, options: ApplyOptions, address: ServerAddress | None, outside: Outside
+    plan: stack.StackPlan, options: ApplyOptions, address: ServerAddress | None, outside: Outside
 ) -> Selection:
     """Return what of the plan is turned from here.
 
@@ -148,14 +125,16 @@ def _selection(
     local_server = is_here(address, outside) and not is_inside
     selection = selection_of(plan.knobs, options.layers, local_server=local_server)
     of_server = [k for k in plan.knobs if selection.wants(k) and k.layer == "linux"]
-    if is_inside and any(selection.wants(k) and k.kind.site is Site.MACHINE for k in plan.knobs):
-        raise InputError(
+    if is_inside and any(
+        selection.wants(k) and k.kind.site is stack.Site.MACHINE for k in plan.knobs
+    ):
+        raise wording.InputError(
             "--context and -n name a cluster, and the plan has knobs of its nodes, which would be"
             " turned on this machine",
             hint="Say --only kubernetes here, and --only linux on the node.",
         )
     if options.remote and of_server:
-        raise InputError(
+        raise wording.InputError(
             "--remote says that the server runs on another machine, and the plan has knobs of that"
             " machine, which would be turned on this one",
             hint="Say --only postgres here, and --only linux there.",
@@ -164,7 +143,7 @@ def _selection(
 
 
 def _server(
-    plan: StackPlan, options: ApplyOptions, outside: Outside
+    plan: stack.StackPlan, options: ApplyOptions, outside: Outside
 ) -> tuple[OnServer | None, ServerAddress | None]:
     """Return the server whose settings are turned; none where no setting is.
 
@@ -174,7 +153,7 @@ def _server(
         InputError: There are settings, and no server is named, now or before.
     """
     if not any(
-        knob.kind.site is Site.SERVER and (not options.layers or knob.layer in options.layers)
+        knob.kind.site is stack.Site.SERVER and (not options.layers or knob.layer in options.layers)
         for knob in plan.knobs
     ):
         return None, None
@@ -184,7 +163,7 @@ def _server(
     if server is None and options.dry_run:
         return None, None
     if server is None:
-        raise InputError(
+        raise wording.InputError(
             "the plan has PostgreSQL settings, and no server is named",
             hint="Name it with --dsn postgresql://USER@HOST:PORT/DATABASE, or leave them out"
             f" {_without_settings(plan)}.",
@@ -192,9 +171,9 @@ def _server(
     return server, server.address()
 
 
-def _without_settings(plan: StackPlan) -> str:
+def _without_settings(plan: stack.StackPlan) -> str:
     """Return the options that leave the settings out, on each machine of a plan."""
-    layers = dict.fromkeys(k.layer for k in plan.knobs if k.kind.site is not Site.SERVER)
+    layers = dict.fromkeys(k.layer for k in plan.knobs if k.kind.site is not stack.Site.SERVER)
     there = " ".join(f"--only {layer}" for layer in layers if layer in HYPERVISOR)
     here = " ".join(f"--only {layer}" for layer in layers if layer not in HYPERVISOR)
     if there and here:
@@ -223,27 +202,28 @@ def begun_here(directory: Path) -> StackBegun | None:
     Raises:
         PreflightError: This account did not write the record.
     """
-    applied = read_applied(directory)
-    if not is_ours(applied):
-        raise PreflightError(
-            f"{directory / NAME} was not written by this account here, and so its server and what"
+    applied = applier.read_applied(directory)
+    if not applier.is_ours(applied):
+        raise wording.PreflightError(
+            f"{directory / applier.NAME} was not written by this account here, and so its server"
+            " and what"
             " it says was there before may be anything",
             hint="Go on as the account that applied the plan; or revert what it says, when you have"
-            f" looked at it: steelyard stack revert --adopt {quoted(directory)}",
+            f" looked at it: steelyard stack revert --adopt {wording.quoted(directory)}",
         )
     return applied.begun
 
 
-def _require(chosen: Sequence[Knob], doors: Mapping[KnobKind, KnobDoor]) -> None:
+def _require(chosen: Sequence[stack.Knob], doors: Mapping[stack.KnobKind, KnobDoor]) -> None:
     try:
-        require_all(chosen, doors)
-    except UnprivilegedError as error:
+        applier.require_all(chosen, doors)
+    except applier.UnprivilegedError as error:
         for line in error.commands:
             click.echo(line)
         raise
 
 
-def _is_done(knob: Knob) -> bool:
+def _is_done(knob: stack.Knob) -> bool:
     if not at_terminal():
         return False  # nobody can say so
     return click.confirm(f"To be done by you: {knob.place}. Is it done?", default=False)
@@ -256,7 +236,7 @@ def ask(question: str) -> None:
         PreflightError: Nobody can be asked.
     """
     if not at_terminal():
-        raise PreflightError(
+        raise wording.PreflightError(
             f"there is no terminal to ask at: {question}",
             hint="Nothing was changed. Say --yes to go on without being asked.",
         )
@@ -264,7 +244,9 @@ def ask(question: str) -> None:
 
 
 def _show(
-    knobs: Sequence[Knob], doors: Mapping[KnobKind, KnobDoor], address: ServerAddress | None
+    knobs: Sequence[stack.Knob],
+    doors: Mapping[stack.KnobKind, KnobDoor],
+    address: ServerAddress | None,
 ) -> None:
     """Say what every knob is and would become, and the commands that do the same."""
     for knob in knobs:
@@ -273,17 +255,19 @@ def _show(
         if check is not None and check.holds:
             click.echo(f"{knob.name}: in effect already")
             continue
-        click.echo(f"{knob.name}: {Outcome.RENDERED if check is None else _change(knob, door)}")
+        click.echo(
+            f"{knob.name}: {stack.Outcome.RENDERED if check is None else _change(knob, door)}"
+        )
         for line in door.commands(knob):
-            click.echo(f"    {printable(line)}")
-    if address is None and any(knob.kind.site is Site.SERVER for knob in knobs):
+            click.echo(f"    {wording.printable(line)}")
+    if address is None and any(knob.kind.site is stack.Site.SERVER for knob in knobs):
         click.echo(
             "PostgreSQL's settings were not looked at, because no server is named: say"
             " --dsn postgresql://USER@HOST:PORT/DATABASE to see which of them would change."
         )
 
 
-def _looked_at(knob: Knob, door: KnobDoor) -> Check | None:
+def _looked_at(knob: stack.Knob, door: KnobDoor) -> Check | None:
     """Return whether a knob is in effect; None where it is not turned from here.
 
     The check of an operator's step is a command of the plan: it is not run.
@@ -291,14 +275,14 @@ def _looked_at(knob: Knob, door: KnobDoor) -> Check | None:
     return None if knob.kind.is_by_hand or door.only_names else door.verify(knob)
 
 
-def _change(knob: Knob, door: KnobDoor) -> str:
+def _change(knob: stack.Knob, door: KnobDoor) -> str:
     seen = door.seen(knob)
     now = _short(seen.value) if seen.value is not None else seen.reason
     return f"{now} -> {_target(knob)}"
 
 
-def _target(knob: Knob) -> str:
-    later = "" if knob.scope is Scope.LIVE else f" (takes effect with a {knob.scope})"
+def _target(knob: stack.Knob) -> str:
+    later = "" if knob.scope is stack.Scope.LIVE else f" (takes effect with a {knob.scope})"
     return f"{_short(knob.value)}{later}"
 
 
@@ -307,18 +291,18 @@ def _short(value: str) -> str:
     return line if len(line) <= _MOST_SHOWN else f"{line[:_MOST_SHOWN]}..."
 
 
-def say(step: Step) -> None:
+def say(step: stack.Step) -> None:
     """Print what came of a knob."""
     click.echo(f"{step.knob.name}: {step.outcome}")
     for fact in step.facts:
         click.echo(f"    {fact}")
-    if step.remedy and step.outcome is not Outcome.FAILED:
+    if step.remedy and step.outcome is not stack.Outcome.FAILED:
         click.echo(f"    {step.remedy}")
     for line in step.commands:
         click.echo(f"    {line}")
 
 
-def _conclude(steps: Sequence[Step], directory: Path) -> None:
+def _conclude(steps: Sequence[stack.Step], directory: Path) -> None:
     """Say what came of all.
 
     Raises:
@@ -326,31 +310,35 @@ def _conclude(steps: Sequence[Step], directory: Path) -> None:
         Exit: Something is not in effect yet.
     """
     came = Counter(step.outcome for step in steps)
-    others = (f", {count} {what}" for what, count in came.items() if what is not Outcome.TURNED)
-    click.echo(f"{counted(came[Outcome.TURNED], 'knob')} turned now{''.join(others)}.")
+    others = (
+        f", {count} {what}" for what, count in came.items() if what is not stack.Outcome.TURNED
+    )
+    click.echo(f"{counted(came[stack.Outcome.TURNED], 'knob')} turned now{''.join(others)}.")
     _require_none_failed(steps, directory)
     left = [step for step in steps if step.outcome in _NOT_YET]
     if left:
         click.echo(
             f"{counted(len(left), 'knob')} not in effect: do what is said there, then run"
-            f" `steelyard stack apply {quoted(directory)}` again."
+            f" `steelyard stack apply {wording.quoted(directory)}` again."
         )
-    elif came[Outcome.TURNED] or came[Outcome.THERE]:
-        words = "All that is visible is in effect." if came[Outcome.UNSEEN] else "In effect."
-        click.echo(f"{words} `steelyard stack revert {quoted(directory)}` restores what was there.")
-    _say_objects(came[Outcome.RENDERED])
+    elif came[stack.Outcome.TURNED] or came[stack.Outcome.THERE]:
+        words = "All that is visible is in effect." if came[stack.Outcome.UNSEEN] else "In effect."
+        click.echo(
+            f"{words} `steelyard stack revert {wording.quoted(directory)}` restores what was there."
+        )
+    _say_objects(came[stack.Outcome.RENDERED])
     if left:
-        raise click.exceptions.Exit(ExitCode.GATE)
+        raise click.exceptions.Exit(wording.ExitCode.GATE)
 
 
-def _require_none_failed(steps: Sequence[Step], directory: Path) -> None:
-    failed = [step for step in steps if step.outcome is Outcome.FAILED]
+def _require_none_failed(steps: Sequence[stack.Step], directory: Path) -> None:
+    failed = [step for step in steps if step.outcome is stack.Outcome.FAILED]
     if failed:
         step = failed[0]
-        raise TargetError(
+        raise wording.TargetError(
             f"{step.knob.name} failed: {' '.join(step.facts)}",
-            hint=f"{step.remedy} Then `steelyard stack apply {quoted(directory)}` goes on,"
-            f" and `steelyard stack revert {quoted(directory)}` restores what was there.",
+            hint=f"{step.remedy} Then `steelyard stack apply {wording.quoted(directory)}` goes on,"
+            f" and `steelyard stack revert {wording.quoted(directory)}` restores what was there.",
         )
 
 
@@ -390,7 +378,7 @@ def verify(options: ApplyOptions, *, as_json: bool, outside: Outside | None = No
     if cluster is not None:
         name, probe = plan.design.request.name, options.node_probe
         doors = with_node(doors, knobs, name, cluster, outside, probe=probe)
-    checked = verify_all(knobs, doors)
+    checked = applier.verify_all(knobs, doors)
     if as_json:
         found = [_as_json(knob, check) for knob, check in checked]
         click.echo(json.dumps({"format": _FORMAT, "knobs": found}, indent=2))
@@ -398,10 +386,10 @@ def verify(options: ApplyOptions, *, as_json: bool, outside: Outside | None = No
         for knob, check in checked:
             _say_check(knob, check)
     if any(check.holds is False for _, check in checked):
-        raise click.exceptions.Exit(ExitCode.GATE)
+        raise click.exceptions.Exit(wording.ExitCode.GATE)
 
 
-def _as_json(knob: Knob, check: Check) -> dict[str, object]:
+def _as_json(knob: stack.Knob, check: Check) -> dict[str, object]:
     return {
         "name": knob.name,
         "layer": knob.layer,
@@ -415,12 +403,12 @@ def _as_json(knob: Knob, check: Check) -> dict[str, object]:
     }
 
 
-def _say_check(knob: Knob, check: Check) -> None:
+def _say_check(knob: stack.Knob, check: Check) -> None:
     words = {True: "OK", False: "NOT IN EFFECT", None: "NOT VISIBLE"}
     click.echo(f"[{words[check.holds]}] {knob.name}")
     for fact in check.facts:
         click.echo(f"    {fact}")
-    remedy = still_to_do(check.pending) if check.pending else check.remedy
+    remedy = applier.still_to_do(check.pending) if check.pending else check.remedy
     if remedy and not check.holds:
         click.echo(f"    {remedy}")
 
@@ -433,7 +421,7 @@ class RevertOptions:
     dsn: str | None = None
     adopt: bool = False
     yes: bool = False
-    changed: Changed = Changed.ASK
+    changed: applier.Changed = applier.Changed.ASK
 
 
 def revert(options: RevertOptions, outside: Outside | None = None) -> None:
@@ -445,74 +433,77 @@ def revert(options: RevertOptions, outside: Outside | None = None) -> None:
     """
     outside = outside or Outside()
     directory = options.directory
-    applied = read_applied(directory)
+    applied = applier.read_applied(directory)
     if applied.begun is None and not directory.is_dir():
-        raise InputError(f"there is no directory {directory}", hint="Name that of the plan.")
-    knobs = to_put_back(applied)
+        raise wording.InputError(
+            f"there is no directory {directory}", hint="Name that of the plan."
+        )
+    knobs = applier.to_put_back(applied)
     if applied.begun is None or not knobs:
         click.echo(f"Nothing is applied from {directory}.")
         return
     _require_ours(applied, options)
     sites = {knob.kind.site for knob in knobs}
-    if Site.MACHINE in sites:
+    if stack.Site.MACHINE in sites:
         require_same_machine(applied.begun, outside.host)
     address = None
-    if Site.SERVER in sites:
+    if stack.Site.SERVER in sites:
         address = _address(applied.begun, options.dsn, outside)  # None: all else goes back anyway
     if not options.yes:
         click.echo("\n".join(knob.name for knob in knobs))
         ask(f"Put back {counted(len(knobs), 'knob')}?")
-    cluster = inside_again(applied.begun, outside) if Site.CLUSTER in sites else None
+    cluster = inside_again(applied.begun, outside) if stack.Site.CLUSTER in sites else None
     found = doors(outside, rendered=directory / FILES, paths={}, server=address, inside=cluster)
-    hint = f"`steelyard stack revert {quoted(directory)}` goes on."
-    with opened(directory, outside.clock) as record, telling_how_to_go_on("reverted", hint):
+    hint = f"`steelyard stack revert {wording.quoted(directory)}` goes on."
+    with applier.opened(directory, outside.clock) as record, telling_how_to_go_on("reverted", hint):
         _require_unchanged(record, applied)
-        steps = revert_all(found, record, changed=options.changed, told=say)
+        steps = applier.revert_all(found, record, changed=options.changed, told=say)
     _conclude_revert(steps, directory)
 
 
-def _require_ours(applied: Applied, options: RevertOptions) -> None:
+def _require_ours(applied: applier.Applied, options: RevertOptions) -> None:
     """Show what a record of somebody else says, and refuse it unless it was adopted."""
-    if not is_ours(applied):
+    if not applier.is_ours(applied):
         _show_claims(applied)
         if not options.adopt:
-            raise PreflightError(
+            raise wording.PreflightError(
                 f"the record in {options.directory} was not written by this account here: its cache"
                 " does not know it, and what it would put back may be anything",
                 hint="Revert as the account that applied the plan. If the lines above are what was"
-                f" there before: steelyard stack revert --adopt {quoted(options.directory)}",
+                " there before: steelyard stack revert --adopt"
+                f" {wording.quoted(options.directory)}",
             )
 
 
-def _require_unchanged(record: AppliedRecord, applied: Applied) -> None:
+def _require_unchanged(record: applier.AppliedRecord, applied: applier.Applied) -> None:
     """Look whether the record that is held is the one that was agreed to."""
     if record.applied != applied:
-        raise PreflightError(
+        raise wording.PreflightError(
             "the record was changed while it was looked at", hint="Revert again, and look again."
         )
 
 
-def _show_claims(applied: Applied) -> None:
+def _show_claims(applied: applier.Applied) -> None:
     """Show what a record from anywhere would put back, exactly."""
     server = applied.begun.server if applied.begun else None
     if server is not None:
         further = "".join(f", {name} {value}" for name, value in server.parameters)
         where = f"on the server {server.host}:{server.port}, as user {server.user}{further}:"
-        click.echo(printable(where))
+        click.echo(wording.printable(where))
     for kept in applied.snapshots.values():
-        click.echo(printable(f"{kept.knob.kind} {kept.knob.place} back to {kept.snapshot}"))
+        click.echo(wording.printable(f"{kept.knob.kind} {kept.knob.place} back to {kept.snapshot}"))
     for knob in applied.begun.knobs if applied.begun else ():
         if knob.kind.is_by_hand and knob.value:
-            click.echo(printable(f"checked by: {knob.value}"))
+            click.echo(wording.printable(f"checked by: {knob.value}"))
 
 
-def _conclude_revert(steps: Sequence[Step], directory: Path) -> None:
-    left = [step for step in steps if step.outcome not in GONE]
+def _conclude_revert(steps: Sequence[stack.Step], directory: Path) -> None:
+    left = [step for step in steps if step.outcome not in applier.GONE]
     if left:
         raise _left_behind(left, directory)
-    kept = [step for step in steps if step.outcome is Outcome.KEPT]
-    yours = [step for step in steps if step.outcome is Outcome.YOURS]
-    later = [step for step in steps if step.outcome is Outcome.RESTORED and step.remedy]
+    kept = [step for step in steps if step.outcome is stack.Outcome.KEPT]
+    yours = [step for step in steps if step.outcome is stack.Outcome.YOURS]
+    later = [step for step in steps if step.outcome is stack.Outcome.RESTORED and step.remedy]
     subject = "All else" if kept or yours else "Everything"
     if kept:
         click.echo(f"{counted(len(kept), 'knob')} left as somebody has changed it.")
@@ -539,18 +530,18 @@ def _address(begun: StackBegun, dsn: str | None, outside: Outside) -> ServerAddr
         else:
             return None
         require_same_server(begun, address, outside.sql)
-    except TargetError as error:
+    except wording.TargetError as error:
         click.echo(f"warning: {error.message}", err=True)
         return None
     return address
 
 
-def _left_behind(left: Sequence[Step], directory: Path) -> LeftBehindError:
+def _left_behind(left: Sequence[stack.Step], directory: Path) -> wording.LeftBehindError:
     """Return what is told of all that is left: a line for each knob, and for each way out."""
     reasons = [f"{step.knob.name}: {' '.join(step.facts) or step.remedy}" for step in left]
     hints = dict.fromkeys(step.remedy for step in left if step.facts and step.remedy)
-    again = f"Then run `steelyard stack revert {quoted(directory)}` again."
-    return LeftBehindError(
+    again = f"Then run `steelyard stack revert {wording.quoted(directory)}` again."
+    return wording.LeftBehindError(
         "\n    ".join([f"{counted(len(left), 'knob')} could not be put back:", *reasons]),
         hint="\n    ".join([*hints, again]),
     )

@@ -15,15 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from steelyard.core.kubernetes import (
-    NAMESPACE,
-    POD,
-    ContainerRef,
-    Kind,
-    Manifest,
-    ObjectRef,
-    ref_of,
-)
+from steelyard.core import kubernetes as k8s
 from steelyard.core.outside import Completed
 from steelyard.core.wording import MeasurementError, TargetError
 from steelyard.gateways.host import Clock
@@ -79,7 +71,7 @@ class Exchange:
     """
 
     stream: Stream
-    where: ContainerRef
+    where: k8s.ContainerRef
     argv: tuple[str, ...]
     stdin: bytes = b""
     heard: dict[int, list[bytes]] = field(default_factory=dict)
@@ -130,7 +122,7 @@ class Exchange:
 class StreamedLines:
     """What a command prints, line by line."""
 
-    def __init__(self, stream: Stream, where: ContainerRef, argv: tuple[str, ...]) -> None:
+    def __init__(self, stream: Stream, where: k8s.ContainerRef, argv: tuple[str, ...]) -> None:
         self._stream = stream
         self._where = where
         self._argv = argv
@@ -185,7 +177,7 @@ class OpenDialogue:
     """A command that is told lines and answers each with one."""
 
     def __init__(
-        self, stream: Stream, where: ContainerRef, argv: tuple[str, ...], clock: Clock
+        self, stream: Stream, where: k8s.ContainerRef, argv: tuple[str, ...], clock: Clock
     ) -> None:
         self._stream = stream
         self._where = where
@@ -228,7 +220,7 @@ class OpenDialogue:
         self._stream.close()
 
 
-def exit_status(said: bytes, argv: Sequence[str], where: ContainerRef) -> int:
+def exit_status(said: bytes, argv: Sequence[str], where: k8s.ContainerRef) -> int:
     """Return the exit status that the API tells at the end.
 
     Raises:
@@ -246,7 +238,7 @@ def exit_status(said: bytes, argv: Sequence[str], where: ContainerRef) -> int:
     raise TargetError(message, hint="Does the pod run, and has its image a shell?")
 
 
-def lost(argv: Sequence[str], where: ContainerRef) -> TargetError:
+def lost(argv: Sequence[str], where: k8s.ContainerRef) -> TargetError:
     """Return that nobody knows how a command ended."""
     return TargetError(
         f"the connection to {_label(where)} was lost while {argv[0]} ran there",
@@ -254,7 +246,7 @@ def lost(argv: Sequence[str], where: ContainerRef) -> TargetError:
     )
 
 
-def _label(where: ContainerRef) -> str:
+def _label(where: k8s.ContainerRef) -> str:
     return f"Pod {where.namespace}/{where.pod}"
 
 
@@ -295,14 +287,14 @@ class Discovery:
         self._requests = requests
         self._found: dict[tuple[str, str], Resource] = {}
 
-    def find(self, kind: Kind) -> Resource | None:
+    def find(self, kind: k8s.Kind) -> Resource | None:
         """Return a kind as the cluster has it; None where it has not."""
         key = (kind.api_version, kind.name)
         if key not in self._found:
             self._ask(kind.api_version)
         return self._found.get(key)
 
-    def resource(self, kind: Kind) -> Resource:
+    def resource(self, kind: k8s.Kind) -> Resource:
         """Return a kind as the cluster has it.
 
         Raises:
@@ -374,19 +366,19 @@ class ClusterApi:
         """Return the version of the API server: ``v1.34.4``."""
         return str(self._got("/version").body["gitVersion"])
 
-    def knows(self, kind: Kind) -> bool:
+    def knows(self, kind: k8s.Kind) -> bool:
         """Return whether the cluster has this kind."""
         return self._discovery.find(kind) is not None
 
-    def read(self, ref: ObjectRef) -> Manifest | None:
+    def read(self, ref: k8s.ObjectRef) -> k8s.Manifest | None:
         """Return an object, or None where it is not there."""
         request = self._aim(ref).request("GET", "get")
         answered = self._requests.send(request)
         return None if answered.is_absent_object else _body(answered, request)
 
     def list(
-        self, kind: Kind, namespace: str = "", labels: Mapping[str, str] | None = None
-    ) -> tuple[Manifest, ...]:
+        self, kind: k8s.Kind, namespace: str = "", labels: Mapping[str, str] | None = None
+    ) -> tuple[k8s.Manifest, ...]:
         """Return the objects with all of these labels; of all namespaces where none is given."""
         aim = _Aim(
             resource=self._discovery.resource(kind),
@@ -401,27 +393,27 @@ class ClusterApi:
         what = {"apiVersion": kind.api_version, "kind": kind.name}
         return tuple({**what, **item} for item in self._requests.granted(request).body["items"])
 
-    def apply(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
+    def apply(self, manifest: k8s.Manifest, *, dry_run: bool = False) -> k8s.Manifest:
         """Make an object as it is written, or bring it to that; return it as the server has it."""
         return self._change(
-            ref_of(manifest),
+            k8s.ref_of(manifest),
             manifest,
             content_type=_APPLY,
             query=(("force", "true"), *((("dryRun", "All"),) if dry_run else ())),
         )
 
-    def create(self, manifest: Manifest) -> Manifest | None:
+    def create(self, manifest: k8s.Manifest) -> k8s.Manifest | None:
         """Make an object that is not there yet; None where one of that name is."""
-        aim = replace(self._aim(ref_of(manifest)), name="")
+        aim = replace(self._aim(k8s.ref_of(manifest)), name="")
         request = aim.request("POST", "create", query=_STRICT, body=manifest)
         answered = self._requests.send(request)
         return None if answered.is_there_already else _body(answered, request)
 
-    def patch(self, ref: ObjectRef, patch: Manifest) -> Manifest:
+    def patch(self, ref: k8s.ObjectRef, patch: k8s.Manifest) -> k8s.Manifest:
         """Change an object by a JSON merge patch, strictly validated; null removes a key."""
         return self._change(ref, patch, content_type=_MERGE)
 
-    def delete(self, ref: ObjectRef, *, grace_s: int | None = None) -> bool:
+    def delete(self, ref: k8s.ObjectRef, *, grace_s: int | None = None) -> bool:
         """Delete an object with all that it owns; return whether it was there."""
         options = {"propagationPolicy": "Foreground"}
         grace = {} if grace_s is None else {"gracePeriodSeconds": grace_s}
@@ -432,11 +424,11 @@ class ClusterApi:
         _body(answered, request)
         return True
 
-    def allowed(self, verb: str, kind: Kind, namespace: str = "", part: str = "") -> bool:
+    def allowed(self, verb: str, kind: k8s.Kind, namespace: str = "", part: str = "") -> bool:
         """Return whether this account may do that; ``part`` is a subresource such as ``exec``."""
         resource = self._discovery.resource(kind)
         # A namespace lies in itself: a role there may allow to read it (RequestInfo of the API).
-        is_inside = resource.namespaced or kind.name == NAMESPACE.name
+        is_inside = resource.namespaced or kind.name == k8s.NAMESPACE.name
         wanted = {
             "verb": verb,
             "group": resource.group,
@@ -458,7 +450,7 @@ class ClusterApi:
         )
         return bool(self._requests.granted(request).body["status"].get("allowed"))
 
-    def logs(self, where: ContainerRef, *, lines: int | None = None) -> str:
+    def logs(self, where: k8s.ContainerRef, *, lines: int | None = None) -> str:
         """Return what a container printed, or its last lines."""
         container = (("container", where.container),) if where.container else ()
         tail = () if lines is None else (("tailLines", str(lines)),)
@@ -466,7 +458,7 @@ class ClusterApi:
         return self._requests.granted(request).text
 
     def run(
-        self, where: ContainerRef, argv: Sequence[str], *, timeout_s: float, stdin: str = ""
+        self, where: k8s.ContainerRef, argv: Sequence[str], *, timeout_s: float, stdin: str = ""
     ) -> Completed:
         """Run a short command in a container; it dies with the connection."""
         given = stdin.encode()
@@ -477,19 +469,19 @@ class ClusterApi:
         finally:
             stream.close()
 
-    def lines(self, where: ContainerRef, argv: Sequence[str]) -> StreamedLines:
+    def lines(self, where: k8s.ContainerRef, argv: Sequence[str]) -> StreamedLines:
         """Start a command in a container and return what it prints, line by line."""
         stream = self._exec(where, guarded(argv))
         return StreamedLines(stream, where, tuple(argv))
 
-    def talk(self, where: ContainerRef, argv: Sequence[str]) -> OpenDialogue:
+    def talk(self, where: k8s.ContainerRef, argv: Sequence[str]) -> OpenDialogue:
         """Start a command in a container that answers lines.
 
         It is not killed with its connection: it reads the end of its input and ends what it holds.
         """
         return OpenDialogue(self._exec(where, argv), where, tuple(argv), self._clock)
 
-    def forward(self, where: ContainerRef, port: int) -> AbstractContextManager[int]:
+    def forward(self, where: k8s.ContainerRef, port: int) -> AbstractContextManager[int]:
         """Make a port of a pod reachable on the loopback interface; gives the local port.
 
         Raises:
@@ -499,7 +491,7 @@ class ClusterApi:
         if self.read(_pod(where)) is None:
             raise api.absent(_pod(where).label)
         for verb in api.verbs_of_sessions(self.version()):
-            if not self.allowed(verb, POD, where.namespace, "portforward"):
+            if not self.allowed(verb, k8s.POD, where.namespace, "portforward"):
                 raise api.lacks_verb(verb, "pods/portforward", where.namespace)
         door = self._door(where, "portforward", (("ports", str(port)),), repeatable=True)
         return Forward(lambda: open_stream(self._access, door, self._requests.patience))
@@ -512,7 +504,7 @@ class ClusterApi:
         asked = Asked(what=path, verb="get", context=self.context)
         return self._requests.granted(Request(method="GET", path=path, asked=asked))
 
-    def _aim(self, ref: ObjectRef) -> _Aim:
+    def _aim(self, ref: k8s.ObjectRef) -> _Aim:
         resource = self._discovery.resource(ref.kind)
         namespace = (ref.namespace or self.namespace) if resource.namespaced else ""
         return _Aim(
@@ -525,18 +517,18 @@ class ClusterApi:
 
     def _change(
         self,
-        ref: ObjectRef,
-        body: Manifest,
+        ref: k8s.ObjectRef,
+        body: k8s.Manifest,
         *,
         content_type: str,
         query: Sequence[tuple[str, str]] = (),
-    ) -> Manifest:
+    ) -> k8s.Manifest:
         request = self._aim(ref).request(
             "PATCH", "patch", query=(*_STRICT, *query), body=body, content_type=content_type
         )
         return self._requests.granted(request).body
 
-    def _exec(self, where: ContainerRef, argv: Sequence[str]) -> Stream:
+    def _exec(self, where: k8s.ContainerRef, argv: Sequence[str]) -> Stream:
         words = tuple(("command", word) for word in argv)
         channels = tuple((name, "true") for name in ("stdin", "stdout", "stderr"))
         door = self._door(where, "exec", (*channels, *words))
@@ -544,7 +536,7 @@ class ClusterApi:
 
     def _door(
         self,
-        where: ContainerRef,
+        where: k8s.ContainerRef,
         part: str,
         query: Sequence[tuple[str, str]],
         *,
@@ -560,11 +552,11 @@ class ClusterApi:
         )
 
 
-def _pod(where: ContainerRef) -> ObjectRef:
-    return ObjectRef(kind=POD, name=where.pod, namespace=where.namespace)
+def _pod(where: k8s.ContainerRef) -> k8s.ObjectRef:
+    return k8s.ObjectRef(kind=k8s.POD, name=where.pod, namespace=where.namespace)
 
 
-def _body(answered: Answered, request: Request) -> Manifest:
+def _body(answered: Answered, request: Request) -> k8s.Manifest:
     if not answered.succeeded:
         raise refused(answered, request.asked)
     return answered.body

@@ -15,33 +15,13 @@ from dataclasses import replace
 from itertools import count
 from typing import Final
 
-from steelyard.core.kubernetes import (
-    CONFIG_MAP,
-    NAMESPACE,
-    Kind,
-    Manifest,
-    ObjectRef,
-    campaign_labels,
-    campaign_value,
-    owned_by,
-    ref_of,
-)
+from steelyard.core import kubernetes as k8s
 from steelyard.core.outside import InCluster
 from steelyard.core.wording import LeftBehindError, PreflightError, SteelyardError
 from steelyard.gateways.host import Clock, SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.places.kubernetes.undoing import (
-    belongs_to,
-    delete_quietly,
-    identity,
-    left_alone,
-    marked,
-    merged,
-    put_back,
-    require_label,
-    uid_of,
-    undo,
-)
+from steelyard.places.kubernetes import undoing
+from steelyard.places.kubernetes.undoing import put_back
 from steelyard.places.protocol import Ledger
 
 LONGEST: Final = 50
@@ -96,24 +76,24 @@ class Belongings:
         self.namespace = namespace
         self._ledger = ledger
         self._clock = clock
-        self._made: dict[ObjectRef, InCluster] = {}
-        self._altered: dict[ObjectRef, InCluster] = {}
-        self._asked: dict[ObjectRef, Manifest] = {}
-        self._anchor: Manifest | None = None
-        self._job: Manifest | None = None
+        self._made: dict[k8s.ObjectRef, InCluster] = {}
+        self._altered: dict[k8s.ObjectRef, InCluster] = {}
+        self._asked: dict[k8s.ObjectRef, k8s.Manifest] = {}
+        self._anchor: k8s.Manifest | None = None
+        self._job: k8s.Manifest | None = None
         self._cluster = ""
 
     def name(self, suffix: str = "") -> str:
         """Return the name of an object of this campaign."""
         return object_name(self.campaign_id, suffix)
 
-    def free_name(self, kind: Kind, suffix: str) -> str:
+    def free_name(self, kind: k8s.Kind, suffix: str) -> str:
         """Return the first name with a number that nothing of this campaign has there."""
         names = (self.name(f"{suffix}-{number}") for number in count())
-        refs = (ObjectRef(kind=kind, name=name, namespace=self.namespace) for name in names)
+        refs = (k8s.ObjectRef(kind=kind, name=name, namespace=self.namespace) for name in names)
         return next(ref.name for ref in refs if ref not in self._made)
 
-    def go_with(self, job: Manifest) -> None:
+    def go_with(self, job: k8s.Manifest) -> None:
         """Let everything in the namespace go with the Job that runs the campaign.
 
         It is a dead-man's switch: a Job that ended is removed by the cluster after a while.
@@ -126,23 +106,23 @@ class Belongings:
         Raises:
             PreflightError: Somebody else made it meanwhile.
         """
-        self._found(self.completed(NAMESPACE.manifest(self.namespace)))
+        self._found(self.completed(k8s.NAMESPACE.manifest(self.namespace)))
 
-    def anchor(self) -> ObjectRef:
+    def anchor(self) -> k8s.ObjectRef:
         """Return the object that all others in the namespace belong to, made when first asked."""
         if self._anchor is None:
-            made = CONFIG_MAP.manifest(
+            made = k8s.CONFIG_MAP.manifest(
                 self.name(),
                 namespace=self.namespace,
-                labels=campaign_labels(self.campaign_id),
+                labels=k8s.campaign_labels(self.campaign_id),
                 data={"campaign": self.campaign_id},
             )
             if self._job is not None:
-                made["metadata"]["ownerReferences"] = owned_by(self._job)
+                made["metadata"]["ownerReferences"] = k8s.owned_by(self._job)
             self._anchor = self._found(made)
-        return ref_of(self._anchor)
+        return k8s.ref_of(self._anchor)
 
-    def make(self, manifest: Manifest, *, role: str = "") -> Manifest:
+    def make(self, manifest: k8s.Manifest, *, role: str = "") -> k8s.Manifest:
         """Make an object, or bring it to what a changed manifest says; return it as it is there.
 
         It gets the campaign's labels and, in the campaign's namespace, the anchor as its owner. A
@@ -154,14 +134,14 @@ class Belongings:
         """
         return self._place(self.completed(manifest, role=role))
 
-    def completed(self, manifest: Manifest, *, role: str = "") -> Manifest:
+    def completed(self, manifest: k8s.Manifest, *, role: str = "") -> k8s.Manifest:
         """Return a manifest with labels, namespace and owner, as ``make`` makes it."""
         metadata = dict(manifest["metadata"])
-        if manifest["kind"] != NAMESPACE.name:
+        if manifest["kind"] != k8s.NAMESPACE.name:
             metadata.setdefault("namespace", self.namespace)
         if not metadata.get("namespace"):
             metadata.pop("namespace", None)
-        labels = {**metadata.get("labels", {}), **campaign_labels(self.campaign_id, role)}
+        labels = {**metadata.get("labels", {}), **k8s.campaign_labels(self.campaign_id, role)}
         metadata["labels"] = labels
         if metadata.get("namespace") == self.namespace:
             metadata["ownerReferences"] = self._owner()
@@ -170,23 +150,23 @@ class Belongings:
     def _owner(self) -> list[dict[str, str]]:
         self.anchor()
         assert self._anchor is not None  # noqa: S101 - anchor() made it
-        return owned_by(self._anchor)
+        return k8s.owned_by(self._anchor)
 
-    def _place(self, manifest: Manifest) -> Manifest:
-        ref = ref_of(manifest)
+    def _place(self, manifest: k8s.Manifest) -> k8s.Manifest:
+        ref = k8s.ref_of(manifest)
         if ref not in self._made:
             thing = self._thing(ref)
             self._ledger.created(thing)
             self._made[ref] = thing
         return self.api.apply(manifest)
 
-    def _found(self, manifest: Manifest) -> Manifest:
+    def _found(self, manifest: k8s.Manifest) -> k8s.Manifest:
         """Make what all else depends on, and never take over what another made.
 
         Raises:
             PreflightError: There is one of that name, which is not the campaign's.
         """
-        ref = ref_of(manifest)
+        ref = k8s.ref_of(manifest)
         is_new = ref not in self._made
         thing = self._made.setdefault(ref, self._thing(ref))
         if is_new:
@@ -195,7 +175,7 @@ class Belongings:
         if made is not None:
             return made
         found = self.api.read(ref)
-        if found is None or belongs_to(found, thing):
+        if found is None or undoing.belongs_to(found, thing):
             return self.api.apply(manifest)
         self._forget(thing)
         raise PreflightError(
@@ -203,7 +183,9 @@ class Belongings:
             hint="Somebody made it meanwhile: start again, or name another namespace.",
         )
 
-    def alter(self, ref: ObjectRef, patch: Manifest, *, before: Manifest) -> Manifest:
+    def alter(
+        self, ref: k8s.ObjectRef, patch: k8s.Manifest, *, before: k8s.Manifest
+    ) -> k8s.Manifest:
         """Change somebody else's object by a merge patch; return it as it is then.
 
         Args:
@@ -214,15 +196,15 @@ class Belongings:
         """
         if ref not in self._altered:
             thing = self._thing(ref, before=json.dumps(before, sort_keys=True))
-            thing = replace(thing, uid=uid_of(self.api.read(ref)))
+            thing = replace(thing, uid=undoing.uid_of(self.api.read(ref)))
             self._ledger.created(thing)
             self._altered[ref] = thing
-        asked = merged(self._asked.get(ref, {}), patch)
-        changed = self.api.patch(ref, marked(patch, asked))
+        asked = undoing.merged(self._asked.get(ref, {}), patch)
+        changed = self.api.patch(ref, undoing.marked(patch, asked))
         self._asked[ref] = asked
         return changed
 
-    def put_back(self, ref: ObjectRef) -> LeftBehindError | None:
+    def put_back(self, ref: k8s.ObjectRef) -> LeftBehindError | None:
         """Bring an altered object back to what it was; nothing happens where it is.
 
         Returns what somebody else has changed meanwhile: that is left as it is.
@@ -234,44 +216,44 @@ class Belongings:
         del self._altered[ref]
         self._asked.pop(ref, None)
         self._ledger.removed(thing)
-        return left_alone(thing, left) if left else None
+        return undoing.left_alone(thing, left) if left else None
 
-    def _thing(self, ref: ObjectRef, *, before: str = "") -> InCluster:
+    def _thing(self, ref: k8s.ObjectRef, *, before: str = "") -> InCluster:
         return InCluster(
             context="" if self.api.is_inside else self.api.context,
             server=self.api.server,
             ref=ref,
-            campaign_id=campaign_value(self.campaign_id),
+            campaign_id=k8s.campaign_value(self.campaign_id),
             before=before,
             cluster=self._identity(),
         )
 
     def _identity(self) -> str:
         if not self._cluster:  # the namespace may come later than the first thing
-            self._cluster = identity(self.api, self.namespace)
+            self._cluster = undoing.identity(self.api, self.namespace)
         return self._cluster
 
-    def remove(self, ref: ObjectRef, *, grace_s: int | None = None) -> None:
+    def remove(self, ref: k8s.ObjectRef, *, grace_s: int | None = None) -> None:
         """Remove an object and wait until it is gone; one that was never made is no trouble.
 
         Raises:
             LeftBehindError: It does not go away, or is not the campaign's.
         """
         thing = self._made.get(ref) or self._thing(ref)
-        undo(thing, self.api, clock=self._clock, grace_s=grace_s)
+        undoing.undo(thing, self.api, clock=self._clock, grace_s=grace_s)
         self._forget(thing)
 
-    def drop(self, ref: ObjectRef, *, grace_s: int | None = None) -> None:
+    def drop(self, ref: k8s.ObjectRef, *, grace_s: int | None = None) -> None:
         """Tell an object to go, without waiting for that; ``remove_all`` looks after it again."""
         found = self.api.read(ref)
         if found is not None:
-            require_label(found, self._made.get(ref) or self._thing(ref))
+            undoing.require_label(found, self._made.get(ref) or self._thing(ref))
             self.api.delete(ref, grace_s=grace_s)
 
     def _forget(self, thing: InCluster) -> None:
         if self._made.pop(thing.ref, None) is not None:
             self._ledger.removed(thing)
-        if self._anchor is not None and ref_of(self._anchor) == thing.ref:
+        if self._anchor is not None and k8s.ref_of(self._anchor) == thing.ref:
             self._anchor = None
 
     def remove_all(self) -> None:
@@ -283,7 +265,7 @@ class Belongings:
         troubles = [trouble for ref in list(self._altered) if (trouble := self._tried(ref))]
         for thing in reversed(self._made.values()):
             # All are told to go before one is waited for; what fails here fails below, and is told.
-            delete_quietly(thing, self.api)
+            undoing.delete_quietly(thing, self.api)
         for ref in reversed(list(self._made)):
             trouble = self._tried(ref)
             troubles += [trouble] if trouble else []
@@ -293,7 +275,7 @@ class Belongings:
                 hint=" ".join(dict.fromkeys(error.hint for error in troubles if error.hint)),
             )
 
-    def _tried(self, ref: ObjectRef) -> SteelyardError | None:
+    def _tried(self, ref: k8s.ObjectRef) -> SteelyardError | None:
         try:
             if ref in self._altered:
                 return self.put_back(ref)

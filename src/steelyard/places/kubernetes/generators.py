@@ -7,32 +7,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, Final
 
-from steelyard.core.kubernetes import (
-    CAMPAIGN,
-    CONFIG_MAP,
-    GENERATOR,
-    NODE,
-    POD,
-    ROLE,
-    ContainerRef,
-    Manifest,
-    ObjectRef,
-    SecretRef,
-    campaign_value,
-    ref_of,
-)
+from steelyard.core import kubernetes as k8s
+from steelyard.core import wording
 from steelyard.core.outside import Completed
 from steelyard.core.target import KubernetesPlace, PodResources
-from steelyard.core.wording import (
-    KIB,
-    MeasurementError,
-    PreflightError,
-    PrivilegeError,
-    SteelyardError,
-    TargetError,
-    parse_quantity,
-    parse_quantity_bytes,
-)
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import Dialogue
@@ -82,7 +60,7 @@ class GeneratorPlan:
     place: KubernetesPlace
     image: str
     number: int
-    secret: SecretRef
+    secret: k8s.SecretRef
     variables: tuple[str, str] = LIBPQ
     away_from: Mapping[str, str] = field(default_factory=dict)
     away_from_nodes: tuple[str, ...] = ()
@@ -95,14 +73,14 @@ class GeneratorPlan:
         return avoids and not self.place.generators.same_node
 
 
-def agent_manifest(name: str) -> Manifest:
+def agent_manifest(name: str) -> k8s.Manifest:
     """Return the ConfigMap that holds the agent's script."""
-    return CONFIG_MAP.manifest(name, data={SCRIPT.rpartition("/")[2]: agent_script()})
+    return k8s.CONFIG_MAP.manifest(name, data={SCRIPT.rpartition("/")[2]: agent_script()})
 
 
 def generator_manifest(
     plan: GeneratorPlan, *, name: str, agent: str, campaign_id: str, user: int | None = None
-) -> Manifest:
+) -> k8s.Manifest:
     """Return a generator's pod.
 
     Args:
@@ -128,12 +106,12 @@ def generator_manifest(
             {"name": "logs", "emptyDir": logs},
         ],
     )
-    return POD.manifest(name, spec=spec)
+    return k8s.POD.manifest(name, spec=spec)
 
 
 def log_bytes(asked: PodResources) -> int:
     """Return how much room a generator has for logs, which lie in its memory."""
-    return parse_quantity_bytes(_resources(asked)["limits"]["memory"]) // _LOGS_SHARE
+    return wording.parse_quantity_bytes(_resources(asked)["limits"]["memory"]) // _LOGS_SHARE
 
 
 def _container(plan: GeneratorPlan) -> dict[str, Any]:
@@ -177,7 +155,7 @@ def _resources(asked: PodResources) -> dict[str, dict[str, str]]:
 
 def _affinity(plan: GeneratorPlan, campaign_id: str) -> dict[str, Any]:
     """Return the rules of placement: away from the database, and from each other if possible."""
-    others = {CAMPAIGN: campaign_value(campaign_id), ROLE: GENERATOR}
+    others = {k8s.CAMPAIGN: k8s.campaign_value(campaign_id), k8s.ROLE: k8s.GENERATOR}
     spread = {"weight": 100, "podAffinityTerm": _term(others)}
     pods: dict[str, Any] = {"preferredDuringSchedulingIgnoredDuringExecution": [spread]}
     found: dict[str, Any] = {"podAntiAffinity": pods}
@@ -218,7 +196,7 @@ class ReadyPod:
 
     api: KubernetesApi = field(compare=False, repr=False)
     clock: Clock = field(compare=False, repr=False)
-    where: ContainerRef
+    where: k8s.ContainerRef
     uid: str
     node: str
 
@@ -255,7 +233,7 @@ class ReadyPod:
     def _loss(self) -> str:
         try:
             return loss(self.api.read(_ref(self.where)), uid=self.uid)
-        except TargetError:
+        except wording.TargetError:
             return ""
 
 
@@ -279,7 +257,7 @@ class GeneratorPods:
         return tuple(self._ready[number] for number in sorted(self._ready))
 
     @property
-    def pods(self) -> tuple[ContainerRef, ...]:
+    def pods(self) -> tuple[k8s.ContainerRef, ...]:
         """Return the pods, the i-th for the i-th command."""
         return tuple(pod.where for pod in self.ready)
 
@@ -291,7 +269,7 @@ class GeneratorPods:
     @property
     def spare_log_kib(self) -> int:
         """Return the room for logs below which they are fetched while they grow."""
-        return log_bytes(self.plan.place.generators.resources) // _SPARE_SHARE // KIB
+        return log_bytes(self.plan.place.generators.resources) // _SPARE_SHARE // wording.KIB
 
     def make(self, told: Callable[[str], None]) -> None:
         """Make the pods and wait until they are ready.
@@ -308,7 +286,7 @@ class GeneratorPods:
     def renew(self, told: Callable[[str], None]) -> None:
         """Make those anew that are lost, once ``make`` was called."""
         if not self._ready:
-            raise TargetError("no load generator's pod was made yet")
+            raise wording.TargetError("no load generator's pod was made yet")
         with self._renewing:
             self._renew(told)
 
@@ -320,9 +298,9 @@ class GeneratorPods:
             told(f"pod {self._ready[number].where.pod} {why}; it is made anew")
         try:
             self._make(tuple(lost), told)
-        except PreflightError as error:
+        except wording.PreflightError as error:
             message = f"a lost load generator cannot be made anew: {error.message}"
-            raise MeasurementError(message, hint=error.hint) from error
+            raise wording.MeasurementError(message, hint=error.hint) from error
 
     def close(self) -> None:
         """Remove the pods; their agent, which other generators may need, goes with the campaign."""
@@ -353,21 +331,23 @@ class GeneratorPods:
             if lost is not None:
                 self._dismiss(_ref(lost.where))
         self._belongings.make(agent_manifest(self._agent_name))
-        refs: dict[int, ObjectRef] = {}
+        refs: dict[int, k8s.ObjectRef] = {}
         try:
             for number in numbers:
-                refs[number] = ref_of(self._belongings.make(self._manifest(), role=GENERATOR))
+                refs[number] = k8s.ref_of(
+                    self._belongings.make(self._manifest(), role=k8s.GENERATOR)
+                )
             wait = ReadyWait(self._api, self._clock, told)
             for number, pod in zip(refs, wait.until_ready(tuple(refs.values())), strict=True):
                 self._ready[number] = self._found(pod)
-        except SteelyardError:
+        except wording.SteelyardError:
             for ref in refs.values():
                 self._dismiss(ref)
             raise
 
-    def _found(self, pod: Manifest) -> ReadyPod:
+    def _found(self, pod: k8s.Manifest) -> ReadyPod:
         metadata = pod["metadata"]
-        where = ContainerRef(
+        where = k8s.ContainerRef(
             namespace=str(metadata["namespace"]), pod=str(metadata["name"]), container=CONTAINER
         )
         return ReadyPod(
@@ -378,15 +358,15 @@ class GeneratorPods:
             node=str(pod["spec"]["nodeName"]),
         )
 
-    def _dismiss(self, ref: ObjectRef) -> None:
+    def _dismiss(self, ref: k8s.ObjectRef) -> None:
         """Delete a pod that is of no use; one on a lost node stays until the campaign's end."""
-        with suppress(SteelyardError):
+        with suppress(wording.SteelyardError):
             self._belongings.drop(ref, grace_s=0)
 
-    def _manifest(self) -> Manifest:
+    def _manifest(self) -> k8s.Manifest:
         return generator_manifest(
             self.plan,
-            name=self._belongings.free_name(POD, "generator"),
+            name=self._belongings.free_name(k8s.POD, "generator"),
             agent=self._agent_name,
             campaign_id=self._belongings.campaign_id,
             user=self._user,
@@ -401,8 +381,8 @@ class GeneratorPods:
         if not self.plan.is_apart:
             return
         try:
-            found = self._api.list(NODE)
-        except PrivilegeError:  # then the scheduler says it, of whichever pod comes second
+            found = self._api.list(k8s.NODE)
+        except wording.PrivilegeError:  # then the scheduler says it, of whichever pod comes second
             return
         tolerant = self.plan.place.generators.tolerations != "[]"
         nodes = [node for node in found if _takes_pods(node, tolerant=tolerant)]
@@ -411,13 +391,13 @@ class GeneratorPods:
         if len(set(names) - set(taken)) < least:
             there = ", ".join(names) or "none"
             only = "all usable nodes are" if taken else "the cluster has one usable node only"
-            raise PreflightError(
+            raise wording.PreflightError(
                 f"the load generators need a node that is not the database's, and {only}: {there}",
                 hint=SAME_NODE_HINT,
             )
 
 
-def _takes_pods(node: Manifest, *, tolerant: bool) -> bool:
+def _takes_pods(node: k8s.Manifest, *, tolerant: bool) -> bool:
     """Return whether ordinary pods are put on a node; tolerant ones may be on a tainted one."""
     spec = node.get("spec") or {}
     conditions = (node.get("status") or {}).get("conditions") or ()
@@ -441,12 +421,12 @@ def pods_that_fit(
         None where nobody may look. Of other pods that nobody may see nothing is taken off.
     """
     try:
-        nodes = api.list(NODE, labels=selector)
-    except PrivilegeError:
+        nodes = api.list(k8s.NODE, labels=selector)
+    except wording.PrivilegeError:
         return None
-    taken: dict[str, list[Manifest]] = {}
-    with suppress(PrivilegeError):
-        for pod in api.list(POD):
+    taken: dict[str, list[k8s.Manifest]] = {}
+    with suppress(wording.PrivilegeError):
+        for pod in api.list(k8s.POD):
             taken.setdefault(str(pod["spec"].get("nodeName") or ""), []).append(pod)
     return sum(
         _further(node, taken.get(node["metadata"]["name"], ()), asked)
@@ -455,22 +435,27 @@ def pods_that_fit(
     )
 
 
-def _further(node: Manifest, pods: Iterable[Manifest], asked: Mapping[str, str]) -> int:
+def _further(node: k8s.Manifest, pods: Iterable[k8s.Manifest], asked: Mapping[str, str]) -> int:
     """Return how many pods fit on a node beside those that are there and go on."""
     has = (node.get("status") or {}).get("allocatable") or {}
     running = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in _OVER]
     numbers = [_PODS_OF_A_NODE - len(running)]
     for resource, each in asked.items():
         used = sum((_requested(pod, resource) for pod in running), Fraction(0))
-        numbers.append(int((parse_quantity(has.get(resource, "0")) - used) / parse_quantity(each)))
+        numbers.append(
+            int(
+                (wording.parse_quantity(has.get(resource, "0")) - used)
+                / wording.parse_quantity(each)
+            )
+        )
     return max(min(numbers), 0)
 
 
-def _requested(pod: Manifest, resource: str) -> Fraction:
+def _requested(pod: k8s.Manifest, resource: str) -> Fraction:
     containers = pod["spec"].get("containers") or ()
     requests = ((each.get("resources") or {}).get("requests") or {} for each in containers)
-    return sum((parse_quantity(each.get(resource, "0")) for each in requests), Fraction(0))
+    return sum((wording.parse_quantity(each.get(resource, "0")) for each in requests), Fraction(0))
 
 
-def _ref(where: ContainerRef) -> ObjectRef:
-    return ObjectRef(kind=POD, name=where.pod, namespace=where.namespace)
+def _ref(where: k8s.ContainerRef) -> k8s.ObjectRef:
+    return k8s.ObjectRef(kind=k8s.POD, name=where.pod, namespace=where.namespace)

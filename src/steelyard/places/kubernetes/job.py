@@ -12,29 +12,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from steelyard.core.kubernetes import (
-    CLAIM,
-    CLUSTER_ROLE,
-    CLUSTER_ROLE_BINDING,
-    CONFIG_MAP,
-    EVENT,
-    JOB,
-    MANAGED_BY,
-    MANAGER,
-    NAMESPACE,
-    POD,
-    ROLE,
-    RUNNER,
-    ContainerRef,
-    Kind,
-    Manifest,
-    ObjectRef,
-    campaign_labels,
-    campaign_value,
-    is_of_campaign,
-    owned_by,
-    ref_of,
-)
+from steelyard.core import kubernetes as k8s
 from steelyard.core.wording import (
     InputError,
     LeftBehindError,
@@ -158,22 +136,22 @@ _ENDING_S: Final = 300  # for removing Clusters and their volumes in order
 _READING_S: Final = 3600
 
 
-def namespace(plan: JobPlan) -> Manifest:
+def namespace(plan: JobPlan) -> k8s.Manifest:
     """Return the namespace that is made for the campaign."""
-    return NAMESPACE.manifest(plan.namespace, labels=campaign_labels(plan.campaign_id))
+    return k8s.NAMESPACE.manifest(plan.namespace, labels=k8s.campaign_labels(plan.campaign_id))
 
 
-def claim(plan: JobPlan) -> Manifest:
+def claim(plan: JobPlan) -> k8s.Manifest:
     """Return the claim of the volume that the record is written to."""
-    made = _object(CLAIM, plan.claim, plan, spec=claim_spec(plan.storage, plan.storage_class))
+    made = _object(k8s.CLAIM, plan.claim, plan, spec=claim_spec(plan.storage, plan.storage_class))
     made["metadata"]["annotations"] = {KEPT_IN: plan.request}
     return made
 
 
-def request(plan: JobPlan, packed: str) -> Manifest:
+def request(plan: JobPlan, packed: str) -> k8s.Manifest:
     """Return the ConfigMap with the plan and the experiment, packed and coded for it."""
     data, packed_data = {PLAN_KEY: plan_text(plan)}, {REQUEST_KEY: packed}
-    return _object(CONFIG_MAP, plan.request, plan, data=data, binaryData=packed_data)
+    return _object(k8s.CONFIG_MAP, plan.request, plan, data=data, binaryData=packed_data)
 
 
 def grant_of(plan: JobPlan) -> Grant:
@@ -183,11 +161,11 @@ def grant_of(plan: JobPlan) -> Grant:
         account_namespace=plan.namespace,
         namespaces=(plan.namespace,),
         permissions=plan.permissions,
-        labels=campaign_labels(plan.campaign_id, RUNNER),
+        labels=k8s.campaign_labels(plan.campaign_id, k8s.RUNNER),
     )
 
 
-def job(plan: JobPlan) -> Manifest:
+def job(plan: JobPlan) -> k8s.Manifest:
     """Return the Job.
 
     A pod that the cluster itself takes away (drain, eviction, preemption) is made again and goes on
@@ -207,14 +185,14 @@ def job(plan: JobPlan) -> Manifest:
         "activeDeadlineSeconds": plan.deadline_s,
         "ttlSecondsAfterFinished": _KEPT_S,
         "template": {
-            "metadata": {"labels": campaign_labels(plan.campaign_id, RUNNER)},
+            "metadata": {"labels": k8s.campaign_labels(plan.campaign_id, k8s.RUNNER)},
             "spec": pod,
         },
     }
-    return _object(JOB, plan.name, plan, spec=spec)
+    return _object(k8s.JOB, plan.name, plan, spec=spec)
 
 
-def reader(plan: JobPlan) -> Manifest:
+def reader(plan: JobPlan) -> k8s.Manifest:
     """Return a pod that waits, with the record before it."""
     pod = _pod(
         plan,
@@ -225,21 +203,21 @@ def reader(plan: JobPlan) -> Manifest:
         automountServiceAccountToken=False,
     )
     pod["containers"][0]["command"] = ["sleep", str(_READING_S)]
-    return _object(POD, plan.reader, plan, role=READER_ROLE, spec=pod)
+    return _object(k8s.POD, plan.reader, plan, role=READER_ROLE, spec=pod)
 
 
-def owned(manifest: Manifest, owner: Manifest | None) -> Manifest:
+def owned(manifest: k8s.Manifest, owner: k8s.Manifest | None) -> k8s.Manifest:
     """Return an object that goes with the claim, where it can: in the claim's namespace."""
     metadata = dict(manifest["metadata"])
     if owner is not None and metadata.get("namespace") == owner["metadata"]["namespace"]:
-        metadata["ownerReferences"] = owned_by(owner)
+        metadata["ownerReferences"] = k8s.owned_by(owner)
     return {**manifest, "metadata": metadata}
 
 
 def _object(
-    kind: Kind, name: str, plan: JobPlan, *, role: str = RUNNER, **rest: object
+    kind: k8s.Kind, name: str, plan: JobPlan, *, role: str = k8s.RUNNER, **rest: object
 ) -> dict[str, Any]:
-    labels = campaign_labels(plan.campaign_id, role)
+    labels = k8s.campaign_labels(plan.campaign_id, role)
     return kind.manifest(name, namespace=plan.namespace, labels=labels, **rest)
 
 
@@ -302,17 +280,17 @@ def make(plan: JobPlan, packed: str, api: KubernetesApi) -> None:
         SteelyardError: Something was refused, and nothing is left.
     """
     _require_unused(plan, api)
-    owner: Manifest | None = None
+    owner: k8s.Manifest | None = None
     try:
         for manifest in manifests_of(plan, packed):
             made = api.apply(owned(manifest, owner))
-            owner = made if ref_of(manifest).kind.name == CLAIM.name else owner
+            owner = made if k8s.ref_of(manifest).kind.name == k8s.CLAIM.name else owner
     except BaseException:
         _remove_quietly(plan, api)
         raise
 
 
-def manifests_of(plan: JobPlan, packed: str) -> Iterator[Manifest]:
+def manifests_of(plan: JobPlan, packed: str) -> Iterator[k8s.Manifest]:
     """Yield everything in the order to make it; what comes after the claim goes with it."""
     if plan.makes_namespace:
         yield namespace(plan)
@@ -331,11 +309,13 @@ def make_again(plan: JobPlan, api: KubernetesApi, clock: Clock) -> None:
     Raises:
         TargetError: The volume is gone.
     """
-    claim = ObjectRef(kind=CLAIM, name=plan.claim, namespace=plan.namespace)
+    claim = k8s.ObjectRef(kind=k8s.CLAIM, name=plan.claim, namespace=plan.namespace)
     owner = api.read(claim)
     if owner is None:
         raise TargetError(f"{claim.label} is not there", hint="The record is gone: start anew.")
-    remove_one(ObjectRef(kind=JOB, name=plan.name, namespace=plan.namespace), plan, api, clock)
+    remove_one(
+        k8s.ObjectRef(kind=k8s.JOB, name=plan.name, namespace=plan.namespace), plan, api, clock
+    )
     remove_one(_anchor(plan), plan, api, clock)  # what goes with the old Job goes before the new
     api.apply(owned(job(plan), owner))
 
@@ -359,7 +339,7 @@ def remove(plan: JobPlan, api: KubernetesApi, clock: Clock) -> None:
         )
 
 
-def remove_one(ref: ObjectRef, plan: JobPlan, api: KubernetesApi, clock: Clock) -> None:
+def remove_one(ref: k8s.ObjectRef, plan: JobPlan, api: KubernetesApi, clock: Clock) -> None:
     """Remove one object of the campaign, and wait until it is gone with its pods.
 
     Raises:
@@ -370,7 +350,7 @@ def remove_one(ref: ObjectRef, plan: JobPlan, api: KubernetesApi, clock: Clock) 
     api.delete(ref)
 
     def is_gone() -> bool:
-        return api.read(ref) is None and not (ref.kind == JOB and _pods(plan, api))
+        return api.read(ref) is None and not (ref.kind == k8s.JOB and _pods(plan, api))
 
     if not until(is_gone, clock, _GONE_S, _PAUSE_S):
         raise LeftBehindError(
@@ -380,41 +360,47 @@ def remove_one(ref: ObjectRef, plan: JobPlan, api: KubernetesApi, clock: Clock) 
 
 
 def _require_unused(plan: JobPlan, api: KubernetesApi) -> None:
-    for kind, name in ((JOB, plan.name), (CLAIM, plan.claim), (CONFIG_MAP, plan.request)):
-        ref = ObjectRef(kind=kind, name=name, namespace=plan.namespace)
+    for kind, name in (
+        (k8s.JOB, plan.name),
+        (k8s.CLAIM, plan.claim),
+        (k8s.CONFIG_MAP, plan.request),
+    ):
+        ref = k8s.ObjectRef(kind=kind, name=name, namespace=plan.namespace)
         if api.read(ref) is not None:
             raise PreflightError(f"{ref.label} is there already", hint="Start it again.")
 
 
-def _all(plan: JobPlan) -> Iterator[ObjectRef]:
+def _all(plan: JobPlan) -> Iterator[k8s.ObjectRef]:
     """Yield what does not go with something before it, in the order to remove it."""
     here = plan.namespace
-    yield ObjectRef(kind=JOB, name=plan.name, namespace=here)
-    yield ObjectRef(kind=POD, name=plan.reader, namespace=here)
+    yield k8s.ObjectRef(kind=k8s.JOB, name=plan.name, namespace=here)
+    yield k8s.ObjectRef(kind=k8s.POD, name=plan.reader, namespace=here)
     yield _anchor(plan)
     if any(each.cluster_wide for each in plan.permissions):
         name = grant_of(plan).cluster_name
-        yield ObjectRef(kind=CLUSTER_ROLE_BINDING, name=name)
-        yield ObjectRef(kind=CLUSTER_ROLE, name=name)
-    yield ObjectRef(kind=CLAIM, name=plan.claim, namespace=here)
+        yield k8s.ObjectRef(kind=k8s.CLUSTER_ROLE_BINDING, name=name)
+        yield k8s.ObjectRef(kind=k8s.CLUSTER_ROLE, name=name)
+    yield k8s.ObjectRef(kind=k8s.CLAIM, name=plan.claim, namespace=here)
     if plan.makes_namespace:
-        yield ObjectRef(kind=NAMESPACE, name=here)
+        yield k8s.ObjectRef(kind=k8s.NAMESPACE, name=here)
 
 
-def _anchor(plan: JobPlan) -> ObjectRef:
+def _anchor(plan: JobPlan) -> k8s.ObjectRef:
     """Return what all that the campaign itself made goes with, if it could not clear up."""
-    return ObjectRef(kind=CONFIG_MAP, name=object_name(plan.campaign_id), namespace=plan.namespace)
+    return k8s.ObjectRef(
+        kind=k8s.CONFIG_MAP, name=object_name(plan.campaign_id), namespace=plan.namespace
+    )
 
 
 def _pods(plan: JobPlan, api: KubernetesApi) -> bool:
-    labels = campaign_labels(plan.campaign_id, RUNNER)
-    return bool(api.list(POD, plan.namespace, labels))
+    labels = k8s.campaign_labels(plan.campaign_id, k8s.RUNNER)
+    return bool(api.list(k8s.POD, plan.namespace, labels))
 
 
-def _is_there(ref: ObjectRef, plan: JobPlan, api: KubernetesApi) -> bool:
+def _is_there(ref: k8s.ObjectRef, plan: JobPlan, api: KubernetesApi) -> bool:
     """Return whether an object is there with the campaign's label; nothing else is deleted."""
     found = api.read(ref)
-    return found is not None and is_of_campaign(found, campaign_value(plan.campaign_id))
+    return found is not None and k8s.is_of_campaign(found, k8s.campaign_value(plan.campaign_id))
 
 
 def _remove_quietly(plan: JobPlan, api: KubernetesApi) -> None:
@@ -487,7 +473,7 @@ class Piece:
 class RecordFiles:
     """The record in one directory of a container that sees it."""
 
-    def __init__(self, api: KubernetesApi, where: ContainerRef, directory: str) -> None:
+    def __init__(self, api: KubernetesApi, where: k8s.ContainerRef, directory: str) -> None:
         self._api = api
         self._where = where
         self._directory = directory
@@ -551,7 +537,7 @@ def _checked(name: str, size: int, digest: str) -> RecordFile:
 
 
 _DEADLINE: Final = "DeadlineExceeded"
-_RUNNERS: Final = {MANAGED_BY: MANAGER, ROLE: RUNNER}
+_RUNNERS: Final = {k8s.MANAGED_BY: k8s.MANAGER, k8s.ROLE: k8s.RUNNER}
 
 
 class Stand(StrEnum):
@@ -576,8 +562,8 @@ class Standing:
     """
 
     stand: Stand
-    pod: ContainerRef | None = None
-    last: ContainerRef | None = None
+    pod: k8s.ContainerRef | None = None
+    last: k8s.ContainerRef | None = None
     exit_code: int | None = None
     reason: str = ""
 
@@ -593,7 +579,7 @@ def find(api: KubernetesApi, namespace: str = "") -> tuple[JobPlan, ...]:
     Raises:
         RecordError: All that are there were started by another version of Steelyard.
     """
-    found = api.list(CLAIM, namespace, _RUNNERS)
+    found = api.list(k8s.CLAIM, namespace, _RUNNERS)
     ordered = sorted(found, key=lambda each: str(each["metadata"].get("creationTimestamp")))
     plans, unreadable = [], []
     for each in ordered:
@@ -632,7 +618,7 @@ def choose(plans: tuple[JobPlan, ...], name: str | None) -> JobPlan:
 
 def standing(plan: JobPlan, api: KubernetesApi) -> Standing:
     """Return how a campaign stands now."""
-    job = api.read(ObjectRef(kind=JOB, name=plan.name, namespace=plan.namespace))
+    job = api.read(k8s.ObjectRef(kind=k8s.JOB, name=plan.name, namespace=plan.namespace))
     pod = _newest_pod(plan, api)
     last, exit_code = _container(pod), _exit_code(pod)
     if job is None:
@@ -653,7 +639,7 @@ def standing(plan: JobPlan, api: KubernetesApi) -> Standing:
     return Standing(stand=Stand.WAITING, reason="" if said else _waits_for(job, pod, api))
 
 
-def _waits_for(job: Manifest, pod: Manifest | None, api: KubernetesApi) -> str:
+def _waits_for(job: k8s.Manifest, pod: k8s.Manifest | None, api: KubernetesApi) -> str:
     """Return what keeps a Job from running; empty where the cluster does not say."""
     if pod is None:
         return _last_event(job, api)
@@ -663,28 +649,30 @@ def _waits_for(job: Manifest, pod: Manifest | None, api: KubernetesApi) -> str:
     return f"pod {pod['metadata']['name']}: {found.message}"
 
 
-def _container(pod: Manifest | None) -> ContainerRef | None:
+def _container(pod: k8s.Manifest | None) -> k8s.ContainerRef | None:
     if pod is None:
         return None
     metadata = pod["metadata"]
-    return ContainerRef(namespace=metadata["namespace"], pod=metadata["name"], container=CONTAINER)
+    return k8s.ContainerRef(
+        namespace=metadata["namespace"], pod=metadata["name"], container=CONTAINER
+    )
 
 
-def _plan_of(claim: Manifest, api: KubernetesApi) -> JobPlan | None:
+def _plan_of(claim: k8s.Manifest, api: KubernetesApi) -> JobPlan | None:
     metadata = claim["metadata"]
     name = (metadata.get("annotations") or {}).get(KEPT_IN, "")
-    place = ObjectRef(kind=CONFIG_MAP, name=name, namespace=metadata["namespace"])
+    place = k8s.ObjectRef(kind=k8s.CONFIG_MAP, name=name, namespace=metadata["namespace"])
     kept = api.read(place) if name else None
     return None if kept is None else read_plan(kept["data"][PLAN_KEY], name)
 
 
-def _newest_pod(plan: JobPlan, api: KubernetesApi) -> Manifest | None:
-    found = api.list(POD, plan.namespace, campaign_labels(plan.campaign_id, RUNNER))
+def _newest_pod(plan: JobPlan, api: KubernetesApi) -> k8s.Manifest | None:
+    found = api.list(k8s.POD, plan.namespace, k8s.campaign_labels(plan.campaign_id, k8s.RUNNER))
     pods = sorted(found, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
     return pods[-1] if pods else None
 
 
-def _exit_code(pod: Manifest | None) -> int | None:
+def _exit_code(pod: k8s.Manifest | None) -> int | None:
     status: Mapping[str, Any] = (pod or {}).get("status") or {}
     for container in status.get("containerStatuses") or ():
         ended = (container.get("state") or {}).get("terminated")
@@ -699,14 +687,14 @@ def _why(condition: Mapping[str, str]) -> str:
     return condition.get("message") or condition.get("reason") or ""
 
 
-def _last_event(of: Manifest, api: KubernetesApi) -> str:
+def _last_event(of: k8s.Manifest, api: KubernetesApi) -> str:
     """Return the last warning about an object; empty where there is none, or it may not be seen."""
     metadata = of["metadata"]
-    if not api.allowed("list", EVENT, metadata["namespace"]):
+    if not api.allowed("list", k8s.EVENT, metadata["namespace"]):
         return ""
     said = [
         event
-        for event in api.list(EVENT, metadata["namespace"])
+        for event in api.list(k8s.EVENT, metadata["namespace"])
         if event.get("involvedObject", {}).get("uid") == metadata["uid"]
         and event.get("type") == "Warning"
     ]
@@ -727,7 +715,7 @@ def record_files(
     if running is not None:
         yield RecordFiles(api, running, RECORD)
         return
-    place = ObjectRef(kind=POD, name=plan.reader, namespace=plan.namespace)
+    place = k8s.ObjectRef(kind=k8s.POD, name=plan.reader, namespace=plan.namespace)
     remove_one(place, plan, api, clock)  # one of an attach that was killed has little time left
     try:
         yield RecordFiles(api, _reader(plan, api, clock, told), RECORD)
@@ -737,14 +725,14 @@ def record_files(
 
 def _reader(
     plan: JobPlan, api: KubernetesApi, clock: Clock, told: Callable[[str], None]
-) -> ContainerRef:
-    claim = ObjectRef(kind=CLAIM, name=plan.claim, namespace=plan.namespace)
+) -> k8s.ContainerRef:
+    claim = k8s.ObjectRef(kind=k8s.CLAIM, name=plan.claim, namespace=plan.namespace)
     owner = api.read(claim)
     if owner is None:
         raise PreflightError(
             f"{claim.label} is not there: the record is gone with it",
             hint="Start the campaign anew.",
         )
-    place = ref_of(api.apply(owned(reader(plan), owner)))
+    place = k8s.ref_of(api.apply(owned(reader(plan), owner)))
     ReadyWait(api, clock, told).until_ready([place])
-    return ContainerRef(namespace=plan.namespace, pod=plan.reader, container=CONTAINER)
+    return k8s.ContainerRef(namespace=plan.namespace, pod=plan.reader, container=CONTAINER)

@@ -11,33 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from steelyard.core.kubernetes import (
-    ACCOUNT,
-    CLAIM,
-    CLUSTER,
-    CLUSTER_ROLE,
-    CLUSTER_ROLE_BINDING,
-    CONFIG_MAP,
-    CRD,
-    DEPLOYMENT,
-    EVENT,
-    JOB,
-    MANAGED_BY,
-    MANAGER,
-    NAMESPACE,
-    NODE,
-    POD,
-    QUOTA,
-    ROLE_BINDING,
-    ROLE_KIND,
-    SECRET,
-    SERVICE,
-    STATEFUL_SET,
-    STORAGE_CLASS,
-    VOLUME,
-    Kind,
-    Manifest,
-)
+from steelyard.core import kubernetes as k8s
 
 _MADE: Final = ("get", "create", "patch", "delete")
 
@@ -69,7 +43,7 @@ class Permission:
         optional: Without it a campaign runs, and only facts are missing from the record.
     """
 
-    kind: Kind
+    kind: k8s.Kind
     verbs: tuple[str, ...]
     why: str
     part: str = ""
@@ -90,16 +64,18 @@ class Permission:
 
 PERMISSIONS: Final = (
     Permission(
-        kind=CONFIG_MAP, verbs=_MADE, why="keep the anchor that owns all that a campaign makes"
+        kind=k8s.CONFIG_MAP, verbs=_MADE, why="keep the anchor that owns all that a campaign makes"
     ),
-    Permission(kind=SECRET, verbs=_MADE, why="make the database's password, or read a given one"),
     Permission(
-        kind=POD,
+        kind=k8s.SECRET, verbs=_MADE, why="make the database's password, or read a given one"
+    ),
+    Permission(
+        kind=k8s.POD,
         verbs=("get", "list", "create", "patch", "delete"),
         why="make, watch and remove load generators and probes, and watch the database's pods",
     ),
     Permission(
-        kind=POD,
+        kind=k8s.POD,
         verbs=("list",),
         cluster_wide=True,
         optional=True,
@@ -107,66 +83,73 @@ PERMISSIONS: Final = (
         why="see whether the nodes have room for a Cluster of each configuration at the same time",
     ),
     Permission(
-        kind=POD,
+        kind=k8s.POD,
         part="exec",
         verbs=("get", "create"),
         why="run the load generator and collect its results",
     ),
     Permission(
-        kind=POD, part="log", verbs=("get",), why="show what a pod said that failed", optional=True
+        kind=k8s.POD,
+        part="log",
+        verbs=("get",),
+        why="show what a pod said that failed",
+        optional=True,
     ),
     Permission(
-        kind=POD,
+        kind=k8s.POD,
         part="portforward",
         verbs=("get", "create"),
         purpose=Purpose.OUTSIDE,
         why="reach the database by SQL from outside the cluster",
     ),
     Permission(
-        kind=CLAIM,
+        kind=k8s.CLAIM,
         verbs=("get", "list", "create", "patch", "delete"),
         why="make volumes for the probe of the storage, and see what the database's are",
     ),
-    Permission(kind=SERVICE, verbs=("get",), why="find the server that is put under load"),
+    Permission(kind=k8s.SERVICE, verbs=("get",), why="find the server that is put under load"),
     Permission(
-        kind=SERVICE, verbs=("list",), optional=True, why="say which servers there are instead"
+        kind=k8s.SERVICE, verbs=("list",), optional=True, why="say which servers there are instead"
     ),
     Permission(
-        kind=EVENT, verbs=("list",), why="say why a pod or volume does not come up", optional=True
+        kind=k8s.EVENT,
+        verbs=("list",),
+        why="say why a pod or volume does not come up",
+        optional=True,
     ),
     Permission(
-        kind=QUOTA,
+        kind=k8s.QUOTA,
         verbs=("list",),
         why="say which quota keeps a pod from being made",
         optional=True,
     ),
     Permission(
-        kind=NAMESPACE,
+        kind=k8s.NAMESPACE,
         verbs=("get",),
         why="see whether the namespace is one that Steelyard made",
     ),
     Permission(
-        kind=JOB,
+        kind=k8s.JOB,
         verbs=("get",),
         purpose=Purpose.INSIDE,
         optional=True,
         why="let all that the campaign makes go with its Job",
     ),
     Permission(
-        kind=CLUSTER,
+        kind=k8s.CLUSTER,
         verbs=_MADE,
         purpose=Purpose.CLUSTERS,
         why="make Clusters, change their settings and remove them",
     ),
     Permission(
-        kind=CLUSTER,
+        kind=k8s.CLUSTER,
         verbs=("list",),
         purpose=Purpose.CLUSTERS,
         optional=True,
         why="say which Clusters there are instead",
     ),
     Permission(
-        kind=CRD,
+        kind=k8s.CRD,
         verbs=("get",),
         purpose=Purpose.CLUSTERS,
         cluster_wide=True,
@@ -174,7 +157,7 @@ PERMISSIONS: Final = (
         why="see before the start which fields the operator knows",
     ),
     Permission(
-        kind=DEPLOYMENT,
+        kind=k8s.DEPLOYMENT,
         verbs=("list",),
         purpose=Purpose.CLUSTERS,
         cluster_wide=True,
@@ -182,47 +165,47 @@ PERMISSIONS: Final = (
         why="record the operator's version",
     ),
     Permission(
-        kind=JOB,
+        kind=k8s.JOB,
         verbs=("list",),
         purpose=Purpose.CLUSTERS,
         optional=True,
         why="say why a Cluster does not come up",
     ),
     Permission(
-        kind=STATEFUL_SET,
+        kind=k8s.STATEFUL_SET,
         verbs=_MADE,
         purpose=Purpose.REDIS,
         why="make Redis servers, start them with other settings and remove them",
     ),
     Permission(
-        kind=SERVICE,
+        kind=k8s.SERVICE,
         verbs=_MADE,
         purpose=Purpose.REDIS,
         why="make the Services by which load generators reach them",
     ),
     Permission(
-        kind=NODE,
+        kind=k8s.NODE,
         verbs=("list",),
         cluster_wide=True,
         optional=True,
         why="see before the start whether generators have a node beside the database's",
     ),
     Permission(
-        kind=STORAGE_CLASS,
+        kind=k8s.STORAGE_CLASS,
         verbs=("list",),
         cluster_wide=True,
         optional=True,
         why="check the names of storage classes and record what they are",
     ),
     Permission(
-        kind=VOLUME,
+        kind=k8s.VOLUME,
         verbs=("get",),
         cluster_wide=True,
         optional=True,
         why="record driver, node and replicas of the database's volumes",
     ),
     Permission(
-        kind=NODE,
+        kind=k8s.NODE,
         verbs=("get",),
         purpose=Purpose.INSPECT,
         cluster_wide=True,
@@ -230,7 +213,7 @@ PERMISSIONS: Final = (
         why="read what the database's node has",
     ),
     Permission(
-        kind=NODE,
+        kind=k8s.NODE,
         part="proxy",
         verbs=("get",),
         purpose=Purpose.INSPECT,
@@ -240,7 +223,7 @@ PERMISSIONS: Final = (
         why="read the kubelet's configuration; whoever may do that may run commands in all pods",
     ),
     Permission(
-        kind=POD,
+        kind=k8s.POD,
         verbs=("list",),
         purpose=Purpose.INSPECT,
         cluster_wide=True,
@@ -248,21 +231,21 @@ PERMISSIONS: Final = (
         why="see which pods share the node",
     ),
     Permission(
-        kind=STORAGE_CLASS,
+        kind=k8s.STORAGE_CLASS,
         verbs=_MADE,
         purpose=Purpose.STACK,
         cluster_wide=True,
         why="make the storage class of a plan",
     ),
     Permission(
-        kind=NAMESPACE,
+        kind=k8s.NAMESPACE,
         verbs=_MADE,
         purpose=Purpose.OWN_NAMESPACE,
         cluster_wide=True,
         why="make a namespace for the campaign and remove it",
     ),
     Permission(
-        kind=JOB,
+        kind=k8s.JOB,
         verbs=("get", "list", "create", "patch", "delete"),
         purpose=Purpose.RUNNER,
         why="run the campaign as a Job, find it again and remove it",
@@ -275,7 +258,13 @@ PERMISSIONS: Final = (
             why="give the Job an account that may do what the campaign needs, and no more",
             cluster_wide=not kind.namespaced,
         )
-        for kind in (ACCOUNT, ROLE_KIND, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING)
+        for kind in (
+            k8s.ACCOUNT,
+            k8s.ROLE_KIND,
+            k8s.ROLE_BINDING,
+            k8s.CLUSTER_ROLE,
+            k8s.CLUSTER_ROLE_BINDING,
+        )
     ),
     *(
         Permission(
@@ -288,25 +277,25 @@ PERMISSIONS: Final = (
         )
         for kind in (
             *(
-                JOB,
-                CLUSTER,
-                STATEFUL_SET,
-                POD,
-                CLAIM,
-                SERVICE,
-                SECRET,
-                ROLE_BINDING,
-                ROLE_KIND,
-                ACCOUNT,
+                k8s.JOB,
+                k8s.CLUSTER,
+                k8s.STATEFUL_SET,
+                k8s.POD,
+                k8s.CLAIM,
+                k8s.SERVICE,
+                k8s.SECRET,
+                k8s.ROLE_BINDING,
+                k8s.ROLE_KIND,
+                k8s.ACCOUNT,
             ),
-            *(CONFIG_MAP, CLUSTER_ROLE_BINDING, CLUSTER_ROLE, NAMESPACE),
+            *(k8s.CONFIG_MAP, k8s.CLUSTER_ROLE_BINDING, k8s.CLUSTER_ROLE, k8s.NAMESPACE),
         )
     ),
 )
 """Everything, each kind of object and part once per purpose."""
 
 
-def plural(kind: Kind) -> str:
+def plural(kind: k8s.Kind) -> str:
     """Return a kind as the paths of the API name it: ``persistentvolumeclaims``."""
     name = kind.name.lower()
     if name.endswith("ss"):
@@ -339,7 +328,7 @@ class Grant:
     account_namespace: str
     namespaces: tuple[str, ...]
     permissions: tuple[Permission, ...]
-    labels: dict[str, str] = field(default_factory=lambda: {MANAGED_BY: MANAGER})
+    labels: dict[str, str] = field(default_factory=lambda: {k8s.MANAGED_BY: k8s.MANAGER})
 
     @property
     def cluster_name(self) -> str:
@@ -347,24 +336,24 @@ class Grant:
         return f"{self.name}-{self.account_namespace}"
 
 
-def account(grant: Grant) -> Manifest:
+def account(grant: Grant) -> k8s.Manifest:
     """Return the account itself."""
-    return _object(ACCOUNT, grant.name, grant.account_namespace, grant)
+    return _object(k8s.ACCOUNT, grant.name, grant.account_namespace, grant)
 
 
-def grants(grant: Grant) -> tuple[Manifest, ...]:
+def grants(grant: Grant) -> tuple[k8s.Manifest, ...]:
     """Return roles and bindings: those of each namespace, then what is cluster-wide."""
     inside = [each for each in grant.permissions if not each.cluster_wide]
     wide = [each for each in grant.permissions if each.cluster_wide]
-    made: list[Manifest] = []
+    made: list[k8s.Manifest] = []
     for namespace in grant.namespaces if inside else ():
-        role = _object(ROLE_KIND, grant.name, namespace, grant)
-        binding = _object(ROLE_BINDING, grant.name, namespace, grant)
-        made += [{**role, "rules": rules(inside)}, {**binding, **_bound(grant, ROLE_KIND)}]
+        role = _object(k8s.ROLE_KIND, grant.name, namespace, grant)
+        binding = _object(k8s.ROLE_BINDING, grant.name, namespace, grant)
+        made += [{**role, "rules": rules(inside)}, {**binding, **_bound(grant, k8s.ROLE_KIND)}]
     if wide:
-        role = _object(CLUSTER_ROLE, grant.cluster_name, "", grant)
-        binding = _object(CLUSTER_ROLE_BINDING, grant.cluster_name, "", grant)
-        made += [{**role, "rules": rules(wide)}, {**binding, **_bound(grant, CLUSTER_ROLE)}]
+        role = _object(k8s.CLUSTER_ROLE, grant.cluster_name, "", grant)
+        binding = _object(k8s.CLUSTER_ROLE_BINDING, grant.cluster_name, "", grant)
+        made += [{**role, "rules": rules(wide)}, {**binding, **_bound(grant, k8s.CLUSTER_ROLE)}]
     return tuple(made)
 
 
@@ -396,14 +385,14 @@ def reasons(permissions: Sequence[Permission]) -> list[str]:
     ]
 
 
-def _object(kind: Kind, name: str, namespace: str, grant: Grant) -> dict[str, Any]:
+def _object(kind: k8s.Kind, name: str, namespace: str, grant: Grant) -> dict[str, Any]:
     return kind.manifest(name, namespace=namespace, labels=grant.labels)
 
 
-def _bound(grant: Grant, role: Kind) -> dict[str, Any]:
+def _bound(grant: Grant, role: k8s.Kind) -> dict[str, Any]:
     name = grant.name if role.namespaced else grant.cluster_name
     subject = {
-        "kind": ACCOUNT.name,
+        "kind": k8s.ACCOUNT.name,
         "name": grant.name,
         "namespace": grant.account_namespace,
     }

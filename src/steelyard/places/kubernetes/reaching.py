@@ -12,15 +12,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from steelyard.core.kubernetes import (
-    POD,
-    SECRET,
-    SERVICE,
-    ContainerRef,
-    Manifest,
-    ObjectRef,
-    SecretRef,
-)
+from steelyard.core import kubernetes as k8s
 from steelyard.core.outside import Command, ServerAddress
 from steelyard.core.wording import (
     LoginError,
@@ -41,20 +33,20 @@ SUPERUSER: Final = "postgres"  # the only name that CloudNativePG takes for its 
 _PASSWORD_BYTES: Final = 24
 
 
-def make_secret(belongings: Belongings) -> SecretRef:
+def make_secret(belongings: Belongings) -> k8s.SecretRef:
     """Return the campaign's Secret with a password of its own, made now."""
-    made = SecretRef(namespace=belongings.namespace, name=belongings.name())
+    made = k8s.SecretRef(namespace=belongings.namespace, name=belongings.name())
     password = secrets.token_urlsafe(_PASSWORD_BYTES)
     data = {made.user_key: _encoded(SUPERUSER), made.password_key: _encoded(password)}
     belongings.make(
-        SECRET.manifest(
+        k8s.SECRET.manifest(
             made.name, namespace=made.namespace, type="kubernetes.io/basic-auth", data=data
         )
     )
     return made
 
 
-def read_secret(api: KubernetesApi, ref: SecretRef) -> tuple[str, str]:
+def read_secret(api: KubernetesApi, ref: k8s.SecretRef) -> tuple[str, str]:
     """Return user and password of a Secret; without a name there are none.
 
     A reference without a key for the user is to a Secret of a user who has no name.
@@ -65,7 +57,7 @@ def read_secret(api: KubernetesApi, ref: SecretRef) -> tuple[str, str]:
     """
     if not ref.name:
         return "", ""
-    place = ObjectRef(kind=SECRET, name=ref.name, namespace=ref.namespace)
+    place = k8s.ObjectRef(kind=k8s.SECRET, name=ref.name, namespace=ref.namespace)
     found = api.read(place)
     if found is None:
         raise PreflightError(
@@ -77,7 +69,7 @@ def read_secret(api: KubernetesApi, ref: SecretRef) -> tuple[str, str]:
     return user, _value(kept, ref.password_key, place)
 
 
-def _value(kept: Mapping[str, str], key: str, place: ObjectRef) -> str:
+def _value(kept: Mapping[str, str], key: str, place: k8s.ObjectRef) -> str:
     if key not in kept:
         raise PreflightError(
             f"{place.label} has no key {key}; it has {', '.join(sorted(kept)) or 'none'}",
@@ -132,7 +124,7 @@ class PodBehind:
         image: Of the container that listens at the port; empty where nobody says which it is.
     """
 
-    where: ContainerRef
+    where: k8s.ContainerRef
     port: int
     node: str = ""
     image: str = ""
@@ -153,16 +145,16 @@ class Reach:
         self._knock = knock
         self._clock = clock
         self._forwards: dict[tuple[str, str, int], _Forward] = {}
-        self._secrets: dict[SecretRef, tuple[str, str]] = {}
+        self._secrets: dict[k8s.SecretRef, tuple[str, str]] = {}
         # By host and port: the monotonic instant of the last answer.
         self._answered_at: dict[tuple[str, int], float] = {}
 
     def address(
         self,
-        pod: ContainerRef,
+        pod: k8s.ContainerRef,
         service: str,
         namespace: str,
-        secret: SecretRef,
+        secret: k8s.SecretRef,
         database: str,
         *,
         port: int = PORT,
@@ -208,18 +200,20 @@ class Reach:
         for key in list(self._forwards):
             self._hang_up(key)
 
-    def forget(self, pod: ContainerRef) -> None:
+    def forget(self, pod: k8s.ContainerRef) -> None:
         """Close the forwards to a pod: another is the primary, or it is about to be removed."""
         for key in list(self._forwards):
             if key[:2] == (pod.namespace, pod.pod):
                 self._hang_up(key)
 
-    def _credentials(self, secret: SecretRef) -> tuple[str, str]:
+    def _credentials(self, secret: k8s.SecretRef) -> tuple[str, str]:
         if secret not in self._secrets:
             self._secrets[secret] = read_secret(self._api, secret)
         return self._secrets[secret]
 
-    def _forwarded(self, near: ServerAddress, pod: ContainerRef, pod_port: int) -> ServerAddress:
+    def _forwarded(
+        self, near: ServerAddress, pod: k8s.ContainerRef, pod_port: int
+    ) -> ServerAddress:
         key = (pod.namespace, pod.pod, pod_port)
         forward = self._forwards.get(key)
         if forward is not None:
@@ -231,7 +225,7 @@ class Reach:
             forward = self._forwards[key] = self._opened(pod, pod_port)
         return _through(forward, near)
 
-    def _opened(self, pod: ContainerRef, pod_port: int) -> _Forward:
+    def _opened(self, pod: k8s.ContainerRef, pod_port: int) -> _Forward:
         manager = self._api.forward(pod, pod_port)
         return _Forward(manager=manager, local_port=manager.__enter__())
 
@@ -268,7 +262,7 @@ def pods_behind(
     Raises:
         PreflightError: There is no such Service, selector, port, or pod behind it.
     """
-    ref = ObjectRef(kind=SERVICE, name=service, namespace=namespace)
+    ref = k8s.ObjectRef(kind=k8s.SERVICE, name=service, namespace=namespace)
     found = api.read(ref)
     if found is None:
         raise PreflightError(
@@ -284,7 +278,7 @@ def pods_behind(
     target = _target_port(ref, found, port)
     behind = [
         _behind(pod, own)
-        for pod in api.list(POD, namespace, selector)
+        for pod in api.list(k8s.POD, namespace, selector)
         if is_ready(pod) and (own := _port_of(pod, target)) is not None
     ]
     if not behind:
@@ -304,7 +298,7 @@ def pod_behind(api: KubernetesApi, service: str, namespace: str, port: int = POR
     """
     found = pods_behind(api, service, namespace, port)
     if len(found) > 1:
-        ref = ObjectRef(kind=SERVICE, name=service, namespace=namespace)
+        ref = k8s.ObjectRef(kind=k8s.SERVICE, name=service, namespace=namespace)
         raise PreflightError(
             f"{len(found)} ready pods are behind {ref.label}:"
             f" {', '.join(sorted(each.where.pod for each in found))}; what is set and seen is of"
@@ -317,9 +311,9 @@ def pod_behind(api: KubernetesApi, service: str, namespace: str, port: int = POR
 
 def nodes_of(api: KubernetesApi, service: str, namespace: str) -> tuple[str, ...]:
     """Return the nodes of all pods that a Service selects, ready or not."""
-    found = api.read(ObjectRef(kind=SERVICE, name=service, namespace=namespace))
+    found = api.read(k8s.ObjectRef(kind=k8s.SERVICE, name=service, namespace=namespace))
     selector = {} if found is None else found["spec"].get("selector") or {}
-    pods = api.list(POD, namespace, selector) if selector else ()
+    pods = api.list(k8s.POD, namespace, selector) if selector else ()
     nodes = (str(pod["spec"].get("nodeName") or "") for pod in pods)
     return tuple(dict.fromkeys(filter(None, nodes)))
 
@@ -327,13 +321,13 @@ def nodes_of(api: KubernetesApi, service: str, namespace: str) -> tuple[str, ...
 def _others(api: KubernetesApi, namespace: str) -> str:
     """Return which Services there are, where this account may know."""
     try:
-        there = [each["metadata"]["name"] for each in api.list(SERVICE, namespace)]
+        there = [each["metadata"]["name"] for each in api.list(k8s.SERVICE, namespace)]
     except PrivilegeError:
         return ""
     return f"; the namespace has {', '.join(there) or 'none'}"
 
 
-def _target_port(ref: ObjectRef, service: Manifest, port: int) -> int | str:
+def _target_port(ref: k8s.ObjectRef, service: k8s.Manifest, port: int) -> int | str:
     """Return the pods' port, by number or name.
 
     Raises:
@@ -349,7 +343,7 @@ def _target_port(ref: ObjectRef, service: Manifest, port: int) -> int | str:
     return port if target is None else target
 
 
-def _port_of(pod: Manifest, target: int | str) -> int | None:
+def _port_of(pod: k8s.Manifest, target: int | str) -> int | None:
     if isinstance(target, int):
         return target
     named = (
@@ -361,12 +355,12 @@ def _port_of(pod: Manifest, target: int | str) -> int | None:
     return next(named, None)
 
 
-def _behind(pod: Manifest, port: int) -> PodBehind:
+def _behind(pod: k8s.Manifest, port: int) -> PodBehind:
     """Return a pod with the container that has the port; a forward is the whole pod's."""
     containers = pod["spec"]["containers"]
     server = _server_of(containers, port)
     return PodBehind(
-        where=ContainerRef(
+        where=k8s.ContainerRef(
             namespace=str(pod["metadata"]["namespace"]),
             pod=str(pod["metadata"]["name"]),
             container=str((server or containers[0])["name"]),
@@ -377,7 +371,7 @@ def _behind(pod: Manifest, port: int) -> PodBehind:
     )
 
 
-def _server_of(containers: Sequence[Manifest], port: int) -> Manifest | None:
+def _server_of(containers: Sequence[k8s.Manifest], port: int) -> k8s.Manifest | None:
     """Return the container that says it listens at a port, or the only one; else nobody knows.
 
     Where a proxy or a pooler has the Service's port, the database is at PostgreSQL's own.

@@ -18,31 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from steelyard.core.kubernetes import (
-    ACCOUNT,
-    CAMPAIGN,
-    CLAIM,
-    CLUSTER,
-    CONFIG_MAP,
-    DEPLOYMENT,
-    JOB,
-    MANAGED_BY,
-    MANAGER,
-    NAMESPACE,
-    OF_CLUSTER,
-    POD,
-    ROLE_BINDING,
-    ROLE_KIND,
-    SECRET,
-    SERVER,
-    SERVICE,
-    STATEFUL_SET,
-    VOLUME,
-    Manifest,
-    ObjectRef,
-    is_of_campaign,
-    ref_of,
-)
+from steelyard.core import kubernetes as k8s
 from steelyard.core.outside import InCluster
 from steelyard.core.wording import (
     InputError,
@@ -105,7 +81,7 @@ def require_same_cluster(thing: InCluster, api: KubernetesApi) -> None:
 
 def _uid(api: KubernetesApi, name: str) -> str:
     try:
-        found = api.read(ObjectRef(kind=NAMESPACE, name=name))
+        found = api.read(k8s.ObjectRef(kind=k8s.NAMESPACE, name=name))
     except PrivilegeError:
         return ""
     return "" if found is None else str(found["metadata"].get("uid") or "")
@@ -212,12 +188,12 @@ def _equal(one: str, other: str) -> bool:
 ASKED: Final = "steelyard/asked"  # annotation: the merge patch of all that the campaign changed
 
 
-def marked(patch: Manifest, asked: Manifest) -> dict[str, Any]:
+def marked(patch: k8s.Manifest, asked: k8s.Manifest) -> dict[str, Any]:
     """Return a merge patch that also says what the campaign asks for, all changes together."""
     return merged(patch, _annotation(json.dumps(asked, sort_keys=True)))
 
 
-def uid_of(manifest: Manifest | None) -> str:
+def uid_of(manifest: k8s.Manifest | None) -> str:
     """Return what tells an object from another of its name; empty where there is none."""
     return "" if manifest is None else str(manifest["metadata"].get("uid") or "")
 
@@ -267,11 +243,18 @@ _PAUSES_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0)  # the last one again and again
 _SHOWN: Final = 5
 _SYSTEM_CLOCK: Final = SystemClock()
 # Kinds that run or keep something. Whoever made a workload that may not be listed has pods.
-_KEEPING: Final = (CLUSTER, DEPLOYMENT, STATEFUL_SET, JOB, POD, CLAIM)
-_SEEN: Final = (POD, CLAIM)  # every campaign may list these
+_KEEPING: Final = (k8s.CLUSTER, k8s.DEPLOYMENT, k8s.STATEFUL_SET, k8s.JOB, k8s.POD, k8s.CLAIM)
+_SEEN: Final = (k8s.POD, k8s.CLAIM)  # every campaign may list these
 # By which pods and claims are found that go with a workload after it is gone itself.
-_PART_LABELS: Final = {CLUSTER.name: OF_CLUSTER, STATEFUL_SET.name: SERVER}
-_LABELLED: Final = (SERVICE, SECRET, ROLE_BINDING, ROLE_KIND, ACCOUNT, CONFIG_MAP)
+_PART_LABELS: Final = {k8s.CLUSTER.name: k8s.OF_CLUSTER, k8s.STATEFUL_SET.name: k8s.SERVER}
+_LABELLED: Final = (
+    k8s.SERVICE,
+    k8s.SECRET,
+    k8s.ROLE_BINDING,
+    k8s.ROLE_KIND,
+    k8s.ACCOUNT,
+    k8s.CONFIG_MAP,
+)
 
 
 def undo(
@@ -305,7 +288,7 @@ def undo(
         _await_parts(thing, api, clock)
         return
     require_label(found, thing)
-    if thing.ref.kind.name == NAMESPACE.name:
+    if thing.ref.kind.name == k8s.NAMESPACE.name:
         _require_nothing_of_others(thing, api, clock)
     api.delete(thing.ref, grace_s=grace_s)
     _await_end(found, thing, api, clock)
@@ -344,7 +327,7 @@ def _of_others(thing: InCluster, api: KubernetesApi) -> Iterator[str]:
         if not api.knows(kind):
             continue
         # Of the small kinds the cluster itself has some in every namespace.
-        labels = {MANAGED_BY: MANAGER} if kind in _LABELLED else {}
+        labels = {k8s.MANAGED_BY: k8s.MANAGER} if kind in _LABELLED else {}
         try:
             found = api.list(kind, thing.ref.name, labels)
         except PrivilegeError:
@@ -353,7 +336,7 @@ def _of_others(thing: InCluster, api: KubernetesApi) -> Iterator[str]:
             continue
         for each in found:
             if not belongs_to(each, thing) and not each["metadata"].get("deletionTimestamp"):
-                yield ref_of(each).label
+                yield k8s.ref_of(each).label
 
 
 def delete_quietly(thing: InCluster, api: KubernetesApi) -> None:
@@ -361,7 +344,7 @@ def delete_quietly(thing: InCluster, api: KubernetesApi) -> None:
 
     A namespace is never told so: it goes after what is in it.
     """
-    if thing.ref.kind.name == NAMESPACE.name:
+    if thing.ref.kind.name == k8s.NAMESPACE.name:
         return
     try:
         found = api.read(thing.ref)
@@ -371,7 +354,7 @@ def delete_quietly(thing: InCluster, api: KubernetesApi) -> None:
         return
 
 
-def require_label(found: Manifest, thing: InCluster) -> None:
+def require_label(found: k8s.Manifest, thing: InCluster) -> None:
     """Look whether an object carries the campaign's label.
 
     Raises:
@@ -379,15 +362,16 @@ def require_label(found: Manifest, thing: InCluster) -> None:
     """
     if not belongs_to(found, thing):
         raise LeftBehindError(
-            f"{thing.label} does not carry the label {CAMPAIGN}={thing.campaign_id}, so it is left"
+            f"{thing.label} does not carry the label {k8s.CAMPAIGN}={thing.campaign_id}, so it is"
+            " left"
             " as it is",
             hint="Look at it, and delete it by hand if it is not needed.",
         )
 
 
-def belongs_to(found: Manifest, thing: InCluster) -> bool:
+def belongs_to(found: k8s.Manifest, thing: InCluster) -> bool:
     """Return whether an object carries the campaign's label."""
-    return is_of_campaign(found, thing.campaign_id)
+    return k8s.is_of_campaign(found, thing.campaign_id)
 
 
 def _await_parts(thing: InCluster, api: KubernetesApi, clock: Clock) -> None:
@@ -413,10 +397,10 @@ def _parts(thing: InCluster, api: KubernetesApi) -> Iterator[str]:
     for kind in _SEEN:
         with suppress(PrivilegeError):  # what may not be seen is not waited for
             found = api.list(kind, thing.ref.namespace, labels)
-            yield from (ref_of(each).label for each in found)
+            yield from (k8s.ref_of(each).label for each in found)
 
 
-def _await_end(found: Manifest, thing: InCluster, api: KubernetesApi, clock: Clock) -> None:
+def _await_end(found: k8s.Manifest, thing: InCluster, api: KubernetesApi, clock: Clock) -> None:
     """Wait until an object is gone, or another has its name.
 
     Raises:
@@ -450,18 +434,18 @@ class Held:
         stays: Its reclaim policy keeps it when nobody claims it any more.
     """
 
-    ref: ObjectRef
+    ref: k8s.ObjectRef
     storage_class: str
     stays: bool
 
 
-def held_by(api: KubernetesApi, claims: Iterable[Manifest]) -> Iterator[Held]:
+def held_by(api: KubernetesApi, claims: Iterable[k8s.Manifest]) -> Iterator[Held]:
     """Yield the volumes behind claims; none where this account may not see volumes."""
     for claim in claims:
         name = claim["spec"].get("volumeName")
         if not name:
             continue
-        volume = ObjectRef(kind=VOLUME, name=str(name))
+        volume = k8s.ObjectRef(kind=k8s.VOLUME, name=str(name))
         try:
             found = api.read(volume)
         except PrivilegeError:
@@ -497,7 +481,7 @@ class Departure:
             hint="Look at it with `kubectl describe`; who holds it? Then run `steelyard clean`.",
         )
 
-    def await_gone(self, refs: Iterable[ObjectRef]) -> None:
+    def await_gone(self, refs: Iterable[k8s.ObjectRef]) -> None:
         """Wait until none of these objects is there.
 
         Raises:

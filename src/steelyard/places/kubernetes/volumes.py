@@ -11,20 +11,7 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Any, Final
 
-from steelyard.core.kubernetes import (
-    CLAIM,
-    EVENT,
-    POD,
-    PROBE,
-    STORAGE_CLASS,
-    VOLUME,
-    ContainerRef,
-    Kind,
-    Manifest,
-    ObjectRef,
-    class_facts,
-    ref_of,
-)
+from steelyard.core import kubernetes as k8s
 from steelyard.core.measurement import Fact
 from steelyard.core.stack import StorageClassFacts
 from steelyard.core.wording import (
@@ -36,16 +23,8 @@ from steelyard.core.wording import (
 )
 from steelyard.gateways.host import Clock, SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.places.kubernetes import pods
 from steelyard.places.kubernetes.belongings import Belongings
-from steelyard.places.kubernetes.pods import (
-    ANY_USER,
-    Obstacle,
-    ReadyWait,
-    claim_spec,
-    mortal_pod,
-    placing,
-    restricted_container,
-)
 
 _IS_DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 
@@ -59,7 +38,7 @@ def require_class(api: KubernetesApi, name: str | None) -> str | None:
         PreflightError: There is none of that name, or no default.
     """
     try:
-        found = {str(each["metadata"]["name"]): each for each in api.list(STORAGE_CLASS)}
+        found = {str(each["metadata"]["name"]): each for each in api.list(k8s.STORAGE_CLASS)}
     except PrivilegeError:
         return name
     there = f"the cluster has {', '.join(sorted(found)) or 'none'}"
@@ -80,7 +59,7 @@ def require_class(api: KubernetesApi, name: str | None) -> str | None:
     return name
 
 
-def claim_obstacle(api: KubernetesApi, claim: ObjectRef) -> Obstacle | None:
+def claim_obstacle(api: KubernetesApi, claim: k8s.ObjectRef) -> pods.Obstacle | None:
     """Return why a claim has no volume; None where it has one, or nothing is said of it."""
     found = api.read(claim)
     if found is None or (found.get("status") or {}).get("phase") == "Bound":
@@ -88,20 +67,20 @@ def claim_obstacle(api: KubernetesApi, claim: ObjectRef) -> Obstacle | None:
     said = _warnings(api, claim)
     if not said:
         return None
-    return Obstacle(
+    return pods.Obstacle(
         message=f"{claim.label} gets no volume: {said[-1]}",
         hint="Look at the storage class and its provisioner.",
         passes=True,
     )
 
 
-def _warnings(api: KubernetesApi, claim: ObjectRef) -> list[str]:
+def _warnings(api: KubernetesApi, claim: k8s.ObjectRef) -> list[str]:
     """Return what the cluster's events warn of, oldest first; nothing where nobody may see."""
     try:
-        events = api.list(EVENT, claim.namespace)
+        events = api.list(k8s.EVENT, claim.namespace)
     except PrivilegeError:
         return []
-    about = (CLAIM.name, claim.name)
+    about = (k8s.CLAIM.name, claim.name)
     warnings = [
         event
         for event in events
@@ -121,15 +100,17 @@ def storage_class_facts(api: KubernetesApi, names: Iterable[str | None]) -> tupl
     asked = set(names)
     found = [
         each
-        for each in _listed(api, STORAGE_CLASS)
+        for each in _listed(api, k8s.STORAGE_CLASS)
         if each["metadata"]["name"] in asked or (None in asked and _is_default(each))
     ]
     return tuple(
-        fact for each in found for fact in class_facts(_class(each), is_default=_is_default(each))
+        fact
+        for each in found
+        for fact in k8s.class_facts(_class(each), is_default=_is_default(each))
     )
 
 
-def _class(each: Manifest) -> StorageClassFacts:
+def _class(each: k8s.Manifest) -> StorageClassFacts:
     return StorageClassFacts(
         name=str(each["metadata"]["name"]),
         provisioner=str(each["provisioner"]),
@@ -138,21 +119,21 @@ def _class(each: Manifest) -> StorageClassFacts:
     )
 
 
-def _is_default(each: Manifest) -> bool:
+def _is_default(each: k8s.Manifest) -> bool:
     return _annotations(each).get(_IS_DEFAULT) == "true"
 
 
 def volume_facts(api: KubernetesApi, namespace: str, labels: Mapping[str, str]) -> tuple[Fact, ...]:
     """Return driver, class, size, node and replicas of the volumes behind these claims."""
     claims = sorted(
-        _listed(api, CLAIM, namespace, labels), key=lambda each: str(each["metadata"]["name"])
+        _listed(api, k8s.CLAIM, namespace, labels), key=lambda each: str(each["metadata"]["name"])
     )
     return tuple(fact for claim in claims for fact in _facts_behind(api, claim))
 
 
-def _facts_behind(api: KubernetesApi, claim: Manifest) -> Iterator[Fact]:
+def _facts_behind(api: KubernetesApi, claim: k8s.Manifest) -> Iterator[Fact]:
     bound = str(claim["spec"].get("volumeName") or "")
-    volume = _read(api, ObjectRef(kind=VOLUME, name=bound)) if bound else None
+    volume = _read(api, k8s.ObjectRef(kind=k8s.VOLUME, name=bound)) if bound else None
     if volume is None:
         return
     told = {
@@ -166,18 +147,18 @@ def _facts_behind(api: KubernetesApi, claim: Manifest) -> Iterator[Fact]:
     yield from (Fact(name=n, value=v, subject=subject) for n, v in told.items() if v)
 
 
-def _driver(volume: Manifest) -> str:
+def _driver(volume: k8s.Manifest) -> str:
     """Return who made it: the driver it is reached by, else who provisioned it."""
     csi = volume["spec"].get("csi") or {}
     return str(csi.get("driver") or _annotations(volume).get(_PROVISIONED_BY) or "")
 
 
-def _attributes(volume: Manifest) -> Mapping[str, str]:
+def _attributes(volume: k8s.Manifest) -> Mapping[str, str]:
     attributes: Mapping[str, str] = (volume["spec"].get("csi") or {}).get("volumeAttributes") or {}
     return attributes
 
 
-def _nodes(volume: Manifest) -> Iterator[str]:
+def _nodes(volume: k8s.Manifest) -> Iterator[str]:
     """Yield the nodes it can be used on, where it is bound to some by name."""
     required = (volume["spec"].get("nodeAffinity") or {}).get("required") or {}
     for term in required.get("nodeSelectorTerms") or ():
@@ -186,24 +167,24 @@ def _nodes(volume: Manifest) -> Iterator[str]:
                 yield from map(str, expression.get("values") or ())
 
 
-def _annotations(each: Manifest) -> Mapping[str, Any]:
+def _annotations(each: k8s.Manifest) -> Mapping[str, Any]:
     annotations: Mapping[str, Any] = each["metadata"].get("annotations") or {}
     return annotations
 
 
 def _listed(
     api: KubernetesApi,
-    kind: Kind,
+    kind: k8s.Kind,
     namespace: str = "",
     labels: Mapping[str, str] | None = None,
-) -> tuple[Manifest, ...]:
+) -> tuple[k8s.Manifest, ...]:
     try:
         return api.list(kind, namespace, labels)
     except PrivilegeError:
         return ()
 
 
-def _read(api: KubernetesApi, ref: ObjectRef) -> Manifest | None:
+def _read(api: KubernetesApi, ref: k8s.ObjectRef) -> k8s.Manifest | None:
     try:
         return api.read(ref)
     except PrivilegeError:
@@ -290,12 +271,12 @@ def probe_storage(
     what = f"storage class {name}" if name else "default storage class"
     told(f"measuring what a volume of the {what} can do")
     pod, claim = probe_manifests(question, name=belongings.name("storage"), storage_class=name)
-    claim_ref = ref_of(belongings.completed(claim))
-    pod_ref = ref_of(belongings.completed(pod))
+    claim_ref = k8s.ref_of(belongings.completed(claim))
+    pod_ref = k8s.ref_of(belongings.completed(pod))
     try:
-        belongings.make(claim, role=PROBE)
-        belongings.make(pod, role=PROBE)
-        wait = ReadyWait(api, clock, told, also=lambda: claim_obstacle(api, claim_ref))
+        belongings.make(claim, role=k8s.PROBE)
+        belongings.make(pod, role=k8s.PROBE)
+        wait = pods.ReadyWait(api, clock, told, also=lambda: claim_obstacle(api, claim_ref))
         (there,) = wait.until_ready([pod_ref])
         # Not the class's own subject: there every fact is one of its parameters.
         subject = f"probe of {what}"
@@ -310,9 +291,9 @@ def probe_storage(
 
 def probe_manifests(
     question: StorageQuestion, *, name: str, storage_class: str | None
-) -> tuple[Manifest, Manifest]:
+) -> tuple[k8s.Manifest, k8s.Manifest]:
     """Return the pod that measures and the claim of its volume."""
-    container = restricted_container(
+    container = pods.restricted_container(
         _CONTAINER,
         question.image,
         read_only=False,
@@ -324,22 +305,22 @@ def probe_manifests(
         },
         volumeMounts=[{"name": "volume", "mountPath": _FOLDER}],
     )
-    spec = mortal_pod(
+    spec = pods.mortal_pod(
         container,
-        user=ANY_USER,
+        user=pods.ANY_USER,
         lasts_s=_LASTS_S,
-        security={"fsGroup": ANY_USER},
+        security={"fsGroup": pods.ANY_USER},
         volumes=[{"name": "volume", "persistentVolumeClaim": {"claimName": name}}],
-        **placing(question.node_selector, question.tolerations),
+        **pods.placing(question.node_selector, question.tolerations),
     )
-    claim = claim_spec(_SIZE, storage_class)
-    return POD.manifest(name, spec=spec), CLAIM.manifest(name, spec=claim)
+    claim = pods.claim_spec(_SIZE, storage_class)
+    return k8s.POD.manifest(name, spec=spec), k8s.CLAIM.manifest(name, spec=claim)
 
 
 def _measured(
-    belongings: Belongings, pod: ObjectRef, sync_rates: SyncRates, subject: str
+    belongings: Belongings, pod: k8s.ObjectRef, sync_rates: SyncRates, subject: str
 ) -> tuple[Fact, ...]:
-    where = ContainerRef(namespace=pod.namespace, pod=pod.name, container=_CONTAINER)
+    where = k8s.ContainerRef(namespace=pod.namespace, pod=pod.name, container=_CONTAINER)
 
     def said(script: str) -> str:
         argv = ("bash", "-c", f"mkdir -p {_FOLDER}/data || exit 1\n{script}")

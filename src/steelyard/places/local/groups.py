@@ -19,20 +19,9 @@ from pathlib import Path
 from signal import SIGCONT, SIGSTOP
 from typing import Final
 
+from steelyard.core import linux
 from steelyard.core.experiment import EffectiveSetting, Layer
 from steelyard.core.findings import Finding, Severity
-from steelyard.core.linux import (
-    CPUSETS,
-    KEYS,
-    PERIOD_US,
-    THROTTLES,
-    Controller,
-    Limits,
-    controllers_of,
-    cpu_list,
-    limits_of,
-    shown_limit,
-)
 from steelyard.core.outside import Command, ControlGroup
 from steelyard.core.schedule import Pausing
 from steelyard.core.wording import LeftBehindError, PrivilegeError, TargetError
@@ -69,11 +58,11 @@ _THROTTLE_WORDS: Final = {
 
 def quota_files(version: int, cpus: float | None) -> Mapping[str, str]:
     """Return the text of each file that sets a CPU quota, or takes it away."""
-    quota = None if cpus is None else round(cpus * PERIOD_US)
+    quota = None if cpus is None else round(cpus * linux.PERIOD_US)
     if version == 2:
-        return {"cpu.max": f"{'max' if quota is None else quota} {PERIOD_US}"}
+        return {"cpu.max": f"{'max' if quota is None else quota} {linux.PERIOD_US}"}
     return {
-        "cpu.cfs_period_us": str(PERIOD_US),
+        "cpu.cfs_period_us": str(linux.PERIOD_US),
         "cpu.cfs_quota_us": "-1" if quota is None else str(quota),
     }
 
@@ -84,16 +73,16 @@ def cpuset_files(version: int, cpus: tuple[int, ...] | None, parent: Read) -> Ma
     In version 1 a group has no CPUs and no memory nodes before they are written.
     """
     if version == 2:
-        return {"cpuset.cpus": "" if cpus is None else cpu_list(cpus)}
+        return {"cpuset.cpus": "" if cpus is None else linux.cpu_list(cpus)}
     return {
         "cpuset.mems": parent("cpuset.mems"),
-        "cpuset.cpus": parent("cpuset.cpus") if cpus is None else cpu_list(cpus),
+        "cpuset.cpus": parent("cpuset.cpus") if cpus is None else linux.cpu_list(cpus),
     }
 
 
-def throttle_files(version: int, device: str, limits: Limits) -> tuple[tuple[str, str], ...]:
+def throttle_files(version: int, device: str, limits: linux.Limits) -> tuple[tuple[str, str], ...]:
     """Return the files that throttle a device, each with its text; no limit takes one away."""
-    asked = {key: getattr(limits, key) for key in THROTTLES}
+    asked = {key: getattr(limits, key) for key in linux.THROTTLES}
     if version == 2:
         words = [f"{_THROTTLE_WORDS[key]}={value or 'max'}" for key, value in asked.items()]
         return (("io.max", " ".join([device, *words])),)
@@ -150,11 +139,11 @@ class ServerGroups:
         self._cgroups = cgroups
         self._ledger = ledger
         self._clock = clock
-        self._server: dict[Controller, Path] = {}
-        self._generator: dict[Controller, Path] = {}
+        self._server: dict[linux.Controller, Path] = {}
+        self._generator: dict[linux.Controller, Path] = {}
         self._made: list[Path] = []
         self._standstill: FrozenGroups | None = None
-        self._asked = Limits()
+        self._asked = linux.Limits()
 
     @property
     def server(self) -> tuple[Path, ...]:
@@ -169,7 +158,9 @@ class ServerGroups:
     @property
     def limiting(self) -> tuple[Path, ...]:
         """Return those of the server that limit it."""
-        found = [path for each, path in self._server.items() if each is not Controller.FREEZER]
+        found = [
+            path for each, path in self._server.items() if each is not linux.Controller.FREEZER
+        ]
         return tuple(dict.fromkeys(found))
 
     @property
@@ -181,7 +172,7 @@ class ServerGroups:
         """
         if not self._plan.pausing:
             return ()
-        root = self._cgroups.hierarchy(Controller.FREEZER).root
+        root = self._cgroups.hierarchy(linux.Controller.FREEZER).root
         return tuple(root / f"{self._plan.name}-{role}" for role in ("generator", "server"))
 
     @property
@@ -204,11 +195,11 @@ class ServerGroups:
     @contextmanager
     def _without_quota(self) -> Iterator[None]:
         """Take the server's CPU quota away for a moment; its CPUs and its device stay limited."""
-        cpus, group = self._asked.cpus, self._server.get(Controller.CPU)
+        cpus, group = self._asked.cpus, self._server.get(linux.Controller.CPU)
         if cpus is None or group is None:
             yield
             return
-        version = self._cgroups.hierarchy(Controller.CPU).version
+        version = self._cgroups.hierarchy(linux.Controller.CPU).version
         self._write(group, quota_files(version, None).items())
         try:
             yield
@@ -221,7 +212,7 @@ class ServerGroups:
         Raises:
             PrivilegeError: This account is not root, or a controller is not there.
         """
-        keys = " and ".join(f"`{key}`" for key in KEYS if key in self._plan.keys)
+        keys = " and ".join(f"`{key}`" for key in linux.KEYS if key in self._plan.keys)
         if not self._cgroups.privileged:
             why = f"configurations ask for {keys} below `cgroup:`" if keys else "servers take turns"
             raise PrivilegeError(
@@ -233,14 +224,17 @@ class ServerGroups:
 
     def unfit(self, asked: Mapping[str, str]) -> tuple[Unfit, ...]:
         """Return what of a configuration's limits this machine cannot have."""
-        limits, there = limits_of(asked), self._cgroups.cpus()
+        limits, there = linux.limits_of(asked), self._cgroups.cpus()
         found = []
-        for key in CPUSETS:
+        for key in linux.CPUSETS:
             absent = set(getattr(limits, key) or ()) - set(there)
             if absent and there:
-                message = f"this machine has no CPU {cpu_list(absent)}: it has {cpu_list(there)}"
+                message = (
+                    f"this machine has no CPU {linux.cpu_list(absent)}: it has"
+                    f" {linux.cpu_list(there)}"
+                )
                 found.append(Unfit(key=key, message=message, hint="Name CPUs that are there."))
-        throttled = [key for key in THROTTLES if key in asked]
+        throttled = [key for key in linux.THROTTLES if key in asked]
         if throttled and self._cgroups.device(self._plan.place) is None:
             message = f"{self._plan.place} is on a file system without a block device of its own"
             hint = "Name a `directory:` on a disk; tmpfs, overlay and Btrfs cannot be throttled."
@@ -250,7 +244,7 @@ class ServerGroups:
     def findings(self) -> tuple[Finding, ...]:
         """Return what of these limits does not hold in all cases."""
         limited = sorted({"write_iops", "write_bytes_per_s"} & self._plan.keys)
-        if not limited or self._cgroups.hierarchy(Controller.IO).version == 2:
+        if not limited or self._cgroups.hierarchy(linux.Controller.IO).version == 2:
             return ()
         return (
             Finding(
@@ -266,17 +260,17 @@ class ServerGroups:
         )
 
     @property
-    def _controllers(self) -> frozenset[Controller]:
-        return controllers_of(self._plan.keys) | self._freezers
+    def _controllers(self) -> frozenset[linux.Controller]:
+        return linux.controllers_of(self._plan.keys) | self._freezers
 
     @property
-    def _generators(self) -> frozenset[Controller]:
+    def _generators(self) -> frozenset[linux.Controller]:
         wanted = "generator_cpuset" in self._plan.keys
-        return (frozenset({Controller.CPUSET}) if wanted else frozenset()) | self._freezers
+        return (frozenset({linux.Controller.CPUSET}) if wanted else frozenset()) | self._freezers
 
     @property
-    def _freezers(self) -> frozenset[Controller]:
-        return frozenset({Controller.FREEZER}) if self._plan.pausing else frozenset()
+    def _freezers(self) -> frozenset[linux.Controller]:
+        return frozenset({linux.Controller.FREEZER}) if self._plan.pausing else frozenset()
 
     def make(self) -> None:
         """Make the groups that are not there yet, without limits.
@@ -304,9 +298,9 @@ class ServerGroups:
 
     def lift(self) -> None:
         """Take all limits away."""
-        self.put(Limits())
+        self.put(linux.Limits())
 
-    def put(self, limits: Limits) -> None:
+    def put(self, limits: linux.Limits) -> None:
         """Bring limits into force; what is None becomes unlimited.
 
         Raises:
@@ -323,46 +317,46 @@ class ServerGroups:
             self._cgroups.write(directory, name, text)
 
     def _files(
-        self, controller: Controller, limits: Limits, cpus: tuple[int, ...] | None
+        self, controller: linux.Controller, limits: linux.Limits, cpus: tuple[int, ...] | None
     ) -> tuple[tuple[str, str], ...]:
         hierarchy = self._cgroups.hierarchy(controller)
-        if controller is Controller.FREEZER:
+        if controller is linux.Controller.FREEZER:
             return ()  # it limits nothing
-        if controller is Controller.CPU:
+        if controller is linux.Controller.CPU:
             return tuple(quota_files(hierarchy.version, limits.cpus).items())
-        if controller is Controller.CPUSET:
+        if controller is linux.Controller.CPUSET:
 
             def parent(name: str) -> str:
                 return self._cgroups.read(hierarchy.root, name)
 
             return tuple(cpuset_files(hierarchy.version, cpus, parent).items())
-        if controller is Controller.MEMORY:
+        if controller is linux.Controller.MEMORY:
             return tuple(memory_files(hierarchy.version, limits.memory).items())
         return throttle_files(hierarchy.version, self._device(), limits)
 
-    def in_force(self) -> Limits:
+    def in_force(self) -> linux.Limits:
         """Return the limits as the groups' own files tell them."""
         read = self._read
         throttles = {}
-        if Controller.IO in self._server:
-            device, io = self._device(), self._read(self._server, Controller.IO)
-            throttles = {key: throttle_in(io, device, key) for key in THROTTLES}
-        return Limits(
-            cpus=group_quota(read(self._server, Controller.CPU)),
-            cpuset=group_cpus(read(self._server, Controller.CPUSET)),
-            generator_cpuset=group_cpus(read(self._generator, Controller.CPUSET)),
-            memory=group_memory(read(self._server, Controller.MEMORY)),
+        if linux.Controller.IO in self._server:
+            device, io = self._device(), self._read(self._server, linux.Controller.IO)
+            throttles = {key: throttle_in(io, device, key) for key in linux.THROTTLES}
+        return linux.Limits(
+            cpus=group_quota(read(self._server, linux.Controller.CPU)),
+            cpuset=group_cpus(read(self._server, linux.Controller.CPUSET)),
+            generator_cpuset=group_cpus(read(self._generator, linux.Controller.CPUSET)),
+            memory=group_memory(read(self._server, linux.Controller.MEMORY)),
             **throttles,
         )
 
-    def _read(self, group: Mapping[Controller, Path], controller: Controller) -> Read:
+    def _read(self, group: Mapping[linux.Controller, Path], controller: linux.Controller) -> Read:
         directory = group.get(controller)
         return lambda name: "" if directory is None else self._cgroups.read(directory, name)
 
     def effective(self) -> tuple[EffectiveSetting, ...]:
         """Return what is in force of everything that any configuration limits."""
         found = self._with_all_cpus(self.in_force())
-        shown = {key: shown_limit(key, found) for key in KEYS if key in self._plan.keys}
+        shown = {key: linux.shown_limit(key, found) for key in linux.KEYS if key in self._plan.keys}
         return tuple(
             EffectiveSetting(
                 name=Layer.CGROUP.name_of(key), value=value, unit=unit, source="control group"
@@ -376,7 +370,7 @@ class ServerGroups:
         return tuple(
             f"{Layer.CGROUP.name_of(key)} was asked to be {_words(key, asked)}"
             f" and is {_words(key, found)}"
-            for key in KEYS
+            for key in linux.KEYS
             if key in self._plan.keys and getattr(asked, key) != getattr(found, key)
         )
 
@@ -405,7 +399,7 @@ class ServerGroups:
             self._ledger.removed(ControlGroup(path=self._made[-1]))
             self._made.pop()
 
-    def _with_all_cpus(self, limits: Limits) -> Limits:
+    def _with_all_cpus(self, limits: linux.Limits) -> linux.Limits:
         """Return limits in which no CPU set means all CPUs, however it is written."""
         all_cpus = self._cgroups.cpus()
         return replace(
@@ -439,8 +433,8 @@ def remove_group(directory: Path, cgroups: Cgroups, clock: Clock) -> None:
         )
 
 
-def _words(key: str, limits: Limits) -> str:
-    value, unit = shown_limit(key, limits)
+def _words(key: str, limits: linux.Limits) -> str:
+    value, unit = linux.shown_limit(key, limits)
     return f"{value} {unit}" if unit else value
 
 
@@ -452,7 +446,7 @@ def pausing_of(cgroups: Cgroups) -> Pausing:
     """Return how servers and generators can stand still here, as this account."""
     try:
         if cgroups.privileged:
-            cgroups.hierarchy(Controller.FREEZER)
+            cgroups.hierarchy(linux.Controller.FREEZER)
             return Pausing.FREEZER
     except PrivilegeError:
         return Pausing.SIGNALS

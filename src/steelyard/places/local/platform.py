@@ -14,32 +14,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from steelyard.core import outside
 from steelyard.core.findings import Finding
 from steelyard.core.linux import limits_of
 from steelyard.core.measurement import Fact, Vantage
-from steelyard.core.outside import (
-    Command,
-    Companion,
-    Completed,
-    MadeDirectory,
-    ServerAddress,
-    ServerProgram,
-    canonical,
-)
 from steelyard.core.wording import PreflightError, TargetError
+from steelyard.gateways import files
 from steelyard.gateways.cgroups import Families
-from steelyard.gateways.files import (
-    drop_cached,
-    existing_parent,
-    free_bytes,
-    make_directory,
-    may_write,
-    remove_tree,
-    short_directory,
-    tree_bytes,
-)
+from steelyard.gateways.files import free_bytes
 from steelyard.gateways.host import Clock, require_free_port
 from steelyard.gateways.process import ProcessesHere, RunningPrograms
+from steelyard.places import protocol
 from steelyard.places.local.groups import PausedGenerators, ServerGroups
 from steelyard.places.local.server import (
     COPY_MEANS,
@@ -49,15 +34,6 @@ from steelyard.places.local.server import (
     WithCampaignDirectory,
     end_processes,
     state_key,
-)
-from steelyard.places.protocol import (
-    Guarded,
-    Ledger,
-    LimitsInForce,
-    PodSight,
-    PreparedState,
-    Standstill,
-    Unfit,
 )
 
 _HOME: Final = "beside"  # within the home of the first
@@ -77,10 +53,10 @@ class Beside:
 
     def __init__(
         self,
-        made: Callable[[ServerProgram, Path], LocalServer],
+        made: Callable[[outside.ServerProgram, Path], LocalServer],
         *,
         account: str | None,
-        run: Callable[[Command, str], None],
+        run: Callable[[outside.Command, str], None],
     ) -> None:
         self._made = made
         self._account = account
@@ -93,7 +69,7 @@ class Beside:
         return () if self._server is None else (self._server.pid,)
 
     @property
-    def address(self) -> ServerAddress | None:
+    def address(self) -> outside.ServerAddress | None:
         """Return where it is reached, while there is one."""
         return None if self._server is None else self._server.address
 
@@ -106,7 +82,7 @@ class Beside:
         if self._server is not None and not self._server.is_running:
             raise TargetError(f"the replica is not running:\n{self._server.log_tail()}")
 
-    def start(self, companion: Companion | None, home: Path) -> float:
+    def start(self, companion: outside.Companion | None, home: Path) -> float:
         """Start what belongs beside the server of a home; return the seconds until it was ready.
 
         Raises:
@@ -115,8 +91,8 @@ class Beside:
         if companion is None:
             return 0.0
         own = home / _HOME
-        make_directory(own, account=self._account, mode=0o700)
-        remove_tree(own / "data")
+        files.make_directory(own, account=self._account, mode=0o700)
+        files.remove_tree(own / "data")
         self._run(companion.program.create(own / "data", self._account), "making a data directory")
         self._server = self._made(companion.program, own)
         try:
@@ -130,7 +106,7 @@ class Beside:
         if self._server is None:
             return None
         self._server.stop(keep_data=False)
-        remove_tree(self._server.data)
+        files.remove_tree(self._server.data)
         log = self._server.log
         self._server = None
         return log
@@ -172,7 +148,7 @@ class LocalPlatform(WithCampaignDirectory):
     def __init__(
         self,
         options: LocalOptions,
-        ledger: Ledger,
+        ledger: protocol.Ledger,
         processes: ProcessesHere,
         clock: Clock,
         groups: ServerGroups | None = None,
@@ -181,7 +157,7 @@ class LocalPlatform(WithCampaignDirectory):
         super().__init__(options.live, ledger, options.account)
         self.root = options.root
         self._groups = groups
-        self._standstill: Standstill | None = None
+        self._standstill: protocol.Standstill | None = None
         self._generators = PausedGenerators(processes, clock, families)
         self._options = options
         self._processes = processes
@@ -208,7 +184,7 @@ class LocalPlatform(WithCampaignDirectory):
         return self._server
 
     @property
-    def address(self) -> ServerAddress:
+    def address(self) -> outside.ServerAddress:
         """Return where the live server is reached."""
         return replace(self.server.address, beside=self._beside.address)
 
@@ -218,33 +194,38 @@ class LocalPlatform(WithCampaignDirectory):
             self._groups.require_ready()
         if self._options.port is not None:
             require_free_port(self._options.port)
-        root = existing_parent(self._options.root)
-        if not may_write(root):
+        root = files.existing_parent(self._options.root)
+        if not files.may_write(root):
             raise PreflightError(
                 f"{root} may not be written by this account",
                 hint="Set STEELYARD_CACHE or `directory:` in the target to another place.",
             )
 
-    def find(self, program: ServerProgram, content: Sequence[object]) -> PreparedState | None:
+    def find(
+        self, program: outside.ServerProgram, content: Sequence[object]
+    ) -> protocol.PreparedState | None:
         """Return a prepared state that is in the cache already, or None."""
         return self._states.find(state_key(program.identity, content))
 
     def prepare(
         self,
-        program: ServerProgram,
+        program: outside.ServerProgram,
         content: Sequence[object],
-        build: Callable[[ServerAddress], None],
-    ) -> PreparedState:
+        build: Callable[[outside.ServerAddress], None],
+    ) -> protocol.PreparedState:
         """Return the state with this content, made now when it is not in the cache."""
 
         def make(home: Path) -> None:
             self._create(program, home, build)
 
-        facts = {"program": list(program.identity), "content": canonical(content)}
+        facts = {"program": list(program.identity), "content": outside.canonical(content)}
         return self._states.ensure(state_key(program.identity, content), make, facts)
 
     def _create(
-        self, program: ServerProgram, home: Path, build: Callable[[ServerAddress], None]
+        self,
+        program: outside.ServerProgram,
+        home: Path,
+        build: Callable[[outside.ServerAddress], None],
     ) -> None:
         """Leave a stopped, complete data directory in ``home / "data"``."""
         data = home / "data"
@@ -259,32 +240,37 @@ class LocalPlatform(WithCampaignDirectory):
         server.stop(keep_data=True)
         server.log.unlink(missing_ok=True)
 
-    def restore(self, state: PreparedState, means: str) -> float:
+    def restore(self, state: protocol.PreparedState, means: str) -> float:
         """Bring the live data back to a state by copying; return the seconds. Stops the server."""
         self.stop(keep_data=False)
         return self._states.restore(state, self._home(state.key), means)
 
     def reprovision(
         self,
-        program: ServerProgram,
+        program: outside.ServerProgram,
         content: Sequence[object],
-        build: Callable[[ServerAddress], None],
-    ) -> PreparedState:
+        build: Callable[[outside.ServerAddress], None],
+    ) -> protocol.PreparedState:
         """Make a data directory from nothing where the last one was; the cache is not used."""
         self.stop(keep_data=False)
         key = state_key(program.identity, content)
         home = self._home(key)
-        remove_tree(home / "data")
+        files.remove_tree(home / "data")
         self._create(program, home, build)
         self._states.sync(home)
-        return PreparedState(key=key, data=home / "data", size_bytes=tree_bytes(home / "data"))
+        return protocol.PreparedState(
+            key=key, data=home / "data", size_bytes=files.tree_bytes(home / "data")
+        )
 
-    def has_live_copy(self, state: PreparedState) -> bool:
+    def has_live_copy(self, state: protocol.PreparedState) -> bool:
         """Return whether a copy of a state was made that may be started again."""
         return (self._live / state.key / "data").exists()
 
     def start(
-        self, state: PreparedState, program: ServerProgram, settings: Mapping[str, str]
+        self,
+        state: protocol.PreparedState,
+        program: outside.ServerProgram,
+        settings: Mapping[str, str],
     ) -> float:
         """Start a server on the live copy of a state; return the seconds until it answered."""
         self._server = self._server_at(program, self._home(state.key))
@@ -303,7 +289,7 @@ class LocalPlatform(WithCampaignDirectory):
         return () if self._groups is None else self._groups.limiting
 
     @property
-    def standstill(self) -> Standstill:
+    def standstill(self) -> protocol.Standstill:
         """Return what pauses the live server with the generators that were started here."""
         if self._standstill is None:
             frozen = None if self._groups is None else self._groups.standstill
@@ -313,10 +299,10 @@ class LocalPlatform(WithCampaignDirectory):
         return self._standstill
 
     @property
-    def guarded(self) -> Guarded:
+    def guarded(self) -> protocol.Guarded:
         """Return what a guard watches of this place."""
         groups = () if self._groups is None else self._groups.freezing
-        return Guarded(groups=groups, directory=self._live)
+        return protocol.Guarded(groups=groups, directory=self._live)
 
     @property
     def is_running(self) -> bool:
@@ -328,20 +314,20 @@ class LocalPlatform(WithCampaignDirectory):
         self.server.configure(settings)
         return True
 
-    def unfit(self, limits: Mapping[str, str]) -> tuple[Unfit, ...]:
+    def unfit(self, limits: Mapping[str, str]) -> tuple[protocol.Unfit, ...]:
         """Return which limits of server and generator this machine cannot have."""
         return () if self._groups is None else self._groups.unfit(limits)
 
-    def limit(self, limits: Mapping[str, str]) -> LimitsInForce:
+    def limit(self, limits: Mapping[str, str]) -> protocol.LimitsInForce:
         """Limit the running server and the generator, and read back what is in force."""
         if self._groups is None:
-            return LimitsInForce()
+            return protocol.LimitsInForce()
         asked = limits_of(limits)
         if asked.memory is not None:
             # What is cached counts where it was read first: a copy of the data, outside the group.
-            drop_cached(self.server.data)
+            files.drop_cached(self.server.data)
         self._groups.put(asked)
-        return LimitsInForce(
+        return protocol.LimitsInForce(
             effective=self._groups.effective(),
             deviations=(*self._groups.deviations(), *self._outside(self._groups)),
         )
@@ -380,19 +366,21 @@ class LocalPlatform(WithCampaignDirectory):
                 self._server = None
 
     def run_together(
-        self, commands: Sequence[Command], *, timeout_s: float
-    ) -> tuple[Completed, ...]:
+        self, commands: Sequence[outside.Command], *, timeout_s: float
+    ) -> tuple[outside.Completed, ...]:
         """Run commands beside the server at the same time, recognisable by their directory."""
         completed = self._processes.run_together(self._placed(commands), timeout_s=timeout_s)
         if self._server is not None and not all(each.succeeded for each in completed):
             self._server.let_die()
         return completed
 
-    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:
+    def begin_together(
+        self, commands: Sequence[outside.Command], *, timeout_s: float
+    ) -> RunningPrograms:
         """Start load generators beside the server and return them while they run."""
         return self._generators.begin_together(self._placed(commands), timeout_s=timeout_s)
 
-    def _placed(self, commands: Sequence[Command]) -> list[Command]:
+    def _placed(self, commands: Sequence[outside.Command]) -> list[outside.Command]:
         directory = self._made(self._live)
         groups = () if self._groups is None else self._groups.generator
         return [replace(command, directory=directory, groups=groups) for command in commands]
@@ -406,7 +394,7 @@ class LocalPlatform(WithCampaignDirectory):
             groups=self.groups(),
         )
 
-    def sight(self) -> PodSight | None:
+    def sight(self) -> protocol.PodSight | None:
         """Return None: server and generator are in no cluster."""
         return None
 
@@ -414,12 +402,12 @@ class LocalPlatform(WithCampaignDirectory):
         """Return all means; which is best depends on the file system."""
         return (*COPY_MEANS, *(("template",) if self._options.templates else ()))
 
-    def copies_by_reflink(self, state: PreparedState) -> bool:
+    def copies_by_reflink(self, state: protocol.PreparedState) -> bool:
         """Return whether the file system of the states shares blocks between copies."""
         probe = self._made(self._live) / "reflink-probe"
         source = state.data.parent / "ready.json"
         argv = ("cp", COPY_MEANS["reflink"], str(source), str(probe))
-        works = self._processes.run(Command(argv=argv), timeout_s=10).succeeded
+        works = self._processes.run(outside.Command(argv=argv), timeout_s=10).succeeded
         probe.unlink(missing_ok=True)
         return works
 
@@ -450,7 +438,7 @@ class LocalPlatform(WithCampaignDirectory):
         end_processes(self._live, self._processes, self._clock)
         made: list[Path] = []
         if self._sockets is not None and self._sockets.exists():
-            remove_tree(self._sockets)
+            files.remove_tree(self._sockets)
             made.append(self._sockets)
         self._sockets = None
         made += self._removed_here()
@@ -458,11 +446,11 @@ class LocalPlatform(WithCampaignDirectory):
             self._groups.remove()
         # Last, because the journal may be what has failed.
         for directory in made:
-            self._ledger.removed(MadeDirectory(path=directory))
+            self._ledger.removed(outside.MadeDirectory(path=directory))
         if self._groups is not None:
             self._groups.note_removed()
 
-    def _server_at(self, program: ServerProgram, home: Path) -> LocalServer:
+    def _server_at(self, program: outside.ServerProgram, home: Path) -> LocalServer:
         return LocalServer(
             program,
             home,
@@ -473,11 +461,11 @@ class LocalPlatform(WithCampaignDirectory):
         )
 
     def _noted(self, directory: Path) -> None:
-        self._ledger.created(MadeDirectory(path=directory))
+        self._ledger.created(outside.MadeDirectory(path=directory))
 
     def _socket_directory(self) -> Path:
         if self._sockets is None:
-            self._sockets = short_directory(
+            self._sockets = files.short_directory(
                 "steelyard-", account=self._options.account, announce=self._noted
             )
         return self._sockets
@@ -485,10 +473,10 @@ class LocalPlatform(WithCampaignDirectory):
     def _home(self, key: str) -> Path:
         self._made(self._live)
         home = self._live / key
-        make_directory(home, account=self._options.account, mode=0o700)
+        files.make_directory(home, account=self._options.account, mode=0o700)
         return home
 
-    def _checked(self, command: Command, what: str) -> None:
+    def _checked(self, command: outside.Command, what: str) -> None:
         completed = self._processes.run(command, timeout_s=600)
         if not completed.succeeded:
             raise TargetError(f"{what} failed: {completed.tail(3)}")

@@ -22,6 +22,7 @@ from steelyard.core.target import CloudNativePgTarget, EndpointTarget
 from steelyard.core.wording import Complaint, PreflightError, in_unit, with_unit
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
+from steelyard.systems.postgres import settings
 from steelyard.systems.postgres import settings as checks
 from steelyard.systems.postgres.engine import PostgresEngine
 from steelyard.systems.postgres.server import (
@@ -33,15 +34,6 @@ from steelyard.systems.postgres.server import (
     version_in,
     version_numbers,
     wheel_parts,
-)
-from steelyard.systems.postgres.settings import (
-    SESSION_CONTEXTS,
-    SettingEntry,
-    effective_setting,
-    empty_configuration,
-    parse_catalogue,
-    read_catalogue,
-    undescribed,
 )
 from steelyard.systems.protocol import Dataset, RunRequest
 
@@ -91,14 +83,14 @@ def postgres_engine(experiment: Experiment, surroundings: Surroundings) -> Postg
 
 def _catalogue(
     postgres: str, configuration: Configuration, surroundings: Surroundings
-) -> Mapping[str, SettingEntry]:
+) -> Mapping[str, settings.SettingEntry]:
     """Return the settings that a server describes, and of the others those that are asked for."""
-    described = read_catalogue(postgres, surroundings.processes)
+    described = settings.read_catalogue(postgres, surroundings.processes)
     others = [name for name in configuration.asked() if "." not in name and name not in described]
     if not others:
         return described
-    with empty_configuration() as empty:
-        known = undescribed(postgres, others, empty, surroundings.processes)
+    with settings.empty_configuration() as empty:
+        known = settings.undescribed(postgres, others, empty, surroundings.processes)
     return {**described, **known}
 
 
@@ -167,7 +159,7 @@ class RunningServer:
     version: str
     superuser: bool
     tls: bool
-    catalogue: Mapping[str, SettingEntry]
+    catalogue: Mapping[str, settings.SettingEntry]
     bounds: Mapping[str, Bounds]
     in_force: Mapping[str, EffectiveSetting] = field(default_factory=dict)
     shown: Mapping[str, str] = field(default_factory=dict)
@@ -212,10 +204,10 @@ def read_running(address: ServerAddress, sql: Sql) -> RunningServer:
     ((version, superuser, tls),) = sql.rows(address, _SERVER)
     catalogue, bounds, in_force, shown = {}, {}, {}, {}
     for name, context, group, kind, unit, low, high, value, text in sql.rows(address, _SETTINGS):
-        catalogue[str(name)] = SettingEntry(
+        catalogue[str(name)] = settings.SettingEntry(
             name=str(name), context=str(context), group=str(group), kind=str(kind)
         )
-        seen = effective_setting(name, value, unit)
+        seen = settings.effective_setting(name, value, unit)
         in_force[str(name).lower()] = seen
         shown[str(name).lower()] = str(text)
         if kind in ("integer", "real"):
@@ -431,7 +423,7 @@ def _out_of_reach(
             continue
         if entry.context == _FIXED:
             yield _complaint(setting, "cannot be changed on a running server", "Remove it.")
-        elif is_kept and entry.context not in SESSION_CONTEXTS:
+        elif is_kept and entry.context not in settings.SESSION_CONTEXTS:
             yield _complaint(
                 setting,
                 "is set for the whole Cluster, which Steelyard did not make",
@@ -440,7 +432,7 @@ def _out_of_reach(
             )
         else:
             obstacles = [_RESTART] if entry.context == _NEEDS_RESTART and not restarts else []
-            if entry.context not in SESSION_CONTEXTS and barred:
+            if entry.context not in settings.SESSION_CONTEXTS and barred:
                 obstacles.append(_rights(barred, server))
             if obstacles:
                 what = "; and it ".join(fact for fact, _ in obstacles)
@@ -512,7 +504,7 @@ class ImagePrograms:
     """
 
     installation: Installation
-    catalogue: Mapping[str, SettingEntry]
+    catalogue: Mapping[str, settings.SettingEntry]
     refused: Mapping[str, tuple[Complaint, ...]]
 
 
@@ -593,17 +585,17 @@ def describe_image(
 
 def _catalogue_in_image(
     installation: Installation, configurations: Sequence[Configuration], processes: Processes
-) -> Mapping[str, SettingEntry]:
+) -> Mapping[str, settings.SettingEntry]:
     """Return the settings that the server describes, and of the others those that are asked for."""
     argv = ("sh", "-c", _DESCRIBE, "describe", str(installation.programs), _EMPTY)
     completed = processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S)
     if not completed.succeeded:
         raise PreflightError(f"postgres --describe-config failed: {completed.tail(1)}")
-    described = parse_catalogue(completed.stdout)
+    described = settings.parse_catalogue(completed.stdout)
     asked = {name: None for configuration in configurations for name in configuration.asked()}
     others = [name for name in asked if "." not in name and name not in described]
     postgres = installation.program("postgres")
-    return {**described, **undescribed(postgres, others, Path(_EMPTY), processes)}
+    return {**described, **settings.undescribed(postgres, others, Path(_EMPTY), processes)}
 
 
 class InImageEngine(PostgresEngine):

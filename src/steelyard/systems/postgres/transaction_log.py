@@ -37,15 +37,7 @@ from steelyard.core.measurement import (
 from steelyard.core.schedule import Stretch
 from steelyard.core.wording import US_PER_S, InputError, MeasurementError
 from steelyard.stats.histogram import Histogram, bucket_indices, histogram_of, to_text
-from steelyard.systems.postgres.log_lines import (
-    LONGEST_LINE,
-    Lines,
-    LogForm,
-    Origin,
-    TurnClock,
-    Unsuccessful,
-    parse_lines,
-)
+from steelyard.systems.postgres import log_lines
 from steelyard.systems.protocol import LogReader
 
 IntArray = npt.NDArray[np.int64]
@@ -111,7 +103,7 @@ def summed(parts: list[Cells]) -> Cells:
     return Cells(keys=ordered[firsts], counts=np.add.reduceat(counts[order], firsts))
 
 
-def keys_of(lines: Lines, buckets: IntArray, scripts: int) -> IntArray:
+def keys_of(lines: log_lines.Lines, buckets: IntArray, scripts: int) -> IntArray:
     """Return the cell of each transaction, where there are so many scripts."""
     keys = lines.second * 2
     keys += 1 if lines.ramped is None else lines.ramped
@@ -161,14 +153,14 @@ class TransactionLog:
         truncated: Sources whose last line has no end: their generator was killed.
     """
 
-    form: LogForm
+    form: log_lines.LogForm
     ramp_s: float
     end_s: float | None = None
     cells: Cells = NO_CELLS
     lag: IntArray = field(default_factory=_NOWHERE.copy)
     service: IntArray = field(default_factory=_NOWHERE.copy)
     longest_us: Mapping[int, int] = field(default_factory=dict)
-    unsuccessful: Mapping[Unsuccessful, int] = field(default_factory=dict)
+    unsuccessful: Mapping[log_lines.Unsuccessful, int] = field(default_factory=dict)
     cut: Mapping[tuple[int, int], int] = field(default_factory=dict)
     late: int = 0
     retried: int = 0
@@ -315,7 +307,7 @@ def merge(logs: Iterable[TransactionLog]) -> TransactionLog:
             "only logs of the same scripts, columns and ramp can be merged",
             hint="Merge the logs of generators that were started together.",
         )
-    unsuccessful: Counter[Unsuccessful] = Counter()
+    unsuccessful: Counter[log_lines.Unsuccessful] = Counter()
     cut: Counter[tuple[int, int]] = Counter()
     longest: dict[int, int] = {}
     for part in parts:
@@ -341,7 +333,9 @@ def merge(logs: Iterable[TransactionLog]) -> TransactionLog:
     )
 
 
-def log_of(lines: Lines, form: LogForm, origin: Origin) -> TransactionLog:
+def log_of(
+    lines: log_lines.Lines, form: log_lines.LogForm, origin: log_lines.Origin
+) -> TransactionLog:
     """Return a block of lines, counted."""
     cut, lines = _set_apart(lines)
     ramped = lines.ramped
@@ -371,7 +365,7 @@ def log_of(lines: Lines, form: LogForm, origin: Origin) -> TransactionLog:
     )
 
 
-def _set_apart(lines: Lines) -> tuple[Counter[tuple[int, int]], Lines]:
+def _set_apart(lines: log_lines.Lines) -> tuple[Counter[tuple[int, int]], log_lines.Lines]:
     """Return how many are cut by second and script, and lines of which those are in no sum."""
     if lines.cut is None or lines.ramped is None or not lines.cut.any():
         return Counter(), lines
@@ -385,7 +379,7 @@ def _dense(values: IntArray) -> IntArray:
     return np.bincount(buckets_of(values), minlength=BUCKETS).astype(np.int64, copy=False)
 
 
-def _late(time_us: IntArray, form: LogForm) -> int:
+def _late(time_us: IntArray, form: log_lines.LogForm) -> int:
     """Return how many took longer than the limit."""
     if form.latency_limit_s is None:
         return 0
@@ -421,7 +415,7 @@ class TransactionLogReader:
 
     def __init__(
         self,
-        form: LogForm,
+        form: log_lines.LogForm,
         *,
         started_at: float,
         ramp_s: float,
@@ -443,11 +437,11 @@ class TransactionLogReader:
         self._form = form
         self._slice_us = None if slice_s is None else round(slice_s * US_PER_S)
         # What counts wherever the ramp ends: it lasts no longer than that, and no less than 0 s.
-        self._origin = Origin(
+        self._origin = log_lines.Origin(
             started_us=round(started_at * US_PER_S),
             ramp_us=round(ramp_s * US_PER_S),
             end_us=self._slice_us,
-            turns=TurnClock.of(stretches, alone=alone) if stretches else None,
+            turns=log_lines.TurnClock.of(stretches, alone=alone) if stretches else None,
         )
         self._open_lines: dict[str, bytes] = {}
         self._whole: _Pieces = []
@@ -464,9 +458,9 @@ class TransactionLogReader:
         begin, end = 0, chunk.rfind(b"\n") + 1
         if not end:
             # What is longer than any line is damaged whatever follows.
-            self._open_lines[source] = (before + chunk)[: LONGEST_LINE + 1]
+            self._open_lines[source] = (before + chunk)[: log_lines.LONGEST_LINE + 1]
             return
-        self._open_lines[source] = chunk[end:][: LONGEST_LINE + 1]
+        self._open_lines[source] = chunk[end:][: log_lines.LONGEST_LINE + 1]
         self._whole.append(before)
         content = memoryview(chunk)
         while begin < end:
@@ -502,7 +496,7 @@ class TransactionLogReader:
         last = TransactionLog(form=self._form, ramp_s=settled_s, end_s=end_s, truncated=cut)
         return merge([last, *logs])
 
-    def _settled(self, ramp_s: float | None) -> Origin:
+    def _settled(self, ramp_s: float | None) -> log_lines.Origin:
         """Return where the ramp ended, known at last."""
         ramp_us = self._origin.ramp_us if ramp_s is None else round(ramp_s * US_PER_S)
         end_us = None if self._slice_us is None else ramp_us + self._slice_us
@@ -547,13 +541,13 @@ class TransactionLogReader:
 
     def _counted_or_held(self, pieces: _Pieces) -> TransactionLog | _Pieces:
         """Return the counts of a block that lies after the ramp for certain, else the block."""
-        lines = parse_lines(pieces, self._form, self._origin)
+        lines = log_lines.parse_lines(pieces, self._form, self._origin)
         if self._origin.turns is not None or _is_decided(lines):
             return log_of(lines, self._form, self._origin)
         return pieces
 
-    def _log_of(self, pieces: _Pieces, origin: Origin) -> TransactionLog:
-        return log_of(parse_lines(pieces, self._form, origin), self._form, origin)
+    def _log_of(self, pieces: _Pieces, origin: log_lines.Origin) -> TransactionLog:
+        return log_of(log_lines.parse_lines(pieces, self._form, origin), self._form, origin)
 
 
 def _keep_freed_memory() -> None:
@@ -566,7 +560,7 @@ def _keep_freed_memory() -> None:
     np.empty(_LARGEST_ARRAYS_BYTES, np.uint8)  # freed at once, and never touched
 
 
-def _is_decided(lines: Lines) -> bool:
+def _is_decided(lines: log_lines.Lines) -> bool:
     """Return whether all transactions count wherever the ramp ends."""
     after = lines.ramped is None or bool(lines.ramped.all())
     return after and all(each.ramped for each in lines.unsuccessful)

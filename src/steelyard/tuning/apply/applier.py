@@ -32,16 +32,7 @@ from steelyard.core.wording import (
 )
 from steelyard.gateways.files import Lock, add_line, cache_directory, make_directory, read_text
 from steelyard.gateways.host import Clock
-from steelyard.record.journal import (
-    ENTRY,
-    Entry,
-    Journal,
-    KnobKept,
-    KnobPutBack,
-    KnobTurned,
-    StackBegun,
-    read_lines,
-)
+from steelyard.record import journal
 from steelyard.tuning.apply.door import Check, KnobDoor
 from steelyard.tuning.apply.doors import Selection, ordered
 
@@ -60,8 +51,8 @@ class Applied:
         pending: What must still happen until a turned knob is in effect, by name.
     """
 
-    begun: StackBegun | None
-    snapshots: dict[str, KnobKept]
+    begun: journal.StackBegun | None
+    snapshots: dict[str, journal.KnobKept]
     pending: dict[str, str]
 
 
@@ -72,24 +63,24 @@ def read_applied(directory: Path) -> Applied:
         RecordError: It is damaged.
     """
     path = directory / NAME
-    lines = read_lines(path)[0] if path.exists() else ()
+    lines = journal.read_lines(path)[0] if path.exists() else ()
     return _replayed([line.entry for line in lines])
 
 
-def _replayed(entries: list[Entry]) -> Applied:
-    begun: StackBegun | None = None
-    snapshots: dict[str, KnobKept] = {}
+def _replayed(entries: list[journal.Entry]) -> Applied:
+    begun: journal.StackBegun | None = None
+    snapshots: dict[str, journal.KnobKept] = {}
     pending: dict[str, str] = {}
     for entry in entries:
-        if isinstance(entry, StackBegun):
+        if isinstance(entry, journal.StackBegun):
             if not snapshots and (begun is None or begun.knobs != entry.knobs):
                 pending = {}  # the words of an operator about another plan
             begun = entry
-        elif isinstance(entry, KnobKept):
+        elif isinstance(entry, journal.KnobKept):
             snapshots.setdefault(entry.knob.name, entry)  # the first is what was there before
-        elif isinstance(entry, KnobTurned):
+        elif isinstance(entry, journal.KnobTurned):
             pending[entry.name] = entry.pending
-        elif isinstance(entry, KnobPutBack):
+        elif isinstance(entry, journal.KnobPutBack):
             snapshots.pop(entry.knob.name, None)
             pending.pop(entry.knob.name, None)
     return Applied(begun=begun, snapshots=snapshots, pending=pending)
@@ -106,8 +97,8 @@ def _known() -> Path:
     return cache_directory() / NAME
 
 
-def _digest(entry: Entry) -> str:
-    return sha256(ENTRY.dump_json(entry)).hexdigest()
+def _digest(entry: journal.Entry) -> str:
+    return sha256(journal.ENTRY.dump_json(entry)).hexdigest()
 
 
 class AppliedRecord:
@@ -115,15 +106,15 @@ class AppliedRecord:
 
     def __init__(self, directory: Path, clock: Clock) -> None:
         # Snapshots have the content of files that not everybody may read.
-        self._journal = Journal(directory / NAME, clock, mode=_OWN)
+        self._journal = journal.Journal(directory / NAME, clock, mode=_OWN)
         self.applied = read_applied(directory)
 
-    def _write(self, entry: StackBegun | KnobKept) -> None:
+    def _write(self, entry: journal.StackBegun | journal.KnobKept) -> None:
         make_directory(cache_directory())
         add_line(_known(), _digest(entry))
         self._journal.append(entry)
 
-    def begin(self, begun: StackBegun) -> None:
+    def begin(self, begun: journal.StackBegun) -> None:
         """Note what is about to be applied; the same plan goes on where it was.
 
         Raises:
@@ -163,19 +154,19 @@ class AppliedRecord:
         Raises:
             RecordError: The disk is full or fails.
         """
-        entry = KnobKept(knob=knob, snapshot=snapshot)
+        entry = journal.KnobKept(knob=knob, snapshot=snapshot)
         self._write(entry)
         self.applied.snapshots.setdefault(knob.name, entry)
 
     def turned(self, knob: Knob, pending: str) -> None:
         """Note that a knob was turned, and what is pending."""
         if self.applied.pending.get(knob.name) != pending:
-            self._journal.append(KnobTurned(name=knob.name, pending=pending))
+            self._journal.append(journal.KnobTurned(name=knob.name, pending=pending))
             self.applied.pending[knob.name] = pending
 
     def put_back(self, knob: Knob) -> None:
         """Note that the snapshot is in effect again."""
-        self._journal.append(KnobPutBack(knob=knob))
+        self._journal.append(journal.KnobPutBack(knob=knob))
         self.applied.snapshots.pop(knob.name, None)
         self.applied.pending.pop(knob.name, None)
 
@@ -184,14 +175,14 @@ class AppliedRecord:
         self._journal.close()
 
 
-def _adds(before: StackBegun, begun: StackBegun) -> bool:
+def _adds(before: journal.StackBegun, begun: journal.StackBegun) -> bool:
     """Return whether a part of the plan is begun whose server or cluster was not named before."""
     return (before.server is None and begun.server is not None) or (
         before.cluster is None and begun.cluster is not None
     )
 
 
-def _same(first: StackBegun, second: StackBegun) -> bool:
+def _same(first: journal.StackBegun, second: journal.StackBegun) -> bool:
     """Return whether two beginnings are of one plan, whatever part of it was asked for.
 
     The part may grow: a plan that was applied with ``--only`` goes on as a whole.

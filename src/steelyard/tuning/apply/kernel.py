@@ -31,16 +31,7 @@ from steelyard.core.wording import PreflightError, PrivilegeError, SteelyardErro
 from steelyard.gateways.host import Host, KernelFiles, LocalHost
 from steelyard.gateways.placed_files import PlacedFile, PlacedFiles
 from steelyard.gateways.process import Processes
-from steelyard.tuning.apply.door import (
-    Check,
-    KnobDoor,
-    LookingDoor,
-    Seen,
-    compared,
-    current,
-    require_writable,
-    same,
-)
+from steelyard.tuning.apply import door
 from steelyard.tuning.apply.huge_pages import HugePagesDoor
 
 _POOL: Final = frozenset({"vm.nr_hugepages", "vm.nr_hugepages_mempolicy"})
@@ -55,22 +46,22 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]+(?:[./][A-Za-z0-9_:-]+)+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SysctlDoor(KnobDoor):
+class SysctlDoor(door.KnobDoor):
     """Turns sysctl settings; the number of huge pages through their own door."""
 
     host: Host
     kernel: KernelFiles
     pools: HugePagesDoor
 
-    def seen(self, knob: Knob) -> Seen:
+    def seen(self, knob: Knob) -> door.Seen:
         """Return the value in /proc/sys."""
         if _is_pool(knob):
             return self.pools.seen(self._as_pool(knob))
         path = path_of(knob.place)
         text = self.host.read(path)
         if text is None:
-            return Seen(value=None, source=path, reason=f"{path} is not there or not readable")
-        return Seen(value=current(text), source=path)
+            return door.Seen(value=None, source=path, reason=f"{path} is not there or not readable")
+        return door.Seen(value=door.current(text), source=path)
 
     def require(self, knob: Knob) -> None:
         """Check that the setting is there, may be written, and is no action of the moment."""
@@ -82,7 +73,7 @@ class SysctlDoor(KnobDoor):
                 f"{knob.place} is an action of the moment: nothing can take it back",
                 hint="Leave it out of the plan.",
             )
-        require_writable(path_of(knob.place), self.host, self.kernel)
+        door.require_writable(path_of(knob.place), self.host, self.kernel)
 
     def snapshot(self, knob: Knob) -> str:
         """Return the setting, and the one that it zeroes, as they are."""
@@ -97,11 +88,11 @@ class SysctlDoor(KnobDoor):
             return
         self.kernel.write(path_of(knob.place), knob.value)
 
-    def verify(self, knob: Knob) -> Check:
+    def verify(self, knob: Knob) -> door.Check:
         """Return whether the setting reads as asked."""
         if _is_pool(knob):
             return self.pools.verify(self._as_pool(knob))
-        return compared(knob, self.seen(knob))
+        return door.compared(knob, self.seen(knob))
 
     def revert(self, knob: Knob, snapshot: str) -> None:
         """Write what was there; of a pair the one that was in force."""
@@ -130,11 +121,11 @@ class SysctlDoor(KnobDoor):
             return ""
         before: Mapping[str, str] = json.loads(snapshot)
         now = self._value(knob.place)
-        if same(now, knob.value) or not self._differing(before):
+        if door.same(now, knob.value) or not self._differing(before):
             return ""
         return (
-            f"somebody has set {knob.place} since: it is {current(now)!r}, neither"
-            f" {knob.value!r} of the plan nor {current(before[knob.place])!r} of before"
+            f"somebody has set {knob.place} since: it is {door.current(now)!r}, neither"
+            f" {knob.value!r} of the plan nor {door.current(before[knob.place])!r} of before"
         )
 
     def commands(self, knob: Knob) -> Sequence[str]:
@@ -146,7 +137,7 @@ class SysctlDoor(KnobDoor):
         return (path_of(knob.place),)
 
     def _differing(self, before: Mapping[str, str]) -> list[str]:
-        return [name for name, value in before.items() if not same(value, self._value(name))]
+        return [name for name, value in before.items() if not door.same(value, self._value(name))]
 
     def _value(self, name: str) -> str:
         text = self.host.read(path_of(name))
@@ -184,18 +175,18 @@ def _is_pool(knob: Knob) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SysfsDoor(KnobDoor):
+class SysfsDoor(door.KnobDoor):
     """Turns settings in /sys."""
 
     host: Host
     kernel: KernelFiles
 
-    def seen(self, knob: Knob) -> Seen:
+    def seen(self, knob: Knob) -> door.Seen:
         """Return the value; different ones of several files joined by commas."""
         values = self._values(knob)
         if not values:
-            return Seen(value=None, source=knob.place, reason=f"{knob.place} is not there")
-        return Seen(value=", ".join(dict.fromkeys(values.values())), source=knob.place)
+            return door.Seen(value=None, source=knob.place, reason=f"{knob.place} is not there")
+        return door.Seen(value=", ".join(dict.fromkeys(values.values())), source=knob.place)
 
     def require(self, knob: Knob) -> None:
         """Check that there are files, in /sys, and that they may be written."""
@@ -211,7 +202,7 @@ class SysfsDoor(KnobDoor):
                 " them there, and leave them out here.",
             )
         for path in paths:
-            require_writable(path, self.host, self.kernel)
+            door.require_writable(path, self.host, self.kernel)
 
     def snapshot(self, knob: Knob) -> str:
         """Return the value of each file."""
@@ -220,12 +211,12 @@ class SysfsDoor(KnobDoor):
     def apply(self, knob: Knob) -> None:
         """Write each file that is not as asked."""
         for path, value in self._values(knob).items():
-            if not same(knob.value, value):
+            if not door.same(knob.value, value):
                 self.kernel.write(path, knob.value)
 
-    def verify(self, knob: Knob) -> Check:
+    def verify(self, knob: Knob) -> door.Check:
         """Return whether every file reads as asked."""
-        return compared(knob, self.seen(knob))
+        return door.compared(knob, self.seen(knob))
 
     def revert(self, knob: Knob, snapshot: str) -> None:
         """Write what each file had."""
@@ -243,11 +234,11 @@ class SysfsDoor(KnobDoor):
     def altered(self, knob: Knob, snapshot: str) -> str:
         """Return which files have neither the value of the plan nor the former one."""
         before: Mapping[str, str] = json.loads(snapshot)
-        now = {path: current(self.host.read(path) or "") for path in before}
+        now = {path: door.current(self.host.read(path) or "") for path in before}
         strange = [
             f"{path} is {value!r} (before: {before[path]!r})"
             for path, value in now.items()
-            if value and not same(knob.value, value) and not same(before[path], value)
+            if value and not door.same(knob.value, value) and not door.same(before[path], value)
         ]
         asked = f"; the plan made it {knob.value!r}"
         return f"somebody has set {', '.join(strange)} since{asked}" if strange else ""
@@ -262,11 +253,11 @@ class SysfsDoor(KnobDoor):
         return (knob.place,)
 
     def _is(self, path: str, value: str) -> bool:
-        return same(value, current(self.host.read(path) or ""))
+        return door.same(value, door.current(self.host.read(path) or ""))
 
     def _values(self, knob: Knob) -> dict[str, str]:
         texts = {path: self.host.read(path) for path in self._paths(knob.place)}
-        return {path: current(text) for path, text in texts.items() if text is not None}
+        return {path: door.current(text) for path, text in texts.items() if text is not None}
 
     def _paths(self, place: str) -> list[str]:
         """Return the files that a place means, in order."""
@@ -288,7 +279,7 @@ _KERNEL: Final = ("/proc/", "/sys/", "/dev/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileDoor(KnobDoor):
+class FileDoor(door.KnobDoor):
     """Places files.
 
     Attributes:
@@ -301,12 +292,12 @@ class FileDoor(KnobDoor):
     gid: int = 0
     rendered: Mapping[str, Path] = field(default_factory=dict)
 
-    def seen(self, knob: Knob) -> Seen:
+    def seen(self, knob: Knob) -> door.Seen:
         """Return the content of the file."""
         found = self.files.look(knob.place)
         if found is None:
-            return Seen(value=None, source=knob.place, reason=f"{knob.place} is not there")
-        return Seen(value=found.content.decode(errors="replace"), source=knob.place)
+            return door.Seen(value=None, source=knob.place, reason=f"{knob.place} is not there")
+        return door.Seen(value=found.content.decode(errors="replace"), source=knob.place)
 
     def require(self, knob: Knob) -> None:
         """Check that it is a place for a plain file, and that one may be placed there."""
@@ -344,13 +335,13 @@ class FileDoor(KnobDoor):
         was = self.files.look(knob.place) or PlacedFile(content=b"", uid=self.uid, gid=self.gid)
         self.files.place(knob.place, replace(was, content=knob.value.encode()))
 
-    def verify(self, knob: Knob) -> Check:
+    def verify(self, knob: Knob) -> door.Check:
         """Return whether the file has the content of the plan."""
         seen = self.seen(knob)
         if seen.value == knob.value:
-            return Check(holds=True, facts=(f"{knob.place} has the content of the plan.",))
+            return door.Check(holds=True, facts=(f"{knob.place} has the content of the plan.",))
         fact = seen.reason or f"{knob.place} has another content than the plan says"
-        return Check(holds=False, facts=(f"{fact}.",), remedy="Apply the plan.")
+        return door.Check(holds=False, facts=(f"{fact}.",), remedy="Apply the plan.")
 
     def revert(self, knob: Knob, snapshot: str) -> None:
         """Put back the file that was there, or remove it and the directories made for it."""
@@ -409,22 +400,22 @@ _KUBELET = re.compile(r"^kind: \W?KubeletConfiguration", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ManualDoor(LookingDoor):
+class ManualDoor(door.LookingDoor):
     """Looks at what an operator does; turns nothing and puts nothing back."""
 
     processes: Processes
     host: Host = field(default_factory=LocalHost)
 
-    def verify(self, knob: Knob) -> Check:
+    def verify(self, knob: Knob) -> door.Check:
         """Return what the check of the step says."""
         if not knob.value:
-            return Check(
+            return door.Check(
                 holds=None,
                 facts=(f"Nothing tells whether this was done: {knob.place}.",),
                 pending=knob.place,
             )
         if _BOOTED in knob.value and "system" not in self.host.names("/run/systemd"):
-            return Check(
+            return door.Check(
                 holds=None,
                 facts=("Nothing is kept over a reboot here: no systemd runs.",),
                 remedy=f"Where one runs: {knob.place}",
@@ -433,13 +424,13 @@ class ManualDoor(LookingDoor):
             shell = Command(argv=("/bin/sh", "-c", knob.value))
             completed = self.processes.run(shell, timeout_s=_TIMEOUT_S)
         except SteelyardError as error:
-            return Check(holds=None, facts=(f"{error.message}.",), pending=knob.place)
+            return door.Check(holds=None, facts=(f"{error.message}.",), pending=knob.place)
         if completed.succeeded:
-            return Check(holds=True, facts=(f"`{knob.value}` says that it is done.",))
+            return door.Check(holds=True, facts=(f"`{knob.value}` says that it is done.",))
         fact = f"`{knob.value}` exits with {completed.exit_status}: {completed.tail(1)}".rstrip(
             ": "
         )
-        return Check(holds=False, facts=(f"{fact}.",), remedy=knob.place, pending=knob.place)
+        return door.Check(holds=False, facts=(f"{fact}.",), remedy=knob.place, pending=knob.place)
 
     def commands(self, knob: Knob) -> Sequence[str]:
         """Return the step, as a comment, and its check."""
@@ -447,7 +438,7 @@ class ManualDoor(LookingDoor):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RenderedDoor(LookingDoor):
+class RenderedDoor(door.LookingDoor):
     """Names the command that would apply a rendered file; applies none.
 
     Attributes:
@@ -457,9 +448,9 @@ class RenderedDoor(LookingDoor):
     only_names: ClassVar[bool] = True
     directory: Path
 
-    def verify(self, knob: Knob) -> Check:
+    def verify(self, knob: Knob) -> door.Check:
         """Return that nobody looked."""
-        return Check(holds=None, facts=(f"{knob.place}: it is not applied from here.",))
+        return door.Check(holds=None, facts=(f"{knob.place}: it is not applied from here.",))
 
     def commands(self, knob: Knob) -> Sequence[str]:
         """Return the command that would apply the file."""
@@ -472,7 +463,7 @@ class RenderedDoor(LookingDoor):
         return (command.format(path=path),)
 
 
-def kernel_doors(host: Host, kernel: KernelFiles) -> Mapping[KnobKind, KnobDoor]:
+def kernel_doors(host: Host, kernel: KernelFiles) -> Mapping[KnobKind, door.KnobDoor]:
     """Return the doors to the kernel of this machine: sysctl, /sys and huge pages."""
     pools = HugePagesDoor(host=host, kernel=kernel)
     return {

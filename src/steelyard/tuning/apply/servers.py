@@ -20,30 +20,11 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from steelyard.core import kubernetes as k8s
+from steelyard.core import wording
 from steelyard.core.experiment import EffectiveSetting, Layer, Setting
-from steelyard.core.kubernetes import (
-    CLUSTER,
-    MANAGED_BY,
-    MANAGER,
-    NODE,
-    SERVER_CONTAINER,
-    STORAGE_CLASS,
-    Manifest,
-    ObjectRef,
-    ref_of,
-)
 from steelyard.core.outside import ServerAddress
 from steelyard.core.stack import Knob
-from steelyard.core.wording import (
-    InputError,
-    PreflightError,
-    PrivilegeError,
-    SteelyardError,
-    TargetError,
-    format_bytes,
-    parse_quantity,
-    quoted,
-)
 from steelyard.gateways.host import Clock, Host, looks
 from steelyard.gateways.kubernetes.api import KubernetesApi, lacks_verb, unknown_kind
 from steelyard.gateways.sql import Sql, reload
@@ -102,7 +83,7 @@ class NoServerDoor(LookingDoor):
 
     def require(self, knob: Knob) -> None:
         """Refuse."""
-        raise PreflightError(
+        raise wording.PreflightError(
             f"{knob.name} cannot be turned here: there is no way to its {knob.kind}",
             hint="Leave it out with --only, or name its server with --dsn.",
         )
@@ -119,7 +100,7 @@ class NoServerDoor(LookingDoor):
 
     def revert(self, knob: Knob, snapshot: str) -> None:  # noqa: ARG002 - as every door
         """Refuse."""
-        raise TargetError("its server cannot be reached", hint="Start it.")
+        raise wording.TargetError("its server cannot be reached", hint="Start it.")
 
     def commands(self, knob: Knob) -> Sequence[str]:
         """Return the statements."""
@@ -153,12 +134,12 @@ class PostgresDoor(KnobDoor):
         """Check that the server has the setting and its huge pages, and the user may change it."""
         rows = self.means.sql.rows(self.address, _SETTING, [knob.place])
         if (not rows and "." not in knob.place) or (rows and rows[0][4] == "internal"):
-            raise PreflightError(
+            raise wording.PreflightError(
                 f"the server has no setting {knob.place} that could be changed",
                 hint="Plan for its version: --postgres-version.",
             )
         if self.means.sql.rows(self.address, _SUPERUSER)[0][0] != "on":
-            raise PrivilegeError(
+            raise wording.PrivilegeError(
                 f"{self.address.user or 'this user'} is no superuser of the server, so it may not"
                 " change its settings",
                 hint="Name another user in --dsn, or give these statements to who may.",
@@ -206,7 +187,7 @@ class PostgresDoor(KnobDoor):
             return
         self._write(before["name"], before["value"])
         if json.loads(self.snapshot(knob)) != before:
-            raise TargetError(
+            raise wording.TargetError(
                 f"{knob.place} did not go back to what stood in postgresql.auto.conf",
                 hint="Somebody else may be changing it.",
             )
@@ -277,8 +258,8 @@ class PostgresDoor(KnobDoor):
         facts = [f"huge_pages_status is {status[0]!r}."] if status else []
         if mapping is not None:
             facts.append(
-                f"{format_bytes(mapping.size_bytes)} of shared memory lie on pages of"
-                f" {format_bytes(mapping.page_bytes)} (/proc/{pid}/smaps)."
+                f"{wording.format_bytes(mapping.size_bytes)} of shared memory lie on pages of"
+                f" {wording.format_bytes(mapping.page_bytes)} (/proc/{pid}/smaps)."
             )
         if status:
             used = status[0] == "on"
@@ -327,7 +308,7 @@ _RESTART_BY_OPERATOR: Final = "a restart of the server by its operator"
 
 
 def settings_in_force(
-    api: KubernetesApi, cluster: ObjectRef, settings: Mapping[str, str], sql: Sql, clock: Clock
+    api: KubernetesApi, cluster: k8s.ObjectRef, settings: Mapping[str, str], sql: Sql, clock: Clock
 ) -> Check:
     """Return whether a Cluster's database has its settings in force; None where nobody can ask."""
     if not settings:
@@ -337,7 +318,7 @@ def settings_in_force(
         database = find_database(api, asked)
         with reached(database, asked, sql, clock) as address:
             rows = sql.rows(address, SETTINGS_IN_FORCE, [[name.lower() for name in settings]])
-    except SteelyardError as error:
+    except wording.SteelyardError as error:
         fact = f"What its database has in force could not be asked: {error.message}."
         return Check(holds=None, facts=(fact,), remedy=error.hint)
     effective = [effective_setting(*row[:4]) for row in rows]
@@ -359,7 +340,7 @@ def settings_in_force(
 
 _PATIENCE_S: Final = 600.0  # a rollout of several instances; a guess
 _PAUSE_S: Final = 2.0
-_KINDS: Final = {kind.name: kind for kind in (CLUSTER, STORAGE_CLASS)}
+_KINDS: Final = {kind.name: kind for kind in (k8s.CLUSTER, k8s.STORAGE_CLASS)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -430,7 +411,7 @@ class ClusterDoor(KnobDoor):
         found = list(differences(asked, live))
         if found:
             return Check(holds=False, facts=told(found), remedy="Apply the plan.")
-        if ref.kind.name != CLUSTER.name:
+        if ref.kind.name != k8s.CLUSTER.name:
             return Check(holds=True, facts=(f"{ref.label} is as asked.",))
         return self._rolled_out(ref, asked, live)
 
@@ -444,14 +425,14 @@ class ClusterDoor(KnobDoor):
         if live is None:
             if "made" in kept:
                 return
-            raise TargetError(
+            raise wording.TargetError(
                 f"{ref.label} is gone, and with it what the plan changed",
                 hint="Revert with --changed keep, which forgets it.",
             )
         if "made" not in kept:
             self.api.patch(ref, kept["before"])
-        elif ref.kind.name == CLUSTER.name:
-            raise TargetError(
+        elif ref.kind.name == k8s.CLUSTER.name:
+            raise wording.TargetError(
                 f"{ref.label} was made by the plan, and may hold data by now",
                 hint=f"Where it may go: kubectl delete cluster {ref.name} -n {ref.namespace}; then"
                 " revert again.",
@@ -471,15 +452,15 @@ class ClusterDoor(KnobDoor):
     def commands(self, knob: Knob) -> Sequence[str]:
         """Return the command that would do the same."""
         where = f" -n {self.namespace}" if self.namespace else ""
-        context = quoted(self.api.context)
-        return (f"kubectl --context {context}{where} apply -f {quoted(knob.place)}",)
+        context = wording.quoted(self.api.context)
+        return (f"kubectl --context {context}{where} apply -f {wording.quoted(knob.place)}",)
 
-    def _sides(self, knob: Knob) -> tuple[ObjectRef, dict[str, Any], Manifest | None]:
+    def _sides(self, knob: Knob) -> tuple[k8s.ObjectRef, dict[str, Any], k8s.Manifest | None]:
         """Return which object it is, as asked and as it is there."""
         manifest = manifest_of(knob, self.namespace)
-        found = ref_of(manifest)
+        found = k8s.ref_of(manifest)
         kind = _KINDS.get(found.kind.name, found.kind)
-        ref = ObjectRef(kind=kind, name=found.name, namespace=found.namespace)
+        ref = k8s.ObjectRef(kind=kind, name=found.name, namespace=found.namespace)
         if not self.api.knows(kind):
             return ref, manifest, None
         return ref, manifest, self.api.read(ref)
@@ -491,7 +472,9 @@ class ClusterDoor(KnobDoor):
             if check.holds is not False or not check.pending:
                 return
 
-    def _rolled_out(self, ref: ObjectRef, asked: Mapping[str, Any], live: Manifest) -> Check:
+    def _rolled_out(
+        self, ref: k8s.ObjectRef, asked: Mapping[str, Any], live: k8s.Manifest
+    ) -> Check:
         pods = instance_pods(self.api, ref)
         state = state_of(ref, live, pods)
         pending = f"{ref.label} is brought to it by its operator"
@@ -513,14 +496,14 @@ class ClusterDoor(KnobDoor):
         )
 
 
-def _pods_of_before(pods: Sequence[Manifest], spec: Mapping[str, Any]) -> list[str]:
+def _pods_of_before(pods: Sequence[k8s.Manifest], spec: Mapping[str, Any]) -> list[str]:
     """Return the instances whose container does not have the resources yet."""
     asked = spec.get("resources") or {}
     return [
         str(pod["metadata"]["name"])
         for pod in pods
         for container in pod["spec"]["containers"]
-        if container["name"] == SERVER_CONTAINER
+        if container["name"] == k8s.SERVER_CONTAINER
         if any(differences(asked, container.get("resources")))
     ]
 
@@ -529,14 +512,14 @@ def _head(manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {name: manifest[name] for name in ("apiVersion", "kind", "metadata")}
 
 
-def _require_changeable(ref: ObjectRef, patch: Mapping[str, Any], live: Manifest) -> None:
+def _require_changeable(ref: k8s.ObjectRef, patch: Mapping[str, Any], live: k8s.Manifest) -> None:
     """Refuse what only a new object can have.
 
     Raises:
         PreflightError: With what would do.
     """
-    if ref.kind.name == STORAGE_CLASS.name and patch:
-        raise PreflightError(
+    if ref.kind.name == k8s.STORAGE_CLASS.name and patch:
+        raise wording.PreflightError(
             f"{ref.label} is there with other {', '.join(patch)}, and a class cannot be changed",
             hint="Plan with --storage-class NAME for one that is there, or give it another name.",
         )
@@ -544,7 +527,7 @@ def _require_changeable(ref: ObjectRef, patch: Mapping[str, Any], live: Manifest
         asked = ((patch.get("spec") or {}).get(name) or {}).get("storageClass")
         if asked is not None:
             there = (live["spec"].get(name) or {}).get("storageClass") or "the default class"
-            raise PreflightError(
+            raise wording.PreflightError(
                 f"{ref.label} has its volumes on {there}, and the plan asks for {asked}",
                 hint=f"Plan with --storage-class {there}, or make another Cluster and move to it.",
             )
@@ -565,12 +548,16 @@ def manifest_of(knob: Knob, namespace: str) -> dict[str, Any]:
     try:
         given = YAML(typ="safe", pure=True).load(knob.value)
     except YAMLError as error:
-        raise InputError(f"{knob.place} is no YAML: {error}", hint="Make the plan anew.") from error
+        raise wording.InputError(
+            f"{knob.place} is no YAML: {error}", hint="Make the plan anew."
+        ) from error
     if not isinstance(given, dict) or not {"apiVersion", "kind", "metadata"} <= given.keys():
-        raise InputError(f"{knob.place} is no object of a cluster", hint="Make the plan anew.")
+        raise wording.InputError(
+            f"{knob.place} is no object of a cluster", hint="Make the plan anew."
+        )
     made = json.loads(json.dumps(given))
-    metadata = {**made["metadata"], "labels": {MANAGED_BY: MANAGER}}
-    if made["kind"] == CLUSTER.name:
+    metadata = {**made["metadata"], "labels": {k8s.MANAGED_BY: k8s.MANAGER}}
+    if made["kind"] == k8s.CLUSTER.name:
         metadata["namespace"] = namespace
     return {**made, "metadata": metadata}
 
@@ -581,7 +568,7 @@ def asked_of(manifest: Mapping[str, Any], live: Mapping[str, Any] | None) -> dic
     Name and labels are no question; a Cluster keeps its image, and a volume that is larger.
     """
     asked = {k: v for k, v in manifest.items() if k not in ("apiVersion", "kind", "metadata")}
-    if live is None or manifest["kind"] != CLUSTER.name:
+    if live is None or manifest["kind"] != k8s.CLUSTER.name:
         return asked
     spec, there = dict(asked["spec"]), live.get("spec") or {}
     if any(name in there for name in _IMAGE):
@@ -605,8 +592,10 @@ def told(found: list[Difference]) -> tuple[str, ...]:
 
 def _is_at_least(size: object, asked: object) -> bool:
     try:
-        return size is not None and parse_quantity(str(size)) >= parse_quantity(str(asked))
-    except InputError:
+        return size is not None and wording.parse_quantity(str(size)) >= wording.parse_quantity(
+            str(asked)
+        )
+    except wording.InputError:
         return False
 
 
@@ -637,14 +626,14 @@ class KubeletDoor(LookingDoor):
         open_nodes: list[str] = []
         facts: list[str] = []
         try:
-            names = self.nodes or tuple(_taking(self.api.list(NODE)))
+            names = self.nodes or tuple(_taking(self.api.list(k8s.NODE)))
             for node in names:
                 found = list(differences(asked, self._configuration(node)))
                 if found:
                     open_nodes.append(node)
                     facts += [f"{node}: {fact}" for fact in told(found)]
-        except (SteelyardError, ValueError, LookupError) as error:
-            words = error.message if isinstance(error, SteelyardError) else str(error)
+        except (wording.SteelyardError, ValueError, LookupError) as error:
+            words = error.message if isinstance(error, wording.SteelyardError) else str(error)
             todo = _HOW.format(place=knob.place, nodes="the database's node")
             fact = f"The kubelet's configuration cannot be read: {words}."
             return Check(holds=None, facts=(fact,), pending=todo)
@@ -664,7 +653,7 @@ class KubeletDoor(LookingDoor):
         return found
 
 
-def _taking(nodes: Sequence[Manifest]) -> Iterator[str]:
+def _taking(nodes: Sequence[k8s.Manifest]) -> Iterator[str]:
     """Yield the nodes that take pods which tolerate nothing."""
     for node in nodes:
         spec = node.get("spec") or {}

@@ -23,35 +23,9 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from steelyard.core.kubernetes import (
-    CAMPAIGN,
-    CLUSTER,
-    MANAGED_BY,
-    MANAGER,
-    NODE,
-    OF_CLUSTER,
-    POD,
-    PROBE,
-    REFUSED,
-    ROLE,
-    SERVER_CONTAINER,
-    STORAGE_CLASS,
-    ContainerRef,
-    Kind,
-    Manifest,
-    ObjectRef,
-    ref_of,
-)
+from steelyard.core import kubernetes as k8s
+from steelyard.core import stack
 from steelyard.core.linux import LinuxFacts, parse_cpu_list
-from steelyard.core.stack import (
-    UNIT_PATH,
-    ClusterFacts,
-    Kubelet,
-    KubernetesFacts,
-    Origin,
-    PodFacts,
-    StorageClassFacts,
-)
 from steelyard.core.wording import InputError, SteelyardError, TargetError, parse_quantity
 from steelyard.gateways.host import (
     GROUPS,
@@ -65,7 +39,7 @@ from steelyard.gateways.host import (
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.placed_files import FetchedHost, Wanted, new_mark, parse_fetched, script
 from steelyard.places.kubernetes.pods import ReadyWait, mortal_pod, restricted_container
-from steelyard.tuning.facts.file import Found, hidden, origins_of, parsed, seen, unknown, values_of
+from steelyard.tuning.facts import file
 from steelyard.tuning.facts.linux import (
     CPUS,
     HOLDING,
@@ -105,7 +79,7 @@ _FILES: Final = (
     *KERNEL_FILES,
     "/proc/1/status",
     *("/etc/sysctl.conf", *(f"{place}/*.conf" for place in SYSCTL_PLACES)),
-    UNIT_PATH,
+    stack.UNIT_PATH,
     *("/run/systemd/container", "/.dockerenv", "/run/.containerenv"),
     *("/var/lib/kubelet/config.yaml", "/var/lib/kubelet/cpu_manager_state"),
 )
@@ -135,13 +109,13 @@ def wanted_later(places: tuple[str, ...], pids: tuple[int, ...]) -> Wanted:
 
 
 _PROBE_CONTAINER: Final = "probe"
-_LABELS: Final = {MANAGED_BY: MANAGER, ROLE: PROBE}
+_LABELS: Final = {k8s.MANAGED_BY: k8s.MANAGER, k8s.ROLE: k8s.PROBE}
 _LOOK: Final = "inspect-"
 _NOBODY: Final = 65534
 _LASTS_S: Final = 300  # then the cluster ends it, whatever became of Steelyard; a guess
 
 
-def probe_manifest(namespace: str, beside: Manifest) -> dict[str, Any]:
+def probe_manifest(namespace: str, beside: k8s.Manifest) -> dict[str, Any]:
     """Return a probe for the node of another pod, of the image that this pod has there already."""
     spec = beside["spec"]
     name = f"{_LOOK}{secrets.token_hex(4)}"
@@ -155,11 +129,11 @@ def probe_manifest(namespace: str, beside: Manifest) -> dict[str, Any]:
             "limits": {"cpu": "500m", "memory": "64Mi"},
         },
     )
-    return POD.manifest(
+    return k8s.POD.manifest(
         f"steelyard-{name}",
         namespace=namespace,
         # As of a campaign of its own: `clean --context` finds what a death left.
-        labels={**_LABELS, CAMPAIGN: name},
+        labels={**_LABELS, k8s.CAMPAIGN: name},
         spec=mortal_pod(
             container,
             user=_NOBODY,
@@ -173,8 +147,8 @@ def probe_manifest(namespace: str, beside: Manifest) -> dict[str, Any]:
 
 @contextmanager
 def probe_on(
-    api: KubernetesApi, namespace: str, beside: Manifest, clock: Clock
-) -> Iterator[ContainerRef]:
+    api: KubernetesApi, namespace: str, beside: k8s.Manifest, clock: Clock
+) -> Iterator[k8s.ContainerRef]:
     """Yield the container of a probe on the node of a pod; it is gone afterwards.
 
     Raises:
@@ -182,11 +156,11 @@ def probe_on(
     """
     _remove_ended(api, namespace)
     manifest = probe_manifest(namespace, beside)
-    ref = ref_of(manifest)
+    ref = k8s.ref_of(manifest)
     try:
         api.apply(manifest)
         ReadyWait(api, clock, lambda _message: None).until_ready((ref,))
-        yield ContainerRef(namespace=namespace, pod=ref.name, container=_PROBE_CONTAINER)
+        yield k8s.ContainerRef(namespace=namespace, pod=ref.name, container=_PROBE_CONTAINER)
     finally:
         with suppress(SteelyardError):  # it ends by itself, and the next one removes it
             api.delete(ref, grace_s=0)
@@ -194,14 +168,14 @@ def probe_on(
 
 def _remove_ended(api: KubernetesApi, namespace: str) -> None:
     """Remove probes whose Steelyard died before it could."""
-    for pod in api.list(POD, namespace, _LABELS):
-        campaign = (pod["metadata"].get("labels") or {}).get(CAMPAIGN, _LOOK)
+    for pod in api.list(k8s.POD, namespace, _LABELS):
+        campaign = (pod["metadata"].get("labels") or {}).get(k8s.CAMPAIGN, _LOOK)
         if (
             campaign.startswith(_LOOK)
             and (pod["metadata"]["name"]).startswith(f"steelyard-{_LOOK}")
             and (pod.get("status") or {}).get("phase") in _ENDED
         ):
-            api.delete(ref_of(pod), grace_s=0)
+            api.delete(k8s.ref_of(pod), grace_s=0)
 
 
 _TIMEOUT_S: Final = 60.0
@@ -224,7 +198,7 @@ class PodMachine:
     """A container whose files are read by a shell in it."""
 
     api: KubernetesApi
-    where: ContainerRef
+    where: k8s.ContainerRef
 
     def fetch(self, wanted: Wanted) -> FetchedHost:
         """Return what is wanted.
@@ -334,28 +308,28 @@ _API: Final = "only the API of the cluster tells it"
 
 def collect_kubernetes(
     host: Host, linux: LinuxFacts
-) -> tuple[KubernetesFacts | None, dict[str, Origin]]:
+) -> tuple[stack.KubernetesFacts | None, dict[str, stack.Origin]]:
     """Return what the node's files tell; None where no kubelet is seen on this machine."""
     text, state = host.read(CONFIGURATION), host.read(CPU_STATE)
     if text is None and state is None:
         reason = f"no kubelet is seen here: there is no {CONFIGURATION} that we may read"
-        return None, {"kubernetes": hidden(reason).origin}
+        return None, {"kubernetes": file.hidden(reason).origin}
     finds = {
-        "kubelet": parsed(text, CONFIGURATION, parse_kubelet)
+        "kubelet": file.parsed(text, CONFIGURATION, parse_kubelet)
         if text is not None
-        else unknown(f"{CONFIGURATION} is not there, or root alone may read it"),
-        "shared_cpus": parsed(state, CPU_STATE, _shared)
+        else file.unknown(f"{CONFIGURATION} is not there, or root alone may read it"),
+        "shared_cpus": file.parsed(state, CPU_STATE, _shared)
         if state is not None
-        else unknown(f"{CPU_STATE} is not there, or root alone may read it"),
+        else file.unknown(f"{CPU_STATE} is not there, or root alone may read it"),
         "non_pod_huge_pages": _non_pod(host, linux),
     }
-    return KubernetesFacts(**values_of(finds)), {
-        "kubernetes": hidden(_API).origin,
-        **origins_of(finds, "kubernetes"),
+    return stack.KubernetesFacts(**file.values_of(finds)), {
+        "kubernetes": file.hidden(_API).origin,
+        **file.origins_of(finds, "kubernetes"),
     }
 
 
-def parse_kubelet(text: str) -> Kubelet:
+def parse_kubelet(text: str) -> stack.Kubelet:
     """Return a kubelet's configuration from its file.
 
     Raises:
@@ -370,7 +344,7 @@ def parse_kubelet(text: str) -> Kubelet:
     quota = given.get("cpuCFSQuota")
     texts: dict[str, Any] = {f: str(given[n]) for n, f in _TEXTS.items() if given.get(n)}
     maps: dict[str, Any] = {f: _texts(given[n]) for n, f in _MAPPINGS.items() if given.get(n)}
-    return Kubelet(
+    return stack.Kubelet(
         **texts,
         **maps,
         reserved_memory=tuple(map(_reserved, given.get("reservedMemory") or ())),
@@ -401,11 +375,11 @@ def _shared(text: str) -> tuple[int, ...]:
     return parse_cpu_list(str(state["defaultCpuSet"]))
 
 
-def _non_pod(host: Host, linux: LinuxFacts) -> Found:
+def _non_pod(host: Host, linux: LinuxFacts) -> file.Found:
     if linux.pool_users is None or not linux.huge_page_bytes:
-        return unknown("who holds huge pages is not visible")
+        return file.unknown("who holds huge pages is not visible")
     pages = outside_of_pods(host, linux.pool_users, linux.huge_page_bytes)
-    return seen(pages, "HugetlbPages and cgroup in /proc/*")
+    return file.seen(pages, "HugetlbPages and cgroup in /proc/*")
 
 
 DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
@@ -413,7 +387,7 @@ _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _RESTARTS: Final = "Always"  # of an init container that stays beside the others
 
 
-def pods_of(pods: Iterable[Manifest], node: str) -> tuple[Manifest, ...]:
+def pods_of(pods: Iterable[k8s.Manifest], node: str) -> tuple[k8s.Manifest, ...]:
     """Return the pods that hold something of a node."""
     return tuple(
         pod
@@ -423,13 +397,13 @@ def pods_of(pods: Iterable[Manifest], node: str) -> tuple[Manifest, ...]:
     )
 
 
-def pod_facts(pod: Manifest, *, database: bool = False) -> PodFacts:
+def pod_facts(pod: k8s.Manifest, *, database: bool = False) -> stack.PodFacts:
     """Return what the API says of a pod: containers' requests and limits added up.
 
     A resource that one of the containers has no limit of is not limited.
     """
     metadata = pod["metadata"]
-    return PodFacts(
+    return stack.PodFacts(
         name=f"{metadata['namespace']}/{metadata['name']}",
         database=database,
         requests=_together(pod, "requests"),
@@ -438,7 +412,7 @@ def pod_facts(pod: Manifest, *, database: bool = False) -> PodFacts:
     )
 
 
-def _together(pod: Manifest, kind: str) -> dict[str, str]:
+def _together(pod: k8s.Manifest, kind: str) -> dict[str, str]:
     """Return the effective resources of a pod.
 
     Source: Kubernetes documentation, 'Sidecar Containers', "Resource sharing within containers".
@@ -481,7 +455,7 @@ def _written(amount: Fraction, name: str) -> str:
     return str(-(-amount.numerator // amount.denominator))
 
 
-def huge_page_owners(pods: Iterable[Manifest]) -> frozenset[str]:
+def huge_page_owners(pods: Iterable[k8s.Manifest]) -> frozenset[str]:
     """Return which pods may use huge pages, by ``namespace/name``."""
     return frozenset(
         fact.name
@@ -490,10 +464,10 @@ def huge_page_owners(pods: Iterable[Manifest]) -> frozenset[str]:
     )
 
 
-def storage_classes(classes: Iterable[Manifest]) -> tuple[StorageClassFacts, ...]:
+def storage_classes(classes: Iterable[k8s.Manifest]) -> tuple[stack.StorageClassFacts, ...]:
     """Return the facts of storage classes."""
     return tuple(
-        StorageClassFacts(
+        stack.StorageClassFacts(
             name=str(each["metadata"]["name"]),
             provisioner=str(each.get("provisioner") or ""),
             binding=str(each.get("volumeBindingMode") or "Immediate"),
@@ -503,7 +477,7 @@ def storage_classes(classes: Iterable[Manifest]) -> tuple[StorageClassFacts, ...
     )
 
 
-def default_class(classes: Iterable[Manifest]) -> str | None:
+def default_class(classes: Iterable[k8s.Manifest]) -> str | None:
     """Return the class of volumes that name none."""
     for each in classes:
         if (each["metadata"].get("annotations") or {}).get(DEFAULT_CLASS) == "true":
@@ -511,7 +485,9 @@ def default_class(classes: Iterable[Manifest]) -> str | None:
     return None
 
 
-def cluster_facts(cluster: Manifest, classes: Iterable[Manifest] = ()) -> ClusterFacts:
+def cluster_facts(
+    cluster: k8s.Manifest, classes: Iterable[k8s.Manifest] = ()
+) -> stack.ClusterFacts:
     """Return the facts of a Cluster that is there.
 
     What the operator alone may set is its own, whatever stands in the object: it writes its
@@ -520,16 +496,16 @@ def cluster_facts(cluster: Manifest, classes: Iterable[Manifest] = ()) -> Cluste
     spec: Mapping[str, Any] = cluster["spec"]
     parameters = (spec.get("postgresql") or {}).get("parameters") or {}
     budget = spec.get("enablePDB")
-    return ClusterFacts(
+    return stack.ClusterFacts(
         instances=int(spec.get("instances") or 1),
         disruption_budget=budget is not False,
         anti_affinity=str((spec.get("affinity") or {}).get("podAntiAffinityType") or "preferred"),
-        parameters={name: value for name, value in parameters.items() if name not in REFUSED},
+        parameters={name: value for name, value in parameters.items() if name not in k8s.REFUSED},
         storage_class=(spec.get("storage") or {}).get("storageClass") or default_class(classes),
     )
 
 
-def kubelet_of(configz: str) -> Kubelet:
+def kubelet_of(configz: str) -> stack.Kubelet:
     """Return a kubelet's configuration from what it answers at ``/configz``.
 
     Raises:
@@ -577,9 +553,9 @@ class Database:
 
     api: KubernetesApi
     namespace: str
-    pod: Manifest
-    container: ContainerRef
-    cluster: Manifest | None = None
+    pod: k8s.Manifest
+    container: k8s.ContainerRef
+    cluster: k8s.Manifest | None = None
 
     @property
     def node(self) -> str:
@@ -602,7 +578,7 @@ def find_database(api: KubernetesApi, asked: AskedCluster) -> Database:
     namespace = asked.namespace or api.namespace
     cluster = None
     if asked.cluster is not None:
-        cluster = _there(api, CLUSTER, asked.cluster, namespace)
+        cluster = _there(api, k8s.CLUSTER, asked.cluster, namespace)
     name = asked.pod or str(((cluster or {}).get("status") or {}).get("currentPrimary") or "")
     if not name and asked.cluster is not None:
         raise TargetError(
@@ -614,20 +590,20 @@ def find_database(api: KubernetesApi, asked: AskedCluster) -> Database:
             "nothing names the database in the cluster",
             hint="Name it with --cluster NAME (CloudNativePG) or --pod NAME.",
         )
-    pod = _there(api, POD, name, namespace)
+    pod = _there(api, k8s.POD, name, namespace)
     if not pod["spec"].get("nodeName"):
         raise TargetError(f"Pod {namespace}/{name} is on no node yet", hint="Wait until it runs.")
-    owner = (pod["metadata"].get("labels") or {}).get(OF_CLUSTER)
-    if cluster is None and owner and api.knows(CLUSTER):
-        cluster = api.read(ObjectRef(kind=CLUSTER, name=owner, namespace=namespace))
+    owner = (pod["metadata"].get("labels") or {}).get(k8s.OF_CLUSTER)
+    if cluster is None and owner and api.knows(k8s.CLUSTER):
+        cluster = api.read(k8s.ObjectRef(kind=k8s.CLUSTER, name=owner, namespace=namespace))
     names = [str(each["name"]) for each in pod["spec"]["containers"]]
-    container = SERVER_CONTAINER if SERVER_CONTAINER in names else names[0]
-    where = ContainerRef(namespace=namespace, pod=name, container=container)
+    container = k8s.SERVER_CONTAINER if k8s.SERVER_CONTAINER in names else names[0]
+    where = k8s.ContainerRef(namespace=namespace, pod=name, container=container)
     return Database(api=api, namespace=namespace, pod=pod, container=where, cluster=cluster)
 
 
-def _there(api: KubernetesApi, kind: Kind, name: str, namespace: str) -> Manifest:
-    ref = ObjectRef(kind=kind, name=name, namespace=namespace)
+def _there(api: KubernetesApi, kind: k8s.Kind, name: str, namespace: str) -> k8s.Manifest:
+    ref = k8s.ObjectRef(kind=kind, name=name, namespace=namespace)
     found = api.read(ref)
     if found is not None:
         return found
@@ -641,9 +617,9 @@ def _there(api: KubernetesApi, kind: Kind, name: str, namespace: str) -> Manifes
 def kubernetes_facts(
     database: Database,
     own: FetchedHost | SteelyardError,
-    shared: Found,
+    shared: file.Found,
     linux: LinuxFacts | None,
-) -> tuple[KubernetesFacts, dict[str, Origin]]:
+) -> tuple[stack.KubernetesFacts, dict[str, stack.Origin]]:
     """Return what the API and the database's container say.
 
     Args:
@@ -652,58 +628,58 @@ def kubernetes_facts(
         shared: CPUs of containers that have none of their own.
         linux: The node's kernel.
     """
-    api, node = database.api, ObjectRef(kind=NODE, name=database.node)
+    api, node = database.api, k8s.ObjectRef(kind=k8s.NODE, name=database.node)
     status = _asked(node.label, lambda: (api.read(node) or {})["status"])
     pods, on_node = _pods(database, own)
     finds = {
         "version": _of(status, lambda of: of["nodeInfo"]["kubeletVersion"]),
-        "node": seen(database.node, "spec.nodeName of the pod"),
+        "node": file.seen(database.node, "spec.nodeName of the pod"),
         "kubelet": _kubelet(database),
         "pods": pods,
         "capacity": _of(status, lambda of: _texts(of["capacity"])),
         "allocatable": _of(status, lambda of: _texts(of["allocatable"])),
         "storage_classes": _asked(
-            "storage classes of the API", lambda: storage_classes(api.list(STORAGE_CLASS))
+            "storage classes of the API", lambda: storage_classes(api.list(k8s.STORAGE_CLASS))
         ),
         "cluster": _cluster(database),
     }
     finds["shared_cpus"] = _shared_by_policy(shared, finds["kubelet"], linux)
     finds["non_pod_huge_pages"] = _huge_pages_beside_pods(database, on_node, own, linux)
-    told = origins_of(finds, "kubernetes")
+    told = file.origins_of(finds, "kubernetes")
     if isinstance(own, SteelyardError):
         for name in ("cpus", "quota_cpus", "throttled_periods", "charged_huge_bytes"):
-            told[f"kubernetes.pods.{name}"] = unknown(own.message).origin
-    return KubernetesFacts(**values_of(finds)), told
+            told[f"kubernetes.pods.{name}"] = file.unknown(own.message).origin
+    return stack.KubernetesFacts(**file.values_of(finds)), told
 
 
-def _asked(source: str, call: Callable[[], object]) -> Found:
+def _asked(source: str, call: Callable[[], object]) -> file.Found:
     """Return what a request brings; what is refused is unknown, and it says why."""
     try:
-        return seen(call(), source)
+        return file.seen(call(), source)
     except SteelyardError as error:
-        return unknown(f"{source}: {error.message}")
+        return file.unknown(f"{source}: {error.message}")
     except (LookupError, TypeError, ValueError) as error:
-        return unknown(f"{source} is not understood: {error}")
+        return file.unknown(f"{source} is not understood: {error}")
 
 
-def _of(status: Found, choose: Callable[[Any], object]) -> Found:
+def _of(status: file.Found, choose: Callable[[Any], object]) -> file.Found:
     if status.value is None:
         return status
     return _asked(status.origin.source, lambda: choose(status.value))
 
 
-def _kubelet(database: Database) -> Found:
+def _kubelet(database: Database) -> file.Found:
     path = _CONFIGZ.format(node=database.node)
     answer = _asked(path, lambda: database.api.raw(path))
-    return answer if answer.value is None else parsed(str(answer.value), path, kubelet_of)
+    return answer if answer.value is None else file.parsed(str(answer.value), path, kubelet_of)
 
 
-def _cluster(database: Database) -> Found:
+def _cluster(database: Database) -> file.Found:
     if database.cluster is None:
-        return seen(None, "the pod belongs to no Cluster of CloudNativePG")
-    classes = _asked("storage classes of the API", lambda: database.api.list(STORAGE_CLASS))
-    source = ObjectRef(
-        kind=CLUSTER, name=database.cluster["metadata"]["name"], namespace=database.namespace
+        return file.seen(None, "the pod belongs to no Cluster of CloudNativePG")
+    classes = _asked("storage classes of the API", lambda: database.api.list(k8s.STORAGE_CLASS))
+    source = k8s.ObjectRef(
+        kind=k8s.CLUSTER, name=database.cluster["metadata"]["name"], namespace=database.namespace
     )
     cluster = database.cluster
     return _asked(source.label, lambda: cluster_facts(cluster, classes.value or ()))
@@ -711,18 +687,20 @@ def _cluster(database: Database) -> Found:
 
 def _pods(
     database: Database, own: FetchedHost | SteelyardError
-) -> tuple[Found, tuple[Manifest, ...] | None]:
+) -> tuple[file.Found, tuple[k8s.Manifest, ...] | None]:
     """Return the pods of the node; of the database alone where others may not be seen."""
     source = f"pods on Node {database.node}"
-    found = _asked(source, lambda: pods_of(database.api.list(POD), database.node))
-    on_node: tuple[Manifest, ...] | None = found.value
+    found = _asked(source, lambda: pods_of(database.api.list(k8s.POD), database.node))
+    on_node: tuple[k8s.Manifest, ...] | None = found.value
     if on_node is None:
         source = f"the database's pod alone; {found.origin.source}"
     facts = (_pod(pod, database, own) for pod in on_node or (database.pod,))
-    return seen(tuple(facts), f"{source}; its container's control groups"), on_node
+    return file.seen(tuple(facts), f"{source}; its container's control groups"), on_node
 
 
-def _pod(pod: Manifest, database: Database, own: FetchedHost | SteelyardError) -> PodFacts:
+def _pod(
+    pod: k8s.Manifest, database: Database, own: FetchedHost | SteelyardError
+) -> stack.PodFacts:
     facts = pod_facts(pod, database=_is_of_database(pod, database))
     if facts.name != database.name or isinstance(own, SteelyardError):
         return facts
@@ -735,43 +713,45 @@ def _pod(pod: Manifest, database: Database, own: FetchedHost | SteelyardError) -
     )
 
 
-def _is_of_database(pod: Manifest, database: Database) -> bool:
+def _is_of_database(pod: k8s.Manifest, database: Database) -> bool:
     """Return whether PostgreSQL runs in a pod, as far as one knows: this one, or its Cluster's."""
     metadata = pod["metadata"]
     if f"{metadata['namespace']}/{metadata['name']}" == database.name:
         return True
-    owner = (metadata.get("labels") or {}).get(OF_CLUSTER)
+    owner = (metadata.get("labels") or {}).get(k8s.OF_CLUSTER)
     own = database.cluster["metadata"]["name"] if database.cluster is not None else None
     return own is not None and (metadata["namespace"], owner) == (database.namespace, own)
 
 
-def _shared_by_policy(by_probe: Found, kubelet: Found, linux: LinuxFacts | None) -> Found:
+def _shared_by_policy(
+    by_probe: file.Found, kubelet: file.Found, linux: LinuxFacts | None
+) -> file.Found:
     """Return the shared pool: the probe's own CPUs; all of them where no policy takes any away."""
     if by_probe.value is not None or linux is None or linux.cpus is None:
         return by_probe
     policy = kubelet.value.cpu_manager_policy if kubelet.value is not None else ""
-    return seen(linux.cpus, "cpuManagerPolicy none") if policy == "none" else by_probe
+    return file.seen(linux.cpus, "cpuManagerPolicy none") if policy == "none" else by_probe
 
 
 def _huge_pages_beside_pods(
     database: Database,
-    on_node: tuple[Manifest, ...] | None,
+    on_node: tuple[k8s.Manifest, ...] | None,
     own: FetchedHost | SteelyardError,
     linux: LinuxFacts | None,
-) -> Found:
+) -> file.Found:
     """Return the huge pages that no pod holds: those in use or promised without the database's.
 
     What other pods hold is not visible from here.
     """
     pool = linux.pool() if linux is not None else None
     if pool is None or on_node is None:
-        return unknown("the node's pool or its pods are not visible")
+        return file.unknown("the node's pool or its pods are not visible")
     owners = huge_page_owners(on_node) - {database.name}
     if owners:
-        return unknown(f"what other pods hold is not visible: {', '.join(sorted(owners))}")
+        return file.unknown(f"what other pods hold is not visible: {', '.join(sorted(owners))}")
     charged = None if isinstance(own, SteelyardError) else huge_bytes_of(own)
     if charged is None:
-        return unknown("what the database's container holds is not visible")
+        return file.unknown("what the database's container holds is not visible")
     used = pool.total - pool.free + (pool.reserved or 0)
     pages = max(used - charged // pool.page_bytes, 0)
-    return seen(pages, "huge pages in use or promised, without those charged to the container")
+    return file.seen(pages, "huge pages in use or promised, without those charged to the container")

@@ -21,22 +21,9 @@ from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from steelyard.core import stack
 from steelyard.core.kubernetes import LATE, LOCAL_PATH, LONGHORN, OVERWRITTEN, REFUSED
 from steelyard.core.linux import cpu_list
-from steelyard.core.stack import (
-    PROFILE_PATH,
-    SYSCTL_PATH,
-    UNIT_PATH,
-    MachineDesign,
-    Place,
-    PlannedSetting,
-    PodDesign,
-    PoolDesign,
-    PostgresDesign,
-    RenderedFile,
-    Scope,
-    StackDesign,
-)
 from steelyard.core.wording import GIB, KIB, MIB, InputError, in_unit, quoted
 from steelyard.tuning.files.domain import domain_xml, patch_domain
 
@@ -79,7 +66,7 @@ def _yaml_quoted(value: str) -> str:
     return "".join(each if each.isprintable() else f"\\U{ord(each):08x}" for each in plain)
 
 
-def remark(setting: PlannedSetting) -> str:
+def remark(setting: stack.PlannedSetting) -> str:
     """Return why a setting has its value, what it is expected to bring and where that is from."""
     parts = [
         setting.reason.rstrip(" ."),
@@ -186,7 +173,7 @@ LOCAL_CLASS: Final = "local-path-late"
 _STRICT: Final = LonghornVolumes(replicas=1, locality="strict-local")
 
 
-def storage_class(design: StackDesign) -> str:
+def storage_class(design: stack.StackDesign) -> str:
     """Return a new class for the database's volumes: local to its node, bound when it is placed."""
     made = StorageClass(
         name=class_name(design),
@@ -200,17 +187,17 @@ def storage_class(design: StackDesign) -> str:
     return class_text(made, head)
 
 
-def class_name(design: StackDesign) -> str:
+def class_name(design: stack.StackDesign) -> str:
     """Return the name of the storage class: the cluster's that was named, else a new one's."""
     asked = design.request.storage_class or (design.pod.storage_class if design.pod else None)
     return asked or (LONGHORN_CLASS if _is_longhorn(design) else LOCAL_CLASS)
 
 
-def _is_longhorn(design: StackDesign) -> bool:
+def _is_longhorn(design: stack.StackDesign) -> bool:
     return "longhorn" in (design.request.storage or "")
 
 
-def cluster(design: StackDesign, pod: PodDesign) -> str:
+def cluster(design: stack.StackDesign, pod: stack.PodDesign) -> str:
     """Return the cluster; its pods are Guaranteed and its parameters texts.
 
     It has the parameters that the operator takes; without decoding, its wal_level is too much.
@@ -228,7 +215,7 @@ def cluster(design: StackDesign, pod: PodDesign) -> str:
     )
 
 
-def kubelet_configuration(pod: PodDesign, *, exclusive: bool) -> str:
+def kubelet_configuration(pod: stack.PodDesign, *, exclusive: bool) -> str:
     """Return the part of a kubelet's configuration that the plan says.
 
     ``reservedMemory`` is exactly kubeReserved + systemReserved + evictionHard, without which the
@@ -257,26 +244,26 @@ def _shares(count: int, parts: int) -> list[int]:
 _THP: Final = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 
-def machine_files(design: MachineDesign, layer: str) -> Iterator[RenderedFile]:
+def machine_files(design: stack.MachineDesign, layer: str) -> Iterator[stack.RenderedFile]:
     """Yield the files of a machine whose layer is ``hypervisor`` or ``linux``."""
     if design.pools:
         content = huge_page_unit(design.pools)
-        yield _file(layer, UNIT_PATH, content, "systemd-analyze verify {}")
+        yield _file(layer, stack.UNIT_PATH, content, "systemd-analyze verify {}")
     if design.sysctls:
         content = sysctl_file(design.sysctls)
-        yield _file(layer, SYSCTL_PATH, content, "sysctl --dry-run --load {}")
+        yield _file(layer, stack.SYSCTL_PATH, content, "sysctl --dry-run --load {}")
     if design.governor is not None or design.sysfs or design.sysctls:
         content = tuned_profile(design, hypervisor=layer == "hypervisor")
-        yield RenderedFile(
+        yield stack.RenderedFile(
             name=f"{layer}/tuned.conf",
             layer=layer,
             content=content,
-            path=PROFILE_PATH,
+            path=stack.PROFILE_PATH,
             validated_by="tuned-adm profile steelyard && tuned-adm verify",
         )
 
 
-def huge_page_unit(pools: Sequence[PoolDesign]) -> str:
+def huge_page_unit(pools: Sequence[stack.PoolDesign]) -> str:
     """Return a systemd unit that allocates huge pages at boot and reads back what it got.
 
     It never lowers a count: pages that somebody else asked for at boot stay. It comes before all
@@ -285,13 +272,13 @@ def huge_page_unit(pools: Sequence[PoolDesign]) -> str:
     return rendered("huge-pages.service", pools=pools)
 
 
-def pool_path(pool: PoolDesign) -> str:
+def pool_path(pool: stack.PoolDesign) -> str:
     """Return the file that holds the number of pages of a pool."""
     above = "/sys/kernel/mm" if pool.node is None else f"/sys/devices/system/node/node{pool.node}"
     return f"{above}/hugepages/hugepages-{pool.page_bytes // KIB}kB/nr_hugepages"
 
 
-def sysctl_file(settings: Sequence[PlannedSetting]) -> str:
+def sysctl_file(settings: Sequence[stack.PlannedSetting]) -> str:
     """Return a file for ``/etc/sysctl.d`` with the reason above every setting.
 
     Huge pages are not in it: ``vm.nr_hugepages`` spreads them over all nodes.
@@ -299,7 +286,7 @@ def sysctl_file(settings: Sequence[PlannedSetting]) -> str:
     return rendered("sysctl.conf", settings=settings)
 
 
-def tuned_profile(design: MachineDesign, *, hypervisor: bool) -> str:
+def tuned_profile(design: stack.MachineDesign, *, hypervisor: bool) -> str:
     """Return a tuned profile on top of the one that tuned recommends for such a machine.
 
     The governor is set only by a machine that sees its CPUs' clock.
@@ -314,7 +301,7 @@ def tuned_profile(design: MachineDesign, *, hypervisor: bool) -> str:
     )
 
 
-def _profile_below(design: MachineDesign, *, hypervisor: bool) -> str:
+def _profile_below(design: stack.MachineDesign, *, hypervisor: bool) -> str:
     if hypervisor:
         return "virtual-host"
     return "virtual-guest" if design.governor is None else "throughput-performance"
@@ -323,12 +310,12 @@ def _profile_below(design: MachineDesign, *, hypervisor: bool) -> str:
 MOST_PER_CALL: Final = 20
 # Left as RDS has them: durability is its own affair, and wal_level follows a switch of its own.
 LEFT_OUT: Final = frozenset({"fsync", "full_page_writes", "wal_level", "wal_sync_method"})
-_DECODING: Final = PlannedSetting(
+_DECODING: Final = stack.PlannedSetting(
     name="rds.logical_replication",
     value="1",
     reason="Logical decoding was asked for; it sets wal_level",
     source="Amazon RDS User Guide, 'Performing logical replication for Amazon RDS for PostgreSQL'",
-    scope=Scope.SERVER,
+    scope=stack.Scope.SERVER,
 )
 
 _UNITS: Final = {  # pg_settings.unit of PostgreSQL 13 to 18
@@ -353,7 +340,7 @@ _CHOICES: Final = frozenset(  # `on` and `off` are words among others, not a swi
 _SWITCH: Final = {"on": "1", "off": "0", "true": "1", "false": "0"}
 
 
-def parameter_group_files(design: StackDesign) -> tuple[RenderedFile, ...]:
+def parameter_group_files(design: stack.StackDesign) -> tuple[stack.RenderedFile, ...]:
     """Return the parameters, in files of one call each, and the commands that use them.
 
     Raises:
@@ -364,7 +351,7 @@ def parameter_group_files(design: StackDesign) -> tuple[RenderedFile, ...]:
     family = f"postgres{design.postgres.version}"
     names = [f"rds/parameters-{number}.json" for number, _ in enumerate(calls, 1)]
     parameters = tuple(
-        RenderedFile(
+        stack.RenderedFile(
             name=name,
             layer="postgres",
             content=_call(design.request.name, call),
@@ -376,19 +363,21 @@ def parameter_group_files(design: StackDesign) -> tuple[RenderedFile, ...]:
     return (*parameters, _commands(design, names, taken))
 
 
-def _taken(design: StackDesign) -> tuple[PlannedSetting, ...]:
+def _taken(design: stack.StackDesign) -> tuple[stack.PlannedSetting, ...]:
     taken = tuple(each for each in design.postgres.settings if each.name not in LEFT_OUT)
     return (*taken, _DECODING) if design.request.logical_decoding else taken
 
 
-def _call(group: str, settings: Sequence[PlannedSetting]) -> str:
+def _call(group: str, settings: Sequence[stack.PlannedSetting]) -> str:
     content = {
         "DBParameterGroupName": group,
         "Parameters": [
             {
                 "ParameterName": each.name,
                 "ParameterValue": rds_value(each.name, each.value),
-                "ApplyMethod": "pending-reboot" if each.scope is Scope.SERVER else "immediate",
+                "ApplyMethod": "pending-reboot"
+                if each.scope is stack.Scope.SERVER
+                else "immediate",
             }
             for each in settings
         ],
@@ -414,8 +403,8 @@ def rds_value(name: str, value: str) -> str:
 
 
 def _commands(
-    design: StackDesign, names: Sequence[str], taken: Sequence[PlannedSetting]
-) -> RenderedFile:
+    design: stack.StackDesign, names: Sequence[str], taken: Sequence[stack.PlannedSetting]
+) -> stack.RenderedFile:
     """Return the commands as a text to read: they need an account that the plan does not have."""
     content = rendered(
         "rds-commands.txt",
@@ -425,16 +414,16 @@ def _commands(
         family=f"postgres{design.postgres.version}",
         files=names,
     )
-    return RenderedFile(name="rds/commands.txt", layer="postgres", content=content)
+    return stack.RenderedFile(name="rds/commands.txt", layer="postgres", content=content)
 
 
 _BARE: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 
-def configuration_file(design: PostgresDesign) -> RenderedFile:
+def configuration_file(design: stack.PostgresDesign) -> stack.RenderedFile:
     """Return the file to include, with reason and source above every setting."""
     name = "postgres/steelyard.conf"
-    return RenderedFile(
+    return stack.RenderedFile(
         name=name,
         layer="postgres",
         content=configuration(design),
@@ -442,11 +431,11 @@ def configuration_file(design: PostgresDesign) -> RenderedFile:
     )
 
 
-def configuration(design: PostgresDesign) -> str:
+def configuration(design: stack.PostgresDesign) -> str:
     """Return the settings as text, with what each needs before it is in effect."""
-    needs = f" Takes effect with a {Scope.SERVER}."
+    needs = f" Takes effect with a {stack.Scope.SERVER}."
     settings = [
-        (each, needs if each.scope is Scope.SERVER else "", _quoted(each.value))
+        (each, needs if each.scope is stack.Scope.SERVER else "", _quoted(each.value))
         for each in design.settings
     ]
     return rendered(
@@ -467,7 +456,7 @@ def _quoted(value: str) -> str:
 _DRY_RUN: Final = "kubectl apply --dry-run=server -f"
 
 
-def render(design: StackDesign, present: str | None = None) -> tuple[RenderedFile, ...]:
+def render(design: stack.StackDesign, present: str | None = None) -> tuple[stack.RenderedFile, ...]:
     """Return the ready files of every layer that a design has, lowest layer first.
 
     Files that belong on a machine have a path; domains, objects of a cluster and settings of a
@@ -484,7 +473,7 @@ def render(design: StackDesign, present: str | None = None) -> tuple[RenderedFil
     return tuple(_files(design, present))
 
 
-def _files(design: StackDesign, present: str | None) -> Iterator[RenderedFile]:
+def _files(design: stack.StackDesign, present: str | None) -> Iterator[stack.RenderedFile]:
     if design.hypervisor is not None:
         yield from machine_files(design.hypervisor, "hypervisor")
     if design.domain is not None:
@@ -495,13 +484,13 @@ def _files(design: StackDesign, present: str | None) -> Iterator[RenderedFile]:
         yield from machine_files(design.machine, "linux")
     if design.pod is not None:
         yield from _objects(design, design.pod)
-    if design.request.place is Place.RDS:
+    if design.request.place is stack.Place.RDS:
         yield from parameter_group_files(design)
     elif design.pod is None:
         yield configuration_file(design.postgres)
 
 
-def _objects(design: StackDesign, pod: PodDesign) -> Iterator[RenderedFile]:
+def _objects(design: stack.StackDesign, pod: stack.PodDesign) -> Iterator[stack.RenderedFile]:
     """Yield what Kubernetes is given; the server's settings are in the cluster."""
     kubelet = kubelet_configuration(pod, exclusive=design.request.exclusive_cpus)
     yield _file("kubernetes", "kubelet.yaml", kubelet, "kubelet --config {}")
@@ -510,11 +499,11 @@ def _objects(design: StackDesign, pod: PodDesign) -> Iterator[RenderedFile]:
     yield _file("kubernetes", "cluster.yaml", cluster(design, pod), f"{_DRY_RUN} {{}}")
 
 
-def _file(layer: str, path: str, content: str, check: str) -> RenderedFile:
+def _file(layer: str, path: str, content: str, check: str) -> stack.RenderedFile:
     """Return a file of a layer; with a whole path it is placed there."""
     *parents, name = path.split("/")
     full = f"{layer}/{name}"
-    return RenderedFile(
+    return stack.RenderedFile(
         name=full,
         layer=layer,
         content=content,

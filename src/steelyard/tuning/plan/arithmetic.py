@@ -21,15 +21,7 @@ from steelyard.gateways.files import remove_tree, short_directory
 from steelyard.gateways.process import Processes
 from steelyard.places.local.server import staged
 from steelyard.systems.postgres.server import Installation, wheel_parts
-from steelyard.tuning.profiles import (
-    AUTOVACUUM_WORKERS,
-    FEWEST_CONNECTIONS,
-    HASH_MEM_MULTIPLIER,
-    LEAST_MAINTENANCE,
-    LEAST_WORK_MEM,
-    MachineFacts,
-    fitted,
-)
+from steelyard.tuning import profiles
 from steelyard.tuning.rules.kubernetes_memory import BACKEND_BYTES, LIMIT_SHARE
 from steelyard.tuning.rules.postgres import MOST_BUFFERS, MOST_CONNECTIONS_PER_CPU
 
@@ -298,12 +290,15 @@ class Budget:
             (f"{count} backends", count * BACKEND_BYTES, "6 MiB each, a guess"),
             (
                 f"work_mem of {count} backends",
-                count * self.work_mem_bytes * HASH_MEM_MULTIPLIER,
-                f"one hash table each: {HASH_MEM_MULTIPLIER} x {format_bytes(self.work_mem_bytes)}",
+                count * self.work_mem_bytes * profiles.HASH_MEM_MULTIPLIER,
+                (
+                    f"one hash table each: {profiles.HASH_MEM_MULTIPLIER} x"
+                    f" {format_bytes(self.work_mem_bytes)}"
+                ),
             ),
             (
-                f"maintenance_work_mem of {AUTOVACUUM_WORKERS} autovacuum workers",
-                AUTOVACUUM_WORKERS * self.maintenance_bytes,
+                f"maintenance_work_mem of {profiles.AUTOVACUUM_WORKERS} autovacuum workers",
+                profiles.AUTOVACUUM_WORKERS * self.maintenance_bytes,
                 f"{format_bytes(self.maintenance_bytes)} each",
             ),
         )
@@ -424,18 +419,22 @@ def _candidates(request: StackRequest) -> Sequence[Budget]:
     """Return divisions from the best to the most frugal, huge pages not counted yet."""
     profile = {
         each.setting.name: each.setting.value
-        for each in fitted(MachineFacts(cpus=request.cpus, memory_bytes=request.memory_bytes))
+        for each in profiles.fitted(
+            profiles.MachineFacts(cpus=request.cpus, memory_bytes=request.memory_bytes)
+        )
     }
     work, maintenance = (_megabytes(profile[name]) for name in ("work_mem", "maintenance_work_mem"))
     buffers = request.shared_buffers_bytes or _megabytes(profile["shared_buffers"])
     usual = int(profile.get("max_connections", _DEFAULT_CONNECTIONS))
     connections = request.max_connections or usual
-    works = _halved(work, LEAST_WORK_MEM)
+    works = _halved(work, profiles.LEAST_WORK_MEM)
     steps = [(connections, size, maintenance) for size in works]
-    steps += [(connections, works[-1], size) for size in _halved(maintenance, LEAST_MAINTENANCE)]
+    steps += [
+        (connections, works[-1], size) for size in _halved(maintenance, profiles.LEAST_MAINTENANCE)
+    ]
     if request.max_connections is None:
-        fewer = range(connections - 1, FEWEST_CONNECTIONS - 1, -1)
-        steps += [(count, works[-1], LEAST_MAINTENANCE) for count in fewer]
+        fewer = range(connections - 1, profiles.FEWEST_CONNECTIONS - 1, -1)
+        steps += [(count, works[-1], profiles.LEAST_MAINTENANCE) for count in fewer]
     return [_candidate(request, buffers, step, (connections, work, maintenance)) for step in steps]
 
 

@@ -12,30 +12,9 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
+from steelyard.core import stack
 from steelyard.core.findings import Severity, State
 from steelyard.core.linux import LinuxFacts, PagePool
-from steelyard.core.stack import (
-    ClusterFacts,
-    DomainDesign,
-    DomainDisk,
-    DomainFacts,
-    GuestCell,
-    JudgedRule,
-    Kubelet,
-    KubernetesFacts,
-    MachineDesign,
-    Place,
-    PlannedSetting,
-    PodDesign,
-    PodFacts,
-    PoolDesign,
-    PostgresFacts,
-    StackDesign,
-    StackFacts,
-    StackPlan,
-    StackRequest,
-    StorageClassFacts,
-)
 from steelyard.core.wording import KIB, MIB, InputError, PreflightError, quoted
 from steelyard.gateways.files import make_directory, write_text
 from steelyard.tuning.files.files import class_name, quantity, render
@@ -48,14 +27,16 @@ from steelyard.tuning.rules.catalogue import judge
 _STRICT_LOCAL: Final = {"numberOfReplicas": "1", "dataLocality": "strict-local"}
 
 
-def foreseen(design: StackDesign, facts: StackFacts) -> StackFacts:
+def foreseen(design: stack.StackDesign, facts: stack.StackFacts) -> stack.StackFacts:
     """Return the facts once a design is in effect, where it was made from these facts.
 
     Of Amazon RDS nothing is seen but the server.
     """
-    if design.request.place is Place.RDS:
-        alone = StackFacts(postgres=facts.postgres)
-        return StackFacts(postgres=_postgres(design, alone, None), storage=design.request.storage)
+    if design.request.place is stack.Place.RDS:
+        alone = stack.StackFacts(postgres=facts.postgres)
+        return stack.StackFacts(
+            postgres=_postgres(design, alone, None), storage=design.request.storage
+        )
     linux = _machine_facts(design, facts)
     return replace(
         facts,
@@ -75,7 +56,7 @@ def foreseen(design: StackDesign, facts: StackFacts) -> StackFacts:
 
 
 def _hypervisor_facts(
-    design: StackDesign, facts: StackFacts, linux: LinuxFacts | None
+    design: stack.StackDesign, facts: stack.StackFacts, linux: LinuxFacts | None
 ) -> LinuxFacts | None:
     below = below_of(design.request.place, facts)
     if design.hypervisor is not None and below is not None:
@@ -83,7 +64,7 @@ def _hypervisor_facts(
     return linux if facts.hypervisor == facts.linux else facts.hypervisor
 
 
-def _machine_facts(design: StackDesign, facts: StackFacts) -> LinuxFacts | None:
+def _machine_facts(design: stack.StackDesign, facts: stack.StackFacts) -> LinuxFacts | None:
     if design.machine is None:
         return facts.linux
     linux = facts.linux or LinuxFacts()
@@ -95,7 +76,7 @@ def _machine_facts(design: StackDesign, facts: StackFacts) -> LinuxFacts | None:
     return _tuned(linux, design.machine)
 
 
-def _tuned(linux: LinuxFacts, machine: MachineDesign) -> LinuxFacts:
+def _tuned(linux: LinuxFacts, machine: stack.MachineDesign) -> LinuxFacts:
     """Return a machine with a design in effect."""
     linux = _with_pools(_with_sysctls(linux, machine.sysctls), machine)
     named = {each.name: each.value for each in machine.sysfs}
@@ -117,7 +98,7 @@ def _tuned(linux: LinuxFacts, machine: MachineDesign) -> LinuxFacts:
     )
 
 
-def _with_sysctls(linux: LinuxFacts, sysctls: tuple[PlannedSetting, ...]) -> LinuxFacts:
+def _with_sysctls(linux: LinuxFacts, sysctls: tuple[stack.PlannedSetting, ...]) -> LinuxFacts:
     values = {each.name: int(each.value) for each in sysctls}
     dirty = values.get("vm.dirty_bytes")
     background = values.get("vm.dirty_background_bytes", linux.dirty_background_bytes)
@@ -133,7 +114,7 @@ def _with_sysctls(linux: LinuxFacts, sysctls: tuple[PlannedSetting, ...]) -> Lin
     )
 
 
-def _with_pools(linux: LinuxFacts, machine: MachineDesign) -> LinuxFacts:
+def _with_pools(linux: LinuxFacts, machine: stack.MachineDesign) -> LinuxFacts:
     pools, nodes = linux.pools or (), linux.nodes
     for design in machine.pools:
         if design.node is None:
@@ -161,7 +142,9 @@ def _with_pools(linux: LinuxFacts, machine: MachineDesign) -> LinuxFacts:
     return replace(linux, pools=pools, nodes=nodes, requested_huge_pages=requested)
 
 
-def _resized(pools: tuple[PagePool, ...], design: PoolDesign, total: int) -> tuple[PagePool, ...]:
+def _resized(
+    pools: tuple[PagePool, ...], design: stack.PoolDesign, total: int
+) -> tuple[PagePool, ...]:
     """Return pools with one of them resized; what is in use stays in use."""
     size = design.page_bytes
     old = next(
@@ -175,7 +158,9 @@ def _resized(pools: tuple[PagePool, ...], design: PoolDesign, total: int) -> tup
     )
 
 
-def _domains(design: StackDesign, facts: StackFacts) -> tuple[DomainFacts, ...] | None:
+def _domains(
+    design: stack.StackDesign, facts: stack.StackFacts
+) -> tuple[stack.DomainFacts, ...] | None:
     if design.domain is None:
         return facts.domains
     others = [each for each in facts.domains or () if each.name != design.domain.name]
@@ -183,16 +168,16 @@ def _domains(design: StackDesign, facts: StackFacts) -> tuple[DomainFacts, ...] 
     return (*others, _domain(design.domain, own))
 
 
-def _domain(domain: DomainDesign, own: DomainFacts | None) -> DomainFacts:
+def _domain(domain: stack.DomainDesign, own: stack.DomainFacts | None) -> stack.DomainFacts:
     cells = tuple(
-        GuestCell(
+        stack.GuestCell(
             number=number,
             memory_bytes=domain.memory_bytes // len(domain.nodes),
             memory_nodes=(node,),
         )
         for number, node in enumerate(domain.nodes)
     )
-    return DomainFacts(
+    return stack.DomainFacts(
         name=domain.name,
         vcpus=len(domain.vcpu_pins),
         vcpu_pins={number: (cpu,) for number, cpu in enumerate(domain.vcpu_pins)},
@@ -210,7 +195,7 @@ def _domain(domain: DomainDesign, own: DomainFacts | None) -> DomainFacts:
         threads_per_core=domain.threads,
         features=("topoext",) if domain.amd and domain.threads > 1 else (),
         disks=(
-            *(DomainDisk(device=path, cache="none", io="native") for path in domain.disks),
+            *(stack.DomainDisk(device=path, cache="none", io="native") for path in domain.disks),
             *(
                 replace(disk, cache="none") if disk.cache == "unsafe" else disk
                 for disk in (own.disks if own is not None else ())
@@ -220,10 +205,10 @@ def _domain(domain: DomainDesign, own: DomainFacts | None) -> DomainFacts:
     )
 
 
-def _kubernetes(design: StackDesign, facts: StackFacts) -> KubernetesFacts | None:
+def _kubernetes(design: stack.StackDesign, facts: stack.StackFacts) -> stack.KubernetesFacts | None:
     if design.pod is None or design.machine is None:
         return facts.kubernetes
-    pod, seen = design.pod, facts.kubernetes or KubernetesFacts()
+    pod, seen = design.pod, facts.kubernetes or stack.KubernetesFacts()
     pages = sum(each.pages for each in design.machine.pools if each.page_bytes == pod.page_bytes)
     capacity = {
         **{k: v for k, v in (seen.capacity or {}).items() if not k.startswith("hugepages-")},
@@ -242,11 +227,11 @@ def _kubernetes(design: StackDesign, facts: StackFacts) -> KubernetesFacts | Non
     )
 
 
-def _kubelet(design: StackDesign, pod: PodDesign) -> Kubelet:
+def _kubelet(design: stack.StackDesign, pod: stack.PodDesign) -> stack.Kubelet:
     kube, system, eviction = pod.reserved_memory_bytes
     exclusive = design.request.exclusive_cpus
     reserved = quantity(kube + system + eviction)
-    return Kubelet(
+    return stack.Kubelet(
         cpu_manager_policy="static" if exclusive else "none",
         cpu_manager_options={"full-pcpus-only": "true"} if pod.full_cores else {},
         topology_manager_policy="single-numa-node" if exclusive else "none",
@@ -259,18 +244,20 @@ def _kubelet(design: StackDesign, pod: PodDesign) -> Kubelet:
     )
 
 
-def _pod(design: StackDesign, pod: PodDesign) -> PodFacts:
+def _pod(design: stack.StackDesign, pod: stack.PodDesign) -> stack.PodFacts:
     resources = {
         "cpu": str(pod.cpus),
         "memory": quantity(pod.memory_bytes),
         _resource(pod.page_bytes): quantity(pod.huge_pages_bytes),
     }
     name = f"{design.request.name}-1"
-    return PodFacts(name=name, database=True, requests=resources, limits=resources)
+    return stack.PodFacts(name=name, database=True, requests=resources, limits=resources)
 
 
-def _cluster(design: StackDesign, pod: PodDesign, settings: Mapping[str, str]) -> ClusterFacts:
-    return ClusterFacts(
+def _cluster(
+    design: stack.StackDesign, pod: stack.PodDesign, settings: Mapping[str, str]
+) -> stack.ClusterFacts:
+    return stack.ClusterFacts(
         instances=pod.instances,
         disruption_budget=pod.instances > 1,
         anti_affinity="required",
@@ -280,14 +267,14 @@ def _cluster(design: StackDesign, pod: PodDesign, settings: Mapping[str, str]) -
 
 
 def _storage_classes(
-    design: StackDesign, seen: KubernetesFacts
-) -> tuple[StorageClassFacts, ...] | None:
+    design: stack.StackDesign, seen: stack.KubernetesFacts
+) -> tuple[stack.StorageClassFacts, ...] | None:
     """Return the classes with the one of the plan; one that was named stays what it is."""
     name = class_name(design)
     if design.request.storage_class is not None:
         return seen.storage_classes
     longhorn = "longhorn" in (design.request.storage or "")
-    made = StorageClassFacts(
+    made = stack.StorageClassFacts(
         name=name,
         provisioner="driver.longhorn.io" if longhorn else "rancher.io/local-path",
         binding="WaitForFirstConsumer",
@@ -296,8 +283,10 @@ def _storage_classes(
     return (*(each for each in seen.storage_classes or () if each.name != name), made)
 
 
-def _postgres(design: StackDesign, facts: StackFacts, linux: LinuxFacts | None) -> PostgresFacts:
-    seen = facts.postgres or PostgresFacts()
+def _postgres(
+    design: stack.StackDesign, facts: stack.StackFacts, linux: LinuxFacts | None
+) -> stack.PostgresFacts:
+    seen = facts.postgres or stack.PostgresFacts()
     planned = {each.name: each.value for each in design.postgres.settings}
     kernel = linux.huge_page_bytes if linux is not None else None
     # The fact counts pages of the kernel's default size.
@@ -325,7 +314,7 @@ _SERIOUS: Final = (Severity.ERROR, Severity.WARNING)
 _OTHERS: Final = {"bench", "redis"}  # layers that no plan has
 
 
-def left_violated(design: StackDesign, facts: StackFacts) -> tuple[str, ...]:
+def left_violated(design: stack.StackDesign, facts: stack.StackFacts) -> tuple[str, ...]:
     """Return what stays violated of errors and warnings once a design is in effect.
 
     What was violated before and is still so is nothing that the plan turns. What was not is its
@@ -335,7 +324,7 @@ def left_violated(design: StackDesign, facts: StackFacts) -> tuple[str, ...]:
         PreflightError: The design itself would break a rule.
     """
     # Who else holds pages can only be told apart while no server runs.
-    without = replace(facts, postgres=PostgresFacts(running=False))
+    without = replace(facts, postgres=stack.PostgresFacts(running=False))
     before = {rule.code for seen in (facts, without) for rule in _violated(seen)}
     after = _violated(foreseen(design, facts))
     caused = [rule for rule in after if rule.code not in before]
@@ -348,7 +337,7 @@ def left_violated(design: StackDesign, facts: StackFacts) -> tuple[str, ...]:
     return tuple(f"{rule.code}: {message}" for rule in after for message in rule.messages)
 
 
-def _violated(facts: StackFacts) -> list[JudgedRule]:
+def _violated(facts: stack.StackFacts) -> list[stack.JudgedRule]:
     return [
         rule
         for rule in judge(facts)
@@ -360,12 +349,15 @@ def _violated(facts: StackFacts) -> list[JudgedRule]:
 
 PLAN: Final = "plan.json"
 _APPLIED: Final = "applied.jsonl"
-_ADAPTER: Final = TypeAdapter(StackPlan)
+_ADAPTER: Final = TypeAdapter(stack.StackPlan)
 
 
 def make_plan(
-    request: StackRequest, facts: StackFacts, counter: PageCounter, present: str | None = None
-) -> StackPlan:
+    request: stack.StackRequest,
+    facts: stack.StackFacts,
+    counter: PageCounter,
+    present: str | None = None,
+) -> stack.StackPlan:
     """Return a plan.
 
     Args:
@@ -386,10 +378,10 @@ def make_plan(
         made = design_for(design_stack(request, facts, counter), present)
     left = left_violated(made, facts)
     files = render(made, present)
-    return StackPlan(design=made, knobs=knobs_of(made, files), files=files, left=left)
+    return stack.StackPlan(design=made, knobs=knobs_of(made, files), files=files, left=left)
 
 
-def plan_json(plan: StackPlan) -> str:
+def plan_json(plan: stack.StackPlan) -> str:
     """Return a plan as ``plan.json`` has it."""
     return _ADAPTER.dump_json(plan, indent=2).decode() + "\n"
 
@@ -416,7 +408,7 @@ def require_free(directory: Path) -> None:
         )
 
 
-def write_plan(directory: Path, plan: StackPlan) -> None:
+def write_plan(directory: Path, plan: stack.StackPlan) -> None:
     """Write ``plan.json`` and every rendered file below ``files``.
 
     Raises:

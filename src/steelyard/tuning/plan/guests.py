@@ -6,38 +6,12 @@ Of a domain that is there already a plan changes what it speaks of, and keeps al
 from dataclasses import replace
 from typing import Final
 
+from steelyard.core import stack
 from steelyard.core.linux import LinuxFacts, NumaNode
-from steelyard.core.stack import (
-    ArithmeticLine,
-    DomainDesign,
-    Place,
-    PoolDesign,
-    StackDesign,
-    StackFacts,
-    StackRequest,
-)
 from steelyard.core.wording import MIB, InputError, PreflightError, format_bytes
 from steelyard.tuning.facts.domain_xml import domain_facts, parse_domain
+from steelyard.tuning.plan import machine, topology
 from steelyard.tuning.plan.arithmetic import Budget, summed
-from steelyard.tuning.plan.machine import (
-    Layers,
-    hypervisor_design,
-    machine_design,
-    of_cpus,
-    of_neighbours,
-    of_request,
-    system_bytes,
-)
-from steelyard.tuning.plan.topology import (
-    DomainPlace,
-    Wanted,
-    place_domain,
-    pod_design,
-    pool_pages,
-    require_whole_cores,
-    threads_per_core,
-    whole_cores,
-)
 from steelyard.tuning.rules.domains import FOR_GUESTS
 
 # What a kernel takes of a machine's memory before it counts it: 64 bytes for each page of 4 KiB,
@@ -47,12 +21,12 @@ _KERNEL_BYTES: Final = 40 * MIB
 
 
 def plan_guest(
-    request: StackRequest,
-    facts: StackFacts,
+    request: stack.StackRequest,
+    facts: stack.StackFacts,
     budget: Budget,
     below: LinuxFacts,
     shared_files_bytes: int,
-) -> Layers:
+) -> machine.Layers:
     """Return the plan of a virtual machine for the database, and of the pod inside where one is.
 
     Raises:
@@ -65,34 +39,34 @@ def plan_guest(
             " facts.yaml.",
         )
     _require_mount(request, below)
-    in_pod = request.place is Place.CNPG
-    threads = threads_per_core(below)
+    in_pod = request.place is stack.Place.CNPG
+    threads = topology.threads_per_core(below)
     if in_pod:
-        require_whole_cores(request, threads)
-    pages = pool_pages(budget, request.page_bytes, in_pod=in_pod)
+        topology.require_whole_cores(request, threads)
+    pages = topology.pool_pages(budget, request.page_bytes, in_pod=in_pod)
     lines = _guest_lines(request, budget, pages)
-    wanted = Wanted(
+    wanted = topology.Wanted(
         name=request.name,
-        vcpus=whole_cores(request.cpus, threads) + (threads if in_pod else 0),
+        vcpus=topology.whole_cores(request.cpus, threads) + (threads if in_pod else 0),
         memory_bytes=lines[-1].amount_bytes,
         page_bytes=request.page_bytes,
     )
-    place = place_domain(wanted, below, facts.domains or ())
+    place = topology.place_domain(wanted, below, facts.domains or ())
     inside = facts.linux if facts.linux != below else None
     linux = as_guest(inside or LinuxFacts(), wanted.vcpus, place.threads, wanted.memory_bytes)
-    pool = PoolDesign(page_bytes=request.page_bytes, pages=pages, node=0)
+    pool = stack.PoolDesign(page_bytes=request.page_bytes, pages=pages, node=0)
     below_pool = replace(pool, pages=place.pool_pages, node=place.node.number)
-    return Layers(
-        hypervisor=hypervisor_design(below, facts, (below_pool,)),
+    return machine.Layers(
+        hypervisor=machine.hypervisor_design(below, facts, (below_pool,)),
         domain=_domain(request, wanted, place, below),
-        machine=machine_design(linux, facts, (pool,), linux.cpus or ()),
-        pod=pod_design(request, budget, linux, shared_files_bytes) if in_pod else None,
+        machine=machine.machine_design(linux, facts, (pool,), linux.cpus or ()),
+        pod=topology.pod_design(request, budget, linux, shared_files_bytes) if in_pod else None,
         lines=(*lines, *_node_lines(wanted, place)),
         assumptions=_assumptions(request, facts, below, wanted),
     )
 
 
-def _require_mount(request: StackRequest, below: LinuxFacts) -> None:
+def _require_mount(request: stack.StackRequest, below: LinuxFacts) -> None:
     if below.hugetlbfs is not None and request.page_bytes not in below.hugetlbfs:
         size = request.page_bytes // 1024
         raise PreflightError(
@@ -102,13 +76,15 @@ def _require_mount(request: StackRequest, below: LinuxFacts) -> None:
         )
 
 
-def _guest_lines(request: StackRequest, budget: Budget, pages: int) -> tuple[ArithmeticLine, ...]:
+def _guest_lines(
+    request: stack.StackRequest, budget: Budget, pages: int
+) -> tuple[stack.ArithmeticLine, ...]:
     """Return the guest's memory, a multiple of the page size."""
     margin = pages * request.page_bytes - budget.reserved_bytes
     parts = (
         ("the database in the virtual machine", budget.memory_bytes, ""),
         ("margin of the guest's pool", margin, "rule OS002"),
-        ("the guest's own system", system_bytes(request), "a guess"),
+        ("the guest's own system", machine.system_bytes(request), "a guess"),
     )
     counted = sum(size for _, size, _ in parts)
     total = -(-(counted + _KERNEL_BYTES) * _OF_A_PAGE // (_OF_A_PAGE - 1))
@@ -126,7 +102,9 @@ def counted_bytes(memory_bytes: int) -> int:
     return memory_bytes - memory_bytes // _OF_A_PAGE - _KERNEL_BYTES
 
 
-def _node_lines(wanted: Wanted, place: DomainPlace) -> tuple[ArithmeticLine, ...]:
+def _node_lines(
+    wanted: topology.Wanted, place: topology.DomainPlace
+) -> tuple[stack.ArithmeticLine, ...]:
     memory = place.node.memory_bytes or 0
     kept = memory - int(FOR_GUESTS * memory)
     return summed(
@@ -141,10 +119,13 @@ def _node_lines(wanted: Wanted, place: DomainPlace) -> tuple[ArithmeticLine, ...
 
 
 def _domain(
-    request: StackRequest, wanted: Wanted, place: DomainPlace, below: LinuxFacts
-) -> DomainDesign:
+    request: stack.StackRequest,
+    wanted: topology.Wanted,
+    place: topology.DomainPlace,
+    below: LinuxFacts,
+) -> stack.DomainDesign:
     cpus = tuple(cpu for core in place.cores for cpu in core)
-    return DomainDesign(
+    return stack.DomainDesign(
         name=wanted.name,
         memory_bytes=wanted.memory_bytes,
         vcpu_pins=cpus[: wanted.vcpus],
@@ -181,9 +162,9 @@ def as_guest(inside: LinuxFacts, vcpus: int, threads: int, memory_bytes: int) ->
 
 
 def _assumptions(
-    request: StackRequest, facts: StackFacts, below: LinuxFacts, wanted: Wanted
+    request: stack.StackRequest, facts: stack.StackFacts, below: LinuxFacts, wanted: topology.Wanted
 ) -> tuple[str, ...]:
-    said = [*of_cpus(below, "the hypervisor")]
+    said = [*machine.of_cpus(below, "the hypervisor")]
     if below.virtualization not in (None, "none"):
         said.append(
             "the hypervisor is itself a virtual machine: its CPUs and nodes are those it is shown"
@@ -198,14 +179,14 @@ def _assumptions(
             f"there is no domain {wanted.name!r} yet, and no {lacks} was given: add them before it"
             " is defined"
         )
-    if wanted.vcpus > request.cpus and request.place is not Place.CNPG:
+    if wanted.vcpus > request.cpus and request.place is not stack.Place.CNPG:
         said.append(
             f"{wanted.vcpus} virtual CPUs, not {request.cpus}: whole cores, so that nobody shares"
             " one"
         )
     others = tuple(domain for domain in facts.domains or () if domain.name != wanted.name)
-    said += of_neighbours(others)
-    said += of_request(request)
+    said += machine.of_neighbours(others)
+    said += machine.of_request(request)
     return tuple(said)
 
 
@@ -231,7 +212,7 @@ def present_name(xml: str) -> str:
     return name
 
 
-def facts_with(facts: StackFacts, xml: str) -> StackFacts:
+def facts_with(facts: stack.StackFacts, xml: str) -> stack.StackFacts:
     """Return facts that know of the domain; those that knew of it stay."""
     found, known = domain_facts(xml), facts.domains or ()
     if any(each.name == found.name for each in known):
@@ -239,7 +220,7 @@ def facts_with(facts: StackFacts, xml: str) -> StackFacts:
     return replace(facts, domains=(*known, found))
 
 
-def design_for(design: StackDesign, xml: str) -> StackDesign:
+def design_for(design: stack.StackDesign, xml: str) -> stack.StackDesign:
     """Return a design for the present domain: run by what runs it, and said to be that one.
 
     Raises:
@@ -257,7 +238,7 @@ def design_for(design: StackDesign, xml: str) -> StackDesign:
     return replace(design, domain=domain, assumptions=(*design.assumptions, said))
 
 
-def design_without(design: StackDesign, facts: StackFacts) -> StackDesign:
+def design_without(design: stack.StackDesign, facts: stack.StackFacts) -> stack.StackDesign:
     """Return a design that says so where its domain is there and nobody gave its XML."""
     names = {each.name for each in facts.domains or ()}
     if design.domain is None or design.domain.name not in names:
@@ -270,7 +251,7 @@ def design_without(design: StackDesign, facts: StackFacts) -> StackDesign:
     return replace(design, assumptions=(*design.assumptions, said))
 
 
-def _require_its_devices(request: StackRequest) -> None:
+def _require_its_devices(request: stack.StackRequest) -> None:
     """Refuse devices for a domain that is there: it keeps its own."""
     if request.disks or request.bridge:
         option = "--disk" if request.disks else "--bridge"

@@ -9,43 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from steelyard.core import stack
 from steelyard.core.linux import IdleState, LinuxFacts, NumaNode
-from steelyard.core.stack import (
-    UNIT_PATH,
-    ArithmeticLine,
-    DomainDesign,
-    DomainFacts,
-    MachineDesign,
-    Origin,
-    Place,
-    PlannedSetting,
-    PodDesign,
-    PoolDesign,
-    Scope,
-    StackFacts,
-    StackRequest,
-    Visibility,
-)
 from steelyard.core.wording import GIB, KIB, MIB, format_bytes
+from steelyard.tuning.plan import topology
 from steelyard.tuning.plan.arithmetic import Budget, DoesNotFitError, summed
-from steelyard.tuning.plan.topology import (
-    SYSTEM_BYTES,
-    Core,
-    bystander_pages,
-    bystanders_on,
-    cores_of,
-    cpus_of,
-    floating,
-    idle_elsewhere,
-    machines_here,
-    nodes_of,
-    others_bytes,
-    own_pages,
-    pinned_by,
-    pool_pages,
-    require_whole_cores,
-    threads_per_core,
-)
 from steelyard.tuning.rules.linux import LEAST_READ_AHEAD_BYTES, MOST_READ_AHEAD_BYTES
 
 READ_AHEAD: Final = "/sys/class/block/{device}/queue/read_ahead_kb"
@@ -60,10 +28,10 @@ _DIRTY_BACKGROUND: Final = 64 * MIB
 
 
 def hypervisor_design(
-    linux: LinuxFacts, facts: StackFacts, pools: tuple[PoolDesign, ...]
-) -> MachineDesign:
+    linux: LinuxFacts, facts: stack.StackFacts, pools: tuple[stack.PoolDesign, ...]
+) -> stack.MachineDesign:
     """Return how the machine below the virtual machine is tuned."""
-    return MachineDesign(
+    return stack.MachineDesign(
         pools=pools,
         sysctls=tuple(_of_every_machine(linux, bound=True)),
         sysfs=(_thp(), *idle_settings(linux)),
@@ -73,14 +41,17 @@ def hypervisor_design(
 
 
 def machine_design(
-    linux: LinuxFacts, facts: StackFacts, pools: tuple[PoolDesign, ...], cpus: tuple[int, ...]
-) -> MachineDesign:
+    linux: LinuxFacts,
+    facts: stack.StackFacts,
+    pools: tuple[stack.PoolDesign, ...],
+    cpus: tuple[int, ...],
+) -> stack.MachineDesign:
     """Return how the machine that the database runs on is tuned.
 
     A virtual machine has no governor and no idle states worth turning: they are the host's.
     """
     real = linux.virtualization == "none"
-    return MachineDesign(
+    return stack.MachineDesign(
         pools=pools,
         sysctls=(*_of_every_machine(linux, bound=False), *_of_databases(facts)),
         sysfs=(_thp(), *(idle_settings(linux) if real else ()), *_read_ahead(linux)),
@@ -101,10 +72,10 @@ def governor_of(linux: LinuxFacts) -> str | None:
     return GOVERNOR if linux.governor else None
 
 
-def idle_settings(linux: LinuxFacts) -> tuple[PlannedSetting, ...]:
+def idle_settings(linux: LinuxFacts) -> tuple[stack.PlannedSetting, ...]:
     """Return the settings that keep CPUs out of deep idle states."""
     return tuple(
-        PlannedSetting(
+        stack.PlannedSetting(
             name=IDLE.format(number=number),
             value="1",
             reason=f"{state.name} is left in {1e6 * state.exit_latency_s:.0f} µs, paid at every"
@@ -117,8 +88,8 @@ def idle_settings(linux: LinuxFacts) -> tuple[PlannedSetting, ...]:
     )
 
 
-def _thp() -> PlannedSetting:
-    return PlannedSetting(
+def _thp() -> stack.PlannedSetting:
+    return stack.PlannedSetting(
         name=THP,
         value="madvise",
         reason="`always` gives huge pages to whoever did not ask: bloat, and long forks",
@@ -126,15 +97,15 @@ def _thp() -> PlannedSetting:
     )
 
 
-def _of_every_machine(linux: LinuxFacts, *, bound: bool) -> Iterator[PlannedSetting]:
-    yield PlannedSetting(
+def _of_every_machine(linux: LinuxFacts, *, bound: bool) -> Iterator[stack.PlannedSetting]:
+    yield stack.PlannedSetting(
         name="vm.swappiness",
         value="1",
         reason="A server's memory is not to be swapped for page cache",
         source=_TUNED,
     )
     if linux.numa_balancing is not None and (bound or len(linux.nodes or ()) <= 1):
-        yield PlannedSetting(
+        yield stack.PlannedSetting(
             name="kernel.numa_balancing",
             value="0",
             reason="Scanning faults without any gain where memory is bound, or on one node",
@@ -142,12 +113,12 @@ def _of_every_machine(linux: LinuxFacts, *, bound: bool) -> Iterator[PlannedSett
         )
 
 
-def _of_databases(facts: StackFacts) -> Iterator[PlannedSetting]:
+def _of_databases(facts: stack.StackFacts) -> Iterator[stack.PlannedSetting]:
     dirty = "20 % of a large memory is a flush of gigabytes"
-    yield PlannedSetting(
+    yield stack.PlannedSetting(
         name="vm.dirty_bytes", value=str(_DIRTY_BYTES), reason=dirty, source=_TUNED
     )
-    yield PlannedSetting(
+    yield stack.PlannedSetting(
         name="vm.dirty_background_bytes",
         value=str(_DIRTY_BACKGROUND),
         reason="Writing begins early and in small pieces",
@@ -155,14 +126,14 @@ def _of_databases(facts: StackFacts) -> Iterator[PlannedSetting]:
     )
     linux = facts.linux or LinuxFacts()
     if linux.zone_reclaim_mode:
-        yield PlannedSetting(
+        yield stack.PlannedSetting(
             name="vm.zone_reclaim_mode",
             value="0",
             reason="The page cache may use other nodes' memory",
             source=_KERNEL,
         )
     if linux.overcommit_memory == 2 and facts.redis:
-        yield PlannedSetting(
+        yield stack.PlannedSetting(
             name="vm.overcommit_memory",
             value="0",
             reason="With 2 a fork of the Redis on this machine can fail",
@@ -170,7 +141,7 @@ def _of_databases(facts: StackFacts) -> Iterator[PlannedSetting]:
         )
 
 
-def _read_ahead(linux: LinuxFacts) -> Iterator[PlannedSetting]:
+def _read_ahead(linux: LinuxFacts) -> Iterator[stack.PlannedSetting]:
     """Yield the bound that a disk's read-ahead is beyond, as rule OS008 has them."""
     device = linux.device
     if device is None or device.read_ahead_bytes is None:
@@ -180,13 +151,13 @@ def _read_ahead(linux: LinuxFacts) -> Iterator[PlannedSetting]:
     if there == bound:
         return
     why = "more rarely helps a scan" if there > bound else "sequential scans and backups want more"
-    yield PlannedSetting(
+    yield stack.PlannedSetting(
         name=READ_AHEAD.format(device=device.name),
         value=str(bound // KIB),
         reason=f"It is {format_bytes(there)}: {why}; where single rows are read, weigh it"
         " against 128 KiB, the kernel's default",
         source="TuneD, profile throughput-performance: 4096 KiB; rule OS008",
-        scope=Scope.LIVE,
+        scope=stack.Scope.LIVE,
     )
 
 
@@ -198,11 +169,11 @@ LOCAL_SYSTEM_BYTES: Final = 1 * GIB
 class Layers:
     """What the place has below the server; a layer that it lacks is None."""
 
-    hypervisor: MachineDesign | None = None
-    domain: DomainDesign | None = None
-    machine: MachineDesign | None = None
-    pod: PodDesign | None = None
-    lines: tuple[ArithmeticLine, ...] = ()
+    hypervisor: stack.MachineDesign | None = None
+    domain: stack.DomainDesign | None = None
+    machine: stack.MachineDesign | None = None
+    pod: stack.PodDesign | None = None
+    lines: tuple[stack.ArithmeticLine, ...] = ()
     assumptions: tuple[str, ...] = ()
 
 
@@ -220,18 +191,18 @@ class _Need:
     memory_bytes: int
 
 
-def plan_local(request: StackRequest, facts: StackFacts, budget: Budget) -> Layers:
+def plan_local(request: stack.StackRequest, facts: stack.StackFacts, budget: Budget) -> Layers:
     """Return the plan of the machine that the database runs on.
 
     Raises:
         PreflightError: It has too little memory or too few CPUs, with what would fit.
     """
     linux = facts.linux or LinuxFacts()
-    in_pod = request.place is Place.CNPG
-    threads = threads_per_core(linux)
+    in_pod = request.place is stack.Place.CNPG
+    threads = topology.threads_per_core(linux)
     if in_pod:
-        require_whole_cores(request, threads)
-    pages = pool_pages(budget, request.page_bytes, in_pod=in_pod)
+        topology.require_whole_cores(request, threads)
+    pages = topology.pool_pages(budget, request.page_bytes, in_pod=in_pod)
     need = _Need(
         cores=-(-request.cpus // threads),
         pages=pages,
@@ -251,23 +222,23 @@ def plan_local(request: StackRequest, facts: StackFacts, budget: Budget) -> Laye
     )
 
 
-def system_bytes(request: StackRequest) -> int:
+def system_bytes(request: stack.StackRequest) -> int:
     """Return the memory kept for a machine's own system."""
-    return SYSTEM_BYTES if request.place is Place.CNPG else LOCAL_SYSTEM_BYTES
+    return topology.SYSTEM_BYTES if request.place is stack.Place.CNPG else LOCAL_SYSTEM_BYTES
 
 
 def _machine_lines(
-    request: StackRequest, facts: StackFacts, linux: LinuxFacts, need: _Need
-) -> tuple[ArithmeticLine, ...]:
+    request: stack.StackRequest, facts: stack.StackFacts, linux: LinuxFacts, need: _Need
+) -> tuple[stack.ArithmeticLine, ...]:
     if linux.memory_bytes is None:
         return ()
     size = request.page_bytes
     whole = NumaNode(number=0, cpus=(), memory_bytes=linux.memory_bytes, pools=linux.pools or ())
     alone = LinuxFacts(memory_bytes=linux.memory_bytes, pools=linux.pools)
-    machines, own = machines_here(facts), own_pages(facts, size)
+    machines, own = topology.machines_here(facts), topology.own_pages(facts, size)
     others = max(
-        others_bytes(alone, whole, machines, size, own_pages=own),
-        bystander_pages(facts, size) * size,
+        topology.others_bytes(alone, whole, machines, size, own_pages=own),
+        topology.bystander_pages(facts, size) * size,
     )
     kept = "the kernel, its daemons and everything else; a guess"
     told = "held by others, or of other sizes"
@@ -283,13 +254,13 @@ def _machine_lines(
     )
 
 
-def _require_cpus(request: StackRequest, facts: StackFacts, linux: LinuxFacts) -> None:
-    cpus = cpus_of(linux)
+def _require_cpus(request: stack.StackRequest, facts: stack.StackFacts, linux: LinuxFacts) -> None:
+    cpus = topology.cpus_of(linux)
     if not cpus:
         return
     allowed = [cpu for cpu in cpus if linux.allowed_cpus is None or cpu in linux.allowed_cpus]
     free = {cpu for core in _free_cores(facts, linux) for cpu in core}
-    system = threads_per_core(linux) if request.place is Place.CNPG else 0
+    system = topology.threads_per_core(linux) if request.place is stack.Place.CNPG else 0
     if request.cpus <= len(free) - system:
         return
     limits = [f"{request.cpus} were asked for"]
@@ -302,10 +273,10 @@ def _require_cpus(request: StackRequest, facts: StackFacts, linux: LinuxFacts) -
     raise DoesNotFitError(f"the machine has {len(cpus)} CPUs, {', '.join(limits)}")
 
 
-def _free_cores(facts: StackFacts, linux: LinuxFacts) -> list[Core]:
+def _free_cores(facts: stack.StackFacts, linux: LinuxFacts) -> list[topology.Core]:
     """Return the cores that may be used and on whose threads no virtual machine is pinned."""
-    taken, allowed = pinned_by(machines_here(facts)), linux.allowed_cpus
-    cores = (core for core in cores_of(linux) if not taken & set(core))
+    taken, allowed = topology.pinned_by(topology.machines_here(facts)), linux.allowed_cpus
+    cores = (core for core in topology.cores_of(linux) if not taken & set(core))
     if allowed is None:
         return list(cores)
     within = (tuple(cpu for cpu in core if cpu in allowed) for core in cores)
@@ -313,7 +284,7 @@ def _free_cores(facts: StackFacts, linux: LinuxFacts) -> list[Core]:
 
 
 def _require_memory(
-    request: StackRequest, linux: LinuxFacts, lines: Sequence[ArithmeticLine]
+    request: stack.StackRequest, linux: LinuxFacts, lines: Sequence[stack.ArithmeticLine]
 ) -> None:
     left = lines[-1].amount_bytes if lines else 0
     if left < 0:
@@ -329,9 +300,11 @@ def _require_memory(
 class _Rooms:
     """What the nodes of a machine have for the database."""
 
-    def __init__(self, request: StackRequest, facts: StackFacts, linux: LinuxFacts) -> None:
+    def __init__(
+        self, request: stack.StackRequest, facts: stack.StackFacts, linux: LinuxFacts
+    ) -> None:
         self._request, self._facts, self._linux = request, facts, linux
-        self._nodes = nodes_of(linux)
+        self._nodes = topology.nodes_of(linux)
         self.cores = _free_cores(facts, linux)
 
     def nodes_for(self, need: _Need) -> tuple[NumaNode, ...]:
@@ -345,7 +318,7 @@ class _Rooms:
         fitting = [node for node in self._nodes if self._holds(node, need)]
         if fitting:
             return (max(fitting, key=lambda node: (self._free_pages(node), -node.number)),)
-        if self._request.place is Place.CNPG:
+        if self._request.place is stack.Place.CNPG:
             raise self._no_node(need)
         self._require_sum(need)
         return self._nodes
@@ -361,8 +334,8 @@ class _Rooms:
 
     def _to_be_had(self, node: NumaNode) -> int:
         size = self._request.page_bytes
-        machines, own = machines_here(self._facts), own_pages(self._facts, size)
-        return (node.memory_bytes or 0) - others_bytes(
+        machines, own = topology.machines_here(self._facts), topology.own_pages(self._facts, size)
+        return (node.memory_bytes or 0) - topology.others_bytes(
             self._linux, node, machines, size, own_pages=own
         )
 
@@ -370,7 +343,7 @@ class _Rooms:
         enough = self._to_be_had(node) - system_bytes(self._request) >= need.memory_bytes
         return enough and len(self._cores_on(node)) > need.cores
 
-    def _cores_on(self, node: NumaNode) -> list[Core]:
+    def _cores_on(self, node: NumaNode) -> list[topology.Core]:
         return [core for core in self.cores if set(core) <= set(node.cpus)]
 
     def _free_pages(self, node: NumaNode) -> int:
@@ -403,7 +376,7 @@ class _Rooms:
 
 
 def _cpus_on(
-    request: StackRequest, cores: Sequence[Core], nodes: Sequence[NumaNode]
+    request: stack.StackRequest, cores: Sequence[topology.Core], nodes: Sequence[NumaNode]
 ) -> tuple[int, ...]:
     """Return CPUs in whole cores for the database; those of the first core come last."""
     there = {cpu for node in nodes for cpu in node.cpus}
@@ -413,18 +386,24 @@ def _cpus_on(
 
 
 def _pools(
-    request: StackRequest, facts: StackFacts, pages: int, rooms: dict[int, int | None]
-) -> tuple[PoolDesign, ...]:
+    request: stack.StackRequest, facts: stack.StackFacts, pages: int, rooms: dict[int, int | None]
+) -> tuple[stack.PoolDesign, ...]:
     """Return the pools: the database's pages by the room of its nodes, beside those of others."""
     size = request.page_bytes
     if facts.linux is None or not facts.linux.nodes:
-        return (PoolDesign(page_bytes=size, pages=pages + bystander_pages(facts, size)),)
+        return (
+            stack.PoolDesign(page_bytes=size, pages=pages + topology.bystander_pages(facts, size)),
+        )
     nodes = [node for node in facts.linux.nodes if node.number in rooms]
     chosen = tuple(
-        PoolDesign(page_bytes=size, pages=part + bystanders_on(facts, size, node), node=node.number)
+        stack.PoolDesign(
+            page_bytes=size,
+            pages=part + topology.bystanders_on(facts, size, node),
+            node=node.number,
+        )
         for node, part in zip(nodes, _divided(pages, list(rooms.values())), strict=True)
     )
-    return (*chosen, *idle_elsewhere(facts, size, list(rooms)))
+    return (*chosen, *topology.idle_elsewhere(facts, size, list(rooms)))
 
 
 def _divided(pages: int, rooms: Sequence[int | None]) -> Iterator[int]:
@@ -445,10 +424,10 @@ _QUOTA: Final = "Kubernetes is 1.33 or later: before, exclusive CPUs keep a CFS 
 
 
 def of_local_machine(
-    request: StackRequest,
-    facts: StackFacts,
+    request: stack.StackRequest,
+    facts: stack.StackFacts,
     nodes: Sequence[NumaNode],
-    pools: Sequence[PoolDesign],
+    pools: Sequence[stack.PoolDesign],
 ) -> tuple[str, ...]:
     """Return what is taken for granted of a machine that is there."""
     linux = facts.linux or LinuxFacts()
@@ -463,29 +442,29 @@ def of_local_machine(
         parts = {pool.node: pool.pages for pool in pools}
         told = ", ".join(f"{parts.get(node.number, 0)} on node {node.number}" for node in nodes)
         said.append(f"no NUMA node holds the database: it spans them, with huge pages {told}")
-    bystanders = bystander_pages(facts, request.page_bytes)
+    bystanders = topology.bystander_pages(facts, request.page_bytes)
     if bystanders:
         said.append(
             f"{bystanders} huge pages are held by, or promised to, programs outside of this plan;"
             " the pool has them besides"
         )
-    said += of_neighbours(machines_here(facts))
+    said += of_neighbours(topology.machines_here(facts))
     said += of_request(request)
     return tuple(said)
 
 
 def of_cpus(linux: LinuxFacts, name: str) -> Iterator[str]:
     """Yield what is not known of a machine's CPUs."""
-    if not cpus_of(linux):
+    if not topology.cpus_of(linux):
         yield f"nobody saw the CPUs of {name}: they are taken to be enough"
     elif linux.siblings is None and linux.smt is not False:
         seen = ", though SMT is on" if linux.smt else ""
         yield f"nobody saw which CPUs of {name} share a core{seen}: each is taken for a core"
 
 
-def of_neighbours(domains: Sequence[DomainFacts]) -> Iterator[str]:
+def of_neighbours(domains: Sequence[stack.DomainFacts]) -> Iterator[str]:
     """Yield what the other virtual machines of the same machine may do to the plan."""
-    loose = floating(domains)
+    loose = topology.floating(domains)
     if loose:
         yield (
             f"CPUs of the virtual machine(s) {', '.join(loose)} are pinned nowhere: they may run on"
@@ -493,9 +472,9 @@ def of_neighbours(domains: Sequence[DomainFacts]) -> Iterator[str]:
         )
 
 
-def of_request(request: StackRequest) -> Iterator[str]:
+def of_request(request: stack.StackRequest) -> Iterator[str]:
     """Yield what a request leaves open."""
-    if request.place is not Place.CNPG:
+    if request.place is not stack.Place.CNPG:
         if request.instances > 1:
             yield (
                 f"{request.instances} instances were asked for: this is the plan of one machine,"
@@ -510,7 +489,9 @@ def of_request(request: StackRequest) -> Iterator[str]:
         )
 
 
-def of_volumes(request: StackRequest, facts: StackFacts, pod: PodDesign | None) -> Iterator[str]:
+def of_volumes(
+    request: stack.StackRequest, facts: stack.StackFacts, pod: stack.PodDesign | None
+) -> Iterator[str]:
     """Yield what is not known of a cluster's volumes and their class."""
     if pod is None:
         return
@@ -535,8 +516,8 @@ _COMMAND_LINE: Final = "/proc/cmdline"
 
 
 def old_requests(
-    linux: LinuxFacts, pools: tuple[PoolDesign, ...], facts: StackFacts, layer: str
-) -> Iterator[PlannedSetting]:
+    linux: LinuxFacts, pools: tuple[stack.PoolDesign, ...], facts: stack.StackFacts, layer: str
+) -> Iterator[stack.PlannedSetting]:
     """Yield the step that ends an older request for pages of the kernel's default size.
 
     Args:
@@ -550,33 +531,33 @@ def old_requests(
     if asked is None or not planned or (asked == sum(planned) and len(planned) == 1):
         return
     path = _path_of(facts, layer)
-    if path == UNIT_PATH or (path is None and not asked):
+    if path == stack.UNIT_PATH or (path is None and not asked):
         return
     told = f"{asked} huge pages are asked for"
     what = "whatever asks for them" if path is None else f"vm.nr_hugepages in {path}"
     if path == _COMMAND_LINE:
         what = "hugepages= on the kernel's command line"
-    yield PlannedSetting(
+    yield stack.PlannedSetting(
         name=f"Take away {what}",
         value="" if path is None else _check(path),
         reason=f"{told} beside this plan's {sum(planned)}: the next boot would allocate them, over"
         " all nodes, or take the plan's away",
         source=_SOURCE,
-        scope=Scope.REBOOT,
+        scope=stack.Scope.REBOOT,
     )
 
 
-def _path_of(facts: StackFacts, layer: str) -> str | None:
+def _path_of(facts: stack.StackFacts, layer: str) -> str | None:
     """Return the file that the request is in; None where nobody knows it."""
     origin = facts.origin(f"{layer}.requested_huge_pages")
-    if origin.visibility is not Visibility.YES and facts.hypervisor == facts.linux:
+    if origin.visibility is not stack.Visibility.YES and facts.hypervisor == facts.linux:
         origin = facts.origin("linux.requested_huge_pages")
     return _named_in(origin)
 
 
-def _named_in(origin: Origin) -> str | None:
+def _named_in(origin: stack.Origin) -> str | None:
     found = _PATH.search(origin.source)
-    return found[1] if found is not None and origin.visibility is Visibility.YES else None
+    return found[1] if found is not None and origin.visibility is stack.Visibility.YES else None
 
 
 def _check(path: str) -> str:

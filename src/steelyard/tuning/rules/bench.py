@@ -26,20 +26,7 @@ from steelyard.core.stack import BenchFacts, ScriptLatencies, StackFacts, Visibi
 from steelyard.core.wording import MIB, format_bytes, format_latencies, format_share
 from steelyard.stats.intervals import FloatArray
 from steelyard.stats.statements import REMOTE_ACCESS_S, WaitChange, change_of_waits
-from steelyard.tuning.rules.rule import (
-    HOLDS,
-    NOTHING,
-    TUNING_ARTICLE,
-    Rulings,
-    StackRule,
-    combined,
-    cpus_of_database,
-    lacking,
-    memory_of_database,
-    size_of,
-    violated,
-    violated_if,
-)
+from steelyard.tuning.rules import rule
 
 _PER_TRIP: Final = 2  # wake-ups in a round trip of one byte
 _SLICE_S: Final = 1e-3  # a guess: about a time slice of the scheduler, which is 3 ms by default
@@ -165,11 +152,11 @@ _DEAR_S: Final = 10e-6
 _FARTHER_S: Final = 2e-6  # a guess: a cache line between sockets takes 0.1 to 0.2 µs
 
 
-def _cheap(facts: StackFacts) -> Rulings:
+def _cheap(facts: StackFacts) -> rule.Rulings:
     known = wake_ups(facts)
     if known.each_s is None:
-        return lacking("linux.ping_pong.same_cpu_s", "linux.ping_pong.across_s")
-    return violated(_costs(known, known.each_s)) if known.each_s > _DEAR_S else HOLDS
+        return rule.lacking("linux.ping_pong.same_cpu_s", "linux.ping_pong.across_s")
+    return rule.violated(_costs(known, known.each_s)) if known.each_s > _DEAR_S else rule.HOLDS
 
 
 def _costs(known: WakeUps, each_s: float) -> str:
@@ -187,23 +174,23 @@ def _costs(known: WakeUps, each_s: float) -> str:
     return "; ".join(parts)
 
 
-def _near(facts: StackFacts) -> Rulings:
+def _near(facts: StackFacts) -> rule.Rulings:
     known = wake_ups(facts)
     if known.farther_s is None or known.each_s is None:
-        return NOTHING if known.one_node else lacking("linux.ping_pong.other_node_s")
+        return rule.NOTHING if known.one_node else rule.lacking("linux.ping_pong.other_node_s")
     if known.farther_s <= _FARTHER_S:
-        return HOLDS
+        return rule.HOLDS
     farther, each = format_latencies([known.farther_s, known.each_s])
     larger = "more" if known.farther_s > known.each_s else "less"
     told = (
         f"a wake-up on another NUMA node takes {farther} more than one on the same node, {larger}"
         f" than the {each} that the latter takes beyond a switch on one CPU"
     )
-    return violated(told)
+    return rule.violated(told)
 
 
-WAKING_RULES: Final[tuple[StackRule, ...]] = (
-    StackRule(
+WAKING_RULES: Final[tuple[rule.StackRule, ...]] = (
+    rule.StackRule(
         code="WAK001",
         layers=("hypervisor", "kvm", "linux"),
         severity=Severity.WARNING,
@@ -221,7 +208,7 @@ WAKING_RULES: Final[tuple[StackRule, ...]] = (
         needs=("linux.ping_pong",),
         judge=_cheap,
     ),
-    StackRule(
+    rule.StackRule(
         code="WAK002",
         layers=("linux",),
         severity=Severity.INFO,
@@ -230,7 +217,7 @@ WAKING_RULES: Final[tuple[StackRule, ...]] = (
         detect="the same between nodes;"
         f" more than {_FARTHER_S * 1e6:.0f} µs per wake-up is a guess",
         remedy="Keep server and client on one node, or on other machines; say in reports which.",
-        source=f"{TUNING_ARTICLE}, does not say on which node its load generator ran",
+        source=f"{rule.TUNING_ARTICLE}, does not say on which node its load generator ran",
         needs=("linux.ping_pong",),
         judge=_near,
     ),
@@ -246,28 +233,28 @@ _NOTABLE_SHARE: Final = 0.1  # of a statement, likewise
 _STATEMENTS: Final = (1.0, 5.0, 7.0)
 
 
-def _equal(facts: StackFacts) -> Rulings:
+def _equal(facts: StackFacts) -> rule.Rulings:
     bench = facts.bench
     if bench is None or (bench.reference_cpus is None and bench.reference_memory_bytes is None):
-        return lacking("bench.reference_cpus", "bench.reference_memory_bytes")
-    return combined((_equal_cpus(facts, bench), _equal_memory(facts, bench)))
+        return rule.lacking("bench.reference_cpus", "bench.reference_memory_bytes")
+    return rule.combined((_equal_cpus(facts, bench), _equal_memory(facts, bench)))
 
 
-def _equal_cpus(facts: StackFacts, bench: BenchFacts) -> Rulings:
-    reference, ours = bench.reference_cpus, cpus_of_database(facts)
+def _equal_cpus(facts: StackFacts, bench: BenchFacts) -> rule.Rulings:
+    reference, ours = bench.reference_cpus, rule.cpus_of_database(facts)
     if not reference or not ours:
-        return lacking("linux.cpus" if reference else "bench.reference_cpus")
-    return violated_if(
+        return rule.lacking("linux.cpus" if reference else "bench.reference_cpus")
+    return rule.violated_if(
         not _alike(ours, reference),
         f"the database may use {ours:g} CPUs, what it is compared with has {reference}",
     )
 
 
-def _equal_memory(facts: StackFacts, bench: BenchFacts) -> Rulings:
-    reference, ours = bench.reference_memory_bytes, memory_of_database(facts)
+def _equal_memory(facts: StackFacts, bench: BenchFacts) -> rule.Rulings:
+    reference, ours = bench.reference_memory_bytes, rule.memory_of_database(facts)
     if not reference or not ours:
-        return lacking("linux.memory_bytes" if reference else "bench.reference_memory_bytes")
-    return violated_if(
+        return rule.lacking("linux.memory_bytes" if reference else "bench.reference_memory_bytes")
+    return rule.violated_if(
         not _alike(ours, reference),
         f"the database may use {format_bytes(ours)}, what it is compared with has"
         f" {format_bytes(reference)}",
@@ -278,10 +265,10 @@ def _alike(ours: float, reference: float) -> bool:
     return reference / _UNEQUAL <= ours <= reference * _UNEQUAL
 
 
-def _one_knob(facts: StackFacts) -> Rulings:
+def _one_knob(facts: StackFacts) -> rule.Rulings:
     if facts.bench is None or facts.bench.steps is None:
-        return NOTHING
-    return violated(
+        return rule.NOTHING
+    return rule.violated(
         *(
             f"{step.name} changes {len(step.knobs)} things at once: {', '.join(step.knobs)}"
             for step in facts.bench.steps
@@ -290,29 +277,29 @@ def _one_knob(facts: StackFacts) -> Rulings:
     )
 
 
-def _beyond_cache(facts: StackFacts) -> Rulings:
+def _beyond_cache(facts: StackFacts) -> rule.Rulings:
     scale = facts.bench.scale_factor if facts.bench is not None else None
-    buffers = size_of(facts, "shared_buffers")
+    buffers = rule.size_of(facts, "shared_buffers")
     if scale is None or buffers is None:
-        return NOTHING
+        return rule.NOTHING
     size = scale * _SCALE_BYTES
     if size >= buffers:
-        return HOLDS
+        return rule.HOLDS
     told = f"scale {scale} is {format_bytes(size)}, shared_buffers {format_bytes(buffers)}"
-    return violated(told)
+    return rule.violated(told)
 
 
-def _explained(facts: StackFacts) -> Rulings:
+def _explained(facts: StackFacts) -> rule.Rulings:
     bench = facts.bench
     if bench is None or bench.before is None or bench.after is None:
-        return NOTHING
+        return rule.NOTHING
     before, after = _latencies(bench.before), _latencies(bench.after)
     change = change_of_waits(before, after, np.array(_STATEMENTS))
     was = float(before[2] - before[1]) / (_STATEMENTS[2] - _STATEMENTS[1])
     notable = abs(change.per_statement) > max(_NOTABLE_S, _NOTABLE_SHARE * was)
     if not notable or not change.is_alike:
-        return HOLDS
-    return violated(_told(facts, change, was))
+        return rule.HOLDS
+    return rule.violated(_told(facts, change, was))
 
 
 def _latencies(each: ScriptLatencies) -> FloatArray:
@@ -338,18 +325,20 @@ def _told(facts: StackFacts, change: WaitChange, was: float) -> str:
     return "; ".join([told, *known.suspects])
 
 
-def _repeated(facts: StackFacts) -> Rulings:
+def _repeated(facts: StackFacts) -> rule.Rulings:
     repeats = facts.bench.repeats if facts.bench is not None else None
     if repeats is None:
-        return NOTHING
+        return rule.NOTHING
     if repeats >= _LEAST_REPEATS:
-        return HOLDS
-    return violated("every figure is of a single run" if repeats == 1 else f"{repeats} runs each")
+        return rule.HOLDS
+    return rule.violated(
+        "every figure is of a single run" if repeats == 1 else f"{repeats} runs each"
+    )
 
 
-_rule = partial(StackRule, layers=("bench",))
+_rule = partial(rule.StackRule, layers=("bench",))
 
-RULES: Final[tuple[StackRule, ...]] = (
+RULES: Final[tuple[rule.StackRule, ...]] = (
     _rule(
         code="BEN001",
         severity=Severity.ERROR,
@@ -359,7 +348,7 @@ RULES: Final[tuple[StackRule, ...]] = (
         detect="the pod's limits, huge pages included, else the machine's CPUs and memory, against"
         " the instance class, within 10 %",
         remedy="Give both the same budget.",
-        source=f"{TUNING_ARTICLE}: 12 GiB against 8",
+        source=f"{rule.TUNING_ARTICLE}: 12 GiB against 8",
         needs=(),
         judge=_equal,
     ),
@@ -370,7 +359,7 @@ RULES: Final[tuple[StackRule, ...]] = (
         why="an effect of several changes at once belongs to none of them",
         detect="the steps of the journey",
         remedy="Take them apart: one at a time, or all combinations (a factorial), interleaved.",
-        source=f'{TUNING_ARTICLE}: "Three changes applied simultaneously"',
+        source=f'{rule.TUNING_ARTICLE}: "Three changes applied simultaneously"',
         needs=("bench.steps",),
         judge=_one_knob,
     ),
@@ -396,7 +385,7 @@ RULES: Final[tuple[StackRule, ...]] = (
         " after: the change per statement of the writing scripts against that of the read-only one",
         remedy="Measure wake-ups (inspect's ping-pong), change idle states, pinning and clock one"
         " at a time, and attribute only then.",
-        source=f"{TUNING_ARTICLE}: its latencies at one client, which a cost per statement and"
+        source=f"{rule.TUNING_ARTICLE}: its latencies at one client, which a cost per statement and"
         " one of the commit fit within 0.02 ms",
         needs=("bench.before", "bench.after"),
         judge=_explained,

@@ -7,16 +7,8 @@ import re
 from functools import partial
 from typing import Final
 
+from steelyard.core import kubernetes as k8s
 from steelyard.core.findings import Severity
-from steelyard.core.kubernetes import (
-    LATE,
-    OVERWRITTEN,
-    REFUSED,
-    is_longhorn,
-    is_node_bound,
-    is_strict,
-    replicas,
-)
 from steelyard.core.linux import NumaNode, cpu_list, parse_cpu_list
 from steelyard.core.stack import (
     ClusterFacts,
@@ -27,24 +19,7 @@ from steelyard.core.stack import (
     StorageClassFacts,
 )
 from steelyard.core.wording import InputError, format_bytes
-from steelyard.tuning.rules.rule import (
-    HOLDS,
-    NOTHING,
-    Rulings,
-    StackRule,
-    amount,
-    bytes_of,
-    combined,
-    database_pods,
-    huge_pages_of,
-    is_guaranteed,
-    lacking,
-    of_all,
-    of_each,
-    violated,
-    violated_if,
-    whole_cpus,
-)
+from steelyard.tuning.rules import rule
 
 _CONFIGURATION: Final = "CloudNativePG documentation, 'PostgreSQL Configuration'"
 
@@ -53,58 +28,62 @@ def _cluster(facts: StackFacts) -> ClusterFacts | None:
     return facts.kubernetes.cluster if facts.kubernetes is not None else None
 
 
-def _own_parameters(facts: StackFacts) -> Rulings:
+def _own_parameters(facts: StackFacts) -> rule.Rulings:
     cluster = _cluster(facts)
     if cluster is None:
-        return NOTHING
-    refused = [f"{name} belongs to the operator" for name in cluster.parameters if name in REFUSED]
-    lost = [f"the operator overwrites {name}" for name in cluster.parameters if name in OVERWRITTEN]
+        return rule.NOTHING
+    refused = [
+        f"{name} belongs to the operator" for name in cluster.parameters if name in k8s.REFUSED
+    ]
+    lost = [
+        f"the operator overwrites {name}" for name in cluster.parameters if name in k8s.OVERWRITTEN
+    ]
     untexted = [
         f"{name}: {value!r} is no text"
         for name, value in cluster.parameters.items()
         if not isinstance(value, str)
     ]
-    return violated(*refused, *lost, *untexted)
+    return rule.violated(*refused, *lost, *untexted)
 
 
-def _wal_level(facts: StackFacts) -> Rulings:
+def _wal_level(facts: StackFacts) -> rule.Rulings:
     cluster = _cluster(facts)
     if cluster is None or facts.intent.logical_decoding:
-        return NOTHING
+        return rule.NOTHING
     level = cluster.parameters.get("wal_level")
     if level is None:
-        return violated("wal_level is left at the operator's default, logical")
-    return violated_if(
+        return rule.violated("wal_level is left at the operator's default, logical")
+    return rule.violated_if(
         level == "logical", "wal_level is logical, and nothing is known to decode it"
     )
 
 
-def _apart(facts: StackFacts) -> Rulings:
+def _apart(facts: StackFacts) -> rule.Rulings:
     cluster = _cluster(facts)
     if cluster is None or cluster.instances < 2:
-        return NOTHING
-    return violated_if(
+        return rule.NOTHING
+    return rule.violated_if(
         cluster.anti_affinity != "required",
         f"{cluster.instances} instances with podAntiAffinityType {cluster.anti_affinity}",
     )
 
 
-def _budget(facts: StackFacts) -> Rulings:
+def _budget(facts: StackFacts) -> rule.Rulings:
     cluster = _cluster(facts)
     if cluster is None:
-        return NOTHING
+        return rule.NOTHING
     if cluster.instances == 1 and cluster.disruption_budget:
-        return violated(
+        return rule.violated(
             "a disruption budget for a single instance keeps its node from being drained"
         )
     if cluster.instances > 1 and not cluster.disruption_budget:
-        return violated(f"{cluster.instances} instances without a disruption budget")
-    return HOLDS
+        return rule.violated(f"{cluster.instances} instances without a disruption budget")
+    return rule.HOLDS
 
 
-_of_cluster = partial(StackRule, layers=("kubernetes",), needs=("kubernetes.cluster",))
+_of_cluster = partial(rule.StackRule, layers=("kubernetes",), needs=("kubernetes.cluster",))
 
-OPERATOR_RULES: Final[tuple[StackRule, ...]] = (
+OPERATOR_RULES: Final[tuple[rule.StackRule, ...]] = (
     _of_cluster(
         code="CNPG001",
         layers=("kubernetes", "postgres"),
@@ -157,83 +136,89 @@ _NO_QUOTA_SINCE: Final = (1, 33)
 
 def _wants_cpus(facts: StackFacts) -> tuple[PodFacts, ...]:
     """Return the database's pods, but none where nobody wants them to have CPUs of their own."""
-    return () if facts.intent.exclusive_cpus is False else database_pods(facts)
+    return () if facts.intent.exclusive_cpus is False else rule.database_pods(facts)
 
 
-def _guaranteed(pod: PodFacts) -> Rulings:
-    if not is_guaranteed(pod):
-        return violated(f"{pod.name}: requests and limits of CPU and memory are not equal")
-    if whole_cpus(pod) is None:
-        return violated(f"{pod.name}: {pod.limits['cpu']} CPUs are no whole number: shared pool")
-    return HOLDS
+def _guaranteed(pod: PodFacts) -> rule.Rulings:
+    if not rule.is_guaranteed(pod):
+        return rule.violated(f"{pod.name}: requests and limits of CPU and memory are not equal")
+    if rule.whole_cpus(pod) is None:
+        return rule.violated(
+            f"{pod.name}: {pod.limits['cpu']} CPUs are no whole number: shared pool"
+        )
+    return rule.HOLDS
 
 
-def _static(facts: StackFacts) -> Rulings:
+def _static(facts: StackFacts) -> rule.Rulings:
     kubelet = _kubelet(facts)
     if kubelet is None or not facts.intent.exclusive_cpus:
-        return NOTHING
+        return rule.NOTHING
     policy = kubelet.cpu_manager_policy
-    return violated_if(policy != "static", f"cpuManagerPolicy is {policy}: no CPU is exclusive")
+    return rule.violated_if(
+        policy != "static", f"cpuManagerPolicy is {policy}: no CPU is exclusive"
+    )
 
 
-def _exclusive(facts: StackFacts) -> Rulings:
+def _exclusive(facts: StackFacts) -> rule.Rulings:
     kubelet = _kubelet(facts)
     may_not = kubelet is not None and kubelet.cpu_manager_policy != "static"
     if facts.kubernetes is None or (may_not and not facts.intent.exclusive_cpus):
-        return NOTHING
+        return rule.NOTHING
     shared = facts.kubernetes.shared_cpus
 
-    def check(pod: PodFacts) -> Rulings:
-        whole = whole_cpus(pod)
+    def check(pod: PodFacts) -> rule.Rulings:
+        whole = rule.whole_cpus(pod)
         if whole is None:
-            return NOTHING  # K8S001 says it
+            return rule.NOTHING  # K8S001 says it
         if pod.cpus is None:
-            return lacking("kubernetes.pods.cpus")
+            return rule.lacking("kubernetes.pods.cpus")
         told = f"{pod.name}: may run on CPUs {cpu_list(pod.cpus)}, its limit is {whole}"
-        counted = violated_if(len(pod.cpus) != whole, told)
-        return combined((counted, _outside_shared_pool(pod, shared)))
+        counted = rule.violated_if(len(pod.cpus) != whole, told)
+        return rule.combined((counted, _outside_shared_pool(pod, shared)))
 
-    return of_each(_wants_cpus(facts), check)
+    return rule.of_each(_wants_cpus(facts), check)
 
 
-def _outside_shared_pool(pod: PodFacts, shared: tuple[int, ...] | None) -> Rulings:
+def _outside_shared_pool(pod: PodFacts, shared: tuple[int, ...] | None) -> rule.Rulings:
     if shared is None:
-        return lacking("kubernetes.shared_cpus")
+        return rule.lacking("kubernetes.shared_cpus")
     overlap = cpu_list(sorted({*shared} & {*(pod.cpus or ())}))
-    return violated_if(bool(overlap), f"{pod.name}: CPUs {overlap} are in the shared pool too")
+    return rule.violated_if(bool(overlap), f"{pod.name}: CPUs {overlap} are in the shared pool too")
 
 
-def _no_quota(facts: StackFacts) -> Rulings:
-    cluster, pods = facts.kubernetes, database_pods(facts)
+def _no_quota(facts: StackFacts) -> rule.Rulings:
+    cluster, pods = facts.kubernetes, rule.database_pods(facts)
     if cluster is None or not pods:
-        return NOTHING
+        return rule.NOTHING
     exclusive = any(_gets_exclusive(cluster, pod) for pod in pods)
     kept = exclusive and _is_before(cluster.version, _NO_QUOTA_SINCE)
     told = f"Kubernetes {cluster.version} keeps the CFS quota on exclusive CPUs"
-    return combined((*(_unthrottled(cluster, pod) for pod in pods), violated_if(bool(kept), told)))
+    return rule.combined(
+        (*(_unthrottled(cluster, pod) for pod in pods), rule.violated_if(bool(kept), told))
+    )
 
 
-def _unthrottled(cluster: KubernetesFacts, pod: PodFacts) -> Rulings:
+def _unthrottled(cluster: KubernetesFacts, pod: PodFacts) -> rule.Rulings:
     """Judge by the count of periods; without one only where nothing can throttle the pod."""
     if pod.throttled_periods is not None:
         told = f"{pod.name}: throttled in {pod.throttled_periods} periods"
-        return violated_if(pod.throttled_periods > 0, told)
+        return rule.violated_if(pod.throttled_periods > 0, told)
     kubelet = cluster.kubelet
     if kubelet is None:
-        return lacking("kubernetes.kubelet", "kubernetes.pods.throttled_periods")
+        return rule.lacking("kubernetes.kubelet", "kubernetes.pods.throttled_periods")
     if not kubelet.cpu_cfs_quota or "cpu" not in pod.limits:
-        return HOLDS
+        return rule.HOLDS
     if not _gets_exclusive(cluster, pod):
-        return lacking("kubernetes.pods.throttled_periods")
+        return rule.lacking("kubernetes.pods.throttled_periods")
     unknown = _is_before(cluster.version, _NO_QUOTA_SINCE) is None
-    return lacking("kubernetes.version") if unknown else HOLDS
+    return rule.lacking("kubernetes.version") if unknown else rule.HOLDS
 
 
 def _gets_exclusive(cluster: KubernetesFacts, pod: PodFacts) -> bool:
     """Return whether the kubelet gives a pod CPUs of its own, on which a quota may be kept."""
     kubelet = cluster.kubelet
     static = kubelet is not None and kubelet.cpu_manager_policy == "static"
-    return static and bool(kubelet and kubelet.cpu_cfs_quota) and whole_cpus(pod) is not None
+    return static and bool(kubelet and kubelet.cpu_cfs_quota) and rule.whole_cpus(pod) is not None
 
 
 def _is_before(version: str | None, limit: tuple[int, int]) -> bool | None:
@@ -241,54 +226,56 @@ def _is_before(version: str | None, limit: tuple[int, int]) -> bool | None:
     return None if found is None else (int(found[1]), int(found[2])) < limit
 
 
-def _whole_cores(facts: StackFacts) -> Rulings:
+def _whole_cores(facts: StackFacts) -> rule.Rulings:
     kubelet, linux = _kubelet(facts), facts.linux
     if kubelet is None or linux is None or kubelet.cpu_manager_policy != "static":
-        return NOTHING
+        return rule.NOTHING
     if not linux.smt:
-        return HOLDS if database_pods(facts) else NOTHING
+        return rule.HOLDS if rule.database_pods(facts) else rule.NOTHING
     threads = max((len(core) for core in linux.siblings or ()), default=2)
     full = kubelet.cpu_manager_options.get("full-pcpus-only", "").lower() == "true"
 
-    def check(pod: PodFacts) -> Rulings:
-        whole = whole_cpus(pod)
+    def check(pod: PodFacts) -> rule.Rulings:
+        whole = rule.whole_cpus(pod)
         if whole is None:
-            return NOTHING
+            return rule.NOTHING
         if not full:
-            return violated(
+            return rule.violated(
                 f"{pod.name}: full-pcpus-only is off, another pod may get a sibling thread"
             )
         if whole % threads:
-            return violated(f"{pod.name}: {whole} CPUs are no whole cores of {threads} threads")
-        return HOLDS
+            return rule.violated(
+                f"{pod.name}: {whole} CPUs are no whole cores of {threads} threads"
+            )
+        return rule.HOLDS
 
-    return of_each(_wants_cpus(facts), check)
+    return rule.of_each(_wants_cpus(facts), check)
 
 
-def _one_node(facts: StackFacts) -> Rulings:
+def _one_node(facts: StackFacts) -> rule.Rulings:
     kubelet, linux = _kubelet(facts), facts.linux
     if kubelet is None or kubelet.topology_manager_policy != "single-numa-node":
-        return NOTHING
+        return rule.NOTHING
     if linux is None or not linux.nodes:
-        return NOTHING
+        return rule.NOTHING
     reserved = _reserved_cpus(kubelet)
 
-    def check(pod: PodFacts) -> Rulings:
+    def check(pod: PodFacts) -> rule.Rulings:
         nodes = linux.nodes or ()
         fits = [_fits(pod, node, reserved) for node in nodes]
         if any(fits):
-            return HOLDS
+            return rule.HOLDS
         if None in fits:
-            return lacking("linux.nodes.memory_bytes", "linux.nodes.pools")
-        return violated(f"{pod.name}: no NUMA node has {_wanted(pod)}")
+            return rule.lacking("linux.nodes.memory_bytes", "linux.nodes.pools")
+        return rule.violated(f"{pod.name}: no NUMA node has {_wanted(pod)}")
 
-    return of_each(database_pods(facts), check)
+    return rule.of_each(rule.database_pods(facts), check)
 
 
 def _fits(pod: PodFacts, node: NumaNode, reserved: frozenset[int]) -> bool | None:
     """Return whether a node could hold a pod; None where that is not known."""
-    cpus, memory_bytes = amount(pod.limits, "cpu"), bytes_of(pod.limits, "memory")
-    pages = huge_pages_of(pod)
+    cpus, memory_bytes = rule.amount(pod.limits, "cpu"), rule.bytes_of(pod.limits, "memory")
+    pages = rule.huge_pages_of(pod)
     if cpus is not None and cpus > len(set(node.cpus) - reserved):
         return False
     if node.memory_bytes is None or (pages and not node.pools):
@@ -303,12 +290,12 @@ def _wanted(pod: PodFacts) -> str:
     parts = []
     if "cpu" in pod.limits:
         parts.append(f"{pod.limits['cpu']} CPUs")
-    memory_bytes = bytes_of(pod.limits, "memory")
+    memory_bytes = rule.bytes_of(pod.limits, "memory")
     if memory_bytes is not None:
         parts.append(f"{format_bytes(memory_bytes)} of memory")
     parts += [
         f"{format_bytes(size)} of {format_bytes(page)} pages"
-        for page, size in huge_pages_of(pod).items()
+        for page, size in rule.huge_pages_of(pod).items()
     ]
     return " + ".join(parts)
 
@@ -320,24 +307,27 @@ def _reserved_cpus(kubelet: Kubelet) -> frozenset[int]:
         return frozenset()
 
 
-def _reserves_cpus(facts: StackFacts) -> Rulings:
+def _reserves_cpus(facts: StackFacts) -> rule.Rulings:
     kubelet = _kubelet(facts)
     if kubelet is None or kubelet.cpu_manager_policy != "static":
-        return NOTHING
-    reserved = (amount(kubelet.kube_reserved, "cpu"), amount(kubelet.system_reserved, "cpu"))
+        return rule.NOTHING
+    reserved = (
+        rule.amount(kubelet.kube_reserved, "cpu"),
+        rule.amount(kubelet.system_reserved, "cpu"),
+    )
     if _reserved_cpus(kubelet) or any(reserved):
-        return HOLDS
-    return violated("the policy is static and no CPU is reserved for the system")
+        return rule.HOLDS
+    return rule.violated("the policy is static and no CPU is reserved for the system")
 
 
 def _kubelet(facts: StackFacts) -> Kubelet | None:
     return facts.kubernetes.kubelet if facts.kubernetes is not None else None
 
 
-_rule = partial(StackRule, layers=("kubernetes",))
+_rule = partial(rule.StackRule, layers=("kubernetes",))
 _NODE_AND_PODS: Final = ("linux.smt", "kubernetes.kubelet", "kubernetes.pods")
 
-RULES: Final[tuple[StackRule, ...]] = (
+RULES: Final[tuple[rule.StackRule, ...]] = (
     _rule(
         code="K8S001",
         severity=Severity.ERROR,
@@ -348,7 +338,7 @@ RULES: Final[tuple[StackRule, ...]] = (
         remedy="Set requests equal to limits in every container, and whole CPUs.",
         source=_POLICIES,
         needs=("kubernetes.pods",),
-        judge=of_all(_wants_cpus, _guaranteed),
+        judge=rule.of_all(_wants_cpus, _guaranteed),
     ),
     _rule(
         code="K8S002",
@@ -431,50 +421,52 @@ def _classes(facts: StackFacts) -> tuple[StorageClassFacts, ...]:
     return classes or ()
 
 
-def _one_replica(each: StorageClassFacts) -> Rulings:
-    if not is_strict(each):
-        return NOTHING
-    number = replicas(each)
-    return violated_if(number != "1", f"{each.name}: strict-local with {number} replicas")
+def _one_replica(each: StorageClassFacts) -> rule.Rulings:
+    if not k8s.is_strict(each):
+        return rule.NOTHING
+    number = k8s.replicas(each)
+    return rule.violated_if(number != "1", f"{each.name}: strict-local with {number} replicas")
 
 
-def _replicated_once(facts: StackFacts) -> Rulings:
+def _replicated_once(facts: StackFacts) -> rule.Rulings:
     cluster = facts.kubernetes.cluster if facts.kubernetes is not None else None
     if cluster is None:
-        return NOTHING
+        return rule.NOTHING
 
-    def check(each: StorageClassFacts) -> Rulings:
-        number = replicas(each)
-        if each.name != cluster.storage_class or not is_longhorn(each) or not number.isdigit():
-            return NOTHING
+    def check(each: StorageClassFacts) -> rule.Rulings:
+        number = k8s.replicas(each)
+        if each.name != cluster.storage_class or not k8s.is_longhorn(each) or not number.isdigit():
+            return rule.NOTHING
         copies = cluster.instances * int(number)
         if cluster.instances == 1 or int(number) == 1:
-            return HOLDS
-        return violated(f"{cluster.instances} instances x {number} replicas = {copies} copies")
+            return rule.HOLDS
+        return rule.violated(f"{cluster.instances} instances x {number} replicas = {copies} copies")
 
-    return of_each(_classes(facts), check)
-
-
-def _late_binding(each: StorageClassFacts) -> Rulings:
-    if not is_strict(each) and not is_node_bound(each):
-        return NOTHING
-    return violated_if(each.binding != LATE, f"{each.name}: volumeBindingMode {each.binding}")
+    return rule.of_each(_classes(facts), check)
 
 
-def _second_engine(each: StorageClassFacts) -> Rulings:
-    if not is_longhorn(each):
-        return NOTHING
-    return violated_if(
+def _late_binding(each: StorageClassFacts) -> rule.Rulings:
+    if not k8s.is_strict(each) and not k8s.is_node_bound(each):
+        return rule.NOTHING
+    return rule.violated_if(
+        each.binding != k8s.LATE, f"{each.name}: volumeBindingMode {each.binding}"
+    )
+
+
+def _second_engine(each: StorageClassFacts) -> rule.Rulings:
+    if not k8s.is_longhorn(each):
+        return rule.NOTHING
+    return rule.violated_if(
         each.parameters.get("dataEngine") == "v2",
         f"{each.name}: its engine takes 1024 pages of 2 MiB and one core of every node",
     )
 
 
 _OF_STORAGE: Final = ("kubernetes.storage_classes",)
-_of_class = partial(StackRule, needs=_OF_STORAGE)
+_of_class = partial(rule.StackRule, needs=_OF_STORAGE)
 _PARAMETERS: Final = "Longhorn documentation, 'Storage Class Parameters'"
 
-STORAGE_RULES: Final[tuple[StackRule, ...]] = (
+STORAGE_RULES: Final[tuple[rule.StackRule, ...]] = (
     _of_class(
         code="LH001",
         layers=("storage",),
@@ -484,7 +476,7 @@ STORAGE_RULES: Final[tuple[StackRule, ...]] = (
         detect="dataLocality and numberOfReplicas (3 by default) of the storage class",
         remedy='Set numberOfReplicas: "1".',
         source=_PARAMETERS,
-        judge=of_all(_classes, _one_replica),
+        judge=rule.of_all(_classes, _one_replica),
     ),
     _of_class(
         code="LH002",
@@ -505,9 +497,9 @@ STORAGE_RULES: Final[tuple[StackRule, ...]] = (
         title="Volumes that live on one node bind late",
         why="bound at once, the volume chooses a node before the scheduler knows the pod",
         detect="volumeBindingMode of strict-local and node-local storage classes",
-        remedy=f"Set volumeBindingMode: {LATE}.",
+        remedy=f"Set volumeBindingMode: {k8s.LATE}.",
         source=f"Kubernetes documentation, 'Storage Classes'; {_PARAMETERS}",
-        judge=of_all(_classes, _late_binding),
+        judge=rule.of_all(_classes, _late_binding),
     ),
     _of_class(
         code="LH004",
@@ -518,6 +510,6 @@ STORAGE_RULES: Final[tuple[StackRule, ...]] = (
         detect="dataEngine of the storage class",
         remedy="Add 1024 pages to the pool and reserve a core, or use dataEngine: v1.",
         source="Longhorn documentation, 'V2 Data Engine: Prerequisites'",
-        judge=of_all(_classes, _second_engine),
+        judge=rule.of_all(_classes, _second_engine),
     ),
 )

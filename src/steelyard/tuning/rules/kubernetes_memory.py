@@ -8,23 +8,7 @@ from typing import Final
 from steelyard.core.findings import Severity
 from steelyard.core.stack import Kubelet, KubernetesFacts, PodFacts, StackFacts
 from steelyard.core.wording import GIB, MIB, InputError, format_bytes, page_bytes_of, parse_quantity
-from steelyard.tuning.rules.rule import (
-    NOTHING,
-    Rulings,
-    StackRule,
-    bytes_of,
-    combined,
-    database_pods,
-    huge_page_of_server,
-    huge_pages_asked,
-    huge_pages_of,
-    lacking,
-    number_of,
-    of_each,
-    size_of,
-    violated,
-    violated_if,
-)
+from steelyard.tuning.rules import rule
 
 _HUGE_PAGES: Final = "Kubernetes documentation, 'Manage HugePages'"
 _DEFAULT_EVICTION: Final = "100Mi"  # of the kubelet on Linux
@@ -36,13 +20,13 @@ _SHARED_OVERHEAD: Final = 1.03  # 2.5 to 7 % were measured with 1 to 32 GB
 _SYSTEM_BYTES: Final = 2 * GIB  # a guess, where the kubelet's reservations are not known
 
 
-def _reservation(facts: StackFacts) -> Rulings:
+def _reservation(facts: StackFacts) -> rule.Rulings:
     kubelet = facts.kubernetes.kubelet if facts.kubernetes is not None else None
     if kubelet is None or kubelet.memory_manager_policy != "Static":
-        return NOTHING
+        return rule.NOTHING
     memory_bytes = facts.linux.memory_bytes if facts.linux is not None else None
     reserved = _reserved_bytes(kubelet, memory_bytes)
-    promised = sum(bytes_of(each, "memory") or 0 for each in kubelet.reserved_memory)
+    promised = sum(rule.bytes_of(each, "memory") or 0 for each in kubelet.reserved_memory)
     pages = {name for each in kubelet.reserved_memory for name in each if page_bytes_of(name)}
     told = [
         f"reservedMemory has {name}, which no reservation of the system can equal"
@@ -54,7 +38,11 @@ def _reservation(facts: StackFacts) -> Rulings:
             f"reservedMemory is {promised / MIB:.10g} MiB, kubeReserved, systemReserved and"
             f" evictionHard are {reserved / MIB:.10g} MiB",
         )
-    return lacking("linux.memory_bytes") if reserved is None and not told else violated(*told)
+    return (
+        rule.lacking("linux.memory_bytes")
+        if reserved is None and not told
+        else rule.violated(*told)
+    )
 
 
 def _reserved_bytes(kubelet: Kubelet, memory_bytes: int | None) -> int | None:
@@ -66,29 +54,34 @@ def _reserved_bytes(kubelet: Kubelet, memory_bytes: int | None) -> int | None:
     if share is not None:
         eviction = int((memory_bytes or 0) * float(share[1]) / 100)
     else:
-        eviction = bytes_of({"memory": threshold}, "memory") or 0
+        eviction = rule.bytes_of({"memory": threshold}, "memory") or 0
     kept = (
-        bytes_of(each, "memory") or 0 for each in (kubelet.kube_reserved, kubelet.system_reserved)
+        rule.bytes_of(each, "memory") or 0
+        for each in (kubelet.kube_reserved, kubelet.system_reserved)
     )
     return eviction + sum(kept)
 
 
-def _well_formed(facts: StackFacts) -> Rulings:
+def _well_formed(facts: StackFacts) -> rule.Rulings:
     cluster = facts.kubernetes
     if cluster is None:
-        return NOTHING
+        return rule.NOTHING
 
-    def check(pod: PodFacts) -> Rulings:
+    def check(pod: PodFacts) -> rule.Rulings:
         wrong = [*_unreadable(pod)]
         asked = [name for name in pod.limits if name.startswith("hugepages-")]
         for name in asked:
             wrong += _wrong_pages(pod, name, cluster)
         if not asked and not wrong:
-            return NOTHING
-        unseen = lacking("kubernetes.capacity") if asked and cluster.capacity is None else NOTHING
-        return combined((violated(*wrong), unseen))
+            return rule.NOTHING
+        unseen = (
+            rule.lacking("kubernetes.capacity")
+            if asked and cluster.capacity is None
+            else rule.NOTHING
+        )
+        return rule.combined((rule.violated(*wrong), unseen))
 
-    return of_each(cluster.pods or (), check)
+    return rule.of_each(cluster.pods or (), check)
 
 
 def _unreadable(pod: PodFacts) -> list[str]:
@@ -103,34 +96,34 @@ def _unreadable(pod: PodFacts) -> list[str]:
 
 
 def _wrong_pages(pod: PodFacts, name: str, cluster: KubernetesFacts) -> list[str]:
-    page_bytes, limit = page_bytes_of(name), bytes_of(pod.limits, name)
+    page_bytes, limit = page_bytes_of(name), rule.bytes_of(pod.limits, name)
     if page_bytes is None:
         return [f"{pod.name}: {name} names no page size"]
     if limit is None:
         return []  # told as unreadable
     told = []
-    if limit != bytes_of({name: pod.limits[name], **pod.requests}, name):
+    if limit != rule.bytes_of({name: pod.limits[name], **pod.requests}, name):
         told.append(f"{pod.name}: it requests {pod.requests[name]} and limits {pod.limits[name]}")
     if limit % page_bytes:
         told.append(f"{pod.name}: {pod.limits[name]} are no whole pages of {name}")
-    if cluster.capacity is not None and limit and not bytes_of(cluster.capacity, name):
+    if cluster.capacity is not None and limit and not rule.bytes_of(cluster.capacity, name):
         told.append(f"{pod.name}: the node offers no {name}")
     return told
 
 
-def _capacity(facts: StackFacts) -> Rulings:
+def _capacity(facts: StackFacts) -> rule.Rulings:
     linux, cluster = facts.linux, facts.kubernetes
     if linux is None or cluster is None or cluster.capacity is None or linux.pools is None:
-        return NOTHING
+        return rule.NOTHING
     kernel = {pool.page_bytes: pool.total * pool.page_bytes for pool in linux.pools}
     node = {
-        size: bytes_of(cluster.capacity, name) or 0
+        size: rule.bytes_of(cluster.capacity, name) or 0
         for name in cluster.capacity
         if (size := page_bytes_of(name)) is not None
     }
     if not node:
-        return lacking("kubernetes.capacity")  # a kubelet lists every size that the kernel has
-    return violated(
+        return rule.lacking("kubernetes.capacity")  # a kubelet lists every size that the kernel has
+    return rule.violated(
         *(
             f"the node says {count // size} pages of {format_bytes(size)}, the kernel has"
             f" {kernel.get(size, 0) // size}"
@@ -140,15 +133,15 @@ def _capacity(facts: StackFacts) -> Rulings:
     )
 
 
-def _enough_pages(facts: StackFacts) -> Rulings:
+def _enough_pages(facts: StackFacts) -> rule.Rulings:
     linux, cluster = facts.linux, facts.kubernetes
     if linux is None or cluster is None or linux.pools is None or not cluster.pods:
-        return NOTHING
+        return rule.NOTHING
     wanted: Counter[int] = Counter()
     for pod in cluster.pods:
-        wanted.update(huge_pages_of(pod))
+        wanted.update(rule.huge_pages_of(pod))
     if not wanted:
-        return NOTHING
+        return rule.NOTHING
     default, others = linux.huge_page_bytes, cluster.non_pod_huge_pages
     told = []
     for size, count in sorted(wanted.items()):
@@ -161,74 +154,76 @@ def _enough_pages(facts: StackFacts) -> Rulings:
                 f" {beside}, the pool has {there}"
             )
     if not told and default is None:
-        return lacking("linux.huge_page_bytes")  # the others' pages are of this size
+        return rule.lacking("linux.huge_page_bytes")  # the others' pages are of this size
     unsure = not told and others is None and default in wanted
-    return lacking("kubernetes.non_pod_huge_pages") if unsure else violated(*told)
+    return rule.lacking("kubernetes.non_pod_huge_pages") if unsure else rule.violated(*told)
 
 
-def _holds_the_server(facts: StackFacts) -> Rulings:
+def _holds_the_server(facts: StackFacts) -> rule.Rulings:
     needed = facts.postgres.huge_pages_needed if facts.postgres is not None else None
-    if needed is None or huge_pages_asked(facts) in (None, "off"):
-        return NOTHING
-    page_bytes = huge_page_of_server(facts)
+    if needed is None or rule.huge_pages_asked(facts) in (None, "off"):
+        return rule.NOTHING
+    page_bytes = rule.huge_page_of_server(facts)
 
-    def check(pod: PodFacts) -> Rulings:
+    def check(pod: PodFacts) -> rule.Rulings:
         if page_bytes is None:
-            return lacking("linux.huge_page_bytes") if huge_pages_of(pod) else NOTHING
-        limit = huge_pages_of(pod).get(page_bytes)
+            return (
+                rule.lacking("linux.huge_page_bytes") if rule.huge_pages_of(pod) else rule.NOTHING
+            )
+        limit = rule.huge_pages_of(pod).get(page_bytes)
         if limit is None:
-            return NOTHING
-        return violated_if(
+            return rule.NOTHING
+        return rule.violated_if(
             limit < needed * page_bytes,
             f"{pod.name}: {limit // page_bytes} pages, {needed} are needed",
         )
 
-    return of_each(database_pods(facts), check)
+    return rule.of_each(rule.database_pods(facts), check)
 
 
-def _off_without_pages(facts: StackFacts) -> Rulings:
-    asked = huge_pages_asked(facts)
+def _off_without_pages(facts: StackFacts) -> rule.Rulings:
+    asked = rule.huge_pages_asked(facts)
     pools = facts.linux.pools if facts.linux is not None else None
     if asked is None or pools is None:
-        return lacking("postgres.settings")
+        return rule.lacking("postgres.settings")
     there = sum(pool.total for pool in pools)
 
-    def check(pod: PodFacts) -> Rulings:
-        return violated_if(
-            asked != "off" and there > 0 and not any(huge_pages_of(pod).values()),
+    def check(pod: PodFacts) -> rule.Rulings:
+        return rule.violated_if(
+            asked != "off" and there > 0 and not any(rule.huge_pages_of(pod).values()),
             f"{pod.name}: huge_pages = {asked}, no limit of huge pages, and the node has {there}",
         )
 
-    return of_each(database_pods(facts), check)
+    return rule.of_each(rule.database_pods(facts), check)
 
 
-def _limit_covers(facts: StackFacts) -> Rulings:
-    shared = size_of(facts, "shared_buffers")
+def _limit_covers(facts: StackFacts) -> rule.Rulings:
+    shared = rule.size_of(facts, "shared_buffers")
     private = _private_bytes(facts)
     if shared is None or private is None:
-        return NOTHING
+        return rule.NOTHING
 
-    def check(pod: PodFacts) -> Rulings:
-        limit = bytes_of(pod.limits, "memory")
+    def check(pod: PodFacts) -> rule.Rulings:
+        limit = rule.bytes_of(pod.limits, "memory")
         if limit is None:
-            return NOTHING
-        on_huge_pages = any(huge_pages_of(pod).values())
+            return rule.NOTHING
+        on_huge_pages = any(rule.huge_pages_of(pod).values())
         worst = private + (0 if on_huge_pages else shared * _SHARED_OVERHEAD)
-        return violated_if(
+        return rule.violated_if(
             worst > limit * LIMIT_SHARE,
             f"{pod.name}: {format_bytes(worst)} in the worst case and the page cache, the limit is"
             f" {format_bytes(limit)}",
         )
 
-    return of_each(database_pods(facts), check)
+    return rule.of_each(rule.database_pods(facts), check)
 
 
 def _private_bytes(facts: StackFacts) -> float | None:
     """Return what all backends and autovacuum workers may hold at once; None where unseen."""
-    connections = number_of(facts, "max_connections", 100)
-    multiplier = number_of(facts, "hash_mem_multiplier", 2)
-    workers = number_of(facts, "autovacuum_max_workers", 3)
-    work, maintenance = size_of(facts, "work_mem"), size_of(facts, "maintenance_work_mem")
+    connections = rule.number_of(facts, "max_connections", 100)
+    multiplier = rule.number_of(facts, "hash_mem_multiplier", 2)
+    workers = rule.number_of(facts, "autovacuum_max_workers", 3)
+    work, maintenance = rule.size_of(facts, "work_mem"), rule.size_of(facts, "maintenance_work_mem")
     if connections is None or multiplier is None or workers is None:
         return None
     if work is None or maintenance is None:
@@ -236,21 +231,23 @@ def _private_bytes(facts: StackFacts) -> float | None:
     return connections * (BACKEND_BYTES + work * multiplier) + workers * maintenance
 
 
-def _memory_left(facts: StackFacts) -> Rulings:
+def _memory_left(facts: StackFacts) -> rule.Rulings:
     cluster = facts.kubernetes
     if cluster is None or not cluster.pods:
-        return NOTHING
+        return rule.NOTHING
     left = _left_bytes(facts, cluster)
     if left is None:
-        return lacking("kubernetes.allocatable", "linux.memory_bytes", "linux.pools")
-    wanted = sum(bytes_of({**pod.limits, **pod.requests}, "memory") or 0 for pod in cluster.pods)
+        return rule.lacking("kubernetes.allocatable", "linux.memory_bytes", "linux.pools")
+    wanted = sum(
+        rule.bytes_of({**pod.limits, **pod.requests}, "memory") or 0 for pod in cluster.pods
+    )
     told = f"pods ask for {format_bytes(wanted)}, {format_bytes(left)} are left beside huge pages"
-    return violated_if(wanted > left, told)
+    return rule.violated_if(wanted > left, told)
 
 
 def _left_bytes(facts: StackFacts, cluster: KubernetesFacts) -> int | None:
     """Return what pods may have: what the node says, else what its memory and pools leave."""
-    allocatable = bytes_of(cluster.allocatable or {}, "memory")
+    allocatable = rule.bytes_of(cluster.allocatable or {}, "memory")
     if allocatable is not None:
         return allocatable
     linux = facts.linux
@@ -263,10 +260,10 @@ def _left_bytes(facts: StackFacts, cluster: KubernetesFacts) -> int | None:
     return max(0, linux.memory_bytes - pages - (_SYSTEM_BYTES if reserved is None else reserved))
 
 
-_rule = partial(StackRule, layers=("kubernetes", "linux"))
+_rule = partial(rule.StackRule, layers=("kubernetes", "linux"))
 _POOLS_AND_PODS: Final = ("linux.pools", "kubernetes.pods")
 
-RULES: Final[tuple[StackRule, ...]] = (
+RULES: Final[tuple[rule.StackRule, ...]] = (
     _rule(
         code="K8S007",
         layers=("kubernetes",),

@@ -17,47 +17,34 @@ from steelyard.core.wording import (
     format_duration,
     format_share,
 )
-from steelyard.tuning.rules.rule import (
-    HOLDS,
-    NOTHING,
-    Rulings,
-    StackRule,
-    combined,
-    huge_page_of_server,
-    huge_pages_asked,
-    huge_pages_of,
-    lacking,
-    listed,
-    of_each_domain,
-    of_unread_domains,
-    violated,
-    violated_if,
-)
+from steelyard.tuning.rules import rule
 
-_rule = partial(StackRule, layers=("linux",), needs=())
+_rule = partial(rule.StackRule, layers=("linux",), needs=())
 _SPARE_SHARE: Final = 0.10  # a guess; with the next: what is left over on purpose
 _SPARE_BYTES: Final = 256 * MIB
 _EMULATOR: Final = "qemu"  # so begin the names of QEMU's processes
 
 
-def _all_obtained(facts: StackFacts) -> Rulings:
+def _all_obtained(facts: StackFacts) -> rule.Rulings:
     machine = facts.linux or LinuxFacts()
     asked, pool = machine.requested_huge_pages, machine.pool()
     if asked is None:
-        return NOTHING
+        return rule.NOTHING
     if pool is None:
-        return lacking("linux.huge_page_bytes")
+        return rule.lacking("linux.huge_page_bytes")
     lasting = pool.total - pool.surplus
-    return violated_if(lasting < asked, f"{asked} huge pages were asked for, {lasting} are there")
+    return rule.violated_if(
+        lasting < asked, f"{asked} huge pages were asked for, {lasting} are there"
+    )
 
 
-def _none_stranded(facts: StackFacts) -> Rulings:
+def _none_stranded(facts: StackFacts) -> rule.Rulings:
     machine = facts.linux or LinuxFacts()
     pools = [pool for pool in machine.pools or () if pool.total]
-    return combined(_stranded(facts, machine, pool) for pool in pools)
+    return rule.combined(_stranded(facts, machine, pool) for pool in pools)
 
 
-def _stranded(facts: StackFacts, machine: LinuxFacts, pool: PagePool) -> Rulings:
+def _stranded(facts: StackFacts, machine: LinuxFacts, pool: PagePool) -> rule.Rulings:
     """Judge the pool of one page size by what is asked of it or in use, whichever is more."""
     asked = tuple(_asked_bytes(facts, machine, pool.page_bytes))
     if not asked:
@@ -67,8 +54,8 @@ def _stranded(facts: StackFacts, machine: LinuxFacts, pool: PagePool) -> Rulings
     spare_bytes = pool_bytes - needed_bytes
     much = spare_bytes > max(_SPARE_SHARE * pool_bytes, _SPARE_BYTES)
     if much and facts.hypervisor == machine and facts.unread_domains:
-        return of_unread_domains(facts)  # it may be theirs
-    return violated_if(
+        return rule.of_unread_domains(facts)  # it may be theirs
+    return rule.violated_if(
         much,
         f"of {format_bytes(pool_bytes)} in pages of {format_bytes(pool.page_bytes)}"
         f" {format_bytes(needed_bytes)} are asked for or in use: {format_bytes(spare_bytes)}"
@@ -92,14 +79,14 @@ def _needed_bytes(facts: StackFacts, machine: LinuxFacts, pool: PagePool, asked:
     return asked - held + max(used, held)
 
 
-def _nobody_known(facts: StackFacts, machine: LinuxFacts, pool: PagePool) -> Rulings:
+def _nobody_known(facts: StackFacts, machine: LinuxFacts, pool: PagePool) -> rule.Rulings:
     """Say whose needs are not known; that all are known is not known of any other page size."""
     if facts.kubernetes is not None and facts.kubernetes.pods is None:
-        return lacking("kubernetes.pods")
-    size = huge_page_of_server(facts) or machine.huge_page_bytes
+        return rule.lacking("kubernetes.pods")
+    size = rule.huge_page_of_server(facts) or machine.huge_page_bytes
     if size is None:
-        return lacking("linux.huge_page_bytes")
-    return lacking("postgres.huge_pages_needed") if pool.page_bytes == size else NOTHING
+        return rule.lacking("linux.huge_page_bytes")
+    return rule.lacking("postgres.huge_pages_needed") if pool.page_bytes == size else rule.NOTHING
 
 
 def _asked_bytes(facts: StackFacts, machine: LinuxFacts, page_bytes: int) -> Iterator[int]:
@@ -108,10 +95,10 @@ def _asked_bytes(facts: StackFacts, machine: LinuxFacts, page_bytes: int) -> Ite
     Virtual machines count where the machine is their hypervisor.
     """
     pods = (facts.kubernetes.pods if facts.kubernetes else None) or ()
-    of_pods = [asked for pod in pods if (asked := huge_pages_of(pod).get(page_bytes))]
+    of_pods = [asked for pod in pods if (asked := rule.huge_pages_of(pod).get(page_bytes))]
     yield from of_pods
     pages = _pages_of_server(facts)
-    if not of_pods and pages is not None and page_bytes == huge_page_of_server(facts):
+    if not of_pods and pages is not None and page_bytes == rule.huge_page_of_server(facts):
         yield pages * page_bytes
     if facts.hypervisor == machine:
         for domain in facts.domains or ():
@@ -121,27 +108,27 @@ def _asked_bytes(facts: StackFacts, machine: LinuxFacts, page_bytes: int) -> Ite
 
 def _pages_of_server(facts: StackFacts) -> int | None:
     """Return the pages that PostgreSQL needs: none where huge_pages is off."""
-    if huge_pages_asked(facts) == "off":
+    if rule.huge_pages_asked(facts) == "off":
         return 0
     return facts.postgres.huge_pages_needed if facts.postgres else None
 
 
-def _no_bystander(facts: StackFacts) -> Rulings:
+def _no_bystander(facts: StackFacts) -> rule.Rulings:
     """Judge the holders; where nobody knows who may, only where no server runs yet."""
     users = (facts.linux.pool_users if facts.linux else None) or ()
     strangers = [user for user in users if not _is_expected(user, facts)]
     if not strangers:
-        return HOLDS
+        return rule.HOLDS
     starts_later = facts.postgres is not None and facts.postgres.running is False
     if not _own_processes(facts) and not starts_later:
-        return lacking("intent.huge_page_pids")
+        return rule.lacking("intent.huge_page_pids")
     if any(user.command.startswith(_EMULATOR) for user in strangers) and facts.unread_domains:
-        return of_unread_domains(facts)
+        return rule.of_unread_domains(facts)
     held = sum(user.held_bytes for user in strangers)
     commands = ", ".join(sorted({user.command for user in strangers}))
     first = strangers[0]
     told = f"{len(strangers)} other process(es) hold {format_bytes(held)} of huge pages: {commands}"
-    return violated(f"{told}, such as pid {first.pid}")
+    return rule.violated(f"{told}, such as pid {first.pid}")
 
 
 def _is_expected(user: PoolUser, facts: StackFacts) -> bool:
@@ -156,7 +143,7 @@ def _own_processes(facts: StackFacts) -> frozenset[int]:
     return frozenset((*server, *facts.intent.huge_page_pids))
 
 
-PAGE_POOL_RULES: Final[tuple[StackRule, ...]] = (
+PAGE_POOL_RULES: Final[tuple[rule.StackRule, ...]] = (
     _rule(
         code="OS001",
         severity=Severity.ERROR,
@@ -219,79 +206,79 @@ _BLOCK_BYTES: Final = 8 * KIB  # of PostgreSQL
 _NEVER_OVERCOMMIT: Final = 2
 
 
-def _no_thp_always(facts: StackFacts) -> Rulings:
+def _no_thp_always(facts: StackFacts) -> rule.Rulings:
     mode = (facts.linux or LinuxFacts()).transparent_huge_pages
-    return violated_if(mode == "always", "transparent huge pages: always")
+    return rule.violated_if(mode == "always", "transparent huge pages: always")
 
 
-def _keeps_off_swap(facts: StackFacts) -> Rulings:
+def _keeps_off_swap(facts: StackFacts) -> rule.Rulings:
     """Judge by either fact where it suffices: little swappiness, or no swap."""
     machine = facts.linux or LinuxFacts()
     swappiness, swap_bytes = machine.swappiness, machine.swap_bytes
     if swap_bytes == 0 or (swappiness is not None and swappiness <= _SWAPPINESS):
-        return HOLDS
+        return rule.HOLDS
     if swappiness is None or swap_bytes is None:
         seen = {"linux.swappiness": swappiness, "linux.swap_bytes": swap_bytes}
-        return lacking(*(path for path, value in seen.items() if value is None))
-    return violated(f"swappiness {swappiness} with {format_bytes(swap_bytes)} of swap")
+        return rule.lacking(*(path for path, value in seen.items() if value is None))
+    return rule.violated(f"swappiness {swappiness} with {format_bytes(swap_bytes)} of swap")
 
 
-def _bounded_dirt(facts: StackFacts) -> Rulings:
+def _bounded_dirt(facts: StackFacts) -> rule.Rulings:
     machine = facts.linux or LinuxFacts()
     if machine.dirty_bytes:
         return _dirt("vm.dirty_bytes", machine.dirty_bytes)
     ratio, memory_bytes = machine.dirty_ratio, machine.memory_bytes
     if ratio is None or memory_bytes is None:
         seen = {"linux.dirty_ratio": ratio, "linux.memory_bytes": memory_bytes}
-        return lacking(*(path for path, value in seen.items() if value is None))
+        return rule.lacking(*(path for path, value in seen.items() if value is None))
     pools_bytes = sum(pool.total * pool.page_bytes for pool in machine.pools or ())
     return _dirt(f"vm.dirty_ratio {ratio}", ratio * (memory_bytes - pools_bytes) // 100)
 
 
-def _dirt(setting: str, limit_bytes: int) -> Rulings:
-    return violated_if(
+def _dirt(setting: str, limit_bytes: int) -> rule.Rulings:
+    return rule.violated_if(
         limit_bytes > _DIRTY_BYTES,
         f"{setting} lets up to {format_bytes(limit_bytes)} wait to be written",
     )
 
 
-def _bounded_read_ahead(facts: StackFacts) -> Rulings:
+def _bounded_read_ahead(facts: StackFacts) -> rule.Rulings:
     device = (facts.linux or LinuxFacts()).device
     if device is None or device.read_ahead_bytes is None:
-        return NOTHING
+        return rule.NOTHING
     told = f"{device.name} reads {format_bytes(device.read_ahead_bytes)} ahead"
     if device.read_ahead_bytes < LEAST_READ_AHEAD_BYTES:
-        return violated(f"{told}: sequential scans and backups wait for many small requests")
-    return violated_if(device.read_ahead_bytes > MOST_READ_AHEAD_BYTES, told)
+        return rule.violated(f"{told}: sequential scans and backups wait for many small requests")
+    return rule.violated_if(device.read_ahead_bytes > MOST_READ_AHEAD_BYTES, told)
 
 
-def _small_pages(facts: StackFacts) -> Rulings:
+def _small_pages(facts: StackFacts) -> rule.Rulings:
     machine = facts.linux or LinuxFacts()
     page_bytes = machine.page_bytes
     if page_bytes is None:
-        return NOTHING
+        return rule.NOTHING
     default = machine.huge_page_bytes
     huge = f"; default huge page {format_bytes(default)}" if default else ""
-    return violated_if(
+    return rule.violated_if(
         page_bytes > _BLOCK_BYTES,
         f"pages of {format_bytes(page_bytes)}: the page cache reads and writes"
         f" {page_bytes / _BLOCK_BYTES:g} times a block of 8 KiB{huge}",
     )
 
 
-def _overcommit_suits_all(facts: StackFacts) -> Rulings:
+def _overcommit_suits_all(facts: StackFacts) -> rule.Rulings:
     mode = (facts.linux or LinuxFacts()).overcommit_memory
     if mode != _NEVER_OVERCOMMIT:
-        return HOLDS
+        return rule.HOLDS
     if facts.redis is None:
-        return lacking("redis")
+        return rule.lacking("redis")
     told = "vm.overcommit_memory = 2 on the machine of Redis: the fork for a snapshot can fail"
     if facts.postgres is not None:
         told += "; PostgreSQL is advised this value, Redis is advised 1"
-    return violated_if(bool(facts.redis), told)
+    return rule.violated_if(bool(facts.redis), told)
 
 
-RULES: Final[tuple[StackRule, ...]] = (
+RULES: Final[tuple[rule.StackRule, ...]] = (
     _rule(
         code="OS004",
         severity=Severity.WARNING,
@@ -389,34 +376,34 @@ _FAST_CLOCKS: Final = frozenset(
 _BURSTABLE: Final = re.compile(r"(?:db\.|cache\.)?t(?:1|2|3a?|4g)\.")
 
 
-def _no_governor_in_guest(facts: StackFacts) -> Rulings:
+def _no_governor_in_guest(facts: StackFacts) -> rule.Rulings:
     machine = facts.linux or LinuxFacts()
     wanted = facts.intent.guest_governor
     if wanted is None or machine.virtualization == "none":
-        return NOTHING
+        return rule.NOTHING
     if machine.scaling_driver is not None:
-        return HOLDS
+        return rule.HOLDS
     if facts.origin("linux.scaling_driver").visibility is not Visibility.NO:
-        return lacking("linux.scaling_driver")
-    return violated(f"governor {wanted} is to be set in a virtual machine that has no cpufreq")
+        return rule.lacking("linux.scaling_driver")
+    return rule.violated(f"governor {wanted} is to be set in a virtual machine that has no cpufreq")
 
 
-def _no_idle_scanning(facts: StackFacts) -> Rulings:
+def _no_idle_scanning(facts: StackFacts) -> rule.Rulings:
     machine = facts.linux or LinuxFacts()
-    return violated_if(
+    return rule.violated_if(
         bool(machine.numa_balancing) and len(machine.nodes or ()) == 1,
         f"kernel.numa_balancing = {machine.numa_balancing} with one node",
     )
 
 
-def _fast_clock(facts: StackFacts) -> Rulings:
+def _fast_clock(facts: StackFacts) -> rule.Rulings:
     clock = (facts.linux or LinuxFacts()).clocksource
-    return violated_if(clock not in _FAST_CLOCKS, f"clock source {clock}")
+    return rule.violated_if(clock not in _FAST_CLOCKS, f"clock source {clock}")
 
 
-def _undisturbed(facts: StackFacts) -> Rulings:
+def _undisturbed(facts: StackFacts) -> rule.Rulings:
     machine = facts.linux or LinuxFacts()
-    return combined(
+    return rule.combined(
         (
             _below("steal_fraction", machine.steal_fraction, WAITED_FRACTION, "steal"),
             _below(
@@ -429,27 +416,27 @@ def _undisturbed(facts: StackFacts) -> Rulings:
     )
 
 
-def _below(fact: str, value: float | None, limit: float, words: str) -> Rulings:
+def _below(fact: str, value: float | None, limit: float, words: str) -> rule.Rulings:
     if value is None:
-        return lacking(f"linux.{fact}")
-    return violated_if(value > limit, f"{words} {format_share(value)} of the time")
+        return rule.lacking(f"linux.{fact}")
+    return rule.violated_if(value > limit, f"{words} {format_share(value)} of the time")
 
 
-def _steady_instance(facts: StackFacts) -> Rulings:
+def _steady_instance(facts: StackFacts) -> rule.Rulings:
     """Judge the machine's own type, which bare metal has none of, and the class compared with."""
     machine = facts.linux or LinuxFacts()
     compared = facts.bench.reference_class if facts.bench else None
-    own = lacking("linux.instance_type") if machine.virtualization != "none" else NOTHING
-    return combined(
+    own = rule.lacking("linux.instance_type") if machine.virtualization != "none" else rule.NOTHING
+    return rule.combined(
         (
             _steady(machine.instance_type) if machine.instance_type else own,
-            _steady(compared) if compared else NOTHING,
+            _steady(compared) if compared else rule.NOTHING,
         )
     )
 
 
-def _steady(name: str) -> Rulings:
-    return violated_if(bool(_BURSTABLE.match(name)), f"{name} is burstable{_lasting(name)}")
+def _steady(name: str) -> rule.Rulings:
+    return rule.violated_if(bool(_BURSTABLE.match(name)), f"{name} is burstable{_lasting(name)}")
 
 
 def _lasting(name: str) -> str:
@@ -464,25 +451,25 @@ def _lasting(name: str) -> str:
     )
 
 
-def _shows_its_nodes(facts: StackFacts) -> Rulings:
+def _shows_its_nodes(facts: StackFacts) -> rule.Rulings:
     nodes = (facts.hypervisor.nodes if facts.hypervisor else None) or ()
     home = {cpu: node.number for node in nodes for cpu in node.cpus}
 
-    def check(domain: DomainFacts) -> Rulings:
+    def check(domain: DomainFacts) -> rule.Rulings:
         bound = {*domain.memory_nodes, *(n for cell in domain.cells for n in cell.memory_nodes)}
         spanned = bound | {home[cpu] for cpu in domain.pinned_cpus if cpu in home}
         shown = max(1, len(domain.cells))
         if not spanned:
-            return NOTHING
-        return violated_if(
+            return rule.NOTHING
+        return rule.violated_if(
             len(spanned) > shown,
-            f"{domain.name}: it spans nodes {listed(spanned)} and its guest is shown {shown}",
+            f"{domain.name}: it spans nodes {rule.listed(spanned)} and its guest is shown {shown}",
         )
 
-    return of_each_domain(check)(facts)
+    return rule.of_each_domain(check)(facts)
 
 
-CPU_RULES: Final[tuple[StackRule, ...]] = (
+CPU_RULES: Final[tuple[rule.StackRule, ...]] = (
     _rule(
         code="OS003",
         layers=("linux", "hypervisor"),

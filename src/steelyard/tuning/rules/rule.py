@@ -11,18 +11,9 @@ from fractions import Fraction
 from itertools import chain
 from typing import Final, TypeVar
 
-from steelyard.core import findings
+from steelyard.core import findings, wording
 from steelyard.core.findings import KEPT, Rule, Ruling, State, broken
 from steelyard.core.stack import DomainFacts, JudgedRule, PodFacts, StackFacts, Visibility
-from steelyard.core.wording import (
-    KIB,
-    MIB,
-    InputError,
-    in_unit,
-    page_bytes_of,
-    parse_quantity,
-    parse_quantity_bytes,
-)
 
 TUNING_ARTICLE: Final = (
     'Iwan Setiawan, "Bare Metal vs. AWS RDS: CPU/NUMA Pinning and HugePages - How We Beat Aurora on'
@@ -161,14 +152,14 @@ _GUARANTEED: Final = "Guaranteed"
 _OFF: Final = frozenset({"off", "false", "no", "0"})
 # Unit in which the server takes a bare number, and the default; PostgreSQL 15 to 18 agree in them.
 _SIZES: Final[Mapping[str, tuple[str, int]]] = {
-    "shared_buffers": ("8kB", 128 * MIB),
-    "wal_buffers": ("8kB", -8 * KIB),
-    "work_mem": ("kB", 4 * MIB),
-    "maintenance_work_mem": ("kB", 64 * MIB),
-    "max_wal_size": ("MB", 1024 * MIB),
+    "shared_buffers": ("8kB", 128 * wording.MIB),
+    "wal_buffers": ("8kB", -8 * wording.KIB),
+    "work_mem": ("kB", 4 * wording.MIB),
+    "maintenance_work_mem": ("kB", 64 * wording.MIB),
+    "max_wal_size": ("MB", 1024 * wording.MIB),
     "huge_page_size": ("kB", 0),  # the kernel's default
 }
-_UNIT_BYTES: Final = {"8kB": 8 * KIB, "kB": KIB, "MB": MIB}
+_UNIT_BYTES: Final = {"8kB": 8 * wording.KIB, "kB": wording.KIB, "MB": wording.MIB}
 
 
 def database_pods(facts: StackFacts) -> tuple[PodFacts, ...]:
@@ -180,22 +171,22 @@ def database_pods(facts: StackFacts) -> tuple[PodFacts, ...]:
 def amount(resources: Mapping[str, str], name: str) -> Fraction | None:
     """Return how much of a resource there is; None where it is absent or no quantity."""
     try:
-        return parse_quantity(resources[name]) if name in resources else None
-    except InputError:
+        return wording.parse_quantity(resources[name]) if name in resources else None
+    except wording.InputError:
         return None
 
 
 def bytes_of(resources: Mapping[str, str], name: str) -> int | None:
     """Return the bytes of a resource; None where it is absent or no quantity."""
     try:
-        return parse_quantity_bytes(resources[name]) if name in resources else None
-    except InputError:
+        return wording.parse_quantity_bytes(resources[name]) if name in resources else None
+    except wording.InputError:
         return None
 
 
 def huge_pages_of(pod: PodFacts) -> dict[int, int]:
     """Return the bytes of huge pages that a pod may use, by page size; malformed ones left out."""
-    sizes = {name: size for name in pod.limits if (size := page_bytes_of(name)) is not None}
+    sizes = {name: size for name in pod.limits if (size := wording.page_bytes_of(name)) is not None}
     found = {size: bytes_of(pod.limits, name) for name, size in sizes.items()}
     return {size: count for size, count in found.items() if count is not None}
 
@@ -266,14 +257,14 @@ def size_of(facts: StackFacts, name: str) -> int | None:
     unit, default_bytes = _SIZES[name]
     each_bytes = _UNIT_BYTES[unit]
     written = setting(facts, name, str(default_bytes // each_bytes))
-    value = in_unit(written, unit) if written is not None else None
+    value = wording.in_unit(written, unit) if written is not None else None
     return None if value is None else int(value * each_bytes)
 
 
 def number_of(facts: StackFacts, name: str, default: float) -> float | None:
     """Return a setting that is a plain number; None where nobody saw it or it is none."""
     written = setting(facts, name, str(default))
-    return in_unit(written, None) if written is not None else None
+    return wording.in_unit(written, None) if written is not None else None
 
 
 def huge_page_of_server(facts: StackFacts) -> int | None:

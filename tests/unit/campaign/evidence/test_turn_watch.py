@@ -242,7 +242,7 @@ def test_a_server_that_never_answers_does_not_hold_up_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It is given up after its time, its session closed, and what the machine told is kept."""
-    monkeypatch.setattr("steelyard.campaign.evidence.turn_watch.END_WITHIN_S", 0.2)
+    monkeypatch.setattr("steelyard.campaign.evidence.watch.END_WITHIN_S", 0.2)
     server = Server()
     watch = _watch(server, Machine())
     _begun(watch, server)

@@ -679,7 +679,7 @@ def test_what_does_not_end_keeps_its_directory_and_nothing_else(
     )
     undone: list[Outside] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leftovers, "undo_thing", lambda thing, _: undone.append(thing))
+        patch.setattr(undoing, "undo_thing", lambda thing, _: undone.append(thing))
         with pytest.raises(LeftBehindError, match="do not end"):
             leftovers.undo(replace(leftover, things=(*leftover.things, knob)), doors)
     assert undone == [knob]

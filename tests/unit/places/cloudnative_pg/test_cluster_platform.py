@@ -11,7 +11,7 @@ from steelyard.core.outside import ServerAddress
 from steelyard.core.target import CloudNativePgTarget, Synchronous
 from steelyard.core.wording import InputError, LeftBehindError, PreflightError, TargetError
 from steelyard.places.kubernetes.undoing import undo
-from steelyard.systems.postgres.cloudnative_pg import rollout
+from steelyard.systems.postgres.cloudnative_pg import operator
 from steelyard.systems.postgres.cloudnative_pg.own_cluster import CloudNativePgPlatform
 from support.cluster_world import World, make_world
 
@@ -90,7 +90,7 @@ def test_a_start_is_over_when_every_pod_is_new_and_sees_the_change(world: World)
     after = {pod["metadata"]["uid"] for pod in world.api.list(POD, "bench")}
     assert not before & after
     (server,) = world.operator.servers.values()
-    change = server.loaded[rollout.CHANGE]
+    change = server.loaded[operator.CHANGE]
     annotations = [pod["metadata"]["annotations"] for pod in world.api.list(POD, "bench")]
     assert [each["kubectl.kubernetes.io/restartedAt"] for each in annotations] == [change] * 2
 

@@ -28,27 +28,9 @@ from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.made_server import moved
 from steelyard.places.protocol import PodSight
 from steelyard.systems.existing import SettingStore
+from steelyard.systems.postgres.cloudnative_pg import operator, rollout
 from steelyard.systems.postgres.cloudnative_pg import own_cluster as place_facts
-from steelyard.systems.postgres.cloudnative_pg.operator import (
-    CHANGE,
-    RESTARTED_AT,
-    ClusterState,
-    annotations_of,
-    look,
-    postgresql_spec,
-    require_taken,
-    settings_in,
-)
 from steelyard.systems.postgres.cloudnative_pg.own_cluster import ClusterMeans
-from steelyard.systems.postgres.cloudnative_pg.rollout import (
-    ENTRANCE,
-    ROLLED_WITHIN_S,
-    SEEN,
-    ClusterWait,
-    PrimaryWay,
-    Rollout,
-    RolloutMeans,
-)
 
 _HIBERNATION: Final = "cnpg.io/hibernation"
 _FENCED: Final = "cnpg.io/fencedInstances"
@@ -85,7 +67,7 @@ def require_measurable(ref: ObjectRef, cluster: Manifest) -> None:
     Raises:
         PreflightError: It is a replica cluster, hibernated or fenced.
     """
-    annotations = annotations_of(cluster)
+    annotations = operator.annotations_of(cluster)
     if annotations.get(_HIBERNATION) == "on":
         raise PreflightError(
             f"{ref.label} is hibernated: no server of it runs",
@@ -109,14 +91,15 @@ def require_unchanged(ref: ObjectRef, cluster: Manifest) -> None:
     Raises:
         PreflightError: With its name.
     """
-    change = settings_in(cluster["spec"], [CHANGE])[CHANGE]
+    change = operator.settings_in(cluster["spec"], [operator.CHANGE])[operator.CHANGE]
     if change is not None:
         campaign = str(change).rsplit("-", 2)[0]
         raise PreflightError(
             f"{ref.label} has the settings of a campaign that was not undone, or still runs:"
-            f" {campaign} ({CHANGE} = {change})",
+            f" {campaign} ({operator.CHANGE} = {change})",
             hint="Run `steelyard clean` as the account that ran it, or wait for its end; if nobody"
-            f" has its record, put the settings right and remove {CHANGE} from the manifest.",
+            f" has its record, put the settings right and remove {operator.CHANGE} from the"
+            " manifest.",
         )
 
 
@@ -219,7 +202,7 @@ def app_database(cluster: Manifest) -> str:
 def kept_elsewhere(ref: ObjectRef, cluster: Manifest) -> Finding | None:
     """Return that somebody else's tool may put the settings back while they are measured."""
     metadata = cluster["metadata"]
-    keys = [*(metadata.get("labels") or {}), *annotations_of(cluster)]
+    keys = [*(metadata.get("labels") or {}), *operator.annotations_of(cluster)]
     tools = sorted({key for key in keys if str(key).startswith(_KEPT_BY)})
     if not tools:
         return None
@@ -330,11 +313,11 @@ class ExistingCluster:
         self._cluster = cluster
         self._secret = secret
         is_app = secret.name == _app_secret(cluster)
-        database = app_database(cluster) if is_app else ENTRANCE
-        self._way = PrimaryWay(options.ref, means.reach, secret, database)
+        database = app_database(cluster) if is_app else rollout.ENTRANCE
+        self._way = rollout.PrimaryWay(options.ref, means.reach, secret, database)
         self._looked_at: float | None = None
         self._nodes: dict[str, None] = {}  # of the primary, in the order of seeing it there
-        self._state: ClusterState | None = None
+        self._state: operator.ClusterState | None = None
         self._store = ManifestStore(options, means, self._followed)
 
     @property
@@ -376,13 +359,13 @@ class ExistingCluster:
             return self._followed(self._looked())
         return self._way.address()
 
-    def _looked(self) -> ClusterState:
-        state = look(self._means.api, self._options.ref)
+    def _looked(self) -> operator.ClusterState:
+        state = operator.look(self._means.api, self._options.ref)
         if state is None:
             raise TargetError(f"{self.label} is not there any more")
         return state
 
-    def _followed(self, state: ClusterState) -> ServerAddress:
+    def _followed(self, state: operator.ClusterState) -> ServerAddress:
         address = self._way.follow(state)
         self._state, self._looked_at = state, self._means.clock.monotonic()
         primary = state.primary_instance
@@ -413,7 +396,7 @@ class ExistingCluster:
         address = self._followed(state)
         require_alone(ref, cluster, sql, address)
         if self._options.target.allow_existing and self._options.settings:
-            require_taken(self._options.settings)
+            operator.require_taken(self._options.settings)
             require_alterable(ref, cluster)
             require_superuser(ref, sql, address)
             require_settled(ref, sql, address)
@@ -457,15 +440,15 @@ class ManifestStore:
         self,
         options: ExistingOptions,
         means: ClusterMeans,
-        followed: Callable[[ClusterState], ServerAddress],
+        followed: Callable[[operator.ClusterState], ServerAddress],
     ) -> None:
         self._options = options
         self._ref = options.ref
         self._means = means
         self._followed = followed
-        self._rollout: Rollout | None = None  # none before the first change
+        self._rollout: rollout.Rollout | None = None  # none before the first change
 
-    def _begun(self) -> Rollout:
+    def _begun(self) -> rollout.Rollout:
         """Return what changes its settings; what they were is read now, before the first change.
 
         Raises:
@@ -477,15 +460,15 @@ class ManifestStore:
         if cluster is None:
             raise TargetError(f"{ref.label} is not there any more")
         require_unchanged(ref, cluster)
-        before = settings_in(cluster["spec"], self._options.settings)
+        before = operator.settings_in(cluster["spec"], self._options.settings)
         undoing = patch_back(cluster, before)
         # Pods keep the mark of an earlier session's restart: none may have this one's token.
         generation = cluster["metadata"].get("generation") or 0
-        return Rollout(
+        return rollout.Rollout(
             ref,
             before,
             f"{belongings.name()}-{generation}",
-            RolloutMeans(
+            rollout.RolloutMeans(
                 api=means.api,
                 sql=means.sql,
                 clock=means.clock,
@@ -528,17 +511,17 @@ class ManifestStore:
         self._rollout = None
         if left is not None:
             self._means.told(f"{left.message}. {left.hint}")
-        wait = ClusterWait(self._means.api, self._means.clock, self._means.told)
+        wait = rollout.ClusterWait(self._means.api, self._means.clock, self._means.told)
         wait.until(
             self._ref,
             lambda state: state.is_healthy and self._is_back(state),
-            most_s=ROLLED_WITHIN_S,
+            most_s=rollout.ROLLED_WITHIN_S,
         )
 
-    def _is_back(self, state: ClusterState) -> bool:
+    def _is_back(self, state: operator.ClusterState) -> bool:
         try:
             address, sql = self._followed(state), self._means.sql
-            return not sql.rows(address, SEEN)[0][0] and not sql.rows(address, PENDING)
+            return not sql.rows(address, rollout.SEEN)[0][0] and not sql.rows(address, PENDING)
         except SteelyardError:
             return False
 
@@ -546,8 +529,12 @@ class ManifestStore:
 def patch_back(cluster: Manifest, before: Mapping[str, str | None]) -> dict[str, Any]:
     """Return the merge patch that brings a Cluster back; null removes what was not there."""
     return {
-        "metadata": {"annotations": {RESTARTED_AT: annotations_of(cluster).get(RESTARTED_AT)}},
-        "spec": {"postgresql": postgresql_spec({**before, CHANGE: None})},
+        "metadata": {
+            "annotations": {
+                operator.RESTARTED_AT: operator.annotations_of(cluster).get(operator.RESTARTED_AT)
+            }
+        },
+        "spec": {"postgresql": operator.postgresql_spec({**before, operator.CHANGE: None})},
     }
 
 

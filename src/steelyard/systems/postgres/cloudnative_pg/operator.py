@@ -20,31 +20,13 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 
-from steelyard.core.kubernetes import (
-    CLAIM,
-    CLUSTER,
-    CRD,
-    DEPLOYMENT,
-    EVENT,
-    JOB,
-    OF_CLUSTER,
-    OVERWRITTEN,
-    POD,
-    QUOTA,
-    REFUSED,
-    SERVER_CONTAINER,
-    ContainerRef,
-    Kind,
-    Manifest,
-    ObjectRef,
-    ref_of,
-)
+from steelyard.core import kubernetes as k8s
 from steelyard.core.wording import InputError, PreflightError, PrivilegeError, SteelyardError
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes.pods import is_ready, obstacle
 from steelyard.places.kubernetes.volumes import claim_obstacle
 
-_DEFINITION: Final = ObjectRef(kind=CRD, name="clusters.postgresql.cnpg.io")
+_DEFINITION: Final = k8s.ObjectRef(kind=k8s.CRD, name="clusters.postgresql.cnpg.io")
 # As its release manifest and its Helm chart label it.
 _LABELS: Final = {"app.kubernetes.io/name": "cloudnative-pg"}
 _HOME: Final = "cnpg-system"
@@ -93,10 +75,10 @@ def require_installed(api: KubernetesApi) -> None:
     Raises:
         PreflightError: CloudNativePG is not installed.
     """
-    if not api.knows(CLUSTER):
+    if not api.knows(k8s.CLUSTER):
         raise PreflightError(
             f"CloudNativePG is not installed in the cluster {api.context}: it has no kind Cluster"
-            f" ({CLUSTER.api_version})",
+            f" ({k8s.CLUSTER.api_version})",
             hint="Install its operator (kubectl apply --server-side -f the release manifest of"
             " CloudNativePG, or its Helm chart), or name another cluster by `context:`.",
         )
@@ -116,10 +98,10 @@ def discover(api: KubernetesApi) -> Operator:
 
 def _seen(api: KubernetesApi) -> tuple[str, str | None, str]:
     """Return image and version of the operator's deployment, or why they are not known."""
-    found: tuple[Manifest, ...] = ()
+    found: tuple[k8s.Manifest, ...] = ()
     for namespace in ("", _HOME):
         try:
-            found = api.list(DEPLOYMENT, namespace, _LABELS)
+            found = api.list(k8s.DEPLOYMENT, namespace, _LABELS)
         except PrivilegeError:
             continue
         break
@@ -133,7 +115,7 @@ def _seen(api: KubernetesApi) -> tuple[str, str | None, str]:
     return "", None, "no deployment carries the operator's label"
 
 
-def _labelled(deployment: Manifest) -> str | None:
+def _labelled(deployment: k8s.Manifest) -> str | None:
     """Return the version that the Helm chart writes into a label."""
     return (deployment["metadata"].get("labels") or {}).get("app.kubernetes.io/version")
 
@@ -146,7 +128,7 @@ def version_of_image(image: str) -> str | None:
 
 def _schema(api: KubernetesApi) -> tuple[str, Mapping[str, Any]]:
     """Return the version of the definition in use, and the schema of a Cluster's spec."""
-    wanted = CLUSTER.api_version.partition("/")[2]
+    wanted = k8s.CLUSTER.api_version.partition("/")[2]
     try:
         definition = api.read(_DEFINITION)
     except PrivilegeError:
@@ -158,7 +140,7 @@ def _schema(api: KubernetesApi) -> tuple[str, Mapping[str, Any]]:
     return wanted, {}
 
 
-def require_known(manifest: Manifest, operator: Operator) -> None:
+def require_known(manifest: k8s.Manifest, operator: Operator) -> None:
     """Raise when a Cluster has fields that the operator's definition has not.
 
     Raises:
@@ -224,7 +206,9 @@ def require_taken(names: Iterable[str]) -> None:
     Raises:
         PreflightError: With all of them.
     """
-    kept = sorted({name.lower() for name in names} & ((REFUSED | OVERWRITTEN) - {LIBRARIES}))
+    kept = sorted(
+        {name.lower() for name in names} & ((k8s.REFUSED | k8s.OVERWRITTEN) - {LIBRARIES})
+    )
     if not kept:
         return
     ways = [f"{name}: {_WAY_OUT[name]}" for name in kept if name in _WAY_OUT]
@@ -278,7 +262,7 @@ class Instance:
         qos: Its class of service.
     """
 
-    where: ContainerRef
+    where: k8s.ContainerRef
     uid: str
     node: str
     is_ready: bool
@@ -306,7 +290,7 @@ class ClusterState:
         target: Of the one that is to.
     """
 
-    ref: ObjectRef
+    ref: k8s.ObjectRef
     phase: str
     reason: str
     asked: int
@@ -345,18 +329,20 @@ class ClusterState:
         )
 
 
-def look(api: KubernetesApi, ref: ObjectRef) -> ClusterState | None:
+def look(api: KubernetesApi, ref: k8s.ObjectRef) -> ClusterState | None:
     """Return a Cluster as it is now, or None where there is none."""
     found = api.read(ref)
     return None if found is None else state_of(ref, found, instance_pods(api, ref))
 
 
-def instance_pods(api: KubernetesApi, ref: ObjectRef) -> tuple[Manifest, ...]:
+def instance_pods(api: KubernetesApi, ref: k8s.ObjectRef) -> tuple[k8s.Manifest, ...]:
     """Return the pods of a Cluster's servers."""
-    return api.list(POD, ref.namespace, {OF_CLUSTER: ref.name, _POD_ROLE: "instance"})
+    return api.list(k8s.POD, ref.namespace, {k8s.OF_CLUSTER: ref.name, _POD_ROLE: "instance"})
 
 
-def state_of(ref: ObjectRef, cluster: Manifest, pods: tuple[Manifest, ...]) -> ClusterState:
+def state_of(
+    ref: k8s.ObjectRef, cluster: k8s.Manifest, pods: tuple[k8s.Manifest, ...]
+) -> ClusterState:
     """Return what a Cluster's status and its pods say together."""
     status: Mapping[str, Any] = cluster.get("status") or {}
     return ClusterState(
@@ -371,13 +357,15 @@ def state_of(ref: ObjectRef, cluster: Manifest, pods: tuple[Manifest, ...]) -> C
     )
 
 
-def _instance(pod: Manifest) -> Instance:
+def _instance(pod: k8s.Manifest) -> Instance:
     metadata, status = pod["metadata"], pod.get("status") or {}
     containers = status.get("containerStatuses") or ()
-    server: Mapping[str, Any] = next((c for c in containers if c["name"] == SERVER_CONTAINER), {})
+    server: Mapping[str, Any] = next(
+        (c for c in containers if c["name"] == k8s.SERVER_CONTAINER), {}
+    )
     return Instance(
-        where=ContainerRef(
-            namespace=metadata["namespace"], pod=metadata["name"], container=SERVER_CONTAINER
+        where=k8s.ContainerRef(
+            namespace=metadata["namespace"], pod=metadata["name"], container=k8s.SERVER_CONTAINER
         ),
         uid=str(metadata.get("uid") or ""),
         node=str(pod["spec"].get("nodeName") or ""),
@@ -391,7 +379,7 @@ def _instance(pod: Manifest) -> Instance:
     )
 
 
-def annotations_of(manifest: Manifest) -> Mapping[str, Any]:
+def annotations_of(manifest: k8s.Manifest) -> Mapping[str, Any]:
     """Return the annotations of an object."""
     return manifest["metadata"].get("annotations") or {}
 
@@ -502,22 +490,22 @@ def trouble_of(api: KubernetesApi, state: ClusterState) -> Trouble | None:
 
 
 def _troubles(api: KubernetesApi, state: ClusterState) -> Iterator[Trouble]:
-    labels = {OF_CLUSTER: state.ref.name}
-    claims = api.list(CLAIM, state.ref.namespace, labels)
+    labels = {k8s.OF_CLUSTER: state.ref.name}
+    claims = api.list(k8s.CLAIM, state.ref.namespace, labels)
     yield from _of_phase(api, state, claims)
     for claim in claims:
         yield from _of_claim(api, claim)
-    events = seen(api, EVENT, state.ref.namespace)
-    for job in seen(api, JOB, state.ref.namespace, labels):
+    events = seen(api, k8s.EVENT, state.ref.namespace)
+    for job in seen(api, k8s.JOB, state.ref.namespace, labels):
         yield from _of_job(api, job, events)
     yield from _of_quota(state, events)
-    for pod in api.list(POD, state.ref.namespace, labels):
+    for pod in api.list(k8s.POD, state.ref.namespace, labels):
         yield from _of_pod(api, pod)
 
 
 def seen(
-    api: KubernetesApi, kind: Kind, namespace: str, labels: Mapping[str, str] | None = None
-) -> tuple[Manifest, ...]:
+    api: KubernetesApi, kind: k8s.Kind, namespace: str, labels: Mapping[str, str] | None = None
+) -> tuple[k8s.Manifest, ...]:
     """Return objects that only say more, nothing where this account may not see them."""
     try:
         return api.list(kind, namespace, labels)
@@ -526,7 +514,7 @@ def seen(
 
 
 def _of_phase(
-    api: KubernetesApi, state: ClusterState, claims: tuple[Manifest, ...]
+    api: KubernetesApi, state: ClusterState, claims: tuple[k8s.Manifest, ...]
 ) -> Iterator[Trouble]:
     if not state.phase.startswith(_FINAL_PHASES):
         return
@@ -548,7 +536,7 @@ def _of_phase(
 
 def _full_quotas(api: KubernetesApi, namespace: str) -> Iterator[str]:
     """Yield what is used up of storage."""
-    for quota in seen(api, QUOTA, namespace):
+    for quota in seen(api, k8s.QUOTA, namespace):
         status: Mapping[str, Any] = quota.get("status") or {}
         for resource, hard in (status.get("hard") or {}).items():
             used = (status.get("used") or {}).get(resource, "0")
@@ -556,8 +544,8 @@ def _full_quotas(api: KubernetesApi, namespace: str) -> Iterator[str]:
                 yield f"{quota['metadata']['name']} has {used} of {hard} {resource}"
 
 
-def _of_claim(api: KubernetesApi, claim: Manifest) -> Iterator[Trouble]:
-    ref = ref_of(claim)
+def _of_claim(api: KubernetesApi, claim: k8s.Manifest) -> Iterator[Trouble]:
+    ref = k8s.ref_of(claim)
     found = claim_obstacle(api, ref)
     if found is not None:
         absent = "not found" in found.message
@@ -572,9 +560,9 @@ def _of_claim(api: KubernetesApi, claim: Manifest) -> Iterator[Trouble]:
         yield from _unanswered(api, ref)
 
 
-def _unanswered(api: KubernetesApi, claim: ObjectRef) -> Iterator[Trouble]:
+def _unanswered(api: KubernetesApi, claim: k8s.ObjectRef) -> Iterator[Trouble]:
     """Yield that a provisioner was asked for a volume and nothing has come."""
-    for event in _about(seen(api, EVENT, claim.namespace), CLAIM, claim.name):
+    for event in _about(seen(api, k8s.EVENT, claim.namespace), k8s.CLAIM, claim.name):
         if event.get("reason") == "ExternalProvisioning":
             yield Trouble(
                 message=f"{claim.label} gets no volume yet: {event.get('message')}",
@@ -583,7 +571,9 @@ def _unanswered(api: KubernetesApi, claim: ObjectRef) -> Iterator[Trouble]:
             return
 
 
-def _of_job(api: KubernetesApi, job: Manifest, events: tuple[Manifest, ...]) -> Iterator[Trouble]:
+def _of_job(
+    api: KubernetesApi, job: k8s.Manifest, events: tuple[k8s.Manifest, ...]
+) -> Iterator[Trouble]:
     name, status = str(job["metadata"]["name"]), job.get("status") or {}
     conditions = {each["type"]: each for each in status.get("conditions") or ()}
     if (conditions.get("Failed") or {}).get("status") == "True" or status.get("failed"):
@@ -594,12 +584,12 @@ def _of_job(api: KubernetesApi, job: Manifest, events: tuple[Manifest, ...]) -> 
             borne_s=_SHORTLY_S,
         )
     made = status.get("active") or status.get("succeeded")
-    for event in () if made else _about(events, JOB, name):
+    for event in () if made else _about(events, k8s.JOB, name):
         if event.get("reason") == "FailedCreate":
             yield _refused_pod(str(event.get("message")))
 
 
-def _of_quota(state: ClusterState, events: tuple[Manifest, ...]) -> Iterator[Trouble]:
+def _of_quota(state: ClusterState, events: tuple[k8s.Manifest, ...]) -> Iterator[Trouble]:
     """Yield that the operator itself got no pod."""
     for event in _about(events, state.ref.kind, state.ref.name):
         if event.get("type") == "Warning" and "exceeded quota" in str(event.get("message")):
@@ -617,7 +607,7 @@ def _refused_pod(message: str) -> Trouble:
     )
 
 
-def _of_pod(api: KubernetesApi, pod: Manifest) -> Iterator[Trouble]:
+def _of_pod(api: KubernetesApi, pod: k8s.Manifest) -> Iterator[Trouble]:
     status = pod.get("status") or {}
     gone = pod["metadata"].get("deletionTimestamp") or status.get("phase") == "Succeeded"
     if gone or is_ready(pod):
@@ -647,15 +637,15 @@ def _ended_well(status: Mapping[str, Any]) -> bool:
     return bool(ended) and not any(each.get("exitCode") for each in ended)
 
 
-def _job_words(api: KubernetesApi, job: Manifest) -> str:
+def _job_words(api: KubernetesApi, job: k8s.Manifest) -> str:
     name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
-    pods = api.list(POD, namespace, {"job-name": name})
+    pods = api.list(k8s.POD, namespace, {"job-name": name})
     failed = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Failed"]
     return _pod_words(api, failed[-1]) if failed else ""
 
 
-def _pod_words(api: KubernetesApi, pod: Manifest) -> str:
-    where = ContainerRef(
+def _pod_words(api: KubernetesApi, pod: k8s.Manifest) -> str:
+    where = k8s.ContainerRef(
         namespace=pod["metadata"]["namespace"],
         pod=pod["metadata"]["name"],
         container=pod["spec"]["containers"][0]["name"],
@@ -663,7 +653,7 @@ def _pod_words(api: KubernetesApi, pod: Manifest) -> str:
     return words_of(api, where)
 
 
-def words_of(api: KubernetesApi, where: ContainerRef) -> str:
+def words_of(api: KubernetesApi, where: k8s.ContainerRef) -> str:
     """Return why the server in a container ended; empty where nothing of it can be read."""
     try:
         return last_words(api.logs(where, lines=_LOG_LINES))
@@ -671,7 +661,7 @@ def words_of(api: KubernetesApi, where: ContainerRef) -> str:
         return ""
 
 
-def _about(events: tuple[Manifest, ...], kind: Kind, name: str) -> list[Manifest]:
+def _about(events: tuple[k8s.Manifest, ...], kind: k8s.Kind, name: str) -> list[k8s.Manifest]:
     """Return the events of one object, newest first."""
     found = [
         event

@@ -11,24 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from steelyard.core import kubernetes as k8s
 from steelyard.core.findings import Finding
-from steelyard.core.kubernetes import (
-    CLAIM,
-    CLUSTER,
-    DATABASE,
-    MANAGED_BY,
-    MANAGER,
-    OF_CLUSTER,
-    POD,
-    ROLE,
-    ContainerRef,
-    Kind,
-    Manifest,
-    ObjectRef,
-    SecretRef,
-    campaign_labels,
-    ref_of,
-)
 from steelyard.core.measurement import Fact
 from steelyard.core.outside import ServerAddress, ServerProgram
 from steelyard.core.target import CloudNativePgTarget
@@ -36,15 +20,7 @@ from steelyard.core.wording import TargetError
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.sql import Sql
 from steelyard.places.agent.outcomes import StartSkew, unknown_skew
-from steelyard.places.kubernetes.made_server import (
-    MadeInCluster,
-    MadeMeans,
-    MadeOptions,
-    MadeServer,
-    Standing,
-    early_volumes,
-    place_finding,
-)
+from steelyard.places.kubernetes import made_server
 from steelyard.places.kubernetes.pods import resources_of
 from steelyard.places.kubernetes.reaching import await_service
 from steelyard.places.kubernetes.undoing import Departure, Held, held_by
@@ -69,7 +45,7 @@ from steelyard.systems.postgres.cloudnative_pg.rollout import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterOptions(MadeOptions):
+class ClusterOptions(made_server.MadeOptions):
     """How a campaign uses a Cluster of its own.
 
     Attributes:
@@ -85,7 +61,7 @@ class ClusterOptions(MadeOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterMeans(MadeMeans):
+class ClusterMeans(made_server.MadeMeans):
     """The gateways that a Cluster needs.
 
     Attributes:
@@ -94,7 +70,7 @@ class ClusterMeans(MadeMeans):
         paused: Makes what stops the generators of one server between its turns; None: nothing.
     """
 
-    generators: Callable[[], tuple[ContainerRef, ...]]
+    generators: Callable[[], tuple[k8s.ContainerRef, ...]]
     sql: Sql
     start_skew: Callable[[], StartSkew | None] = unknown_skew
     paused: Callable[[], PausedPrograms] | None = None
@@ -131,7 +107,7 @@ def facts_of(
     }
     return (
         *(Fact(name=n, value=value, subject=subject) for n, value in told.items() if value),
-        *volume_facts(api, state.ref.namespace, {OF_CLUSTER: state.ref.name}),
+        *volume_facts(api, state.ref.namespace, {k8s.OF_CLUSTER: state.ref.name}),
     )
 
 
@@ -152,10 +128,10 @@ def findings_of(
     target: CloudNativePgTarget, facts: Sequence[Fact], state: ClusterState | None
 ) -> Iterator[Finding]:
     """Yield what is worth knowing of a Cluster and its storage class."""
-    yield from early_volumes("database", target.storage_class, facts)
+    yield from made_server.early_volumes("database", target.storage_class, facts)
     nodes = [] if state is None else [each.node for each in state.instances]
     if len(set(nodes)) < len(nodes):
-        yield place_finding(
+        yield made_server.place_finding(
             "instances-share-node",
             f"{len(nodes)} instances run on {', '.join(sorted(set(nodes)))}: those that share a"
             " node share its CPUs and disks, and fail with it",
@@ -171,10 +147,10 @@ def cluster_manifest(
     *,
     name: str,
     namespace: str,
-    secret: SecretRef,
+    secret: k8s.SecretRef,
     settings: Mapping[str, str],
     campaign_id: str = "",
-) -> Manifest:
+) -> k8s.Manifest:
     """Return the Cluster of a target.
 
     Args:
@@ -195,13 +171,13 @@ def cluster_manifest(
         **_placement(target),
         "postgresql": _postgresql(target, settings),
     }
-    return CLUSTER.manifest(name, namespace=namespace, labels=labels, spec=spec)
+    return k8s.CLUSTER.manifest(name, namespace=namespace, labels=labels, spec=spec)
 
 
 def _labels(campaign_id: str) -> dict[str, str]:
     if campaign_id:
-        return campaign_labels(campaign_id, DATABASE)
-    return {MANAGED_BY: MANAGER, ROLE: DATABASE}
+        return k8s.campaign_labels(campaign_id, k8s.DATABASE)
+    return {k8s.MANAGED_BY: k8s.MANAGER, k8s.ROLE: k8s.DATABASE}
 
 
 def _instances(target: CloudNativePgTarget) -> dict[str, Any]:
@@ -259,16 +235,16 @@ def _postgresql(target: CloudNativePgTarget, settings: Mapping[str, str]) -> dic
 
 
 @dataclass(slots=True, kw_only=True)
-class _There(Standing):
+class _There(made_server.Standing):
     """A Cluster that is there."""
 
-    ref: ObjectRef
+    ref: k8s.ObjectRef
     way: PrimaryWay
     rollout: Rollout
     state: ClusterState
 
 
-class OwnCluster(MadeServer[_There, ObjectRef]):
+class OwnCluster(made_server.MadeServer[_There, k8s.ObjectRef]):
     """The Cluster of a campaign, while there is one."""
 
     noun = "Cluster"
@@ -302,7 +278,7 @@ class OwnCluster(MadeServer[_There, ObjectRef]):
     def _started_at(self) -> object:
         return self._means.sql.rows(self._entrance(), STARTED_AT)[0][0]
 
-    def manifest(self, number: int) -> Manifest:
+    def manifest(self, number: int) -> k8s.Manifest:
         """Return the Cluster of a number, as it is made."""
         options = self._options
         return cluster_manifest(
@@ -323,7 +299,7 @@ class OwnCluster(MadeServer[_There, ObjectRef]):
         self._number += 1
         manifest = self.manifest(self._number)
         name = str(manifest["metadata"]["name"])
-        ref = ObjectRef(kind=CLUSTER, name=name, namespace=self._options.namespace)
+        ref = k8s.ObjectRef(kind=k8s.CLUSTER, name=name, namespace=self._options.namespace)
         self._means.told(f"Cluster {name} is made: {self._options.target.label}")
         self._announced = ref
         self._means.belongings.make(manifest)
@@ -335,7 +311,7 @@ class OwnCluster(MadeServer[_There, ObjectRef]):
         self._look_around(self._current)
         return way.address()
 
-    def _rollout(self, ref: ObjectRef, way: PrimaryWay) -> Rollout:
+    def _rollout(self, ref: k8s.ObjectRef, way: PrimaryWay) -> Rollout:
         means, synchronous = self._means, self._options.target.synchronous
         return Rollout(
             ref,
@@ -384,30 +360,30 @@ class OwnCluster(MadeServer[_There, ObjectRef]):
     def _close_way(self) -> None:
         self._there.way.forget()
 
-    def _remove(self, announced: ObjectRef) -> tuple[Held, ...]:
+    def _remove(self, announced: k8s.ObjectRef) -> tuple[Held, ...]:
         self._means.told(f"Cluster {announced.name} and its volumes are removed")
-        volumes = tuple(held_by(self._means.api, self._parts(CLAIM, announced)))
+        volumes = tuple(held_by(self._means.api, self._parts(k8s.CLAIM, announced)))
         self._means.belongings.remove(announced)
-        self._departure.await_none(lambda: _named(self._parts(POD, announced)))
-        self._departure.await_none(lambda: _named(self._parts(CLAIM, announced)))
+        self._departure.await_none(lambda: _named(self._parts(k8s.POD, announced)))
+        self._departure.await_none(lambda: _named(self._parts(k8s.CLAIM, announced)))
         return self._departure.of_volumes(volumes)
 
-    def _parts(self, kind: Kind, ref: ObjectRef) -> tuple[Manifest, ...]:
-        return self._means.api.list(kind, ref.namespace, {OF_CLUSTER: ref.name})
+    def _parts(self, kind: k8s.Kind, ref: k8s.ObjectRef) -> tuple[k8s.Manifest, ...]:
+        return self._means.api.list(kind, ref.namespace, {k8s.OF_CLUSTER: ref.name})
 
     def _read_log(self, lines: int) -> str:
         return plain_log(self._means.api.logs(self._there.way.pod, lines=lines))
 
 
-def _named(manifests: Sequence[Manifest]) -> list[str]:
-    return [ref_of(each).label for each in manifests]
+def _named(manifests: Sequence[k8s.Manifest]) -> list[str]:
+    return [k8s.ref_of(each).label for each in manifests]
 
 
 TEMPLATE: Final = "template"  # the engine copies databases on the running server
 _SIZE: Final = "SELECT coalesce(sum(pg_database_size(oid)), 0)::bigint FROM pg_database"
 
 
-class CloudNativePgPlatform(MadeInCluster):
+class CloudNativePgPlatform(made_server.MadeInCluster):
     """The Clusters of one target, one at a time."""
 
     def __init__(self, options: ClusterOptions, ledger: Ledger, means: ClusterMeans) -> None:

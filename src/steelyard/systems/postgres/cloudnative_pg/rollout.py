@@ -16,15 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from steelyard.core.kubernetes import (
-    JOB,
-    OF_CLUSTER,
-    POD,
-    ContainerRef,
-    Manifest,
-    ObjectRef,
-    SecretRef,
-)
+from steelyard.core import kubernetes as k8s
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import (
     InputError,
@@ -37,18 +29,7 @@ from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.reaching import Reach
-from steelyard.systems.postgres.cloudnative_pg.operator import (
-    CHANGE,
-    RESTARTED_AT,
-    ClusterState,
-    Instance,
-    Trouble,
-    look,
-    postgresql_spec,
-    seen,
-    trouble_of,
-    words_of,
-)
+from steelyard.systems.postgres.cloudnative_pg import operator
 
 MADE_WITHIN_S: Final = 1800.0  # a large volume, a large image, a base backup; a guess
 ROLLED_WITHIN_S: Final = 900.0  # the operator gives a smart shutdown three minutes; a guess
@@ -63,7 +44,7 @@ class _Borne:
     """A trouble, and since when it is there."""
 
     since: float
-    trouble: Trouble | None = None
+    trouble: operator.Trouble | None = None
     asked_at: float | None = None
 
 
@@ -82,12 +63,12 @@ class ClusterWait:
 
     def until(
         self,
-        ref: ObjectRef,
-        is_over: Callable[[ClusterState], bool],
+        ref: k8s.ObjectRef,
+        is_over: Callable[[operator.ClusterState], bool],
         *,
         most_s: float,
         quiet_s: float = 0.0,
-    ) -> ClusterState:
+    ) -> operator.ClusterState:
         """Return the Cluster as it is once something holds of it.
 
         Args:
@@ -114,15 +95,15 @@ class ClusterWait:
             pause_s = next(pauses, pause_s)
             self._clock.sleep(pause_s)
 
-    def _look(self, ref: ObjectRef) -> ClusterState:
-        state = look(self._api, ref)
+    def _look(self, ref: k8s.ObjectRef) -> operator.ClusterState:
+        state = operator.look(self._api, ref)
         if state is None:
             raise TargetError(
                 f"{ref.label} is not there", hint="Did somebody delete it while it was needed?"
             )
         return state
 
-    def _tell(self, state: ClusterState, waited_s: float) -> None:
+    def _tell(self, state: operator.ClusterState, waited_s: float) -> None:
         if state.is_healthy:  # yet; the operator has not seen what is wanted
             return
         said = f"Cluster {state.ref.name}: {state.progress}"
@@ -135,7 +116,7 @@ class ClusterWait:
             self._told(said)
             self._last = said
 
-    def _judge(self, state: ClusterState, borne: _Borne) -> None:
+    def _judge(self, state: operator.ClusterState, borne: _Borne) -> None:
         """Look for what is stuck, now and then, and give up where it lasts.
 
         Raises:
@@ -145,7 +126,7 @@ class ClusterWait:
         if borne.asked_at is not None and now - borne.asked_at < _ASKED_EVERY_S:
             return
         borne.asked_at = now
-        found = trouble_of(self._api, state)
+        found = operator.trouble_of(self._api, state)
         if found is None:
             borne.trouble = None
             return
@@ -157,7 +138,7 @@ class ClusterWait:
             raise self._refusal(state, found, None)
 
     def _refusal(
-        self, state: ClusterState, trouble: Trouble | None, waited_s: float | None
+        self, state: operator.ClusterState, trouble: operator.Trouble | None, waited_s: float | None
     ) -> TargetError:
         if trouble is not None:
             return TargetError(
@@ -170,12 +151,12 @@ class ClusterWait:
             " of the operator say more.",
         )
 
-    def _joining(self, state: ClusterState) -> str:
+    def _joining(self, state: operator.ClusterState) -> str:
         """Return which replica is still being made."""
-        labels = {OF_CLUSTER: state.ref.name}
+        labels = {k8s.OF_CLUSTER: state.ref.name}
         jobs = [
             str(job["metadata"]["name"])
-            for job in seen(self._api, JOB, state.ref.namespace, labels)
+            for job in operator.seen(self._api, k8s.JOB, state.ref.namespace, labels)
             if (job.get("status") or {}).get("active")
         ]
         return f"; its job {', '.join(jobs)} goes on" if jobs else ""
@@ -199,7 +180,7 @@ _WORDS_WITHIN_S: Final = 30.0  # a server that ends again says why each time; a 
 class _EndedError(Exception):
     """A server does not start with the settings."""
 
-    def __init__(self, instance: Instance, said: str) -> None:
+    def __init__(self, instance: operator.Instance, said: str) -> None:
         super().__init__(instance.name)
         told = f": {said}" if said else ", and does not say why (too little memory?)"
         self.why = f"it ends when it starts with them{told}"
@@ -236,8 +217,8 @@ class RolloutMeans:
     sql: Sql
     clock: Clock
     told: Callable[[str], None]
-    patch: Callable[[Manifest], Manifest]
-    address: Callable[[ClusterState], ServerAddress]
+    patch: Callable[[k8s.Manifest], k8s.Manifest]
+    address: Callable[[operator.ClusterState], ServerAddress]
     synchronous: int = 0
 
 
@@ -251,7 +232,7 @@ class Rollout:
     """
 
     def __init__(
-        self, ref: ObjectRef, before: Mapping[str, str | None], token: str, means: RolloutMeans
+        self, ref: k8s.ObjectRef, before: Mapping[str, str | None], token: str, means: RolloutMeans
     ) -> None:
         self._ref = ref
         self._before = dict(before)
@@ -261,7 +242,7 @@ class Rollout:
         self._wait = ClusterWait(means.api, means.clock, means.told)
         self._number = 0
 
-    def apply(self, settings: Mapping[str, str], *, restarts: bool) -> ClusterState:
+    def apply(self, settings: Mapping[str, str], *, restarts: bool) -> operator.ClusterState:
         """Bring settings into force; those that are not asked for go back to what was.
 
         Returns the Cluster as it is then: all its instances ready, none waiting for a restart.
@@ -286,7 +267,7 @@ class Rollout:
 
     def _before_now(self) -> _Before:
         """Return how the Cluster is before a change."""
-        state = look(self._means.api, self._ref)
+        state = operator.look(self._means.api, self._ref)
         if state is None:
             return _Before(crashes={}, started_at=None)
         try:
@@ -302,10 +283,10 @@ class Rollout:
         self._number += 1
         change = f"{self._token}-{self._number}"
         patch: dict[str, Any] = {
-            "spec": {"postgresql": postgresql_spec({**wanted, CHANGE: change})}
+            "spec": {"postgresql": operator.postgresql_spec({**wanted, operator.CHANGE: change})}
         }
         if restarts:
-            patch["metadata"] = {"annotations": {RESTARTED_AT: change}}
+            patch["metadata"] = {"annotations": {operator.RESTARTED_AT: change}}
         try:
             self._means.patch(patch)
         except (InputError, PreflightError) as error:
@@ -315,10 +296,12 @@ class Rollout:
             ) from error
         return change
 
-    def _await_rollout(self, change: str, before: _Before, *, restarts: bool) -> ClusterState:
+    def _await_rollout(
+        self, change: str, before: _Before, *, restarts: bool
+    ) -> operator.ClusterState:
         alive = _Alive(self._means, before)
 
-        def is_over(state: ClusterState) -> bool:
+        def is_over(state: operator.ClusterState) -> bool:
             alive.require(state)
             if restarts and any(each.restarted_at != change for each in state.instances):
                 return False
@@ -327,7 +310,7 @@ class Rollout:
 
         return self._wait.until(self._ref, is_over, most_s=ROLLED_WITHIN_S, quiet_s=QUIET_S)
 
-    def _is_in_force(self, state: ClusterState, change: str, old: object) -> bool:
+    def _is_in_force(self, state: operator.ClusterState, change: str, old: object) -> bool:
         """Return whether new sessions see a change, nothing waits, and the standbys stream."""
         sql, means = self._means.sql, self._means
         try:
@@ -342,7 +325,9 @@ class Rollout:
         standbys, enough = int(str(streaming)), int(str(synchronous)) >= means.synchronous
         return standbys >= state.asked - 1 and enough
 
-    def _require_taken(self, state: ClusterState, wanted: Mapping[str, str | None]) -> None:
+    def _require_taken(
+        self, state: operator.ClusterState, wanted: Mapping[str, str | None]
+    ) -> None:
         """Raise when the server read its file and left a setting as it was."""
         rows = self._means.sql.rows(self._means.address(state), REFUSED, [list(wanted)])
         if rows:
@@ -369,10 +354,10 @@ class Rollout:
 
     def _remove_ended(self) -> None:
         """Delete pods that end again and again, so that nobody waits out the kubelet's pauses."""
-        state = look(self._means.api, self._ref)
+        state = operator.look(self._means.api, self._ref)
         for each in () if state is None else state.instances:
             if not each.is_ready:
-                pod = ObjectRef(kind=POD, name=each.name, namespace=each.where.namespace)
+                pod = k8s.ObjectRef(kind=k8s.POD, name=each.name, namespace=each.where.namespace)
                 self._means.api.delete(pod)
 
 
@@ -389,18 +374,18 @@ class _Alive:
         self._ended_at: dict[str, float] = {}
         self._ahead = set[str]()
 
-    def require(self, state: ClusterState) -> None:
+    def require(self, state: operator.ClusterState) -> None:
         """Raise where one ended that does not wait for its primary."""
         for each in state.instances:
             crashed = each.has_ended or each.crashes > self._before.crashes.get(each.uid, 0)
             if crashed and not each.is_ready and not each.is_ending and each.uid not in self._ahead:
                 self._look_at(each, is_standby=each.name != state.primary)
 
-    def _look_at(self, instance: Instance, *, is_standby: bool) -> None:
+    def _look_at(self, instance: operator.Instance, *, is_standby: bool) -> None:
         """Read why it ended; it ends again and again, and says it each time."""
         now = self._means.clock.monotonic()
         since = self._ended_at.setdefault(instance.uid, now)
-        said = words_of(self._means.api, instance.where)
+        said = operator.words_of(self._means.api, instance.where)
         if is_standby and _TOO_FEW in said:
             self._ahead.add(instance.uid)
         elif said or now - since >= _WORDS_WITHIN_S:
@@ -419,13 +404,13 @@ class PrimaryWay:
     """
 
     def __init__(
-        self, ref: ObjectRef, reach: Reach, secret: SecretRef, database: str = ENTRANCE
+        self, ref: k8s.ObjectRef, reach: Reach, secret: k8s.SecretRef, database: str = ENTRANCE
     ) -> None:
         self._ref = ref
         self._reach = reach
         self._secret = secret
         self._database = database
-        self._known: Instance | None = None
+        self._known: operator.Instance | None = None
 
     @property
     def service(self) -> str:
@@ -433,12 +418,12 @@ class PrimaryWay:
         return f"{self._ref.name}-rw"
 
     @property
-    def instance(self) -> Instance | None:
+    def instance(self) -> operator.Instance | None:
         """Return the primary as it was last seen."""
         return self._known
 
     @property
-    def pod(self) -> ContainerRef:
+    def pod(self) -> k8s.ContainerRef:
         """Return the primary's container as it was last seen.
 
         Raises:
@@ -448,7 +433,7 @@ class PrimaryWay:
             raise TargetError(f"{self._ref.label} has no primary that is known")
         return self._known.where
 
-    def follow(self, state: ClusterState) -> ServerAddress:
+    def follow(self, state: operator.ClusterState) -> ServerAddress:
         """Return where the primary of a Cluster in some state is reached.
 
         Raises:

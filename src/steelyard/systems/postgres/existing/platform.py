@@ -37,15 +37,7 @@ from steelyard.places.protocol import (
     PreparedState,
     TellsProvision,
 )
-from steelyard.systems.existing import (
-    Announcing,
-    Anywhere,
-    Changes,
-    OthersServer,
-    ServerPlace,
-    SettingStore,
-    require_no_campaign,
-)
+from steelyard.systems import existing
 from steelyard.systems.postgres.existing import server as readiness
 from steelyard.systems.postgres.existing.server import (
     COMMAND,
@@ -113,7 +105,7 @@ class EndpointOptions:
     writes: bool = True
 
 
-class EndpointPlatform(OthersServer):
+class EndpointPlatform(existing.OthersServer):
     """One running server.
 
     Args:
@@ -125,12 +117,12 @@ class EndpointPlatform(OthersServer):
         options: EndpointOptions,
         ledger: Ledger,
         means: Means,
-        place: ServerPlace | None = None,
+        place: existing.ServerPlace | None = None,
         paused: PausedPrograms | None = None,
     ) -> None:
-        here = place or Anywhere(options.entrance)
+        here = place or existing.Anywhere(options.entrance)
         again = options.target.restart_command
-        announcing = Announcing(
+        announcing = existing.Announcing(
             place=here,
             mark=f"{POSTGRES_MARK}{options.campaign_id}",
             restart_command=again if options.restarts else (),
@@ -146,18 +138,18 @@ class EndpointPlatform(OthersServer):
         self._state: readiness.ServerState | None = None
 
     @property
-    def changes(self) -> Changes:
+    def changes(self) -> existing.Changes:
         """Return what is made and changed there, to be undone in the end."""
         return self._changes
 
-    def _databases_of(self, changes: Changes, suffix: str = "") -> Databases:
+    def _databases_of(self, changes: existing.Changes, suffix: str = "") -> Databases:
         """Return the campaign's databases, those that are measured in with an ending of names."""
         naming = replace(_naming(self._options, self._mark), suffix=suffix)
         options = self._options
         return Databases(naming, options.datasets, self._means.sql, changes.announce)
 
     @property
-    def _store(self) -> SettingStore | None:
+    def _store(self) -> existing.SettingStore | None:
         """Return where settings are changed for everyone; None: of own sessions only."""
         if self._options.sessions:
             return None
@@ -204,7 +196,7 @@ class EndpointPlatform(OthersServer):
         readiness.require_writable(state, self._where)
         readiness.require_connections(state, self._options.clients, self._where)
         if self._options.settings and self._store is not None:
-            require_no_campaign(state.other_marks, self._where)
+            existing.require_no_campaign(state.other_marks, self._where)
         if self._options.settings and self._store is self._alter_system:
             readiness.require_alter_system(state, self._where)
         self._require_database()

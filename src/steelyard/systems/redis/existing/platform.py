@@ -40,17 +40,8 @@ from steelyard.systems.existing import (
     ServerPlace,
     require_no_campaign,
 )
+from steelyard.systems.redis.existing import databases, readiness
 from steelyard.systems.redis.existing import databases as eviction
-from steelyard.systems.redis.existing import readiness
-from steelyard.systems.redis.existing.databases import (
-    Databases,
-    Naming,
-    flush,
-    keys_of_others,
-    mark_in,
-    mark_of,
-    other_marks,
-)
 from steelyard.systems.redis.existing.readiness import (
     Guests,
     RedisMeans,
@@ -313,8 +304,8 @@ def described(thing: OnServer) -> tuple[str, ...]:
 
 def _empty(thing: OnServer, address: ServerAddress, means: RedisMeans) -> None:
     with opened(means.redis, address) as session:
-        if mark_in(session) == thing.mark:
-            flush(session, "ASYNC")
+        if databases.mark_in(session) == thing.mark:
+            databases.flush(session, "ASYNC")
             return
         found = int(str(session.command("DBSIZE")))
     if found:
@@ -343,7 +334,7 @@ def _require_nobody(thing: OnServer, address: ServerAddress, means: RedisMeans) 
     Raises:
         LeftBehindError: Some settings stay as a configuration had them.
     """
-    if others := keys_of_others(address, means, thing.mark):
+    if others := databases.keys_of_others(address, means, thing.mark):
         number, count = others[0]
         raise LeftBehindError(
             f"not all settings of the server on {_where(thing)} can go back without a restart, and"
@@ -419,19 +410,19 @@ class RedisEndpointPlatform(OthersServer):
     ) -> None:
         announcing = Announcing(
             place=place or Anywhere(options.entrance),
-            mark=mark_of(options.campaign_id),
+            mark=databases.mark_of(options.campaign_id),
             restart_command=options.restart_command,
             settings=Foreign.CONFIG,
         )
         super().__init__(options.campaign_id, announcing, ledger, means.processes, paused)
         self._options = options
         self._means = means
-        naming = Naming(
+        naming = databases.Naming(
             mark=self._mark,
             datasets=tuple(name for name, _ in options.datasets),
             first=options.first,
         )
-        self._databases = Databases(
+        self._databases = databases.Databases(
             naming, means, lambda number: self._changes.announce(Foreign.KEYS, number, ())
         )
         self._guests = Guests(
@@ -502,7 +493,7 @@ class RedisEndpointPlatform(OthersServer):
     def _require_alone(self) -> None:
         try:
             held = [number for number, _ in self.state.keys]
-            others = other_marks(self._entrance, held, self._means, self._mark)
+            others = databases.other_marks(self._entrance, held, self._means, self._mark)
         except ReplyError as error:
             raise refused(error, where=self._where, user=self._entrance.user) from error
         require_no_campaign(others, self._where)
@@ -579,7 +570,7 @@ class RedisEndpointPlatform(OthersServer):
         Raises:
             TargetError: They have: nothing is changed, and nothing is restarted.
         """
-        others = keys_of_others(self._entrance, self._means, self._mark)
+        others = databases.keys_of_others(self._entrance, self._means, self._mark)
         if not others:
             return
         now = readiness.read_state(self._entrance, self._means, self._where)

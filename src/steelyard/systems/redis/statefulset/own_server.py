@@ -23,24 +23,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
+from steelyard.core import kubernetes as k8s
 from steelyard.core.findings import Finding
-from steelyard.core.kubernetes import (
-    CLAIM,
-    DATABASE,
-    EVENT,
-    POD,
-    SECRET,
-    SERVER,
-    SERVICE,
-    STATEFUL_SET,
-    ContainerRef,
-    Kind,
-    Manifest,
-    ObjectRef,
-    SecretRef,
-    campaign_labels,
-    ref_of,
-)
 from steelyard.core.measurement import Fact
 from steelyard.core.outside import ServerAddress, ServerProgram
 from steelyard.core.target import RedisKubernetesTarget
@@ -93,9 +77,9 @@ _PASSWORD_BYTES: Final = 24
 _GENERATORS_MAY: Final = "~* &* +@all -@admin +config|get"
 
 
-def make_redis_secret(belongings: Belongings) -> SecretRef:
+def make_redis_secret(belongings: Belongings) -> k8s.SecretRef:
     """Return the campaign's Secret with a password of its own, made now."""
-    made = SecretRef(namespace=belongings.namespace, name=belongings.name())
+    made = k8s.SecretRef(namespace=belongings.namespace, name=belongings.name())
     password = secrets.token_urlsafe(_PASSWORD_BYTES)
     readable = secret_manifest(made, password)
     coded = {
@@ -106,10 +90,10 @@ def make_redis_secret(belongings: Belongings) -> SecretRef:
     return made
 
 
-def secret_manifest(ref: SecretRef, password: str) -> Manifest:
+def secret_manifest(ref: k8s.SecretRef, password: str) -> k8s.Manifest:
     """Return the Secret with a user, its password, and the server's file of users, readable."""
     texts = {ref.user_key: USER, ref.password_key: password, USERS_KEY: users_text(password)}
-    return SECRET.manifest(ref.name, namespace=ref.namespace, type="Opaque", stringData=texts)
+    return k8s.SECRET.manifest(ref.name, namespace=ref.namespace, type="Opaque", stringData=texts)
 
 
 def users_text(password: str) -> str:
@@ -137,7 +121,7 @@ class ServerAsked:
     target: RedisKubernetesTarget
     name: str
     namespace: str
-    secret: SecretRef
+    secret: k8s.SecretRef
     campaign_id: str
 
     @property
@@ -146,37 +130,37 @@ class ServerAsked:
         return f"{self.name}-rw"
 
     @property
-    def ref(self) -> ObjectRef:
+    def ref(self) -> k8s.ObjectRef:
         """Return the StatefulSet."""
-        return self._ref(STATEFUL_SET, self.name)
+        return self._ref(k8s.STATEFUL_SET, self.name)
 
     @property
-    def pod(self) -> ObjectRef:
+    def pod(self) -> k8s.ObjectRef:
         """Return its only pod; the name is the same after every restart."""
-        return self._ref(POD, f"{self.name}-0")
+        return self._ref(k8s.POD, f"{self.name}-0")
 
     @property
-    def claim(self) -> ObjectRef:
+    def claim(self) -> k8s.ObjectRef:
         """Return the claim of its volume, which the cluster makes and removes with it."""
-        return self._ref(CLAIM, f"{_DATA}-{self.name}-0")
+        return self._ref(k8s.CLAIM, f"{_DATA}-{self.name}-0")
 
     @property
     def labels(self) -> dict[str, str]:
         """Return the labels of its pod and claim."""
-        return {**campaign_labels(self.campaign_id, DATABASE), SERVER: self.name}
+        return {**k8s.campaign_labels(self.campaign_id, k8s.DATABASE), k8s.SERVER: self.name}
 
     @property
     def selector(self) -> dict[str, str]:
         """Return the labels that no other server's pod has."""
-        return {SERVER: self.name}
+        return {k8s.SERVER: self.name}
 
-    def manifest(self, kind: Kind, name: str, spec: Mapping[str, Any]) -> Manifest:
+    def manifest(self, kind: k8s.Kind, name: str, spec: Mapping[str, Any]) -> k8s.Manifest:
         """Return an object of the server's, with the campaign's labels."""
-        labels = campaign_labels(self.campaign_id)
+        labels = k8s.campaign_labels(self.campaign_id)
         return kind.manifest(name, namespace=self.namespace, labels=labels, spec=dict(spec))
 
-    def _ref(self, kind: Kind, name: str) -> ObjectRef:
-        return ObjectRef(kind=kind, name=name, namespace=self.namespace)
+    def _ref(self, kind: k8s.Kind, name: str) -> k8s.ObjectRef:
+        return k8s.ObjectRef(kind=kind, name=name, namespace=self.namespace)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,17 +178,17 @@ class ServerStart:
     restore: bool
 
 
-def service_manifests(asked: ServerAsked) -> tuple[Manifest, ...]:
+def service_manifests(asked: ServerAsked) -> tuple[k8s.Manifest, ...]:
     """Return the Service that a StatefulSet needs, and the one that leads to the server."""
     port = {"name": "redis", "port": PORT, "targetPort": PORT}
     plain = {"selector": asked.selector, "ports": [port]}
     return (
-        asked.manifest(SERVICE, asked.name, {"clusterIP": "None", **plain}),
-        asked.manifest(SERVICE, asked.service, {"type": "ClusterIP", **plain}),
+        asked.manifest(k8s.SERVICE, asked.name, {"clusterIP": "None", **plain}),
+        asked.manifest(k8s.SERVICE, asked.service, {"type": "ClusterIP", **plain}),
     )
 
 
-def set_manifest(asked: ServerAsked, start: ServerStart) -> Manifest:
+def set_manifest(asked: ServerAsked, start: ServerStart) -> k8s.Manifest:
     """Return the StatefulSet as it is for one start.
 
     Its pod is replaced when Steelyard deletes it: a rolling update would wait for ever for a pod
@@ -224,9 +208,9 @@ def set_manifest(asked: ServerAsked, start: ServerStart) -> Manifest:
         "updateStrategy": {"type": "OnDelete"},
         "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Retain"},
         "template": template,
-        "volumeClaimTemplates": [CLAIM.manifest(_DATA, labels=asked.labels, spec=volume)],
+        "volumeClaimTemplates": [k8s.CLAIM.manifest(_DATA, labels=asked.labels, spec=volume)],
     }
-    return asked.manifest(STATEFUL_SET, asked.name, spec)
+    return asked.manifest(k8s.STATEFUL_SET, asked.name, spec)
 
 
 def _pod(asked: ServerAsked, start: ServerStart) -> dict[str, Any]:
@@ -355,7 +339,7 @@ class Starter:
 
     means: StatefulSetMeans
 
-    def start(self, asked: ServerAsked, start: ServerStart) -> Manifest:
+    def start(self, asked: ServerAsked, start: ServerStart) -> k8s.Manifest:
         """Make a server, or start it anew; return its pod once it serves.
 
         Raises:
@@ -439,7 +423,7 @@ class Starter:
     def _warning(self, asked: ServerAsked) -> str:
         """Return the last thing that the cluster warns of the set: a quota, a policy."""
         try:
-            events = self.means.api.list(EVENT, asked.namespace)
+            events = self.means.api.list(k8s.EVENT, asked.namespace)
         except PrivilegeError:
             return ""
         found = [event for event in events if _is_warning_of(event, asked)]
@@ -447,14 +431,14 @@ class Starter:
         return str(found[-1].get("message") or "") if found else ""
 
     def _said(self, asked: ServerAsked) -> str:
-        where = ContainerRef(namespace=asked.namespace, pod=asked.pod.name, container=CONTAINER)
+        where = k8s.ContainerRef(namespace=asked.namespace, pod=asked.pod.name, container=CONTAINER)
         try:
             return complaint_in(self.means.api.logs(where, lines=_LOG_LINES))
         except (TargetError, PrivilegeError):  # it never began, or nobody may ask
             return ""
 
 
-def _is_warning_of(event: dict[str, Any] | Manifest, asked: ServerAsked) -> bool:
+def _is_warning_of(event: dict[str, Any] | k8s.Manifest, asked: ServerAsked) -> bool:
     about = event["involvedObject"]
     named = (about.get("kind"), about.get("name"))
     return event.get("type") == "Warning" and named == (asked.ref.kind.name, asked.ref.name)
@@ -469,7 +453,7 @@ class _There(Standing):
     """
 
     asked: ServerAsked
-    pod: Manifest
+    pod: k8s.Manifest
 
 
 class OwnServer(MadeServer[_There, ServerAsked]):
@@ -487,14 +471,14 @@ class OwnServer(MadeServer[_There, ServerAsked]):
         self._starts = 0
 
     @property
-    def container(self) -> ContainerRef:
+    def container(self) -> k8s.ContainerRef:
         """Return its container.
 
         Raises:
             TargetError: There is none.
         """
         asked = self._there.asked
-        return ContainerRef(namespace=asked.namespace, pod=asked.pod.name, container=CONTAINER)
+        return k8s.ContainerRef(namespace=asked.namespace, pod=asked.pod.name, container=CONTAINER)
 
     @property
     def node(self) -> str:
@@ -595,7 +579,7 @@ class OwnServer(MadeServer[_There, ServerAsked]):
         self._means.belongings.remove(announced.ref)
         self._departure.await_gone([announced.pod, announced.claim])
         for manifest in service_manifests(announced):
-            self._means.belongings.remove(ref_of(manifest))
+            self._means.belongings.remove(k8s.ref_of(manifest))
         return self._departure.of_volumes(volumes)
 
     def _read_log(self, lines: int) -> str:
