@@ -1,25 +1,16 @@
 """The benchmark of reading a log: a log of pgbench's, right counts, a gate that can close."""
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-SCRIPT = Path(__file__).parents[3] / "benchmarks" / "ingest.py"
+from benchmark_scripts import load_script
 
 
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Return the script as a module."""
-    spec = importlib.util.spec_from_file_location("ingest", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "ingest", module)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("ingest", monkeypatch)
 
 
 def test_a_reading_by_hand_counts_the_same(benchmark: ModuleType, tmp_path: Path) -> None:

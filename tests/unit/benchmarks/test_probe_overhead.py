@@ -1,30 +1,18 @@
 """The gate on what the probes cost: on both sides of its threshold, and never by a gap."""
 
-import importlib.util
-import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
+from benchmark_scripts import load_script
 
 from steelyard.core.measurement import Absence, Evidence, ProbeCost
 from steelyard.core.wording import MeasurementError
-
-_BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Return the script as a module, beside the one that it builds on."""
-    monkeypatch.syspath_prepend(str(_BENCHMARKS))
-    path = _BENCHMARKS / "probe_overhead.py"
-    spec = importlib.util.spec_from_file_location("probe_overhead", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "probe_overhead", module)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("probe_overhead", monkeypatch)
 
 
 def _evidence(cost: ProbeCost | None) -> Evidence:

@@ -1,29 +1,21 @@
 """The benchmark of a large report: a record as the product writes it, and goals it can miss."""
 
-import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from benchmark_scripts import load_script
 
 from steelyard.answers.campaign import analyse
 from steelyard.core.findings import Verdict
 from steelyard.record.directory import read_campaign
 
-SCRIPT = Path(__file__).parents[3] / "benchmarks" / "report.py"
-
 
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Return the script as a module."""
-    spec = importlib.util.spec_from_file_location("report_benchmark", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "report_benchmark", module)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("report", monkeypatch)
 
 
 def test_the_record_is_one_that_can_be_analysed(benchmark: ModuleType, tmp_path: Path) -> None:
