@@ -14,13 +14,6 @@ def test_five_equal_looks() -> None:
     assert z == pytest.approx([3.0902, 2.7141, 2.4728, 2.2799, 2.1140], abs=2e-4)
 
 
-def test_an_hour_of_blocks() -> None:
-    """Looks 8..30 of 30 at alpha .04 begin at .04 (8/30)^2 = .002844 and end at .01944."""
-    levels = look_levels(range(8, 31), 30, 0.04, 2.0)
-    assert levels[0] == pytest.approx(0.04 * (8 / 30) ** 2, abs=1e-9)
-    assert levels[-1] == pytest.approx(0.01944, abs=1e-5)
-
-
 def test_one_look_spends_everything() -> None:
     """A single look at the end is a test at alpha."""
     assert look_levels((30,), 30, 0.04, 2.0) == pytest.approx((0.04,))
