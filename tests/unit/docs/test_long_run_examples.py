@@ -5,7 +5,7 @@ import re
 import pytest
 
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.sustained.compute import SustainedSummary, joined, long_runs, scan_of
+from steelyard.answers.sustained.compute import SustainedSummary, joined, long_runs
 from steelyard.report.terminal import render_terminal
 from support.examples import analysis_of, report_of
 
@@ -37,22 +37,6 @@ def test_a_bucket_that_closed_is_found_and_measured(name: str) -> None:
     assert "burst-cliff" in {finding.code for finding in analysis.findings}
 
 
-def test_a_long_run_without_a_bucket_raises_none() -> None:
-    """15 minutes beside other jobs: the rate fell and stayed low, and the neighbours are named.
-
-    The rates alone look like a cliff, so this rests on the record of who used the CPUs.
-    """
-    analysis, long = analysed("no-cliff")
-    scan = scan_of(joined(long.parts))
-    assert scan is not None
-    assert scan.found
-    assert long.cliff is None
-    assert long.drop_beside_neighbours is not None
-    codes = {finding.code for finding in analysis.findings}
-    assert "burst-cliff" not in codes
-    assert "drop-beside-neighbours" in codes
-
-
 def test_what_lasts_is_on_the_first_screen() -> None:
     """A campaign that asks for the end of a burst answers in its first lines."""
     told = " ".join(render_terminal(report_of("cliff-cpu"), 200).split())
@@ -60,27 +44,3 @@ def test_what_lasts_is_on_the_first_screen() -> None:
         r"reads, throttled: 12,\d{3} tps until 121 s \(111 to 131\), then 3,\d{3}", told
     )
     assert "a drop beside other processes" in render_terminal(report_of("no-cliff"), 200)
-
-
-def test_a_bucket_of_credits_is_found_and_what_is_left_of_it() -> None:
-    """3000 requests a second fall to 900, and so do the reads that are made of them."""
-    analysis, long = analysed("article-004/burst")
-    assert long.cliff is not None
-    scan = long.cliff.scan
-    assert scan.sustained / scan.burst == pytest.approx(0.3, abs=0.05)
-    assert "burst-cliff" in {finding.code for finding in analysis.findings}
-
-
-def test_limits_of_requests_are_recovered_from_the_counters() -> None:
-    """By no word of the experiment file; what has no limit has none."""
-    findings = analysis_of("article-004/limits").findings
-    told = {each.subject: each for each in findings if each.code == "device-limit"}
-    found = {
-        name: int(re.findall(r"([\d,]+) requests/s", each.message)[0].replace(",", ""))
-        for name, each in told.items()
-    }
-    assert found == {
-        "iops-3000": pytest.approx(3000, rel=0.03),
-        "iops-900": pytest.approx(900, rel=0.03),
-    }
-    assert all("the rate of unlimited" in each.remedy for each in told.values())
