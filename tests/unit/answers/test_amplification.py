@@ -14,7 +14,7 @@ from steelyard.core.campaign import CampaignRecord
 from steelyard.core.measurement import Environment, Evidence, Quantity, ServerEnvironment
 from steelyard.core.storage import Provision
 from steelyard.core.wording import KIB, MIB
-from steelyard.report.document import BulletList, Section, Table
+from steelyard.report.document import Section
 
 ONE_LOAD = an_experiment(loads=1)
 _HERE = Provision(block_bytes=4 * KIB, page_bytes=4 * KIB, read_ahead_bytes=128 * KIB)
@@ -99,27 +99,6 @@ def test_the_ratio_has_an_interval_from_six_blocks_on() -> None:
         assert (found[1].amplification.low is not None) is bounded
         assert found[1].device_bytes.value == pytest.approx(8.0 * found[1].asked_bytes.value)
         assert found[1].request_bytes.value == pytest.approx(64 * KIB)
-
-
-def test_the_report_names_the_cause_and_what_follows() -> None:
-    """A row for each configuration, a sentence for each, and the effects where there is a cause."""
-    analysis = analysed(
-        reads(100, 100, 8), reads(100, 793, 64), _HERE, replace(_HERE, block_bytes=64 * KIB)
-    )
-    section = section_of(analysis)
-    assert section.anchor in [each.anchor for each in build_document(analysis).sections]
-    table, told = section.blocks
-    assert isinstance(table, Table)
-    assert isinstance(told, BulletList)
-    assert [row.cells[2:4] for row in table.rows] == [("t0", "1.00"), ("t1", "7.93")]
-    assert "64.0 KiB" in told.items[1]
-    assert any("effective_cache_size" in item for item in told.items)
-    (_, other) = summary(analysis)["read_amplification"]
-    assert other["cause"] == "blocks"
-    assert other["block_bytes"] == 64 * KIB
-    quiet = analysed(reads(100, 100, 8), reads(100, 100, 8))
-    section = section_of(quiet)
-    assert not any("effective_cache_size" in item for item in section.blocks[1].items)
 
 
 def test_where_little_was_read_or_counted_nothing_is_said() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from factored import an_attribution, measured, with_factors
+from factored import measured, with_factors
 from made_records import a_record, an_experiment, compared, noise
 
 from steelyard.answers.attribution import (
@@ -170,14 +170,6 @@ def test_a_fraction_tells_what_is_clear(
     faster = {c.configuration for c in analysis.results if c.verdict is Verdict.FASTER}
     assert len(analysis.results) == factors
     assert faster == {analysis.results[-1].configuration}
-
-
-def test_aliases_in_words() -> None:
-    """Each group once, as a sentence."""
-    assert alias_sentences(an_attribution(4))[0] == (
-        "huge-pages x buffers cannot be told from commit x wal"
-    )
-    assert alias_sentences(an_attribution(3)) == ()
 
 
 def test_a_ladder_gives_steps_and_the_total() -> None:

@@ -33,7 +33,7 @@ from steelyard.core.measurement import (
 from steelyard.core.schedule import CellKey, Load
 from steelyard.core.target import EndpointTarget, LocalTarget
 from steelyard.record.directory import read_campaign
-from steelyard.report.html import render_html, render_markdown
+from steelyard.report.html import render_markdown
 
 CELL = CellKey(workload="reads", load=Load(clients=1, threads=1))
 RAMP_S = 1.0
@@ -132,8 +132,8 @@ def finding(analysis: CampaignAnalysis, code: str) -> Finding | None:
     return next((each for each in analysis.findings if each.code == code), None)
 
 
-def test_a_cliff_is_described_everywhere(record: CampaignRecord) -> None:
-    """Finding, table, chart and JSON say when, from what to what, and how much at least."""
+def test_a_cliff_is_found_with_its_bounds(record: CampaignRecord) -> None:
+    """When it fell, how much was spent at least, what is left and how long a refill takes."""
     analysis = analysed(record, a_long_run(falling()))
     cliff = only(analysis).cliff
     assert cliff is not None
@@ -143,10 +143,6 @@ def test_a_cliff_is_described_everywhere(record: CampaignRecord) -> None:
     told = finding(analysis, "burst-cliff")
     assert told is not None
     assert "METHOD 7" in told.source
-    markdown = render_markdown(build_document(analysis))
-    assert "Burst cliffs" in markdown
-    assert "capacity, at least" in markdown
-    assert "interval of a burst cliff" in render_html(build_document(analysis))
     long = summary(analysis)["sustained"][0]  # type: ignore[index, call-overload]
     assert long["cliff"]["sustained_tps_low"] <= 600.0 <= long["cliff"]["sustained_tps_high"]  # type: ignore[index]
     assert long["cliff"]["refill_s_low"] <= 200.0 <= long["cliff"]["refill_s_high"]  # type: ignore[index]

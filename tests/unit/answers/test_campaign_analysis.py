@@ -10,7 +10,6 @@ from watched import asking, with_settings
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.comparison import compare_pair
-from steelyard.answers.result.compute import decide
 from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
 from steelyard.core.experiment import (
     Configuration,
@@ -18,7 +17,6 @@ from steelyard.core.experiment import (
     Layer,
     Reset,
     Setting,
-    Stop,
     SwitchCost,
 )
 from steelyard.core.findings import Finding, Severity, Validity, Verdict
@@ -59,33 +57,6 @@ def test_before_the_plan() -> None:
     assert analysis.comparisons == analysis.cells == analysis.stalls == analysis.warmup == ()
     assert (analysis.blocks, analysis.looks, analysis.measured_s) == (0, 0, 0)
     assert analysis.unit == "nothing was replicated: there is no complete block"
-
-
-def test_an_early_stop_is_noted() -> None:
-    """The result of a campaign that ended by its verdict says that its estimate is large."""
-    early = analyse(compared(12, 0.1, status=Status.DECIDED))
-    late = analyse(compared(12, 0.1, status=Status.DECIDED, max_blocks=12))
-    assert early.results[0].note == "stopped early: the estimate is a little too large"
-    assert late.results[0].note == ""
-
-
-def test_the_decision_follows_from_the_analysis() -> None:
-    """A large effect decides, none does not, and one configuration alone never does."""
-    for record, status in (
-        (compared(12, 0.1), Status.DECIDED),
-        (compared(9, 0.0), None),
-        (compared(12, experiment=an_experiment(configurations=1)), None),
-    ):
-        assert decide(analyse(record).comparisons, record.plan.stopping) is status
-
-
-def test_precision_mode() -> None:
-    """With a precision the interval is the plain one and its width ends the campaign."""
-    experiment = an_experiment(stop=Stop(precision=0.03))
-    record = compared(12, 0.1, experiment=experiment)
-    analysis = analyse(record)
-    assert analysis.results[0].level == 0.045
-    assert decide(analysis.comparisons, record.plan.stopping) is Status.PRECISION
 
 
 def test_cells_are_described_one_by_one() -> None:
@@ -282,9 +253,9 @@ def test_one_server_has_no_differences() -> None:
     assert analyse(record).settings == ()
 
 
-@pytest.mark.parametrize("blocks", [0, 1, 2, 5, 7, 8, 9, 10, 33])
+@pytest.mark.parametrize("blocks", [0, 1, 7, 8, 10, 33])
 @pytest.mark.parametrize("switch", [SwitchCost.SESSION, SwitchCost.RESTART])
-@pytest.mark.parametrize("loads", [1, 2, 5])
+@pytest.mark.parametrize("loads", [1, 5])
 def test_every_length_of_campaign(blocks: int, switch: SwitchCost, loads: int) -> None:
     """From no block to more than planned, no warning is raised and no number is not a number."""
     record = compared(blocks, 0.02, experiment=an_experiment(loads=loads), switch=switch)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from fakes import analyses
 from fakes.campaigns import Stage, an_experiment, asks
 from steelyard.answers.contract import (
     NOT_KNOWN,
@@ -13,17 +12,14 @@ from steelyard.answers.contract import (
     contract,
     contract_in_brief,
     contract_of,
-    contract_table,
     require_matched,
 )
-from steelyard.answers.report import build_document, summary
 from steelyard.core.experiment import EffectiveSetting, Experiment, Measure, Track
 from steelyard.core.measurement import Environment, ServerEnvironment
 from steelyard.core.schedule import Ceiling, CeilingKind, CeilingsAsked
 from steelyard.core.storage import Provision
 from steelyard.core.target import CloudNativePgTarget, EndpointTarget, PodResources
 from steelyard.core.wording import GIB, PreflightError
-from steelyard.report.html import render_markdown
 
 _HERE = Provision(cpus=2.0, memory_bytes=8 * GIB, storage="ext4 on /dev/sda")
 
@@ -149,13 +145,6 @@ def test_pods_get_what_the_file_gives_them() -> None:
     assert CloudNativePgTarget(cluster="theirs", resources=resources).provision == Provision()
 
 
-def test_the_table_has_a_column_for_each() -> None:
-    """As it is printed before the first run."""
-    table = contract_table(agreed(server("fast"), track=Track.AS_SHIPPED))
-    assert [column.name for column in table.columns] == ["term", "slow", "fast"]
-    assert "as the vendor ships it" in table.note
-
-
 def test_a_run_is_told_what_differs_and_no_more() -> None:
     """The rest by name: what is equal, and what nobody knows; the report has the whole table."""
     found = agreed(server("fast", version="17.2"))
@@ -171,24 +160,6 @@ def test_a_run_is_told_what_differs_and_no_more() -> None:
     )
     assert not same.rows
     assert "Nothing is known to differ." in same.note
-
-
-def test_all_tables_mark_who_is_not_on_equal_terms() -> None:
-    """A mark at the name, what it stands for below the table, and the terms at the verdict."""
-    plain = analyses.two_servers()
-    names = [each.name for each in plain.experiment.configurations]
-    other = next(iter(plain.experiment.contenders))
-    found = agreed(server("fast", version="17.2"))
-    found = replace(found, baseline=plain.experiment.baseline, configurations=tuple(names))
-    told = render_markdown(build_document(plain.with_answer(contract_of, found)))
-    assert f"| {other} † |" in told
-    assert f"† not on equal terms with {plain.experiment.baseline} ({other}: version)" in told
-    assert "not on equal terms: version" in told
-    assert "## Contract" in told
-    assert " † |" not in render_markdown(build_document(plain))
-    assert summary(plain.with_answer(contract_of, found))["contract"]["unequal"] == {  # type: ignore[index, call-overload]
-        other: ["version"]
-    }
 
 
 def test_it_is_told_before_the_first_run_and_kept(tmp_path: Path) -> None:

@@ -263,14 +263,6 @@ def test_what_was_not_sampled_says_why() -> None:
     assert "Wait events: wait events were not sampled." in words(analysis)
 
 
-def test_runs_that_nobody_watched_have_no_section_and_no_keys() -> None:
-    """A record of an older version: nothing is said of what was not asked for."""
-    analysis = analyse(compared(6, experiment=ONE_LOAD))
-    assert analysis.answer(devices_and_waits) is None
-    assert "devices" not in [each.anchor for each in build_document(analysis).sections]
-    assert {"devices", "wait_events"}.isdisjoint(summary(analysis))
-
-
 def test_it_is_told_what_the_counters_are_of() -> None:
     """Of a whole run, or of its own turns."""
     one_piece, _ = told(both(counted(), counted(), blocks=2, experiment=ONE_LOAD))

@@ -9,10 +9,9 @@ from made_records import a_record, an_experiment, noise
 from fakes import latencies
 from fakes.latencies import Shape, logged, script_of
 from steelyard.answers.campaign import analyse
-from steelyard.answers.capacity.compute import open_loops
 from steelyard.answers.comparison import compare_pair
 from steelyard.answers.latency.compute import campaign_latency, compare_percentiles
-from steelyard.answers.latency.results import MAXIMUM, Basis, LatencyAnalysis, Pool, Timed
+from steelyard.answers.latency.results import MAXIMUM, Basis, LatencyAnalysis, Pool
 from steelyard.answers.observations import ResultContrast
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.findings import Validity
@@ -244,24 +243,6 @@ def test_scripts_stand_beside_the_whole() -> None:
     whole, *scripts = (each for each in levels if each.configuration == "default")
     assert [each.script for each in (whole, *scripts)] == ["", "pay.sql", "order.sql"]
     assert whole.transactions == sum(each.transactions for each in scripts)
-
-
-def test_an_open_loop_has_lag_service_time_and_shares() -> None:
-    """Latency is lag plus service time; skipped ones are a share of all that were scheduled."""
-    analysis = latencies.open_loop()
-    assert analysis.answer(campaign_latency) is not None
-    higher = [
-        each for each in analysis.answer(campaign_latency).levels if each.cell.load.clients == 16
-    ]
-    timed = [each.timed for each in higher if each.configuration == "default"]
-    assert timed == [Timed.LATENCY, Timed.LAG, Timed.SERVICE]
-    rates = analysis.answer(open_loops)
-    assert rates is not None
-    point = rates.points[-1]
-    assert point.offered_per_s == 1600.0
-    assert point.skipped == pytest.approx(40 / 8040)
-    assert point.late is not None
-    assert point.late > 0.0
 
 
 def test_without_logs_there_is_nothing() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fakes import analyses
-from steelyard.answers.report import build_document, summary
+from steelyard.answers.report import summary
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.statements.section import (
     TracedStatement,
@@ -89,12 +89,6 @@ def test_equal_plans_are_one_sentence(trouble: str) -> None:
     assert isinstance(lead, Paragraph)
     assert lead.text == "1 statement: each has the same plan in all configurations."
     assert [type(block) for block in rest] == ([BulletList] if trouble else [])
-
-
-def test_without_scripts_there_is_nothing() -> None:
-    """No section, and no key for programs."""
-    assert "plans" not in [each.anchor for each in build_document(analyses.quick()).sections]
-    assert "plans" not in summary(analyses.quick())
 
 
 def test_programs_get_whole_plans() -> None:

@@ -10,8 +10,7 @@ import pytest
 from fakes.analyses import quick
 from fakes.clock import FakeClock
 from steelyard.answers.campaign import analyse
-from steelyard.answers.money import analyse_money, provider_section, provider_series
-from steelyard.answers.report import build_document, summary
+from steelyard.answers.money import analyse_money, provider_series
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.measurement import BILLED_REQUESTS, ProviderSeries
@@ -20,7 +19,6 @@ from steelyard.core.outside import Rented
 from steelyard.gateways.aws import Boto3
 from steelyard.places.aws import await_counts, read_counts
 from steelyard.record.directory import read_campaign
-from steelyard.report.document import Paragraph, Table
 from support.aws import REGION, an_account
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "quick"
@@ -129,30 +127,6 @@ def test_billed_requests_are_in_the_cost_of_a_transaction() -> None:
     assert costs(replace(record, provider=shared))[one.name] is None
     few = tuple(replace(e, starts_s=e.starts_s[:2], values=e.values[:2]) for e in billed)
     assert costs(replace(record, provider=few))[one.name] is None
-
-
-def test_each_metric_has_a_row_and_its_unit() -> None:
-    """What was not published is named, and is not 0."""
-    every = (
-        a_series("ReadThroughput", "B/s", 1048576.0, 3145728.0),
-        a_series("ReadLatency", "s", 0.0005),
-        a_series("DiskQueueDepth", "", 1.0, 2.0),
-        a_series("EBSIOBalance%", "%"),
-    )
-    (section,) = provider_section(quick(), every)
-    table, missing = section.blocks
-    assert isinstance(table, Table)
-    assert [row.cells[2:] for row in table.rows] == [
-        ("ReadThroughput", "2.0 MiB/s", "1.0 MiB/s", "3.0 MiB/s", "3.0 MiB/s", "2"),
-        ("ReadLatency", "0.5 ms", "0.5 ms", "0.5 ms", "0.5 ms", "1"),
-        ("DiskQueueDepth", "1.5", "1.0", "2.0", "2.0", "2"),
-    ]
-    assert isinstance(missing, Paragraph)
-    assert "not 0: EBSIOBalance%" in missing.text
-    assert "provider" not in [each.anchor for each in build_document(quick()).sections]
-    assert "provider" not in summary(quick())
-    (kept,) = summary(told(a_series("ReadIOPS", "1/s", 7.0)))["provider"]
-    assert kept["points"] == [[SINCE_S, 7.0]]
 
 
 @pytest.mark.parametrize(

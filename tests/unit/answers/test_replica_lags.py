@@ -13,7 +13,6 @@ from steelyard.answers.durability.results import (
     ReplicaLag,
     Survival,
 )
-from steelyard.answers.durability.section import durability_json
 from steelyard.answers.report import build_document
 from steelyard.core.findings import Validity
 from steelyard.core.measurement import Evidence, Quantity, Run
@@ -118,10 +117,3 @@ def test_the_report_has_the_lag_beside_what_may_be_lost() -> None:
     assert "| split | set, 20 clients | 21 | 200.0 KiB | 4.20 ms | 3.0 MiB |" in text
     assert "hears of it once a second" not in text
     assert "hears of it once a second" in report_of(replace(LAG, compared=False))
-
-
-def test_the_summary_has_it_in_base_units() -> None:
-    """Programs read bytes and seconds; without a replica there is no key."""
-    (told,) = durability_json(quick().with_answer(measured_lags, (LAG,)))["replica_lag"]
-    assert (told["most_bytes"], told["usual_s"], told["compared"]) == (3 * 1024**2, 0.0042, True)
-    assert "replica_lag" not in durability_json(quick())

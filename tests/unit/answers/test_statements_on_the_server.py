@@ -176,21 +176,6 @@ def test_few_blocks_are_not_told_as_no_difference() -> None:
     assert "so few blocks have no interval" in few.text
 
 
-def test_programs_get_every_cell() -> None:
-    """All loads, with units in the names."""
-    tallies = summary(analyse(compared()))["statement_uses"]
-    assert isinstance(tallies, list)
-    first = tallies[0]
-    assert isinstance(first, dict)
-    statements = first["statements"]
-    assert isinstance(statements, list)
-    commit = statements[0]
-    assert isinstance(commit, dict)
-    assert commit["statement"] == COMMIT
-    assert isinstance(commit["seconds_per_call"], dict)
-    assert commit["seconds_per_call"]["relative"] is True
-
-
 def test_the_schema_describes_what_programs_get() -> None:
     """Every key of it, and no other."""
     schema = summary_schema()

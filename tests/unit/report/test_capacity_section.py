@@ -38,6 +38,7 @@ def _table(section: Section, title: str) -> list[dict[str, str]]:
     return [dict(zip(names, row.cells, strict=True)) for row in table.rows]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_answers_stand_where_the_results_do() -> None:
     """Capacity and goal are sentences there, each with its interval or what it lies beyond."""
     capacity, goal = filled(rate_answers(open_loops.with_rates()), POSTGRES_WORDS)

@@ -1,6 +1,7 @@
 """Charts: well-formed, self-contained, settled, and honest about what they compare."""
 
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -206,6 +207,15 @@ def _strip_labels(figure: Figure) -> bool:
     panel = json.loads(specification(figure))["vconcat"][0]
     labels: bool = panel["layer"][0]["encoding"]["x"]["axis"]["labels"]
     return labels
+
+
+def test_throughput_over_clients_has_points_and_a_line_of_every_configuration() -> None:
+    """Seven points and a line through them for each of the four, all with bounds."""
+    figure = figures(curves.scalability())[ChartKind.SCALABILITY]
+    rows = [dict(zip(figure.columns, row, strict=True)) for row in figure.rows]
+    assert sum(not row["line"] for row in rows) == 4 * 7
+    assert sum(bool(row["line"]) for row in rows) == 4 * 7
+    assert all(math.isfinite(row[end]) for row in rows for end in ("low", "high"))
 
 
 def test_a_waterfall_begins_where_it_ends() -> None:

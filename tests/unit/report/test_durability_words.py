@@ -9,7 +9,7 @@ import pytest
 
 from fakes import durable
 from fakes.analyses import quick
-from steelyard.answers.report import Listed, build_document, listing_document, listing_json, summary
+from steelyard.answers.report import Listed, build_document, listing_document, listing_json
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.cli.progress import standing
 from steelyard.core.findings import Finding, Severity, Verdict
@@ -80,6 +80,7 @@ def test_an_effect_that_depends_on_load_is_told_with_its_price() -> None:
     assert LOSES in told.sentence
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_every_rendering_of_the_report_says_it() -> None:
     """In words, and where there is colour in another one than that of a plain verdict."""
     analysis = durable.traded(fitted=LAZY)
@@ -94,25 +95,6 @@ def test_every_rendering_of_the_report_says_it() -> None:
     assert "\x1b[1;33mfaster\x1b[0m" in coloured
     assert f"\x1b[1;33mbut fitted {LOSES}\x1b[0m" in coloured
     assert "\x1b[1;32m" not in coloured
-
-
-def test_the_summary_has_it_beside_each_verdict() -> None:
-    """Results and cells name the sides, the loss and its cause; equal durability has no key."""
-    told = summary(durable.traded(fitted=LAZY))["comparisons"]
-    assert isinstance(told, list)
-    for each in told:
-        assert isinstance(each, dict)
-        assert each["durability_traded"] == [
-            {
-                "less_durable": "fitted",
-                "more_durable": "default",
-                "may_lose": "committed transactions",
-                "when": "after a crash",
-                "because": "synchronous_commit = off",
-                "the_other_may_lose": None,
-            }
-        ]
-    assert "durability_traded" not in json.dumps(summary(quick()))
 
 
 def test_a_list_of_campaigns_and_a_look_say_it() -> None:
@@ -180,6 +162,7 @@ def test_the_banner_names_the_most_severe_finding(
     assert banner.endswith(more[len(findings)] or "thrown away.")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_banner_links_to_the_finding_that_it_names() -> None:
     """In HTML one click leads there, and the anchor exists once."""
     page = render_html(build_document(replace(quick(), findings=(THROWN, TRADED))))
@@ -188,10 +171,3 @@ def test_the_banner_links_to_the_finding_that_it_names() -> None:
     assert page.count('id="finding-1"') == 1
     assert page.index("fitted: fsync", anchor) < page.index('id="finding-2"')
     assert set(re.findall(r'href="#([^"]+)"', page)) <= set(re.findall(r'\bid="([^"]+)"', page))
-
-
-def test_a_comparison_without_a_trade_has_its_usual_words() -> None:
-    """Equal durability is not worth a word."""
-    told = card(quick())
-    assert (told.word, told.tone, told.price) == ("faster", Tone.GOOD, "")
-    assert "durable" not in told.sentence

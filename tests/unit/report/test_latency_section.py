@@ -4,17 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from fakes import analyses, latencies
-from steelyard.answers.capacity.compute import open_loops
+from fakes import latencies
 from steelyard.answers.latency.compute import campaign_latency
 from steelyard.answers.latency.results import Basis, LatencyAnalysis, PercentileLevel
 from steelyard.answers.latency.section import latency_section, level_text
-from steelyard.answers.report import build_document, summary
+from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.findings import Estimate, Verdict
 from steelyard.core.schedule import CellKey, Load
 from steelyard.report.document import Figure, Paragraph, Section, Table, Tone, filled
-from steelyard.report.html import render_markdown
 
 
 @pytest.fixture(scope="module")
@@ -39,14 +37,6 @@ def section_of(analysis: CampaignAnalysis) -> Section:
     """Return the section on latency."""
     (section,) = latency_section(analysis)
     return filled(section, analysis.experiment.words)
-
-
-def test_faster_with_a_longer_tail_stands_below_the_verdicts(tails: CampaignAnalysis) -> None:
-    """One sentence per workload, naming the loads; none for the workload that is the same."""
-    (told,) = remarks(tails)
-    assert told.startswith("writes: batched is faster than default, but its slowest transactions")
-    assert "at 1 client; " in told
-    assert told.endswith("at 8 clients.")
 
 
 def test_a_tail_that_goes_the_same_way_is_no_warning(tails: CampaignAnalysis) -> None:
@@ -95,18 +85,6 @@ def test_a_level_says_what_it_rests_on(basis: Basis, value: Estimate | None, tex
     assert level_text(level) == text
 
 
-def test_closed_and_open_loops_have_their_own_words(tails: CampaignAnalysis) -> None:
-    """The one is told to hide stalls, the other to count from the scheduled start."""
-    for analysis, words, others in (
-        (tails, "Closed loop:", "Open loop:"),
-        (latencies.open_loop(), "from the scheduled start", "Closed loop:"),
-    ):
-        lead = section_of(analysis).blocks[0]
-        assert isinstance(lead, Paragraph)
-        assert words in lead.text
-        assert others not in lead.text
-
-
 def test_a_sampled_log_is_told(tails: CampaignAnalysis) -> None:
     """Who reads a maximum must know that the longest may be missing."""
     levels = tuple(replace(each, sampled=0.1) for each in latency_of(tails).levels)
@@ -118,27 +96,6 @@ def test_a_sampled_log_is_told(tails: CampaignAnalysis) -> None:
     ).blocks[0]
     assert isinstance(lead, Paragraph)
     assert "10.0 % of the transactions" in lead.text
-
-
-def test_the_schedule_is_told_once_and_of_open_loops_alone(tails: CampaignAnalysis) -> None:
-    """Offered, achieved, skipped, late, lag and service time: one table in the whole report."""
-    assert tails.answer(open_loops) is None
-    found = build_document(latencies.open_loop())
-    blocks = [block for section in found.sections for block in section.blocks]
-    offered = [
-        block
-        for block in blocks
-        if isinstance(block, Table) and "offered" in {column.name for column in block.columns}
-    ]
-    (schedule,) = offered
-    assert schedule.rows[-1].cells[3:7] == ("1,600", "1,600 [1,600, 1,600]", "0.50 %", "0.06 %")
-
-
-def test_the_end_of_an_open_loop_is_told(tails: CampaignAnalysis) -> None:
-    """The note says that what was scheduled counts, where there is an open loop."""
-    tail = "scheduled in the slice, however late they ended"
-    assert tail not in tables(tails)[0].note
-    assert tail in tables(latencies.open_loop())[0].note
 
 
 def tables(analysis: CampaignAnalysis) -> list[Table]:
@@ -161,28 +118,3 @@ def test_of_many_cells_the_largest_loads_are_drawn(tails: CampaignAnalysis) -> N
         ("writes", "32 clients"),
     }
     assert "Largest loads alone" in figure.caption
-
-
-def test_without_logs_nothing_changes() -> None:
-    """No section, no column, no key: the report of an older record is what it was."""
-    analysis = analyses.quick()
-    assert "latency" not in [part.anchor for part in build_document(analysis).sections]
-    assert "latency" not in summary(analysis)
-    assert "p99" not in render_markdown(build_document(analysis))
-
-
-def test_the_summary_has_seconds_and_reasons(tails: CampaignAnalysis) -> None:
-    """A percentile that is not told is null with a reason, and one that is has its basis."""
-    told = summary(tails)["latency"]
-    assert isinstance(told, dict)
-    levels = told["levels"]
-    assert isinstance(levels, list)
-    assert isinstance(levels[1], dict)
-    percentiles = levels[1]["percentiles"]
-    assert isinstance(percentiles, dict)
-    lacking, told_one = percentiles["p99.9"], percentiles["p50"]
-    assert isinstance(lacking, dict)
-    assert isinstance(told_one, dict)
-    assert lacking["seconds"] is None
-    assert "not enough transactions" in str(lacking["reason"])
-    assert told_one["basis"] == "blocks"

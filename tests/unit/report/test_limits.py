@@ -26,22 +26,6 @@ def plan_of(analysis: CampaignAnalysis) -> CampaignPlan:
     return analysis.plan
 
 
-def test_unit_seed_stop_and_warm_up_are_named() -> None:
-    """The design that supports the verdicts is spelled out, with the risk of the warm-up."""
-    text = words(analyses.quick())
-    assert "9 restarts of one server per configuration on this machine" in text
-    assert "seed 20261121" in text
-    assert "a little too large, so quote the interval" in text
-    assert "The first 5 s after each start were thrown away" in text
-    assert "understated by up to 0.6 %." in text
-
-
-def test_slices_after_a_restart_are_not_the_sustained_rate() -> None:
-    """Restarts put every run into the early checkpoint phase; a session switch does not."""
-    assert "early phase of a checkpoint cycle" in words(analyses.quick())
-    assert "shorter than a checkpoint or vacuum cycle" in words(analyses.same_twice())
-
-
 @pytest.mark.parametrize(
     ("status", "text"),
     [
@@ -95,17 +79,6 @@ def test_settings_changed_together_share_the_effect() -> None:
     experiment = replace(analysis.experiment, configurations=(base, bundle))
     assert "changed together" not in words(analysis)
     assert "Which of the 2 settings asked for" in words(replace(analysis, experiment=experiment))
-
-
-def test_not_distinguishable_is_not_equal() -> None:
-    """The most common misreading is addressed where it can happen."""
-    assert "does not mean equal" in words(analyses.same_twice())
-    assert "does not mean equal" not in words(analyses.quick())
-
-
-def test_without_a_block_nothing_is_shown() -> None:
-    """A campaign that failed early claims nothing."""
-    assert not words(analyses.failed_early())
 
 
 def test_several_rounds_are_not_one_early_slice() -> None:

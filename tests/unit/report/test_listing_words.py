@@ -27,6 +27,7 @@ def test_an_empty_value_is_named() -> None:
     assert _asked(replace(configuration, settings=(none,))).endswith("save = (empty)")
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("status", [Status.RUNNING, Status.INTERRUPTED, Status.FAILED])
 def test_a_verdict_before_the_end_is_called_interim(status: Status) -> None:
     """More blocks may change it: in a list, in full, on the card and in the sentence alike."""

@@ -1,19 +1,15 @@
 """A verdict on two servers is worded as one on two servers."""
 
-import json
 from dataclasses import replace
 
 import pytest
 
 from fakes import analyses
 from steelyard.answers import results
-from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis, Comparison
 from steelyard.core.campaign import Status
 from steelyard.core.findings import Verdict
 from steelyard.core.target import EndpointTarget
-from steelyard.report.html import render_markdown
-from steelyard.report.terminal import render_terminal
 
 CANNOT = "the difference may be the servers, not the settings: one instance per side"
 
@@ -84,24 +80,3 @@ def test_the_word_in_tables_says_it() -> None:
     assert results.verdict_word(decided, 0.01) == "faster, one pair only"
     undecided = replace(decided, verdict=Verdict.NO_CLEAR_DIFFERENCE)
     assert results.verdict_word(undecided, 0.01) == "no clear difference"
-
-
-def test_the_whole_report_says_it() -> None:
-    """In the result, on the card, and among what is not shown; also on a terminal."""
-    text = render_markdown(build_document(of_pair()))
-    assert CANNOT in text
-    assert "the configurations live on different instances, 1 per side" in text
-    terminal = " ".join(render_terminal(build_document(of_pair()), 100).split())
-    assert "server fitted is faster than server default" in terminal
-    assert "not the settings" in terminal
-
-
-def test_programs_are_told() -> None:
-    """Only where there are two instances, so that other summaries stay as they are."""
-    made = json.loads(json.dumps(summary(of_pair())))
-    assert all(c["instances_per_side"] == 1 for c in made["comparisons"])
-    assert all(c["claims_cause"] is False for c in made["comparisons"])
-    enough = json.loads(json.dumps(summary(of_pair(6))))
-    assert all(c["claims_cause"] is True for c in enough["comparisons"])
-    usual = json.loads(json.dumps(summary(analyses.quick())))
-    assert not any("instances_per_side" in c for c in usual["comparisons"])

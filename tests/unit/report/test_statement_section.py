@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from fakes import analyses, single_clients
-from steelyard.answers.report import build_document, summary
+from fakes import single_clients
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.statements.compute import StatementDifference, fit_of_statements
 from steelyard.answers.statements.section import statement_section
 from steelyard.core.findings import Estimate
 from steelyard.core.schedule import Ceiling, CeilingKind
-from steelyard.report.document import BulletList, Table
+from steelyard.report.document import BulletList
 
 
 def with_difference(statement: Estimate, commit: Estimate) -> CampaignAnalysis:
@@ -44,30 +43,6 @@ def test_the_words_follow_the_intervals(statement: Estimate, commit: Estimate, w
     (section,) = statement_section(with_difference(statement, commit))
     (told,) = [block for block in section.blocks if isinstance(block, BulletList)]
     assert words in told.items[0]
-
-
-def test_costs_stand_with_intervals() -> None:
-    """The cost of a statement and of a commit, each with its own."""
-    (section,) = statement_section(single_clients.statements())
-    own, _ = [block for block in section.blocks if isinstance(block, Table)]
-    assert own.rows[0].cells[4] == "0.110 [0.106, 0.114]"
-
-
-def test_without_a_fit_there_is_no_section() -> None:
-    """Neither in the report nor in the summary."""
-    analysis = analyses.quick()
-    assert "statements" not in [part.anchor for part in build_document(analysis).sections]
-    assert "statements" not in summary(analysis)
-
-
-def test_the_summary_has_both_costs_in_seconds() -> None:
-    """Each with its estimate and bounds."""
-    told = summary(single_clients.statements())["statements"]
-    assert isinstance(told, dict)
-    costs = told["costs"]
-    assert isinstance(costs, list)
-    assert costs[0]["per_statement_s"]["estimate"] == pytest.approx(0.11e-3)  # type: ignore[index, call-overload]
-    assert costs[0]["per_commit_s"]["low"] is not None  # type: ignore[index, call-overload]
 
 
 def test_round_trips_and_wake_ups_stand_beside_the_fit() -> None:

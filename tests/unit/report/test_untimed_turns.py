@@ -2,7 +2,7 @@
 
 import pytest
 
-from fakes import analyses, redis_campaigns
+from fakes import redis_campaigns
 from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.report.html import render_markdown
@@ -31,9 +31,3 @@ def test_throughput_is_told_without_latencies(analysis: CampaignAnalysis) -> Non
     text = render_terminal(build_document(analysis), 100, files=())
     assert "aof-always" in text
     assert "0.000" not in text
-
-
-def test_a_logged_campaign_does_not_say_so() -> None:
-    """Its percentiles are there."""
-    text = render_markdown(build_document(analyses.in_turns()))
-    assert "was timed" not in text

@@ -87,15 +87,6 @@ def test_a_verdict_is_one_sentence(
     assert results.verdict_sentence(full, comparison) == sentence
 
 
-def test_an_early_stop_puts_the_interval_first() -> None:
-    """After an early stop the estimate is biased, so the interval leads and the stop is named."""
-    sentence = results.verdict_sentence(analyses.quick(), FASTER)
-    assert sentence == (
-        "reads: fitted is faster than default by +8.1 % to +16.9 % (95 %), estimate +12.3 %, "
-        "9 blocks, stopped early: the estimate is a little too large"
-    )
-
-
 @pytest.mark.parametrize("status", [Status.INTERRUPTED, Status.PRECISION, Status.BUDGET])
 def test_only_a_verdict_stops_early(status: Status) -> None:
     """An end that did not depend on the effect does not bias it."""
@@ -107,15 +98,6 @@ def test_a_decision_at_the_last_look_is_not_early() -> None:
     analysis = analyses.quick()
     assert analysis.plan is not None
     assert not results.stopped_early(replace(analysis, blocks=analysis.plan.stopping.max_blocks))
-
-
-def test_an_effect_that_depends_on_load_is_never_one_number() -> None:
-    """Instead of the pooled estimate stand the least and the largest cell with their intervals."""
-    analysis = analyses.many_loads()
-    result = next(c for c in analysis.results if c.depends_on_load)
-    sentence = results.verdict_sentence(analysis, result)
-    assert "depends on load: from +4.8 % [+3.4 %, +6.3 %] at 1 client to " in sentence
-    assert "+11.1 %" not in sentence
 
 
 def test_an_effect_that_depends_on_load_without_cells_points_to_them() -> None:

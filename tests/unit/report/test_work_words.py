@@ -78,15 +78,6 @@ def test_a_report_of_redis_speaks_of_requests() -> None:
         assert words in text
 
 
-def test_the_names_of_json_are_the_same_for_all() -> None:
-    """Programs that read ``summary.json`` find ``tps`` and ``logged_transactions`` in both."""
-    found = summary(redis_campaigns.aof())
-    assert isinstance(found["cells"], list)
-    assert isinstance(found["cells"][0], dict)
-    assert "tps" in found["cells"][0]
-    assert "logged_transactions" in json.dumps(found["latency"])
-
-
 def _latency_table(analysis: CampaignAnalysis) -> tuple[str, Table]:
     (section,) = [s for s in build_document(analysis).sections if s.anchor == "latency"]
     tables = [block for block in section.blocks if isinstance(block, Table)]
@@ -106,13 +97,6 @@ def test_latencies_are_labelled_by_what_the_generator_tells() -> None:
     piped = (*experiment.loads, Load(clients=1, threads=1, pipeline=16))
     text, _ = _latency_table(replace(analysis, experiment=replace(experiment, loads=piped)))
     assert "first answer of a batch" in text
-
-
-def test_one_key_is_told_where_the_numbers_stand() -> None:
-    """Below the table of cells and among what is not shown; the other workload is not named."""
-    text = render_markdown(build_document(redis_campaigns.aof()))
-    assert text.count("reads uses one key: all requests go to the same value") == 2
-    assert "writes is set of redis-benchmark, 100,000 keys at random (20,000 keys loaded)" in text
 
 
 def test_words_fill_their_own_marks() -> None:
