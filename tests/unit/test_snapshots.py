@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 
 from fakes.facts import FakeStack
 from fakes.host import FakeHost
@@ -106,15 +107,19 @@ def test_experiments_are_resolved_as_before(
 ) -> None:
     """What is inherited, computed, read from scripts or left to a default is the same.
 
+    A record gives every experiment back as it was.
+
     A text that does not load has no snapshot, so one that no longer loads is missed here.
     """
     monkeypatch.setenv("HOME", str(tmp_path))
     doc_pages.write_files(tmp_path)
     experiments: dict[str, Experiment] = {}
+    record = TypeAdapter(Experiment)
     for name, text in source():
         assert name not in experiments
         if (experiment := resolved(text, tmp_path)) is not None:
             experiments[name] = experiment
+            assert record.validate_json(record.dump_json(experiment)) == experiment
     check_snapshots(f"experiments/{source.__name__}", experiments, folder=tmp_path)
 
 

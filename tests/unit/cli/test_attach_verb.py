@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from command_line import Shell
 
-from fakes.campaigns import CAMPAIGN_ID, Stage, an_experiment
+from fakes.campaigns import CAMPAIGN_ID, a_record
 from fakes.clock import FakeClock
 from fakes.job_cluster import EventfulClock, JobCluster, a_job_plan
 from fakes.kubernetes_api import FakeKubernetes
@@ -43,7 +43,7 @@ class There:
 def there(shell: Shell, tmp_path: Path) -> There:
     """Return a campaign that has written its whole record, in a Job that still runs."""
     cluster = JobCluster(record=tmp_path / "volume")
-    Stage.new(an_experiment(), cluster.record).run()
+    a_record(cluster.record)
     jobs.make(a_job_plan(), "cGFja2Vk", cluster.api)
     made = There(shell, cluster, FakeClock())
 

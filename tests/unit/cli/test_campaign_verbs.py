@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -9,7 +10,7 @@ from typing import get_args
 import pytest
 from click.testing import CliRunner, Result
 
-from fakes.campaigns import Stage, an_experiment, asks
+from fakes.campaigns import Stage, a_record, an_experiment, asks
 from fakes.clock import FakeClock
 from steelyard.campaign.cleanup.leftovers import require_nothing_left
 from steelyard.cli import campaigns as reading
@@ -22,13 +23,19 @@ from steelyard.core.wording import InputError, LeftBehindError, RecordError
 from steelyard.record.journal import Created, Resource
 
 
-@pytest.fixture
-def campaigns(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def campaigns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Return a directory with a decided campaign, one of three configurations, a damaged one."""
-    root = tmp_path / "campaigns"
-    root.mkdir()
-    Stage.new(an_experiment(speed=1.05), root / "two").run()
-    two = an_experiment(speed=1.05)
+    root = tmp_path_factory.mktemp("there") / "campaigns"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STEELYARD_CACHE", str(root.with_name("cache")))
+        _run_campaigns(root)
+        yield root
+
+
+def _run_campaigns(root: Path) -> None:
+    a_record(root / "two")
+    two = an_experiment()
     faster = Configuration(
         name="fastest",
         target=LocalTarget(),
@@ -45,7 +52,6 @@ def campaigns(tmp_path: Path) -> Path:
     Stage.new(three, root / "three", later).run()
     (root / "broken").mkdir()
     (root / "broken" / "journal.jsonl").write_text("no journal\n")
-    return root
 
 
 def invoke(*words: str | Path) -> Result:
@@ -83,7 +89,7 @@ def test_list_of_one_and_of_none(
 ) -> None:
     """A campaign's own directory lists itself; without campaigns/ there is nothing to list."""
     assert len(as_json("list", campaigns / "two")["campaigns"]) == 1
-    monkeypatch.chdir(tmp_path / "campaigns" / "two")
+    monkeypatch.chdir(campaigns / "two")
     assert "No campaign is below campaigns." in invoke("list").output
     assert isinstance(invoke("list", tmp_path / "absent").exception, InputError)
 

@@ -111,15 +111,6 @@ def test_a_large_pool_has_room() -> None:
     assert _experiment(client=200, place="postgresql://h/d").configurations[0].settings == ()
 
 
-def test_several_scripts_are_several_workloads() -> None:
-    """Each has its own capacity and rates; what is no script is refused with its name."""
-    both = _experiment(builtin="select-only, tpcb-like", scale=3)
-    assert [(w.name, w.builtin, w.scale_factor) for w in both.workloads] == [
-        ("select-only", "select-only", 3),
-        ("tpcb-like", "tpcb-like", 3),
-    ]
-
-
 def test_the_command_repeats_it() -> None:
     """Options that were not given stay away, so that the usual ones may change; the seed stays."""
     options = _options(
@@ -166,9 +157,6 @@ def test_a_file_is_measured_with_its_configurations(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("-b", "nonsense"), "pgbench brings no `nonsense`"),
-        (("--slo", "fast"), "`fast` is not a goal of latency"),
-        (("--rate", "120%"), "rates are below 100 % of the capacity"),
         (("--budget", "1m"), "ends before the first block"),
         (("--rate", "500"), "`--rate 500` has no share of the capacity, so none would be measured"),
     ],

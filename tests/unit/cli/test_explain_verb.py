@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fakes import reasons
-from fakes.campaigns import Stage, an_experiment
+from fakes.campaigns import a_record
 from steelyard.answers.costs import campaign_ledger
 from steelyard.answers.reasons.compute import campaign_reasons
 from steelyard.answers.reasons.section import NOTHING
@@ -27,9 +27,8 @@ def invoke(*words: str | Path) -> Result:
 @pytest.fixture
 def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a campaign's directory whose analysis is that of the watched campaign."""
-    Stage.new(an_experiment(), tmp_path / "campaign").run()
     show(reasons.explained(), monkeypatch)
-    return tmp_path / "campaign"
+    return a_record(tmp_path / "campaign")
 
 
 def show(analysis: CampaignAnalysis, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import click
 import pytest
 from command_line import EXPERIMENT, Shell, a_campaign
 
-from fakes.campaigns import Killed, Stage, an_experiment
+from fakes.campaigns import Killed, Stage, a_record, an_experiment, decided
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.cli import campaigns
 from steelyard.cli.campaigns import Gate
@@ -32,7 +32,7 @@ SINGLE_PASS = Path(__file__).parents[3] / "docs" / "examples" / "published-matri
 )
 def test_report_is_a_gate(shell: Shell, tmp_path: Path, words: tuple[str, ...], code: int) -> None:
     """Exit code 10 where a whole interval lies beyond; each outcome is a line of its own."""
-    Stage.new(an_experiment(speed=1.1), tmp_path / "c").run()
+    a_record(tmp_path / "c", speed=1.1)
     got, out, err = shell.run("report", "c", *words)
     assert got == code, err
     gated = code in (0, 10)
@@ -48,7 +48,7 @@ def test_what_is_undecided_fails_unless_it_may_pass(
     shell: Shell, tmp_path: Path, undecided: str, code: int
 ) -> None:
     """The threshold lies inside of the interval."""
-    Stage.new(an_experiment(speed=1.1), tmp_path / "c").run()
+    a_record(tmp_path / "c", speed=1.1)
     effect = 0.1
     words = ("--fail-if", f"faster > {100 * effect:g}%", "--undecided", undecided)
     got, _, err = shell.run("compare", "c", "slow", "fast", *words, "--junit", "gate.xml")
@@ -133,7 +133,8 @@ def test_a_junit_file_is_written_at_every_end(
 ) -> None:
     """Of a campaign that broke off it holds the error, and what can be said of its blocks."""
     path = tmp_path / "c"
-    analysis = Stage.new(an_experiment(speed=1.1), path).run()
+    analysis = decided(speed=1.1)
+    a_record(path, speed=1.1)
     gate = Gate(fail_if=("faster > 1%",), junit=tmp_path / "gate.xml")
     options = RunOptions(
         source="e.yaml", flags=(), seed=1, out=path, dry_run=False, as_json=False, quiet=True,

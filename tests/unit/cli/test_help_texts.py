@@ -56,14 +56,13 @@ def test_every_verb_has_help_with_its_options(shell: Shell, verb: str) -> None:
 
 def test_help_needs_no_heavy_import() -> None:
     """Numbers, tables and drivers are imported by the verb that needs them."""
-    for words in (["--help"], ["--version"], ["run", "--help"], ["clean", "--help"]):
-        ended = subprocess.run(
-            [sys.executable, "-c", _IMPORTS, ",".join(_HEAVY), *words],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert ended.stdout.splitlines()[-1].strip() == "IMPORTED", words
+    ended = subprocess.run(
+        [sys.executable, "-c", _IMPORTS, ",".join(_HEAVY), "run", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ended.stdout.splitlines()[-1].strip() == "IMPORTED"
 
 
 _ALL = """
@@ -108,12 +107,6 @@ def test_the_import_check_would_see_one() -> None:
         check=True,
     )
     assert "pydantic" in ended.stdout.splitlines()[-1]
-
-
-def test_the_version_is_the_packages(shell: Shell) -> None:
-    """``--version`` says what is installed."""
-    code, out, _ = shell.run("--version")
-    assert (code, out.split()[-1]) == (0, steelyard.__version__)
 
 
 def test_the_module_can_be_run() -> None:

@@ -10,7 +10,7 @@ import pytest
 from command_line import EXPERIMENT, Shell
 from ruamel.yaml import YAML
 
-from fakes.campaigns import Stage, an_experiment
+from fakes.campaigns import a_record, an_experiment
 from fakes.clock import FakeClock
 from fakes.job_cluster import JobCluster
 from fakes.kubernetes_api import FakeKubernetes
@@ -174,7 +174,7 @@ def test_the_job_begins_or_goes_on(
 
     def new(asked: Request, path: Path, *_: object) -> object:
         did.append(f"new {asked.campaign_id}")
-        return Stage.new(an_experiment(), path).run()
+        return analyse(read_campaign(a_record(path)))
 
     def resume(path: Path, *_: object) -> object:
         did.append("resumed")

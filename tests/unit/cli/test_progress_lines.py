@@ -23,11 +23,6 @@ from steelyard.core.campaign import BlockOutcome
 from steelyard.record.directory import read_campaign
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path / "cache"))
-
-
 def _watched(path: Path, progress: Progress) -> None:
     """Run a campaign with a block that is redone, told to a listener."""
     stage = Stage.new(an_experiment(loads=2), path)

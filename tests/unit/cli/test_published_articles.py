@@ -20,7 +20,6 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Be in an empty directory, without a cluster."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path / "cache"))
     return tmp_path
 
 

@@ -59,16 +59,6 @@ def test_a_plan_is_applied_verified_and_reverted(shell: Shell, place: Path) -> N
     assert shell.run("stack", "revert", "p")[:2] == (0, "Nothing is applied from p.\n")
 
 
-def test_a_dry_run_changes_nothing(shell: Shell, place: Path) -> None:
-    """Proves that the commands are shown, no record is begun, and no file is touched."""
-    write_plan(Path("p"), stack_plan(*_knobs(place)))
-    code, out, _ = shell.run("stack", "apply", "p", "--dry-run")
-    assert code == 0
-    assert "printf %s" in out
-    assert _files(place) == {"old.conf": "old\n"}
-    assert [path.name for path in Path("p").iterdir()] == ["plan.json"]
-
-
 def test_a_changed_plan_does_not_change_the_revert(shell: Shell, place: Path) -> None:
     """Proves that the record has its own copy: an edited or deleted plan.json harms nothing."""
     write_plan(Path("p"), stack_plan(*_knobs(place)))
@@ -138,7 +128,7 @@ def test_a_dry_run_runs_no_check_of_the_plan(shell: Shell, tmp_path: Path) -> No
 
 
 def test_a_dry_run_needs_no_server(shell: Shell, place: Path) -> None:
-    """Proves that settings are shown with their statements, and that nobody looked at them."""
+    """Proves that settings are shown with their statements, and that nothing is changed."""
     setting = knob(KnobKind.POSTGRES, "work_mem", "8MB")
     write_plan(Path("p"), stack_plan(*_knobs(place), setting))
     code, out, err = shell.run("stack", "apply", "p", "--dry-run")
@@ -148,6 +138,8 @@ def test_a_dry_run_needs_no_server(shell: Shell, place: Path) -> None:
     assert out.count("no server is named") == 1
     assert "--dsn" in out
     assert "printf %s" in out
+    assert _files(place) == {"old.conf": "old\n"}
+    assert [path.name for path in Path("p").iterdir()] == ["plan.json"]
 
 
 def test_a_wrong_dsn_is_told_before_anything_is_turned(
@@ -175,14 +167,6 @@ def test_a_damaged_plan_and_record_are_told(shell: Shell, place: Path) -> None:
     record.write_text(record.read_text().replace("old.conf", "0ld.conf"))
     assert shell.run("stack", "revert", "p", "--yes")[0] == 6
     assert _files(place)["old.conf"] == "new\n"
-
-
-def test_a_rendered_object_is_printed_with_its_command(shell: Shell) -> None:
-    """Proves that it is named, and not applied."""
-    write_plan(Path("p"), stack_plan(knob(KnobKind.RENDERED, "kubernetes/cluster.yaml", "")))
-    code, out, _ = shell.run("stack", "apply", "p", "--yes")
-    assert code == 0
-    assert "kubectl apply -f p/files/kubernetes/cluster.yaml" in out
 
 
 def test_without_the_privilege_the_commands_are_printed(
@@ -222,23 +206,6 @@ def test_a_record_of_another_machine_is_refused(
     assert "as it was" in capsys.readouterr().out
 
 
-def test_another_server_in_the_place_of_the_first_is_refused(tmp_path: Path) -> None:
-    """Proves that a revert changes no settings of data that the plan did not change."""
-    setting = replace(knob(KnobKind.POSTGRES, "work_mem", "8MB"), layer="postgres")
-    write_plan(tmp_path, stack_plan(setting))
-    server = FakeSettings()
-    outside = Outside(host=FakeKernel(), kernel=FakeKernel(), sql=server, clock=FakeClock())
-    uri = "postgresql://me@/postgres?host=/fake"
-    apply(ApplyOptions(directory=tmp_path, layers=(), dsn=uri, yes=True), outside)
-    assert server.file == {"work_mem": "8MB"}
-    server.identifier = "7002"
-    with pytest.raises(PreflightError, match="other data"):
-        revert(RevertOptions(directory=tmp_path, yes=True), outside)
-    server.identifier = "7001"
-    revert(RevertOptions(directory=tmp_path, yes=True), outside)
-    assert server.file == {}
-
-
 def _code(options: ApplyOptions, outside: Outside) -> int:
     """Return the exit code of an application that leaves with one."""
     with pytest.raises(click.exceptions.Exit) as left:
@@ -253,19 +220,26 @@ def _server_outside() -> Outside:
 _URI = "postgresql://me@/postgres?host=/fake"
 
 
-def test_a_standby_in_the_place_of_its_primary_is_refused(tmp_path: Path) -> None:
-    """Proves that equal data at another place is told from the server of the plan."""
+@pytest.mark.parametrize(
+    ("field", "first", "second", "words"),
+    [("identifier", "7001", "7002", "other data"), ("place", "/data@1", "/data@2", "standby")],
+)
+def test_another_server_in_the_place_of_the_first_is_refused(
+    tmp_path: Path, field: str, first: str, second: str, words: str
+) -> None:
+    """Proves that no settings of other data are reverted, nor those of equal data elsewhere."""
     setting = replace(knob(KnobKind.POSTGRES, "work_mem", "8MB"), layer="postgres")
     write_plan(tmp_path, stack_plan(setting))
     outside = _server_outside()
     server = outside.sql
     assert isinstance(server, FakeSettings)
-    server.place = "/data@one"
+    setattr(server, field, first)
     apply(ApplyOptions(directory=tmp_path, layers=(), dsn=_URI, yes=True), outside)
-    server.place = "/data@two"
-    with pytest.raises(PreflightError, match="standby"):
+    assert server.file == {"work_mem": "8MB"}
+    setattr(server, field, second)
+    with pytest.raises(PreflightError, match=words):
         revert(RevertOptions(directory=tmp_path, yes=True), outside)
-    server.place = "/data@one"
+    setattr(server, field, first)
     revert(RevertOptions(directory=tmp_path, yes=True), outside)
     assert server.file == {}
 

@@ -1,4 +1,7 @@
-"""``steelyard kubernetes storage-classes``: the manifests that users apply."""
+"""``steelyard kubernetes storage-classes``: the manifests that users apply.
+
+Every parameter of each is in a golden file.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -37,31 +40,6 @@ def test_those_of_longhorn_alone(shell: Shell) -> None:
     assert {each["provisioner"] for each in made.values()} == {"driver.longhorn.io"}
     for each in made.values():
         assert all(isinstance(value, str) for value in each["parameters"].values())
-
-
-def test_the_parameters_are_what_the_names_say(shell: Shell) -> None:
-    """Replicas, locality and disks; two replicas never share a node, strict-local has one."""
-    _, out, _ = shell.run("kubernetes", "storage-classes", "--longhorn")
-    told = {
-        name: tuple(
-            each["parameters"].get(key)
-            for key in (
-                "numberOfReplicas",
-                "dataLocality",
-                "diskSelector",
-                "replicaSoftAntiAffinity",
-            )
-        )
-        for name, each in classes(out).items()
-    }
-    assert told == {
-        "longhorn-1r": ("1", "best-effort", "dedicated", None),
-        "longhorn-2r": ("2", "best-effort", "dedicated", "disabled"),
-        "longhorn-2r-shared": ("2", "best-effort", "shared", "disabled"),
-        "longhorn-1r-no-locality": ("1", "disabled", "dedicated", None),
-        "longhorn-1r-strict-local": ("1", "strict-local", "dedicated", None),
-        "longhorn-2r-no-locality": ("2", "disabled", "dedicated", "disabled"),
-    }
 
 
 def test_only_those_that_are_named_in_that_order(shell: Shell) -> None:

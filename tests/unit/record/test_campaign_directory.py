@@ -81,9 +81,12 @@ def test_a_second_campaign_in_one_directory_is_refused(path: Path) -> None:
 
 @pytest.mark.parametrize("torn", [b"", b'{"format":1,"sequence":0'])
 def test_a_journal_without_one_whole_line_is_no_campaign(path: Path, torn: bytes) -> None:
-    """A death before the first line was on disk does not block the directory."""
+    """A death before the first line was on disk is said, and does not block the directory."""
     _create(path).close()
     (path / "journal.jsonl").write_bytes(torn)
+    with pytest.raises(RecordError, match="holds no campaign: Steelyard ended before") as caught:
+        read_campaign(path)
+    assert f"--out {path}" in caught.value.hint
     _create(path).close()
     assert (path / "journal.jsonl").read_bytes() == b""
 
@@ -123,16 +126,6 @@ def test_going_on_removes_what_a_death_left_half_written(path: Path) -> None:
     hidden = {p.name for p in path.iterdir() if p.name.startswith(".")}
     assert hidden == {".notes"}
     assert (path / "report.html").read_text() == "x"
-
-
-@pytest.mark.parametrize("torn", [b"", b'{"format":1,"sequence":0'])
-def test_a_death_before_the_first_line_is_said(path: Path, torn: bytes) -> None:
-    """There is no campaign to go on with, and the way out is to start it anew."""
-    _create(path).close()
-    (path / "journal.jsonl").write_bytes(torn)
-    with pytest.raises(RecordError, match="holds no campaign: Steelyard ended before") as caught:
-        read_campaign(path)
-    assert f"--out {path}" in caught.value.hint
 
 
 def test_two_holders_are_refused(path: Path) -> None:

@@ -102,8 +102,10 @@ def test_types_do_not_depend_on_the_content(record: CampaignRecord, tmp_path: Pa
     write_tables(replay(_only_the_start()), empty)
     assert pq.read_schema(empty / "runs.parquet") == runs
     assert pq.read_table(empty / "runs.parquet").num_rows == 0
-    for name in ("intervals", "waits", "counters"):
+    for name in ("intervals", "waits", "counters", "host", "latency"):
         assert pq.read_table(empty / f"{name}.parquet").num_rows == 0
+    write_tables(_watched(record), tmp_path)
+    assert pq.read_schema(tmp_path / "host.parquet") == pq.read_schema(empty / "host.parquet")
     types = {field.name: str(field.type) for field in runs}
     assert types["clients"] == "int32"
     assert types["latency_stddev_s"] == "double"
@@ -158,17 +160,6 @@ def test_the_machine_is_rows_with_their_run(record: CampaignRecord, tmp_path: Pa
     assert table["cpu_steal_s"].to_pylist() == [None, 0.0]
     assert table["device_reads"].null_count == 2
     assert {str(table.schema.field(name).type) for name in names} == {"double"}
-
-
-def test_runs_without_evidence_have_no_rows_of_the_machine(
-    record: CampaignRecord, tmp_path: Path
-) -> None:
-    """Records of versions without probes give an empty table with the same columns."""
-    write_tables(record, tmp_path)
-    table = pq.read_table(tmp_path / "host.parquet")
-    assert table.num_rows == 0
-    write_tables(_watched(record), tmp_path)
-    assert pq.read_schema(tmp_path / "host.parquet") == table.schema
 
 
 def _with_evidence() -> CampaignRecord:
@@ -246,8 +237,6 @@ def test_tables_of_the_same_record_are_the_same_bytes(
 ) -> None:
     """A report that is repeated writes what was there."""
     write_tables(record, tmp_path)
-    names = ("runs.parquet", "intervals.parquet", "host.parquet")
-
     names = [f"{name}.parquet" for name in ("runs", "intervals", "waits", "counters")]
     before = [(tmp_path / name).read_bytes() for name in names]
     write_tables(record, tmp_path)
@@ -309,11 +298,3 @@ def test_latencies_are_rows_by_bucket(record: CampaignRecord, tmp_path: Path) ->
         (None, "lag", 2, 2, 1),
         (None, "service", 298, 299, 1),
     ]
-
-
-def test_a_campaign_without_latencies_has_an_empty_table(
-    record: CampaignRecord, tmp_path: Path
-) -> None:
-    """Old journals give the same files."""
-    write_tables(record, tmp_path)
-    assert pq.read_table(tmp_path / "latency.parquet").num_rows == 0

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from fakes.clock import FakeClock
-from fakes.host import FakeHost
 from steelyard.campaign.evidence.machine import MachineInTurns
-from steelyard.campaign.evidence.neighbours import Bystanders, Crowd, LinkSums
+from steelyard.campaign.evidence.neighbours import Bystanders, Crowd
 from steelyard.campaign.evidence.processes import parse_major_faults
 from steelyard.campaign.evidence.watch import Part
 from steelyard.core.measurement import Quantity, Vantage
@@ -25,7 +24,7 @@ class Scene:
     """A machine of two CPUs by hand: who has the turn uses half of one, generators a quarter."""
 
     def __init__(self) -> None:
-        self.host: FakeHost = recorded_host()
+        self.host = recorded_host()
         self.clock = FakeClock()
         self.cpu_s = dict.fromkeys(
             (SERVER, _OTHER_SERVER, _GENERATOR, _OTHER_GENERATOR, _NEIGHBOUR, _WRITEBACK), 0.0
@@ -146,23 +145,6 @@ def test_what_goes_by_in_turns_of_another_is_not_of_this_run() -> None:
     }
     for quantity, value in expected.items():
         assert part.totals[quantity] == pytest.approx(value, abs=0.021), quantity
-
-
-def test_cpu_is_split_without_a_rest() -> None:
-    """Server, generator and others make up what the machine used in the same turns."""
-    scene = Scene()
-    machine = scene.machine()
-    machine.resume()
-    scene.go_on(2.0, SERVER, busy=(_NEIGHBOUR,))
-    scene.ended_s = scene.cpu_s[_GENERATOR]
-    scene.write()
-    machine.halt(scene.clock.monotonic())
-    scene.go_on(2.0, _OTHER_SERVER, busy=(_NEIGHBOUR,))
-    totals = machine.finish().totals
-    assert totals[Quantity.SERVER_CPU_S] == pytest.approx(1.0)
-    assert totals[Quantity.GENERATOR_CPU_S] == pytest.approx(0.5)
-    assert totals[Quantity.OTHERS_CPU_S] == pytest.approx(1.0)
-    assert totals[Quantity.CPU_USER_S] == pytest.approx(2.5)
 
 
 @pytest.mark.parametrize(("beside", "elsewhere", "cpu_s"), [(1, 0, 1.0), (0, 1, 0.0), (1, 1, 1.0)])
@@ -315,14 +297,6 @@ def test_through_a_network_what_goes_through_in_own_turns_counts() -> None:
     part = machine.finish()
     assert part.levels[Quantity.LINK_BUSIEST_FRACTION] == pytest.approx(0.5)
     assert Quantity.SERVER_CPU_S not in part.totals
-
-
-def test_links_that_are_not_there_have_no_share() -> None:
-    """No link says how fast it is."""
-    sums = LinkSums(host=FakeHost())
-    sums.begin()
-    sums.end()
-    assert sums.busiest_fraction(1.0) is None
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,7 @@ def test_a_run_in_one_piece_has_no_pauses() -> None:
     reader = FakeReader()
     _run(reader, [(0.1, [_CPU]), (0.5, [_CPU])])
     assert reader.skipped == []
+    assert reader.closed
 
 
 def test_a_sample_that_is_forgotten_is_in_no_average() -> None:
@@ -238,13 +239,6 @@ def test_the_session_ends_whatever_fails(where: str) -> None:
     reader = FakeReader(fails_in=where)
     with pytest.raises(TargetError, match="refused"):
         _run(reader, _every_tenth(0.2, [_CPU]))
-    assert reader.closed
-
-
-def test_the_session_ends_with_the_run() -> None:
-    """Nothing of the probe is left on the server."""
-    reader = FakeReader()
-    _run(reader, _every_tenth(0.2, [_CPU]))
     assert reader.closed
 
 

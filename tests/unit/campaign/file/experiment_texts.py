@@ -36,10 +36,6 @@ configurations:
     extends: buffers
     postgres: {huge_pages: "on"}
 """
-LINUX_LAYER = CANONICAL.replace(
-    '    postgres: {huge_pages: "on"}\n',
-    '    linux: {vm.nr_hugepages: auto}\n    postgres: {huge_pages: "on"}\n',
-)
 
 SMALL = """\
 version: 1
@@ -52,6 +48,61 @@ configurations:
   default: {}
   other: {extends: default}
 """
+
+# What the keys of `measure`, `stop`, a target and a store become is in the snapshots.
+EVERY_KEY = """\
+version: 1
+name: every key
+description: What each key becomes
+workloads:
+  - {name: reads, builtin: select-only, scale_factor: 1}
+loads: {clients: [2, 4], threads: [2, 4], protocol: extended}
+sustain: 15m
+seed: 1
+measure:
+  {slice: 10s, ramp: 0, warm_up: 1m, reset: block, switch: restart, prewarm: true, ceilings: off,
+   neighbours: 30 %, log_sampling: 10%, rounds: 12}
+stop: {budget: 1h30m, precision: 1%, equivalence: 0.005}
+configurations:
+  default:
+    target:
+      burst_lasts: 30m
+      store: {latency: 2ms, iops: 900, bandwidth: 48MB, burst_iops: 3000, burst_credits: 30000,
+              block_size: 64KiB, size: 4GiB}
+  other:
+    extends: default
+    protocol: simple
+    postgres: {autovacuum: off, jit: true, wal_compression: false, random_page_cost: 1.10,
+               unix_socket_permissions: 0700, work_mem: 8MB, pg_stat_statements.track: all}
+"""
+IN_TURNS = """\
+version: 1
+name: turns
+design: alternating
+workloads:
+  - {name: reads, builtin: select-only, scale_factor: 1}
+loads: {clients: 1}
+seed: 1
+measure: {turn: 500ms, settling: 200ms, reconnections: 3, neighbours: ignore, log: keep}
+stop: {decide: 0.4, fail_if: 'slower > 3%, faster > 10%'}
+configurations:
+  default: {}
+  other: {target: {store: {}}}
+"""
+CALIBRATED = """\
+version: 1
+name: calibrated
+design: one-by-one
+workloads:
+  - {name: reads, builtin: select-only, scale_factor: 1}
+loads: {clients: 1}
+seed: 1
+measure: {calibration: {}, log: off, switch: reprovision, rounds: 3}
+configurations:
+  default: {}
+  other: {}
+"""
+KEPT = (CANONICAL, SMALL, EVERY_KEY, IN_TURNS, CALIBRATED)
 
 
 def write_scripts(folder: Path) -> Path:

@@ -1,21 +1,9 @@
 """What a file may say of the ceilings."""
 
-import pytest
-from experiment_texts import SMALL, load, only_problem
+from experiment_texts import SMALL, only_problem
 from pydantic import TypeAdapter
 
-from steelyard.core.experiment import Experiment, Measure
-from steelyard.core.schedule import CeilingsAsked
-
-
-@pytest.mark.parametrize("written", list(CeilingsAsked))
-def test_ceilings(written: CeilingsAsked) -> None:
-    """One of three words, which the record keeps; left out it is `auto`."""
-    experiment = load(f"{SMALL}measure: {{ceilings: {written.value}}}\n").experiment
-    assert experiment.measure.ceilings is written
-    adapter = TypeAdapter(Experiment)
-    assert adapter.validate_json(adapter.dump_json(experiment)) == experiment
-    assert load(SMALL).experiment.measure.ceilings is CeilingsAsked.AUTO
+from steelyard.core.experiment import Measure
 
 
 def test_what_is_no_such_word() -> None:

@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import pytest
-from experiment_texts import SMALL, load, problems_of
+from experiment_texts import load, problems_of
 
 from steelyard.campaign.run.session import check
-from steelyard.core.experiment import Layer, Setting
 from steelyard.core.wording import ExperimentFileError, PrivilegeError
 from steelyard.places.protocol import Unfit
 from steelyard.targets.assembly import Assembly
@@ -44,23 +43,6 @@ factors:
 """
 
 
-def _limits(text: str, configuration: str) -> dict[str, str]:
-    """Return a configuration's settings of the layer."""
-    settings = load(text).experiment.configuration(configuration).settings
-    assert list(settings) == sorted(settings)
-    return {s.name: s.value for s in settings if s.layer is Layer.CGROUP}
-
-
-def test_limits_are_settings_of_their_layer() -> None:
-    """As written, beside those of PostgreSQL, each key inherited on its own; null removes one."""
-    assert _limits(_LIMITED, "default") == {}
-    assert _limits(_LIMITED, "small") == {"cpus": "0.60", "cpuset": "0-1"}
-    slow = {"cpuset": "0-1", "read_bytes_per_s": "20MB", "write_iops": "200"}
-    assert _limits(_LIMITED, "slow") == slow
-    settings = load(_LIMITED).experiment.configuration("slow").settings
-    assert Setting(layer=Layer.POSTGRES, name="work_mem", value="8MB") in settings
-
-
 def test_factors_vary_limits() -> None:
     """By the short form, whose levels are called by the values, and by levels with names."""
     experiment = load(_FACTORED).experiment
@@ -88,26 +70,6 @@ def test_overrides_reach_limits() -> None:
     assert ("write_iops", "9") in asked
 
 
-def test_all_mistakes_are_told_at_once_with_their_lines() -> None:
-    """Values that are none, keys that are none, and a list where text belongs."""
-    text = SMALL.replace(
-        "  other: {extends: default}\n",
-        "  other:\n    extends: default\n    cgroup:\n      cpus: 0\n      cpuset: 1-0\n"
-        "      read_iops: lots\n      write_bytes_per_s: [1]\n      cpu: 2\n",
-    )
-    found = problems_of(text)
-    assert [(p.line, p.path.removeprefix("configurations.other.cgroup.")) for p in found] == [
-        (12, "cpus"),
-        (13, "cpuset"),
-        (14, "read_iops"),
-        (15, "write_bytes_per_s"),
-        (16, "cpu"),
-    ]
-    assert "0 CPUs" in found[0].message.replace("`", "")
-    assert all(problem.hint for problem in found)
-    assert found[-1].hint == "did you mean `cpus`?"
-
-
 def test_an_endpoint_cannot_be_limited() -> None:
     """Its processes are not ours; said once per configuration, at the key."""
     found = problems_of(_LIMITED, "configurations.default.target={kind: endpoint, host: db}")
@@ -124,17 +86,10 @@ def test_an_inherited_limit_of_an_endpoint_is_refused_too() -> None:
     assert any("`heir`" in p.message and "cannot limit" in p.message for p in problems_of(text))
 
 
-@pytest.mark.parametrize(
-    ("text", "path"),
-    [
-        (_LIMITED.replace("cpus: null", "read_iops: null"), "configurations.slow.cgroup.read_iops"),
-        (_FACTORED.replace('cpuset: "0",', "read_iops: null,"), "factors.place.together.cgroup."),
-    ],
-)
-def test_there_must_be_something_to_remove(text: str, path: str) -> None:
-    """A removal in vain is most likely a misspelling."""
-    (found, *_) = problems_of(text)
-    assert found.path.startswith(path)
+def test_there_must_be_something_to_remove() -> None:
+    """A removal in vain is most likely a misspelling, in a level of a factor, too."""
+    (found, *_) = problems_of(_FACTORED.replace('cpuset: "0",', "read_iops: null,"))
+    assert found.path.startswith("factors.place.together.cgroup.")
     assert "no inherited `read_iops`" in found.message
 
 

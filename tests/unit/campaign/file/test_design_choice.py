@@ -199,17 +199,11 @@ NO_OBSTACLES: dict[str, Change] = {
 
 @pytest.mark.parametrize("name", OBSTACLES)
 def test_an_obstacle_means_starts_and_is_said(name: str) -> None:
-    """The reason is what stands in the plan and in the report."""
+    """The reason stands in the plan; who asks for turns is refused with it, and the way out."""
     change, told = OBSTACLES[name]
     found = chosen(change(an_experiment()))
     assert not found.alternates
     assert told in found.reason
-
-
-@pytest.mark.parametrize("name", OBSTACLES)
-def test_who_asks_for_turns_is_refused_at_an_obstacle(name: str) -> None:
-    """Before anything is started, with the reason and the way out."""
-    change, told = OBSTACLES[name]
     with pytest.raises(InputError, match="the configurations cannot alternate: ") as caught:
         chosen(replace(change(an_experiment()), design=Design.ALTERNATING))
     assert told in caught.value.message
@@ -457,9 +451,13 @@ def on_one_server(target: Target = ONE_PLACE, *settings: Setting) -> Experiment:
 
 
 def test_sessions_of_one_server_alternate() -> None:
-    """Reading, and writing where each has its own database; without a difference, too."""
+    """Writing where each has its own database; who only reads needs none; without a difference."""
+    for target in (
+        EndpointTarget(host="a", dbname="d", allow_existing=True),
+        EndpointTarget(host="a", restore="vacuum"),
+    ):
+        assert chosen(on_one_server(target), PAUSED).alternates
     work_mem = on(Layer.POSTGRES, "work_mem", "9MB")
-    assert chosen(on_one_server(ONE_PLACE, work_mem), PAUSED).alternates
     assert chosen(written()(on_one_server(ONE_PLACE, work_mem)), PAUSED).alternates
     assert chosen(on_one_server(), PAUSED).alternates
 
@@ -502,15 +500,6 @@ def test_what_sessions_of_one_server_cannot_have(name: str) -> None:
     first, second = experiment.configurations
     elsewhere = replace(second, target=replace(second.target, host="b"))
     assert chosen(replace(experiment, configurations=(first, elsewhere)), PAUSED).alternates
-
-
-def test_what_only_reads_needs_no_database_of_its_own() -> None:
-    """Nor does a copy by vacuum keep it from taking turns."""
-    for target in (
-        EndpointTarget(host="a", dbname="d", allow_existing=True),
-        EndpointTarget(host="a", restore="vacuum"),
-    ):
-        assert chosen(on_one_server(target), PAUSED).alternates
 
 
 def test_a_pooler_that_mixes_sessions_keeps_one_server_from_turns() -> None:

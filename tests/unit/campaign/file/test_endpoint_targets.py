@@ -4,50 +4,36 @@ from pathlib import Path
 
 import pytest
 from experiment_texts import SMALL, load, only_problem, problems_of
-from pydantic import TypeAdapter
 
 from steelyard.campaign.file.files import allow_existing
-from steelyard.core.experiment import Experiment
 from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import InputError
+
+# What these keys become is in the snapshots.
+EVERY_KEY = """\
+version: 1
+name: every key
+workloads:
+  - {name: reads, builtin: select-only, scale_factor: 1}
+loads: {clients: 1}
+seed: 1
+configurations:
+  default: {target: {kind: endpoint}}
+  keys:
+    target: {kind: endpoint, host: db, port: 5433, user: b, dbname: d, service: s,
+             allow_existing: true, restart_command: 'ssh db restart', restore: vacuum}
+  heir: {extends: keys}
+  uri: {target: {kind: endpoint, uri: 'postgresql://b@db/x', restart_command: [a, b]}}
+  reset:
+    target: {kind: endpoint, dbname: d, allow_existing: true, reset_command: 'sh reset',
+             reset_timeout: 30m}
+"""
 
 
 def at(keys: str = "", more: str = "") -> str:
     """Return the small experiment at an endpoint."""
     inside = ", ".join(filter(None, ["kind: endpoint", keys]))
     return SMALL.replace("default: {}", f"default: {{target: {{{inside}}}}}") + more
-
-
-def test_nothing_but_the_kind_is_enough() -> None:
-    """The rest is libpq's business."""
-    assert load(at()).experiment.configuration("other").target == EndpointTarget()
-
-
-def test_every_key_is_inherited() -> None:
-    """Separate keys, a restart command as one line, and the reset."""
-    keys = "host: db, port: 5433, user: b, dbname: d, service: s, allow_existing: yes"
-    text = at(f"{keys}, restart_command: 'ssh db restart', restore: vacuum")
-    assert load(text).experiment.configuration("other").target == EndpointTarget(
-        host="db",
-        port=5433,
-        user="b",
-        dbname="d",
-        service="s",
-        allow_existing=True,
-        restart_command=("ssh", "db", "restart"),
-        restore="vacuum",
-    )
-
-
-def test_data_of_ones_own_are_brought_back_by_a_command() -> None:
-    """With its time; in a database that is named and allowed."""
-    keys = "dbname: d, allow_existing: yes, reset_command: 'sh reset', reset_timeout: 30m"
-    assert load(at(keys)).experiment.configuration("other").target == EndpointTarget(
-        dbname="d",
-        allow_existing=True,
-        reset_command=("sh", "reset"),
-        reset_timeout_s=1800.0,
-    )
 
 
 _FAR = "generator: {host: 'ssh://me@far:2222'}\n"
@@ -80,45 +66,6 @@ def test_servers_of_this_machine_take_no_load_from_elsewhere() -> None:
     assert "which is of kind `local`" in only_problem(f"{text}{_FAR}")
 
 
-def test_the_record_keeps_the_kind() -> None:
-    """An experiment comes back from JSON with the same targets."""
-    adapter = TypeAdapter(Experiment)
-    for text in (SMALL, at("uri: 'postgresql://b@db/x', restart_command: [a, b]")):
-        experiment = load(text).experiment
-        assert adapter.validate_json(adapter.dump_json(experiment)) == experiment
-
-
-@pytest.mark.parametrize(
-    ("keys", "words"),
-    [
-        ("bin: '15'", "`bin` belongs to the target `local`"),
-        ("restore: copy", "cannot restore by copy"),
-        ("allow_existing: yes, restore: template", "cannot be restored by template"),
-        ("restart_command: []", "is no command"),
-        ('restart_command: "a \'b"', "has an open quote"),
-        ("memory: 64", "is 64 bytes of memory"),
-        ("memory: much", "is no size of a memory"),
-        ("cpus: 0", "is no number of CPUs"),
-        ("reset_command: a, allow_existing: yes, restore: vacuum", "exclude each other"),
-        ("reset_timeout: 5m", "and there is none"),
-        ("allow_existing: yes, reset_command: 'a --password=hunter2'", "has a password in it"),
-        ("uri: nonsense", "no URI that libpq understands"),
-        ("password: hunter2", "has no place in an experiment file"),
-    ],
-)
-def test_wrong_targets(keys: str, words: str) -> None:
-    """Each is told at its place, and secrets are not repeated."""
-    told = {problem.message for problem in problems_of(at(keys))}
-    assert any(words in message for message in told), told
-    assert "hunter2" not in repr(problems_of(at(keys)))
-
-
-def test_a_uri_excludes_separate_keys() -> None:
-    """One way to say it."""
-    problems = problems_of(at("uri: 'postgresql://db', user: b"))
-    assert {problem.message for problem in problems} == {"`uri` and `user` exclude each other"}
-
-
 def test_kinds_of_one_system_are_mixed() -> None:
     """A server of this machine beside one that is there already."""
     text = SMALL.replace("{extends: default}", "{target: {kind: endpoint}}")
@@ -126,25 +73,15 @@ def test_kinds_of_one_system_are_mixed() -> None:
     assert kinds == ["local", "endpoint"]
 
 
-def test_endpoint_keys_need_the_kind() -> None:
-    """A URI without `kind: endpoint` is a mistake."""
-    text = SMALL.replace("default: {}", "default: {target: {host: db}}")
-    assert {p.message for p in problems_of(text)} == {
-        "`host` belongs to the target `endpoint`, and this is `local`"
-    }
-
-
-def test_what_fits_this_machine_is_refused() -> None:
-    """The profile `fitted` knows nothing of the server's machine."""
-    text = at().replace("{extends: default}", "{extends: default, profile: fitted}")
-    assert "fits this machine" in only_problem(text)
-
-
-def test_a_restart_needs_a_command() -> None:
-    """`switch: restart` on servers that nobody can restart is refused."""
-    problems = problems_of(at(more="measure: {switch: restart}\n"))
-    assert all("cannot be restarted" in problem.message for problem in problems)
+@pytest.mark.parametrize(
+    ("switch", "words"),
+    [("restart", "cannot be restarted"), ("reprovision", "cannot make it anew")],
+)
+def test_what_steelyard_did_not_make_is_not_switched(switch: str, words: str) -> None:
+    """Neither restarted without a command nor made anew: refused at its line."""
+    problems = problems_of(at(more=f"measure: {{switch: {switch}}}\n"))
     assert problems
+    assert all(words in problem.message for problem in problems)
 
 
 def test_the_flag_allows_existing_databases_everywhere() -> None:
@@ -153,14 +90,6 @@ def test_the_flag_allows_existing_databases_everywhere() -> None:
     assert all(target.allow_existing for target in allowed.endpoint_targets.values())
     with pytest.raises(InputError, match="has none"):
         allow_existing(load(SMALL))
-
-
-def test_what_steelyard_did_not_make_is_not_made_anew() -> None:
-    """`switch: reprovision` on an endpoint is refused at its line, with the way out."""
-    problems = problems_of(at(more="measure: {switch: reprovision}\n"))
-    assert problems
-    assert all("cannot make it anew" in problem.message for problem in problems)
-    assert all("kind: local" in problem.hint for problem in problems)
 
 
 _PROFILED = SMALL.replace("{extends: default}", "{extends: default, profile: fitted}")

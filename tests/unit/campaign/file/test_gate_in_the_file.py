@@ -1,14 +1,7 @@
 """``stop.fail_if``: conditions of a gate in the experiment file."""
 
 import pytest
-from experiment_texts import SMALL, load, only_problem
-
-
-def test_the_file_may_hold_several_conditions() -> None:
-    """In a list, or in one line."""
-    for text in ("'slower > 3%, faster > 10%'", "[slower > 3%, faster > 10%]"):
-        stop = load(SMALL + f"stop: {{fail_if: {text}}}\n").experiment.stop
-        assert [str(condition) for condition in stop.fail_if] == ["slower > 3%", "faster > 10%"]
+from experiment_texts import SMALL, only_problem
 
 
 @pytest.mark.parametrize(

@@ -21,25 +21,6 @@ configurations:
 """
 
 
-def test_a_command_becomes_that_of_each_workload() -> None:
-    """The workload's name and the file's directory are filled in; units become base units."""
-    experiment = load(FILE).experiment
-    first, second = (workload.command for workload in experiment.workloads)
-    assert first is not None
-    assert second is not None
-    assert first.argv[:3] == ("sysbench", "oltp_read_only", "--pgsql-db={database}")
-    assert second.argv[1] == "oltp_read_write"
-    assert first.prepare[0].endswith("/make-data")
-    assert first.prepare[0].startswith("/")
-    assert first.prepare == second.prepare
-    assert first.rate.factor == pytest.approx(1 / 60)
-    assert [share for share, _ in first.percentiles] == [0.95]
-    assert first.mean is not None
-    assert first.mean.factor == 1e-3
-    assert experiment.generator == "sysbench"
-    assert experiment.measure.ramp_s == 0.0
-
-
 def test_a_ramp_is_kept_where_the_command_is_told_of_it() -> None:
     """Only the program itself can leave its start out."""
     told = FILE.replace("--time={seconds}", "--time={seconds} --skip={ramp}")

@@ -6,23 +6,29 @@ from pathlib import Path
 
 import pytest
 from experiment_texts import SMALL, load, only_problem, problems_of
-from pydantic import TypeAdapter
 
 from steelyard.campaign.file.files import allow_existing
 from steelyard.core.experiment import Experiment
 from steelyard.core.target import (
     CloudNativePgTarget,
-    ClusterService,
     EndpointTarget,
-    GeneratorPods,
     KubernetesPlace,
     PodResources,
-    Synchronous,
 )
 from steelyard.core.wording import InputError
 from steelyard.targets.assembly import placed
 
-ALL = """
+# What these keys become is in the snapshots.
+EVERY_KEY = """\
+version: 1
+name: every key
+workloads:
+  - {name: reads, builtin: select-only, scale_factor: 1}
+loads: {clients: 1}
+seed: 1
+configurations:
+  default:
+    target:
       kind: cloudnative-pg
       context: lab
       namespace: bench
@@ -45,6 +51,22 @@ ALL = """
         node_selector: {role: load}
         tolerations: [{key: load, value: "1", effect: NoSchedule}]
         same_node: true
+  other: {extends: default}
+"""
+BEHIND_A_SERVICE = """\
+version: 1
+name: behind a service
+workloads:
+  - {name: reads, builtin: select-only, scale_factor: 1}
+loads: {clients: 1}
+seed: 1
+configurations:
+  default:
+    target:
+      kind: endpoint
+      dbname: x
+      kubernetes: {service: db, secret: s, namespace: prod, port: 5433, user_key: u}
+  other: {extends: default}
 """
 
 
@@ -70,35 +92,6 @@ def service(keys: str = "service: db, secret: s", rest: str = "") -> str:
     )
 
 
-def test_every_key_arrives() -> None:
-    """All keys of a Cluster, as Kubernetes writes them; fragments are canonical JSON."""
-    amounts = (("cpu", "2"), ("hugepages-2Mi", "1Gi"), ("memory", "4Gi"))
-    assert load(on(ALL)).experiment.configuration("other").target == CloudNativePgTarget(
-        place=KubernetesPlace(
-            context="lab",
-            namespace="bench",
-            generators=GeneratorPods(
-                image="localhost:5000/tools:1",
-                resources=PodResources(requests=(("cpu", "500m"),), limits=(("cpu", "500m"),)),
-                node_selector=(("role", "load"),),
-                tolerations='[{"effect":"NoSchedule","key":"load","value":"1"}]',
-                same_node=True,
-            ),
-        ),
-        image="ghcr.io/cloudnative-pg/postgresql:18",
-        instances=3,
-        storage="20Gi",
-        storage_class="local-path",
-        wal_storage="5Gi",
-        wal_storage_class="fast",
-        resources=PodResources(requests=amounts, limits=amounts),
-        synchronous=Synchronous(method="first", number=2, data_durability="preferred"),
-        node_selector=(("disk", "nvme"), ("spot", "false")),
-        tolerations='[{"key":"db","operator":"Exists"}]',
-        affinity='{"podAntiAffinityType":"required"}',
-    )
-
-
 def test_the_kind_is_enough() -> None:
     """One instance on 10Gi of the default class; a generator's pod has requests and limits."""
     target = load(cluster()).experiment.configuration("default").target
@@ -110,31 +103,10 @@ def test_the_kind_is_enough() -> None:
     assert resources.limits == resources.requests
 
 
-def test_a_service_and_its_secret() -> None:
-    """A server that somebody else runs in a cluster, by name."""
-    text = service("service: db, secret: s, namespace: prod, port: 5433, user_key: u", "dbname: x")
-    target = load(text).experiment.configuration("other").target
-    assert isinstance(target, EndpointTarget)
-    assert target.dbname == "x"
-    assert isinstance(target.inside, ClusterService)
-    generators = target.inside.place.generators
-    place = KubernetesPlace(namespace="prod", generators=generators)
-    expected = ClusterService(place=place, service="db", port=5433, secret="s", user_key="u")
-    assert target.inside == expected
-
-
-def test_the_record_keeps_them() -> None:
-    """An experiment comes back from JSON with the same targets."""
-    adapter = TypeAdapter(Experiment)
-    for text in (on(ALL), cluster("cluster: pg, allow_existing: true"), service()):
-        experiment = load(text).experiment
-        assert adapter.validate_json(adapter.dump_json(experiment)) == experiment
-
-
 def test_sections_are_inherited_by_key_and_fragments_whole() -> None:
     """A child changes one key of `generators`; its `resources` take the place of the parent's."""
-    text = on(
-        ALL,
+    text = EVERY_KEY.replace(
+        "{extends: default}",
         "{extends: default, target: {generators: {same_node: false}, resources:"
         " {limits: {memory: 1Gi}}}}",
     )
@@ -149,100 +121,6 @@ def test_sections_are_inherited_by_key_and_fragments_whole() -> None:
         requests=(("memory", "1Gi"),), limits=(("memory", "1Gi"),)
     )
     assert found.place.generators.image == "localhost:5000/tools:1"
-
-
-@pytest.mark.parametrize(
-    ("keys", "message", "hint"),
-    [
-        ("storage: 20Gb", "`20Gb` is no quantity of Kubernetes", "8Gi"),
-        ("storage: 0", "`0` is nothing", "more than 0"),
-        ("storage: 500m", "`500m` is no size of a volume", "20Gi"),
-        ("resources: {requests: {cpus: 2}}", "`cpus` is no resource", "`cpu`"),
-        ("resources: {request: {cpu: 2}}", "unknown key `request`", "`requests`"),
-        ("resources: {limits: {cpu: lots}}", "`lots` is no quantity", "500m"),
-        ("resources: {limits: {hugepages-2Mi: 1Gi}}", "without `cpu` or `memory`", "memory"),
-        (
-            "resources: {requests: {cpu: 2}, limits: {cpu: 1}}",
-            "asks for 2 of cpu and is limited to 1",
-            "Raise",
-        ),
-        (
-            "resources: {requests: {cpu: 1, hugepages-2Mi: 1Gi}, limits: {cpu: 1}}",
-            "hugepages-2Mi differs",
-            "same amount",
-        ),
-        ("namespace: Bench", "`Bench` is no name of a namespace", "small letters"),
-        ("storage_class: a_b", "`a_b` is no name of an object", "small letters"),
-        ("cluster: " + "x" * 51, "is no name of a Cluster", "50"),
-        ("image: 'a b'", "`a b` is no reference of an image", "registry.example.com"),
-        ("image: 'Postgres'", "`Postgres` is no reference of an image", "name:tag"),
-        ("instances: 0", "`0` is out of range", "at least 1"),
-        ("synchronous: {method: quorum}", "`quorum` is not known", "`any`"),
-        ("synchronous: {number: 1}", "a commit is to wait for 1 standby", "instances: 2"),
-        ("wal_storage_class: fast", "a volume that is not there", "wal_storage"),
-        ("allow_existing: true", "Steelyard makes this Cluster", "`cluster`"),
-        ("node_selector: {a b: c}", "`a b` is no key of a label", "example.com/disk"),
-        ("node_selector: {a: 'b c'}", "is no value of the label `a`", "63"),
-        ("tolerations: {key: a}", "is no list of tolerations", "operator: Exists"),
-        ("tolerations: [{keys: a}]", "a toleration has no key `keys`", "`key`"),
-        ("tolerations: [{value: a}]", "without `key`", "operator: Exists"),
-        ("tolerations: [{key: a, effect: NoRun}]", "is no effect", "NoExecute"),
-        ("tolerations: [{key: a, operator: In}]", "`In` is no operator", "Equal"),
-        ("affinity: [a]", "is no mapping", "spec.affinity"),
-        ("affinity: {nodeSelector: {a: b}}", "has a key of its own", "`node_selector`"),
-        ("cluster: pg, instances: 2", "`instances` is for one that is made", "Remove"),
-        ("cluster: pg, storage_class: a", "`storage_class` is for one that is made", "Remove"),
-        ("bin: '15'", "`bin` belongs to the target `local`", "Remove"),
-        ("host: db", "`host` belongs to the target `endpoint`", "Remove"),
-        ("kubernetes: {service: a, secret: b}", "`kubernetes` belongs to the target", "Remove"),
-        ("password: hunter2", "has no place in an experiment file", "pgpass"),
-    ],
-)
-def test_wrong_clusters(keys: str, message: str, hint: str) -> None:
-    """Every mistake is told at its line, with the way out; secrets are not repeated."""
-    told = problems_of(cluster(keys))
-    assert told
-    assert all(problem.line is not None for problem in told)
-    found = [problem for problem in told if message in problem.message]
-    assert found, told
-    assert hint in found[0].hint
-    assert "hunter2" not in repr(told)
-
-
-@pytest.mark.parametrize(
-    ("keys", "rest", "message"),
-    [
-        ("service: db, secret: s", "uri: 'postgresql://db'", "`kubernetes` and `uri` exclude"),
-        ("service: db, secret: s", "host: db", "`kubernetes` and `host` exclude"),
-        ("service: db, secret: s", "port: 5432", "`kubernetes` and `port` exclude"),
-        ("service: db, secret: s", "user: me", "`kubernetes` and `user` exclude"),
-        ("service: db, secret: s", "service: x", "`kubernetes` and `service` exclude"),
-        ("secret: s", "", "`service` is missing"),
-        ("service: db", "", "`secret` is missing"),
-        ("service: 1db, secret: s", "", "`1db` is no name of a Service"),
-        ("service: db, secret: s, password: hunter2", "", "has no place"),
-        ("service: db, secret: s, user_key: 'a b'", "", "`a b` is no key of a Secret"),
-    ],
-)
-def test_wrong_services(keys: str, rest: str, message: str) -> None:
-    """The Service and its Secret say where the server is, and nothing else does."""
-    told = problems_of(service(keys, rest))
-    assert any(message in problem.message for problem in told), told
-    assert "hunter2" not in repr(told)
-
-
-@pytest.mark.parametrize(
-    ("section", "message"),
-    [
-        ("cgroup: {cpus: 1}", "the server of `other` is a pod, whose processes"),
-        ("linux: {vm.swappiness: 1}", "is a pod, and `linux` turns knobs of this machine"),
-        ("profile: fitted", "fits this machine, not the one of a pod"),
-    ],
-)
-def test_what_is_of_this_machine_is_refused(section: str, message: str) -> None:
-    """Limits, kernel settings and a profile of this machine say nothing about a pod's."""
-    told = problems_of(cluster(other=f"{{extends: default, {section}}}"))
-    assert any(message in problem.message for problem in told), told
 
 
 @pytest.mark.parametrize(
@@ -379,7 +257,7 @@ def test_room_for_clients_is_left_to_a_cluster_that_is_there() -> None:
 
 def test_options_say_where() -> None:
     """`--context` and `--namespace` take the place of the file's, in all configurations."""
-    there = placed(load(on(ALL)).experiment, context="other", namespace="mine")
+    there = placed(load(EVERY_KEY).experiment, context="other", namespace="mine")
     for name in ("default", "other"):
         target = there.configuration(name).target
         assert isinstance(target, CloudNativePgTarget)

@@ -30,9 +30,7 @@ WORDS = [
 PIECES = ["\t", "  ", "- ", ": ", "{", "}", "[", "]", "&a ", "*a", "!!int ", "? ", "|", ">", "'"]
 PIECES += ['"', "\n", "\x00", "\x85", "\ufeff", "%YAML 3.0\n", "---\n", "<<: ", "#", "null", "~"]
 
-FUZZ = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+FUZZ = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(WORDS) | st.text(),

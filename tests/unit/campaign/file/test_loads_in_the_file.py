@@ -1,7 +1,6 @@
 """What a file may say of rates, goals, generators, the capacity and the log."""
 
 import json
-from pathlib import Path
 
 import jsonschema
 import pytest
@@ -17,11 +16,8 @@ from steelyard.core.experiment import (
     CapacityAsked,
     Experiment,
     LatencyGoal,
-    LogPolicy,
-    Measure,
     SwitchCost,
 )
-from steelyard.core.schedule import Load
 from steelyard.core.wording import InputError
 
 ONE_CONFIGURATION = SMALL.replace("  other: {extends: default}\n", "")
@@ -77,13 +73,6 @@ def test_every_combination_with_clients_and_threads() -> None:
     assert {each.generators for each in loads} == {2}
 
 
-def test_without_a_rate_loops_are_closed() -> None:
-    """A file of before means what it meant."""
-    experiment = load(SMALL).experiment
-    assert experiment.loads == (Load(clients=1, threads=1),)
-    assert (experiment.capacity, experiment.goal) == (None, None)
-
-
 def test_every_generator_has_a_thread() -> None:
     """`threads: auto` is the number of generators where they exceed the CPUs."""
     (only,) = load(offered("clients: 8, generators: 6")).experiment.loads
@@ -127,22 +116,6 @@ def test_goals(written: str, share: float, limit_s: float) -> None:
 def test_how_the_capacity_is_found(loads: str, further: str, asked: CapacityAsked | None) -> None:
     """Powers of two up to the most clients, and those; asked or not, only where shares need it."""
     assert load(offered(loads, further)).experiment.capacity == asked
-
-
-@pytest.mark.parametrize(
-    ("written", "log", "sampling"),
-    [
-        ("log: keep", LogPolicy.KEEP, 1.0),
-        ("log: off", LogPolicy.OFF, 1.0),
-        ("log_sampling: 10%", LogPolicy.HISTOGRAMS, 0.1),
-        ("log_sampling: 100%", LogPolicy.HISTOGRAMS, 1.0),
-    ],
-)
-def test_the_log(written: str, log: LogPolicy, sampling: float) -> None:
-    """What becomes of it, and how much of it there is."""
-    measure = load(f"{SMALL}measure: {{{written}}}\n").experiment.measure
-    assert (measure.log, measure.log_sampling) == (log, sampling)
-    assert load(SMALL).experiment.measure == Measure()
 
 
 @pytest.mark.parametrize(
@@ -243,15 +216,6 @@ def test_one_configuration_in_blocks(loads: str, further: str, told: str) -> Non
         assert told in only_problem(text)
     else:
         assert load(text).experiment.contenders == ()
-
-
-def test_rates_on_the_command_line() -> None:
-    """`--set` takes what the file takes."""
-    experiment = load(
-        SMALL, Path("/nonexistent"), "loads.rate=closed,70%", "slo=p99 <= 5ms"
-    ).experiment
-    assert [each.share for each in experiment.loads] == [None, 0.7]
-    assert experiment.goal == LatencyGoal(share=0.99, limit_s=0.005)
 
 
 _RATES = st.one_of(
@@ -370,8 +334,3 @@ def test_wrong_pairs(loads: str, words: str) -> None:
 def test_wrong_numbers_of_blocks(stop: str, words: str) -> None:
     """Too few for an interval; or two ends at once."""
     assert words in only_problem(SMALL + f"stop: {stop}\n")
-
-
-def test_a_number_of_blocks() -> None:
-    """For few long runs."""
-    assert load(SMALL + "stop: {blocks: 4}\n").experiment.stop.blocks == 4

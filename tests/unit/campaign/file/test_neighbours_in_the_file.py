@@ -9,18 +9,6 @@ from steelyard.core.experiment import DEFAULT_NEIGHBOURS, Experiment
 from support.live import TINY, beside_anybody
 
 
-@pytest.mark.parametrize(
-    ("written", "share"), [("15%", 0.15), ("0.4", 0.4), ("ignore", None), ("'30 %'", 0.3)]
-)
-def test_neighbours(written: str, share: float | None) -> None:
-    """A share or `ignore`; the record keeps it; left out it is 15 %."""
-    experiment = load(f"{SMALL}measure: {{neighbours: {written}}}\n").experiment
-    assert experiment.measure.neighbours == share
-    adapter = TypeAdapter(Experiment)
-    assert adapter.validate_json(adapter.dump_json(experiment)) == experiment
-    assert load(SMALL).experiment.measure.neighbours == DEFAULT_NEIGHBOURS
-
-
 @pytest.mark.parametrize("written", ["0", "150%", "some", "true", "[1]"])
 def test_what_is_no_share(written: str) -> None:
     """Told at its place."""

@@ -25,11 +25,6 @@ HOST = FakeHost(files={"/proc/meminfo": "MemTotal: 8388608 kB\n", "/proc/cpuinfo
 OTHER_HOST = FakeHost(files={"/proc/meminfo": "MemTotal: 16777216 kB\n", "/proc/cpuinfo": ""})
 
 
-@pytest.fixture(autouse=True)
-def _cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path / "cache"))
-
-
 def measured(campaign: str = "one", at: float = 1000.0) -> CampaignAnalysis:
     """Return a noise measurement in which the parts of `reads` are known, those of `writes` not."""
     return replace(analyses.noise_floor(), campaign_id=campaign, started_at=at)

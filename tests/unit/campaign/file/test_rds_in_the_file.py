@@ -49,26 +49,6 @@ def test_nothing_is_made_where_nobody_said(key: str) -> None:
     assert "is missing" in message
 
 
-@pytest.mark.parametrize(
-    ("given", "key", "told"),
-    [
-        ({"version": "latest"}, "version", "is no version of PostgreSQL"),
-        ({"storage": "500Mi"}, "storage", "are no whole GiB"),
-        ({"iops": 4000}, "storage_type", "has 3,000 IOPS and 125 MiB/s"),
-        ({"storage_type": "io1"}, "storage_type", "none were"),
-        ({"storage_type": "gp2", "iops": 900}, "storage_type", "follow from its size"),
-        ({"image": "x"}, "image", "`image` belongs to the target"),
-        ({"host": "db"}, "host", "`host` belongs to the target `endpoint`"),
-    ],
-)
-def test_what_rds_does_not_have_is_told(given: dict[str, object], key: str, told: str) -> None:
-    """At its key, with the way out."""
-    ((named, message, hint),) = problems(**given)
-    assert named == key
-    assert told in message
-    assert hint
-
-
 AURORA = {**PLAIN, "kind": "aurora"}
 
 
@@ -82,26 +62,3 @@ def test_a_cluster_of_aurora_is_read() -> None:
     assert "1 to 8.5 ACU" in target.label
     assert "I/O-Optimized" in target.label
     assert "ACU" not in model_of(TargetForm.model_validate(AURORA)).label
-
-
-@pytest.mark.parametrize(
-    ("given", "key", "told"),
-    [
-        ({"max_capacity": 4}, "max_capacity", "of the class db.serverless alone"),
-        ({"min_capacity": 4}, "min_capacity", "of the class db.serverless alone"),
-        (
-            {"instance_class": "db.serverless", "min_capacity": 8, "max_capacity": 4},
-            "max_capacity",
-            "8 to 4 ACU is no range",
-        ),
-        ({"storage": "500Mi"}, "storage", "are no whole GiB"),
-        ({"storage_type": "gp3"}, "storage_type", "belongs to the target `rds`"),
-        ({"multi_az": True}, "multi_az", "belongs to the target `rds`"),
-    ],
-)
-def test_what_aurora_does_not_have_is_told(given: dict[str, object], key: str, told: str) -> None:
-    """At its key, with the way out."""
-    ((named, message, hint),) = target_problems(TargetForm.model_validate({**AURORA, **given}))
-    assert named == key
-    assert told in message
-    assert hint

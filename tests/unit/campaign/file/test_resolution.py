@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 from experiment_texts import (
-    CANONICAL,
     FACTS,
-    LINUX_LAYER,
     SMALL,
     load,
     problems_of,
@@ -17,17 +15,6 @@ from experiment_texts import (
 )
 
 from steelyard.campaign.file.files import load_experiment
-from steelyard.core.experiment import (
-    Calibration,
-    Layer,
-    Measure,
-    Reset,
-    Script,
-    Setting,
-    Stop,
-    SwitchCost,
-)
-from steelyard.core.schedule import Load
 from steelyard.core.target import LocalTarget
 from steelyard.core.wording import ExperimentFileError, InputError
 
@@ -36,84 +23,6 @@ def settings(text: str, configuration: str = "other") -> dict[str, str]:
     """Return a configuration's settings by name."""
     found = load(text).experiment.configuration(configuration).settings
     return {setting.name: setting.value for setting in found}
-
-
-def test_the_canonical_file(tmp_path: Path) -> None:
-    """The design's own example loads, with every value where the model has it."""
-    experiment = load(CANONICAL, write_scripts(tmp_path)).experiment
-    assert experiment.name == "huge pages and buffers"
-    assert experiment.baseline == "default"
-    assert experiment.contenders == ("buffers", "huge-pages")
-    assert experiment.configuration("huge-pages").settings == (
-        Setting(layer=Layer.POSTGRES, name="huge_pages", value="on"),
-        Setting(layer=Layer.POSTGRES, name="shared_buffers", value="2GB"),
-    )
-    assert experiment.configuration("huge-pages").target == LocalTarget()
-    assert experiment.workload("orders").prepare == (
-        Script(name="orders.sql", text="SELECT 1; -- orders.sql\n"),
-    )
-    assert [script.weight for script in experiment.workload("orders").scripts] == [9, 1]
-    assert experiment.workload("orders").scale_factor is None
-    assert experiment.loads == tuple(
-        Load(clients=clients, threads=threads) for clients, threads in ((1, 1), (10, 4), (50, 4))
-    )
-    assert experiment.protocol == "prepared"
-    assert experiment.measure == Measure(slice_s=5.0, ramp_s=2.0)
-    assert experiment.stop == Stop(budget_s=3600.0, decide=0.03, equivalence=0.01)
-    assert experiment.seed == 20261121
-
-
-def test_the_canonical_file_with_the_kernels_layer(tmp_path: Path) -> None:
-    """The design's own example: what the kernel is asked for is a setting of its layer."""
-    experiment = load(LINUX_LAYER, write_scripts(tmp_path)).experiment
-    asked = experiment.configuration("huge-pages").asked(Layer.LINUX)
-    assert asked == {"vm.nr_hugepages": "auto"}
-    assert experiment.configuration("buffers").asked(Layer.LINUX) == {}
-
-
-def test_defaults_are_those_of_the_model() -> None:
-    """What a file leaves out has one default, told in one place."""
-    experiment = load(SMALL).experiment
-    assert experiment.measure == Measure()
-    assert experiment.stop == Stop()
-    assert experiment.protocol == "simple"
-    calibrated = load(with_line("measure: {calibration: {}}")).experiment
-    assert calibrated.measure.calibration == Calibration()
-
-
-def test_measure_and_stop_in_full() -> None:
-    """Every key of these sections reaches the model."""
-    text = with_line(
-        "measure: {slice: 10s, ramp: 0, warm_up: 1m, reset: block, switch: restart, prewarm: on}\n"
-        "stop: {budget: 1h30m, precision: 1%, equivalence: 0.005}"
-    )
-    experiment = load(text).experiment
-    assert experiment.measure == Measure(
-        slice_s=10.0,
-        ramp_s=0.0,
-        warm_up_s=60.0,
-        reset=Reset.BLOCK,
-        switch=SwitchCost.RESTART,
-        prewarm=True,
-    )
-    assert experiment.stop == Stop(budget_s=5400.0, precision=0.01, equivalence=0.005)
-
-
-def test_values_reach_postgresql_as_written() -> None:
-    """Booleans become on and off; numbers keep their spelling."""
-    written = (
-        "{postgres: {autovacuum: off, jit: true, wal_compression: false, random_page_cost: 1.10,"
-        " unix_socket_permissions: 0700, work_mem: 8MB, pg_stat_statements.track: all}}"
-    )
-    assert settings(with_other(written)) == {
-        "autovacuum": "off",
-        "jit": "on",
-        "wal_compression": "off",
-        "random_page_cost": "1.10",
-        "unix_socket_permissions": "0700",
-        "work_mem": "8MB",
-        "pg_stat_statements.track": "all",
-    }
 
 
 def test_later_wins_and_null_removes() -> None:
@@ -159,12 +68,6 @@ def test_targets_are_merged_key_by_key(tmp_path: Path) -> None:
         connection="tcp",
         run_as="pg",
     )
-
-
-def test_identical_configurations_are_allowed() -> None:
-    """An A/A campaign is an experiment like any other."""
-    first, second = load(SMALL).experiment.configurations
-    assert (first.target, first.settings) == (second.target, second.settings)
 
 
 @pytest.mark.parametrize(
@@ -270,19 +173,6 @@ def test_builtins_may_have_a_prepare_step(tmp_path: Path) -> None:
     mixed = both.replace("prepare: [orders.sql]", "scripts: [{file: report.sql}]")
     with pytest.raises(ExperimentFileError, match="exclude each other"):
         load(with_workload(mixed), tmp_path)
-
-
-def test_long_runs_and_known_burst_credits() -> None:
-    """`sustain` and `burst_lasts` reach the model in seconds; without them there are none."""
-    text = with_line("sustain: 15m").replace(
-        "other: {extends: default}", "other: {extends: default, target: {burst_lasts: 30m}}"
-    )
-    experiment = load(text).experiment
-    assert experiment.sustained_s == 900.0
-    assert experiment.configuration("other").target.burst_lasts_s == 1800.0
-    plain = load(SMALL).experiment
-    assert plain.sustained_s is None
-    assert {t.target.burst_lasts_s for t in plain.configurations} == {None}
 
 
 def test_a_configuration_may_make_data_of_its_own(tmp_path: Path) -> None:

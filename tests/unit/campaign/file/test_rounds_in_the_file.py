@@ -5,19 +5,11 @@ from experiment_texts import SMALL, load, only_problem
 from pydantic import TypeAdapter
 
 from steelyard.core.campaign import CampaignPlan, RoundsFor
-from steelyard.core.experiment import Calibration, Experiment, SwitchCost
 
 
 def with_measure(keys: str, text: str = SMALL) -> str:
     """Return an experiment file with these keys of `measure`."""
     return f"{text}measure: {{{keys}}}\n"
-
-
-@pytest.mark.parametrize(("written", "rounds"), [("auto", None), ("1", 1), ("12", 12)])
-def test_rounds(written: str, rounds: int | None) -> None:
-    """`auto`, or a number; left out it is `auto`."""
-    assert load(with_measure(f"rounds: {written}")).experiment.measure.rounds == rounds
-    assert load(SMALL).experiment.measure.rounds is None
 
 
 @pytest.mark.parametrize("written", ["0", "-1", "1.5", "many", "true"])
@@ -26,14 +18,6 @@ def test_what_is_no_number_of_rounds(written: str) -> None:
     told = only_problem(with_measure(f"rounds: {written}"))
     assert f"measure.rounds: `{written}` is" in told
     assert "Write a number at least 1." in told
-
-
-def test_servers_may_be_made_for_each_start() -> None:
-    """The dearest switch is asked for, and the record keeps it."""
-    experiment = load(with_measure("switch: reprovision, rounds: 3")).experiment
-    assert experiment.measure.switch is SwitchCost.REPROVISION
-    adapter = TypeAdapter(Experiment)
-    assert adapter.validate_json(adapter.dump_json(experiment)) == experiment
 
 
 @pytest.mark.parametrize("reset", ["block", "campaign"])
@@ -70,9 +54,3 @@ def test_a_plan_of_old_has_one_round() -> None:
     )
     plan = TypeAdapter(CampaignPlan).validate_json(text)
     assert (plan.rounds, plan.rounds_for, plan.rounds_reason) == (1, RoundsFor.ONE, "")
-
-
-def test_a_calibration_without_further_words_is_the_full_one() -> None:
-    """Five starts of 90 s per configuration, and at least 20 s: what the method asks for."""
-    calibration = load(with_measure("calibration: {}")).experiment.measure.calibration
-    assert calibration == Calibration(restarts=5, run_s=90.0, at_least_s=20.0)

@@ -1,20 +1,29 @@
 """The JSON Schema that editors use."""
 
+from functools import cache
 from typing import Any
 
 import jsonschema
 import pytest
-from experiment_texts import CANONICAL, LINUX_LAYER, SMALL, with_line, with_other, with_workload
+import test_endpoint_targets as endpoint
+import test_kubernetes_targets as kubernetes
+import test_redis_in_the_file as redis
+from experiment_texts import KEPT, SMALL, with_line, with_other, with_workload
 from ruamel.yaml import YAML
 
 from steelyard.campaign.file.files import preset_names, preset_text
 from steelyard.campaign.file.form import experiment_schema
 
 
+@cache
+def validator() -> Any:
+    """Return what judges a text as an editor does."""
+    return jsonschema.Draft202012Validator(experiment_schema())
+
+
 def errors(text: str) -> list[Any]:
-    """Return what the schema finds wrong with a text, as an editor would."""
-    validator = jsonschema.Draft202012Validator(experiment_schema())
-    return list(validator.iter_errors(YAML(typ="safe", pure=True).load(text)))
+    """Return what the schema finds wrong with a text."""
+    return list(validator().iter_errors(YAML(typ="safe", pure=True).load(text)))
 
 
 def test_it_is_a_schema_of_draft_2020_12() -> None:
@@ -30,9 +39,21 @@ def test_presets_are_valid(name: str) -> None:
     assert errors(preset_text(name)) == []
 
 
-@pytest.mark.parametrize("text", [CANONICAL, LINUX_LAYER, SMALL])
-def test_the_canonical_file_is_valid(text: str) -> None:
-    """An editor accepts the design's own example, layers of later versions too."""
+@pytest.mark.parametrize(
+    "text",
+    [
+        *KEPT,
+        endpoint.EVERY_KEY,
+        kubernetes.EVERY_KEY,
+        kubernetes.BEHIND_A_SERVICE,
+        redis.EVERY_KEY,
+        redis.EVERYWHERE,
+        redis.IN_PODS,
+        redis.BEHIND_A_SERVICE,
+    ],
+)
+def test_every_key_is_valid(text: str) -> None:
+    """An editor accepts the design's own example, and all keys of its sections."""
     assert errors(text) == []
 
 

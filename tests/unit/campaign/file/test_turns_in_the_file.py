@@ -3,9 +3,6 @@
 import pytest
 from experiment_texts import SMALL, load, only_problem, problems_of
 
-from steelyard.core.experiment import Design
-from steelyard.core.schedule import TurnTimes
-
 ONE_BY_ONE = SMALL.replace("name: small", "name: small\ndesign: one-by-one")
 SINGLE = SMALL.replace("  other: {extends: default}\n", "").replace(
     "name: small", "name: small\ndesign: single-pass"
@@ -15,14 +12,6 @@ SINGLE = SMALL.replace("  other: {extends: default}\n", "").replace(
 def with_measure(keys: str, text: str = SMALL) -> str:
     """Return an experiment file with these keys of `measure`."""
     return f"{text}measure: {{{keys}}}\n"
-
-
-def test_lengths_of_a_turn() -> None:
-    """Turn, settling and reconnections are taken as written; left out they are the defaults."""
-    asked = "turn: 500ms, settling: 200ms, reconnections: 3"
-    found = load(with_measure(asked)).experiment.measure.turns
-    assert found == TurnTimes(turn_s=0.5, settling_s=0.2, reconnections=3)
-    assert load(SMALL).experiment.measure.turns == TurnTimes()
 
 
 QUOTA = SMALL.replace("other: {extends: default}", "other: {extends: default, cgroup: {cpus: 0.5}}")
@@ -110,14 +99,6 @@ def test_every_key_that_has_no_effect_is_named() -> None:
     keys = "turn: 500ms, settling: 200ms, reconnections: 2"
     found = problems_of(with_measure(keys, ONE_BY_ONE))
     assert len({problem.column for problem in found}) == 3
-
-
-@pytest.mark.parametrize("written", ["auto", "alternating", "one-by-one"])
-def test_designs_of_blocks(written: str) -> None:
-    """What the file asks for reaches the experiment; left out it is `auto`."""
-    text = SMALL.replace("name: small", f"name: small\ndesign: {written}")
-    assert load(text).experiment.design is Design(written)
-    assert load(SMALL).experiment.design is Design.AUTO
 
 
 def test_a_design_that_is_unknown() -> None:

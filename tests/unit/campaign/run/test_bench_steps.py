@@ -245,17 +245,6 @@ def test_two_means_in_one_experiment_are_refused(tmp_path: Path) -> None:
         choose_means(experiment, _prepared(stage), stage.clock)
 
 
-@pytest.mark.parametrize("reflink", [True, False])
-def test_a_campaign_on_any_means_comes_to_the_same_result(tmp_path: Path, *, reflink: bool) -> None:
-    """How data come back decides how long it takes, not what is found."""
-    stages = [Stage.new(an_experiment(), tmp_path / name) for name in ("one", "other")]
-    stages[1].world.reflink = reflink
-    one, other = (stage.run() for stage in stages)
-    assert one.results[0].effect is not None
-    assert other.results[0].effect is not None
-    assert one.results[0].effect.value == other.results[0].effect.value
-
-
 def _limited(measure: Measure | None = None) -> Experiment:
     """Return an experiment whose second configuration asks for nothing but a quota."""
     experiment = an_experiment(restart=False, measure=measure)

@@ -11,9 +11,8 @@ import pytest
 from fakes.campaigns import an_experiment
 from fakes.cgroups import FakeCgroups
 from fakes.clock import FakeClock
-from fakes.host import FakeHost
+from fakes.doors import fake_doors
 from fakes.processes import Answer, FakeProcess, FakeProcesses
-from fakes.sql import FakeSql
 from steelyard.campaign.cleanup import leftovers, undoing
 from steelyard.campaign.cleanup.leftovers import JournalLedger
 from steelyard.core.campaign import Status
@@ -56,13 +55,7 @@ def cgroups() -> FakeCgroups:
 @pytest.fixture
 def doors(processes: FakeProcesses, cgroups: FakeCgroups) -> Doors:
     """Return doors to nothing but these processes and groups."""
-    return Doors(
-        processes=processes,
-        sql=FakeSql(),
-        clock=processes.clock,
-        host=FakeHost(),
-        cgroups=cgroups,
-    )
+    return fake_doors(processes.clock, processes=processes, cgroups=cgroups)
 
 
 class _Campaign:
@@ -79,7 +72,8 @@ class _Campaign:
             Started(campaign_id=_ID, experiment=an_experiment(), command="steelyard", version="0")
         )
         registry.register(_ID, self.path, an_experiment())
-        JournalLedger(self.directory.journal, _ID).created(MadeDirectory(path=self.live))
+        self.noting = JournalLedger(self.directory.journal, _ID)
+        self.noting.created(MadeDirectory(path=self.live))
 
     def work(self) -> FakeProcess:
         """Make the directory and start a server in it."""
@@ -95,15 +89,20 @@ class _Campaign:
         return self
 
 
+@pytest.fixture
+def campaign(tmp_path: Path, processes: FakeProcesses) -> _Campaign:
+    """Return one that runs."""
+    return _Campaign(tmp_path, processes)
+
+
 def _registered() -> list[str]:
     return sorted(entry.name for entry in registry.directory().iterdir())
 
 
 def test_a_dead_campaign_is_found_and_undone(
-    tmp_path: Path, processes: FakeProcesses, doors: Doors
+    campaign: _Campaign, processes: FakeProcesses, doors: Doors
 ) -> None:
     """Its processes are ended in order, its directory removed, and both are noted."""
-    campaign = _Campaign(tmp_path, processes)
     server = campaign.work()
     campaign.die()
     (leftover,) = leftovers.find_leftovers(doors)
@@ -119,11 +118,8 @@ def test_a_dead_campaign_is_found_and_undone(
     assert _registered() == [_ID]  # it may go on
 
 
-def test_a_living_campaign_is_left_alone(
-    tmp_path: Path, processes: FakeProcesses, doors: Doors
-) -> None:
+def test_a_living_campaign_is_left_alone(campaign: _Campaign, doors: Doors) -> None:
     """Who holds its record is alive: nothing is found and it stays registered."""
-    campaign = _Campaign(tmp_path, processes)
     server = campaign.work()
     assert leftovers.find_leftovers(doors) == ()
     assert _registered() == [_ID]
@@ -136,15 +132,9 @@ def test_a_living_campaign_is_left_alone(
     [(Status.BUDGET, []), (Status.PASSED, []), (Status.FAILED, [_ID]), (Status.RUNNING, [_ID])],
 )
 def test_a_campaign_that_left_nothing_is_forgotten_when_it_is_finished(
-    tmp_path: Path,
-    processes: FakeProcesses,
-    doors: Doors,
-    *,
-    status: Status,
-    registered: list[str],
+    campaign: _Campaign, doors: Doors, *, status: Status, registered: list[str]
 ) -> None:
     """What was announced and never made is nothing; what may go on stays this account's."""
-    campaign = _Campaign(tmp_path, processes)
     campaign.directory.journal.append(Ended(status=status))
     campaign.die()
     assert leftovers.find_leftovers(doors) == ()
@@ -156,10 +146,9 @@ def test_a_campaign_that_left_nothing_is_forgotten_when_it_is_finished(
 
 @pytest.mark.parametrize("undone", [True, False])
 def test_what_is_undone_is_not_undone_again_when_the_record_was_moved(
-    tmp_path: Path, processes: FakeProcesses, doors: Doors, *, undone: bool
+    campaign: _Campaign, tmp_path: Path, doors: Doors, *, undone: bool
 ) -> None:
     """Others may have come to what it had made; what it did not undo stays known."""
-    campaign = _Campaign(tmp_path, processes)
     thing = OnServer(
         resource=Foreign.DATABASE,
         host="db",
@@ -169,11 +158,10 @@ def test_what_is_undone_is_not_undone_again_when_the_record_was_moved(
         entrance="postgres",
         mark="steelyard campaign night-1",
     )
-    journal = JournalLedger(campaign.directory.journal, _ID)
-    journal.created(thing)
+    campaign.noting.created(thing)
     if undone:
-        journal.removed(thing)
-        journal.removed(MadeDirectory(path=campaign.live))
+        campaign.noting.removed(thing)
+        campaign.noting.removed(MadeDirectory(path=campaign.live))
     campaign.directory.journal.append(Ended(status=Status.INTERRUPTED))
     leftovers.settle(_ID, campaign.path)
     campaign.die()
@@ -185,10 +173,9 @@ def test_what_is_undone_is_not_undone_again_when_the_record_was_moved(
 
 @pytest.mark.parametrize("damage", ["deleted", "damaged"])
 def test_a_record_that_is_gone_does_not_hide_its_leftovers(
-    tmp_path: Path, processes: FakeProcesses, doors: Doors, damage: str
+    campaign: _Campaign, doors: Doors, damage: str
 ) -> None:
     """The registry knows what was made, whatever became of the journal."""
-    campaign = _Campaign(tmp_path, processes)
     server = campaign.work()
     campaign.die()
     journal = campaign.path / "journal.jsonl"
@@ -206,10 +193,9 @@ def test_a_record_that_is_gone_does_not_hide_its_leftovers(
 
 
 def test_one_campaign_can_be_named(
-    tmp_path: Path, processes: FakeProcesses, doors: Doors, monkeypatch: pytest.MonkeyPatch
+    campaign: _Campaign, doors: Doors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By its directory, as ``.`` too; others are not looked at."""
-    campaign = _Campaign(tmp_path, processes)
     campaign.work()
     campaign.die()
     monkeypatch.chdir(campaign.path)
@@ -232,10 +218,9 @@ def test_without_a_registry_there_is_nothing(doors: Doors) -> None:
 
 
 def test_a_stubborn_process_is_killed(
-    tmp_path: Path, processes: FakeProcesses, doors: Doors
+    campaign: _Campaign, processes: FakeProcesses, doors: Doors
 ) -> None:
     """What heeds no request is ended by force, and continued in case it was suspended."""
-    campaign = _Campaign(tmp_path, processes)
     server = campaign.work()
     server.ends_by = frozenset({signal.SIGKILL})
     end_processes(campaign.live, doors.processes, doors.clock)
@@ -243,11 +228,8 @@ def test_a_stubborn_process_is_killed(
     campaign.die()
 
 
-def test_a_process_that_cannot_be_ended_is_left_behind(
-    tmp_path: Path, processes: FakeProcesses, doors: Doors
-) -> None:
+def test_a_process_that_cannot_be_ended_is_left_behind(campaign: _Campaign, doors: Doors) -> None:
     """The error names it, with exit code 7; its directory stays, and stays registered."""
-    campaign = _Campaign(tmp_path, processes)
     server = campaign.work()
     server.ends_by = frozenset()
     campaign.die()
@@ -261,10 +243,9 @@ def test_a_process_that_cannot_be_ended_is_left_behind(
 
 @pytest.mark.parametrize("freed", [True, False])
 def test_the_memory_of_a_killed_server_is_freed(
-    tmp_path: Path, processes: FakeProcesses, doors: Doors, *, freed: bool
+    campaign: _Campaign, processes: FakeProcesses, doors: Doors, *, freed: bool
 ) -> None:
     """The segment of its postmaster.pid; a failure to free it is no reason to stop."""
-    campaign = _Campaign(tmp_path, processes)
     campaign.work()
     campaign.die()
     pid_file = campaign.live / "state" / "data" / "postmaster.pid"
@@ -276,11 +257,8 @@ def test_the_memory_of_a_killed_server_is_freed(
     assert not campaign.live.exists()
 
 
-def test_a_finished_campaign_that_left_something_says_so(
-    tmp_path: Path, processes: FakeProcesses
-) -> None:
+def test_a_finished_campaign_that_left_something_says_so(campaign: _Campaign) -> None:
     """The directories are named, the way out is clean."""
-    campaign = _Campaign(tmp_path, processes)
     campaign.work()
     campaign.die()
     with pytest.raises(LeftBehindError, match=str(campaign.live)) as caught:
@@ -296,31 +274,17 @@ def test_a_clean_campaign_leaves_nothing(tmp_path: Path, processes: FakeProcesse
         leftovers.require_nothing_left(tmp_path / "absent")
 
 
-@pytest.mark.parametrize("name", ["/home/user/precious", "/var/x/live/else"])
-def test_a_journal_cannot_name_what_is_removed(
-    name: str, tmp_path: Path, processes: FakeProcesses, doors: Doors
-) -> None:
-    """A record from somebody else that lists a foreign path leaves that path alone."""
-    campaign = _Campaign(tmp_path, processes)
-    foreign = tmp_path / name.lstrip("/")
-    foreign.mkdir(parents=True)
-    JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=foreign))
-    campaign.directory.close()
-    assert leftovers.find_leftovers(doors, [campaign.path]) == ()
-    assert foreign.exists()
-
-
 def test_slots_of_a_dead_campaign_go_with_it(
-    tmp_path: Path, processes: FakeProcesses, doors: Doors
+    campaign: _Campaign, processes: FakeProcesses, doors: Doors
 ) -> None:
-    """Their servers are ended, in each; nothing is left, whichever was noted."""
-    campaign = _Campaign(tmp_path, processes)
+    """Their servers are ended and counted once, in each; nothing is left, whichever was noted."""
     servers = []
     for number in (1, 2, 12):
         slot = campaign.live / f"slot-{number}"
-        JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=slot))
+        campaign.noting.created(MadeDirectory(path=slot))
         data = slot / "state" / "data"
         data.mkdir(parents=True)
+        (data / "table").write_bytes(b"x" * 5000)
         command = Command(argv=("server",), directory=data)
         servers.append(processes.start(command, output=campaign.path / "log"))
     campaign.die()
@@ -328,6 +292,8 @@ def test_slots_of_a_dead_campaign_go_with_it(
     slots = {campaign.live / f"slot-{number}" for number in (1, 2, 12)}
     assert set(leftover.directories) == {campaign.live, *slots}
     assert set(leftover.processes) == {server.pid for server in servers}
+    # The bytes of a slot are those of the campaign's directory, too.
+    assert leftover.size_bytes == leftovers.tree_bytes(campaign.live) > 3 * 5000
     leftovers.undo(leftover, doors)
     assert all(server.exit_status() is not None for server in servers)
     assert not campaign.live.exists()
@@ -346,26 +312,26 @@ def test_slots_of_a_dead_campaign_go_with_it(
         "live/night-2/slot-1",
         f"precious/{_ID}/slot-1",
         "live/slot-1",
+        "home/user/precious",
+        "var/x/live/else",
     ],
 )
-def test_what_is_no_slot_of_this_campaign_is_left_alone(
-    name: str, tmp_path: Path, processes: FakeProcesses, doors: Doors
+def test_what_is_not_of_this_campaign_is_left_alone(
+    campaign: _Campaign, name: str, tmp_path: Path, doors: Doors
 ) -> None:
     """A journal cannot name it to have it removed."""
-    campaign = _Campaign(tmp_path, processes)
     foreign = tmp_path / "else" / name
     foreign.mkdir(parents=True)
-    JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=foreign))
+    campaign.noting.created(MadeDirectory(path=foreign))
     campaign.directory.close()
     assert leftovers.find_leftovers(doors, [campaign.path]) == ()
     assert foreign.exists()
 
 
 def test_a_slot_behind_a_link_is_left_alone(
-    tmp_path: Path, processes: FakeProcesses, doors: Doors
+    campaign: _Campaign, tmp_path: Path, doors: Doors
 ) -> None:
     """Neither it nor the directory of its campaign may lead elsewhere."""
-    campaign = _Campaign(tmp_path, processes)
     precious = tmp_path / "precious" / "slot-1"
     precious.mkdir(parents=True)
     links = [tmp_path / "a" / "live" / _ID, tmp_path / "b" / "live" / _ID / "slot-1"]
@@ -373,7 +339,7 @@ def test_a_slot_behind_a_link_is_left_alone(
         link.parent.mkdir(parents=True)
         link.symlink_to(to)
     for name in (links[0] / "slot-1", links[1]):
-        JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=name))
+        campaign.noting.created(MadeDirectory(path=name))
     campaign.directory.close()
     assert leftovers.find_leftovers(doors, [campaign.path]) == ()
     assert precious.exists()
@@ -393,7 +359,7 @@ def test_logs_in_memory_are_found_and_removed(
     monkeypatch.setattr(undoing, "MEMORY", tmp_path / "memory")
     campaign = _Campaign(tmp_path, processes)
     logs = tmp_path / "memory" / name
-    JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=logs))
+    campaign.noting.created(MadeDirectory(path=logs))
     logs.mkdir(parents=True)
     (logs / "log.17").write_text("0 1 2\n")
     campaign.die()
@@ -418,13 +384,12 @@ def test_a_half_written_note_is_no_campaign_and_goes_when_the_campaign_goes_on(
 
 
 def test_what_a_dead_session_removed_without_a_word_is_noted(
-    tmp_path: Path, processes: FakeProcesses
+    campaign: _Campaign, tmp_path: Path
 ) -> None:
     """A death between a removal and its line; what is still there stays listed."""
-    campaign = _Campaign(tmp_path, processes)
     there = tmp_path / "there"
     there.mkdir()
-    JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=there))
+    campaign.noting.created(MadeDirectory(path=there))
     assert set(left_over(campaign.path)) == {str(campaign.live), str(there)}
     leftovers.note_gone(campaign.directory)
     assert left_over(campaign.path) == (str(there),)
@@ -436,12 +401,11 @@ _GROUP = Path("/fake/cgroup/cpu") / f"steelyard-{_ID}-server"
 
 @pytest.mark.parametrize("record", ["whole", "deleted"])
 def test_control_groups_of_a_dead_campaign_are_removed(
-    tmp_path: Path, processes: FakeProcesses, doors: Doors, cgroups: FakeCgroups, record: str
+    campaign: _Campaign, doors: Doors, cgroups: FakeCgroups, record: str
 ) -> None:
     """After its processes have ended, by the journal or by the registry, and that is noted."""
-    campaign = _Campaign(tmp_path, processes)
     server = campaign.work()
-    JournalLedger(campaign.directory.journal, _ID).created(ControlGroup(path=_GROUP))
+    campaign.noting.created(ControlGroup(path=_GROUP))
     cgroups.make(_GROUP)
     cgroups.within = lambda _: () if server.exit_status() is not None else (server.pid,)
     campaign.die()
@@ -457,28 +421,6 @@ def test_control_groups_of_a_dead_campaign_are_removed(
     assert _registered() == ([] if record == "deleted" else [_ID])
 
 
-def test_a_slot_within_the_live_directory_counts_once(
-    tmp_path: Path, processes: FakeProcesses, doors: Doors
-) -> None:
-    """Its bytes and its processes are those of the campaign's directory, too."""
-    campaign = _Campaign(tmp_path, processes)
-    slot = campaign.live / "slot-1"
-    JournalLedger(campaign.directory.journal, _ID).created(MadeDirectory(path=slot))
-    server = campaign.work()
-    whole = leftovers.tree_bytes(campaign.live)
-    slot.mkdir()
-    command = Command(argv=("server",), directory=slot)
-    second = processes.start(command, output=campaign.path / "log")
-    (slot / "table").write_bytes(b"x" * 5000)
-    campaign.die()
-    (leftover,) = leftovers.find_leftovers(doors)
-    assert set(leftover.directories) == {campaign.live, slot}
-    assert leftover.processes == (server.pid, second.pid)
-    assert whole < leftover.size_bytes == leftovers.tree_bytes(campaign.live)
-    leftovers.undo(leftover, doors)
-    assert not campaign.live.exists()
-
-
 _FREEZER = Path("/fake/cgroup/freezer") / f"steelyard-{_ID}-101-server"
 
 
@@ -489,7 +431,7 @@ class _Frozen:
         self.campaign = _Campaign(root, processes)
         self.server = self.campaign.work()
         self.cgroups = cgroups
-        JournalLedger(self.campaign.directory.journal, _ID).created(ControlGroup(path=_FREEZER))
+        self.campaign.noting.created(ControlGroup(path=_FREEZER))
         cgroups.make(_FREEZER)
         cgroups.within = self._members
         cgroups.freezer(_FREEZER).freeze()
@@ -556,10 +498,9 @@ def test_the_next_campaign_ends_what_is_frozen_and_leaves_the_rest(
 
 
 def test_a_server_that_a_signal_stopped_is_named_and_ended(
-    tmp_path: Path, processes: FakeProcesses, doors: Doors
+    campaign: _Campaign, doors: Doors
 ) -> None:
     """Where there was no freezer: nobody is there to continue it."""
-    campaign = _Campaign(tmp_path, processes)
     server = campaign.work()
     campaign.die()
     doors = replace(doors, families=_AllStopped())
@@ -590,8 +531,8 @@ def test_what_runs_or_is_somebody_elses_is_not_released(
     dead = _Campaign(tmp_path, processes)
     server = dead.work()
     stranger = Path("/fake/cgroup/freezer/steelyard-other-1-server")
-    JournalLedger(dead.directory.journal, _ID).created(ControlGroup(path=stranger))
-    JournalLedger(dead.directory.journal, _ID).created(ControlGroup(path=_FREEZER))
+    dead.noting.created(ControlGroup(path=stranger))
+    dead.noting.created(ControlGroup(path=_FREEZER))
     for group in (stranger, _FREEZER):
         cgroups.make(group)
         cgroups.freezer(group).freeze()
@@ -604,11 +545,10 @@ def test_what_runs_or_is_somebody_elses_is_not_released(
 
 
 def test_a_group_alone_is_a_leftover(
-    tmp_path: Path, processes: FakeProcesses, doors: Doors, cgroups: FakeCgroups
+    campaign: _Campaign, doors: Doors, cgroups: FakeCgroups
 ) -> None:
     """A death between the removal of the directories and that of the groups leaves just them."""
-    campaign = _Campaign(tmp_path, processes)
-    JournalLedger(campaign.directory.journal, _ID).created(ControlGroup(path=_GROUP))
+    campaign.noting.created(ControlGroup(path=_GROUP))
     cgroups.make(_GROUP)
     campaign.die()
     (leftover,) = leftovers.find_leftovers(doors)
@@ -618,11 +558,10 @@ def test_a_group_alone_is_a_leftover(
 
 
 def test_a_group_with_processes_stays_listed(
-    tmp_path: Path, processes: FakeProcesses, doors: Doors, cgroups: FakeCgroups
+    campaign: _Campaign, doors: Doors, cgroups: FakeCgroups
 ) -> None:
     """A program that the server left behind is told by its number, and clean finds it again."""
-    campaign = _Campaign(tmp_path, processes)
-    JournalLedger(campaign.directory.journal, _ID).created(ControlGroup(path=_GROUP))
+    campaign.noting.created(ControlGroup(path=_GROUP))
     cgroups.make(_GROUP)
     cgroups.busy, cgroups.within = 10**6, lambda _: (77,)
     campaign.die()
@@ -643,23 +582,19 @@ def test_a_group_with_processes_stays_listed(
     ],
 )
 def test_a_journal_cannot_name_groups_of_others(
-    tmp_path: Path, processes: FakeProcesses, doors: Doors, cgroups: FakeCgroups, path: str
+    campaign: _Campaign, doors: Doors, cgroups: FakeCgroups, path: str
 ) -> None:
     """A record may come from somebody else: only this campaign's own groups are removed."""
-    campaign = _Campaign(tmp_path, processes)
-    JournalLedger(campaign.directory.journal, _ID).created(ControlGroup(path=Path(path)))
+    campaign.noting.created(ControlGroup(path=Path(path)))
     cgroups.make(Path(path))
     campaign.die()
     assert leftovers.find_leftovers(doors) == ()
     assert cgroups.exists(Path(path))
 
 
-def test_groups_that_are_gone_are_noted(
-    tmp_path: Path, processes: FakeProcesses, doors: Doors
-) -> None:
+def test_groups_that_are_gone_are_noted(campaign: _Campaign, doors: Doors) -> None:
     """A restart of the machine takes all groups away; a resume notes it and goes on."""
-    campaign = _Campaign(tmp_path, processes)
-    JournalLedger(campaign.directory.journal, _ID).created(ControlGroup(path=_GROUP))
+    campaign.noting.created(ControlGroup(path=_GROUP))
     assert left_groups(campaign.path) == (str(_GROUP),)
     leftovers.note_gone(campaign.directory)
     assert left_groups(campaign.path) == ()

@@ -8,11 +8,10 @@ import pytest
 
 from fakes.campaigns import Stage, an_experiment
 from steelyard.answers.outlook.compute import CampaignOutlook
-from steelyard.answers.outlook.section import ASSUMED, outlook_document, outlook_json, shortfall
+from steelyard.answers.outlook.section import outlook_document, outlook_json, shortfall
 from steelyard.campaign.foresee import planning
-from steelyard.campaign.foresee.planning import _spread as planning_spread
 from steelyard.campaign.foresee.planning import plan_campaign
-from steelyard.core.campaign import ASSUMED_NOISE, NoiseOrigin, NoiseProfile
+from steelyard.core.campaign import ASSUMED_NOISE, NoiseOrigin
 from steelyard.core.experiment import Design, Experiment, Measure, Stop, SwitchCost
 from steelyard.core.schedule import Mode
 from steelyard.report.terminal import render_terminal
@@ -107,27 +106,6 @@ def test_several_workloads_may_be_split(tmp_path: Path) -> None:
     assert [w.names for w in found.workloads] == [("reads", "writes")]
 
 
-def test_the_noise_says_where_it_comes_from(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Assumed noise is labelled so with the way out; measured noise names its campaign."""
-    assert ASSUMED in text_of(planned(five_loads(), tmp_path))
-    quiet = replace(ASSUMED_NOISE.workloads[0], workload="reads", second_sd=0.01, restart_sd=0.002)
-    measured = NoiseProfile(
-        origin=NoiseOrigin.MEASURED,
-        workloads=(replace(quiet, slice_sd=0.002),),
-        blocks=20,
-        campaign_id="20261122-1",
-        place="this machine",
-    )
-    monkeypatch.setattr(planning, "profile_for", lambda *_, **__: measured)
-    found = planned(replace(five_loads(), name="measured"), tmp_path)
-    text = text_of(found)
-    assert "measured on this machine by 20261122-1, 20 blocks" in text
-    assert "assumed" not in text
-    assert found.decides_cells
-
-
 def test_measured_times_take_the_place_of_guesses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,21 +162,6 @@ def test_a_precision_is_foretold(tmp_path: Path) -> None:
     assert "±2.0 % is reached after about" in text
     assert "no verdict ends the campaign" in text
     assert "no verdict ends" not in text_of(planned(replace(five_loads(), name="plain"), tmp_path))
-
-
-def test_of_many_loads_the_most_that_fit_are_kept(tmp_path: Path) -> None:
-    """Sixteen loads: a quarter of them is offered where a half does not fit and a quarter does."""
-    many = replace(an_experiment(loads=16, measure=MEASURE), stop=Stop(budget_s=4 * 3600.0))
-    fewer = [e for e in planned(many, tmp_path).cheaper if "instead of 16" in e.change]
-    assert len(fewer) == 1
-    kept = int(fewer[0].change.split()[0])
-    assert kept in (8, 4, 2, 1)
-    assert fewer[0].needed_s <= 4 * 3600.0
-    loads = planning_spread(many.loads, 2 * kept)
-    double = replace(many, loads=loads, name="double")
-    needed = planned(double, tmp_path).workloads[0].cells
-    assert needed is not None
-    assert needed.at(0.03).within_budget < 0.9
 
 
 def test_the_best_slice_follows_the_overhead(tmp_path: Path) -> None:

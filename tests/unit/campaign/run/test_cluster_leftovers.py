@@ -8,10 +8,8 @@ from click.testing import CliRunner
 
 from fakes.campaigns import CAMPAIGN_ID, Stage, an_experiment
 from fakes.clock import FakeClock
-from fakes.host import FakeHost
+from fakes.doors import fake_doors
 from fakes.kubernetes_api import KINDS, FakeKubernetes, FakeKubernetesApi
-from fakes.processes import FakeProcesses
-from fakes.sql import FakeSql
 from steelyard.campaign.cleanup import leftovers
 from steelyard.campaign.cleanup.undoing import (
     Labelled,
@@ -91,15 +89,7 @@ def dead(tmp_path: Path, api: FakeKubernetesApi) -> Path:
 
 
 def _doors(kubernetes: FakeKubernetes) -> Doors:
-    processes = FakeProcesses(FakeClock())
-    return Doors(
-        processes=processes,
-        sql=FakeSql(),
-        clock=processes.clock,
-        host=FakeHost(),
-        cgroups=None,  # type: ignore[arg-type]
-        kubernetes=kubernetes,
-    )
+    return fake_doors(kubernetes=kubernetes)
 
 
 def _work_mem(api: FakeKubernetesApi) -> object:

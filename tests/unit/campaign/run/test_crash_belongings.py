@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from fakes.cgroups import FakeCgroups
 from fakes.clock import FakeClock
-from fakes.host import FakeHost
+from fakes.doors import fake_doors
 from fakes.processes import FakeProcesses
-from fakes.sql import FakeSql
 from fakes.volumes import FakeVolumes
 from steelyard.campaign.cleanup import leftovers
 from steelyard.core.outside import MadeDirectory
@@ -35,14 +33,7 @@ def doors(volumes: FakeVolumes) -> Doors:
     """Return doors to nothing else."""
     processes = FakeProcesses(FakeClock())
     processes.on("cp")
-    return Doors(
-        processes=processes,
-        sql=FakeSql(),
-        clock=processes.clock,
-        host=FakeHost(),
-        cgroups=FakeCgroups(),
-        volumes=volumes,
-    )
+    return fake_doors(processes.clock, processes=processes, volumes=volumes)
 
 
 def _mount(own: Belongings, doors: Doors) -> Path:

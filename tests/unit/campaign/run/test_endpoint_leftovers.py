@@ -6,11 +6,9 @@ from pathlib import Path
 import pytest
 
 from fakes.campaigns import an_experiment
-from fakes.cgroups import FakeCgroups
 from fakes.clock import FakeClock
+from fakes.doors import fake_doors
 from fakes.endpoint import FakeEndpoint
-from fakes.host import FakeHost
-from fakes.processes import FakeProcesses
 from steelyard.campaign.cleanup import leftovers
 from steelyard.campaign.cleanup.leftovers import JournalLedger
 from steelyard.campaign.cleanup.undoing import undo_on_server
@@ -49,14 +47,7 @@ def server() -> FakeEndpoint:
 @pytest.fixture
 def doors(server: FakeEndpoint) -> Doors:
     """Return doors to this server."""
-    clock = FakeClock()
-    return Doors(
-        processes=FakeProcesses(clock),
-        sql=server,
-        clock=clock,
-        host=FakeHost(),
-        cgroups=FakeCgroups(),
-    )
+    return fake_doors(sql=server)
 
 
 @pytest.fixture

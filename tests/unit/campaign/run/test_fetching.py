@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes.campaigns import CAMPAIGN_ID, Stage, an_experiment
+from fakes.campaigns import CAMPAIGN_ID, a_record
 from fakes.clock import FakeClock
 from fakes.job_cluster import JobCluster, a_job_plan
 from steelyard.campaign.in_cluster import Fetch, Fetched, fetch
@@ -70,7 +70,7 @@ class There:
 def there(tmp_path: Path) -> There:
     """Return a campaign that ran to its end inside a cluster."""
     cluster = JobCluster(record=tmp_path / "volume")
-    Stage.new(an_experiment(), cluster.record).run()
+    a_record(cluster.record)
     jobs.make(a_job_plan(), "cGFja2Vk", cluster.api)
     return There(cluster, tmp_path / "here")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes.campaigns import Stage, an_experiment
+from fakes.campaigns import a_record
 from fakes.job_cluster import EventfulClock, JobCluster, a_job_plan
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign.in_cluster import Follower
@@ -77,12 +77,11 @@ class There:
 @pytest.fixture
 def there(tmp_path: Path) -> There:
     """Return a campaign whose Job has begun and written nothing yet."""
-    ran = Stage.new(an_experiment(), tmp_path / "ran")
-    ran.run()
+    ran = a_record(tmp_path / "ran")
     cluster = JobCluster(record=tmp_path / "volume")
     cluster.record.mkdir()
     jobs.make(a_job_plan(), "cGFja2Vk", cluster.api)
-    return There(cluster, (tmp_path / "ran" / "journal.jsonl").read_bytes())
+    return There(cluster, (ran / "journal.jsonl").read_bytes())
 
 
 def test_the_journal_is_told_as_it_grows(there: There) -> None:

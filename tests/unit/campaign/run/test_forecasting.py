@@ -7,7 +7,6 @@ import pytest
 
 from fakes.campaigns import Stage, an_experiment, asks, of_redis
 from steelyard.campaign.design import schedule as durations
-from steelyard.campaign.design.schedule import cells_of
 from steelyard.campaign.foresee.forecast import (
     Forecast,
     expected_warm_up_s,
@@ -38,32 +37,6 @@ def _forecast(experiment: Experiment, tmp_path: Path) -> Forecast:
     bench = stage.bench()
     assembly = Assembly(engine=bench._engine, platforms=bench._platforms)
     return forecast(experiment, assembly)
-
-
-@pytest.mark.parametrize(
-    ("restart", "mode", "switch"),
-    [
-        (True, Mode.STARTS, SwitchCost.RESTART),
-        (False, Mode.BACK_TO_BACK, SwitchCost.RELOAD),
-    ],
-)
-def test_mode_and_switch_follow_from_what_differs(
-    tmp_path: Path, mode: Mode, switch: SwitchCost, *, restart: bool
-) -> None:
-    """The design is known before anything runs."""
-    expected = _forecast(an_experiment(restart=restart), tmp_path)
-    assert (expected.mode, expected.switch) == (mode, switch)
-
-
-def test_cells_are_workloads_times_loads_in_file_order() -> None:
-    """Every workload under every load."""
-    experiment = an_experiment(loads=2, workloads=("reads", "writes"))
-    assert [(c.workload, c.load.clients) for c in cells_of(experiment)] == [
-        ("reads", 1),
-        ("reads", 2),
-        ("writes", 1),
-        ("writes", 2),
-    ]
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,8 @@ from typing import Any
 import pytest
 
 from fakes.campaigns import an_experiment, asks
-from fakes.clock import FakeClock
-from fakes.host import FakeHost
+from fakes.doors import fake_doors
 from fakes.kubernetes_api import FakeKubernetes, FakeKubernetesApi, Said, a_cluster
-from fakes.processes import FakeProcesses
-from fakes.sql import FakeSql
 from steelyard.campaign.design.schedule import GUESSED_CLUSTER_S
 from steelyard.campaign.foresee.forecast import forecast
 from steelyard.campaign.run.session import facts_of
@@ -68,15 +65,8 @@ def target(**keys: Any) -> CloudNativePgTarget:
 
 def doors(*contexts: FakeKubernetesApi) -> Doors:
     """Return doors to clusters; the first is the current one."""
-    processes = FakeProcesses(FakeClock())
-    return Doors(
-        processes=processes,
-        sql=FakeSql(),
-        clock=contexts[0].clock,
-        host=FakeHost(),
-        cgroups=None,  # type: ignore[arg-type]
-        kubernetes=FakeKubernetes(clusters={each.context: each for each in contexts}),
-    )
+    kubernetes = FakeKubernetes(clusters={each.context: each for each in contexts})
+    return fake_doors(contexts[0].clock, kubernetes=kubernetes)
 
 
 def looked(api: FakeKubernetesApi, experiment: Experiment) -> Assembly:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fakes.campaigns import Stage, an_experiment
-from fakes.cgroups import FakeCgroups
 from fakes.clock import FakeClock
+from fakes.doors import fake_doors
 from fakes.host import FakeHost
 from fakes.processes import FakeProcesses
 from fakes.programs import FakeLedger
@@ -21,7 +21,6 @@ from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import PreflightError, TargetError
-from steelyard.gateways.doors import Doors
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
 from steelyard.systems.postgres.engine import PostgresEngine
 from steelyard.systems.postgres.factory import (
@@ -148,17 +147,6 @@ def test_a_server_here_goes_on_beside_others(
         _ = platform.standstill
 
 
-def _doors() -> Doors:
-    clock = FakeClock()
-    return Doors(
-        processes=FakeProcesses(clock),
-        sql=FakeSql(),
-        clock=clock,
-        host=FakeHost(),
-        cgroups=FakeCgroups(),
-    )
-
-
 def _parts(tmp_path: Path, engine: Engine) -> list[Assembly]:
     """Return an assembly of each configuration."""
     world = World(clock=FakeClock(), experiment=mixed())
@@ -178,7 +166,7 @@ def _seats(seat: dict[str, FakePlatform], number: int) -> tuple[dict[str, FakePl
 def test_parts_are_put_together_by_configuration(tmp_path: Path) -> None:
     """Each keeps the platform and the slots of its own part, in the order of the file."""
     parts = _parts(tmp_path, _joined(here="18.6", there="18.6"))
-    whole = put_together(mixed(), _doors(), parts)
+    whole = put_together(mixed(), fake_doors(), parts)
     assert list(whole.platforms) == ["slow", "fast"]
     assert whole.platforms["fast"] is parts[1].platforms["fast"]
     assert whole.room.pausing is Pausing.GENERATOR
@@ -190,14 +178,14 @@ def test_parts_are_put_together_by_configuration(tmp_path: Path) -> None:
 def test_a_part_alone_is_left_as_it_is(tmp_path: Path) -> None:
     """Nothing is joined where there is one kind."""
     (part, _) = _parts(tmp_path, _joined(here="18.6", there="18.6"))
-    assert put_together(an_experiment(), _doors(), [part]) is part
+    assert put_together(an_experiment(), fake_doors(), [part]) is part
 
 
 def test_without_a_shared_generator_they_are_refused(tmp_path: Path) -> None:
     """The fake system has no engine that is PostgreSQL's."""
     engine = FakeEngine(World(clock=FakeClock(), experiment=mixed()))
     with pytest.raises(PreflightError, match="endpoint and local"):
-        put_together(mixed(), _doors(), _parts(tmp_path, engine))
+        put_together(mixed(), fake_doors(), _parts(tmp_path, engine))
 
 
 class _There(FakePlatform):

@@ -21,7 +21,7 @@ from steelyard.campaign.foresee.planning import plan_campaign
 from steelyard.cli.progress import PlainProgress, forecast_json, forecast_text
 from steelyard.core.campaign import NoiseOrigin, NoiseProfile, TurnNoise, WorkloadNoise
 from steelyard.core.experiment import Design, Experiment, Measure, Reset, Script, Stop, Workload
-from steelyard.core.schedule import Mode, Pausing, SharedMemory, TurnTimes
+from steelyard.core.schedule import Mode, Pausing, TurnTimes
 from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import GIB
 from steelyard.record.directory import read_campaign
@@ -143,16 +143,6 @@ def test_why_not_is_said_where_configurations_do_not_alternate(tmp_path: Path) -
     found = planned(replace(experiment, name="planned"), tmp_path)
     assert "not alternating, because the experiment asks for it" in text_of(found)
     assert "turns" not in outlook_json(found)
-
-
-def test_servers_that_are_up_together_need_room_for_all_their_data(tmp_path: Path) -> None:
-    """Disk for a copy and the log of each; memory is that of all of them."""
-    together = foretold(alternating(), tmp_path)
-    alone = foretold(alternating(name="alone", design=Design.ONE_BY_ONE), tmp_path)
-    needed, by_one = (next(iter(each.disk_bytes.values()))[0] for each in (together, alone))
-    assert needed > by_one
-    assert isinstance(together.memory, SharedMemory)
-    assert alone.memory is None
 
 
 def test_a_block_in_turns_is_the_sum_of_its_parts() -> None:

@@ -5,11 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from fakes import analyses
 from fakes.campaigns import RESTART, Stage, an_experiment, asks
 from steelyard.answers.outlook.compute import CampaignOutlook
 from steelyard.answers.outlook.section import outlook_document, outlook_json, shortfall
-from steelyard.campaign.design.noise_profiles import keep_profile
 from steelyard.campaign.foresee import planning
 from steelyard.campaign.foresee.forecast import expected_warm_up_s
 from steelyard.campaign.foresee.planning import _fewer_factors, plan_campaign
@@ -201,14 +199,6 @@ def test_measured_parts_are_not_raised(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(planning, "profile_for", lambda *_, **__: MEASURED)
     measured = planned(replace(an_experiment(measure=MEASURE), name="m"), tmp_path)
     assert measured.workloads[0].pooled.contrast_sd == pytest.approx(assumed.contrast_sd / 1.1)
-
-
-def test_a_profile_in_the_cache_is_planned_with() -> None:
-    """What a noise measurement left is found, by the very function that a plan calls."""
-    analysis = analyses.noise_floor()
-    assert keep_profile(analysis) is not None
-    found = planning.profile_for(analysis.experiment)
-    assert found.campaign_id == analysis.campaign_id
 
 
 def test_a_warm_up_that_was_calibrated_before_is_expected_again() -> None:

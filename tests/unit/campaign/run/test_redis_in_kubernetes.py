@@ -9,12 +9,9 @@ from typing import Any
 import pytest
 
 from fakes.campaigns import an_experiment, asks_redis
-from fakes.clock import FakeClock
-from fakes.host import FakeHost
+from fakes.doors import fake_doors
 from fakes.kubernetes_api import FakeKubernetes, FakeKubernetesApi, Said, a_cluster, run_pods
-from fakes.processes import FakeProcesses
 from fakes.redis_sessions import ToldSession
-from fakes.sql import FakeSql
 from steelyard.campaign.in_cluster import at_home
 from steelyard.cli.kubernetes import manifest_text
 from steelyard.core.experiment import (
@@ -115,15 +112,8 @@ def target(**keys: Any) -> RedisKubernetesTarget:
 
 def doors(api: FakeKubernetesApi, redis: RedisDoor | None = None) -> Doors:
     """Return doors to a cluster."""
-    return Doors(
-        processes=FakeProcesses(FakeClock()),
-        sql=FakeSql(),
-        clock=api.clock,
-        host=FakeHost(),
-        cgroups=None,  # type: ignore[arg-type]
-        kubernetes=FakeKubernetes(clusters={api.context: api}),
-        redis=redis or _Closed(),
-    )
+    kubernetes = FakeKubernetes(clusters={api.context: api})
+    return fake_doors(api.clock, kubernetes=kubernetes, redis=redis or _Closed())
 
 
 def looked(

@@ -16,6 +16,7 @@ from steelyard.campaign.evidence.run_rules import (
     STEAL_SHARE,
     THROTTLED_SHARE,
     RunFacts,
+    generator_failed,
     judge,
     least_done,
     rule_of,
@@ -161,6 +162,8 @@ def lasting(asked_s: float, factor: float) -> RunFacts:
 KEPT = [
     ("generator-failed", RunFacts()),
     ("server-died", RunFacts()),
+    ("clock-jump", RunFacts(clock_jump_s=0.0)),
+    ("clock-jump", RunFacts(clock_jump_s=CLOCK_JUMP_S)),
     ("clock-jump", RunFacts(clock_jump_s=-CLOCK_JUMP_S)),
     ("not-in-force", RunFacts()),
     ("no-huge-pages", on_huge_pages("on", status="on")),
@@ -191,6 +194,7 @@ BROKEN = [
     ("server-died", RunFacts(server_died=True, failure="exit 2"), "(exit 2)"),
     ("server-died", RunFacts(server_died=True, last_words="disk full"), "last words: disk full"),
     ("clock-jump", RunFacts(clock_jump_s=CLOCK_JUMP_S + 0.1), "+0.6 s"),
+    ("clock-jump", RunFacts(clock_jump_s=-CLOCK_JUMP_S - 0.1), "-0.6 s"),
     (
         "not-in-force",
         RunFacts(configuration="t", deviations=("a is 1",)),
@@ -523,3 +527,28 @@ def test_what_the_configuration_may_have_caused_stays_in() -> None:
     findings = judge(at_rate(1000, done=10), bearing=False)
     assert "rate-not-reached" in {finding.code for finding in findings}
     assert validity_of(findings) is Validity.SUSPECT
+
+
+@pytest.mark.parametrize(
+    ("severities", "validity"),
+    [
+        ([], Validity.VALID),
+        ([Severity.INFO], Validity.VALID),
+        ([Severity.WARNING, Severity.INFO], Validity.SUSPECT),
+        ([Severity.WARNING, Severity.ERROR], Validity.INVALID),
+    ],
+)
+def test_the_gravest_finding_decides(severities: list[Severity], validity: Validity) -> None:
+    """Information leaves a run valid, a warning makes it suspect, an error invalid."""
+    findings = [Finding(code="x", severity=severity, message="m") for severity in severities]
+    assert validity_of(findings) is validity
+
+
+def test_a_dead_server_is_told_from_a_failed_generator() -> None:
+    """Both make the run invalid; the code and the sentence say which."""
+    failed = generator_failed("pgbench exited with 2", server_died=False)
+    died = generator_failed("pgbench exited with 2", server_died=True)
+    assert (failed.code, died.code) == ("generator-failed", "server-died")
+    assert "server died" in died.message
+    assert "pgbench exited with 2" in died.message
+    assert validity_of([failed]) is validity_of([died]) is Validity.INVALID

@@ -7,15 +7,11 @@ from pathlib import Path
 import pytest
 
 from fakes.campaigns import Stage, an_experiment
-from fakes.cgroups import FakeCgroups
 from fakes.clock import FakeClock
-from fakes.host import FakeHost
-from fakes.processes import FakeProcesses
-from fakes.sql import FakeSql
+from fakes.doors import fake_doors
 from fakes.stack import Outside, a_kernel, asking
 from steelyard.campaign.run import session
 from steelyard.core.wording import ExitCode, InputError, PreflightError, RecordError
-from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import holding_cache
 from steelyard.record import directory as record_directory
 from steelyard.record import registry
@@ -26,19 +22,9 @@ from support.left import left_over
 from support.stack import MemoryLedger
 
 
-def _doors(clock: FakeClock) -> Doors:
-    return Doors(
-        processes=FakeProcesses(clock),
-        sql=FakeSql(),
-        clock=clock,
-        host=FakeHost(),
-        cgroups=FakeCgroups(),
-    )
-
-
 def test_a_default_directory_sorts_by_time_and_tells_its_experiment() -> None:
     """UTC time first, then the first words of the name without anything but letters."""
-    doors = _doors(FakeClock(wall=1_795_297_411.0))
+    doors = fake_doors(FakeClock(wall=1_795_297_411.0))
     name = "Huge pages & buffers: a very long title indeed, really"
     assert session.default_directory(name, doors) == Path(
         "campaigns/20261121-214331-huge-pages-buffers-a-very-long"
@@ -99,7 +85,7 @@ def test_a_resumed_campaign_checks_its_stack_again(
     )
     monkeypatch.setattr(session, "assemble", lambda *_, **__: assembly)
     with pytest.raises(PreflightError, match="do not fit"):
-        session._require_room(read_campaign(stage.path), _doors(stage.clock))
+        session._require_room(read_campaign(stage.path), fake_doors(stage.clock))
 
 
 def test_a_finished_campaign_is_only_shown_again(tmp_path: Path) -> None:
@@ -107,7 +93,7 @@ def test_a_finished_campaign_is_only_shown_again(tmp_path: Path) -> None:
     stage = Stage.new(an_experiment(), tmp_path / "campaign")
     analysis = stage.run()
     before = (stage.path / "journal.jsonl").read_bytes()
-    again = session.resume_campaign(stage.path, _doors(stage.clock), stage.listener)
+    again = session.resume_campaign(stage.path, fake_doors(stage.clock), stage.listener)
     assert again == analysis
     assert (stage.path / "journal.jsonl").read_bytes() == before
 
@@ -119,7 +105,7 @@ def test_a_death_after_the_end_leaves_nothing_once_it_is_resumed(tmp_path: Path)
     record = read_campaign(stage.path)
     registry.register(record.campaign_id, stage.path, record.experiment)
     (stage.path / ".report.html.0f3a9c2d").write_text("<html>")
-    session.resume_campaign(stage.path, _doors(stage.clock), stage.listener)
+    session.resume_campaign(stage.path, fake_doors(stage.clock), stage.listener)
     assert [path.name for path in stage.path.rglob(".*")] == []
     assert list(registry.directory().iterdir()) == []
 
@@ -134,7 +120,7 @@ def test_what_the_dead_session_removed_is_noted_before_work_goes_on(
     listed = []
     monkeypatch.setattr(session, "_require_room", lambda *_: None)
     monkeypatch.setattr(session, "_work", lambda *_: listed.append(left_over(stage.path)))
-    session.resume_campaign(stage.path, _doors(stage.clock), stage.listener)
+    session.resume_campaign(stage.path, fake_doors(stage.clock), stage.listener)
     assert listed == [()]
 
 
@@ -166,7 +152,7 @@ def _session(
     request = session.Request(
         experiment=an_experiment(), text="", command="steelyard run", campaign_id="night-1"
     )
-    session.new_campaign(request, path, _doors(FakeClock()), stage_listener)
+    session.new_campaign(request, path, fake_doors(FakeClock()), stage_listener)
 
 
 def test_the_end_of_a_session_reads_the_journal_once(
@@ -204,7 +190,7 @@ def test_the_cache_stays_while_a_session_works(
         stage.directory.close()
         monkeypatch.setattr(session, "_require_room", look)
         monkeypatch.setattr(session, "_work", look)
-        session.resume_campaign(stage.path, _doors(stage.clock), stage.listener)
+        session.resume_campaign(stage.path, fake_doors(stage.clock), stage.listener)
         assert len(held) == 2
     else:
         _session(tmp_path / "c", monkeypatch, look, look)

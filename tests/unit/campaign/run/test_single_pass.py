@@ -75,6 +75,7 @@ def test_the_report_says_what_it_is_at_every_place(passed: CampaignAnalysis) -> 
     assert "none: the order is that of the file" in markdown
     assert "single-pass" in [finding.code for finding in passed.findings]
     assert summary(passed)["single_pass"] is True
+    assert short_verdicts(passed) == "none: single unrepeated pass"
 
 
 def test_published_figures_stand_beside_it(passed: CampaignAnalysis) -> None:
@@ -86,17 +87,11 @@ def test_published_figures_stand_beside_it(passed: CampaignAnalysis) -> None:
     text = render_markdown(build_document(passed))
     assert "Published, other machine" in text
     assert 'Iwan Setiawan, "Bare Metal vs. AWS RDS: Storage Baseline' in text
+    assert [key for key in rows[0].published_tps if key in text] == []  # they are words there
+    assert "CNPG Longhorn 2 replicas on shared disk" in text
     published = summary(passed)["published"]
     assert isinstance(published, list)
     assert len(published) == 6
-
-
-def test_published_environments_have_names_of_words(passed: CampaignAnalysis) -> None:
-    """No key of the package data is left in the table; the JSON keeps the keys."""
-    text = render_markdown(build_document(passed))
-    (row, *_) = rates_beside(passed)
-    assert [key for key in row.published_tps if key in text] == []
-    assert "CNPG Longhorn 2 replicas on shared disk" in text
 
 
 @pytest.mark.parametrize("slice_s", [8.0, 60.0])
@@ -106,14 +101,6 @@ def test_another_length_than_the_published_is_said(tmp_path: Path, slice_s: floa
     analysis = Stage.new(a_pass(measure=measure), tmp_path / "pass").run()
     text = render_markdown(build_document(analysis))
     assert (f"Here: {slice_s:g} s per cell, not 60 s" in text) == (slice_s != 60.0)
-
-
-def test_other_work_has_no_published_figures(tmp_path: Path) -> None:
-    """At another scale factor nothing stands beside it."""
-    small = a_pass()
-    small = replace(small, workloads=(replace(small.workloads[0], scale_factor=10),))
-    analysis = Stage.new(small, tmp_path / "small").run()
-    assert [*rate_section(analysis)] == []
 
 
 def test_a_pass_takes_its_time_whatever_the_budget(tmp_path: Path) -> None:
@@ -218,11 +205,6 @@ def test_an_older_record_that_was_taken_whole_again_reads_as_before(tmp_path: Pa
 def _recorded(tmp_path: Path) -> CampaignRecord:
     Stage.new(a_pass(), tmp_path / "pass").run()
     return read_campaign(tmp_path / "pass")
-
-
-def test_the_list_names_it_for_what_it_is(passed: CampaignAnalysis) -> None:
-    """Where verdicts stand in the list of campaigns, a single pass says why there is none."""
-    assert short_verdicts(passed) == "none: single unrepeated pass"
 
 
 def test_published_figures_stand_beside_blocks_too() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from fakes.campaigns import CAMPAIGN_ID, Killed, Stage
 from fakes.clock import FakeClock
-from fakes.processes import Answer, FakeProcesses
-from fakes.sql import FakeSql
+from fakes.doors import fake_doors
+from fakes.processes import Answer
 from fakes.stack import (
     READ_AHEAD,
     SWAPPINESS,
@@ -191,15 +191,6 @@ def test_a_step_that_was_not_done_is_an_error_and_asked_again(
     assert len(outside.operator.asked) + len(outside.processes.ran) == 2
 
 
-def test_a_hook_knows_its_configuration() -> None:
-    """One command can serve all configurations."""
-    outside = Outside()
-    outside.processes.on("hook")
-    step = ManualStep(command=("hook",))
-    _settings(outside, asking({}, {}, manual=(step, step))).put("slow")
-    assert outside.processes.ran[0].environment["STEELYARD_CONFIGURATION"] == "slow"
-
-
 def test_what_does_not_go_back_is_left_behind_and_the_rest_goes() -> None:
     """Somebody took our huge pages; the other knobs are put back all the same."""
     outside, ledger = Outside(), MemoryLedger()
@@ -224,15 +215,7 @@ def _stage(path: Path, outside: Outside, clock: FakeClock, *, resumed: bool = Fa
 
 
 def _doors(outside: Outside) -> Doors:
-    processes = FakeProcesses(FakeClock())
-    return Doors(
-        processes=processes,
-        sql=FakeSql(),
-        clock=processes.clock,
-        host=outside.kernel,
-        cgroups=None,  # type: ignore[arg-type]
-        kernel=outside.kernel,
-    )
+    return fake_doors(host=outside.kernel, kernel=outside.kernel)
 
 
 def test_a_campaign_records_the_stack_and_leaves_none_of_it(tmp_path: Path) -> None:

@@ -6,8 +6,7 @@ import pytest
 
 from fakes.campaigns import CAMPAIGN_ID, Killed, Stage
 from fakes.clock import FakeClock
-from fakes.processes import FakeProcesses
-from fakes.sql import FakeSql
+from fakes.doors import fake_doors
 from fakes.stack import SWAPPINESS, Outside, asking
 from steelyard.campaign.cleanup import leftovers
 from steelyard.core.outside import MadeDirectory
@@ -40,15 +39,7 @@ def dead(tmp_path: Path, outside: Outside) -> Stage:
 
 
 def _doors(outside: Outside) -> Doors:
-    processes = FakeProcesses(FakeClock())
-    return Doors(
-        processes=processes,
-        sql=FakeSql(),
-        clock=processes.clock,
-        host=outside.kernel,
-        cgroups=None,  # type: ignore[arg-type]
-        kernel=outside.kernel,
-    )
+    return fake_doors(host=outside.kernel, kernel=outside.kernel)
 
 
 def test_a_knob_that_does_not_go_back_keeps_no_other_turned(outside: Outside, dead: Stage) -> None:

@@ -28,7 +28,10 @@ def an_asking(sustained_s: float | None = 600.0, **changes: object) -> Experimen
 
 
 def test_one_run_per_configuration_and_workload_at_the_largest_load(tmp_path: Path) -> None:
-    """They come after the last block, are as long as asked, and are described."""
+    """They come after the last block, are as long as asked, and are described.
+
+    Every run has its latency; only theirs is cut into windows.
+    """
     analysis = Stage.new(an_asking(), tmp_path / "long").run()
     keys = [(each.run.cell.workload, each.run.configuration) for each in analysis.answer(long_runs)]
     assert keys == [(w, t) for w in WORKLOADS for t in ("slow", "fast")]
@@ -41,12 +44,6 @@ def test_one_run_per_configuration_and_workload_at_the_largest_load(tmp_path: Pa
     record = read_campaign(tmp_path / "long")
     last_slice = max(run.started_at for run in record.runs)
     assert min(run.started_at for run in record.sustained) > last_slice
-
-
-def test_only_long_runs_are_cut_into_windows_of_latency(tmp_path: Path) -> None:
-    """Every run has its latency; a slice of seconds has no course to show."""
-    Stage.new(an_asking(), tmp_path / "long").run()
-    record = read_campaign(tmp_path / "long")
     assert {len(run.latency.windows) for run in record.sustained if run.latency} == {1}
     assert {len(run.latency.windows) for run in record.runs if run.latency} == {0}
     stored = {run.latency.seconds for run in record.sustained if run.latency}

@@ -4,15 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from fakes.campaigns import Stage, an_experiment
-from fakes.cgroups import FakeCgroups
 from fakes.clock import FakeClock
-from fakes.processes import FakeProcesses
+from fakes.doors import fake_doors
 from fakes.servers import FakeEngine, FakePlatform
-from fakes.sql import FakeSql
 from steelyard.campaign.cleanup.leftovers import JournalLedger
 from steelyard.campaign.run.session import facts_of
 from steelyard.core.linux import recorded_suspects
-from steelyard.gateways.doors import Doors
 from steelyard.targets.assembly import Assembly
 from support.machines import metal
 
@@ -33,14 +30,7 @@ def test_a_campaign_records_what_makes_wakeups_slow(tmp_path: Path) -> None:
         engine=FakeEngine(stage.world),
         platforms={each.name: platform for each in stage.experiment.configurations},
     )
-    doors = Doors(
-        processes=FakeProcesses(clock),
-        sql=FakeSql(),
-        clock=clock,
-        host=host,
-        cgroups=FakeCgroups(),
-    )
-    facts = facts_of(stage.experiment, assembly, doors)
+    facts = facts_of(stage.experiment, assembly, fake_doors(clock, host=host))
     stage.directory.close()
     rows = {fact.name: fact.value for fact in facts if fact.subject == "machine"}
     assert rows["idle states"] == "POLL 0 µs, C1 2 µs, C6 133 µs"
