@@ -1,14 +1,17 @@
-"""Small rules of the vocabulary: totals, tails, ranks and labels."""
+"""Small rules of the vocabulary: totals, tails, labels, grouped findings, and seconds of a run."""
 
+import json
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 
 from steelyard.core.experiment import Configuration, Experiment, Layer, Setting, SwitchCost
-from steelyard.core.findings import Estimate, Verdict
-from steelyard.core.measurement import Measurement
+from steelyard.core.findings import Estimate, Finding, Severity, Verdict, grouped
+from steelyard.core.measurement import Measurement, Second, Seconds
 from steelyard.core.outside import Command, Completed
 from steelyard.core.schedule import Load
 from steelyard.core.target import (
@@ -175,3 +178,101 @@ def test_a_limit_of_a_servers_pod_is_a_quota(
     limited = PodResources(limits=(("cpu", "2"),))
     assert kind(resources=limited).has_cpu_quota
     assert not kind().has_cpu_quota
+
+
+REWRITTEN = "a rewrite fell into {} of 27 runs (p = {}, events count as independent)"
+ONE = Finding(code="rewrites", severity=Severity.WARNING, message="", remedy="Turn it off.")
+
+
+def _of(name: str, text: str) -> Finding:
+    return replace(ONE, subject=name, message=f"{name}: {text}")
+
+
+def test_one_sentence_of_several_configurations_is_told_once() -> None:
+    """The names of all stand before it, and the remedy is not repeated."""
+    (told,) = grouped([_of("a", "it is elsewhere"), _of("b", "it is elsewhere")])
+    assert (told.message, told.remedy) == ("a and b: it is elsewhere", "Turn it off.")
+
+
+def test_what_differs_stands_after_each_name() -> None:
+    """The first sentence whole, of the others only their own figures, brackets closed."""
+    found = [_of("a", REWRITTEN.format(9, 0.1)), _of("b", REWRITTEN.format(13, 0.2))]
+    (told,) = grouped(found)
+    assert told.message == f"{found[0].message}; likewise b: 13 of 27 runs (p = 0.2)"
+
+
+def test_a_unit_stays_with_its_number() -> None:
+    """Also where the sentences go on alike from there."""
+    (told,) = grouped([_of("a", "used 5 % of it"), _of("b", "used 7 % of it")])
+    assert told.message.endswith("likewise b: 7 %")
+
+
+def test_other_rules_severities_and_remedies_stay_apart() -> None:
+    """And the order is that of the first of each."""
+    found = [
+        _of("a", "x"),
+        replace(_of("b", "x"), code="other"),
+        replace(_of("c", "x"), severity=Severity.INFO),
+        replace(_of("d", "x"), remedy="Wait."),
+        _of("e", "x"),
+    ]
+    told = grouped(found)
+    assert [each.message for each in told] == ["a and e: x", *(each.message for each in found[1:4])]
+
+
+FORM = TypeAdapter(Measurement)
+SERIES = (
+    Second(end_s=1.0, transactions=10.0, seconds=1.0, latency_mean_s=0.1, failed=0),
+    Second(end_s=2.5, transactions=0.0, seconds=1.5, latency_mean_s=None, failed=3),
+)
+TAKEN = Measurement(
+    transactions=10.0,
+    seconds=2.5,
+    latency_mean_s=None,
+    latency_stddev_s=None,
+    failed=3,
+    connection_s=None,
+    series=SERIES,
+)
+
+
+def test_what_is_read_is_what_was_written() -> None:
+    """Equal to the tuple, item by item, in slices; written as the same bytes."""
+    written = FORM.dump_json(TAKEN)
+    read = FORM.validate_json(written)
+    assert isinstance(read.series, Seconds)
+    assert read.series == SERIES
+    assert (read, hash(read.series), repr(read)) == (TAKEN, hash(SERIES), repr(TAKEN))
+    assert (read.series[0], read.series[-1:], len(read.series)) == (SERIES[0], SERIES[1:], 2)
+    assert FORM.dump_json(read) == written
+    assert read.series != SERIES[:1]
+    with pytest.raises(IndexError):
+        read.series[2]
+
+
+def test_a_number_of_failures_that_all_have_is_kept_once() -> None:
+    """And given to each."""
+    series = Seconds.of([replace(each, failed=2) for each in SERIES])
+    assert len(series.failed) == 1
+    assert [second.failed for second in series] == [2, 2]
+    assert list(Seconds.of(())) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"end_s": "x"}, {"end_s": None}, {"failed": 0.5}, {"transactions": []}],
+)
+def test_what_is_no_series_is_refused(change: dict[str, object]) -> None:
+    """As it would be without the short way."""
+    given = json.loads(FORM.dump_json(TAKEN))
+    given["series"][1] |= change
+    with pytest.raises(ValidationError, match=f"series.1.{next(iter(change))}"):
+        FORM.validate_python(given)
+
+
+def test_fields_that_have_defaults_may_lack() -> None:
+    """Records of versions that did not write them are read as before."""
+    given = json.loads(FORM.dump_json(TAKEN))
+    for second in given["series"]:
+        del second["failed"]
+    assert [second.failed for second in FORM.validate_python(given).series] == [0, 0]

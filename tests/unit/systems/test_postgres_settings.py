@@ -7,12 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recorded import VERSIONS, catalogue_text
 
+from fakes.campaigns import asks, asks_redis
 from fakes.processes import Answer, FakeProcesses
+from fakes.sql import FakeSql
 from steelyard.core import wording
-from steelyard.core.experiment import EffectiveSetting, Layer, Setting, SwitchCost
-from steelyard.core.wording import ExitCode, PreflightError
+from steelyard.core.experiment import Configuration, EffectiveSetting, Layer, Setting, SwitchCost
+from steelyard.core.outside import ServerAddress
+from steelyard.core.schedule import Load
+from steelyard.core.target import LocalTarget, RedisLocalTarget, Target
+from steelyard.core.wording import GIB, KIB, MIB, ExitCode, PreflightError, TargetError
 from steelyard.systems.postgres import settings
 from steelyard.systems.postgres import settings as checkpoints
+from steelyard.systems.postgres import settings as memory
+from steelyard.systems.postgres import settings as postgres
+from steelyard.systems.postgres.server import Installation
+from steelyard.systems.postgres.settings import SettingEntry
+from steelyard.systems.redis import server as redis
 
 _MEMORY = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
 _TIME = {"us": 1, "ms": 1000, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
@@ -289,3 +299,184 @@ def test_what_others_pay_for_is_named_whatever_its_case() -> None:
     names = ("Synchronous_Commit", "commit_delay", "wal_compression", "work_mem", "jit")
     assert checkpoints.paid_by_others(names) == names[:3]
     assert checkpoints.paid_by_others(("work_mem",)) == ()
+
+
+ADDRESS = ServerAddress(host="/fake", port=5432)
+
+
+def test_settings_that_act_on_the_wal_or_on_checkpoints() -> None:
+    """Found in any case of letters and kept in order; others are not."""
+    names = ("work_mem", "wal_compression", "Max_WAL_Size", "shared_buffers", "full_page_writes")
+    found = checkpoints.cycle_settings(names)
+    assert found == ("wal_compression", "Max_WAL_Size", "full_page_writes")
+    assert checkpoints.cycle_settings(("random_page_cost",)) == ()
+
+
+def test_every_such_setting_has_a_reason() -> None:
+    """A list without reasons could not be judged."""
+    assert all(len(reason) > 20 for reason in checkpoints.CYCLE_SETTINGS.values())
+    assert list(checkpoints.CYCLE_SETTINGS) == sorted(checkpoints.CYCLE_SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "seconds"), [("300", "s", 300.0), ("15", "min", 900.0), ("300", None, 300.0)]
+)
+def test_the_length_of_the_cycle_in_force(value: str, unit: str | None, seconds: float) -> None:
+    """In the unit that the server shows."""
+    setting = EffectiveSetting(name="checkpoint_timeout", value=value, unit=unit)
+    other = EffectiveSetting(name="work_mem", value="4096", unit="kB")
+    assert checkpoints.cycle_s((other, setting)) == seconds
+    assert checkpoints.cycle_s((other,)) is None
+
+
+def test_the_age_in_seconds() -> None:
+    """In milliseconds, and never negative: a checkpoint's time is in whole seconds."""
+    sql = FakeSql({checkpoints._AGE: [(12.3456789,)]})
+    assert checkpoints.checkpoint_age(ADDRESS, sql).seconds == 12.346
+    sql.answers[checkpoints._AGE] = [(-0.4,)]
+    assert checkpoints.checkpoint_age(ADDRESS, sql).seconds == 0.0
+
+
+def test_a_server_that_does_not_tell() -> None:
+    """The refusal goes up; the bench makes it a reason."""
+    with pytest.raises(TargetError):
+        checkpoints.checkpoint_age(ADDRESS, FakeSql())
+
+
+def a_configuration(**settings: str) -> Configuration:
+    """Return one with these settings."""
+    return Configuration(name="t", target=LocalTarget(), settings=asks(**settings))
+
+
+def growth(settings: dict[str, str], clients: int = 8) -> int:
+    """Return how much more a configuration may take than one that asks for nothing."""
+    return memory.most_bytes(a_configuration(**settings), clients) - memory.most_bytes(
+        a_configuration(), clients
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "size"),
+    [
+        ("128MB", 128 * MIB),
+        ("16384", 128 * MIB),  # pages
+        (" 16384 ", 128 * MIB),
+        ("0x4000", 128 * MIB),
+        ("131072kB", 128 * MIB),
+        ("2GB", 2 * GIB),
+        ("2.5GB", 2.5 * GIB),
+        ("262144", 2 * GIB),
+        ("0x40000", 2 * GIB),
+    ],
+)
+def test_buffers_in_every_spelling(written: str, size: int) -> None:
+    """As the server reads them: a bare number counts pages, also as a hexadecimal one."""
+    assert growth({"shared_buffers": written}) == pytest.approx(1.1 * (size - 128 * MIB), abs=1)
+
+
+@pytest.mark.parametrize(
+    ("written", "size"),
+    [("64MB", 64 * MIB), ("65536", 64 * MIB), ("0x10000", 64 * MIB), ("64kB", 64 * KIB)],
+)
+def test_every_client_may_fill_its_work_memory(written: str, size: int) -> None:
+    """A bare number counts kilobytes."""
+    for clients in (1, 50):
+        assert growth({"work_mem": written}, clients) == clients * (size - 4 * MIB)
+
+
+def test_names_of_settings_have_no_case() -> None:
+    """As in a configuration file."""
+    assert growth({"Shared_Buffers": "1GB"}) == growth({"shared_buffers": "1GB"}) > 0
+
+
+def test_a_value_that_is_no_size_is_left_to_the_server() -> None:
+    """It refuses to start with it; until then the default stands for it."""
+    assert growth({"shared_buffers": "much"}) == 0
+
+
+def test_backends_count_even_without_buffers() -> None:
+    """50 clients take more than one, whatever is asked."""
+    asked = a_configuration(shared_buffers="128kB", work_mem="64kB")
+    assert memory.most_bytes(asked, 50) > 10 * memory.most_bytes(asked, 1)
+
+
+@pytest.mark.parametrize("word", ["on", "ON", "true", "yes", "1"])
+def test_a_pool_is_needed_by_who_says_on(word: str) -> None:
+    """In every spelling of yes; the buffers and what is beside them come from it."""
+    asked = a_configuration(huge_pages=word, shared_buffers="1GB")
+    assert GIB <= (memory.huge_bytes(asked) or 0) <= 1.2 * GIB
+
+
+@pytest.mark.parametrize("word", ["off", "false", "no", "0"])
+def test_who_says_off_takes_nothing(word: str) -> None:
+    """Nor does it take what it finds."""
+    asked = a_configuration(huge_pages=word, shared_buffers="1GB")
+    assert memory.huge_bytes(asked) == 0
+
+
+@pytest.mark.parametrize("settings", [{}, {"huge_pages": "try"}, {"huge_pages": "TRY"}])
+def test_who_tries_takes_what_is_there(settings: dict[str, str]) -> None:
+    """It is the default."""
+    assert memory.huge_bytes(a_configuration(**settings)) is None
+
+
+def _with(settings: tuple[Setting, ...], target: Target | None = None) -> Configuration:
+    return Configuration(name="few", target=target or LocalTarget(), settings=settings)
+
+
+def _of_redis(**settings: str) -> Configuration:
+    return _with(asks_redis(**settings), RedisLocalTarget())
+
+
+@pytest.mark.parametrize("name", ["max_connections", "MAX_Connections"])
+def test_clients_of_postgresql_must_fit_however_the_limit_is_spelled(name: str) -> None:
+    """PostgreSQL's names have no case; five connections are not for clients."""
+    configuration = _with(asks(**{name: "25"}))
+    assert not list(postgres.too_few_connections(configuration, (Load(clients=20, threads=1),)))
+    (found,) = postgres.too_few_connections(configuration, (Load(clients=21, threads=1),))
+    assert found.message == "21 clients do not fit into max_connections = 25 of configuration `few`"
+    assert found.hint == "Set `max_connections` to at least 26 in every configuration."
+
+
+@pytest.mark.parametrize("name", ["maxclients", "MaxClients"])
+def test_clients_of_redis_must_fit_however_the_limit_is_spelled(name: str) -> None:
+    """The same of Redis, whose limit has another name."""
+    configuration = _of_redis(**{name: "25"})
+    assert not list(redis.too_few_connections(configuration, (Load(clients=20, threads=1),)))
+    (found,) = redis.too_few_connections(configuration, (Load(clients=21, threads=1),))
+    assert found.message == "21 clients do not fit into maxclients = 25 of configuration `few`"
+
+
+def test_the_defaults_limit_where_nothing_is_asked() -> None:
+    """100 connections and 10,000 clients, of which five are not for clients."""
+    nothing, nothing_of_redis = _with(()), _of_redis()
+    for clients, crowded in ((95, False), (96, True)):
+        found = postgres.too_few_connections(nothing, (Load(clients=clients, threads=1),))
+        assert bool(list(found)) is crowded
+    for clients, crowded in ((9_995, False), (9_996, True)):
+        found = redis.too_few_connections(nothing_of_redis, (Load(clients=clients, threads=1),))
+        assert bool(list(found)) is crowded
+
+
+def test_settings_that_are_fixed_are_named_as_they_were_given() -> None:
+    """Of both engines, in capitals or not."""
+    (found,) = postgres.fixed_settings(_with(asks(Data_Directory="/elsewhere")))
+    assert (found.setting, found.message) == (
+        "Data_Directory",
+        "`Data_Directory` is set by Steelyard",
+    )
+    (found,) = redis.fixed_settings(_of_redis(Dir="/elsewhere"))
+    assert (found.setting, found.message) == ("Dir", "`Dir` is set by Steelyard")
+
+
+@pytest.mark.parametrize("name", ["timezone", "TimeZone"])
+def test_a_value_is_tried_however_its_setting_is_spelled(name: str, tmp_path: Path) -> None:
+    """The server spells it `TimeZone` and takes both: what it refuses is said before the start."""
+    processes = FakeProcesses()
+    processes.on("postgres", answer=Answer(exit_status=1, stderr="FATAL:  no such zone"))
+    installation = Installation(programs=tmp_path, root=tmp_path, version="15.18")
+    known = {"TimeZone": SettingEntry(name="TimeZone", context="user", group="", kind="STRING")}
+    asked = _with(asks(**{name: "nowhere"}))
+    (found,) = postgres.refused_values(asked, installation, known, tmp_path, processes)
+    assert found.setting == name
+    assert found.message == "PostgreSQL 15.18 refuses this value: no such zone"

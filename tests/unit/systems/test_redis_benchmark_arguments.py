@@ -1,15 +1,27 @@
-"""redis-benchmark's command line."""
+"""redis-benchmark's command line: its words, how many requests, and what its user may do."""
 
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from steelyard.core.experiment import KeySpace, RedisWork, Workload
-from steelyard.core.outside import ServerAddress
+from steelyard.core.outside import Guest, ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.wording import InputError, PreflightError
 from steelyard.systems.protocol import RunRequest
 from steelyard.systems.redis import redis_benchmark as benchmark
+from steelyard.systems.redis.redis_benchmark import (
+    LONG_ENOUGH_S,
+    MOST_REQUESTS,
+    Pace,
+    PaceKey,
+    credentials,
+    refuse_password,
+    secrets_of,
+)
+from steelyard.systems.redis.settings import COMMANDS, rights_of
 
 _SOCKET = ServerAddress(host="/srv/x", port=7000)
 _TCP = ServerAddress(host="db.example", port=6380)
@@ -159,3 +171,149 @@ def test_requests_are_named_by_the_test() -> None:
     """Tables call the requests like the test, or like the command."""
     assert benchmark.test_name(_request("get").workload) == "get"
     assert benchmark.test_name(_request(None, command=("HGETALL", "h")).workload) == "hgetall"
+
+
+_KEY = PaceKey(configuration="a", workload="set", load=Load(clients=20, threads=1))
+
+
+def _piloted(pace: Pace, key: PaceKey, rate_per_s: float) -> list[int]:
+    """Let pilots run against a server of one speed; return what each asked for."""
+    asked = []
+    while (requests := pace.pilot(key)) is not None:
+        asked.append(requests)
+        pace.learn(key, requests, round(requests / rate_per_s, 3))
+    return asked
+
+
+@given(st.floats(min_value=5.0, max_value=5e6))
+def test_pilots_end_soon_at_any_speed(rate_per_s: float) -> None:
+    """From 5 to 5 million requests a second a few growing pilots find the rate."""
+    pace = Pace()
+    asked = _piloted(pace, _KEY, rate_per_s)
+    assert len(asked) <= 9
+    assert asked == sorted(set(asked))
+    assert pace.requests(_KEY, 10.0) == pytest.approx(10.0 * rate_per_s, rel=0.01, abs=20)
+
+
+@given(st.floats(min_value=100.0, max_value=5e6))
+def test_pilots_are_short(rate_per_s: float) -> None:
+    """No pilot of a server that answers at least 100 requests a second lasts 3 seconds."""
+    asked = _piloted(Pace(), _KEY, rate_per_s)
+    assert max(asked) / rate_per_s < 3.0
+
+
+def test_each_configuration_workload_and_load_has_its_own_pace() -> None:
+    """What is known of one says nothing of another."""
+    pace = Pace()
+    _piloted(pace, _KEY, 1000.0)
+    assert pace.pilot(_KEY) is None
+    others = [replace(_KEY, configuration="b"), replace(_KEY, workload="get")]
+    others.append(replace(_KEY, load=Load(clients=20, threads=1, pipeline=16)))
+    assert all(pace.pilot(other) is not None for other in others)
+    with pytest.raises(KeyError):
+        pace.requests(others[0], 5.0)
+
+
+def test_runs_outweigh_the_pilot() -> None:
+    """A first half second in which a server was ten times as fast is soon forgotten."""
+    pace = Pace()
+    pace.learn(_KEY, 5000, LONG_ENOUGH_S)
+    assert pace.requests(_KEY, 5.0) == 50_000
+    pace.learn(_KEY, 50_000, 50.0)
+    assert pace.requests(_KEY, 5.0) == pytest.approx(5000, rel=0.1)
+    for _ in range(5):
+        pace.learn(_KEY, 5000, 5.0)
+    assert pace.requests(_KEY, 5.0) == 5000
+
+
+def test_a_drift_is_followed() -> None:
+    """A server that became slower is asked for less: old runs drop out."""
+    pace = Pace()
+    for _ in range(9):
+        pace.learn(_KEY, 10_000, 5.0)
+    for _ in range(5):
+        pace.learn(_KEY, 2500, 5.0)
+    assert pace.requests(_KEY, 5.0) == 2500
+
+
+def test_every_client_has_something_to_do() -> None:
+    """A server so slow that the time is over before all clients came is still measured."""
+    pace = Pace()
+    pace.learn(_KEY, 20, 100.0)
+    assert pace.requests(_KEY, 5.0) == 20
+
+
+def test_the_number_stays_within_what_the_generator_counts() -> None:
+    """A long run of a fast server does not overflow."""
+    pace = Pace()
+    pace.learn(_KEY, 10_000_000, 1.0)
+    assert pace.requests(_KEY, 36_000.0) == MOST_REQUESTS
+
+
+def test_a_pilot_without_a_time_leads_to_a_larger_one() -> None:
+    """0 ms is no rate."""
+    pace = Pace()
+    first = pace.pilot(_KEY)
+    assert first is not None
+    pace.learn(_KEY, first, 0.0)
+    second = pace.pilot(_KEY)
+    assert second is not None
+    assert second > first
+
+
+_PLACE = ServerAddress(host="db", port=6379, password="planted")
+
+
+def test_a_test_of_the_generator_may_use_its_keys_only() -> None:
+    """Each command with the names of its keys, and no right twice."""
+    asked = [
+        Workload(name=name, builtin=name, redis=RedisWork()) for name in ("set", "get", "ping")
+    ]
+    assert rights_of(asked) == ("+select", "+set", "~key:*", "+get", "+ping")
+
+
+@pytest.mark.parametrize("builtin", sorted(COMMANDS))
+def test_no_test_needs_the_right_to_everything(builtin: str) -> None:
+    """Whatever the generator can send by itself has keys of a known name."""
+    rules = rights_of([Workload(name="w", builtin=builtin, redis=RedisWork())])
+    assert "~*" not in rules
+    assert f"+{COMMANDS[builtin][0].lower()}" in rules
+
+
+@pytest.mark.parametrize(
+    ("command", "rules"),
+    [
+        ("HGETALL cart:__rand_int__", ("+hgetall", "~cart:*")),
+        ("SET a*[1]?\\ __data__", ("+set", "~a\\*\\[1\\]\\?\\\\")),
+        ("BITOP AND to from:__rand_int__", ("+bitop", "~AND", "~to", "~from:*")),
+        ("INCRBY hits __rand_int__", ("+incrby", "~hits", "~[0-9_]*")),
+        ("SET __data__ x", ("+set", "~*", "~x")),
+        ("OBJECT ENCODING cart", ("+object|encoding", "~ENCODING", "~cart")),
+        ("CONFIG GET save", ("+config|get", "~GET", "~save")),
+        ("SORT list BY weight_*", ("+sort", "~*")),
+        ("TIME", ("+time",)),
+    ],
+)
+def test_a_command_of_the_user_may_use_keys_like_its_words(
+    command: str, rules: tuple[str, ...]
+) -> None:
+    """Which of them are keys is not known; no other command, not even one beside it."""
+    own = Workload(name="w", redis=RedisWork(command=tuple(command.split())))
+    assert rights_of([own]) == ("+select", *rules)
+
+
+def test_only_a_guest_s_password_goes_into_a_command_line() -> None:
+    """That of the server's owner never does; a user without one takes any."""
+    guest = Guest(name="steelyard-1", password="for-a-day")
+    assert credentials(_PLACE) is None
+    with pytest.raises(PreflightError, match="as an argument"):
+        refuse_password(_PLACE)
+    invited = ServerAddress(host="db", port=1, user="bench", password="planted", guest=guest)
+    user, word = credentials(invited) or ("", "")
+    assert user == "steelyard-1"
+    assert "for-a-day" not in word
+    assert secrets_of(invited) == {word: "for-a-day"}
+    refuse_password(invited)
+    bare = ServerAddress(host="db", port=1, user="bench")
+    assert (credentials(bare), secrets_of(bare)) == (("bench", "none"), {})
+    assert "for-a-day" not in repr(invited)

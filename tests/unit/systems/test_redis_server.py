@@ -1,21 +1,28 @@
-"""The replica beside a Redis server: its configuration, when it is ready, what is refused."""
+"""Redis programs and their replica: where they are, when one is ready, what is refused."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from fakes.clock import FakeClock
+from fakes.processes import Answer, FakeProcesses
 from fakes.redis_sessions import ToldDoor, ToldSession
 from steelyard.core.experiment import Configuration
 from steelyard.core.outside import ServerAddress
 from steelyard.core.target import RedisLocalTarget
-from steelyard.core.wording import TargetError
+from steelyard.core.wording import GIB, MIB, PreflightError, TargetError
+from steelyard.gateways.redis import Reply
+from steelyard.systems.redis.datasets import aof_bytes
 from steelyard.systems.redis.server import (
     RedisInstallation,
     RedisProgram,
     RedisReplica,
     Refusal,
+    find_redis,
     refused_of_replica,
+    version_finding,
 )
 from steelyard.systems.redis.settings import RedisSetting
 
@@ -176,3 +183,122 @@ def test_what_its_program_refuses_is_told_before_the_start() -> None:
 def test_good_settings_are_not_complained_about(replica: Asked | None) -> None:
     """Neither without a replica nor with one that is as its server."""
     assert complained(replica, Trials()) == []
+
+
+def _programs(directory: Path, *names: str) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (directory / name).touch(mode=0o755)
+    return directory
+
+
+def _processes(directory: Path, stdout: str, name: str = "redis-server") -> FakeProcesses:
+    made = FakeProcesses(FakeClock())
+    made.on(name, "--version", answer=Answer(stdout=stdout))
+    return made
+
+
+def test_a_directory_holds_the_server_and_its_generator(tmp_path: Path) -> None:
+    """The programs beside the server come before those of PATH; `bin` below it is looked into."""
+    place = _programs(tmp_path / "x" / "bin", "valkey-server", "valkey-benchmark")
+    said = "Valkey server v=8.0.1 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64\n"
+    found = find_redis(str(tmp_path / "x"), _processes(place, said, "valkey-server"))
+    assert found.server == place / "valkey-server"
+    assert found.benchmark == place / "valkey-benchmark"
+    assert (found.label, found.version_key) == ("Valkey 8.0.1", (8, 0, 1))
+    assert version_finding(found) is None
+
+
+def test_what_is_no_server_is_told_with_what_it_says(tmp_path: Path) -> None:
+    """A program of another kind is not taken for Redis of an unknown version."""
+    place = _programs(tmp_path, "redis-server")
+    with pytest.raises(PreflightError, match="is no Redis server") as caught:
+        find_redis(str(place), _processes(place, "postgres (PostgreSQL) 15.3\n"))
+    assert "PostgreSQL" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("bin_", "hint"),
+    [
+        ("no-such-redis-server", "apt-get install redis-server"),
+        ("no-such-valkey-server", "apt-get install valkey-server"),
+    ],
+)
+def test_a_program_that_is_absent_is_told_with_its_package(bin_: str, hint: str) -> None:
+    """The way out names the package of what was asked for."""
+    with pytest.raises(PreflightError, match=f"there is no {bin_}") as caught:
+        find_redis(bin_, FakeProcesses(FakeClock()))
+    assert hint in caught.value.hint
+
+
+def test_an_empty_directory_is_refused(tmp_path: Path) -> None:
+    """It has neither of the two servers."""
+    with pytest.raises(PreflightError, match="neither redis-server nor valkey-server"):
+        find_redis(str(tmp_path), FakeProcesses(FakeClock()))
+
+
+def test_a_version_that_no_test_runs_is_told() -> None:
+    """An unknown major version is a finding of no weight."""
+    installation = RedisInstallation(
+        server=Path("/x"), benchmark=None, version="9.1", flavour="redis"
+    )
+    finding = version_finding(installation)
+    assert finding is not None
+    assert "Redis 9.1" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, 0),
+        ({"appendonly": "no"}, 0),
+        ({"appendonly": "yes"}, 2 * 2 * 100 * MIB),
+        ({"appendonly": "yes", "auto-aof-rewrite-min-size": "1gb"}, 2 * 2 * GIB),
+        ({"appendonly": "yes", "auto-aof-rewrite-percentage": "0"}, GIB),
+    ],
+)
+def test_the_room_of_an_append_only_file(settings: dict[str, str], expected: int) -> None:
+    """It grows to a share of the data before it is rewritten, and without rewriting for ever."""
+    assert aof_bytes(settings, 100 * MIB) == expected
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_ready"),
+    [({"DBSIZE": [37_501]}, True), ({"PING": [b"PONG"]}, False)],
+)
+def test_a_server_that_loads_its_data_is_not_ready(
+    answers: Mapping[str, Sequence[Reply]], *, is_ready: bool
+) -> None:
+    """Redis 7.0 answers PING while it loads and refuses what asks for keys; no session stays."""
+    session = ToldSession(answers)
+    program = RedisProgram(installation=INSTALLATION, redis=ToldDoor(session))
+    assert program.is_ready(ServerAddress(host="/tmp/x", port=1)) is is_ready  # noqa: S108
+    assert session.closed
+
+
+@pytest.mark.parametrize(
+    ("told", "is_loading"),
+    [
+        (b"loading:1\r\n", True),
+        (b"loading:0\r\nmaster_sync_in_progress:1\r\n", True),
+        (b"loading:0\r\naof_rewrite_in_progress:1\r\n", True),
+        (b"loading:0\r\nmaster_sync_in_progress:0\r\n", False),
+        (None, False),
+    ],
+)
+def test_a_server_says_that_it_comes_nearer(told: bytes | None, *, is_loading: bool) -> None:
+    """Reading its files, a sync and the rewrite after it take as long as the data are large."""
+    session = ToldSession({} if told is None else {"INFO everything": [told]})
+    program = RedisProgram(installation=INSTALLATION, redis=ToldDoor(session))
+    assert program.is_loading(ServerAddress(host="/tmp/x", port=1)) is is_loading  # noqa: S108
+
+
+@pytest.mark.parametrize(("datasets", "databases"), [(1, None), (16, None), (17, "17")])
+def test_a_server_that_is_filled_has_a_database_for_each_set_of_keys(
+    datasets: int, databases: str | None
+) -> None:
+    """One that has too few by itself would refuse the keys that they have room for."""
+    door = ToldDoor(ToldSession({}))
+    program = RedisProgram(installation=INSTALLATION, redis=door, datasets=datasets)
+    assert program.while_preparing.get("databases") == databases
+    assert program.while_preparing["save"] == ""
