@@ -54,13 +54,9 @@ def host(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
 
 
 def test_a_file_is_read_whole(host: Host) -> None:
-    """The text comes back as it stands, with its newline."""
+    """The text comes back as it stands, with its newline; what is not there is None."""
     for name, text in _FILES.items():
         assert host.read(name) == text
-
-
-def test_an_absent_file_is_none(host: Host) -> None:
-    """What is not there is None, never an empty text or an error."""
     assert host.read("/proc/absent") is None
 
 
@@ -74,12 +70,6 @@ def test_a_device_file_holds_a_number(tmp_path: Path) -> None:
         assert host.number("/limit") == 2_000_000_000
         assert host.number("/absent") is None
     assert tree.number("/short") is None
-
-
-def test_there_is_at_least_one_cpu_and_a_kernel(host: Host) -> None:
-    """CPUs and kernel are known without any file."""
-    assert host.cpus() >= 1
-    assert len(host.release().split()) >= 2
 
 
 def test_names_are_those_of_one_directory(host: Host) -> None:
@@ -108,13 +98,6 @@ def test_space_is_known_where_a_file_is(host: Host) -> None:
     assert host.space("/proc/absent") is None
 
 
-def test_used_cpu_never_goes_back(host: Host) -> None:
-    """Both counters are seconds that only grow."""
-    for used in (host.own_cpu_s, host.children_cpu_s):
-        first = used()
-        assert 0 <= first <= used()
-
-
 def test_children_count_once_they_are_waited_for() -> None:
     """A child that worked and ended is in the sum of children and not in our own."""
     host = LocalHost()
@@ -134,12 +117,7 @@ def test_a_large_file_is_read_whole(tmp_path: Path) -> None:
     text = LocalHost(root=tmp_path).read("/large")
     assert text is not None
     assert len(text) == 550_000
-
-
-def test_a_directory_is_none(tmp_path: Path) -> None:
-    """A directory where a file is expected counts as absent."""
-    (tmp_path / "proc").mkdir()
-    assert LocalHost(root=tmp_path).read("/proc") is None
+    assert LocalHost(root=tmp_path).read("/") is None  # a directory counts as absent
 
 
 @pytest.fixture(params=[SystemClock, FakeClock])
@@ -149,21 +127,11 @@ def clock(request: pytest.FixtureRequest) -> Clock:
     return made
 
 
-def test_monotonic_never_goes_back(clock: Clock) -> None:
-    """Readings of the monotonic clock do not fall."""
-    readings = [clock.monotonic() for _ in range(100)]
-    assert readings == sorted(readings)
-
-
 def test_sleep_lasts_at_least_as_long_as_asked(clock: Clock) -> None:
-    """Both clocks have moved by the seconds slept."""
+    """The monotonic clock has moved by it; the wall clock counts seconds since the epoch."""
     monotonic = clock.monotonic()
     clock.sleep(0.01)
     assert clock.monotonic() - monotonic >= 0.01 - 1e-9
-
-
-def test_now_is_a_time_of_our_days(clock: Clock) -> None:
-    """The wall clock counts seconds since the epoch, not since the start of the machine."""
     assert clock.now() > 1_700_000_000
 
 

@@ -353,11 +353,12 @@ def test_one_that_hangs_ends_all(tmp_path: Path) -> None:
 
 
 def test_one_that_cannot_be_started_ends_those_before(tmp_path: Path) -> None:
-    """The first does not go on alone."""
+    """The first does not go on alone, whether it is waited for or begun."""
     commands = [Command(argv=_LONG, directory=tmp_path), Command(argv=("/nonexistent",))]
-    with pytest.raises(TargetError):
-        SystemProcesses().run_together(commands, timeout_s=10)
-    assert _left(tmp_path) == ()
+    for start in (SystemProcesses().run_together, SystemProcesses().begin_together):
+        with pytest.raises(TargetError):
+            start(commands, timeout_s=10)
+        assert _left(tmp_path) == ()
 
 
 def test_an_interruption_ends_all(tmp_path: Path) -> None:
@@ -441,14 +442,6 @@ def test_one_that_ended_by_itself_is_seen(tmp_path: Path) -> None:
     assert (failed.exit_status, failed.stderr) == (3, "no\n")
     assert long.exit_status == -signal.SIGKILL
     running.close()
-    assert _left(tmp_path) == ()
-
-
-def test_one_that_cannot_be_begun_leaves_none(tmp_path: Path) -> None:
-    """The first does not go on alone."""
-    commands = [Command(argv=_LONG, directory=tmp_path), Command(argv=("/nonexistent",))]
-    with pytest.raises(TargetError):
-        SystemProcesses().begin_together(commands, timeout_s=10)
     assert _left(tmp_path) == ()
 
 

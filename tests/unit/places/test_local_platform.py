@@ -51,6 +51,23 @@ class _Bench:
     def prepare(self, build: Callable[[ServerAddress], None] | None = None) -> PreparedState:
         return self.platform.prepare(self.program, _CONTENT, build or self._build)
 
+    def started(self) -> PreparedState:
+        """Start a server on a copy of a prepared state."""
+        state = self.prepare()
+        self.platform.restore(state, "copy")
+        self.platform.start(state, self.program, {})
+        return state
+
+    def stranger(self, state: PreparedState) -> FakeProcess:
+        """Start a server on the live copy that is no child of the platform."""
+        data = self.live(state)
+        command = Command(argv=("fake-server", str(data)), directory=data)
+        return self.processes.start(command, output=data.parent / "other.log")
+
+    def live(self, state: PreparedState) -> Path:
+        """Return where the live copy of a state is."""
+        return self.root / "live" / "c-1" / state.key / "data"
+
     def _build(self, address: ServerAddress) -> None:
         self.built.append(address)
         (Path(self.processes.started[-1].command.argv[1]) / "table").write_text("rows")
@@ -66,9 +83,7 @@ def bench(tmp_path: Path, processes: FakeProcesses) -> Iterator[_Bench]:
 
 def test_the_ledger_is_told_before_a_directory_is_made(bench: _Bench) -> None:
     """What a death leaves behind is always listed already."""
-    state = bench.prepare()
-    bench.platform.restore(state, "copy")
-    bench.platform.start(state, bench.program, {})
+    bench.started()
     assert [verb for verb, _, _ in bench.ledger.notes] == ["created", "created"]
     assert not any(existed for _, _, existed in bench.ledger.notes)
     assert all(path.exists() for path in bench.ledger.open)
@@ -76,9 +91,7 @@ def test_the_ledger_is_told_before_a_directory_is_made(bench: _Bench) -> None:
 
 def test_destroying_removes_everything_and_notes_it(bench: _Bench) -> None:
     """Live data and sockets are gone, the server is stopped; the prepared state stays."""
-    state = bench.prepare()
-    bench.platform.restore(state, "copy")
-    bench.platform.start(state, bench.program, {})
+    state = bench.started()
     made = bench.ledger.open
     bench.platform.destroy()
     assert len(made) == 2
@@ -92,9 +105,7 @@ def test_destroying_removes_everything_and_notes_it(bench: _Bench) -> None:
 
 def test_a_ledger_that_fails_does_not_keep_data_alive(bench: _Bench) -> None:
     """With the journal on a full disk, live data and sockets still go."""
-    state = bench.prepare()
-    bench.platform.restore(state, "copy")
-    bench.platform.start(state, bench.program, {})
+    bench.started()
     made = bench.ledger.open
 
     class _FullError(Exception):
@@ -131,17 +142,19 @@ def test_a_state_that_was_being_made_at_a_death_is_made_anew(bench: _Bench) -> N
     assert not unfinished.exists()
 
 
-def test_a_failed_build_leaves_no_state_and_no_server(bench: _Bench) -> None:
+@pytest.mark.parametrize("made_anew", [False, True])
+def test_a_failed_build_leaves_no_state_and_no_server(bench: _Bench, *, made_anew: bool) -> None:
     """The error goes on; the next try starts afresh."""
+    make = bench.platform.reprovision if made_anew else bench.platform.prepare
 
     def fail(_address: ServerAddress) -> None:
         raise TargetError("a prepare script failed")
 
     with pytest.raises(TargetError, match="a prepare script failed"):
-        bench.prepare(fail)
+        make(bench.program, _CONTENT, fail)
     assert bench.platform.find(bench.program, _CONTENT) is None
     assert all(process.exit_status() is not None for process in bench.processes.started)
-    assert bench.prepare().data.exists()
+    assert (make(bench.program, _CONTENT, bench._build).data / "table").exists()
 
 
 def test_a_failed_initdb_is_a_sentence(bench: _Bench) -> None:
@@ -156,7 +169,7 @@ def test_restoring_replaces_what_was_written(bench: _Bench) -> None:
     state = bench.prepare()
     seconds = bench.platform.restore(state, "copy")
     assert seconds == 2.5
-    live = bench.root / "live" / "c-1" / state.key / "data"
+    live = bench.live(state)
     (live / "table").write_text("changed")
     (live / "more").write_text("x")
     assert bench.platform.has_live_copy(state)
@@ -188,9 +201,7 @@ def test_there_is_no_server_before_the_start_and_after_a_death(bench: _Bench) ->
     """Asking for it is an error that holds the log of the one that died."""
     with pytest.raises(TargetError, match=r"^the server is not running$"):
         _ = bench.platform.address
-    state = bench.prepare()
-    bench.platform.restore(state, "copy")
-    bench.platform.start(state, bench.program, {})
+    bench.started()
     assert bench.platform.is_running
     process: FakeProcess = bench.processes.started[-1]
     process.log("PANIC:  disk on fire\n")
@@ -248,41 +259,20 @@ def test_a_made_server_is_in_the_ledger_first_and_gone_at_the_end(bench: _Bench)
     assert bench.ledger.open == set()
 
 
-def test_a_failed_making_leaves_no_server(bench: _Bench) -> None:
-    """The error goes on, the server that was loaded is stopped, and the next try starts afresh."""
-
-    def fail(_address: ServerAddress) -> None:
-        raise TargetError("no room")
-
-    with pytest.raises(TargetError, match="no room"):
-        bench.platform.reprovision(bench.program, _CONTENT, fail)
-    assert all(process.exit_status() is not None for process in bench.processes.started)
-    state = bench.platform.reprovision(bench.program, _CONTENT, bench._build)
-    assert (state.data / "table").exists()
-
-
 def test_a_server_that_somebody_else_started_on_our_data_is_ended(bench: _Bench) -> None:
     """After a foreign restart, stopping ends the one that is not our child, too."""
-    state = bench.prepare()
-    bench.platform.restore(state, "copy")
-    bench.platform.start(state, bench.program, {})
+    state = bench.started()
     bench.processes.started[-1].finish(0)
-    data = bench.root / "live" / "c-1" / state.key / "data"
-    command = Command(argv=("fake-server", str(data)), directory=data)
-    stranger = bench.processes.start(command, output=data.parent / "other.log")
+    stranger = bench.stranger(state)
     bench.platform.stop(keep_data=True)
     assert stranger.status is not None
-    assert bench.processes.within(data) == ()
+    assert bench.processes.within(bench.live(state)) == ()
 
 
 def test_one_that_does_not_end_is_told_and_its_data_are_left_alone(bench: _Bench) -> None:
     """What waits for a disk that hangs would meet other data below its feet."""
-    state = bench.prepare()
-    bench.platform.restore(state, "copy")
-    bench.platform.start(state, bench.program, {})
-    data = bench.root / "live" / "c-1" / state.key / "data"
-    command = Command(argv=("fake-server", str(data)), directory=data)
-    stranger = bench.processes.start(command, output=data.parent / "other.log")
+    state = bench.started()
+    stranger = bench.stranger(state)
     stranger.ends_by = frozenset()
     with pytest.raises(LeftBehindError, match=f"{stranger.pid} .*do not end"):
         bench.platform.stop(keep_data=False)
@@ -290,7 +280,7 @@ def test_one_that_does_not_end_is_told_and_its_data_are_left_alone(bench: _Bench
     for _ in range(2):  # the runner does so at its end
         with pytest.raises(LeftBehindError, match="do not end"):
             bench.platform.destroy()
-    assert data.exists()
+    assert bench.live(state).exists()
     assert bench.ledger.open
     stranger.finish(0)
 
@@ -299,9 +289,7 @@ def test_a_log_that_a_full_disk_does_not_take_is_kept_and_stops_nothing(
     bench: _Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server on a full disk can be stopped, and what it said is still there for the record."""
-    state = bench.prepare()
-    bench.platform.restore(state, "copy")
-    bench.platform.start(state, bench.program, {})
+    bench.started()
     bench.processes.started[-1].log("PANIC:  No space left on device\n")
 
     def full(*_: object) -> None:

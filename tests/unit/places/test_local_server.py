@@ -64,13 +64,7 @@ def test_a_server_that_dies_slowly_is_not_taken_for_a_living_one(
     server.let_die()
     assert processes.started[0].waits
     assert server.is_running
-
-
-def test_without_a_port_a_free_one_is_taken(processes: FakeProcesses, tmp_path: Path) -> None:
-    """Two servers of one machine do not meet."""
-    server = _server(processes, FakeProgram(), tmp_path)
-    server.start({}, port=None)
-    assert server.address.port > 1024
+    assert server.address.port > 1024  # a free one is taken where none is named
 
 
 def test_a_server_that_ends_at_once_says_why(processes: FakeProcesses, tmp_path: Path) -> None:
@@ -98,11 +92,10 @@ def test_a_server_that_reads_its_data_may_take_longer(
     """Ten minutes of loading end with an answer; one that loads for ever is ended after an hour."""
     slow = FakeProgram(ready_after_polls=30_000, loading=True)
     assert _server(processes, slow, tmp_path).start({}, port=1) == pytest.approx(600.0)
-    for loading, most_s in ((True, 3600), (False, 120)):
-        server = _server(processes, FakeProgram(ready=False, loading=loading), tmp_path)
-        with pytest.raises(TargetError, match=f"did not answer within {most_s} s"):
-            server.start({}, port=1)
-        assert not server.is_running
+    server = _server(processes, FakeProgram(ready=False, loading=True), tmp_path)
+    with pytest.raises(TargetError, match="did not answer within 3600 s"):
+        server.start({}, port=1)
+    assert not server.is_running
 
 
 def test_a_server_that_never_answers_is_ended(processes: FakeProcesses, tmp_path: Path) -> None:

@@ -35,78 +35,63 @@ def test_a_bare_machine_is_all_there() -> None:
     assert (found.cpus, found.memory_bytes) == (4.0, _TOTAL)
 
 
-def test_a_v2_limit_counts() -> None:
-    """Inside a container the mount's root is the container's own cgroup."""
-    files = {"memory.max": f"{2 * GIB}\n", "cpu.max": "150000 100000\n"}
-    found = capacity(_with("0::/\n", files))
-    assert (found.cpus, found.memory_bytes) == (1.5, 2 * GIB)
+_V1 = "5:memory:/docker/x\n3:{0}:/docker/x\n1:name=systemd:/docker/x\n"
+_V1_FILES = {
+    "memory/memory.limit_in_bytes": _V1_NO_LIMIT,
+    "memory/docker/x/memory.limit_in_bytes": f"{3 * GIB}\n",
+    "{0}/docker/x/cpu.cfs_quota_us": "75000\n",
+    "{0}/docker/x/cpu.cfs_period_us": "50000\n",
+}
 
 
-def test_no_v2_limit_is_the_word_max() -> None:
-    """``max`` means that there is none."""
-    found = capacity(_with("0::/\n", {"memory.max": "max\n", "cpu.max": "max 100000\n"}))
-    assert (found.cpus, found.memory_bytes) == (4.0, _TOTAL)
-
-
-def test_the_smallest_of_nested_v2_limits_counts() -> None:
-    """A slice above us may be tighter than our own cgroup, for memory and CPU apart."""
-    files = {
-        "a.slice/memory.max": f"{1 * GIB}\n",
-        "a.slice/cpu.max": "max 100000\n",
-        "a.slice/b.service/memory.max": f"{8 * GIB}\n",
-        "a.slice/b.service/cpu.max": "50000 100000\n",
-    }
-    found = capacity(_with("0::/a.slice/b.service\n", files))
-    assert (found.cpus, found.memory_bytes) == (0.5, 1 * GIB)
-
-
-def test_a_path_outside_the_mount_falls_back_to_the_root_of_the_mount() -> None:
-    """A container without a cgroup namespace sees the host's path, which is not mounted."""
-    found = capacity(_with("0::/docker/4f5e\n", {"memory.max": f"{512 * MIB}\n"}))
-    assert found.memory_bytes == 512 * MIB
-
-
-@pytest.mark.parametrize("name", ["cpu", "cpu,cpuacct"])
-def test_v1_limits_count(name: str) -> None:
-    """Each controller has a tree of its own; cpu is often mounted together with cpuacct."""
-    cgroup = f"5:memory:/docker/x\n3:{name}:/docker/x\n1:name=systemd:/docker/x\n"
-    files = {
-        "memory/memory.limit_in_bytes": _V1_NO_LIMIT,
-        "memory/docker/x/memory.limit_in_bytes": f"{3 * GIB}\n",
-        f"{name}/docker/x/cpu.cfs_quota_us": "75000\n",
-        f"{name}/docker/x/cpu.cfs_period_us": "50000\n",
-    }
+@pytest.mark.parametrize(
+    ("cgroup", "files", "cpus", "memory"),
+    [
+        ("0::/\n", {"memory.max": f"{2 * GIB}\n", "cpu.max": "150000 100000\n"}, 1.5, 2 * GIB),
+        ("0::/\n", {"memory.max": "max\n", "cpu.max": "max 100000\n"}, 4.0, _TOTAL),
+        (  # a slice above may be tighter than our own cgroup, for memory and CPU apart
+            "0::/a.slice/b.service\n",
+            {
+                "a.slice/memory.max": f"{1 * GIB}\n",
+                "a.slice/cpu.max": "max 100000\n",
+                "a.slice/b.service/memory.max": f"{8 * GIB}\n",
+                "a.slice/b.service/cpu.max": "50000 100000\n",
+            },
+            0.5,
+            1 * GIB,
+        ),
+        # A container without a cgroup namespace sees the host's path, which is not mounted.
+        ("0::/docker/4f5e\n", {"memory.max": f"{512 * MIB}\n"}, 4.0, 512 * MIB),
+        *(  # cpu is often mounted together with cpuacct
+            (_V1.format(n), {k.format(n): v for k, v in _V1_FILES.items()}, 1.5, 3 * GIB)
+            for n in ("cpu", "cpu,cpuacct")
+        ),
+        (  # a number near 2^63 and a quota of -1 mean that there is none
+            "2:memory:/\n1:cpu:/\n",
+            {
+                "memory/memory.limit_in_bytes": _V1_NO_LIMIT,
+                "cpu/cpu.cfs_quota_us": "-1\n",
+                "cpu/cpu.cfs_period_us": "100000\n",
+            },
+            4.0,
+            _TOTAL,
+        ),
+        (  # systemd's hybrid mode has controllers of version 1 beside an empty tree of version 2
+            "4:memory:/x\n0::/x\n",
+            {"memory/x/memory.limit_in_bytes": f"{GIB}\n", "unified/x/cpu.max": "100000 100000\n"},
+            1.0,
+            GIB,
+        ),
+        ("0::/\n", {"cpu.max": "800000 100000\n"}, 4.0, _TOTAL),
+        ("0::/\n", {"memory.max": f"{64 * GIB}\n"}, 4.0, _TOTAL),
+    ],
+)
+def test_the_smallest_limit_counts(
+    cgroup: str, files: dict[str, str], cpus: float, memory: int
+) -> None:
+    """Of both versions, nested or not, and never more than the machine has."""
     found = capacity(_with(cgroup, files))
-    assert (found.cpus, found.memory_bytes) == (1.5, 3 * GIB)
-
-
-def test_no_v1_limit_is_a_huge_number_and_minus_one() -> None:
-    """A number near 2^63 and a quota of -1 mean that there is none."""
-    files = {
-        "memory/memory.limit_in_bytes": _V1_NO_LIMIT,
-        "cpu/cpu.cfs_quota_us": "-1\n",
-        "cpu/cpu.cfs_period_us": "100000\n",
-    }
-    found = capacity(_with("2:memory:/\n1:cpu:/\n", files))
-    assert (found.cpus, found.memory_bytes) == (4.0, _TOTAL)
-
-
-def test_a_hybrid_hierarchy_is_read_in_both_places() -> None:
-    """Systemd's hybrid mode has v1 controllers beside an empty v2 tree."""
-    cgroup = "4:memory:/x\n0::/x\n"
-    files = {"memory/x/memory.limit_in_bytes": f"{GIB}\n", "unified/x/cpu.max": "100000 100000\n"}
-    found = capacity(_with(cgroup, files))
-    assert (found.cpus, found.memory_bytes) == (1.0, GIB)
-
-
-def test_a_quota_beyond_the_affinity_changes_nothing() -> None:
-    """Eight CPUs of quota on four are four."""
-    assert capacity(_with("0::/\n", {"cpu.max": "800000 100000\n"})).cpus == 4.0
-
-
-def test_a_limit_beyond_the_machine_changes_nothing() -> None:
-    """64 GiB of limit on 16 are 16."""
-    assert capacity(_with("0::/\n", {"memory.max": f"{64 * GIB}\n"})).memory_bytes == _TOTAL
+    assert (found.cpus, found.memory_bytes) == (cpus, memory)
 
 
 def test_a_limit_alone_is_enough() -> None:

@@ -48,12 +48,12 @@ def test_scripts_carry_weights_and_the_scale_factor() -> None:
     assert arguments[7:] == ("--scale=10", "--file=/s/0-new.sql@9", "--file=/s/1-report.sql@1")
 
 
-def test_rate_and_further_flags_come_last() -> None:
-    """An open loop is asked for as a rate; the user's flags follow unchanged."""
+def test_rate_limit_and_further_flags_come_last() -> None:
+    """An open loop is a rate, a limit of seconds is milliseconds; the user's flags follow."""
     workload = Workload(name="reads", builtin="select-only", scale_factor=10)
-    load = Load(clients=8, threads=2, rate_per_s=1500.0)
+    load = Load(clients=8, threads=2, rate_per_s=1234.5678, latency_limit_s=0.0025)
     arguments = pgbench.run_arguments(_request(workload, load=load, flags=("--random-seed=7",)))
-    assert arguments[-2:] == ("--rate=1500", "--random-seed=7")
+    assert arguments[-3:] == ("--rate=1234.5678", "--latency-limit=2.5", "--random-seed=7")
 
 
 def test_a_log_is_asked_for_with_its_place_and_share() -> None:
@@ -65,14 +65,6 @@ def test_a_log_is_asked_for_with_its_place_and_share() -> None:
     assert logged == (*plain, "--log", "--log-prefix=/m/log")
     sampled = pgbench.run_arguments(_request(workload, log=Path("/m/log"), sampling=0.25))
     assert sampled == (*logged, "--sampling-rate=0.25")
-
-
-def test_a_latency_limit_is_given_in_milliseconds() -> None:
-    """The model has seconds, pgbench takes milliseconds."""
-    workload = Workload(name="reads", builtin="select-only", scale_factor=10)
-    load = Load(clients=8, threads=2, rate_per_s=1234.5678, latency_limit_s=0.0025)
-    arguments = pgbench.run_arguments(_request(workload, load=load))
-    assert arguments[-2:] == ("--rate=1234.5678", "--latency-limit=2.5")
 
 
 @pytest.mark.parametrize(
