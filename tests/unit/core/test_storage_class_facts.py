@@ -20,23 +20,6 @@ TWICE = StorageClassFacts(
 LOCAL = StorageClassFacts(name="local-path", provisioner="rancher.io/local-path")
 
 
-def test_a_class_comes_back_as_it_was_noted() -> None:
-    """Name, provisioner, binding and parameters survive, beside facts of others."""
-    facts = (
-        Fact(name="provisioner", value="unrelated", subject="endpoint"),
-        *class_facts(TWICE),
-        *class_facts(LOCAL, is_default=True),
-    )
-    assert class_in(facts, "longhorn-2r") == TWICE
-    assert class_in(facts, "local-path") == LOCAL
-
-
-def test_without_a_name_it_is_the_default_of_the_cluster() -> None:
-    """Only a class that was noted as the default is taken for one."""
-    assert class_in((*class_facts(TWICE), *class_facts(LOCAL, is_default=True)), None) == LOCAL
-    assert class_in(class_facts(TWICE), None) is None
-
-
 def test_what_was_not_noted_is_not_known() -> None:
     """Another name, or a class without its provisioner, is no class."""
     assert class_in(class_facts(TWICE), "longhorn-1r") is None

@@ -99,6 +99,13 @@ def cluster(port: int, clock: FakeClock) -> ClusterApi:
     return ClusterApi(access, clock=clock)
 
 
+@pytest.fixture
+def api(http: Api) -> ClusterApi:
+    """Return the API of a server that tells its kinds."""
+    http.on("/api/v1", 200, CORE)
+    return cluster(http.port, FakeClock())
+
+
 def test_a_busy_api_is_asked_again_when_it_says(http: Api) -> None:
     """After the seconds of its header, or growing ones where it names none."""
     clock = FakeClock()
@@ -162,10 +169,8 @@ def test_an_api_that_went_away_is_waited_for(http: Api) -> None:
         assert api.version() == "v1.34.4"
 
 
-def test_kinds_are_asked_for_once_and_absent_ones_again(http: Api) -> None:
+def test_kinds_are_asked_for_once_and_absent_ones_again(http: Api, api: ClusterApi) -> None:
     """A kind that is installed later is found then."""
-    api = cluster(http.port, FakeClock())
-    http.on("/api/v1", 200, CORE)
     http.on("/apis/postgresql.cnpg.io/v1", 404, "404 page not found")
     cnpg = {"resources": [{"name": "clusters", "kind": "Cluster", "namespaced": True}]}
     http.on("/apis/postgresql.cnpg.io/v1", 200, cnpg)
@@ -176,10 +181,8 @@ def test_kinds_are_asked_for_once_and_absent_ones_again(http: Api) -> None:
     assert paths == ["/api/v1", *["/apis/postgresql.cnpg.io/v1"] * 2]
 
 
-def test_an_absent_kind_is_no_absent_object(http: Api) -> None:
+def test_an_absent_kind_is_no_absent_object(http: Api, api: ClusterApi) -> None:
     """Reading an object of it is an error that names the kind; an absent object is None."""
-    api = cluster(http.port, FakeClock())
-    http.on("/api/v1", 200, CORE)
     status = {"message": 'pods "p" not found', "details": {"name": "p", "kind": "pods"}}
     http.on("/api/v1/namespaces/bench/pods/p", 404, status)
     assert api.read(ObjectRef(kind=POD, name="p", namespace="bench")) is None
@@ -188,10 +191,8 @@ def test_an_absent_kind_is_no_absent_object(http: Api) -> None:
         api.read(ObjectRef(kind=CLUSTER, name="pg", namespace="bench"))
 
 
-def test_objects_are_applied_strictly_and_by_name(http: Api) -> None:
+def test_objects_are_applied_strictly_and_by_name(http: Api, api: ClusterApi) -> None:
     """As the field manager steelyard, with force; a dry run says so; a patch is a merge patch."""
-    api = cluster(http.port, FakeClock())
-    http.on("/api/v1", 200, CORE)
     path = "/api/v1/namespaces/bench/configmaps/words"
     http.on(path, 200, {"kind": "ConfigMap"})
     metadata = {"name": "words", "namespace": "bench"}
@@ -212,19 +213,15 @@ def test_objects_are_applied_strictly_and_by_name(http: Api) -> None:
     assert patched[3] == {"data": None}
 
 
-def test_deleting_takes_what_is_owned(http: Api) -> None:
+def test_deleting_takes_what_is_owned(http: Api, api: ClusterApi) -> None:
     """In the foreground, with the grace that was asked for."""
-    api = cluster(http.port, FakeClock())
-    http.on("/api/v1", 200, CORE)
     http.on("/api/v1/namespaces/bench/pods/p", 200, {})
     assert api.delete(ObjectRef(kind=POD, name="p", namespace="bench"), grace_s=0)
     assert http.asked[-1][3] == {"propagationPolicy": "Foreground", "gracePeriodSeconds": 0}
 
 
-def test_lists_name_what_they_hold(http: Api) -> None:
+def test_lists_name_what_they_hold(http: Api, api: ClusterApi) -> None:
     """Items of a list come without kind; all namespaces where none is given."""
-    api = cluster(http.port, FakeClock())
-    http.on("/api/v1", 200, CORE)
     http.on("/api/v1/pods", 200, {"items": [{"metadata": {"name": "p", "namespace": "x"}}]})
     http.on("/api/v1/nodes", 200, {"items": []})
     found = api.list(POD, labels={"a": "1", "b": "2"})
@@ -233,10 +230,8 @@ def test_lists_name_what_they_hold(http: Api) -> None:
     assert api.list(NODE, "ignored") == ()
 
 
-def test_what_an_account_may_do_is_asked_for(http: Api) -> None:
+def test_what_an_account_may_do_is_asked_for(http: Api, api: ClusterApi) -> None:
     """With group, plural, part and namespace; a cluster's kind has no namespace."""
-    api = cluster(http.port, FakeClock())
-    http.on("/api/v1", 200, CORE)
     review = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     http.on(review, 201, {"status": {"allowed": True}})
     http.on(review, 201, {"status": {}})
@@ -257,10 +252,10 @@ def test_what_an_account_may_do_is_asked_for(http: Api) -> None:
 @pytest.mark.parametrize(
     ("version", "lacking"), [("v1.34.4", "get"), ("v1.35.0", "create"), ("v2.0.1+x", "create")]
 )
-def test_a_forward_says_at_once_what_is_missing(http: Api, version: str, lacking: str) -> None:
+def test_a_forward_says_at_once_what_is_missing(
+    http: Api, api: ClusterApi, version: str, lacking: str
+) -> None:
     """One verb before Kubernetes 1.35, another one too since then."""
-    api = cluster(http.port, FakeClock())
-    http.on("/api/v1", 200, CORE)
     http.on("/version", 200, {"gitVersion": version})
     http.on("/api/v1/namespaces/bench/pods/p", 200, {"kind": "Pod"})
     review = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -272,10 +267,8 @@ def test_a_forward_says_at_once_what_is_missing(http: Api, version: str, lacking
         api.forward(where, 5432)
 
 
-def test_a_refused_command_is_told_as_any_refusal(http: Api) -> None:
+def test_a_refused_command_is_told_as_any_refusal(http: Api, api: ClusterApi) -> None:
     """The handshake of a connection to a container can be refused like a request."""
-    api = cluster(http.port, FakeClock())
-    http.on("/api/v1", 200, CORE)
     message = (
         'pods "p" is forbidden: User "u" cannot get resource "pods/exec" in API group "" in the '
         'namespace "bench"'
@@ -311,9 +304,8 @@ def test_a_command_that_never_began_is_tried_again(http: Api) -> None:
         assert proxy.accepted == accepted + 1
 
 
-def test_a_creation_tells_what_is_there_already(http: Api) -> None:
+def test_a_creation_tells_what_is_there_already(http: Api, api: ClusterApi) -> None:
     """It is sent to the kind and not to the name, strictly, and takes nothing over."""
-    http.on("/api/v1", 200, CORE)
     path = "/api/v1/namespaces/bench/configmaps"
     http.on(path, 201, {"kind": "ConfigMap"})
     http.on(path, 409, {"reason": "AlreadyExists", "message": "exists"})
@@ -323,7 +315,6 @@ def test_a_creation_tells_what_is_there_already(http: Api) -> None:
         "kind": "ConfigMap",
         "metadata": {"name": "a", "namespace": "bench"},
     }
-    api = cluster(http.port, FakeClock())
     assert api.create(wanted) == {"kind": "ConfigMap"}
     assert api.create(wanted) is None
     with pytest.raises(TargetError, match="changed"):

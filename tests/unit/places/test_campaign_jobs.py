@@ -29,7 +29,7 @@ from steelyard.core.wording import (
     RecordError,
 )
 from steelyard.places.kubernetes import job as jobs
-from steelyard.places.kubernetes.job import Stand, plan_text, read_plan, record_files
+from steelyard.places.kubernetes.job import JobPlan, Stand, plan_text, read_plan, record_files
 from steelyard.places.kubernetes.permissions import Purpose
 
 
@@ -39,6 +39,12 @@ def cluster(tmp_path: Path) -> JobCluster:
     return JobCluster(record=tmp_path / "record")
 
 
+def _made(cluster: JobCluster, **changes: Any) -> JobPlan:
+    plan = a_job_plan(**changes)
+    jobs.make(plan, "cGFja2Vk", cluster.api)
+    return plan
+
+
 def _held(cluster: JobCluster) -> set[str]:
     kinds = (JOB, POD, CLAIM, CONFIG_MAP, ACCOUNT, ROLE_KIND, CLUSTER_ROLE)
     return {ref_of(each).label for kind in kinds for each in cluster.api.list(kind)}
@@ -46,8 +52,7 @@ def _held(cluster: JobCluster) -> set[str]:
 
 def test_everything_carries_the_label_and_goes_with_the_claim(cluster: JobCluster) -> None:
     """What is made can be found, and in the namespace one deletion takes it all away."""
-    plan = a_job_plan(purposes=(Purpose.CLUSTERS,))
-    jobs.make(plan, "cGFja2Vk", cluster.api)
+    plan = _made(cluster, purposes=(Purpose.CLUSTERS,))
     claim = cluster.api.get(CLAIM, plan.claim, "default")
     for kind in (JOB, CONFIG_MAP, ACCOUNT, ROLE_KIND):
         (made,) = cluster.api.list(kind, "default")
@@ -106,8 +111,7 @@ def test_what_is_refused_leaves_nothing(cluster: JobCluster, refused: Any) -> No
 
 def test_a_namespace_of_its_own_goes_with_it(cluster: JobCluster) -> None:
     """Where no namespace was named, one is made, and removed with the rest."""
-    plan = a_job_plan(namespace="steelyard-fake-1", makes_namespace=True)
-    jobs.make(plan, "cGFja2Vk", cluster.api)
+    plan = _made(cluster, namespace="steelyard-fake-1", makes_namespace=True)
     assert cluster.api.get(NAMESPACE, "steelyard-fake-1")
     jobs.remove(plan, cluster.api, FakeClock())
     assert cluster.api.read(ObjectRef(kind=NAMESPACE, name="steelyard-fake-1")) is None
@@ -126,8 +130,7 @@ def test_nothing_of_others_is_removed(cluster: JobCluster) -> None:
 
 def test_what_does_not_go_away_is_told_and_the_rest_removed(cluster: JobCluster) -> None:
     """A Job that hangs keeps neither the volume nor the roles."""
-    plan = a_job_plan()
-    jobs.make(plan, "cGFja2Vk", cluster.api)
+    plan = _made(cluster)
     cluster.api.objects.linger(JOB, 10_000)
     with pytest.raises(LeftBehindError, match="does not go away"):
         jobs.remove(plan, cluster.api, FakeClock())
@@ -136,8 +139,7 @@ def test_what_does_not_go_away_is_told_and_the_rest_removed(cluster: JobCluster)
 
 def test_a_campaign_is_found_by_its_label(cluster: JobCluster) -> None:
     """Nothing is noted on the machine that started it: any other finds it whole."""
-    plan = a_job_plan(purposes=(Purpose.CLUSTERS,), storage_class="slow")
-    jobs.make(plan, "cGFja2Vk", cluster.api)
+    plan = _made(cluster, purposes=(Purpose.CLUSTERS,), storage_class="slow")
     assert jobs.find(cluster.api) == (plan,)
     assert jobs.find(cluster.api, "kube-system") == ()
 
@@ -181,8 +183,7 @@ def test_one_campaign_is_meant_or_a_name_is_asked_for() -> None:
 
 def test_a_job_stands_as_the_cluster_says(cluster: JobCluster) -> None:
     """Running with its pod, done or failed with its exit code, gone when it expired."""
-    plan = a_job_plan()
-    jobs.make(plan, "cGFja2Vk", cluster.api)
+    plan = _made(cluster)
     now = jobs.standing(plan, cluster.api)
     assert now.stand is Stand.RUNNING
     assert now.pod is not None
@@ -198,8 +199,7 @@ def test_a_job_stands_as_the_cluster_says(cluster: JobCluster) -> None:
 
 def test_why_a_pod_waits_is_said_in_the_clusters_words(cluster: JobCluster) -> None:
     """An image that cannot be pulled, a node that is full: the reason is what the API gives."""
-    plan = a_job_plan()
-    jobs.make(plan, "cGFja2Vk", cluster.api)
+    plan = _made(cluster)
     pod = cluster.pod_of(plan)
     waiting = {"reason": "ImagePullBackOff", "message": "no such image"}
     pod["status"] = {"phase": "Pending", "containerStatuses": [{"state": {"waiting": waiting}}]}
@@ -214,8 +214,7 @@ def test_why_a_pod_waits_is_said_in_the_clusters_words(cluster: JobCluster) -> N
 def test_a_job_without_a_pod_says_what_keeps_it(cluster: JobCluster) -> None:
     """A quota keeps the Job from making a pod; only an event says so, if it may be seen."""
     cluster.runs = False
-    plan = a_job_plan()
-    jobs.make(plan, "cGFja2Vk", cluster.api)
+    plan = _made(cluster)
     uid = cluster.api.get(JOB, plan.name, "default")["metadata"]["uid"]
     cluster.api.put(
         {
@@ -234,8 +233,7 @@ def test_a_job_without_a_pod_says_what_keeps_it(cluster: JobCluster) -> None:
 
 def test_the_record_is_read_in_the_jobs_own_pod_while_that_runs(cluster: JobCluster) -> None:
     """No second pod is made for what the first can do."""
-    plan = a_job_plan()
-    jobs.make(plan, "cGFja2Vk", cluster.api)
+    plan = _made(cluster)
     cluster.record.mkdir()
     (cluster.record / "journal.jsonl").write_text("{}\n")
     with record_files(plan, cluster.api, FakeClock(), print) as files:
@@ -245,8 +243,7 @@ def test_the_record_is_read_in_the_jobs_own_pod_while_that_runs(cluster: JobClus
 
 def test_a_reader_comes_and_goes_when_the_pod_is_gone(cluster: JobCluster) -> None:
     """The record outlives its pod, and what reads it leaves nothing, an old reader included."""
-    plan = a_job_plan()
-    jobs.make(plan, "cGFja2Vk", cluster.api)
+    plan = _made(cluster)
     cluster.end(plan)
     cluster.expire(plan)
     cluster.record.mkdir()
@@ -260,8 +257,7 @@ def test_a_reader_comes_and_goes_when_the_pod_is_gone(cluster: JobCluster) -> No
 
 def test_a_new_job_takes_the_place_of_one_that_failed(cluster: JobCluster) -> None:
     """The volume and the account stay; the Job is made anew."""
-    plan = a_job_plan()
-    jobs.make(plan, "cGFja2Vk", cluster.api)
+    plan = _made(cluster)
     before = cluster.api.get(CLAIM, plan.claim, "default")["metadata"]["uid"]
     cluster.end(plan, exit_code=137)
     jobs.make_again(plan, cluster.api, FakeClock())

@@ -88,6 +88,7 @@ def test_classes_are_noted_by_name() -> None:
     found = class_in(facts, "longhorn-2r")
     assert found is not None
     assert found.provisioner == "driver.longhorn.io"
+    assert (found.name, found.binding) == ("longhorn-2r", "WaitForFirstConsumer")
     assert found.parameters == {"numberOfReplicas": "2"}
     assert class_in(facts, "local-path") is None
 
@@ -99,6 +100,7 @@ def test_without_a_name_the_default_is_noted() -> None:
     assert found is not None
     assert found.name == "local-path"
     assert class_in(facts, "longhorn-2r") is None
+    assert class_in(storage_class_facts(cluster(), ["longhorn-2r"]), None) is None
 
 
 def test_volumes_are_told_by_driver_node_and_replicas() -> None:

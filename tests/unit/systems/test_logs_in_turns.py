@@ -132,58 +132,39 @@ def assert_as_drawn(log: TransactionLog, made: Drawn) -> None:
 
 
 @pytest.mark.parametrize("piece", [1, 37, 4096, 10**9])
-def test_it_is_counted_as_by_hand(piece: int) -> None:
-    """However it comes: turns and their halves, latencies without pauses, failures."""
-    made = drawn()
-    log = read(made.text, stretches(), piece=piece)
-    assert log.damaged == 0
-    assert_as_drawn(log, made)
-
-
-@pytest.mark.parametrize("piece", [37, 10**9])
 @pytest.mark.parametrize("wide", [False, True])
-def test_where_the_generator_stood_still_alone_no_pause_is_taken_off(
-    piece: int, *, wide: bool
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("lost", [frozenset(), frozenset({3, 7})], ids=["all", "two lost"])
+def test_it_is_counted_as_by_hand(
+    piece: int, lost: frozenset[int], *, wide: bool, alone: bool
 ) -> None:
-    """What ended in a turn counts there; how long it took is told where no pause fell into it."""
-    lost = frozenset({4})
-    made = drawn(lost=lost, alone=True)
+    """However it comes, and whatever the width of its fields: turns, halves, latencies, failures.
+
+    Latencies are without pauses; where the generator stood still alone no pause is taken off, and
+    how long a transaction took is told where none fell into it. What a lost round holds counts
+    nowhere, and is still a transaction that was logged.
+    """
+    made = drawn(lost=lost, alone=alone)
     lines = [line.replace(" 0 1795", " 00 1795", 1) if wide else line for line in made.lines]
-    log = read("".join(lines).encode(), stretches(lost=lost), piece=piece, alone=True)
+    log = read("".join(lines).encode(), stretches(lost=lost), piece=piece, alone=alone)
     assert log.damaged == 0
-    assert made.cut.total() > 100
-    assert_as_drawn(log, made)
-    assert drawn(lost=lost).counted == made.counted
-
-
-def test_several_generators_that_stood_still_alone_add_up() -> None:
-    """What was cut of each."""
-    one, other = drawn(seed=5, alone=True), drawn(seed=6, alone=True)
-    several = SeveralLogs([reader(stretches(), alone=True) for _ in range(2)])
-    several.feed("log.1-0.1", one.text)
-    several.feed("log.2-0.1", other.text)
-    log = several.finish(ramp_s=0.0)
-    assert +Counter(log.counted) == one.counted + other.counted
-    scripts = log.run_latency(windows_s=None).scripts
-    assert [each.cut for each in scripts] == [one.cut[at] + other.cut[at] for at in (0, 1)]
-
-
-def test_what_a_lost_round_holds_counts_nowhere() -> None:
-    """It is still a transaction that was logged."""
-    lost = frozenset({3, 7})
-    made = drawn(lost=lost)
-    log = read(made.text, stretches(lost=lost))
+    assert (made.cut.total() > 100) is alone
     assert_as_drawn(log, made)
     assert not {2 * number + half for number in lost for half in (0, 1)} & set(log.counted)
 
 
-def test_wide_fields_are_numbers_too() -> None:
-    """Whatever their width: the columns of a block of lines need not be alike."""
-    made = drawn()
-    wide = [line.replace(" 0 1795", " 00 1795", 1) for line in made.lines]
-    log = read("".join(wide).encode(), stretches())
-    assert log.damaged == 0
-    assert_as_drawn(log, made)
+@pytest.mark.parametrize("alone", [False, True])
+def test_several_generators_are_counted_together(*, alone: bool) -> None:
+    """Each has its own log, and all of them have their turns at the same time; so has its cuts."""
+    one, other = drawn(seed=5, alone=alone), drawn(seed=6, alone=alone)
+    several = SeveralLogs([reader(stretches(), alone=alone) for _ in range(2)])
+    several.feed("log.1-0.1", one.text)
+    several.feed("log.2-0.1", other.text)
+    log = several.finish(ramp_s=0.0)
+    assert +Counter(log.counted) == one.counted + other.counted
+    assert log.transactions == one.succeeded + other.succeeded
+    scripts = log.run_latency(windows_s=None).scripts
+    assert [each.cut for each in scripts] == [one.cut[at] + other.cut[at] for at in (0, 1)]
 
 
 @pytest.mark.parametrize(
@@ -215,17 +196,6 @@ def test_a_torn_last_line_is_told() -> None:
     log = read(made.text + b"0 1 100 0 17952", stretches())
     assert log.truncated == ("log.1",)
     assert_as_drawn(log, made)
-
-
-def test_several_generators_are_counted_together() -> None:
-    """Each has its own log, and all of them have their turns at the same time."""
-    one, other = drawn(seed=5), drawn(seed=6)
-    several = SeveralLogs([reader(stretches()), reader(stretches())])
-    several.feed("log.1-0.1", one.text)
-    several.feed("log.2-0.1", other.text)
-    log = several.finish(ramp_s=0.0)
-    assert +Counter(log.counted) == one.counted + other.counted
-    assert log.transactions == one.succeeded + other.succeeded
 
 
 def test_what_is_stored_tells_halves_of_turns() -> None:

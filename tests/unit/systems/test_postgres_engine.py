@@ -93,13 +93,6 @@ def test_equal_data_are_one_data_set() -> None:
     assert dataset_of(changed).name != dataset_of(_OWN).name
 
 
-def test_what_leaves_the_data_alone() -> None:
-    """The builtin that reads, and scripts whose statements do; anything else may write."""
-    assert not _engine(_READS, _OWN).writes()
-    assert _engine(_READS, _WRITES).writes()
-    assert _engine(_READS, _WRITING).writes()
-
-
 def test_the_expected_size_follows_the_scale() -> None:
     """About 15 MB per unit of scale, by pgbench's manual; unknown data count nothing."""
     assert dataset_of(_READS).expected_bytes == 160_000_000
@@ -253,8 +246,9 @@ def test_a_run_is_given_up_well_after_its_end() -> None:
 def test_which_workloads_read_alone() -> None:
     """All scripts of one have to."""
     engine = _engine(_READS, _WRITES, _OWN)
-    asked = (_READS, _WRITES, _OWN, _WRITING)
-    assert [engine.only_reads(each) for each in asked] == [True, False, True, False]
+    workloads = (_READS, _WRITES, _OWN, _WRITING)
+    assert [engine.only_reads(each) for each in workloads] == [True, False, True, False]
+    assert [_engine(_READS, each).writes() for each in workloads] == [False, True, False, True]
 
 
 def test_a_server_needs_memory_for_all_its_data_once() -> None:

@@ -253,13 +253,6 @@ def test_saves_that_never_end_are_not_waited_for_for_ever() -> None:
         assert session.asked.count("BLPOP steelyard:no-such-list 0.1") == polls
 
 
-def test_the_dearest_setting_decides_the_switch() -> None:
-    """The catalogue of the configuration's own server is asked."""
-    engine, _ = _engine()
-    assert engine.switch_cost("one", ["hz"]) is SwitchCost.RELOAD
-    assert engine.switch_cost("one", ["hz", "io-threads"]) is SwitchCost.RESTART
-
-
 def test_data_that_did_not_come_back_are_told() -> None:
     """A server that read the wrong file has no keys: the sentence has both numbers."""
     reads = replace(_EXPERIMENT, workloads=(_GET,))
@@ -271,7 +264,8 @@ def test_data_that_did_not_come_back_are_told() -> None:
 
 def test_secrets_and_places_are_not_in_the_settings_in_force() -> None:
     """CONFIG GET * shows them to its own user; a record does not."""
-    shown: list[Reply] = [b"hz", b"10", b"requirepass", b"s3cret", b"dir", b"/x"]
+    secret: list[Reply] = [b"requirepass", b"s3cret", b"tls-key-file-pass", b"s3cret"]
+    shown: list[Reply] = [b"hz", b"10", *secret, b"dir", b"/x"]
     engine, _ = _engine({"CONFIG GET *": [shown]})
     assert [setting.name for setting in engine.effective(_ADDRESS)] == ["hz"]
 

@@ -201,25 +201,12 @@ def test_events_before_the_run_are_not_the_runs() -> None:
     assert told[Quantity.SLOWEST_COMMAND_S] == 0.03
 
 
-def test_a_slow_log_that_ran_over_is_counted_by_its_numbers() -> None:
-    """It keeps the newest 128, and their numbers say how many there were."""
-    kept = [[number, 1010, 10_000, []] for number in range(499, 371, -1)]
-    answers: dict[str, Sequence[Reply]] = {
-        **_TIME,
-        "SLOWLOG GET 1": [[]],
-        "SLOWLOG GET 128": [kept],
-    }
-    assert RedisReader(_Made(answers), FakeClock()).levels()[Quantity.SLOW_COMMANDS] == 500
-
-
-def test_a_slow_log_that_was_emptied_before_the_run_counts_what_it_has() -> None:
-    """Its numbers go on from before; they are not the run's."""
-    answers: dict[str, Sequence[Reply]] = {
-        **_TIME,
-        "SLOWLOG GET 1": [[]],
-        "SLOWLOG GET 128": [[[501, 1010, 10_000, []], [500, 1010, 10_000, []]]],
-    }
-    assert RedisReader(_Made(answers), FakeClock()).levels()[Quantity.SLOW_COMMANDS] == 2
+@pytest.mark.parametrize(("kept", "count"), [(range(499, 371, -1), 500), ((501, 500), 2)])
+def test_a_slow_log_that_does_not_begin_with_the_run(kept: Sequence[int], count: int) -> None:
+    """It keeps the newest 128, whose numbers say how many there were; emptied, they go on."""
+    entries: Reply = [[number, 1010, 10_000, []] for number in kept]
+    answers = {**_TIME, "SLOWLOG GET 1": [[]], "SLOWLOG GET 128": [entries]}
+    assert RedisReader(_Made(answers), FakeClock()).levels()[Quantity.SLOW_COMMANDS] == count
 
 
 def test_old_servers_are_asked_for_everything_at_once() -> None:

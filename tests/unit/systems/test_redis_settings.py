@@ -86,12 +86,6 @@ def test_the_dearest_setting_decides_the_switch(names: list[str], cost: SwitchCo
     assert switch_cost(names, catalogue) is cost
 
 
-def test_places_and_secrets_stay_out_of_the_record() -> None:
-    """A password of the server is in no list of settings in force."""
-    shown = {"save": "", "requirepass": "s3cret", "tls-key-file-pass": "s3cret", "dir": "/home/x"}
-    assert [setting.name for setting in recorded(shown)] == ["save"]
-
-
 def test_what_steelyard_sets_is_refused_with_the_way_out() -> None:
     """Names are compared without their case, and told as they were given."""
     assert refused_names(["Port", "appendonly", "replicaof"]) == {
