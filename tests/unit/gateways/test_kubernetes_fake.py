@@ -3,17 +3,8 @@
 import pytest
 
 from fakes.kubernetes_api import FakeKubernetes, FakeKubernetesApi, FakeLines
-from steelyard.core.kubernetes import (
-    POD,
-    ContainerRef,
-    Manifest,
-    ref_of,
-)
-from steelyard.core.wording import (
-    InputError,
-    PreflightError,
-    TargetError,
-)
+from steelyard.core.kubernetes import NAMESPACE, POD, ContainerRef, Manifest, ObjectRef, ref_of
+from steelyard.core.wording import InputError, PreflightError, TargetError
 from steelyard.gateways.kubernetes.api import Kubernetes, KubernetesApi
 from support.kubernetes_contract import ObjectContract
 
