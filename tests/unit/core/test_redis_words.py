@@ -28,8 +28,14 @@ def _bounds(**settings: str) -> tuple[float | None, float | None]:
         ({}, (3600.0, 3600.0)),
         ({"save": "60 10000 900 1"}, (900.0, 900.0)),
         ({"appendonly": "yes"}, (2.0, 2.0)),
+        ({"appendonly": "yes", "save": "1 1"}, (2.0, 2.0)),
+        ({"appendonly": "yes", "no_appendfsync_on_rewrite": "yes"}, (2.0, 35.0)),
         ({"appendonly": "YES", "appendfsync": "always"}, (0.0, 0.0)),
         ({"appendonly": "yes", "appendfsync": "no"}, (0.0, 35.0)),
+        (
+            {"appendonly": "yes", "appendfsync": "always", "no_appendfsync_on_rewrite": "yes"},
+            (0.0, 35.0),
+        ),
     ],
 )
 def test_bounds_follow_settings(
@@ -37,6 +43,13 @@ def test_bounds_follow_settings(
 ) -> None:
     """Each mode has its bound for a kill and for a power cut; what is not set has its default."""
     assert _bounds(**settings) == bounds
+
+
+def test_words_of_a_bound() -> None:
+    """The bound reads as words: nothing, seconds, or everything."""
+    promised = promised_loss({"appendonly": "yes", "appendfsync": "no"})
+    assert (promised.kill.words, promised.power.words) == ("nothing", "35 s of writes")
+    assert promised_loss({"save": ""}).power.words == "everything"
 
 
 @pytest.mark.parametrize(
@@ -94,20 +107,6 @@ def test_the_larger_bound_follows_from_the_measured_rate(
     assert promised.rank == promised_loss({"save": save}).kill.rank
 
 
-@pytest.mark.parametrize("appendfsync", ["always", "everysec"])
-def test_no_flush_on_rewrite_takes_the_promise_back(appendfsync: str) -> None:
-    """With no-appendfsync-on-rewrite even always may lose what Linux has not written back."""
-    settings = {"appendonly": "yes", "appendfsync": appendfsync}
-    assert _bounds(**settings, no_appendfsync_on_rewrite="yes")[1] == 35.0
-
-
-def test_snapshots_do_not_matter_beside_a_log() -> None:
-    """With appendonly yes Redis loads the log, so save points promise nothing more or less."""
-    assert promised_loss({"appendonly": "yes", "save": "1 1"}) == promised_loss(
-        {"appendonly": "yes", "save": ""}
-    )
-
-
 @pytest.mark.parametrize("appendonly", ["yes", "no"])
 @pytest.mark.parametrize("appendfsync", ["always", "everysec", "no"])
 def test_every_promise_says_why_and_who(appendonly: str, appendfsync: str) -> None:
@@ -119,13 +118,6 @@ def test_every_promise_says_why_and_who(appendonly: str, appendfsync: str) -> No
     if promised.power.most_s is not None:
         assert promised.kill.most_s is not None
         assert promised.kill.most_s <= promised.power.most_s
-
-
-def test_words_of_a_bound() -> None:
-    """The bound reads as words: nothing, seconds, or everything."""
-    promised = promised_loss({"appendonly": "yes", "appendfsync": "no"})
-    assert (promised.kill.words, promised.power.words) == ("nothing", "35 s of writes")
-    assert promised_loss({"save": ""}).power.words == "everything"
 
 
 @pytest.mark.parametrize(

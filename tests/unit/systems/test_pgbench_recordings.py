@@ -74,19 +74,6 @@ def test_transactions_are_conserved(recording: Recording) -> None:
         assert left.seconds + spent_s == pytest.approx(whole.seconds)
 
 
-@pytest.mark.parametrize("recording", _GOOD, ids=str)
-def test_progress_adds_up_to_the_summary(recording: Recording) -> None:
-    """The first interval holds no time to connect: whole seconds sum to what was processed."""
-    completed = recording.completed()
-    measured = parse_run(completed, ramp_s=0.0, started_at=recording.started_at)
-    asked_s = next(int(flag[2:]) for flag in recording.arguments if flag.startswith("-T"))
-    if len(measured.series) == asked_s:
-        total = sum(second.transactions for second in measured.series)
-        assert total == pytest.approx(measured.transactions, rel=0.0015, abs=2)
-    else:  # the last line is printed only when its second was full
-        assert len(measured.series) == asked_s - 1
-
-
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_stalled_second_stays_in_with_no_latency(version: int) -> None:
     """A second without transactions is 0 transactions and a latency of None, never 0."""
@@ -242,36 +229,6 @@ def test_a_damaged_recording_is_a_measurement_error_or_sound(
 ) -> None:
     """Cut, overwritten or lengthened output never becomes a measurement with absurd numbers."""
     _assert_sound(_parsed(*texts, ramp_s=ramp_s))
-
-
-_interval = st.tuples(
-    st.floats(0.5, 1.5).map(lambda s: round(s, 3)),
-    st.floats(0.0, 1e6).map(lambda tps: round(tps, 1)),
-)
-
-
-@given(intervals=st.lists(_interval, min_size=1, max_size=30), ramp_s=st.integers(0, 40))
-def test_ramp_and_rest_are_conserved(intervals: list[tuple[float, float]], ramp_s: int) -> None:
-    """For any series, ramp plus rest is what was processed, unless the ramp is all there is."""
-    end_s, lines, done, lasted_s = 0.0, [], 0.0, 0.0
-    for number, (seconds, tps) in enumerate(intervals):
-        length_s = 1.0 if number == 0 else seconds
-        end_s, lasted_s = end_s + length_s, lasted_s + length_s
-        done += tps * length_s
-        lines.append(f"progress: {end_s:.3f} s, {tps} tps, lat 1.000 ms stddev 0.100, 0 failed")
-    processed = int(done) + 1
-    summary = _SUMMARY.format(processed, f"{processed / lasted_s:.6f}")
-    measured = _parsed(summary, "\n".join(lines), ramp_s)
-    if measured is None:
-        assert processed / lasted_s < 1e-6
-        return
-    ramp = measured.series[:ramp_s]
-    assert len(measured.series) == len(intervals)
-    taken = sum(second.transactions for second in ramp)
-    assert measured.transactions + taken >= processed - 0.01 * len(intervals)
-    if ramp_s < len(intervals):
-        rest = sum(second.transactions for second in measured.series[ramp_s:])
-        assert abs(measured.transactions - rest) <= 1.1 + 0.01 * len(intervals)
 
 
 @given(started_at=st.floats(1.6e9, 2.0e9), first=st.floats(-5.0, 5.0))
