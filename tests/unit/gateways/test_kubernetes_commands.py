@@ -236,49 +236,38 @@ def answer(code: int, message: str, **details: Any) -> Answered:
     return Answered(status=code, text=json.dumps({**status, "details": details}))
 
 
+def forbidden(name: str, words: str, group: str = "", scope: str = "") -> Answered:
+    """Return the answer to who lacks a right, in one namespace or in the whole cluster."""
+    place = scope or 'in the namespace "bench"'
+    lacks = f'{_USER} cannot {words} in API group "{group}" {place}'
+    return answer(403, f"{name} is forbidden: {lacks}")
+
+
+_CNPG = "postgresql.cnpg.io"
+_UNBOUND = ': RBAC: role.rbac.authorization.k8s.io "r" not found'
 REFUSALS: tuple[tuple[Answered, type[SteelyardError], str], ...] = (
     (
-        answer(
-            403,
-            f'pods is forbidden: {_USER} cannot list resource "pods" in API group "" '
-            'in the namespace "bench"',
-        ),
+        forbidden("pods", 'list resource "pods"'),
         PrivilegeError,
         "the account may not list pods in the namespace bench",
     ),
     (
-        answer(
-            403,
-            f'pods "p" is forbidden: {_USER} cannot get resource "pods/exec" in API group '
-            '"" in the namespace "bench"',
-        ),
+        forbidden('pods "p"', 'get resource "pods/exec"'),
         PrivilegeError,
         "the account may not get pods/exec in the namespace bench",
     ),
     (
-        answer(
-            403,
-            f'clusters.postgresql.cnpg.io "pg" is forbidden: {_USER} cannot patch resource '
-            '"clusters" in API group "postgresql.cnpg.io" in the namespace "bench"',
-        ),
+        forbidden(f'clusters.{_CNPG} "pg"', 'patch resource "clusters"', _CNPG),
         PrivilegeError,
         "the account may not patch clusters.postgresql.cnpg.io in the namespace bench",
     ),
     (
-        answer(
-            403,
-            f'nodes is forbidden: {_USER} cannot list resource "nodes" in API group "" at '
-            "the cluster scope",
-        ),
+        forbidden("nodes", 'list resource "nodes"', scope="at the cluster scope"),
         PrivilegeError,
         "the account may not list nodes in the whole cluster",
     ),
     (
-        answer(
-            403,
-            f'pods is forbidden: {_USER} cannot list resource "pods" in API group "" in '
-            'the namespace "bench": RBAC: role.rbac.authorization.k8s.io "r" not found',
-        ),
+        forbidden("pods", 'list resource "pods"', scope=f'in the namespace "bench"{_UNBOUND}'),
         PrivilegeError,
         'in the namespace bench: RBAC: role.rbac.authorization.k8s.io "r" not found',
     ),

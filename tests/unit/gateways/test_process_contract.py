@@ -53,13 +53,6 @@ def test_a_secret_word_is_not_in_what_is_told(processes: Processes) -> None:
     assert "hunter2" not in repr(command) + repr(completed)
 
 
-def test_success_is_an_exit_status_of_zero(processes: Processes) -> None:
-    """A program that ends well has succeeded and printed nothing."""
-    completed = processes.run(Command(argv=_TRUE), timeout_s=10)
-    assert completed.succeeded
-    assert completed.tail() == ""
-
-
 @pytest.mark.parametrize("verb", ["run", "start"])
 def test_a_missing_program_is_a_target_error_with_a_way_out(
     processes: Processes, verb: str, tmp_path: Path

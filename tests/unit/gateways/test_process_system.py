@@ -366,11 +366,17 @@ def test_an_interruption_ends_all(tmp_path: Path) -> None:
     command = Command(argv=_LONG, directory=tmp_path)
     main = threading.main_thread().ident
     assert main is not None
-    timer = threading.Timer(0.4, signal.pthread_kill, (main, signal.SIGINT))
-    timer.start()
+
+    def interrupt_once_they_run() -> None:
+        eventually(lambda: len(SystemProcesses().within(tmp_path)) >= 6)
+        time.sleep(0.4)  # the second has children, and is waited for a moment later
+        signal.pthread_kill(main, signal.SIGINT)
+
+    interrupting = threading.Thread(target=interrupt_once_they_run)
+    interrupting.start()
     with pytest.raises(KeyboardInterrupt):
         SystemProcesses().run_together([command, command], timeout_s=60)
-    timer.join()
+    interrupting.join()
     assert _left(tmp_path) == ()
 
 

@@ -68,23 +68,6 @@ def test_groups_are_noted_before_they_are_made(made: _Made) -> None:
     assert set(noted) == made.cgroups.groups == {*made.groups.server, *made.groups.generator}
 
 
-def test_version_1_has_a_group_in_each_hierarchy() -> None:
-    """The server's in four, the generator's where CPUs are bound."""
-    made = _Made(FakeCgroups(version=1))
-    made.groups.make()
-    name = "steelyard-c-1-server"
-    assert set(made.groups.server) == {_ROOT / c / name for c in ("cpu", "cpuset", "io", "memory")}
-    assert made.groups.generator == (_ROOT / "cpuset" / "steelyard-c-1-generator",)
-
-
-def test_version_2_has_one_group_for_all() -> None:
-    """All of the server's limits in one directory."""
-    made = _Made(FakeCgroups(version=2))
-    made.groups.make()
-    assert made.groups.server == (_ROOT / "steelyard-c-1-server",)
-    assert made.groups.generator == (_ROOT / "steelyard-c-1-generator",)
-
-
 @pytest.mark.parametrize("plan", [_PAUSING, replace(_PAUSING, keys=frozenset())])
 @pytest.mark.parametrize("version", [1, 2])
 def test_who_takes_turns_is_in_groups_that_freeze(version: int, plan: GroupPlan) -> None:
@@ -211,9 +194,12 @@ def test_only_the_controllers_that_are_needed_are_used() -> None:
 
 
 def test_the_files_of_version_1() -> None:
-    """Quota and period apart, a file for each throttle, CPUs with their memory nodes."""
+    """A group in each hierarchy; quota apart from period, a file for each throttle."""
     made = _Made(FakeCgroups(version=1))
     made.groups.make()
+    name = "steelyard-c-1-server"
+    assert set(made.groups.server) == {_ROOT / c / name for c in ("cpu", "cpuset", "io", "memory")}
+    assert made.groups.generator == (_ROOT / "cpuset" / "steelyard-c-1-generator",)
     made.groups.put(_ALL)
     assert made.files("server") == {
         "cpu.cfs_period_us": "100000",
@@ -230,9 +216,11 @@ def test_the_files_of_version_1() -> None:
 
 
 def test_the_files_of_version_2() -> None:
-    """Quota with its period in one line, all throttles of a device in one line."""
+    """One group for all; quota with its period in one line, all throttles of a device in one."""
     made = _Made(FakeCgroups(version=2))
     made.groups.make()
+    assert made.groups.server == (_ROOT / "steelyard-c-1-server",)
+    assert made.groups.generator == (_ROOT / "steelyard-c-1-generator",)
     made.groups.put(_ALL)
     assert made.files("server") == {
         "cpu.max": "60000 100000",

@@ -110,7 +110,7 @@ def test_without_a_name_the_default_is_noted() -> None:
     facts = storage_class_facts(cluster(), [None])
     found = class_in(facts, None)
     assert found is not None
-    assert found.name == "local-path"
+    assert (found.name, found.parameters) == ("local-path", {})
     assert class_in(facts, "longhorn-2r") is None
     assert class_in(storage_class_facts(cluster(), ["longhorn-2r"]), None) is None
 

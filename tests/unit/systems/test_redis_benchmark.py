@@ -190,19 +190,13 @@ def _piloted(pace: Pace, key: PaceKey, rate_per_s: float) -> list[int]:
 
 @given(st.floats(min_value=5.0, max_value=5e6))
 def test_pilots_end_soon_at_any_speed(rate_per_s: float) -> None:
-    """From 5 to 5 million requests a second a few growing pilots find the rate."""
+    """From 5 to 5 million requests a second a few growing pilots find the rate, short ones."""
     pace = Pace()
     asked = _piloted(pace, _KEY, rate_per_s)
     assert len(asked) <= 9
     assert asked == sorted(set(asked))
+    assert rate_per_s < 100.0 or max(asked) / rate_per_s < 3.0
     assert pace.requests(_KEY, 10.0) == pytest.approx(10.0 * rate_per_s, rel=0.01, abs=20)
-
-
-@given(st.floats(min_value=100.0, max_value=5e6))
-def test_pilots_are_short(rate_per_s: float) -> None:
-    """No pilot of a server that answers at least 100 requests a second lasts 3 seconds."""
-    asked = _piloted(Pace(), _KEY, rate_per_s)
-    assert max(asked) / rate_per_s < 3.0
 
 
 def test_each_configuration_workload_and_load_has_its_own_pace() -> None:
@@ -351,16 +345,6 @@ def test_the_rate_is_the_one_it_prints(recording: Recording) -> None:
     rate = re.search(r"throughput summary: ([\d.]+) ", completed.stdout)
     assert rate is not None
     assert measurement([printed]).tps == pytest.approx(float(rate[1]), rel=1e-4)
-
-
-def test_times_are_read_to_the_millisecond() -> None:
-    """A run that it says took 3.91 s is known to 1 ms: a pilot of half a second needs that."""
-    completed = recorded("set")
-    rounded = re.search(r"completed in ([\d.]+) seconds", completed.stdout)
-    assert rounded is not None
-    seconds = parse(completed).seconds
-    assert seconds == pytest.approx(float(rounded[1]), abs=0.005)
-    assert seconds * 1000 == pytest.approx(round(seconds * 1000), abs=0.05)
 
 
 @pytest.mark.parametrize("recording", _ONE_TEST, ids=str)
