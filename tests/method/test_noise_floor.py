@@ -1,5 +1,7 @@
 """The noise floor recovers the known parts of the method's simulator, and foresees half-widths."""
 
+from functools import lru_cache
+
 import numpy as np
 import pytest
 from simulator import Simulator
@@ -20,6 +22,7 @@ CAMPAIGNS = 200
 QUIET = {"neigh_rate_h": 0, "cp_depth": 0.0, "stall_p": 0.0}
 
 
+@lru_cache(maxsize=1)
 def campaigns(profile, blocks, seed, **override):
     """Return log throughput, log seconds and hours of A/A campaigns in starts."""
     sim = Simulator(profile, lanes=CAMPAIGNS, seed=seed, **override)
@@ -102,8 +105,8 @@ def test_the_drift_is_recovered(profile):
     assert np.mean(covered) >= 0.88
 
 
-@pytest.mark.parametrize("profile", ["calm", "typical", "hostile"])
 @pytest.mark.parametrize("blocks", [8, 16])
+@pytest.mark.parametrize("profile", ["calm", "typical", "hostile"])
 def test_a_short_campaign_foresees_a_long_one(profile, blocks):
     """From 8 or 16 blocks: the median pooled half-width of 30 blocks within 12 %, at any level.
 
