@@ -47,24 +47,6 @@ cpuCFSQuota: false
 """
 
 
-def test_metal_is_its_own_hypervisor() -> None:
-    """What is not virtual has no hypervisor but itself; its facts keep their sources."""
-    facts = collect(Asked(ping_pong=False), FakeStack().doors())
-    assert facts.hypervisor is facts.linux
-    assert facts.origin("hypervisor.governor") == facts.origin("linux.governor")
-    assert facts.origin("domains").visibility is Visibility.UNKNOWN
-
-
-def test_a_virtual_machine_does_not_see_its_hypervisor() -> None:
-    """The layer below is None and not visible, never the machine's own facts."""
-    facts = collect(Asked(ping_pong=False), replace(FakeStack().doors(), host=small_vm()))
-    assert facts.linux is not None
-    assert facts.linux.virtualization == "kvm"
-    assert facts.hypervisor is None
-    for path in ("hypervisor.governor", "domains"):
-        assert facts.origin(path).visibility is Visibility.NO
-
-
 def test_a_machine_with_domains_is_their_hypervisor() -> None:
     """On metal and in a virtual machine alike; one without domains has its hypervisor elsewhere."""
     domain = DomainFacts(name="db", vcpus=2, memory_bytes=GIB)
@@ -353,12 +335,6 @@ def test_a_server_of_another_machine_is_not_looked_for_here() -> None:
     assert facts.postgres.huge_page_mapping_bytes is None
     assert facts.linux is not None
     assert facts.linux.virtualization == "kvm"
-
-
-def test_the_recorded_tree_has_the_facts_that_the_comparison_rests_on() -> None:
-    """The test above compares something: most facts of the recorded machine are there."""
-    facts, _ = collect_linux(small_vm(), "/")
-    assert sum(getattr(facts, name) is not None for name in type(facts).__slots__) >= 30
 
 
 def test_what_is_wanted_can_be_asked_for_in_one_script() -> None:

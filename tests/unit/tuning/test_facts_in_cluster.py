@@ -7,7 +7,7 @@ import pytest
 from steelyard.core.kubernetes import NODE as NODE_KIND
 from steelyard.core.kubernetes import POD, STORAGE_CLASS, Kind
 from steelyard.core.stack import StackFacts, Visibility
-from steelyard.core.wording import KIB, MIB, InputError, PreflightError, TargetError
+from steelyard.core.wording import MIB, InputError, PreflightError, TargetError
 from steelyard.tuning.facts.collecting import collect_in_cluster
 from steelyard.tuning.facts.file import facts_yaml, parse_facts
 from steelyard.tuning.facts.kubernetes import AskedCluster, probe_manifest
@@ -16,7 +16,6 @@ from support.database_in_cluster import (
     CONFIGZ,
     DATA,
     NODE,
-    RESOURCES,
     World,
     node_files,
     own_files,
@@ -28,50 +27,6 @@ _PG = AskedCluster(cluster="pg")
 
 def _facts(world: World | None = None, asked: AskedCluster = _PG) -> StackFacts:
     return collect_in_cluster(asked, (world or World()).doors())
-
-
-def test_the_database_is_seen_as_its_container_and_the_api_have_it() -> None:
-    """Class, resources, CPU set, quota, throttling, huge pages: the pod's own."""
-    facts = _facts()
-    assert facts.kubernetes is not None
-    (found,) = facts.kubernetes.pods or ()
-    assert found.name == "bench/pg-1"
-    assert (found.database, found.qos_class) == (True, "Guaranteed")
-    assert found.requests == found.limits == dict(sorted(RESOURCES.items()))
-    assert (found.cpus, found.quota_cpus, found.throttled_periods) == ((1, 2), 2.0, 4)
-    assert found.charged_huge_bytes == 64 * MIB  # promised, not only touched
-
-
-def test_the_node_is_seen_by_a_probe_on_it() -> None:
-    """Its kernel, the pool of shared CPUs by the probe's own set, the disk below the volume."""
-    facts = _facts()
-    assert facts.linux is not None
-    assert facts.kubernetes is not None
-    assert facts.linux.cpus == tuple(range(8))
-    assert facts.linux.governor == "performance,powersave"
-    assert facts.linux.device is not None
-    assert facts.linux.device.read_ahead_bytes == 128 * KIB
-    assert facts.storage == "ssd"
-    assert facts.kubernetes.node == NODE
-    assert facts.kubernetes.shared_cpus == (0, 3, 4, 5, 6, 7)
-    assert "probe" in facts.origin("kubernetes.shared_cpus").source
-    assert facts.hypervisor is facts.linux  # metal
-
-
-def test_kubelet_node_classes_and_cluster_are_the_apis() -> None:
-    """Configz as JSON; what the operator alone may set is not taken for the user's."""
-    kubernetes = _facts().kubernetes
-    assert kubernetes is not None
-    assert kubernetes.version == "v1.34.4"
-    assert kubernetes.kubelet is not None
-    assert kubernetes.kubelet.cpu_manager_policy == "static"
-    assert kubernetes.kubelet.system_reserved == {"cpu": "400m", "memory": "500Mi"}
-    assert (kubernetes.capacity or {})["hugepages-2Mi"] == "128Mi"
-    assert [each.name for each in kubernetes.storage_classes or ()] == ["local-path"]
-    assert kubernetes.cluster is not None
-    assert kubernetes.cluster.storage_class == "local-path"  # the default
-    assert kubernetes.cluster.parameters == {"shared_buffers": "32MB"}
-    assert kubernetes.cluster.disruption_budget
 
 
 def test_the_server_is_asked_through_its_pod() -> None:
@@ -114,16 +69,6 @@ def test_huge_pages_outside_of_pods_are_told_where_all_owners_are_known() -> Non
     assert pages is not None
     assert beside.kubernetes.non_pod_huge_pages is None
     assert "other-1" in beside.origin("kubernetes.non_pod_huge_pages").source
-
-
-def test_what_a_container_does_not_show_of_its_node_is_not_taken_for_the_nodes() -> None:
-    """Processes, mounts, sysctl files and latency limits: the container's own say nothing."""
-    facts = _facts()
-    assert facts.linux is not None
-    for name in ("pool_users", "hugetlbfs", "dma_latency_s", "allowed_cpus"):
-        assert getattr(facts.linux, name) is None
-        assert facts.origin(f"linux.{name}").visibility is Visibility.NO
-    assert facts.origin("linux.requested_huge_pages").visibility is Visibility.UNKNOWN
 
 
 def test_the_probe_may_do_nothing_and_is_gone_afterwards() -> None:

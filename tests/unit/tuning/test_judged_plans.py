@@ -8,7 +8,7 @@ import pytest
 
 from fakes.host import FakeHost
 from steelyard.answers.stack.plan import plan_document
-from steelyard.core.linux import IdleState, LinuxFacts, PoolUser
+from steelyard.core.linux import LinuxFacts, PoolUser
 from steelyard.core.stack import (
     UNIT_PATH,
     DomainFacts,
@@ -27,7 +27,6 @@ from steelyard.tuning.plan import foreseen as foresight
 from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import knobs_of
 from steelyard.tuning.plan.foreseen import foreseen, make_plan
-from steelyard.tuning.plan.machine import deep_states
 from steelyard.tuning.rules.catalogue import judge
 from support.made_machines import PAGE, bare, machine
 
@@ -139,20 +138,6 @@ def test_the_unit_is_a_request() -> None:
     assert (found.value, found.origin.source) == (1024, UNIT_PATH)
     more = {**files, "/etc/sysctl.conf": "vm.nr_hugepages = 5000\n"}
     assert pool_facts(FakeHost(files=more))["requested_huge_pages"].value == 5000
-
-
-def test_deep_states_are_those_of_the_rule() -> None:
-    """A latency limit of 50 µs keeps a CPU out of C6 of 133 µs, and not out of one of 20 µs."""
-    states = (
-        IdleState(name="C1", exit_latency_s=2e-6),
-        IdleState(name="C3", exit_latency_s=20e-6),
-        IdleState(name="C6", exit_latency_s=133e-6),
-    )
-    linux = replace(machine(), idle_states=states, dma_latency_s=50e-6)
-    assert [state.name for _, state in deep_states(linux)] == ["C3"]
-    told = next(each for each in judge(bare(linux)) if each.code == "KVM013").messages
-    assert "C3" in told[0]
-    assert "C6" not in told[0]
 
 
 def test_two_experiments_are_told_as_two() -> None:

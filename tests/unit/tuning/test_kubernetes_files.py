@@ -58,36 +58,11 @@ def test_reserved_memory_is_the_exact_sum(nodes: tuple[int, ...]) -> None:
     assert all(list(each) == ["memory"] for each in promised)
 
 
-def test_exclusive_cpus_need_these_policies() -> None:
-    """Static CPUs with a reservation, whole cores, one NUMA node, static memory (K8S002 to 008)."""
-    read = loaded(kubelet_configuration(stack_designs.pod(), exclusive=True))
-    assert read["cpuManagerPolicy"] == "static"
-    assert read["cpuManagerPolicyOptions"] == {"full-pcpus-only": "true"}
-    assert read["reservedSystemCPUs"] == "0-1"
-    assert read["topologyManagerPolicy"] == "single-numa-node"
-    assert read["memoryManagerPolicy"] == "Static"
-
-
 def test_shared_cpus_need_no_policies() -> None:
     """Without exclusive CPUs the kubelet's policies stay as they are; reservations remain."""
     read = loaded(kubelet_configuration(stack_designs.pod(), exclusive=False))
     assert not {"cpuManagerPolicy", "memoryManagerPolicy", "reservedMemory"} & set(read)
     assert read["kubeReserved"] == {"memory": "1Gi"}
-
-
-def test_naming_one_threshold_keeps_the_others() -> None:
-    """The kubelet's other thresholds are said again: naming one takes the defaults away."""
-    read = loaded(kubelet_configuration(stack_designs.pod(), exclusive=True))
-    assert read["evictionHard"]["memory.available"] == "500Mi"
-    assert read["evictionHard"]["nodefs.available"] == "10%"
-    assert len(read["evictionHard"]) == 5
-
-
-def test_the_pod_is_guaranteed() -> None:
-    """Requests equal limits, CPUs are whole, huge pages are asked for by size (K8S001, 009)."""
-    resources = loaded(cluster(stack_designs.cnpg(), stack_designs.pod()))["spec"]["resources"]
-    assert resources["requests"] == resources["limits"]
-    assert resources["limits"] == {"cpu": "2", "memory": "10Gi", "hugepages-2Mi": "6500Mi"}
 
 
 def test_large_pages_are_asked_for_by_their_own_name() -> None:
@@ -181,14 +156,6 @@ def test_a_volume_has_the_size_of_the_plan() -> None:
     pod = stack_designs.pod(volume_bytes=120 * GIB)
     spec = loaded(cluster(stack_designs.cnpg(), pod))["spec"]
     assert spec["storage"]["size"] == "120Gi"
-
-
-def test_comments_carry_reason_and_source() -> None:
-    """Above a parameter stands why it has its value, and who says so."""
-    text = cluster(stack_designs.cnpg(), stack_designs.pod())
-    before, _, _ = text.partition('      huge_pages: "on"')
-    remark = before.rpartition("parameters:")[2]
-    assert "# `try` falls back and says nothing. Source: PostgreSQL documentation" in remark
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,7 @@ from steelyard.core.stack import (
     StackFacts,
 )
 from steelyard.core.wording import GIB, MIB
-from steelyard.tuning.rules.catalogue import KUBERNETES
 from support.judged_rules import HOLDS, NOTHING, judged, said
-from support.recorded_stacks import recommended
 
 RESOURCES = {"cpu": "2", "memory": "10Gi", "hugepages-2Mi": "6500Mi"}
 POD = PodFacts(name="pg-1", database=True, requests=RESOURCES, limits=RESOURCES)
@@ -486,15 +484,3 @@ def test_instances_live_apart_and_end_one_by_one(
 ) -> None:
     """CNPG003 and CNPG004: both need to know how many there are."""
     assert told in said(code, stack(cluster=cluster))
-
-
-@pytest.mark.parametrize("code", [rule.code for rule in KUBERNETES])
-def test_without_facts_no_rule_of_kubernetes_passes(code: str) -> None:
-    """What nobody saw is not applicable."""
-    assert judged(code, StackFacts()).state is State.NOT_APPLICABLE
-
-
-@pytest.mark.parametrize("code", [rule.code for rule in KUBERNETES])
-def test_the_recommended_cluster_violates_none(code: str) -> None:
-    """Neither error nor warning, and no information either."""
-    assert judged(code, recommended()).messages == ()

@@ -8,73 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.host import FakeHost
-from steelyard.core.linux import BlockDevice, IdleState, LinuxFacts, PagePool, PoolUser
+from steelyard.core.linux import BlockDevice, LinuxFacts, PoolUser
 from steelyard.core.stack import Origin, Visibility
-from steelyard.core.wording import GIB, KIB, MIB
-from steelyard.gateways.host import LocalHost
+from steelyard.core.wording import KIB, MIB
 from steelyard.tuning.facts.linux import collect_linux, steal
-from support.machines import metal, small_vm
-from support.recorded_host import RECORDINGS
+from support.machines import metal
 
 
 def facts_with(files: Mapping[str, str]) -> tuple[LinuxFacts, Mapping[str, Origin]]:
     """Return the facts of the server of metal with other files."""
     host = metal()
     return collect_linux(replace(host, files={**host.files, **files}))
-
-
-def test_a_recorded_virtual_machine_is_recognised_inside_its_container() -> None:
-    """The container does not hide the hypervisor: both are told, each from its own file."""
-    facts, origins = collect_linux(small_vm(), "/var/tmp")  # noqa: S108 - only a name
-    assert (facts.virtualization, facts.container) == ("kvm", "docker")
-    assert "clocksource" in origins["linux.virtualization"].source
-    assert origins["linux.container"].source == "/.dockerenv"
-    assert facts.cpus == (0, 1)
-    assert facts.kernel is not None
-    assert facts.kernel.startswith("6.18.")
-    assert facts.page_bytes == 4 * KIB
-    assert facts.huge_page_bytes == 2 * MIB
-    assert facts.cgroup_version == "hybrid"
-
-
-def test_virtios_rotational_flag_is_no_evidence_of_a_disk() -> None:
-    """The recorded disk says rotational=1, and its kind is virtio, not hdd."""
-    facts, _ = collect_linux(small_vm(), "/var/lib/postgresql")
-    assert facts.device is not None
-    assert facts.device.rotational is True
-    assert facts.device.kind == "virtio"
-    assert facts.device.read_ahead_bytes == 8 * MIB
-
-
-def test_a_governor_in_a_virtual_machine_is_not_visible() -> None:
-    """It is neither a value nor unknown: nobody can see it from there, and the reason is told."""
-    facts, origins = collect_linux(small_vm())
-    for name in ("scaling_driver", "governor", "energy_preference", "halt_poll_s"):
-        assert getattr(facts, name) is None
-        assert origins[f"linux.{name}"].visibility is Visibility.NO
-        assert "hypervisor" in origins[f"linux.{name}"].source
-
-
-def test_the_balloon_of_the_recorded_machine_is_bound() -> None:
-    """A virtio device 5 with a driver; on metal there is none, which is a fact, too."""
-    assert collect_linux(small_vm())[0].balloon is True
-    assert collect_linux(metal())[0].balloon is False
-
-
-def test_metal_shows_what_a_virtual_machine_cannot() -> None:
-    """No flag `hypervisor`: governor, idle states and polling are those of this machine."""
-    facts, origins = collect_linux(metal())
-    assert facts.virtualization == "none"
-    assert facts.scaling_driver == "intel_pstate"
-    assert facts.governor == "performance,powersave"
-    assert origins["linux.energy_preference"].visibility is Visibility.NO
-    assert facts.idle_states == (
-        IdleState(name="POLL", exit_latency_s=0.0),
-        IdleState(name="C1", exit_latency_s=2e-6),
-        IdleState(name="C6", exit_latency_s=133e-6, disabled=True),
-    )
-    assert facts.halt_poll_s == pytest.approx(200e-6)
-    assert facts.dma_latency_s == pytest.approx(10e-6)
 
 
 def test_the_vendor_of_the_cpu_is_not_that_of_the_machine() -> None:
@@ -90,35 +34,6 @@ def test_the_vendor_of_the_cpu_is_not_that_of_the_machine() -> None:
     arm, origins = facts_with({"/proc/cpuinfo": "CPU implementer\t: 0x41\n"})
     assert arm.has_amd_cpu is None
     assert origins["linux.cpu_vendor"].visibility is Visibility.NO
-
-
-def test_topology_has_nodes_cores_and_distances() -> None:
-    """Two nodes with their CPUs, memory and pages; four cores of two threads."""
-    facts, _ = collect_linux(metal())
-    assert facts.siblings == ((0, 4), (1, 5), (2, 6), (3, 7))
-    assert facts.smt is True
-    assert facts.allowed_cpus == tuple(range(8))
-    assert facts.nodes is not None
-    first, second = facts.nodes
-    assert (first.cpus, second.cpus) == ((0, 1, 4, 5), (2, 3, 6, 7))
-    assert (first.distances, second.distances) == ((10, 21), (21, 10))
-    assert first.memory_bytes == 16 * GIB
-    assert first.pools == (PagePool(page_bytes=2 * MIB, total=53, free=43),)
-    assert facts.pool() == PagePool(page_bytes=2 * MIB, total=82, free=62, reserved=12)
-    assert facts.pool().available == 50
-
-
-def test_a_recorded_guest_of_two_nodes_has_its_real_topology() -> None:
-    """Files of a booted guest: CPUs, threads, distances and pages of each node."""
-    facts, _ = collect_linux(LocalHost(root=RECORDINGS / "two-nodes"))
-    assert facts.virtualization == "qemu"
-    assert facts.siblings == ((0, 1), (2, 3), (4, 5), (6, 7))
-    assert facts.nodes is not None
-    assert [node.cpus for node in facts.nodes] == [(0, 1, 2, 3), (4, 5, 6, 7)]
-    assert [node.distances for node in facts.nodes] == [(10, 21), (21, 10)]
-    assert [pool.total for node in facts.nodes for pool in node.pools] == [2, 6]
-    assert facts.pool() == PagePool(page_bytes=2 * MIB, total=8, free=8, reserved=0)
-    assert facts.memory_bytes == sum(node.memory_bytes or 0 for node in facts.nodes)
 
 
 def test_the_request_for_huge_pages_is_read_where_it_is_configured() -> None:

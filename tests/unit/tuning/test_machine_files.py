@@ -1,23 +1,18 @@
 """Files for a machine: the huge-page unit really run on made trees, sysctls, the tuned profile."""
 
-import configparser
 import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from fakes import stack_designs
-from steelyard.core.stack import PROFILE_PATH, SYSCTL_PATH, UNIT_PATH, PoolDesign
+from steelyard.core.stack import UNIT_PATH, PoolDesign
 from steelyard.core.wording import GIB, MIB
 from steelyard.tuning.files.files import (
     huge_page_unit,
     machine_files,
     pool_path,
-    sysctl_file,
-    tuned_profile,
 )
 from support.lacking import lacking
 
@@ -109,67 +104,6 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     )
     told = [line for line in done.stderr.splitlines() if path.name in line]
     assert (done.returncode, told) == (0, [])
-
-
-def test_the_unit_comes_before_all_users() -> None:
-    """The kubelet counts pages once, when it starts; libvirt and PostgreSQL need them."""
-    before = re.search(r"^Before=(.*)$", huge_page_unit(POOLS), re.MULTILINE)
-    assert before is not None
-    assert {"kubelet.service", "libvirtd.service", "postgresql.service"} <= set(before[1].split())
-
-
-def test_sysctls_have_reason_and_source() -> None:
-    """Each setting stands under a comment with its reason and source; pages are not among them."""
-    text = sysctl_file(stack_designs.machine().sysctls)
-    assert (
-        "# What vm.swappiness is for. Source: Linux, admin-guide/sysctl/vm.rst.\nvm.swappiness = 1"
-    ) in text
-    settings = [line for line in text.splitlines() if line and not line.startswith("#")]
-    assert settings == ["vm.swappiness = 1", "vm.dirty_bytes = 536870912"]
-
-
-def profile(text: str) -> configparser.ConfigParser:
-    """Return a tuned profile as tuned's own reader of settings sees it."""
-    parsed = configparser.ConfigParser(delimiters=("=",), interpolation=None)
-    parsed.optionxform = str  # type: ignore[assignment, method-assign]
-    parsed.read_string(text)
-    return parsed
-
-
-def test_the_profile_of_a_hypervisor() -> None:
-    """Governor, shallow idle states, THP, sysctls and other files, on top of virtual-host."""
-    parsed = profile(tuned_profile(stack_designs.machine(), hypervisor=True))
-
-    assert parsed["main"]["include"] == "virtual-host"
-    assert parsed["cpu"]["governor"] == "performance"
-    assert parsed["cpu"]["force_latency"] == "cstate.id_no_zero:1|3"
-    assert parsed["vm"]["transparent_hugepages"] == "madvise"
-    assert dict(parsed["sysctl"]) == {"vm.swappiness": "1", "vm.dirty_bytes": "536870912"}
-    assert dict(parsed["sysfs"]) == {"/sys/block/vda/queue/read_ahead_kb": "128"}
-
-
-def test_the_profile_of_a_guest_leaves_the_clock_alone() -> None:
-    """A virtual machine has no governor: there is no section for it, and another base."""
-    guest = stack_designs.machine(governor=None, sysfs=())
-    parsed = profile(tuned_profile(guest, hypervisor=False))
-
-    assert parsed["main"]["include"] == "virtual-guest"
-    assert parsed.sections() == ["main", "sysctl"]
-
-
-def test_bare_metal_has_a_base_of_its_own() -> None:
-    """A machine that sees its clock and is no hypervisor is built on throughput-performance."""
-    parsed = profile(tuned_profile(stack_designs.machine(), hypervisor=False))
-    assert parsed["main"]["include"] == "throughput-performance"
-
-
-@pytest.mark.parametrize("layer", ["hypervisor", "linux"])
-def test_files_know_where_they_belong(layer: str) -> None:
-    """Each file lies in its layer's folder and names the path on the machine."""
-    files = tuple(machine_files(stack_designs.machine(), layer))
-    assert {file.path for file in files} == {UNIT_PATH, SYSCTL_PATH, PROFILE_PATH}
-    assert all(file.layer == layer and file.name.startswith(f"{layer}/") for file in files)
-    assert all(file.path in file.content for file in files)
 
 
 def test_a_machine_with_nothing_to_set_has_no_files() -> None:

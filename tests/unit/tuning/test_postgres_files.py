@@ -10,23 +10,6 @@ from steelyard.core.wording import GIB, InputError
 from steelyard.tuning.files.files import configuration, parameter_group_files, rds_value
 
 
-def test_each_setting_has_its_reason_above_it() -> None:
-    """Reason, expected effect, source and restart stand in the comment above the setting."""
-    text = configuration(stack_designs.postgres())
-    assert (
-        "# What shared_buffers is for. Expected: 3 to 5 %, published. Source: PostgreSQL"
-        " documentation,\n# 'Resource Consumption'. Takes effect with a server restart.\n"
-        "shared_buffers = 6GB\n"
-    ) in text
-
-
-def test_only_settings_are_no_comments() -> None:
-    """Beside comments the file has the settings, one a line, in their order."""
-    lines = configuration(stack_designs.postgres()).splitlines()
-    told = [line.partition(" = ")[::2] for line in lines if line and not line.startswith("#")]
-    assert told == [(each.name, each.value) for each in stack_designs.SETTINGS]
-
-
 def test_odd_values_are_quoted() -> None:
     """A value that is no bare word stands in quotes, with quotes inside it doubled."""
     odd = stack_designs.setting("search_path", 'it\'s, "mine"')
@@ -64,18 +47,6 @@ def test_an_unknown_unit_is_refused(name: str, value: str) -> None:
         rds_value(name, value)
 
 
-def test_parameters_are_what_the_command_takes() -> None:
-    """The file names the group and says of each parameter when it is applied."""
-    read = json.loads(parameter_group_files(stack_designs.rds())[0].content)
-    methods = {each["ParameterName"]: each["ApplyMethod"] for each in read["Parameters"]}
-
-    assert read["DBParameterGroupName"] == "pg"
-    assert methods["shared_buffers"] == "pending-reboot"
-    assert methods["max_wal_size"] == "immediate"
-    assert "wal_level" not in methods
-    assert set(read["Parameters"][0]) == {"ParameterName", "ParameterValue", "ApplyMethod"}
-
-
 def test_a_call_has_at_most_twenty_parameters() -> None:
     """More parameters take more files, each used by a command, and none is lost."""
     settings = [stack_designs.setting(f"number_{at}", str(at)) for at in range(45)]
@@ -88,14 +59,6 @@ def test_a_call_has_at_most_twenty_parameters() -> None:
     assert names == [each.name for each in settings]
     assert max(len(json.loads(call.content)["Parameters"]) for call in calls) <= 20
     assert all(f"file://files/{call.name}" in commands.content for call in calls)
-
-
-def test_commands_make_the_group_and_give_the_reasons() -> None:
-    """JSON has no comments: the reasons stand beside the commands, which a shell would take."""
-    content = parameter_group_files(stack_designs.rds())[-1].content
-    assert "aws rds create-db-parameter-group --db-parameter-group-name pg" in content
-    assert "--db-parameter-group-family postgres18" in content
-    assert "# shared_buffers: What shared_buffers is for." in content
 
 
 def test_decoding_has_a_switch_of_its_own_on_rds() -> None:

@@ -9,9 +9,7 @@ from steelyard.core.findings import State
 from steelyard.core.linux import BlockDevice, LinuxFacts, PagePool
 from steelyard.core.stack import KubernetesFacts, PodFacts, PostgresFacts, StackFacts
 from steelyard.core.wording import GIB, MIB
-from steelyard.tuning.rules.catalogue import POSTGRES
 from support.judged_rules import HOLDS, NOTHING, judged, said
-from support.recorded_stacks import recommended
 
 POOL = PagePool(page_bytes=2 * MIB, total=3200, free=3200, reserved=0)
 LINUX = LinuxFacts(memory_bytes=16 * GIB, cpus=(0, 1, 2, 3), huge_page_bytes=2 * MIB, pools=(POOL,))
@@ -300,17 +298,3 @@ def test_parallel_query_that_nobody_saw_is_no_finding() -> None:
     assert small.missing[0].startswith("postgres.settings")
     large = {"shared_memory_directory_bytes": GIB, **UNKNOWN}
     assert HOLDS in said("PG012", stack(facts=large))
-
-
-@pytest.mark.parametrize("code", [rule.code for rule in POSTGRES])
-def test_without_facts_no_rule_of_postgres_passes(code: str) -> None:
-    """What nobody saw is not applicable, and says what it lacks."""
-    found = judged(code, StackFacts())
-    assert found.state is State.NOT_APPLICABLE
-    assert found.missing
-
-
-@pytest.mark.parametrize("code", [rule.code for rule in POSTGRES])
-def test_the_recommended_server_violates_none(code: str) -> None:
-    """Neither error nor warning, and no information either."""
-    assert judged(code, recommended()).messages == ()

@@ -5,11 +5,8 @@ from typing import Any
 
 import pytest
 
-from steelyard.core.findings import State
 from steelyard.core.stack import KubernetesFacts, RedisFacts, StackFacts
-from steelyard.tuning.rules.redis import RULES
-from support.judged_rules import HOLDS, NOTHING, judged, said
-from support.recorded_stacks import published
+from support.judged_rules import HOLDS, NOTHING, said
 
 SERVER = RedisFacts(
     name="cache",
@@ -195,18 +192,3 @@ def test_writes_stop_while_nobody_keeps_them(facts: StackFacts, told: str) -> No
 def test_an_old_snapshot_does_not_wipe_both_copies(facts: StackFacts, told: str) -> None:
     """RED008: save points alone, replicas and a restart together lose what the replicas had."""
     assert told in said("RED008", facts)
-
-
-def test_the_published_pair_may_lose_an_hour_on_both() -> None:
-    """Save points on the primary are no safety of the copy: RED001 holds and RED008 does not."""
-    facts = published()
-    assert said("RED001", facts) == HOLDS
-    assert "redis-primary: killed" in said("RED008", facts)
-    assert "up to 60 min of writes go, on its replicas, too" in said("RED008", facts)
-
-
-@pytest.mark.parametrize("code", [rule.code for rule in RULES])
-def test_without_facts_no_rule_of_redis_passes(code: str) -> None:
-    """What nobody saw is not applicable; nor is a place without Redis."""
-    assert judged(code, StackFacts()).state is State.NOT_APPLICABLE
-    assert judged(code, StackFacts(redis=())).state is State.NOT_APPLICABLE

@@ -35,36 +35,3 @@ def test_files_of_a_place(scene: Callable[[], StackDesign]) -> None:
         assert file.content == (folder / file.name).read_text(encoding="utf-8")
     there = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert {file.name for file in files} == there
-
-
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
-def test_files_are_fit_to_be_written(scene: Callable[[], StackDesign]) -> None:
-    """Names are unique and relative, lines end, and long comments are wrapped."""
-    files = render(scene())
-    assert len({file.name for file in files}) == len(files)
-    for file in files:
-        assert not file.name.startswith("/")
-        assert ".." not in file.name
-        assert file.content.endswith("\n")
-        assert not file.content.endswith("\n\n")
-        comments = [line for line in file.content.splitlines() if line.lstrip().startswith("#")]
-        assert all(len(line) <= 100 for line in comments)
-
-
-def test_only_files_of_machines_have_paths() -> None:
-    """Domains, objects and settings are handed over otherwise; the others name where they go."""
-    files = {file.name: file.path for file in render(stack_designs.kvm())}
-    assert files["kvm/pg.xml"] == files["postgres/steelyard.conf"] == ""
-    assert files["hypervisor/90-steelyard.conf"] == "/etc/sysctl.d/90-steelyard.conf"
-    assert {file.path for file in render(stack_designs.rds())} == {""}
-
-
-def test_each_layer_is_rendered_once() -> None:
-    """A design of each place gives the files of its layers and no others."""
-    layers = {scene.__name__: {file.layer for file in render(scene())} for scene in SCENES}
-    assert layers == {
-        "local": {"linux", "postgres"},
-        "kvm": {"hypervisor", "kvm", "linux", "postgres"},
-        "cnpg": {"linux", "kubernetes"},
-        "rds": {"postgres"},
-    }

@@ -10,7 +10,6 @@ from steelyard.core.stack import (
     DomainFacts,
     Place,
     PostgresFacts,
-    Scope,
     StackDesign,
     StackFacts,
     StackRequest,
@@ -184,19 +183,6 @@ def test_the_pool_is_what_the_server_needs_and_what_others_hold() -> None:
     assert planned(own).machine == alone
 
 
-def test_a_virtual_machine_has_no_governor() -> None:
-    """Inside, no governor and no idle states are set; on bare metal both are."""
-    linux = machine()
-    inside = replace(linux, virtualization="kvm", governor=None)
-    real, virtual = planned(bare(linux)).machine, planned(StackFacts(linux=inside)).machine
-    assert real is not None
-    assert virtual is not None
-    assert real.governor == "performance"
-    assert any("cpuidle/state1/disable" in each.name for each in real.sysfs)
-    assert virtual.governor is None
-    assert not any("cpuidle" in each.name for each in virtual.sysfs)
-
-
 @pytest.mark.parametrize("limit_s", [None, 5e-6, 20e-6, 500e-6])
 def test_a_plan_leaves_the_states_that_the_rule_calls_deep(limit_s: float | None) -> None:
     """Also under a latency limit: what no CPU can enter is neither a violation nor disabled."""
@@ -268,12 +254,3 @@ def test_settings_follow_place_and_storage() -> None:
     assert settings(planned(facts, logical_decoding=True))["wal_level"] == "logical"
     one_gib = planned(bare(machine()), page_bytes=GIB, memory_bytes=16 * GIB)
     assert settings(one_gib)["huge_page_size"] == "1048576kB"
-
-
-def test_every_setting_has_reason_and_source_and_scope() -> None:
-    """Nothing is set without a word why, and what needs a restart says so."""
-    made = planned(bare(machine()))
-    assert all(each.reason and each.source for each in made.postgres.settings)
-    scopes = {each.name: each.scope for each in made.postgres.settings}
-    assert scopes["shared_buffers"] is Scope.SERVER
-    assert scopes["max_wal_size"] is Scope.RELOAD

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
-from steelyard.core.stack import Knob, KnobKind, Place, Scope, StackFacts, StackPlan, StackRequest
+from steelyard.core.stack import Knob, KnobKind, Place, StackFacts, StackPlan, StackRequest
 from steelyard.core.wording import GIB, InputError
 from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import knobs_of
@@ -73,37 +73,6 @@ def test_the_edges_go_from_the_bottom_up() -> None:
     ]
     for place, name in enumerate(chain):
         assert set(chain[:place]) <= ancestors(knobs[name], plan)
-
-
-def test_the_server_restarts_when_its_pool_is_there() -> None:
-    """All settings of a server rest on the pool; those of a cluster are in its object."""
-    for place, facts in ((Place.LOCAL, bare(HOST)), (Place.KVM, ABOVE)):
-        plan = made(place, facts)
-        settings = [knob for knob in plan.knobs if knob.kind is KnobKind.POSTGRES]
-        assert settings
-        assert all("linux:huge-pages@0" in ancestors(knob, plan) for knob in settings)
-    assert not [k for k in made(Place.CNPG, ABOVE).knobs if k.kind is KnobKind.POSTGRES]
-
-
-def test_a_layer_says_on_which_machine_a_knob_is_turned() -> None:
-    """The guest's sysctl is not the hypervisor's, and both are kept over a reboot."""
-    plan = made(Place.KVM, ABOVE)
-    found = {(knob.layer, knob.place) for knob in plan.knobs}
-    for layer in ("hypervisor", "linux"):
-        assert (layer, "vm.swappiness") in found
-        assert (layer, "/etc/sysctl.d/90-steelyard.conf") in found
-        assert any(each == layer and "huge-pages.service" in where for each, where in found)
-    governors = {knob.layer for knob in plan.knobs if "scaling_governor" in knob.place}
-    assert governors == {"hypervisor"}
-
-
-def test_scopes_say_what_it_takes() -> None:
-    """A domain needs a power cycle, a kubelet a restart, RDS a reboot of the server."""
-    scopes = {knob.name: knob.scope for knob in made(Place.CNPG, ABOVE).knobs}
-    assert scopes["kvm:domain postgres"] is Scope.MACHINE
-    assert scopes["kubernetes:kubernetes/kubelet.yaml"] is Scope.KUBELET
-    assert scopes["kubernetes:kubernetes/cluster.yaml"] is Scope.POD
-    assert {knob.scope for knob in made(Place.RDS, StackFacts()).knobs} == {Scope.SERVER}
 
 
 def test_a_plan_is_written_whole_and_read_back(tmp_path: Path) -> None:

@@ -4,10 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from steelyard.core.findings import State
 from steelyard.core.stack import ClusterFacts, KubernetesFacts, StackFacts, StorageClassFacts
-from steelyard.tuning.rules.cluster import STORAGE_RULES
-from support.judged_rules import HOLDS, NOTHING, judged, said
+from support.judged_rules import HOLDS, NOTHING, said
 
 STRICT = StorageClassFacts(
     name="fast",
@@ -59,9 +57,3 @@ def with_replicas(number: str) -> StorageClassFacts:
 def test_storage_rules_on_both_sides(code: str, facts: StackFacts, told: str) -> None:
     """Longhorn's default of 3 replicas counts where the class names no number."""
     assert told in said(code, facts)
-
-
-@pytest.mark.parametrize("code", [rule.code for rule in STORAGE_RULES])
-def test_without_facts_no_rule_of_storage_passes(code: str) -> None:
-    """What nobody saw is not applicable."""
-    assert judged(code, StackFacts()).state is State.NOT_APPLICABLE

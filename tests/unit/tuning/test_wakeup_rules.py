@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from steelyard.core.findings import State
 from steelyard.core.linux import IdleState, LinuxFacts, NumaNode, PingPong
 from steelyard.core.stack import DomainFacts, Origin, StackFacts, Visibility
 from steelyard.core.wording import GIB
@@ -143,9 +142,3 @@ def test_one_node_has_no_other() -> None:
     """WAK002 lacks nothing where there is one node; where there are two it lacks the probe."""
     assert judged("WAK002", metal(nodes=NODES[:1])).missing == ()
     assert "other_node_s" in judged("WAK002", metal(nodes=NODES)).missing[0]
-
-
-@pytest.mark.parametrize("code", ["WAK001", "WAK002"])
-def test_without_a_probe_nothing_is_said(code: str) -> None:
-    """What nobody measured is not applicable."""
-    assert judged(code, StackFacts()).state is State.NOT_APPLICABLE
