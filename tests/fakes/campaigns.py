@@ -1,5 +1,6 @@
 """A whole campaign in a world without servers: made, run, killed and resumed in milliseconds."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -144,6 +145,22 @@ class Listener:
         """Keep it."""
         assert elapsed_s > 0
         self.looks.append(analysis)
+
+
+_WAYS = ("after", "before", "torn")  # than a line of the journal was written; or half of it was
+_ALL_DEATHS = os.environ.get("STEELYARD_FULL_METHOD") == "1"
+
+
+def deaths(steps: int) -> list[tuple[int, str]]:
+    """Return appends to die at, and how: each one way, by turns, or every way, which takes minutes.
+
+    After one append and before the next one the record is the same, and so it is after half a line.
+    """
+    return [
+        (step, way)
+        for step in range(1, steps + 1)
+        for way in (_WAYS if _ALL_DEATHS else (_WAYS[step % 3],))
+    ]
 
 
 class Killed(BaseException):

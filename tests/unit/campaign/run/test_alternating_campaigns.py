@@ -1,6 +1,5 @@
 """Campaigns in turns, in a world of formulas: order, verdict, deaths, redoing, cleaning up."""
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -9,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from fakes.campaigns import Killed, Stage, an_experiment
+from fakes.campaigns import Killed, Stage, an_experiment, deaths
 from fakes.clock import FakeClock
 from fakes.servers import World
 from steelyard.answers.observations import observe
@@ -30,13 +29,6 @@ from steelyard.targets.differences import Room
 
 _DAY_S = 86_400.0
 _STEPS = 33  # appends of the uninterrupted campaign after its start; checked below
-_WAYS = ("after", "before", "torn")
-# Each step dies one way, by turns; with STEELYARD_FULL_METHOD=1 every way, which takes minutes.
-_DEATHS = [
-    (step, way)
-    for step in range(1, _STEPS + 1)
-    for way in (_WAYS if os.environ.get("STEELYARD_FULL_METHOD") == "1" else (_WAYS[step % 3],))
-]
 _ROOM = Room(pausing=Pausing.SIGNALS, memory_bytes=10**10)
 
 
@@ -435,7 +427,7 @@ def test_the_number_of_steps_is_what_the_test_below_walks_through() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("step", "how"), _DEATHS)
+@pytest.mark.parametrize(("step", "how"), deaths(_STEPS))
 def test_a_campaign_killed_at_any_append_resumes_to_the_same_result(
     tmp_path: Path, step: int, how: str
 ) -> None:

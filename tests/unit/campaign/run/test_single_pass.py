@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fakes.analyses import many_loads
-from fakes.campaigns import Killed, Stage, an_experiment
+from fakes.campaigns import Killed, Stage, an_experiment, deaths
 from fakes.servers import Fault, generator_fails, server_dies
 from steelyard.answers.campaign import analyse
 from steelyard.answers.published import rate_section, rates_beside
@@ -122,8 +122,7 @@ def test_the_number_of_steps_is_what_the_test_below_walks_through(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["before", "torn", "after"])
-@pytest.mark.parametrize("step", range(1, _PASS_STEPS))
+@pytest.mark.parametrize(("step", "how"), deaths(_PASS_STEPS - 1))
 def test_a_killed_pass_goes_on_with_what_is_missing(tmp_path: Path, step: int, how: str) -> None:
     """Whatever append it died at: the runs in the journal stay, no cell is run again."""
     path = tmp_path / "killed"
