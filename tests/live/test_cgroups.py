@@ -154,21 +154,6 @@ def _blocks(steelyard: Steelyard) -> int:
     return sum(block["complete"] for block in steelyard.blocks)
 
 
-def test_nothing_is_left_after_a_run_that_ends_by_itself(
-    steelyard: Steelyard, roots: Roots
-) -> None:
-    """A single pass under a quota: the group was there, and is gone with its processes."""
-    text = LIMITED[: LIMITED.index("  quota:")].replace("design: one-by-one", "design: single-pass")
-    source = steelyard.experiment(text + "    cgroup: {cpus: 0.6}\n")
-    with _watching(steelyard, roots) as watched:
-        done = steelyard.run("run", source, "--out", "c", "--yes")
-    assert done.returncode == 0, done.stderr
-    assert "postgres" in watched.members["server"]
-    noted = [(e["kind"], e["name"]) for e in steelyard.journal if e.get("resource") == "cgroup"]
-    assert [kind for kind, _ in noted] == ["created", "removed"]
-    assert not Path(noted[0][1]).exists()
-
-
 def _require_record(record: Path, steelyard: Steelyard) -> None:
     """Back to back, with limits among the settings, and every group noted as made and removed."""
     assert json.loads((record / "schedule.json").read_text())["mode"] == "back-to-back"

@@ -27,7 +27,7 @@ FACTORIAL = (
 def test_a_factorial_is_measured_in_complete_blocks_and_reported(steelyard: Steelyard) -> None:
     """Two factors of sessions: four combinations in every block, effects in every form."""
     source = steelyard.experiment(lasting(FACTORIAL))
-    done = steelyard.until_blocks(8, "run", source, "--out", "c", "--yes")
+    done = steelyard.until_blocks(4, "run", source, "--out", "c", "--yes")
     assert "full factorial (4 combinations)" in done.stderr
     record = steelyard.directory / "c"
     schedule = json.loads((record / "schedule.json").read_text())

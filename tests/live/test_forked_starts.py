@@ -12,16 +12,7 @@ from support.live import Steelyard, living_servers, wait_for
 pytestmark = pytest.mark.live
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("list",),
-        ("clean", "--dry-run"),
-        ("run", "nowhere.yaml"),
-        ("report", "nowhere"),
-        ("presets", "quick"),
-    ],
-)
+@pytest.mark.parametrize("arguments", [("clean", "--dry-run"), ("run", "nowhere.yaml")])
 def test_a_fork_says_what_a_fresh_process_says(
     steelyard: Steelyard, arguments: tuple[str, ...]
 ) -> None:

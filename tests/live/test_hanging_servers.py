@@ -38,16 +38,6 @@ def _at(server: Server) -> str:
     return text.replace("shared_buffers: 64MB", "work_mem: 9MB")
 
 
-@contextmanager
-def _hanging(server: Server) -> Iterator[None]:
-    """Stop every process of a server, and let them go on afterwards."""
-    signal_server(server.data, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        signal_server(server.data, signal.SIGCONT)
-
-
 @pytest.fixture
 def untouched(server: Server) -> Iterator[None]:
     """After the test the server is as it was."""
@@ -100,38 +90,6 @@ def _restart(programs: Path, data: Path) -> None:
     subprocess.run(argv, check=False, cwd="/", timeout=LIMIT_S, **quiet)  # type: ignore[call-overload]
 
 
-@pytest.mark.usefixtures("untouched")
-def test_an_endpoint_that_hangs_for_a_while_costs_one_block(
-    steelyard: Steelyard, server: Server
-) -> None:
-    """The run is given up; once the server goes on, the block is redone."""
-    process = _in_a_run(steelyard.impatient, _at(server))
-    wait_for(lambda: at_work(server), process)
-    with _hanging(server):
-        wait_for(lambda: any(not block["complete"] for block in steelyard.blocks), process)
-    _ended_with_a_block_redone(process, steelyard)
-
-
-@pytest.mark.usefixtures("untouched")
-def test_an_endpoint_that_hangs_for_ever_ends_the_campaign(
-    steelyard: Steelyard, server: Server
-) -> None:
-    """Exit 5 and the way out; `clean` puts back what is recorded, and `--resume` goes on."""
-    process = _in_a_run(steelyard.impatient, _at(server))
-    wait_for(lambda: at_work(server), process)
-    with _hanging(server):
-        _, err = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 5, err
-    assert "Traceback" not in err
-    assert "left behind: " in err
-    before = steelyard.runs
-    cleaned = steelyard.run("clean", "--yes")
-    assert cleaned.returncode == 0, cleaned.stderr
-    steelyard.resumed_for_a_block()
-    assert steelyard.runs[: len(before)] == before
-    assert len(steelyard.runs) > len(before)
-
-
 @contextmanager
 def _full(server: Server) -> Iterator[None]:
     """Take every connection that the server has, also those that others give back."""
@@ -157,20 +115,6 @@ def _full(server: Server) -> Iterator[None]:
         taking.join()
         for connection in taken:
             connection.close()
-
-
-@pytest.mark.usefixtures("untouched")
-def test_an_endpoint_without_a_connection_left_costs_one_block(
-    steelyard: Steelyard, server: Server
-) -> None:
-    """Another client takes all of them for a while: the block is redone when they are back."""
-    process = _in_a_run(steelyard, _at(server))
-    with _full(server):
-        wait_for(lambda: any(not block["complete"] for block in steelyard.blocks), process)
-    _ended_with_a_block_redone(process, steelyard)
-    # Who is refused first: Steelyard, pgbench, or the look at the server after a run.
-    reasons = " ".join(block["reason"] for block in steelyard.blocks)
-    assert any(word in reasons for word in ("no connection left", "too many clients", "reach"))
 
 
 @pytest.mark.usefixtures("untouched")

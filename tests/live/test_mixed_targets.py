@@ -7,7 +7,7 @@ from test_turns_of_endpoints import MAKE, NAP
 from test_turns_of_redis import ratios
 
 from support.endpoint import Server
-from support.live import Steelyard, one_by_one
+from support.live import Steelyard
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -33,20 +33,16 @@ configurations:
 """
 
 
-def written(steelyard: Steelyard, server: Server, text: str = MIXED) -> str:
-    """Write the experiment and its scripts."""
-    (steelyard.directory / "make.sql").write_text(MAKE)
-    (steelyard.directory / "nap.sql").write_text(NAP)
-    return steelyard.experiment(text.replace("SERVER", json.dumps(server.uri)))
-
-
 def test_they_take_turns_alike(steelyard: Steelyard, server: Server) -> None:
-    """What makes one slower shows in each block; neither server stood still in pauses.
+    """What makes one slower shows in a block; neither server stood still in pauses.
 
     The record has the contract, and the endpoint is left as it was found.
     """
     before = (server.configuration, server.databases)
-    done = steelyard.until_blocks(2, "run", written(steelyard, server), "--out", "c", "--yes")
+    (steelyard.directory / "make.sql").write_text(MAKE)
+    (steelyard.directory / "nap.sql").write_text(NAP)
+    source = steelyard.experiment(MIXED.replace("SERVER", json.dumps(server.uri)))
+    done = steelyard.until_blocks(1, "run", source, "--out", "c", "--yes")
     assert done.returncode == 130, done.stderr
     runs = steelyard.counted_runs
     found = ratios(runs, "there", "here")
@@ -62,15 +58,4 @@ def test_they_take_turns_alike(steelyard: Steelyard, server: Server) -> None:
     assert "| there \N{DAGGER} |" in report
     assert "with pauses for background work" in report
     assert "some of which were there already" in report
-    assert (server.configuration, server.databases) == before
-
-
-def test_they_are_visited_one_after_another(steelyard: Steelyard, server: Server) -> None:
-    """The same experiment without turns: each on its own data, each restored by its own means."""
-    before = (server.configuration, server.databases)
-    text = written(steelyard, server, one_by_one(MIXED).replace(", turn: 250ms", ""))
-    done = steelyard.until_blocks(1, "run", text, "--out", "c", "--yes")
-    assert done.returncode == 130, done.stderr
-    runs = steelyard.counted_runs
-    assert {run["configuration"] for run in runs} == {"here", "there"}
     assert (server.configuration, server.databases) == before

@@ -29,12 +29,12 @@ configurations:
 def test_one_configuration_at_a_rate(steelyard: Steelyard) -> None:
     """As many transactions as a Poisson schedule has; nothing is compared, and it is said."""
     name = steelyard.experiment(AT_A_RATE)
-    steelyard.until_blocks(2, "run", name, "--out", "c", "--yes")
+    steelyard.until_blocks(1, "run", name, "--out", "c", "--yes")
     reported = steelyard.run("report", "c")
     assert reported.returncode == 0, reported.stderr
     due = RATE_PER_S * SLICE_S
     counts = [run["measurement"]["transactions"] for run in steelyard.runs]
-    assert len(counts) >= 2
+    assert counts
     assert all(abs(done - due) < 6.0 * due**0.5 for done in counts)
     assert "Throughput is not compared: all loads are open loops" in reported.stdout.replace(
         "\n", " "
@@ -61,7 +61,7 @@ def test_what_waits_over_the_end_of_a_slice_is_counted(steelyard: Steelyard) -> 
     (steelyard.directory / "stall.sql").write_text(STALLING)
     text = AT_A_RATE.replace("builtin: select-only", "scripts: [{file: stall.sql}]")
     name = steelyard.experiment(text.replace("rate: 50", "rate: 100"))
-    steelyard.until_blocks(2, "run", name, "--out", "c", "--yes")
+    steelyard.until_blocks(1, "run", name, "--out", "c", "--yes")
     runs = read_campaign(steelyard.directory / "c").runs
     for run in runs:
         assert run.latency is not None

@@ -51,14 +51,14 @@ def ratios(runs: list[dict[str, Any]], configuration: str, baseline: str) -> lis
 
 @pytest.mark.slow
 def test_a_known_effect_shows_in_turns_that_the_server_counted(steelyard: Steelyard) -> None:
-    """A server that searches a list answers fewer: in each of two blocks, of 8 turns each.
+    """A server that searches a list answers fewer, in a block of 8 turns each.
 
     On a busy machine turns are longer, and fewer: at most half of those in the plan are lost.
 
     Each turn counts what ended in it after the settling, by the server; no latency is made up.
     """
     require_redis()
-    done = steelyard.until_blocks(2, "run", steelyard.experiment(KNOWN), "--out", "c", "--yes")
+    done = steelyard.until_blocks(1, "run", steelyard.experiment(KNOWN), "--out", "c", "--yes")
     assert done.returncode == 130
     runs = steelyard.counted_runs
     found = ratios(runs, "listed", "plain")
