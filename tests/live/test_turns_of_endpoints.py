@@ -43,7 +43,7 @@ configurations:
     target: {kind: endpoint, uri: FIRST}
   two:
     target: {kind: endpoint, uri: SECOND}
-    postgres: {work_mem: 9MB}
+    postgres: {work_mem: 9MB, log_checkpoints: "off"}
 """
 MAKE = "CREATE TABLE seen (n bigint);\n"
 # A loop, because a sleep would be known as one.
