@@ -115,7 +115,7 @@ def test_servers_that_persist_differently_are_weighed(own_cache: Path, tmp_path:
         workloads=(_SET, _GET),
     )
     record = _run(experiment, tmp_path / "c")
-    assert record.status is Status.COMPLETE
+    assert record.status in (Status.DECIDED, Status.COMPLETE)
     assert record.plan is not None
     assert (record.plan.mode, record.plan.switch) == (Mode.STARTS, SwitchCost.RESTART)
     assert record.environment is not None
@@ -146,7 +146,7 @@ def test_what_can_be_set_at_run_time_is_switched_on_one_server(
     record = _run(experiment, tmp_path / "c")
     assert record.plan is not None
     assert (record.plan.mode, record.plan.switch) == (Mode.BACK_TO_BACK, SwitchCost.RELOAD)
-    assert record.status is Status.COMPLETE
+    assert record.status in (Status.DECIDED, Status.COMPLETE)
     runs = record.runs
     assert {run.configuration for run in runs} == {"default", "always"}
 
