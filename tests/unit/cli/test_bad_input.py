@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,45 +11,6 @@ from command_line import EXPERIMENT, Shell, a_campaign
 
 from steelyard.cli import main as entry
 from steelyard.cli.main import cli
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["weigh"], "has no command `weigh`"),
-        (["run", "--sead", "1"], "no such option '--sead'"),
-        (["run", "--seed", "-1"], "-1 is not in the range"),
-        (["run", "--seed", "x"], "not a valid integer"),
-        (["run", "absent.yaml"], "there is no file absent.yaml"),
-        (["run", "."], ". cannot be read: Is a directory"),
-        (["run", "preset:quikc"], "no preset `quikc`"),
-        (["run", "--budget", "soon"], "`soon` is not a duration"),
-        (["run", "--precision", "110%"], "`110%` is not a share"),
-        (["run", "--set", "stop.bugdet=5m"], "stop.bugdet"),
-        (["run", "--set", "nonsense"], "nonsense"),
-        (["run", "--target", ""], "the target is empty"),
-        (["run", "preset:fitted", "--target", "postgresql://db/x"], "fits this machine"),
-        (["noise", "preset:fitted", "--target", "postgresql://db/x"], "fits this machine"),
-        (["plan", "preset:fitted", "--target", "postgresql://db/x"], "fits this machine"),
-        (["presets", "quikc"], "no preset `quikc`"),
-        (["report"], "missing argument 'DIRECTORY'"),
-        (["report", ".", "--format", "pdf"], "'pdf' is not one of"),
-        (["stack", "plan", "--cpus", "2", "--memory", "8"], "--memory: `8` is 8 bytes"),
-        (["stack", "plan", "--cpus", "2", "--memory", "x"], "--memory: 'x' is not a size"),
-        (["run", "--memory", "8"], "did you mean 8GiB?"),
-        (["run", "--cpus", "few"], "--cpus: 'few' is not"),
-        (["run", "--image", "A:"], "--image: "),
-        (["kubernetes", "rbac", "--account", "A B"], "--account: Kubernetes does not take `A B`"),
-        (["schema", "extra"], "unexpected extra argument"),
-    ],
-)
-def test_what_cannot_be_used_is_exit_code_2(shell: Shell, words: list[str], said: str) -> None:
-    """Unknown words, files that are not there, values that are none: named, on standard error."""
-    code, out, err = shell.run(*words)
-    assert code == 2
-    assert said in err
-    assert out == ""
-    assert list(Path().iterdir()) == []
 
 
 def test_a_kind_that_is_a_list_is_named_with_its_line(shell: Shell) -> None:
@@ -63,40 +23,6 @@ def test_a_kind_that_is_a_list_is_named_with_its_line(shell: Shell) -> None:
     code, _, err = shell.run("run", "list.yaml", "--dry-run")
     assert code == 2
     assert "list.yaml:8:34: configurations.b.target.kind" in err
-
-
-@pytest.mark.parametrize(
-    ("words", "hint"),
-    [
-        (["runn"], "did you mean `run`?"),
-        (["stack", "aply"], "did you mean `apply`?"),
-        (["zzz"], "--help` lists the commands."),
-        (["run", "--sead", "1"], "did you mean `--seed`"),
-        (["try", "--host", "db"], "did you mean `--dsn`?"),
-        (["try", "-p", "5432"], "did you mean `--dsn`?"),
-        (["try", "--file", "a.sql"], "did you mean `--script`?"),
-        (["run", "--time", "60"], "did you mean `--budget`?"),
-        (["run", "--threshold", "3%"], "did you mean `--fail-if`?"),
-        (["run", "--format", "json"], "did you mean `--json`?"),
-        (["try", "postgresql://db/shop"], "A server is named by --dsn"),
-        (["try", "--set", "random_page_cost", "1.1"], "--set random_page_cost=1.1"),
-        (["gate"], " run --fail-if`?"),
-        (["help"], " --help`?"),
-        (["-V"], "did you mean `--version`?"),
-        (["report"], "--help` shows how it is called."),
-        (["run", "a.yaml", "b.yaml"], "--help` shows how it is called."),
-    ],
-)
-def test_a_wrong_command_line_is_an_error_like_any_other(
-    shell: Shell, words: list[str], hint: str
-) -> None:
-    """A sentence of fact without a capital, and the way out, on two lines."""
-    code, out, err = shell.run(*words)
-    said, way_out = err.splitlines()
-    assert (code, out) == (2, "")
-    assert re.match(r"error: [a-z`].*[^.]$", said)
-    assert way_out.startswith("hint: ")
-    assert hint in way_out
 
 
 def _commands(
@@ -194,29 +120,6 @@ def test_generator_flags_of_the_file_are_refused(shell: Shell) -> None:
     code, _, err = shell.run("run", "x.yaml", "--", "--client=9")
     assert code == 2
     assert "--client is set by Steelyard" in err
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["run", "--", "--random-seed=7"], "flags of the load generator follow an experiment"),
-        (["noise", "--", "--random-seed=7"], "flags of the load generator follow an experiment"),
-        (["capacity", "--", "--random-seed=7"], "TARGET | FILE"),
-        (["run", "--dry-run", "x.yaml", "extra.yaml"], "extra.yaml"),
-        (["noise", "x.yaml", "preset:aa", "--dry-run"], "preset:aa"),
-        (["capacity", "embedded", "extra.yaml", "--dry-run"], "extra.yaml"),
-        (["run", "x.yaml", "--", "--dry-run", "--nonsense"], "--dry-run"),
-    ],
-)
-def test_no_word_before_the_dashes_becomes_a_flag(
-    shell: Shell, words: list[str], said: str
-) -> None:
-    """One word is the experiment; another, and flags without an experiment, are refused."""
-    Path("x.yaml").write_text(EXPERIMENT)
-    code, out, err = shell.run(*words)
-    assert (code, out) == (2, "")
-    assert said in err
-    assert not Path("campaigns").exists()
 
 
 @pytest.mark.slow

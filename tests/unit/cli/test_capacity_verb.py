@@ -43,31 +43,6 @@ def test_the_usual_question() -> None:
     assert experiment.configurations[0].target == LocalTarget(bin="embedded")
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["embedded", "--slo", "p99<10"], "--slo: `p99<10` is not a goal of latency"),
-        (["embedded", "--rate", "120%"], "--rate: rates are below 100 % of the capacity"),
-        (["embedded", "--protocol", "x"], "--protocol: `x` is not known"),
-        (["embedded", "--builtin", "tcpb"], "--builtin: pgbench brings no `tcpb`"),
-        (["embedded", "--slice", "0.5s"], "--slice: `0.5s` is too short"),
-        (["embedded", "--budget", "soon"], "--budget: `soon` is not a duration"),
-        (["postgresql://u:hunter2@h/x"], "TARGET: the URI has a password in it"),
-        (["no-such-server"], "TARGET: `no-such-server` is neither"),
-    ],
-)
-def test_a_wrong_option_is_one_sentence_about_it(
-    shell: Shell, words: list[str], message: str
-) -> None:
-    """It names the option, and no line of a file that nobody wrote, nor what follows from it."""
-    code, out, err = shell.run("capacity", *words, "--dry-run")
-    assert (code, out) == (2, "")
-    first, hint = err.splitlines()
-    assert first.startswith(f"error: {message}")
-    assert hint.startswith("hint: ")
-    assert "hunter2" not in err
-
-
 def test_all_wrong_options_are_said_at_once(shell: Shell) -> None:
     """As all problems of a file are."""
     _, _, err = shell.run("capacity", "embedded", "--slo", "x", "--budget", "soon", "--dry-run")
@@ -166,15 +141,6 @@ def test_what_cannot_be_asked_is_refused(shell: Shell, words: tuple[str, ...], s
     code, _, err = shell.run("capacity", "embedded", *words, "--dry-run")
     assert code in (ExitCode.BAD_INPUT, ExitCode.REFUSED)
     assert said in err
-
-
-@pytest.mark.parametrize("place", ["redis-server", "redis-local", "redis://cache/3"])
-def test_redis_has_no_capacity_of_this_kind(shell: Shell, place: str) -> None:
-    """Its generators offer no rate; one sentence says so, and how the most is found."""
-    code, _, err = shell.run("capacity", place, "--dry-run")
-    assert code == ExitCode.BAD_INPUT
-    assert "no generator of Redis offers a rate" in err
-    assert "loads: {clients:" in err
 
 
 def _with_rates(rates: str) -> None:

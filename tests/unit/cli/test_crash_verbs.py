@@ -17,8 +17,6 @@ from steelyard.crash.testing import Asked, Subject, crash_test
 from steelyard.gateways.doors import Doors
 from support.crash_page import read_crash_test
 
-ENGINES = ("redis", "postgres")
-
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
@@ -35,26 +33,6 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
     monkeypatch.setattr(crash_testing, "crash_test", found)
     monkeypatch.setattr(engines, "redis_subject", lambda *_: None)
     return seen
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--modes", "sometimes"), "--modes does not know sometimes"),
-        (("--modes", ","), "--modes does not know an empty list"),
-        (("--deaths", "flood"), "--deaths does not know flood"),
-        (("--longest", "0s"), "no time under load"),
-        (("--longest", "soon"), "soon"),
-        (("--set", "io-threads"), "has no value"),
-    ],
-)
-def test_bad_options_are_refused(
-    shell: Shell, engine: str, words: tuple[str, ...], said: str
-) -> None:
-    """Each with exit code 2 and a way out, before a server is looked for."""
-    code, _, err = shell.run(engine, "crash-test", *words)
-    assert (code, said in err, "hint:" in err) == (2, True, True)
 
 
 def test_a_mode_cannot_be_made_another(shell: Shell) -> None:

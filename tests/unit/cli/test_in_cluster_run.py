@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from command_line import EXPERIMENT, Shell
+from command_line import Shell
 from ruamel.yaml import YAML
 
 from fakes.campaigns import a_record, an_experiment
@@ -141,24 +141,6 @@ def test_a_target_elsewhere_is_refused(there: There) -> None:
     code, _, err = there.shell.run(*_INSIDE)
     assert code == 2
     assert "--in-cluster is for targets in Kubernetes" in err
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--detach",), "--detach: only with --in-cluster"),
-        (("--image", "x", "--storage-class", "y"), "--image, --storage-class: only with"),
-        (("--in-cluster", "--resume", "c"), "steelyard attach NAME --resume"),
-    ],
-)
-def test_options_that_do_not_go_together_are_refused(
-    shell: Shell, words: tuple[str, ...], said: str
-) -> None:
-    """An option that would have no effect is no option to pass over."""
-    Path("small.yaml").write_text(EXPERIMENT)
-    code, _, err = shell.run("run", "small.yaml", *words)
-    assert code == 2
-    assert said in " ".join(err.split())
 
 
 def test_the_job_begins_or_goes_on(

@@ -135,41 +135,6 @@ def test_a_script_has_a_weight_as_for_pgbench(text: str, script: tuple[str, int]
     assert _script_of(text) == script
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "nothing is to be tried"),
-        (["--set", "jit"], "--set: 'jit' is no setting with its value"),
-        (["--set", "jit=off", "--set", "JIT=on"], "--set: JIT is given twice"),
-        (["--set", "listen_addresses=x"], "--set: Steelyard sets `listen_addresses` itself"),
-        (["--set", "jit=off", "--client", "many"], "--client: `many`"),
-        (["--set", "jit=off", "--budget", "soon"], "--budget: `soon` is not a duration"),
-        (["--set", "jit=off", "--decide", "much"], "--decide: `much`"),
-        (["--set", "jit=off", "--protocol", "x"], "--protocol: `x` is not known"),
-        (["--set", "jit=off", "--builtin", "tcpb"], "--builtin: pgbench brings no `tcpb`"),
-        (["--set", "jit=off", "-f", "q.sql"], "--script: there is no file `q.sql`"),
-        (["--set", "jit=off", "-f", "q.sql", "-s", "5"], "--script, and --builtin or --scale"),
-        (["--set", "jit=off", "-d", "postgresql://u:hunter2@h/x"], "--dsn: the URI has a password"),
-        (["--set", "jit=off", "-d", "host=h password=hunter2"], "--dsn: the URI has a password"),
-        (["--set", "jit=off", "-d", "host= x"], "`host= x` is no list of libpq's keywords"),
-        (["--set", "jit=off", "--reset-command", "x"], "--reset-command brings back data of"),
-        (["--profile", "fitted", "--cpus", "4"], "--profile: the profile `fitted` fits this"),
-        (["--profile", "fast"], "--profile: "),
-        (["--profile", "fitted", "--memory", "64"], "--memory: `64` is 64 bytes"),
-        (["--set", "jit=off", "-d", "redis://h"], "settings of Redis hold for all its sessions"),
-    ],
-)
-def test_a_wrong_option_is_one_sentence_about_it(
-    shell: Shell, words: list[str], message: str
-) -> None:
-    """It names the option, and no line of a file that nobody wrote."""
-    code, out, err = shell.run("try", *words, "--dry-run")
-    assert (code, out) == (2, "")
-    first, *_ = err.splitlines()
-    assert first.startswith(f"error: {message}")
-    assert "hunter2" not in err
-
-
 def test_several_mistakes_have_each_its_own_way_out(shell: Shell) -> None:
     """Behind each, in words of the command line; one at the end would be that of one of them."""
     words = ("--set", "port=1", "--client", "many", "--budget", "soon")

@@ -46,20 +46,6 @@ def test_the_load_may_come_from_another_host() -> None:
     assert "CPUs of this machine" in only_problem(at(more=_FAR))
 
 
-@pytest.mark.parametrize(
-    ("host", "said"),
-    [
-        ("far", "is not the address of a machine"),
-        ("'ssh://me:secret@far'", "a password has no place"),
-    ],
-)
-def test_a_host_that_is_none_is_refused(host: str, said: str) -> None:
-    """With its line; a password is not repeated."""
-    problems = [str(each) for each in problems_of(at(more=f"generator: {{host: {host}}}\n"))]
-    assert said in problems[0]
-    assert "secret" not in "".join(problems).replace("no secrets", "")
-
-
 def test_servers_of_this_machine_take_no_load_from_elsewhere() -> None:
     """Their generators are paused with them."""
     text = SMALL.replace("loads: {clients: 1}", "loads: {clients: 1, threads: 1}")

@@ -173,39 +173,6 @@ def test_problems_of_factors_come_all_at_once_with_their_lines() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "message"),
-    [
-        (given(*numbered(8)), 7, "8 factors are more than a design of 16 combinations can carry"),
-        (given(HUGE, after=f"ladder:\n  {BUFFERS}\n"), 9, "`factors` and `ladder` exclude"),
-        (given("a: {postgres: {jit: [on, on]}}"), 8, "the two levels are the same"),
-        (given("a: {postgres: {jit: [on, off], fsync: on}}"), 8, "the short form of a factor"),
-        (given("a: {postgres: {jit: [on, {}]}}"), 8, "not values of a setting"),
-        (given(HUGE, after="configurations: {huge-pages: {}}\n"), 8, "both called `huge-pages`"),
-        (given("a: {x: , y: {extends: z}}"), 8, "unknown key `extends`"),
-        (given("a: {x: , y: {redis: {save: 1}}}"), 8, "the targets are of PostgreSQL"),
-        (given("a: {x: , y: {target: {kind: cloudsql}}}"), 8, "`cloudsql` is no kind of target"),
-        (given("a: {x: , y: {profile: fited}}"), 8, "there is no profile `fited`"),
-        (given("a: {x: , y: {target: {host: db}}}"), 8, "`host` belongs to the target `endpoint`"),
-        (given("a: {x: , y: {target: {initdb: [-k]}}}"), 8, "the initdb options of"),
-        (given(HUGE, after="baseline: all\n"), 9, "the baseline of `factors` is `default`"),
-        (given("a: {x: , y: {profile: fitted}}", BUFFERS), 9, "`shared_buffers` is set by"),
-        (HEAD + "factors:\n", 1, "`configurations` is missing"),
-        (HEAD, 1, "`configurations` is missing"),
-        (HEAD + "factors: {}\n", 7, "`factors` is empty"),
-        (HEAD + "factors: {a: 3}\n", 7, "`3` is not a mapping"),
-    ],
-)
-def test_each_mistake_has_its_line_and_way_out(text: str, line: int, message: str) -> None:
-    """The problem is told first, at the line where it can be mended, with a hint."""
-    problems = problems_of(text)
-    assert problems
-    first = problems[0]
-    assert first.line == line
-    assert message in first.message
-    assert first.hint
-
-
 def test_a_problem_of_a_combination_is_placed_where_it_is_written() -> None:
     """What a server says of a value is found in the level, and else in the common configuration."""
     after = "configurations:\n  default: {postgres: {work_mem: 8MB}}\n"

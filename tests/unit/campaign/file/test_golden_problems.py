@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from experiment_texts import FACTS
+from experiment_texts import FACTS, SMALL, problems_of
 
 from steelyard.campaign.file.files import load_experiment
 from steelyard.core.wording import ExitCode, ExperimentFileError
@@ -28,6 +28,32 @@ def test_every_problem_is_told_at_once(monkeypatch: pytest.MonkeyPatch, name: st
     if os.environ.get("STEELYARD_UPDATE_GOLDEN") == "1":
         expected.write_text(refused.value.message + "\n", "utf-8")
     assert refused.value.message + "\n" == expected.read_text("utf-8")
+
+
+def instead(lines: list[str]) -> str:
+    """Return the small experiment with these lines in the place of those with the same keys."""
+    keys = {line.partition(":")[0] for line in lines}
+    head, mark, tail = SMALL.partition("configurations:")
+    kept = [line for line in head.splitlines() if line.partition(":")[0] not in keys]
+    rest = "" if keys & {"configurations", "factors", "ladder", "ablation"} else mark + tail
+    return "\n".join([*kept, *lines, rest])
+
+
+def test_each_mistake_in_a_small_file() -> None:
+    """Behind what is written in the small experiment are its problems, each with a way out."""
+    path = GOLDEN / "cases.txt"
+    made = []
+    for case in path.read_text("utf-8").rstrip().split("\n\n"):
+        lines = [line.removeprefix("| ") for line in case.splitlines() if line.startswith("| ")]
+        problems = problems_of(instead(lines))
+        assert problems
+        assert all(problem.hint and problem.line for problem in problems)
+        located = [problem.located("").lstrip(":") for problem in problems]
+        made.append("\n".join([*(f"| {line}" for line in lines), *located]))
+    now = "\n\n".join(made) + "\n"
+    if os.environ.get("STEELYARD_UPDATE_GOLDEN") == "1":
+        path.write_text(now, "utf-8")
+    assert now == path.read_text("utf-8")
 
 
 def test_a_password_is_not_echoed() -> None:

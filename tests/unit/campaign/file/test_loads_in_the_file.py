@@ -118,58 +118,6 @@ def test_how_the_capacity_is_found(loads: str, further: str, asked: CapacityAske
     assert load(offered(loads, further)).experiment.capacity == asked
 
 
-@pytest.mark.parametrize(
-    ("loads", "further", "told"),
-    [
-        ("clients: 1, rate: fast", "", "`fast` is not a rate"),
-        ("clients: 1, rate: [100, 0]", "", "loads.rate.1: `0` is out of range"),
-        ("clients: 1, rate: -5", "", "`-5` is out of range"),
-        ("clients: 1, rate: .inf", "", "is not a rate"),
-        ("clients: 1, rate: 120%", "", "rates are below 100 % of the capacity, and `120%` is not"),
-        ("clients: 1, rate: true", "", "`true` is not a rate"),
-        ("clients: 1, rate: []", "", "`rate` is empty"),
-        ("clients: 1, rate: [50, 50.0]", "", "50 is given 2 times"),
-        ("clients: 1, rate: [70%, 70.0%]", "", "70% is given 2 times"),
-        ("clients: 1, latency_limit: 100ms", "", "`latency_limit` needs a rate"),
-        ("clients: 1, rate: closed, latency_limit: 1s", "", "`latency_limit` needs a rate"),
-        ("clients: 1, rate: 5, latency_limit: 0", "", "`0` is too short"),
-        ("clients: [1, 4], generators: 2", "", "2 generators need as many clients"),
-        ("clients: 4, threads: [1, 4], generators: 2", "", "threads 1 are fewer than the 2"),
-        ("clients: 4, generators: 0", "", "`0` is out of range"),
-        ("clients: 1", "slo: 99 < 10ms\n", "slo: `99 < 10ms` is not a goal"),
-        ("clients: 1", "slo: p99 < 10\n", "is not a goal"),
-        ("clients: 1", "slo: p99 > 10ms\n", "is not a goal"),
-        ("clients: 1", "slo: p49 < 10ms\n", "p49 is out of range"),
-        ("clients: 1", "slo: p99.995 < 10ms\n", "p99.995 is out of range"),
-        ("clients: 1", "slo: p99 < 0ms\n", "can never be met"),
-        ("clients: 1", "slo: 5\n", "`5` is not a goal"),
-        ("clients: 1, rate: closed", "slo: p99 < 1s\n", "`slo` asks for a rate, and all loads"),
-        (
-            "clients: 1, rate: 5, latency_limit: 5ms",
-            "slo: p99 < 10ms\n",
-            "skipped when they are 0.005 s late, and `slo` asks about 0.01 s",
-        ),
-        ("clients: 1", "capacity: {rounds: 5}\n", "no load is a share of the capacity"),
-        ("clients: 1, rate: 5", "capacity: {}\n", "no load is a share of the capacity"),
-        ("clients: 1, rate: 5%", "capacity: {rounds: 2}\n", "`2` is out of range"),
-        ("clients: 2, rate: 5%", "capacity: {clients: [1, 4]}\n", "clients 4 exceed every"),
-        ("clients: 2, rate: 5%", "capacity: {clients: [1, 1]}\n", "1 is given 2 times"),
-        ("clients: 1, rate: 5", "stop: {precision: 1%}\n", "is what was asked for"),
-        ("clients: 1", "slo: p99 < 1s\nmeasure: {log: off}\n", "percentiles, which come from"),
-        ("clients: 1", "measure: {log: off, log_sampling: 5%}\n", "the log is off"),
-        ("clients: 1", "measure: {log: gone}\n", "measure.log: `gone` is not known"),
-        ("clients: 1", "measure: {log_sampling: 0}\n", "is not a share"),
-    ],
-)
-def test_what_is_wrong_with_loads(loads: str, further: str, told: str) -> None:
-    """Each mistake is one problem at its place, with a way out."""
-    text = offered(loads, further)
-    assert told in only_problem(text)
-    (problem,) = problems_of(text)
-    assert problem.line is not None
-    assert problem.hint
-
-
 def test_all_problems_of_loads_at_once() -> None:
     """One attempt names them all, in line order."""
     text = offered(
@@ -250,17 +198,6 @@ def test_the_journal_keeps_them(
     assert adapter.validate_json(adapter.dump_json(experiment)) == experiment
 
 
-def test_journals_of_before_know_no_rates() -> None:
-    """Loads without the later keys are closed loops of one generator."""
-    adapter = TypeAdapter(Experiment)
-    written = adapter.dump_python(load(SMALL).experiment, mode="json")
-    for key in ("capacity", "goal"):
-        del written[key]
-    for key in ("share", "latency_limit_s", "generators"):
-        del written["loads"][0][key]
-    assert adapter.validate_python(written) == load(SMALL).experiment
-
-
 _GOAL_PIECES = ["p", "99", ".", "9", " ", "<", "=", "<=", "10", "ms", "us", "s", "%", "p99 < 1ms"]
 
 
@@ -306,31 +243,3 @@ def test_pairs_beside_a_number_that_has_its_threads_by_itself() -> None:
     """As `auto` does for what is not paired."""
     loads = load(SMALL.replace("{clients: 1}", "{clients: [1, 8/2]}")).experiment.loads
     assert [(each.clients, each.threads) for each in loads] == [(1, 1), (8, 2)]
-
-
-@pytest.mark.parametrize(
-    ("loads", "words"),
-    [
-        ("{clients: 4/8}", "more threads than clients"),
-        ("{clients: 4/x}", "`x` is not a whole number"),
-        ("{clients: 4/0}", "is out of range"),
-        ("{clients: [4/4, 4/4]}", "4/4 is given 2 times"),
-        ("{clients: [4/4, 8], threads: 2}", "clients 4/4 have threads of their own"),
-        ("{clients: 4/1, generators: 2}", "threads 1 are fewer than the 2 generators"),
-    ],
-)
-def test_wrong_pairs(loads: str, words: str) -> None:
-    """Each is told in a sentence."""
-    assert words in only_problem(SMALL.replace("{clients: 1}", loads))
-
-
-@pytest.mark.parametrize(
-    ("stop", "words"),
-    [
-        ("{blocks: 2}", "`2` is out of range"),
-        ("{blocks: 4, precision: 1%}", "`blocks` and `precision` exclude each other"),
-    ],
-)
-def test_wrong_numbers_of_blocks(stop: str, words: str) -> None:
-    """Too few for an interval; or two ends at once."""
-    assert words in only_problem(SMALL + f"stop: {stop}\n")

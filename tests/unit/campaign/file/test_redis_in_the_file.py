@@ -100,11 +100,6 @@ def with_work(workload: str, more: str = "") -> str:
     return REDIS.replace("{name: sets, builtin: set}", workload) + more
 
 
-def with_settings(settings: str) -> str:
-    """Return the small experiment for Redis with settings in its second configuration."""
-    return REDIS.replace("{extends: default}", f"{{extends: default, redis: {settings}}}")
-
-
 def test_a_misspelled_kind_is_one_problem() -> None:
     """The rest of the file is of Redis still, and is not told to be of the other system."""
     text = CANONICAL.replace("kind: redis-local", "kind: redis-locl")

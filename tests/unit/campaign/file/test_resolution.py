@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from experiment_texts import (
+    EVERY_KEY,
     FACTS,
     SMALL,
     load,
@@ -17,6 +18,7 @@ from experiment_texts import (
 from steelyard.campaign.file.files import load_experiment
 from steelyard.core.target import LocalTarget
 from steelyard.core.wording import ExperimentFileError, InputError
+from support.live import TINY, beside_anybody
 
 
 def settings(text: str, configuration: str = "other") -> dict[str, str]:
@@ -191,3 +193,15 @@ def test_a_configuration_may_make_data_of_its_own(tmp_path: Path) -> None:
     assert {problem.path for problem in problems_of(elsewhere, base=tmp_path)} == {
         f"configurations.{name}.prepare" for name in ("default", "other")
     }
+
+
+def test_a_store_is_in_the_label() -> None:
+    """Of the target that has it."""
+    target = load(EVERY_KEY).experiment.configuration("default").target
+    assert "2 ms per flush, 900 IOPS, 3,000 for 30,000 credits" in target.label
+
+
+@pytest.mark.parametrize("text", [SMALL, TINY, f"{SMALL}measure:\n  slice: 1s\n"])
+def test_the_live_tests_take_the_machine_as_it_is(text: str) -> None:
+    """However their text says `measure`, neighbours are only noted."""
+    assert load(beside_anybody(text)).experiment.measure.neighbours is None
