@@ -22,8 +22,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 118553,
-    "lines of tests": 103244,
+    "lines of src": 118137,
+    "lines of tests": 103268,
     "files": 322,
     "longest file": 861,
     "import edges": 2258,

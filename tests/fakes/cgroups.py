@@ -6,13 +6,13 @@ from pathlib import Path
 
 from steelyard.core.linux import Controller
 from steelyard.core.wording import PrivilegeError, TargetError
-from steelyard.gateways.cgroups import FREEZE, FROZEN, STATE, THAWED, Hierarchy
+from steelyard.gateways.cgroups import FREEZE, FROZEN, STATE, THAWED, Cgroups, Freezer, Hierarchy
 
 _ROOT = Path("/fake/cgroup")
 
 
 @dataclass(kw_only=True)
-class FakeCgroups:
+class FakeCgroups(Cgroups):
     """A machine with all controllers in one version.
 
     Attributes:
@@ -109,7 +109,7 @@ class FakeCgroups:
 
 
 @dataclass(kw_only=True)
-class FakeFreezer:
+class FakeFreezer(Freezer):
     """The freezer of one group: its files are those of its version."""
 
     cgroups: FakeCgroups

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 
+from steelyard.gateways.host import Clock
 
-class FakeClock:
+
+class FakeClock(Clock):
     """Time that moves only when it is slept or advanced; the wall can be stepped alone."""
 
     woken: Callable[[int], object]  # called after each sleep with its number, from 1 on

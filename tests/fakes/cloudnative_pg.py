@@ -25,7 +25,7 @@ from steelyard.core.kubernetes import (
 )
 from steelyard.core.outside import POSTGRES_MARK, ServerAddress
 from steelyard.core.wording import TargetError
-from steelyard.gateways.sql import SqlSession
+from steelyard.gateways.sql import Sql, SqlSession
 from steelyard.systems.postgres.cloudnative_pg import existing as serving
 from steelyard.systems.postgres.cloudnative_pg import operator, rollout
 from steelyard.systems.postgres.cloudnative_pg import own_cluster as place_facts
@@ -67,7 +67,7 @@ class FakeServer:
 
 
 @dataclass(kw_only=True)
-class FakeOperator:
+class FakeOperator(Sql):
     """The operator of a cluster in memory, and its servers as a door to SQL.
 
     Attributes:

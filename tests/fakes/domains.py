@@ -6,11 +6,12 @@ from uuid import NAMESPACE_DNS, uuid5
 from xml.etree.ElementTree import Element, SubElement
 
 from steelyard.core.wording import TargetError
+from steelyard.gateways.virsh import Domains
 from steelyard.tuning.facts.domain_xml import domain_text, parse_domain
 
 
 @dataclass(kw_only=True)
-class FakeDomains:
+class FakeDomains(Domains):
     """Domains as they are defined, and as they were when a test started them.
 
     Attributes:

@@ -6,7 +6,7 @@ from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from fakes.processes import Answer, FakeProcesses
 from fakes.sql import FakeSql
-from steelyard.gateways.doors import RedisPy
+from steelyard.gateways.redis import RedisDoor
 from steelyard.tuning.facts import servers as postgres
 from steelyard.tuning.facts.collecting import FactDoors
 from support.machines import metal
@@ -69,5 +69,5 @@ class FakeStack:
             processes=self.processes,
             sql=self.sql,
             clock=self.clock,
-            redis=RedisPy(),
+            redis=RedisDoor(),
         )

@@ -9,7 +9,7 @@ from fakes.pods_here import PodsHere
 from steelyard.core.kubernetes import ContainerRef, SecretRef
 from steelyard.core.outside import Command, InCluster
 from steelyard.core.target import KubernetesPlace
-from steelyard.gateways.host import SystemClock
+from steelyard.gateways.host import Clock
 from steelyard.places.kubernetes.generators import GeneratorPlan, GeneratorPods
 
 CAMPAIGN_ID = "trial-0a1b2c"
@@ -35,7 +35,7 @@ class ToldLedger:
         raise AssertionError(f"nothing here should call {name}")
 
 
-class HastyClock(SystemClock):
+class HastyClock(Clock):
     """The machine's clock, under which nobody waits long."""
 
     def sleep(self, seconds: float) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from fakes.clock import FakeClock
 from steelyard.core.outside import Command, Completed
 from steelyard.core.wording import MeasurementError, TargetError
+from steelyard.gateways.process import RunningProcess
 
 _FIRST_PID = 5_000_000  # beyond any real one
 ENDING = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGKILL})
@@ -26,7 +27,7 @@ class Answer:
 
 
 @dataclass(kw_only=True)
-class FakeProcess:
+class FakeProcess(RunningProcess):
     """A started program; it ends by ``finish`` or by a signal in ``ends_by``."""
 
     command: Command

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import TargetError
-from steelyard.gateways.redis import Reply, ReplyError, parse_info
+from steelyard.gateways.redis import RedisDoor, Reply, ReplyError, parse_info
 
 
 class ToldSession:
@@ -42,7 +42,7 @@ class ToldSession:
         self.closed = True
 
 
-class ToldDoor:
+class ToldDoor(RedisDoor):
     """Opens one session, which it was given."""
 
     def __init__(self, session: ToldSession) -> None:

@@ -33,6 +33,7 @@ from steelyard.core.measurement import (
     RunLatency,
     ScriptLatency,
     Second,
+    StatementPlan,
 )
 from steelyard.core.outside import Command, Completed, MadeDirectory, ServerAddress
 from steelyard.core.schedule import Load, Stretch
@@ -301,6 +302,11 @@ class FakeEngine:
     def reload(self, address: ServerAddress, configuration: str, clock: Clock) -> None:  # noqa: ARG002 - see its protocol
         """Note it."""
         self._world.steps.append(f"reload at {address.port}")
+
+    def plans(self, address: ServerAddress) -> tuple[StatementPlan, ...]:
+        """Return none."""
+        assert address.port
+        return ()
 
     def checkpoint_settings(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those that speak of the WAL."""

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import TargetError
-from steelyard.gateways.sql import connection_failure
+from steelyard.gateways.sql import Sql, SqlSession, connection_failure
 
 Row = tuple[object, ...]
 Rows = list[Row] | Callable[[], list[Row]]
 
 
-class FakeSession:
+class FakeSession(SqlSession):
     """A session on a fake server: the same answers, until it is closed."""
 
     def __init__(self, sql: "FakeSql", address: ServerAddress) -> None:
@@ -37,7 +37,7 @@ class FakeSession:
         self._closed = True
 
 
-class FakeSql:
+class FakeSql(Sql):
     """Answers statements from a table; what it does not know, it refuses."""
 
     def __init__(self, answers: dict[str, Rows] | None = None) -> None:

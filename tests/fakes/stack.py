@@ -8,6 +8,8 @@ from fakes.kernel import FakeKernel
 from fakes.processes import FakeProcesses
 from steelyard.core.experiment import Configuration, Experiment, Layer, ManualStep, Setting
 from steelyard.core.wording import TargetError
+from steelyard.gateways.host import CpuLatency
+from steelyard.gateways.process import Operator
 from steelyard.targets.stack import Hooks, StackMeans, StackSettings
 from steelyard.tuning.apply.applier import SnapshotLedger
 from steelyard.tuning.apply.kernel import kernel_doors
@@ -24,7 +26,7 @@ def a_kernel(*, pages: int = 10, fits: int = 400) -> FakeKernel:
 
 
 @dataclass(kw_only=True)
-class FakeLatency:
+class FakeLatency(CpuLatency):
     """A limit of wake-ups that somebody may hold."""
 
     why_not: str | None = None
@@ -51,7 +53,7 @@ class FakeLatency:
 
 
 @dataclass(kw_only=True)
-class FakeOperator:
+class FakeOperator(Operator):
     """Somebody who confirms everything, or nothing."""
 
     is_there: bool = True

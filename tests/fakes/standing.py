@@ -13,6 +13,7 @@ from steelyard.core.measurement import RunLatency, ScriptLatency
 from steelyard.core.outside import Command, Completed
 from steelyard.core.schedule import Pausing, Stretch
 from steelyard.core.wording import MeasurementError, TargetError
+from steelyard.gateways.cgroups import Guard, Guards
 from steelyard.stats.histogram import histogram_of, to_text
 
 
@@ -231,7 +232,7 @@ class FakeTurnLog:
 
 
 @dataclass(eq=False)
-class FakeGuard:
+class FakeGuard(Guard):
     """Watches over nothing."""
 
     is_there: bool = True
@@ -246,15 +247,16 @@ class FakeGuard:
 
 
 @dataclass
-class FakeGuards:
+class FakeGuards(Guards):
     """Starts guards that watch over nothing, and notes of what."""
 
     started: list[FakeGuard] = field(default_factory=list)
+    groups: list[Path] = field(default_factory=list)
     directories: list[Path] = field(default_factory=list)
 
     def start(self, groups: Sequence[Path], directories: Sequence[Path]) -> FakeGuard:
         """Return a guard."""
-        assert not groups
+        self.groups += groups
         self.directories += directories
         self.started.append(FakeGuard())
         return self.started[-1]

@@ -16,7 +16,7 @@ from fakes.kubernetes_api import FakeKubernetesApi, run_pods
 from steelyard.core.kubernetes import CLAIM, POD, SECRET, STATEFUL_SET, VOLUME, Manifest
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import TargetError
-from steelyard.gateways.redis import Reply
+from steelyard.gateways.redis import RedisDoor, Reply
 
 FATAL: Final = (
     "\n*** FATAL CONFIG FILE ERROR (Redis 7.0.15) ***\n"
@@ -37,7 +37,7 @@ class ControllersClock(FakeClock):
 
 
 @dataclass(kw_only=True)
-class FakeSets:
+class FakeSets(RedisDoor):
     """The controller, and a door to the servers that it runs.
 
     Attributes:

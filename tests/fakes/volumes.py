@@ -5,11 +5,11 @@ from pathlib import Path
 
 from steelyard.core.wording import LeftBehindError
 from steelyard.gateways.host import Clock
-from steelyard.gateways.stores import Cut
+from steelyard.gateways.stores import Cut, Volumes
 
 
 @dataclass
-class FakeVolumes:
+class FakeVolumes(Volumes):
     """Mounts by place; what is done is remembered in order.
 
     Attributes:

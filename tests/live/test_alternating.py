@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from steelyard.core.wording import MIB
-from steelyard.gateways.cgroups import SystemCgroups
+from steelyard.gateways.cgroups import Cgroups
 from steelyard.record.directory import read_campaign
 from support.live import TINY, Steelyard, interrupted, lasting, living_servers, wait_for
 
@@ -36,7 +36,7 @@ def _is_in_a_later_block(steelyard: Steelyard, *, at_work: bool) -> bool:
 def _groups(steelyard: Steelyard) -> list[Path]:
     """Return the control groups of the campaign, frozen or not."""
     name = f"steelyard-{steelyard.campaign_id}*"
-    return [group for root in SystemCgroups().roots() for group in root.glob(name)]
+    return [group for root in Cgroups().roots() for group in root.glob(name)]
 
 
 def test_a_campaign_in_turns_ends_with_a_verdict_in_every_form(steelyard: Steelyard) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from steelyard.core.linux import Controller
 from steelyard.core.wording import PrivilegeError
-from steelyard.gateways.cgroups import SystemCgroups
+from steelyard.gateways.cgroups import Cgroups
 from support.lacking import lacking
 from support.live import LIMIT_S, Steelyard
 
@@ -131,7 +131,7 @@ def _counted_capacity(run: Any, closed_s: float) -> float:
 
 def test_a_block_bucket_that_closes_is_found(steelyard: Steelyard) -> None:
     """A device of 1000 reads a second falls to 300, under data larger than the buffers."""
-    cgroups = SystemCgroups()
+    cgroups = Cgroups()
     if not cgroups.privileged:
         lacking("only root can make control groups")
     try:

@@ -15,7 +15,7 @@ import pytest
 
 from steelyard.core.linux import Controller
 from steelyard.core.wording import PrivilegeError
-from steelyard.gateways.cgroups import SystemCgroups
+from steelyard.gateways.cgroups import Cgroups
 from support.endpoint import as_account
 from support.lacking import lacking
 from support.live import Steelyard, wait_for
@@ -61,7 +61,7 @@ def _groups(steelyard: Steelyard, roots: Roots) -> list[Path]:
 @pytest.fixture
 def roots(steelyard: Steelyard) -> Iterator[Roots]:
     """Return where this machine has its controllers; afterwards nothing of ours may be there."""
-    cgroups = SystemCgroups()
+    cgroups = Cgroups()
     if not cgroups.privileged:
         lacking("only root can make control groups")
     try:
@@ -126,7 +126,7 @@ def test_limits_are_in_force_and_gone_afterwards(steelyard: Steelyard, roots: Ro
 
     The quota throttles by the kernel's own counter; a configuration without limits has none.
     """
-    version = SystemCgroups().hierarchy(Controller.CPU).version
+    version = Cgroups().hierarchy(Controller.CPU).version
     process = steelyard.start("run", steelyard.experiment(LIMITED), "--out", "c", "--yes")
     with _watching(steelyard, roots) as watched:
         # On a busy machine others may leave the server less than its quota for a while.

@@ -12,10 +12,9 @@ from steelyard.core.crash import CrashTest
 from steelyard.core.outside import ServerAddress
 from steelyard.core.redis import Death
 from steelyard.crash.testing import REDIS_MODES, Asked, Subject, crash_test, redis_subject
-from steelyard.gateways.doors import RedisPy, system_doors
-from steelyard.gateways.redis import opened
-from steelyard.systems.existing import ReplicaWatch
-from steelyard.systems.redis.engine import RedisSuccession
+from steelyard.gateways.doors import system_doors
+from steelyard.gateways.redis import RedisDoor, opened
+from steelyard.systems.redis.engine import OffsetWatch, RedisSuccession
 from support.live import Steelyard
 from support.redis import require_redis
 
@@ -26,10 +25,10 @@ SPLIT = next(mode for mode in REDIS_MODES if mode.name == "split")
 class CutOff(RedisSuccession):
     """A replica whose link is cut before the load begins: it gets nothing of it."""
 
-    def watch(self, server: ServerAddress, replica: ServerAddress) -> ReplicaWatch:
+    def watch(self, server: ServerAddress, replica: ServerAddress) -> OffsetWatch:
         """Point it to where nobody is; what it has stays."""
         made = super().watch(server, replica)
-        with opened(RedisPy(), replica) as session:
+        with opened(RedisDoor(), replica) as session:
             session.command("REPLICAOF", "127.0.0.1", "1")
         return made
 

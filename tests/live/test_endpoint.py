@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from steelyard.gateways.sql import PsycopgSql, parsed_uri
+from steelyard.gateways.sql import Sql, parsed_uri
 from support.endpoint import ADMIN_PASSWORD, PLAIN_PASSWORD, Server, started
 from support.endpoint import run as command
 from support.live import LIMIT_S, Steelyard, ending, interrupted, lasting, wait_for
@@ -120,9 +120,9 @@ def test_a_server_without_an_encoding_is_measured_as_any(
         _measured(steelyard, at(bare))
         assert {e["kind"] for e in _journal(steelyard)} >= {"planned", "run", "block-ended"}
         assert (bare.configuration, bare.databases) == before
-        server = PsycopgSql().reach(parsed_uri(bare.uri))
+        server = Sql().reach(parsed_uri(bare.uri))
         odd = "SELECT convert_from(decode('6772fc6e', 'hex'), 'SQL_ASCII')"
-        assert PsycopgSql().rows(server, odd) == [("gr\N{REPLACEMENT CHARACTER}n",)]
+        assert Sql().rows(server, odd) == [("gr\N{REPLACEMENT CHARACTER}n",)]
 
 
 def _watch(seen: set[str], stop: threading.Event) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from steelyard.core.linux import Controller
 from steelyard.core.wording import PrivilegeError
-from steelyard.gateways.cgroups import SystemCgroups
+from steelyard.gateways.cgroups import Cgroups
 from support.lacking import lacking
 from support.live import TINY, Steelyard
 
@@ -112,7 +112,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 @contextmanager
 def _neighbour(cache: Path) -> Iterator[Neighbour]:
     """Let a neighbour follow what happens in a cache."""
-    cgroups = SystemCgroups()
+    cgroups = Cgroups()
     try:
         if not cgroups.privileged:
             lacking("only root can freeze control groups")

@@ -15,8 +15,8 @@ import pytest
 from fakes.domains import FakeDomains
 from steelyard.core.stack import DomainDesign, DomainFacts, Knob, KnobKind, Scope
 from steelyard.core.wording import MIB, PreflightError, TargetError
-from steelyard.gateways.host import LocalHost, SystemClock
-from steelyard.gateways.virsh import Domains, Virsh
+from steelyard.gateways.host import Clock, LocalHost
+from steelyard.gateways.virsh import Domains
 from steelyard.tuning.apply.domain import DomainDoor
 from steelyard.tuning.facts.domain_xml import domain_facts
 from steelyard.tuning.facts.domains import Hypervisor, collect_domains
@@ -84,12 +84,12 @@ def _knob(directory: Path, emulator: int = 1) -> Knob:
     )
 
 
-def _door(domains: Virsh) -> DomainDoor:
+def _door(domains: Domains) -> DomainDoor:
     return DomainDoor(domains=domains, host=LocalHost())
 
 
-def _collected(domains: Virsh, name: str = _NAME) -> DomainFacts:
-    hypervisor = Hypervisor(domains=domains, host=LocalHost(), clock=SystemClock(), moment_s=0.5)
+def _collected(domains: Domains, name: str = _NAME) -> DomainFacts:
+    hypervisor = Hypervisor(domains=domains, host=LocalHost(), clock=Clock(), moment_s=0.5)
     found, _ = collect_domains(hypervisor)
     assert found is not None
     return next(facts for facts in found if facts.name == name)
@@ -105,7 +105,7 @@ def directory() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def booted(libvirt: Virsh, directory: Path) -> Iterator[Virsh]:
+def booted(libvirt: Domains, directory: Path) -> Iterator[Domains]:
     """Define the rendered domain through the door, boot it and wait until its Linux is up."""
     door, knob = _door(libvirt), _knob(directory)
     with more_huge_pages(_MEMORY_BYTES // _PAGE_BYTES) as provide:
@@ -156,7 +156,7 @@ def test_the_fake_does_as_libvirt_does(domains: Domains, directory: Path) -> Non
     assert name not in domains.names()
 
 
-def test_the_rendered_domain_validates(libvirt: Virsh, directory: Path, tmp_path: Path) -> None:
+def test_the_rendered_domain_validates(libvirt: Domains, directory: Path, tmp_path: Path) -> None:
     """Libvirt's own schema accepts it."""
     path = tmp_path / "domain.xml"
     path.write_text(_rendered(directory))
@@ -165,7 +165,7 @@ def test_the_rendered_domain_validates(libvirt: Virsh, directory: Path, tmp_path
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_published_domain_is_caught(libvirt: Virsh, tmp_path: Path) -> None:
+def test_the_published_domain_is_caught(libvirt: Domains, tmp_path: Path) -> None:
     """Through the door it is refused; defined by hand, what libvirt lost is told."""
     name = f"{PREFIX}published"
     xml = _PUBLISHED.format(name=name)
@@ -185,7 +185,7 @@ def test_the_published_domain_is_caught(libvirt: Virsh, tmp_path: Path) -> None:
     libvirt.undefine(name)
 
 
-def test_the_running_guest_has_what_was_asked(booted: Virsh, directory: Path) -> None:
+def test_the_running_guest_has_what_was_asked(booted: Domains, directory: Path) -> None:
     """Pins, bound huge pages and the absent balloon are read from its process."""
     check = _door(booted).verify(_knob(directory))
     assert check.holds, check.facts
@@ -194,7 +194,7 @@ def test_the_running_guest_has_what_was_asked(booted: Virsh, directory: Path) ->
     assert _door(booted).seen(_knob(directory)).value == _knob(directory).value
 
 
-def test_facts_of_the_running_guest_come_from_its_process(booted: Virsh) -> None:
+def test_facts_of_the_running_guest_come_from_its_process(booted: Domains) -> None:
     """What collects facts sees the same, and how long virtual CPUs wait for a CPU."""
     facts = _collected(booted)
     assert (facts.running, facts.autostart) == (True, False)
@@ -207,7 +207,7 @@ def test_facts_of_the_running_guest_come_from_its_process(booted: Virsh) -> None
     assert 0.0 <= facts.vcpu_delay_fraction <= 1.0
 
 
-def test_inspect_shows_the_running_guest(booted: Virsh) -> None:
+def test_inspect_shows_the_running_guest(booted: Domains) -> None:
     """The command finds the domain beside the facts of the machine, and judges it."""
     argv = [sys.executable, "-m", "steelyard", "inspect", "--json", "--no-ping-pong"]
     done = subprocess.run([*argv, "--fail-on", "never"], capture_output=True, text=True, check=True)
@@ -220,7 +220,7 @@ def test_inspect_shows_the_running_guest(booted: Virsh) -> None:
     assert states["KVM008"] == "violated"  # the emulator shares their CPUs: there are but two
 
 
-def test_a_strayed_pin_is_caught(booted: Virsh, directory: Path) -> None:
+def test_a_strayed_pin_is_caught(booted: Domains, directory: Path) -> None:
     """A virtual CPU that an operator pins elsewhere is found, and the remedy puts it right."""
     door, knob = _door(booted), _knob(directory)
     virsh("vcpupin", _NAME, "1", "0", "--live")
@@ -234,7 +234,7 @@ def test_a_strayed_pin_is_caught(booted: Virsh, directory: Path) -> None:
     assert door.verify(knob).holds
 
 
-def test_a_change_of_a_running_guest_waits_and_comes_back(booted: Virsh, directory: Path) -> None:
+def test_a_change_of_a_running_guest_waits_and_comes_back(booted: Domains, directory: Path) -> None:
     """The new definition is pending; put back, it is the former one to the letter."""
     door, former = _door(booted), booted.xml(_NAME, defined=True)
     knob = _knob(directory, emulator=0)
@@ -249,7 +249,7 @@ def test_a_change_of_a_running_guest_waits_and_comes_back(booted: Virsh, directo
     assert door.verify(_knob(directory)).holds
 
 
-def test_no_other_domain_is_touched(booted: Virsh, directory: Path) -> None:
+def test_no_other_domain_is_touched(booted: Domains, directory: Path) -> None:
     """A neighbour's definition stays to the letter while ours comes, changes and goes."""
     booted.define(_rendered(directory, _NEIGHBOUR))
     before = booted.xml(_NEIGHBOUR, defined=True)
@@ -263,7 +263,7 @@ def test_no_other_domain_is_touched(booted: Virsh, directory: Path) -> None:
     assert _NAME in booted.names(running=True)
 
 
-def test_a_number_for_a_name_is_not_the_running_guest(booted: Virsh, directory: Path) -> None:
+def test_a_number_for_a_name_is_not_the_running_guest(booted: Domains, directory: Path) -> None:
     """A domain that is called as another one's id is itself, also when it is removed."""
     name = virsh("domid", _NAME).strip()
     assert booted.xml(name) is None
@@ -277,7 +277,7 @@ def test_a_number_for_a_name_is_not_the_running_guest(booted: Virsh, directory: 
     assert _NAME in booted.names()
 
 
-def test_an_existing_domain_keeps_what_it_owns(libvirt: Virsh, directory: Path) -> None:
+def test_an_existing_domain_keeps_what_it_owns(libvirt: Domains, directory: Path) -> None:
     """Patched through the door it has all of its devices; put back, it is the former one."""
     name = f"{PREFIX}owner"
     owned = (

@@ -16,7 +16,7 @@ import pytest
 from steelyard.campaign.evidence.machine import MachineProbe
 from steelyard.campaign.evidence.watch import Watch
 from steelyard.core.measurement import Evidence, Vantage
-from steelyard.gateways.host import LocalHost, SystemClock
+from steelyard.gateways.host import Clock, LocalHost
 from support.lacking import lacking
 from support.live import Steelyard, wait_for
 
@@ -68,7 +68,7 @@ def _cpu_s(pid: int) -> float:
 
 
 def _watched(vantage: Vantage | None, seconds: float) -> Evidence:
-    watch = Watch(probes=(MachineProbe(host=LocalHost(), vantage=vantage),), clock=SystemClock())
+    watch = Watch(probes=(MachineProbe(host=LocalHost(), vantage=vantage),), clock=Clock())
     watch.around(lambda: time.sleep(seconds))
     evidence = watch.evidence()
     assert evidence is not None

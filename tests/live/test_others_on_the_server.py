@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from steelyard.core.outside import POSTGRES_MARK, ServerAddress
-from steelyard.gateways.sql import PsycopgSql
+from steelyard.gateways.sql import Sql
 from steelyard.systems.postgres.cloudnative_pg.existing import CLIENTS
 from support.endpoint import ADMIN_PASSWORD, Server
 
@@ -17,7 +17,7 @@ def _rows(server: Server, user: str, password: str) -> list[tuple[object, ...]]:
     way = ServerAddress(
         host="127.0.0.1", port=server.port, user=user, database="postgres", password=password
     )
-    return PsycopgSql().rows(way, CLIENTS, [POSTGRES_MARK])
+    return Sql().rows(way, CLIENTS, [POSTGRES_MARK])
 
 
 @pytest.mark.parametrize("asks", ["postgres", "shop"])

@@ -11,9 +11,9 @@ from fakes.programs import FakeLedger, FakeProgram
 from steelyard.core.outside import ServerAddress
 from steelyard.core.target import RedisEndpointTarget
 from steelyard.core.wording import LeftBehindError, PreflightError, TargetError
-from steelyard.gateways.doors import RedisPy
-from steelyard.gateways.host import SystemClock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.process import SystemProcesses
+from steelyard.gateways.redis import RedisDoor
 from steelyard.systems.redis.existing.databases import MARK_KEY
 from steelyard.systems.redis.existing.platform import RedisEndpointOptions, RedisEndpointPlatform
 from steelyard.systems.redis.existing.readiness import RedisMeans, address_of
@@ -23,7 +23,7 @@ from support.redis_endpoint import ended, keys_of, restart_command_of, setting_o
 
 pytestmark = pytest.mark.live
 
-MEANS = RedisMeans(redis=RedisPy(), processes=SystemProcesses(), clock=SystemClock())
+MEANS = RedisMeans(redis=RedisDoor(), processes=SystemProcesses(), clock=Clock())
 TINY = """\
 version: 1
 name: tiny redis endpoint

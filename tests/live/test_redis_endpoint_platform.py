@@ -15,10 +15,9 @@ from steelyard.core.outside import Foreign, Guest, OnServer, ServerAddress, in_u
 from steelyard.core.target import RedisEndpointTarget
 from steelyard.core.wording import LeftBehindError, PreflightError, SteelyardError, TargetError
 from steelyard.gateways import redis_client as gateway
-from steelyard.gateways.doors import RedisPy
-from steelyard.gateways.host import SystemClock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.process import SystemProcesses
-from steelyard.gateways.redis import RedisSession, Reply
+from steelyard.gateways.redis import RedisDoor, RedisSession, Reply
 from steelyard.systems.redis.existing.databases import MARK_KEY
 from steelyard.systems.redis.existing.platform import (
     RedisEndpointOptions,
@@ -50,7 +49,7 @@ class Died(BaseException):
 
 
 @dataclass(kw_only=True)
-class DyingDoor:
+class DyingDoor(RedisDoor):
     """The real door, until Steelyard dies before the change of that number."""
 
     dies_at: int | None = None
@@ -58,7 +57,7 @@ class DyingDoor:
 
     def connect(self, address: ServerAddress, *, timeout_s: float = 30.0) -> RedisSession:
         """Return a session that counts what changes the server."""
-        return _Counting(RedisPy().connect(address, timeout_s=timeout_s), self)
+        return _Counting(RedisDoor().connect(address, timeout_s=timeout_s), self)
 
 
 @dataclass
@@ -102,7 +101,7 @@ class _Place:
         self.server = server
         self.door = DyingDoor()
         self.ledger = FakeLedger()
-        self.means = RedisMeans(redis=self.door, processes=SystemProcesses(), clock=SystemClock())
+        self.means = RedisMeans(redis=self.door, processes=SystemProcesses(), clock=Clock())
         self.password = password
         options = RedisEndpointOptions(
             entrance=address_of(asked, password),
@@ -639,7 +638,7 @@ def test_tls_to_a_server_without_it_is_said(
     error = _refusal(_Place(server, RedisEndpointTarget(port=server.port, tls=True)))
     assert "does not answer" in error.message
     assert "TLS" in error.hint
-    session = RedisPy().connect(server.address, timeout_s=60)
+    session = RedisDoor().connect(server.address, timeout_s=60)
     session.command("BLPOP", "no-such-list", "1")  # longer than the greeting may take
     session.close()
 

@@ -24,8 +24,9 @@ from steelyard.core.experiment import (
 )
 from steelyard.core.schedule import Load, Mode
 from steelyard.core.target import EngineName, RedisLocalTarget
-from steelyard.gateways.doors import RedisPy, system_doors
+from steelyard.gateways.doors import system_doors
 from steelyard.gateways.process import SystemProcesses
+from steelyard.gateways.redis import RedisDoor
 from steelyard.record.directory import read_campaign
 from steelyard.systems.redis.server import Refusal, Trial, find_redis
 from steelyard.systems.redis.settings import read_catalogue
@@ -157,7 +158,7 @@ def _trial() -> Trial:
     account = "nobody" if os.geteuid() == 0 else None
     return Trial(
         installation=find_redis("redis-server", processes),
-        redis=RedisPy(),
+        redis=RedisDoor(),
         processes=processes,
         account=account,
     )
@@ -191,5 +192,5 @@ def test_a_server_that_is_none_is_told_apart(tmp_path: Path) -> None:
     processes = SystemProcesses()
     installation = find_redis(str(tmp_path), processes)
     assert installation.label == "Redis 9.9"
-    trial = Trial(installation=installation, redis=RedisPy(), processes=processes, account=None)
+    trial = Trial(installation=installation, redis=RedisDoor(), processes=processes, account=None)
     assert trial.refusals({"save": ""}) == (Refusal(setting="", words="cannot"),)

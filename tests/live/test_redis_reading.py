@@ -13,8 +13,8 @@ from steelyard.campaign.evidence.turn_watch import ServerProbe
 from steelyard.campaign.evidence.watch import Watch
 from steelyard.core.measurement import Evidence, Quantity
 from steelyard.core.wording import MS_PER_S, US_PER_S, TargetError
-from steelyard.gateways.doors import RedisPy
-from steelyard.gateways.host import LocalHost, SystemClock
+from steelyard.gateways.host import Clock, LocalHost
+from steelyard.gateways.redis import RedisDoor
 from steelyard.systems.redis.reader import RedisReader, open_reader
 from support.redis import RedisServer, redis_started, require_redis
 
@@ -25,7 +25,7 @@ _LOG = {"appendonly": "yes", "appendfsync": "everysec"}
 
 @contextmanager
 def _read(server: RedisServer) -> Iterator[RedisReader]:
-    reader = open_reader(RedisPy(), server.by_socket)
+    reader = open_reader(RedisDoor(), server.by_socket)
     try:
         yield reader
     finally:
@@ -48,11 +48,11 @@ def _benchmark(server: RedisServer, *arguments: str) -> None:
 def _watched(server: RedisServer, *arguments: str) -> Evidence:
     """Return what the probe of the server saw around a run of the generator."""
     probe = ServerProbe(
-        open_reader=lambda: open_reader(RedisPy(), server.by_socket),
+        open_reader=lambda: open_reader(RedisDoor(), server.by_socket),
         ramp_s=0.0,
         nearby=LocalHost(),
     )
-    watch = Watch(probes=[probe], clock=SystemClock())
+    watch = Watch(probes=[probe], clock=Clock())
     watch.around(lambda: _benchmark(server, *arguments))
     evidence = watch.evidence()
     assert evidence is not None
@@ -172,7 +172,7 @@ def test_a_user_without_rights_is_refused_with_the_servers_words() -> None:
         server.command("ACL", "SETUSER", "poor", "on", "nopass", "+@connection", "+select")
         server.user = "poor"
         with pytest.raises(TargetError, match="no permissions to run"):
-            open_reader(RedisPy(), server.by_socket)
+            open_reader(RedisDoor(), server.by_socket)
         server.user = ""
         clients = server.command("CLIENT", "LIST")
         assert isinstance(clients, bytes)
@@ -183,11 +183,11 @@ def test_a_server_that_dies_makes_the_probe_absent() -> None:
     """Killed while it is watched: the evidence is there without it, and says why."""
     with redis_started() as server:
         probe = ServerProbe(
-            open_reader=lambda: open_reader(RedisPy(), server.by_socket),
+            open_reader=lambda: open_reader(RedisDoor(), server.by_socket),
             ramp_s=0.0,
             nearby=LocalHost(),
         )
-        watch = Watch(probes=[probe], clock=SystemClock())
+        watch = Watch(probes=[probe], clock=Clock())
         watch.around(server.kill)
         seen = watch.evidence()
     assert seen is not None

@@ -10,10 +10,9 @@ import pytest
 from fakes.programs import FakeLedger
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import TargetError
-from steelyard.gateways.doors import RedisPy
-from steelyard.gateways.host import SystemClock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.process import SystemProcesses
-from steelyard.gateways.redis import RedisSession
+from steelyard.gateways.redis import RedisDoor, RedisSession
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
 from steelyard.places.protocol import PreparedState
 from steelyard.systems.redis.server import RedisProgram, find_redis
@@ -29,7 +28,7 @@ PRIMARY = {"appendonly": "no", "save": ""}
 
 def fill(address: ServerAddress) -> None:
     """Load the keys of a prepared state, in both files as the product does."""
-    session = RedisPy().connect(address)
+    session = RedisDoor().connect(address)
     try:
         session.pipeline([("SET", f"key:{number}", "value") for number in range(KEYS)])
         session.command("SAVE")
@@ -44,10 +43,10 @@ class Place:
         self.processes = SystemProcesses()
         account = "nobody" if os.geteuid() == 0 else None
         options = LocalOptions(root=root, campaign_id="c-1", account=account, port=None)
-        self.platform = LocalPlatform(options, FakeLedger(), self.processes, SystemClock())
+        self.platform = LocalPlatform(options, FakeLedger(), self.processes, Clock())
         self.program = RedisProgram(
             installation=find_redis("redis-server", self.processes),
-            redis=RedisPy(),
+            redis=RedisDoor(),
             replica=(("appendonly", "yes"), ("appendfsync", "always")),
         )
 
@@ -65,7 +64,7 @@ class Place:
         """
         sockets = Path(self.platform.address.host).glob("redis-*.sock")
         newest = max(sockets, key=lambda path: path.stat().st_mtime_ns)
-        return RedisPy().connect(ServerAddress(host=str(newest), port=0))
+        return RedisDoor().connect(ServerAddress(host=str(newest), port=0))
 
 
 @pytest.fixture
@@ -87,7 +86,7 @@ def test_it_has_the_data_and_persists_as_asked(place: Place) -> None:
         assert session.info()["role"] == "slave"
     finally:
         session.close()
-    primary = RedisPy().connect(place.platform.address)
+    primary = RedisDoor().connect(place.platform.address)
     try:
         assert primary.info()["connected_slaves"] == "1"
         assert primary.command("CONFIG", "GET", "appendonly") == [b"appendonly", b"no"]
@@ -103,7 +102,7 @@ def test_what_is_written_after_the_start_arrives_at_once(place: Place) -> None:
     """The link is up before the primary sends on, which may take it a second: that is over."""
     for _ in range(_STARTS):
         place.started()
-        primary = RedisPy().connect(place.platform.address)
+        primary = RedisDoor().connect(place.platform.address)
         replica = place.replica()
         try:
             primary.command("SET", "new", "value")

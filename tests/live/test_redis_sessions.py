@@ -6,8 +6,7 @@ import pytest
 
 from steelyard.core.wording import TargetError
 from steelyard.gateways import redis_client
-from steelyard.gateways.doors import RedisPy
-from steelyard.gateways.redis import RedisSession, ReplyError
+from steelyard.gateways.redis import RedisDoor, RedisSession, ReplyError
 from support.redis import RedisServer, redis_server
 
 __all__ = ["redis_server"]
@@ -36,7 +35,7 @@ def test_several_commands_have_the_time_of_one(
 ) -> None:
     """The limit of the greeting is over with it: what takes longer is waited for."""
     monkeypatch.setattr(redis_client, "_GREETING_TIMEOUT_S", 0.5)
-    session = RedisPy().connect(redis_server.by_socket, timeout_s=30.0)
+    session = RedisDoor().connect(redis_server.by_socket, timeout_s=30.0)
     try:
         wait = ("BLPOP", "no-such-list", "1")
         assert session.command(*wait) is None

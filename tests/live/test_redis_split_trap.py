@@ -15,7 +15,8 @@ import pytest
 from steelyard.core.findings import State
 from steelyard.core.stack import RedisFacts, StackFacts
 from steelyard.core.wording import TargetError
-from steelyard.gateways.doors import RedisPy, system_doors
+from steelyard.gateways.doors import system_doors
+from steelyard.gateways.redis import RedisDoor
 from steelyard.tuning.facts.servers import collect_redis
 from support.endpoint import free_port
 from support.judged_rules import judged
@@ -261,7 +262,7 @@ def test_the_rule_knows_the_recipe_on_a_real_server() -> None:
     with recipe_of(PAGE.read_text("utf-8")) as recipe:
         states = []
         for _ in range(2):
-            facts = collect_redis(RedisPy(), recipe.primary.address, system_doors().host).facts
+            facts = collect_redis(RedisDoor(), recipe.primary.address, system_doors().host).facts
             facts = replace(facts, auto_restart=True)
             states.append(judged("RED001", StackFacts(redis=(facts,))).state)
             recipe.primary.command("CONFIG", "SET", "proc-title-template", "{title} {listen-addr}")

@@ -17,9 +17,9 @@ from steelyard.campaign.evidence.watch import Watch
 from steelyard.core.measurement import BEGIN, COMMIT, STATEMENTS, Evidence, Quantity, WaitClass
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import SteelyardError
-from steelyard.gateways.host import LocalHost, SystemClock
+from steelyard.gateways.host import Clock, LocalHost
 from steelyard.gateways.process import SystemProcesses
-from steelyard.gateways.sql import PsycopgSql
+from steelyard.gateways.sql import Sql
 from steelyard.places.local.server import staged
 from steelyard.systems.postgres import pgbench
 from steelyard.systems.postgres.reader import READER_NAME, open_reader
@@ -101,11 +101,11 @@ def _generate(server: Server, *arguments: str, user: str = "postgres") -> int:
 def _watched_run(server: Server, *arguments: str, seconds: int = 3) -> tuple[int, Evidence]:
     """Return the transactions of a run, and what the probe saw of it."""
     probe = ServerProbe(
-        open_reader=lambda: open_reader(PsycopgSql(), _address(server), is_own=True),
+        open_reader=lambda: open_reader(Sql(), _address(server), is_own=True),
         ramp_s=1.0,
         nearby=LocalHost(),
     )
-    watch = Watch(probes=[probe], clock=SystemClock())
+    watch = Watch(probes=[probe], clock=Clock())
     work = ("--no-vacuum", f"--client={_CLIENTS}", f"--time={seconds}", *arguments)
     transactions = watch.around(lambda: _generate(server, *work))
     evidence = watch.evidence()
@@ -168,7 +168,7 @@ def test_a_database_of_others_is_not_given_the_extension(watched: Server) -> Non
     _need_library(watched)
     watched.do("CREATE DATABASE others")
     address = replace(_address(watched), database="others")
-    reader = open_reader(PsycopgSql(), address)
+    reader = open_reader(Sql(), address)
     assert reader.statements() is None
     reader.close()
     (absence,) = [each for each in reader.absent if each.subject == STATEMENTS]
@@ -176,11 +176,11 @@ def test_a_database_of_others_is_not_given_the_extension(watched: Server) -> Non
     assert watched.rows("SELECT count(*) FROM pg_extension", "others") == [(1,)]
     watched.do("DROP DATABASE others")
     probe = ServerProbe(
-        open_reader=lambda: open_reader(PsycopgSql(), _address(watched), is_own=True),
+        open_reader=lambda: open_reader(Sql(), _address(watched), is_own=True),
         ramp_s=0.0,
         nearby=None,
     )
-    watch = Watch(probes=[probe], clock=SystemClock())
+    watch = Watch(probes=[probe], clock=Clock())
     _generate(watched, "--no-vacuum", "--transactions=1")
     watch.around(lambda: watched.do("SELECT pg_stat_statements_reset()", database=_DATABASE))
     evidence = watch.evidence()
@@ -192,7 +192,7 @@ def test_a_database_of_others_is_not_given_the_extension(watched: Server) -> Non
 
 def test_an_idle_server_has_counted_nothing(watched: Server) -> None:
     """The probe's own reading is not among the workload's: not a row, a page or a commit."""
-    reader = open_reader(PsycopgSql(), _address(watched))
+    reader = open_reader(Sql(), _address(watched))
     before = reader.counters()
     for _ in range(5):
         reader.waits()
@@ -260,11 +260,11 @@ def test_a_role_without_rights_sees_its_own_sessions_only(watched: Server) -> No
         )
         watched.do("GRANT SELECT ON ALL TABLES IN SCHEMA public TO poor", database=_DATABASE)
         probe = ServerProbe(
-            open_reader=lambda: open_reader(PsycopgSql(), _address(watched, "poor")),
+            open_reader=lambda: open_reader(Sql(), _address(watched, "poor")),
             ramp_s=0.0,
             nearby=None,
         )
-        watch = Watch(probes=[probe], clock=SystemClock())
+        watch = Watch(probes=[probe], clock=Clock())
         watch.around(lambda user=generator: _generate(watched, *work, user=user))  # type: ignore[misc]
         evidence = watch.evidence()
         assert evidence is not None
@@ -307,9 +307,9 @@ def test_a_server_that_hangs_is_not_waited_for(
     monkeypatch.setattr(watching, "BEGIN_WITHIN_S", begin_within_s)
     monkeypatch.setattr(watching, "END_WITHIN_S", 0.5)
     probe = ServerProbe(
-        open_reader=lambda: open_reader(PsycopgSql(), _address(watched)), ramp_s=0.0, nearby=None
+        open_reader=lambda: open_reader(Sql(), _address(watched)), ramp_s=0.0, nearby=None
     )
-    watch = Watch(probes=[probe], clock=SystemClock())
+    watch = Watch(probes=[probe], clock=Clock())
     with ExitStack() as hanging:
         if moment == "before":
             hanging.enter_context(_hanging(watched))

@@ -22,7 +22,7 @@ import pytest
 
 from steelyard.core.linux import Controller
 from steelyard.core.wording import PrivilegeError
-from steelyard.gateways.cgroups import SystemCgroups, SystemFamilies
+from steelyard.gateways.cgroups import Cgroups, Families
 from steelyard.places.local.groups import is_frozen, thaw
 from support.endpoint import as_account
 from support.lacking import lacking
@@ -126,19 +126,19 @@ class Held:
     @property
     def server_stands_still(self) -> bool:
         """Return whether the server is there and frozen or stopped."""
-        families = SystemFamilies()
+        families = Families()
         family = families.of([self.server])
         if self.groups:
             group = next(group for group in self.groups if group.name.endswith("server"))
-            inside = set(family) <= set(SystemCgroups().members(group))
-            return bool(family) and inside and is_frozen(group, SystemCgroups())
+            inside = set(family) <= set(Cgroups().members(group))
+            return bool(family) and inside and is_frozen(group, Cgroups())
         return bool(family) and set(families.stopped(family)) == set(family)
 
     @property
     def is_over(self) -> bool:
         """Return whether every process of it is gone, and nothing is frozen."""
         lives = any(_lives(pid) for pid in (*self.pids, self.guard))
-        return not lives and not any(is_frozen(group, SystemCgroups()) for group in self.groups)
+        return not lives and not any(is_frozen(group, Cgroups()) for group in self.groups)
 
 
 def _lives(pid: int) -> bool:
@@ -177,7 +177,7 @@ def _require_freezer(kind: str) -> None:
 
 def _rescue(home: Path) -> None:
     """Thaw, end and remove all that works below a directory."""
-    cgroups = SystemCgroups()
+    cgroups = Cgroups()
     named = (entry.name for entry in (home / "cache" / "records").glob("*"))
     names = {f"steelyard-{name}-{role}" for name in named for role in ("server", "generator")}
     groups = [root / name for root in cgroups.roots() for name in names]
@@ -279,7 +279,7 @@ def test_a_server_whose_thread_died_in_a_pause_is_destroyed(
     try:
         _in_thread(lambda: (paused.start(), paused.platform.standstill.pause()))
         pids = paused.pids
-        assert all(is_frozen(group, SystemCgroups()) for group in paused.guarded.groups)
+        assert all(is_frozen(group, Cgroups()) for group in paused.guarded.groups)
         assert len(pids) > CLIENTS
     finally:
         paused.destroy()

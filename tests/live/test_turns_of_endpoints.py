@@ -14,7 +14,7 @@ from test_turns_of_redis import ratios, states_in
 
 from steelyard.core.experiment import Layer, Setting
 from steelyard.core.schedule import TurnTimes
-from steelyard.gateways.sql import PsycopgSql
+from steelyard.gateways.sql import Sql
 from steelyard.systems.postgres.existing.platform import mixed_sessions, shown_settings
 from steelyard.systems.postgres.settings import deviations
 from support.endpoint import Server, as_account, at_work, free_port, make_home, started
@@ -284,7 +284,7 @@ def can_connect(port: int) -> bool:
 def test_sessions_through_a_pooler_do_not_take_turns(pooled: tuple[str, int]) -> None:
     """Transactions that change backends are seen, and so are settings that do not arrive."""
     mode, port = pooled
-    sql = PsycopgSql()
+    sql = Sql()
     entrance = sql.reach({"host": "127.0.0.1", "port": str(port), "user": "postgres"})
     mixed = mixed_sessions(entrance, sql)
     assert ("transaction mode" in mixed) is (mode != "session")

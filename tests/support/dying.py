@@ -11,7 +11,7 @@ from typing import Any
 
 from steelyard.cli.main import main
 from steelyard.gateways.host import LocalKernelFiles
-from steelyard.gateways.placed_files import LocalFiles
+from steelyard.gateways.placed_files import PlacedFiles
 from steelyard.record.journal import Journal
 
 _STEPS = count()
@@ -37,6 +37,6 @@ def _mortal(owner: type, name: str) -> None:
 
 _mortal(Journal, "append")
 _mortal(LocalKernelFiles, "write")
-_mortal(LocalFiles, "place")
-_mortal(LocalFiles, "remove")
+_mortal(PlacedFiles, "place")
+_mortal(PlacedFiles, "remove")
 main()

@@ -18,7 +18,7 @@ import pytest
 
 from steelyard.core.wording import SteelyardError
 from steelyard.gateways.process import SystemProcesses
-from steelyard.gateways.virsh import Virsh
+from steelyard.gateways.virsh import Domains
 from support.lacking import lacking
 from support.tiny_guest import kernel, write_initrd
 
@@ -32,7 +32,7 @@ _HUGE_PAGES = Path("/dev/hugepages")
 
 
 @contextmanager
-def a_libvirt() -> Iterator[Virsh]:
+def a_libvirt() -> Iterator[Domains]:
     """Give a libvirt, to one test module of the machine at a time."""
     missing = [program for program in PROGRAMS if shutil.which(program) is None]
     if missing:
@@ -41,7 +41,7 @@ def a_libvirt() -> Iterator[Virsh]:
         )
     if os.geteuid() != 0:
         lacking("only root can start a libvirtd of the system")
-    virsh = Virsh(processes=SystemProcesses())
+    virsh = Domains(processes=SystemProcesses())
     with ExitStack() as stack:
         lock = stack.enter_context(_LOCK.open("a"))
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -54,7 +54,7 @@ def a_libvirt() -> Iterator[Virsh]:
 
 
 @pytest.fixture(scope="module")
-def libvirt() -> Iterator[Virsh]:
+def libvirt() -> Iterator[Domains]:
     """Return a libvirt for the tests of one module."""
     with a_libvirt() as virsh:
         yield virsh
@@ -125,7 +125,7 @@ def _huge_pages_mounted() -> Iterator[None]:
         subprocess.run(["umount", str(_HUGE_PAGES)], check=True)  # noqa: S607
 
 
-def _start(stack: ExitStack, virsh: Virsh) -> None:
+def _start(stack: ExitStack, virsh: Domains) -> None:
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     for program in ("virtlogd", "libvirtd"):
         log = stack.enter_context((directory / f"{program}.log").open("w"))
@@ -144,7 +144,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     process.wait(60)
 
 
-def _answers(virsh: Virsh) -> bool:
+def _answers(virsh: Domains) -> bool:
     try:
         virsh.names()
     except SteelyardError:
@@ -152,7 +152,7 @@ def _answers(virsh: Virsh) -> bool:
     return True
 
 
-def _remove_domains(libvirt: Virsh) -> None:
+def _remove_domains(libvirt: Domains) -> None:
     for name in libvirt.names():
         if name.startswith(PREFIX):
             virsh("destroy", name, check=False)

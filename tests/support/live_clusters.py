@@ -18,11 +18,11 @@ from fakes.programs import FakeLedger, FakeProgram
 from steelyard.core.kubernetes import CLUSTER, Manifest, ObjectRef, SecretRef
 from steelyard.core.outside import InCluster, OnServer, Outside, ServerAddress
 from steelyard.core.target import CloudNativePgTarget, PodResources
-from steelyard.gateways.host import SystemClock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.process import SystemProcesses
-from steelyard.gateways.sql import PsycopgSql
+from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.reaching import Reach, make_secret, sql_knock
 from steelyard.systems.postgres.cloudnative_pg.existing import (
@@ -60,7 +60,7 @@ class Campaign:
     told: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.clock, self.sql = SystemClock(), PsycopgSql()
+        self.clock, self.sql = Clock(), Sql()
         self.ledger = FakeLedger()
         self.reach = Reach(self.api, sql_knock(self.sql), self.clock)
         self.belongings = Belongings(self.api, self.ledger, self.campaign_id, self.namespace)

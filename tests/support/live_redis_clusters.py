@@ -8,11 +8,10 @@ from typing import Final
 from fakes.programs import FakeLedger, SmallRedis
 from steelyard.core.outside import ServerAddress
 from steelyard.core.target import PodResources, RedisKubernetesTarget
-from steelyard.gateways.doors import RedisPy
-from steelyard.gateways.host import SystemClock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import SystemProcesses
-from steelyard.gateways.redis import RedisSession
+from steelyard.gateways.redis import RedisDoor, RedisSession
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.reaching import Reach, redis_knock
 from steelyard.places.protocol import LoadPods
@@ -67,7 +66,7 @@ class RedisCampaign:
     told: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.clock, self.door = SystemClock(), RedisPy()
+        self.clock, self.door = Clock(), RedisDoor()
         self.reach = Reach(self.api, redis_knock(self.door), self.clock)
         self.belongings = Belongings(self.api, self.ledger, self.campaign_id, self.namespace)
         self.secret = make_redis_secret(self.belongings)

@@ -14,13 +14,13 @@ from pathlib import Path
 del sys.path[0]  # this folder, which has a module `kubernetes` of its own
 from steelyard.cli.main import main  # noqa: E402
 from steelyard.gateways import doors  # noqa: E402
-from steelyard.gateways.host import SystemClock  # noqa: E402
-from steelyard.gateways.sql import PsycopgSql  # noqa: E402
+from steelyard.gateways.host import Clock  # noqa: E402
+from steelyard.gateways.sql import Sql  # noqa: E402
 from steelyard.places.agent import host  # noqa: E402
 from steelyard.systems.postgres import load_programs  # noqa: E402
 
 
-class SteppedClock(SystemClock):
+class SteppedClock(Clock):
     """The machine's clocks, with a wall that somebody sets."""
 
     def now(self) -> float:
@@ -32,10 +32,10 @@ class SteppedClock(SystemClock):
 if "STEELYARD_TEST_PATIENCE_S" in os.environ:
     patience_s = float(os.environ["STEELYARD_TEST_PATIENCE_S"])
     load_programs._DEADLINE_BEYOND_RUN_S = patience_s  # type: ignore[misc]
-    doors.PsycopgSql = partial(PsycopgSql, patience_s=patience_s)  # type: ignore[assignment,misc]
+    doors.Sql = partial(Sql, patience_s=patience_s)  # type: ignore[assignment,misc]
 if "STEELYARD_TEST_LEASE_S" in os.environ:
     host.LEASE_S = int(os.environ["STEELYARD_TEST_LEASE_S"])  # type: ignore[misc]
 if "STEELYARD_TEST_STEP" in os.environ:
-    doors.SystemClock = SteppedClock  # type: ignore[misc]
+    doors.Clock = SteppedClock  # type: ignore[misc]
 sys.modules["altair"] = None  # type: ignore[assignment] # these campaigns need no charts
 main()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from fakes.campaigns import an_experiment
 from steelyard.campaign.cleanup.leftovers import JournalLedger
 from steelyard.core.outside import Command, ServerAddress
-from steelyard.gateways.cgroups import SystemCgroups
+from steelyard.gateways.cgroups import Cgroups
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.places.local.groups import GroupPlan, ServerGroups, start_guard
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
@@ -37,7 +37,7 @@ _MOUNTED = {"v1": "cgroup", "v2": "cgroup2"}
 _GENERATOR = "pgbench"
 
 
-class OneVersion(SystemCgroups):
+class OneVersion(Cgroups):
     """The control groups of this machine as far as they are of one version."""
 
     def __init__(self, kind: str) -> None:

@@ -15,8 +15,7 @@ import pytest
 
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import TargetError
-from steelyard.gateways.doors import RedisPy
-from steelyard.gateways.redis import RedisSession
+from steelyard.gateways.redis import RedisDoor, RedisSession
 from support.endpoint import free_port
 from support.lacking import lacking
 
@@ -88,7 +87,7 @@ class RedisServer:
     def session(self, database: int = 0) -> RedisSession:
         """Return a session in a database; the test closes it."""
         address = self.by_socket
-        return RedisPy().connect(
+        return RedisDoor().connect(
             ServerAddress(
                 host=address.host,
                 port=address.port,

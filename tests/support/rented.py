@@ -77,8 +77,8 @@ def account(monkeypatch: pytest.MonkeyPatch, programs: Path) -> Iterator[Account
 
 def left(account: Account) -> list[str]:
     """Return what the account still has."""
-    from steelyard.gateways.aws import Boto3  # noqa: PLC0415 - where boto3 is there
+    from steelyard.gateways.aws import Aws  # noqa: PLC0415 - where boto3 is there
     from steelyard.places.aws import tagged  # noqa: PLC0415 - likewise
 
     assert account.url
-    return [each.label for each in tagged(Boto3().connect(REGION))]
+    return [each.label for each in tagged(Aws().connect(REGION))]

@@ -10,9 +10,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from steelyard.core.storage import Store
-from steelyard.gateways.host import SystemClock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.process import SystemProcesses
-from steelyard.gateways.stores import FuseStores, StorePaths, make_sparse
+from steelyard.gateways.stores import StorePaths, Stores, make_sparse
 
 
 @contextmanager
@@ -32,11 +32,11 @@ def slow_directory(
     paths.served.mkdir()
     make_sparse(paths.image, size)
     _run("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", str(paths.image))
-    stores = FuseStores(SystemProcesses(), is_root=True)
+    stores = Stores(SystemProcesses(), is_root=True)
     with ExitStack() as stack:
         stack.callback(stores.close)
         stack.callback(subprocess.run, ["umount", "-l", str(paths.served)], check=False)
-        disk = stores.serve(paths, Store(latency_s=flush_s), SystemClock())
+        disk = stores.serve(paths, Store(latency_s=flush_s), Clock())
         loop = _run("losetup", "-f", "--show", str(disk)).strip()
         stack.callback(_run, "losetup", "-d", loop)
         for entered in [f"nsenter -t {pid} -m".split() for pid in namespaces] or [[]]:

@@ -15,7 +15,7 @@ from fakes.processes import FakeProcesses
 from fakes.settings import FakeSettings
 from steelyard.core.stack import DomainDesign, Knob, KnobKind, Step
 from steelyard.core.wording import MIB
-from steelyard.gateways.placed_files import LocalFiles, PlacedFile
+from steelyard.gateways.placed_files import PlacedFile, PlacedFiles
 from steelyard.record.journal import Entry, Journal, Line, StackBegun, encode
 from steelyard.tuning.apply.applier import (
     Applied,
@@ -179,19 +179,19 @@ class World:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _MortalFiles(LocalFiles):
+class _MortalFiles(PlacedFiles):
     """Files of a tree, with a step before and after each change."""
 
     world: World
 
     def place(self, path: str, file: PlacedFile) -> None:
         self.world.step()
-        LocalFiles.place(self, path, file)
+        PlacedFiles.place(self, path, file)
         self.world.step()
 
     def remove(self, path: str) -> None:
         self.world.step()
-        LocalFiles.remove(self, path)
+        PlacedFiles.remove(self, path)
         self.world.step()
 
 

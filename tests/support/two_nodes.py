@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from steelyard.core.wording import MIB
-from steelyard.gateways.virsh import Virsh
+from steelyard.gateways.virsh import Domains
 from support.huge_pages import more_huge_pages
 from support.libvirtd import PREFIX, a_libvirt, guest_directory, running, wait_for
 from support.tiny_guest import DONE, told_files
@@ -61,7 +61,7 @@ _XML = """
 
 
 @contextmanager
-def two_nodes(libvirt: Virsh) -> Iterator[dict[str, str]]:
+def two_nodes(libvirt: Domains) -> Iterator[dict[str, str]]:
     """Give the files of the guest by path, while it runs."""
     with (
         guest_directory(huge_pages=PAGES, told=True) as directory,

@@ -225,11 +225,11 @@ def collected(asked: "Asked | AskedCluster") -> "StackFacts":
 
 def _fact_doors(doors: "Doors") -> "FactDoors":
     """Return the gateways for facts of this machine; virtual machines are the user's libvirt's."""
-    from steelyard.gateways.virsh import Virsh
+    from steelyard.gateways.virsh import Domains
     from steelyard.tuning.facts.collecting import FactDoors
     from steelyard.tuning.facts.domains import Hypervisor, collect_domains
 
-    libvirt = Virsh(processes=doors.processes)
+    libvirt = Domains(processes=doors.processes)
     hypervisor = Hypervisor(domains=libvirt, host=doors.host, clock=doors.clock)
     return FactDoors(
         host=doors.host,
@@ -245,10 +245,10 @@ def defined_domain(name: str) -> str | None:
     """Return a domain's XML as this machine's libvirt keeps it; None where it has none."""
     from steelyard.core.wording import SteelyardError
     from steelyard.gateways.doors import system_doors
-    from steelyard.gateways.virsh import Virsh
+    from steelyard.gateways.virsh import Domains
 
     try:
-        return Virsh(processes=system_doors().processes).xml(name, defined=True)
+        return Domains(processes=system_doors().processes).xml(name, defined=True)
     except SteelyardError:  # there is no libvirt: the facts of domains say why
         return None
 

@@ -53,6 +53,7 @@ from steelyard.core.campaign import BlockOutcome, CampaignPlan
 from steelyard.core.experiment import Experiment, Reset, SwitchCost
 from steelyard.core.schedule import Load, Mode, PlannedBlock
 from steelyard.core.wording import format_bytes, format_duration, format_percent
+from steelyard.gateways.process import Operator
 from steelyard.report.document import Table as Report
 from steelyard.report.document import count
 from steelyard.report.terminal import render_table
@@ -242,7 +243,7 @@ def progress_for(stream: TextIO, *, quiet: bool = False) -> Progress:
     return PlainProgress()
 
 
-class TerminalOperator:
+class TerminalOperator(Operator):
     """Whoever sits at the terminal that Steelyard was started from.
 
     The terminal itself is opened, because standard input and output may be files.

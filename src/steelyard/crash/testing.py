@@ -36,7 +36,7 @@ from steelyard.gateways.stores import unmounted
 from steelyard.places.local.platform import Beside
 from steelyard.places.local.server import LocalServer, end_processes, staged
 from steelyard.record import registry
-from steelyard.systems.existing import NumberedWriter, NumberedWrites, ReplicaWatch, Succession
+from steelyard.systems.existing import NumberedWriter, NumberedWrites
 from steelyard.systems.postgres.pgbench import NumberedRows
 from steelyard.systems.postgres.server import (
     PostgresProgram,
@@ -45,7 +45,7 @@ from steelyard.systems.postgres.server import (
     wheel_parts,
 )
 from steelyard.systems.redis.datasets import NumberedKeys
-from steelyard.systems.redis.engine import RedisSuccession
+from steelyard.systems.redis.engine import OffsetWatch, RedisSuccession
 from steelyard.systems.redis.server import RedisProgram, find_redis
 
 _END_S: Final = 30.0  # until a writer whose server is dead has noticed
@@ -365,7 +365,7 @@ class Subject:
     label: str
     program: ServerProgram
     writes: NumberedWrites
-    succession: Succession | None = None
+    succession: RedisSuccession | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -600,7 +600,7 @@ def inherit(mode: CrashMode, death: Death, under_load_s: float, means: Means) ->
     return replace(found, mode=mode.name, death=death, behind_bytes=lag.most_bytes)
 
 
-def _heirs(means: Means) -> Succession:
+def _heirs(means: Means) -> RedisSuccession:
     if means.subject.succession is None:
         raise wording.MeasurementError(
             "this engine has no replicas that take over",
@@ -625,7 +625,7 @@ def _beside(means: Means) -> Beside:
 class Lag:
     """The most that a replica is behind, looked at in passing until a look fails or it is over."""
 
-    def __init__(self, watch: ReplicaWatch) -> None:
+    def __init__(self, watch: OffsetWatch) -> None:
         self.most_bytes: int | None = None
         self._watch = watch
         self._over = threading.Event()

@@ -9,7 +9,7 @@ be added, and nobody guesses it from a stack trace.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from steelyard.core.wording import (
     LoginError,
@@ -66,13 +66,33 @@ _BUSY: Final = (
 )
 
 
-class AwsApi(Protocol):
+class Aws:
+    """The account that boto3 finds."""
+
+    def connect(self, region: str) -> "AwsApi":
+        """Return a region of it; nothing is asked yet.
+
+        Raises:
+            PreflightError: boto3 is not installed.
+        """
+        try:
+            import boto3  # noqa: PLC0415 - large, and for accounts only
+        except ImportError as error:
+            raise PreflightError(
+                "servers of AWS need boto3, which is not installed",
+                hint="Install it: pip install boto3.",
+            ) from error
+        return AwsApi(boto3.session.Session(region_name=region), region)
+
+
+class AwsApi:
     """One region of one account."""
 
-    @property
-    def region(self) -> str:
-        """Return its name."""
-        ...
+    def __init__(self, session: Any, region: str) -> None:  # noqa: ANN401 - boto3 has no types
+        self.region = region
+        self._session = session
+        self._clients: dict[str, Any] = {}
+        self._account = ""
 
     @property
     def account(self) -> str:
@@ -81,7 +101,9 @@ class AwsApi(Protocol):
         Raises:
             LoginError: There are none, or they are wrong.
         """
-        ...
+        if not self._account:
+            self._account = str(self.call("sts", "GetCallerIdentity")["Account"])
+        return self._account
 
     def call(self, service: str, action: str, **given: object) -> Mapping[str, Any]:
         """Return the answer to a call, such as ``rds``, ``CreateDBInstance``.
@@ -92,64 +114,6 @@ class AwsApi(Protocol):
             AwsRefusalError: It was refused for another reason.
             TargetError: Nobody answers.
         """
-        ...
-
-    def listed(
-        self, service: str, action: str, key: str, **given: object
-    ) -> Iterator[Mapping[str, Any]]:
-        """Yield what a call lists below a key, page after page; raises as ``call`` does.
-
-        A key with dots leads into what is inside, as ``EngineDefaults.Parameters``, where the mark
-        of the next page is, too.
-        """
-        ...
-
-    def texts(self, service: str, action: str, key: str, **given: object) -> Iterator[str]:
-        """Yield the same where what is listed are texts."""
-        ...
-
-
-class Aws(Protocol):
-    """Finds an account."""
-
-    def connect(self, region: str) -> AwsApi:
-        """Return a region of the account that the environment says; nothing is asked yet.
-
-        Raises:
-            PreflightError: boto3 is not installed.
-        """
-        ...
-
-
-class Boto3:
-    """The account that boto3 finds."""
-
-    def connect(self, region: str) -> AwsApi:
-        """Return a region of it."""
-        try:
-            import boto3  # noqa: PLC0415 - large, and for accounts only
-        except ImportError as error:
-            raise PreflightError(
-                "servers of AWS need boto3, which is not installed",
-                hint="Install it: pip install boto3.",
-            ) from error
-        return _Region(boto3.session.Session(region_name=region), region)
-
-
-class _Region:
-    def __init__(self, session: Any, region: str) -> None:  # noqa: ANN401 - boto3 has no types
-        self.region = region
-        self._session = session
-        self._clients: dict[str, Any] = {}
-        self._account = ""
-
-    @property
-    def account(self) -> str:
-        if not self._account:
-            self._account = str(self.call("sts", "GetCallerIdentity")["Account"])
-        return self._account
-
-    def call(self, service: str, action: str, **given: object) -> Mapping[str, Any]:
         from botocore import exceptions, xform_name  # noqa: PLC0415 - comes with boto3
 
         name = f"{service}:{action}"
@@ -180,9 +144,15 @@ class _Region:
     def listed(
         self, service: str, action: str, key: str, **given: object
     ) -> Iterator[Mapping[str, Any]]:
+        """Yield what a call lists below a key, page after page; raises as ``call`` does.
+
+        A key with dots leads into what is inside, as ``EngineDefaults.Parameters``, where the mark
+        of the next page is, too.
+        """
         return self._pages(service, action, key, given)
 
     def texts(self, service: str, action: str, key: str, **given: object) -> Iterator[str]:
+        """Yield the same where what is listed are texts."""
         return self._pages(service, action, key, given)
 
     def _pages(

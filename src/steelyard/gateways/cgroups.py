@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from steelyard.core.linux import Controller, parse_cpu_list
 from steelyard.core.wording import InputError, PrivilegeError, TargetError, quoted
@@ -30,21 +30,6 @@ from steelyard.gateways.files import existing_parent, read_text
 from steelyard.gateways.host import CPU_SETS, parse_mounts
 
 _STILL: Final = frozenset({b"T", b"t", b"Z", b"X"})  # stopped, traced, dead: proc_pid_stat(5)
-
-
-class Families(Protocol):
-    """The processes of a machine and their descendants."""
-
-    def of(self, first: Iterable[int]) -> Mapping[int, bool]:
-        """Return processes and all that descend from them, parents first, and whether each runs.
-
-        One that is gone is not in it. One runs as long as any of its threads does.
-        """
-        ...
-
-    def stopped(self, pids: Iterable[int]) -> tuple[int, ...]:
-        """Return those that were stopped by a signal and not continued."""
-        ...
 
 
 class _Look(NamedTuple):
@@ -55,14 +40,18 @@ class _Look(NamedTuple):
     is_dead: bool
 
 
-class SystemFamilies:
-    """The processes of this machine, or of a tree of files below ``root``."""
+class Families:
+    """Processes and their descendants, of this machine or of a tree of files below ``root``."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._proc = str(root / "proc")
 
     def of(self, first: Iterable[int]) -> Mapping[int, bool]:
-        """Return them; only processes of the same accounts are looked at: others may be many."""
+        """Return processes and all that descend from them, parents first, and whether each runs.
+
+        One that is gone is not in it. One runs as long as any of its threads does. Only processes
+        of the same accounts are looked at: others may be many.
+        """
         first = tuple(first)
         everybody = dict(self._processes_of(frozenset(self._accounts(first))))
         children: dict[int, list[int]] = {}
@@ -135,28 +124,8 @@ THAWED: Final = "THAWED"
 _ROOM: Final = 256  # more than either file has
 
 
-class Freezer(Protocol):
-    """Lets all processes of a group stand still."""
-
-    def freeze(self) -> None:
-        """Begin to freeze; ``is_frozen`` tells when it is done."""
-        ...
-
-    def thaw(self) -> None:
-        """Let everything go on."""
-        ...
-
-    def is_frozen(self) -> bool:
-        """Return whether nothing in the group runs."""
-        ...
-
-    def close(self) -> None:
-        """Thaw, and give back what is held open."""
-        ...
-
-
-class _Freezer:
-    """The freezer of a group of this machine, whichever version the group is of."""
+class Freezer:
+    """Lets all processes of a group stand still, whichever version the group is of."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -178,12 +147,15 @@ class _Freezer:
             ) from error
 
     def freeze(self) -> None:
+        """Begin to freeze; ``is_frozen`` tells when it is done."""
         self._write(FROZEN if self._is_first else "1")
 
     def thaw(self) -> None:
+        """Let everything go on."""
         self._write(THAWED if self._is_first else "0")
 
     def is_frozen(self) -> bool:
+        """Return whether nothing in the group runs."""
         words = os.pread(self._state, _ROOM, 0).decode().split("\n")
         return (FROZEN if self._is_first else "frozen 1") in words
 
@@ -197,6 +169,7 @@ class _Freezer:
             ) from error
 
     def close(self) -> None:
+        """Thaw, and give back what is held open."""
         if self._control >= 0:
             with suppress(TargetError):  # the group is gone
                 self.thaw()
@@ -241,22 +214,10 @@ done
 """
 
 
-class Guard(Protocol):
-    """Watches over what stands still."""
-
-    def stands(self) -> bool:
-        """Return whether it is alive."""
-        ...
-
-    def close(self) -> None:
-        """Let it go; it thaws and continues everything before it ends."""
-        ...
-
-
-class Guards(Protocol):
+class Guards:
     """Starts guards."""
 
-    def start(self, groups: Sequence[Path], directories: Sequence[Path]) -> Guard:
+    def start(self, groups: Sequence[Path], directories: Sequence[Path]) -> "Guard":
         """Return a guard once it is ready.
 
         Args:
@@ -266,21 +227,13 @@ class Guards(Protocol):
         Raises:
             TargetError: It does not start.
         """
-        ...
-
-
-class SystemGuards:
-    """Guards that are processes of this machine."""
-
-    def start(self, groups: Sequence[Path], directories: Sequence[Path]) -> Guard:
-        """Return a guard once it is ready."""
         words = [f"g:{group}" for group in groups]
         words += [f"d:{os.path.realpath(directory)}" for directory in directories]
-        return _Guard(words)
+        return Guard(words)
 
 
-class _Guard:
-    """A shell that waits for our end."""
+class Guard:
+    """Watches over what stands still: a shell that waits for our end."""
 
     def __init__(self, words: Sequence[str]) -> None:
         try:
@@ -327,7 +280,7 @@ class _Guard:
         return self._process.poll() is None
 
     def close(self) -> None:
-        """Close the pipe that it waits on, and wait for its end."""
+        """Close the pipe that it waits on; it thaws and continues everything before it ends."""
         assert self._process.stdin is not None  # noqa: S101 - asked for
         with suppress(OSError):
             self._process.stdin.close()
@@ -357,64 +310,7 @@ class Hierarchy:
     version: int
 
 
-class Cgroups(Protocol):
-    """The control groups of one machine."""
-
-    @property
-    def privileged(self) -> bool:
-        """Return whether this account may make groups."""
-        ...
-
-    def hierarchy(self, controller: Controller) -> Hierarchy:
-        """Return where groups of a controller are made; raises PrivilegeError when nowhere."""
-        ...
-
-    def roots(self) -> frozenset[Path]:
-        """Return every directory below which groups may be made."""
-        ...
-
-    def make(self, directory: Path) -> None:
-        """Make a group; one that is there already is no error, a TargetError the kernel's word."""
-        ...
-
-    def remove(self, directory: Path) -> bool:
-        """Remove a group; return false when processes are in it. An absent one is no error.
-
-        Raises:
-            TargetError: The kernel refuses for another reason than processes in it.
-        """
-        ...
-
-    def exists(self, directory: Path) -> bool:
-        """Return whether a group is there."""
-        ...
-
-    def read(self, directory: Path, name: str) -> str:
-        """Return the text of a group's file without its newline, empty where it is absent."""
-        ...
-
-    def write(self, directory: Path, name: str, text: str) -> None:
-        """Write a group's file; raises TargetError with the kernel's word when it refuses."""
-        ...
-
-    def freezer(self, directory: Path) -> Freezer:
-        """Return what freezes and thaws a group; raises TargetError when it has nothing."""
-        ...
-
-    def members(self, directory: Path) -> tuple[int, ...]:
-        """Return the ids of the processes in a group."""
-        ...
-
-    def cpus(self) -> tuple[int, ...]:
-        """Return the CPUs that groups may be given; empty where nothing tells."""
-        ...
-
-    def device(self, path: Path) -> str | None:
-        """Return ``MAJOR:MINOR`` of the whole disk that holds a path, None where there is none."""
-        ...
-
-
-class SystemCgroups:
+class Cgroups:
     """The control groups of this machine, or a tree of their files below ``root``."""
 
     def __init__(self, root: Path = Path("/")) -> None:
@@ -493,7 +389,7 @@ class SystemCgroups:
         ]
 
     def make(self, directory: Path) -> None:
-        """Make a group."""
+        """Make a group; one that is there already is no error, a TargetError the kernel's word."""
         try:
             directory.mkdir(exist_ok=True)
         except OSError as error:
@@ -502,7 +398,11 @@ class SystemCgroups:
             ) from error
 
     def remove(self, directory: Path) -> bool:
-        """Remove a group; return false when processes are in it."""
+        """Remove a group; return false when processes are in it. An absent one is no error.
+
+        Raises:
+            TargetError: The kernel refuses for another reason than processes in it.
+        """
         try:
             directory.rmdir()
         except FileNotFoundError:
@@ -521,11 +421,11 @@ class SystemCgroups:
         return directory.is_dir()
 
     def read(self, directory: Path, name: str) -> str:
-        """Return the text of a group's file, empty where it is absent."""
+        """Return the text of a group's file without its newline, empty where it is absent."""
         return (read_text(directory / name) or "").strip()
 
     def write(self, directory: Path, name: str, text: str) -> None:
-        """Write a group's file in one piece, as the kernel takes it."""
+        """Write a group's file; raises TargetError with the kernel's word when it refuses."""
         try:
             (directory / name).write_bytes(f"{text}\n".encode())
         except OSError as error:
@@ -535,15 +435,18 @@ class SystemCgroups:
             ) from error
 
     def freezer(self, directory: Path) -> Freezer:
-        """Return what freezes and thaws a group; its files are open until it is closed."""
-        return _Freezer(directory)
+        """Return what freezes and thaws a group; raises TargetError when it has nothing.
+
+        Its files are open until it is closed.
+        """
+        return Freezer(directory)
 
     def members(self, directory: Path) -> tuple[int, ...]:
         """Return the ids of the processes in a group."""
         return tuple(int(pid) for pid in self.read(directory, PROCESSES).split())
 
     def cpus(self) -> tuple[int, ...]:
-        """Return the CPUs of the hierarchy for them, or those that are online."""
+        """Return the CPUs of the hierarchy for them, or those that are online; else none."""
         texts = [read_text(self._root / _ONLINE) or ""]
         with suppress(PrivilegeError):
             root = self.hierarchy(Controller.CPUSET).root
@@ -554,7 +457,7 @@ class SystemCgroups:
         return ()
 
     def device(self, path: Path) -> str | None:
-        """Return the disk of the file system that holds a path; a partition's is the whole disk."""
+        """Return ``MAJOR:MINOR`` of the whole disk that holds a path, None where there is none."""
         number = existing_parent(path).stat().st_dev
         link = self._root / f"sys/dev/block/{os.major(number)}:{os.minor(number)}"
         node = link.resolve()

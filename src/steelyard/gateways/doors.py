@@ -3,15 +3,11 @@
 import os
 from dataclasses import dataclass, field
 
-from steelyard.core.outside import ServerAddress
-from steelyard.gateways.aws import Aws, Boto3
+from steelyard.gateways.aws import Aws
 from steelyard.gateways.cgroups import (
     Cgroups,
     Families,
     Guards,
-    SystemCgroups,
-    SystemFamilies,
-    SystemGuards,
 )
 from steelyard.gateways.host import (
     Clock,
@@ -20,39 +16,26 @@ from steelyard.gateways.host import (
     KernelFiles,
     LocalHost,
     LocalKernelFiles,
-    SystemClock,
-    SystemCpuLatency,
 )
 from steelyard.gateways.kubernetes.api import Kubernetes
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.process import (
-    NoOperator,
     Operator,
     Processes,
     ProcessesHere,
     SystemProcesses,
 )
-from steelyard.gateways.redis import RedisDoor, RedisSession
-from steelyard.gateways.sql import PsycopgSql, Sql
-from steelyard.gateways.stores import FuseStores, Stores, Volumes, XfsVolumes
+from steelyard.gateways.redis import RedisDoor
+from steelyard.gateways.sql import Sql
+from steelyard.gateways.stores import Stores, Volumes
 
 
 def _volumes() -> Volumes:
-    return XfsVolumes(SystemProcesses(), is_root=os.geteuid() == 0)
+    return Volumes(SystemProcesses(), is_root=os.geteuid() == 0)
 
 
 def _stores() -> Stores:
-    return FuseStores(SystemProcesses(), is_root=os.geteuid() == 0)
-
-
-class RedisPy:
-    """The real door to Redis: redis-py, which is imported when the first session is opened."""
-
-    def connect(self, address: ServerAddress, *, timeout_s: float = 30.0) -> RedisSession:
-        """Return a session; see ``RedisDoor``."""
-        from steelyard.gateways import redis_client  # noqa: PLC0415 - it takes 0.1 s
-
-        return redis_client.connect(address, timeout_s)
+    return Stores(SystemProcesses(), is_root=os.geteuid() == 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,15 +53,15 @@ class Doors:
     host: Host
     cgroups: Cgroups
     kernel: KernelFiles = field(default_factory=LocalKernelFiles)
-    latency: CpuLatency = field(default_factory=SystemCpuLatency)
-    operator: Operator = field(default_factory=NoOperator)
+    latency: CpuLatency = field(default_factory=CpuLatency)
+    operator: Operator = field(default_factory=Operator)
     kubernetes: Kubernetes = field(default_factory=KubectlConfiguration)
-    redis: RedisDoor = field(default_factory=RedisPy)
-    aws: Aws = field(default_factory=Boto3)
+    redis: RedisDoor = field(default_factory=RedisDoor)
+    aws: Aws = field(default_factory=Aws)
     volumes: Volumes = field(default_factory=_volumes)
     stores: Stores = field(default_factory=_stores)
-    families: Families = field(default_factory=SystemFamilies)
-    guards: Guards = field(default_factory=SystemGuards)
+    families: Families = field(default_factory=Families)
+    guards: Guards = field(default_factory=Guards)
     generators: Processes | None = None
 
     @property
@@ -91,8 +74,8 @@ def system_doors() -> Doors:
     """Return the real ones."""
     return Doors(
         processes=SystemProcesses(),
-        sql=PsycopgSql(),
-        clock=SystemClock(),
+        sql=Sql(),
+        clock=Clock(),
         host=LocalHost(),
-        cgroups=SystemCgroups(),
+        cgroups=Cgroups(),
     )

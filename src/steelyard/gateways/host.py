@@ -34,31 +34,15 @@ from steelyard.core.linux import parse_cpu_list
 from steelyard.core.wording import InputError, PreflightError, PrivilegeError, TargetError
 
 
-class Clock(Protocol):
-    """Wall and monotonic time, and waiting."""
-
-    def now(self) -> float:
-        """Return the wall clock in seconds since the epoch."""
-        ...
-
-    def monotonic(self) -> float:
-        """Return seconds that never jump, from an arbitrary start."""
-        ...
-
-    def sleep(self, seconds: float) -> None:
-        """Wait."""
-        ...
-
-
-class SystemClock:
-    """The machine's clocks."""
+class Clock:
+    """Wall and monotonic time of this machine, and waiting."""
 
     def now(self) -> float:
         """Return the wall clock in seconds since the epoch."""
         return time.time()
 
     def monotonic(self) -> float:
-        """Return seconds of CLOCK_MONOTONIC."""
+        """Return seconds that never jump, from an arbitrary start."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
@@ -333,33 +317,8 @@ _DEVICE: Final = Path("/dev/cpu_dma_latency")
 _WORD: Final = struct.Struct("=i")
 
 
-class CpuLatency(Protocol):
-    """The longest wake-up that is allowed to CPUs."""
-
-    def obstacle(self) -> str | None:
-        """Return why this account cannot ask for one, or None where it can."""
-        ...
-
-    def in_force_us(self) -> int | None:
-        """Return the limit in force, whoever asked for it; None where nobody can see it."""
-        ...
-
-    def hold(self, microseconds: int) -> None:
-        """Ask for a limit from now on; a former one of ours is replaced.
-
-        Raises:
-            PrivilegeError: This account may not.
-            TargetError: The kernel refuses.
-        """
-        ...
-
-    def release(self) -> None:
-        """Ask for nothing any more."""
-        ...
-
-
-class SystemCpuLatency:
-    """The limit of this machine."""
+class CpuLatency:
+    """The longest wake-up that is allowed to CPUs of this machine."""
 
     def __init__(self, device: Path = _DEVICE) -> None:
         self._device = device
@@ -374,7 +333,7 @@ class SystemCpuLatency:
         return None
 
     def in_force_us(self) -> int | None:
-        """Return the limit in force; None where it cannot be read."""
+        """Return the limit in force, whoever asked for it; None where it cannot be read."""
         try:
             text = self._device.read_bytes()
         except OSError:
@@ -382,7 +341,12 @@ class SystemCpuLatency:
         return _WORD.unpack_from(text)[0] if len(text) >= _WORD.size else None
 
     def hold(self, microseconds: int) -> None:
-        """Ask for a limit from now on."""
+        """Ask for a limit from now on; a former one of ours is replaced.
+
+        Raises:
+            PrivilegeError: This account may not.
+            TargetError: The kernel refuses.
+        """
         try:
             if self._held is None:
                 self._held = os.open(self._device, os.O_RDWR | os.O_CLOEXEC)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 from steelyard.core.wording import PrivilegeError, TargetError
 from steelyard.gateways.files import NEW_FILE, remove_unfinished, sync_directory, translated
@@ -37,8 +37,14 @@ class PlacedFile:
     attributes: Mapping[str, bytes] = field(default_factory=dict)
 
 
-class PlacedFiles(Protocol):
-    """Files of one machine by path; a TargetError is what the machine says where it refuses."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedFiles:
+    """The files of this machine, or of a tree below ``root``, by path.
+
+    A TargetError is what the machine says where it refuses.
+    """
+
+    root: Path = Path("/")
 
     def look(self, path: str) -> PlacedFile | None:
         """Return a file, or None where it is absent.
@@ -46,41 +52,6 @@ class PlacedFiles(Protocol):
         Raises:
             TargetError: It is a link, a directory or a device, or cannot be read.
         """
-        ...
-
-    def absent_directories(self, path: str) -> tuple[str, ...]:
-        """Return the directories above a path that are not there, the outermost first."""
-        ...
-
-    def obstacle(self, path: str) -> str | None:
-        """Return why this account cannot place a file there, or None where it can."""
-        ...
-
-    def place(self, path: str, file: PlacedFile) -> None:
-        """Put a file there, whole or not at all, with the directories above it.
-
-        Raises:
-            PrivilegeError: It needs an owner that this account may not give.
-        """
-        ...
-
-    def remove(self, path: str) -> None:
-        """Remove a file; an absent one is no error."""
-        ...
-
-    def remove_directory(self, path: str) -> None:
-        """Remove a directory if nothing is in it."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalFiles:
-    """The files of this machine, or of a tree below ``root``."""
-
-    root: Path = Path("/")
-
-    def look(self, path: str) -> PlacedFile | None:
-        """Return a file, or None where it is absent."""
         place = self._at(path)
         with translated(place, TargetError):
             if not os.path.lexists(place):
@@ -118,7 +89,11 @@ class LocalFiles:
         return f"this account may not write in {parent}"
 
     def place(self, path: str, file: PlacedFile) -> None:
-        """Put a file there, whole or not at all, with the directories above it."""
+        """Put a file there, whole or not at all, with the directories above it.
+
+        Raises:
+            PrivilegeError: It needs an owner that this account may not give.
+        """
         target = self._at(path)
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
         with translated(target, TargetError):

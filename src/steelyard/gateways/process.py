@@ -211,29 +211,40 @@ _GROUP = 61_100
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class RunningProcess(Protocol):
+class RunningProcess:
     """A program that is still running."""
 
-    @property
-    def pid(self) -> int:
-        """Return its process id."""
-        ...
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self.pid = process.pid
+        self._process = process
 
     def exit_status(self) -> int | None:
         """Return its exit status, or None while it runs."""
-        ...
+        return self._process.poll()
 
     def signal(self, number: int) -> None:
         """Send it a signal; nothing happens when it is gone."""
-        ...
+        if self._process.poll() is None:
+            self._process.send_signal(number)
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for its end; return whether it came."""
-        ...
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     def kill_all(self) -> tuple[str, ...]:
         """Kill it with its session; return what it started and what still runs, by id and name."""
-        ...
+        family = _family(self.pid)
+        kill_group(self._process)
+        left = _relations()
+        return tuple(
+            f"{pid} ({left[pid].name})"
+            for pid, one in family.items()
+            if pid in left and left[pid].started == one.started and left[pid].runs
+        )
 
 
 class RunningPrograms(Protocol):
@@ -381,7 +392,7 @@ class SystemProcesses:
         except OSError as error:
             raise TargetError(f"{output} cannot be written: {error.strerror}") from error
         try:
-            return _Running(_spawn(command, stdout=log, stderr=log))
+            return RunningProcess(_spawn(command, stdout=log, stderr=log))
         finally:
             os.close(log)
 
@@ -450,41 +461,6 @@ class _Conversation:
             self._process.wait(_HANGS_UP_S)
         except subprocess.TimeoutExpired:
             kill_group(self._process)
-
-
-class _Running:
-    """A started process."""
-
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
-        self._process = process
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def exit_status(self) -> int | None:
-        return self._process.poll()
-
-    def signal(self, number: int) -> None:
-        if self._process.poll() is None:
-            self._process.send_signal(number)
-
-    def wait(self, timeout_s: float) -> bool:
-        try:
-            self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
-
-    def kill_all(self) -> tuple[str, ...]:
-        family = _family(self.pid)
-        kill_group(self._process)
-        left = _relations()
-        return tuple(
-            f"{pid} ({left[pid].name})"
-            for pid, one in family.items()
-            if pid in left and left[pid].started == one.started and left[pid].runs
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -693,27 +669,14 @@ def answer_of(
     return answer
 
 
-class Operator(Protocol):
-    """Somebody who can be asked to do something by hand."""
+class Operator:
+    """Somebody who can be asked to do something by hand; here nobody, without a terminal."""
 
     @property
     def is_there(self) -> bool:
         """Return whether there is anybody to ask."""
-        ...
-
-    def confirms(self, request: str, *, timeout_s: float) -> bool:
-        """Ask for something; return whether it was confirmed in time."""
-        ...
-
-
-class NoOperator:
-    """Nobody: a campaign without a terminal."""
-
-    @property
-    def is_there(self) -> bool:
-        """Return false."""
         return False
 
     def confirms(self, request: str, *, timeout_s: float) -> bool:  # noqa: ARG002 - nobody hears
-        """Return false at once."""
+        """Ask for something; return whether it was confirmed in time."""
         return False

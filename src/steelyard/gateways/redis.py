@@ -57,8 +57,8 @@ def own_password() -> str:
     return os.environ.get("REDISCLI_AUTH", "")
 
 
-class RedisDoor(Protocol):
-    """Opens sessions."""
+class RedisDoor:
+    """Opens sessions of redis-py, which is imported when the first session is opened."""
 
     def connect(self, address: ServerAddress, *, timeout_s: float = 30.0) -> RedisSession:
         """Return a session in the database of the address, a number; empty means 0.
@@ -67,7 +67,9 @@ class RedisDoor(Protocol):
             ReplyError: The user may not use what a session begins with, or has no such database.
             TargetError: Nobody answers there, it is no Redis, or it refuses user and password.
         """
-        ...
+        from steelyard.gateways import redis_client  # noqa: PLC0415 - it takes 0.1 s
+
+        return redis_client.connect(address, timeout_s)
 
 
 @contextmanager

@@ -27,7 +27,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, NoReturn, Protocol, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import psycopg
 from psycopg import adapt, errors, sql
@@ -35,7 +35,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import InputError, LoginError, RefusedError, TargetError
-from steelyard.gateways.host import Clock, SystemClock, until
+from steelyard.gateways.host import Clock, until
 
 PATIENCE_S = 60.0  # as long as a run may stay without an end; a guess
 _Result = TypeVar("_Result")
@@ -70,7 +70,7 @@ class PatientConnection(psycopg.Connection[tuple[object, ...]]):
         return super().wait(self._heeded(gen), *args, **kwargs)
 
     def _heeded(self, gen: Generator[Any, Any, _Result]) -> Generator[Any, Any, _Result]:
-        clock = SystemClock()
+        clock = Clock()
         asked_at = clock.monotonic()
         try:
             wanted = next(gen)
@@ -93,7 +93,7 @@ class PatientConnection(psycopg.Connection[tuple[object, ...]]):
         """
         if self._is_unwanted():
             self._give_up("nobody waits for the answer any more")
-        if SystemClock().monotonic() - asked_at <= self._patience_s:
+        if Clock().monotonic() - asked_at <= self._patience_s:
             return False
         self._require_work()
         return True
@@ -366,75 +366,10 @@ _RELOAD_POLL_S = 0.01
 Row = tuple[object, ...]
 
 
-class SqlSession(Protocol):
-    """A connection that stays open, each statement in a transaction of its own.
-
-    A TargetError is raised where the server refuses one, is gone or does not answer, and where the
-    session has ended.
-    """
-
-    def rows(self, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
-        """Return all rows of one statement; without parameters it is prepared at its first use."""
-        ...
-
-    def do(self, statement: str) -> None:
-        """Run one statement that returns nothing."""
-        ...
-
-    def close(self) -> None:
-        """End the session; from another thread it also ends a pending wait for an answer."""
-        ...
-
-
-class Sql(Protocol):
-    """Runs statements on a server.
+class Sql:
+    """Runs statements on a server, through psycopg 3.
 
     A TargetError is raised where it cannot be reached, refuses or does not answer.
-    """
-
-    def reach(self, keywords: Mapping[str, str]) -> ServerAddress:
-        """Return where libpq ends up with these keywords and all that it finds by itself."""
-        ...
-
-    def rows(
-        self, address: ServerAddress, statement: str, parameters: Sequence[object] = ()
-    ) -> list[Row]:
-        """Return all rows of one statement."""
-        ...
-
-    def execute(self, address: ServerAddress, statements: Sequence[str]) -> None:
-        """Run statements one by one, each in its own transaction."""
-        ...
-
-    def set_password(self, address: ServerAddress, password: str) -> None:
-        """Give the address's user a password; only its verifier travels."""
-        ...
-
-    def round_trips(
-        self,
-        address: ServerAddress,
-        statement: str,
-        *,
-        connections: int,
-        most: int,
-        most_s: float,
-    ) -> tuple[float, ...]:
-        """Return the seconds of each round trip of a statement on the quickest connection."""
-        ...
-
-    def session(self, address: ServerAddress, name: str, *, patience_s: float) -> SqlSession:
-        """Return a new session that the server shows as ``name``.
-
-        Args:
-            address: Where.
-            name: Its application_name.
-            patience_s: Without an answer for so long, a statement is given up.
-        """
-        ...
-
-
-class PsycopgSql:
-    """SQL through psycopg 3.
 
     Args:
         patience_s: After so long without an answer the server is asked whether it is at work.
@@ -510,10 +445,16 @@ class PsycopgSql:
                 )
         return min(found, key=statistics.median)
 
-    def session(self, address: ServerAddress, name: str, *, patience_s: float) -> SqlSession:
-        """Return a new session that the server shows as ``name``."""
+    def session(self, address: ServerAddress, name: str, *, patience_s: float) -> "SqlSession":
+        """Return a new session that the server shows as ``name``.
+
+        Args:
+            address: Where.
+            name: Its application_name.
+            patience_s: Without an answer for so long, a statement is given up.
+        """
         with _in_words(address):
-            return _Session(_open(address, name), address, patience_s)
+            return SqlSession(_open(address, name), address, patience_s)
 
     @contextmanager
     def _connected(self, address: ServerAddress) -> Iterator[PatientConnection]:
@@ -532,10 +473,12 @@ class PsycopgSql:
 _WAKE_UP_MS = 100  # as often as psycopg looks whether anybody still waits
 
 
-class _Session:
-    """A connection that stays, for one thread; another may close it.
+class SqlSession:
+    """A connection that stays open, for one thread; another may close it.
 
-    Statements without parameters are prepared, in autocommit mode, and sent past psycopg.
+    Each statement is in a transaction of its own; those without parameters are prepared, and sent
+    past psycopg. A TargetError is raised where the server refuses one, is gone or does not answer,
+    and where the session has ended.
     """
 
     def __init__(
@@ -553,16 +496,19 @@ class _Session:
         self._writable.register(connection.pgconn.socket, select.POLLOUT)
 
     def rows(self, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
+        """Return all rows of one statement; without parameters it is prepared at its first use."""
         with _in_words(self._address), self._in_use:
             if parameters:
                 return self._connection.execute(statement.encode(), parameters).fetchall()
             return self._prepared(statement)
 
     def do(self, statement: str) -> None:
+        """Run one statement that returns nothing."""
         with _in_words(self._address), self._in_use:
             self._connection.execute(statement.encode())
 
     def close(self) -> None:
+        """End the session; from another thread it also ends a pending wait for an answer."""
         # The other thread sees it within a tenth of a second, psycopg's wake-up, and lets go:
         # libpq's connection is never touched by two threads at a time.
         self._ended.set()

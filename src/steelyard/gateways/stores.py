@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
-from typing import Final, Protocol
+from typing import Final
 
 from steelyard.core.outside import Command
 from steelyard.core.storage import Store
@@ -56,8 +56,12 @@ class Cut:
     ended_at: float
 
 
-class Volumes(Protocol):
-    """Makes, mounts, cuts and takes away file systems in files."""
+class Volumes:
+    """Makes, mounts, cuts and takes away file systems in files, by the system's own programs."""
+
+    def __init__(self, processes: Processes, *, is_root: bool) -> None:
+        self._processes = processes
+        self._is_root = is_root
 
     def require(self) -> None:
         """Raise where this machine or this account cannot do that.
@@ -66,57 +70,6 @@ class Volumes(Protocol):
             PrivilegeError: Only root may.
             PreflightError: A program is not here.
         """
-        ...
-
-    def room_bytes(self, image: Path) -> int:
-        """Return how large a file may get here, over what was there."""
-        ...
-
-    def make(self, image: Path, size_bytes: int) -> None:
-        """Make an empty file system in a file, over what was there."""
-        ...
-
-    def mount(self, image: Path, place: Path) -> None:
-        """Mount it at an empty directory; what its journal holds is replayed."""
-        ...
-
-    def flush(self, place: Path) -> None:
-        """Return once everything on it is in its file."""
-        ...
-
-    def cut(self, place: Path, clock: Clock) -> Cut:
-        """Take it its power: nothing that is in memory alone reaches its file any more.
-
-        Just before, a file is left on it that nobody flushes.
-        """
-        ...
-
-    def outlived(self, place: Path) -> bool:
-        """Return whether that file is there with all it held: then nothing was cut."""
-        ...
-
-    def unmount(self, place: Path) -> None:
-        """Unmount it; nothing happens where nothing is mounted.
-
-        Raises:
-            LeftBehindError: Somebody uses it.
-        """
-        ...
-
-    def mounted_from(self, place: Path) -> Path | None:
-        """Return the file whose file system is mounted at a directory; None where none is."""
-        ...
-
-
-class XfsVolumes:
-    """The real ones, by the system's own programs."""
-
-    def __init__(self, processes: Processes, *, is_root: bool) -> None:
-        self._processes = processes
-        self._is_root = is_root
-
-    def require(self) -> None:
-        """Raise where this machine or this account cannot do that; see ``Volumes``."""
         if not self._is_root:
             raise PrivilegeError(
                 "only root can cut the power of a file system: it is mounted for that",
@@ -128,20 +81,23 @@ class XfsVolumes:
         )
 
     def room_bytes(self, image: Path) -> int:
-        """Return what is free, and what the file itself takes; see ``Volumes``."""
+        """Return how large a file may get here: what is free, and what the file itself takes."""
         with translated(image):
             own = image.stat().st_blocks * _BLOCK_BYTES if image.exists() else 0
         return free_bytes(image.parent) + own
 
     def make(self, image: Path, size_bytes: int) -> None:
-        """Make an empty XFS in a sparse file; see ``Volumes``."""
+        """Make an empty XFS in a sparse file, over what was there."""
         with translated(image):
             image.unlink(missing_ok=True)
         make_sparse(image, size_bytes)
         self._run("mkfs.xfs", "-q", "-f", str(image))
 
     def mount(self, image: Path, place: Path) -> None:
-        """Mount it on a loop device that goes when it is unmounted; see ``Volumes``."""
+        """Mount it at an empty directory; what its journal holds is replayed.
+
+        The loop device goes when it is unmounted.
+        """
         self._run("mount", "-t", "xfs", "-o", "loop,nosuid,nodev", str(image), str(place))
 
     def flush(self, place: Path) -> None:
@@ -150,6 +106,8 @@ class XfsVolumes:
 
     def cut(self, place: Path, clock: Clock) -> Cut:
         """Shut it down without a flush of its journal, as ``xfs_io -x -c shutdown`` does.
+
+        Just before, a file is left on it that nobody flushes.
 
         Called directly, and all else is done before: while a program starts or a path is looked
         up, a server has tens of milliseconds to flush what was acknowledged before.
@@ -171,14 +129,18 @@ class XfsVolumes:
             ) from error
 
     def outlived(self, place: Path) -> bool:
-        """Return whether the file is there with all it held; see ``Volumes``.
+        """Return whether that file is there with all it held: then nothing was cut.
 
         Its name may be: a flush of the server's writes the journal for all.
         """
         return read_text(place / _UNFLUSHED) == _CONTENT.decode()
 
     def unmount(self, place: Path) -> None:
-        """Unmount it; see ``Volumes``."""
+        """Unmount it; nothing happens where nothing is mounted.
+
+        Raises:
+            LeftBehindError: Somebody uses it.
+        """
         if self.mounted_from(place) is None:
             return
         try:
@@ -190,7 +152,7 @@ class XfsVolumes:
             ) from error
 
     def mounted_from(self, place: Path) -> Path | None:
-        """Return the file below the loop device that is mounted there; see ``Volumes``."""
+        """Return the file below the loop device that is mounted there; None where none is."""
         mounts = parse_mounts(read_text(Path("/proc/self/mounts")))
         devices = [mount.source for mount in mounts if mount.at == str(place)]
         if not devices:
@@ -290,8 +252,13 @@ class StorePaths:
     volume: Path
 
 
-class Stores(Protocol):
+class Stores:
     """Makes simulated storage; it is unmounted like any file system in a file."""
+
+    def __init__(self, processes: Processes, *, is_root: bool) -> None:
+        self._processes = processes
+        self._is_root = is_root
+        self._serving: list[RunningProcess] = []
 
     def require(self) -> None:
         """Raise where this machine or this account cannot do that.
@@ -300,27 +267,6 @@ class Stores(Protocol):
             PrivilegeError: Only root may.
             PreflightError: A program, or the kernel's FUSE, is not here.
         """
-        ...
-
-    def make(self, paths: StorePaths, store: Store, clock: Clock) -> None:
-        """Make an empty file system and mount it.
-
-        Raises:
-            TargetError: The kernel or a program refuses.
-        """
-        ...
-
-
-class FuseStores:
-    """The real ones."""
-
-    def __init__(self, processes: Processes, *, is_root: bool) -> None:
-        self._processes = processes
-        self._is_root = is_root
-        self._serving: list[RunningProcess] = []
-
-    def require(self) -> None:
-        """Raise where this machine or this account cannot do that; see ``Stores``."""
         if not self._is_root:
             raise PrivilegeError(
                 "only root can have simulated storage: it is mounted for that",
@@ -334,7 +280,11 @@ class FuseStores:
             )
 
     def make(self, paths: StorePaths, store: Store, clock: Clock) -> None:
-        """Make and mount it; see ``Stores``."""
+        """Make an empty file system and mount it.
+
+        Raises:
+            TargetError: The kernel or a program refuses.
+        """
         make_sparse(paths.image, store.size_bytes)
         self._run("mkfs.xfs", "-q", "-f", "-b", f"size={store.block_bytes}", str(paths.image))
         disk = self.serve(paths, store, clock)

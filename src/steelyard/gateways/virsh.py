@@ -2,8 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
 from xml.sax.saxutils import unescape
 
 from steelyard.core.outside import Command, Completed
@@ -23,57 +21,17 @@ _DELAY = re.compile(r"^\s*vcpu\.(\d+)\.delay=(\d+)$")
 _NS_PER_S = 1e9
 
 
-class Domains(Protocol):
-    """The domains of one libvirt."""
+class Domains:
+    """The domains of one libvirt, as ``virsh`` tells them.
 
-    @property
-    def uri(self) -> str:
-        """Return which libvirt it is."""
-        ...
+    Args:
+        processes: Run ``virsh``.
+        uri: Which libvirt it is.
+    """
 
-    def names(self, *, running: bool = False) -> tuple[str, ...]:
-        """Return the names of all domains, or of those that run."""
-        ...
-
-    def xml(self, name: str, *, defined: bool = False) -> str | None:
-        """Return a domain as it runs, or as it is defined; None where there is none.
-
-        A domain that does not run is told as it is defined.
-        """
-        ...
-
-    def has_secrets(self, name: str) -> bool:
-        """Return whether a definition has a password, which ``xml`` leaves out."""
-        ...
-
-    def autostart(self, name: str) -> bool:
-        """Return whether a domain starts with the machine."""
-        ...
-
-    def define(self, xml: str) -> None:
-        """Define a domain after libvirt's schema has accepted it.
-
-        Raises:
-            TargetError: It was refused, with libvirt's own words.
-            PrivilegeError: The account may not.
-        """
-        ...
-
-    def undefine(self, name: str) -> None:
-        """Remove a definition; disks and firmware variables stay. An absent one is no error."""
-        ...
-
-    def vcpu_delays_s(self) -> Mapping[str, tuple[float, ...]]:
-        """Return how long each virtual CPU of each running domain has waited for a CPU so far."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Virsh:
-    """Domains as ``virsh`` tells them."""
-
-    processes: Processes
-    uri: str = field(default=SYSTEM)
+    def __init__(self, *, processes: Processes, uri: str = SYSTEM) -> None:
+        self.uri = uri
+        self._processes = processes
 
     def names(self, *, running: bool = False) -> tuple[str, ...]:
         """Return the names of all domains, or of those that run."""
@@ -81,7 +39,10 @@ class Virsh:
         return tuple(line for line in told.splitlines() if line)
 
     def xml(self, name: str, *, defined: bool = False) -> str | None:
-        """Return a domain as it runs, or as it is defined; None where there is none."""
+        """Return a domain as it runs, or as it is defined; None where there is none.
+
+        A domain that does not run is told as it is defined.
+        """
         told = self._unless_absent("dumpxml", name, *(("--inactive",) if defined else ()))
         found = _NAME.search(told or "")
         if found is not None and unescape(found[1], _QUOTES) != name:
@@ -102,7 +63,12 @@ class Virsh:
         return re.search(r"^Autostart:\s+enable$", told, re.MULTILINE) is not None
 
     def define(self, xml: str) -> None:
-        """Define a domain after libvirt's schema has accepted it."""
+        """Define a domain after libvirt's schema has accepted it.
+
+        Raises:
+            TargetError: It was refused, with libvirt's own words.
+            PrivilegeError: The account may not.
+        """
         self._told("define", "--validate", "/dev/stdin", stdin=xml)
 
     def undefine(self, name: str) -> None:
@@ -137,7 +103,7 @@ class Virsh:
         argv = ("virsh", "--quiet", f"--connect={self.uri}", *words)
         # Its messages are told apart by their words.
         command = Command(argv=argv, environment={"LC_ALL": "C", "LANGUAGE": "C"})
-        return self.processes.run(command, timeout_s=_PATIENCE_S, stdin=stdin)
+        return self._processes.run(command, timeout_s=_PATIENCE_S, stdin=stdin)
 
     def _checked(self, completed: Completed) -> str:
         if completed.succeeded:

@@ -480,43 +480,6 @@ class NumberedWrites(Protocol):
         ...
 
 
-class ReplicaWatch(Protocol):
-    """Looks at how far a replica is behind, on sessions that stay open."""
-
-    def behind_bytes(self) -> int | None:
-        """Return what the server has written that the replica has not applied; None: not told.
-
-        Raises:
-            TargetError: One of the two is gone.
-        """
-        ...
-
-    def close(self) -> None:
-        """End the sessions."""
-        ...
-
-
-class Succession(Protocol):
-    """What an engine brings for that."""
-
-    def program(self, replica: Sequence[tuple[str, str]]) -> outside.ServerProgram:
-        """Return a program whose servers have a replica with these settings beside them."""
-        ...
-
-    def watch(self, server: outside.ServerAddress, replica: outside.ServerAddress) -> ReplicaWatch:
-        """Return what looks at the two."""
-        ...
-
-    def promote(self, replica: outside.ServerAddress, clock: Clock) -> None:
-        """Make a replica a server of its own, once it has taken all that the dead one had sent.
-
-        Raises:
-            MeasurementError: It does not notice the death, or refuses.
-            TargetError: It is gone, too.
-        """
-        ...
-
-
 _LOOKED_EVERY_S: Final = 5.0  # so long the pod behind a Service is taken to be the same; a guess
 ENTRANCE: Final = "postgres"
 

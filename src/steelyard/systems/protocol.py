@@ -9,7 +9,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from steelyard.core import measurement
 from steelyard.core.experiment import (
@@ -339,19 +339,6 @@ class LogReader(Protocol):
         ...
 
 
-@runtime_checkable
-class ShowsPlans(Protocol):
-    """An engine whose servers tell how they would run a statement."""
-
-    def plans(self, address: ServerAddress) -> tuple[measurement.StatementPlan, ...]:
-        """Return the plans of the statements of all scripts, under the settings in force there.
-
-        Raises:
-            TargetError: The server lets nobody in.
-        """
-        ...
-
-
 class Programs(Protocol):
     """The programs that are there, and what is wrong with what is asked of them."""
 
@@ -526,6 +513,14 @@ class RunningServer(Protocol):
             TargetError: The server lets nobody in.
         """
         ...
+
+    def plans(self, address: ServerAddress) -> tuple[measurement.StatementPlan, ...]:  # noqa: ARG002 - likewise
+        """Return the plans of the statements of all scripts, under the settings in force there.
+
+        Raises:
+            TargetError: The server lets nobody in.
+        """
+        return ()
 
 
 class LoadProgram(Protocol):

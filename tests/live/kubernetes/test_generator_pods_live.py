@@ -15,9 +15,9 @@ from steelyard.core.kubernetes import NAMESPACE, ObjectRef
 from steelyard.core.outside import Command, ServerAddress
 from steelyard.core.target import GeneratorPods as Asked
 from steelyard.core.target import KubernetesPlace, PodResources
-from steelyard.gateways.host import SystemClock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.gateways.sql import PsycopgSql
+from steelyard.gateways.sql import Sql
 from steelyard.places.agent.programs import AgentProcesses
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.generators import GeneratorPlan, GeneratorPods
@@ -31,7 +31,7 @@ from support.postgres_pod import LABELS, SERVICE, PostgresPod, postgres_pod
 # No name of Kubernetes as it is.
 CAMPAIGN_ID = f"Live_generators-{uuid.uuid4().hex[:6]}"
 _SMALL = PodResources(requests=(("cpu", "200m"), ("memory", "128Mi")))
-_CLOCK = SystemClock()
+_CLOCK = Clock()
 
 
 @dataclass(kw_only=True)
@@ -73,13 +73,13 @@ def site(cluster_api: KubernetesApi, own_namespace: str) -> Iterator[Site]:
 @pytest.fixture
 def history(site: Site) -> Iterator[Callable[[], int]]:
     """Yield what counts the transactions on the server, from here."""
-    reach = Reach(site.api, sql_knock(PsycopgSql()), _CLOCK)
+    reach = Reach(site.api, sql_knock(Sql()), _CLOCK)
     server, namespace = site.server, site.server.secret.namespace
 
     def count() -> int:
         where = (server.where, SERVICE, namespace, server.secret, "postgres")
         address = reach.address(*where, port=6543)
-        rows = PsycopgSql().rows(address, "SELECT count(*) FROM pgbench_history")
+        rows = Sql().rows(address, "SELECT count(*) FROM pgbench_history")
         return int(str(rows[0][0]))
 
     yield count

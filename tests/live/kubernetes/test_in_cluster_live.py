@@ -14,7 +14,7 @@ import pytest
 
 import steelyard
 from steelyard.core.kubernetes import POD, RUNNER, ObjectRef, campaign_labels
-from steelyard.gateways.host import SystemClock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes import job as jobs
 from steelyard.places.kubernetes.job import JobPlan, record_files
@@ -86,7 +86,7 @@ class There:
 
     def digests(self, plan: JobPlan) -> dict[str, str]:
         """Return the checksums of the files on the volume."""
-        with record_files(plan, self.api, SystemClock(), print) as files:
+        with record_files(plan, self.api, Clock(), print) as files:
             return {each.name: each.sha256 for each in files.listed()}
 
 
@@ -107,7 +107,7 @@ def there(
             yield There(cluster_api, own_namespace, replace(steelyard, extra=extra), proxy)
         finally:
             for plan in jobs.find(cluster_api, own_namespace):  # of a test that failed
-                jobs.remove(plan, cluster_api, SystemClock())
+                jobs.remove(plan, cluster_api, Clock())
 
 
 def test_a_campaign_inside_survives_all_that_is_between(there: There) -> None:

@@ -8,7 +8,7 @@ from fakes.generator_pods import ToldLedger
 from steelyard.core.kubernetes import CLAIM, POD
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import SystemProcesses
-from steelyard.gateways.sql import PsycopgSql
+from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.volumes import StorageQuestion, probe_storage
 from steelyard.systems.postgres.engine import PostgresCeilings
@@ -16,7 +16,7 @@ from support.kubernetes import IMAGE, left_of
 
 # Each worker has another one: what is left of a campaign is looked for in the whole cluster.
 CAMPAIGN_ID = f"storage-live-{uuid.uuid4().hex[:6]}"
-_TOOLS = PostgresCeilings((), processes=SystemProcesses(), sql=PsycopgSql())
+_TOOLS = PostgresCeilings((), processes=SystemProcesses(), sql=Sql())
 
 
 def rates(text: str) -> Mapping[str, float | None] | None:

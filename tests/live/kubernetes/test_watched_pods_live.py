@@ -11,7 +11,7 @@ from steelyard.campaign.evidence.pods import PodProbe
 from steelyard.campaign.evidence.watch import Watch
 from steelyard.core.kubernetes import CLUSTER, POD, ContainerRef, ObjectRef
 from steelyard.core.measurement import Evidence, Quantity
-from steelyard.gateways.host import LocalHost, SystemClock
+from steelyard.gateways.host import Clock, LocalHost
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.protocol import PodSight
 from steelyard.tuning.facts.file import read_facts
@@ -42,8 +42,8 @@ def _watched(api: KubernetesApi, database: ContainerRef) -> Evidence:
     manifest["spec"]["containers"][0]["resources"] = LIMITED
     generator = start_pod(api, manifest)
     sight = PodSight(api=api, database=database, generators=(generator,))
-    probe = PodProbe(sight=sight, host=LocalHost(), clock=SystemClock())
-    watch = Watch(probes=(probe,), clock=SystemClock())
+    probe = PodProbe(sight=sight, host=LocalHost(), clock=Clock())
+    watch = Watch(probes=(probe,), clock=Clock())
 
     def work() -> None:
         threads = [

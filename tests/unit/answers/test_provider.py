@@ -16,7 +16,7 @@ from steelyard.core.campaign import CampaignRecord
 from steelyard.core.measurement import BILLED_REQUESTS, ProviderSeries
 from steelyard.core.money import IO, Part, Rates
 from steelyard.core.outside import Rented
-from steelyard.gateways.aws import Boto3
+from steelyard.gateways.aws import Aws
 from steelyard.places.aws import await_counts, read_counts
 from steelyard.record.directory import read_campaign
 from support.aws import REGION, an_account
@@ -58,7 +58,7 @@ def test_cloudwatch_is_read_minute_by_minute(monkeypatch: pytest.MonkeyPatch) ->
                 "Value": 100.0 + minute,
             }
             metrics.put_metric_data(Namespace="AWS/RDS", MetricData=[point])
-        api, clock = Boto3().connect(REGION), FakeClock()
+        api, clock = Aws().connect(REGION), FakeClock()
         span = (begun.timestamp() + 5.0, begun.timestamp() + 180.0)
         count = partial(read_counts, Rented.CLUSTER, "one", api, span)
         asked = len(account.calls)

@@ -9,7 +9,7 @@ import pytest
 from fakes.cgroups import FakeCgroups
 from steelyard.core.linux import Controller
 from steelyard.core.wording import ExitCode, PrivilegeError, TargetError
-from steelyard.gateways.cgroups import Cgroups, SystemCgroups
+from steelyard.gateways.cgroups import Cgroups
 
 _SEPARATE = """\
 tmpfs /sys/fs/cgroup tmpfs rw 0 0
@@ -31,13 +31,13 @@ cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0
 """
 
 
-def _machine(root: Path, mounts: str, **files: str) -> SystemCgroups:
+def _machine(root: Path, mounts: str, **files: str) -> Cgroups:
     """Return a machine with these mounts; files by path, ``/`` written as two underscores."""
     for line in mounts.splitlines():
         place = line.split()[1].replace("\\040", " ")
         (root / place.lstrip("/")).mkdir(parents=True, exist_ok=True)
     _write(root, {"proc/self/mounts": mounts, **files})
-    return SystemCgroups(root)
+    return Cgroups(root)
 
 
 def _write(root: Path, files: Mapping[str, str]) -> None:
@@ -47,7 +47,7 @@ def _write(root: Path, files: Mapping[str, str]) -> None:
         path.write_text(text)
 
 
-def _unified(root: Path, enabled: str) -> SystemCgroups:
+def _unified(root: Path, enabled: str) -> Cgroups:
     files = {
         "sys__fs__cgroup__cgroup.controllers": "cpuset cpu io memory\n",
         "sys__fs__cgroup__cgroup.subtree_control": f"{enabled}\n",
@@ -228,7 +228,7 @@ def test_what_the_kernel_refuses_is_told(tmp_path: Path) -> None:
 def test_a_frozen_group_is_thawed_by_the_files_of_its_version(tmp_path: Path, version: int) -> None:
     """State and question are one file in version 1; in version 2 the kernel tells by events."""
     group = _freezable(tmp_path, version)
-    freezer = SystemCgroups().freezer(group)
+    freezer = Cgroups().freezer(group)
     assert not freezer.is_frozen()
     freezer.freeze()
     if version == 1:
@@ -261,7 +261,7 @@ def _freezable(root: Path, version: int) -> Path:
 def test_a_group_on_its_way_is_not_frozen(tmp_path: Path) -> None:
     """In version 1 the kernel says FREEZING until nothing in it runs."""
     group = _freezable(tmp_path, 1)
-    freezer = SystemCgroups().freezer(group)
+    freezer = Cgroups().freezer(group)
     (group / "freezer.state").write_text("FREEZING\n")
     assert not freezer.is_frozen()
     freezer.close()
@@ -270,7 +270,7 @@ def test_a_group_on_its_way_is_not_frozen(tmp_path: Path) -> None:
 def test_a_group_without_a_freezer_is_told(tmp_path: Path) -> None:
     """As below a kernel that cannot, or when the group is gone."""
     with pytest.raises(TargetError, match=r"cannot be frozen: No such file.*cgroup.freeze") as told:
-        SystemCgroups().freezer(tmp_path)
+        Cgroups().freezer(tmp_path)
     assert "Linux 5.2" in told.value.hint
 
 

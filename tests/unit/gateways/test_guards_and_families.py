@@ -12,14 +12,14 @@ import pytest
 
 from steelyard.core.wording import TargetError
 from steelyard.gateways import cgroups as guard
-from steelyard.gateways.cgroups import SystemFamilies, SystemGuards
+from steelyard.gateways.cgroups import Families, Guards
 from support.waiting import eventually
 
 _STARTS_ONE = """
 import sys, time
 from pathlib import Path
-from steelyard.gateways.cgroups import SystemGuards
-guard = SystemGuards().start([Path(sys.argv[1])], [Path(sys.argv[2])])
+from steelyard.gateways.cgroups import Guards
+guard = Guards().start([Path(sys.argv[1])], [Path(sys.argv[2])])
 print(guard.pid, flush=True)
 time.sleep(60)
 """
@@ -60,7 +60,7 @@ def stopped(live: Path) -> Iterator[tuple[int, int]]:
     try:
         for process in started:
             process.send_signal(signal.SIGSTOP)
-        assert eventually(lambda: SystemFamilies().stopped((first, second)) == (first, second))
+        assert eventually(lambda: Families().stopped((first, second)) == (first, second))
         yield first, second
     finally:
         for process in started:
@@ -69,7 +69,7 @@ def stopped(live: Path) -> Iterator[tuple[int, int]]:
 
 
 def _lives(pid: int) -> bool:
-    return any(SystemFamilies().of([pid]).values())
+    return any(Families().of([pid]).values())
 
 
 def test_a_guard_that_is_let_go_lets_everything_go_on(
@@ -78,16 +78,16 @@ def test_a_guard_that_is_let_go_lets_everything_go_on(
     """Groups of both versions are thawed, processes below the directory continued, others not."""
     first, second = stopped
     absent = group.with_name("removed")
-    made = SystemGuards().start([absent, group], [live])
+    made = Guards().start([absent, group], [live])
     assert made.stands()
     assert _is_frozen(group)
-    assert SystemFamilies().stopped(stopped) == stopped
+    assert Families().stopped(stopped) == stopped
     made.close()
     made.close()
     assert not made.stands()
     assert not _is_frozen(group)
     assert not absent.exists()
-    assert SystemFamilies().stopped((first, second)) == (second,)
+    assert Families().stopped((first, second)) == (second,)
 
 
 def test_a_guard_acts_when_whoever_started_it_is_killed(
@@ -106,12 +106,12 @@ def test_a_guard_acts_when_whoever_started_it_is_killed(
     process.communicate()
     assert eventually(lambda: not _lives(pid))
     assert not _is_frozen(group)
-    assert stopped[0] not in SystemFamilies().stopped(stopped)
+    assert stopped[0] not in Families().stopped(stopped)
 
 
 def test_nothing_but_a_kill_ends_a_guard_early(group: Path) -> None:
     """Ctrl-C, the end of a session and of a service reach every process but this one."""
-    made = SystemGuards().start([group], [])
+    made = Guards().start([group], [])
     pid = made.pid  # type: ignore[attr-defined] # of a real one
     try:
         assert os.getsid(pid) == pid != os.getsid(0)
@@ -131,7 +131,7 @@ def test_a_guard_inherits_nothing_and_others_do_not_inherit_its_pipe(tmp_path: P
     """An open file of ours would stay locked by it; its pipe in another's hands never ends."""
     with (tmp_path / "ours").open("w") as ours:
         os.set_inheritable(ours.fileno(), True)  # noqa: FBT003 - that is its form
-        made = SystemGuards().start([], [])
+        made = Guards().start([], [])
         other = subprocess.Popen(["/bin/sleep", "60"], close_fds=False)
         try:
             pid = made.pid  # type: ignore[attr-defined] # of a real one
@@ -150,10 +150,10 @@ def test_a_guard_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) ->
     """Nothing may be paused then."""
     monkeypatch.setattr(guard, "_SHELL", "/nonexistent")
     with pytest.raises(TargetError, match="cannot be run"):
-        SystemGuards().start([], [])
+        Guards().start([], [])
     monkeypatch.setattr(guard, "_SHELL", "/bin/false")
     with pytest.raises(TargetError, match="did not start"):
-        SystemGuards().start([], [])
+        Guards().start([], [])
 
 
 # A first process with a child that has one, too.
@@ -166,7 +166,7 @@ def first() -> Iterator[int]:
     """Return the first of three processes, each the parent of the next."""
     process = subprocess.Popen(["/bin/sh", "-c", _FAMILY], start_new_session=True)
     try:
-        assert eventually(lambda: len(SystemFamilies().of([process.pid])) == 3)
+        assert eventually(lambda: len(Families().of([process.pid])) == 3)
         yield process.pid
     finally:
         os.killpg(process.pid, signal.SIGKILL)
@@ -176,11 +176,11 @@ def first() -> Iterator[int]:
 
 def test_parents_come_before_their_children(first: int) -> None:
     """Whoever stops them in this order stops those first that could start others."""
-    family = SystemFamilies().of([first])
+    family = Families().of([first])
     parents = [int(_stat(pid).split()[1]) for pid in family]
     assert parents == [os.getpid(), *list(family)[:2]]
     assert all(family.values())
-    assert list(SystemFamilies().of([list(family)[1]])) == list(family)[1:]
+    assert list(Families().of([list(family)[1]])) == list(family)[1:]
 
 
 def _stat(pid: int) -> str:
@@ -189,7 +189,7 @@ def _stat(pid: int) -> str:
 
 def test_one_that_is_stopped_does_not_run(first: int) -> None:
     """Until it is continued; the others go on."""
-    families = SystemFamilies()
+    families = Families()
     pids = list(families.of([first]))
     os.kill(pids[1], signal.SIGSTOP)
     assert eventually(
@@ -204,7 +204,7 @@ def test_one_that_is_stopped_does_not_run(first: int) -> None:
 def test_what_is_gone_is_not_there() -> None:
     """Nor is it stopped; one that nobody has waited for does not run."""
     process = subprocess.Popen(["/bin/sh", "-c", "exit"])
-    families = SystemFamilies()
+    families = Families()
     assert eventually(lambda: families.of([process.pid]) == {process.pid: False})
     assert families.stopped([process.pid]) == ()
     process.wait()
@@ -218,10 +218,10 @@ def test_a_process_runs_as_long_as_one_of_its_threads(tmp_path: Path) -> None:
     _thread(proc, 7, "T", threads=2)
     _thread(proc / "task" / "7", 7, "T", threads=2)
     _thread(proc / "task" / "8", 8, "D", threads=2)
-    assert SystemFamilies(tmp_path).of([7]) == {7: True}
+    assert Families(tmp_path).of([7]) == {7: True}
     _thread(proc / "task" / "8", 8, "T", threads=2)
-    assert SystemFamilies(tmp_path).of([7]) == {7: False}
-    assert SystemFamilies(tmp_path).stopped([7]) == (7,)
+    assert Families(tmp_path).of([7]) == {7: False}
+    assert Families(tmp_path).stopped([7]) == (7,)
 
 
 def _thread(place: Path, number: int, state: str, *, threads: int) -> None:
@@ -234,7 +234,7 @@ def _thread(place: Path, number: int, state: str, *, threads: int) -> None:
 def test_real_threads_are_looked_at() -> None:
     """A program with two of them is stopped when both are."""
     process = subprocess.Popen([sys.executable, "-c", _THREADS])
-    families = SystemFamilies()
+    families = Families()
     try:
         tasks = Path(f"/proc/{process.pid}/task")
         assert eventually(lambda: len(list(tasks.iterdir())) == 2)
@@ -248,4 +248,4 @@ def test_real_threads_are_looked_at() -> None:
 
 def test_nobody_has_no_family() -> None:
     """An empty question is no look at the machine's other processes."""
-    assert SystemFamilies().of([]) == {}
+    assert Families().of([]) == {}

@@ -20,10 +20,9 @@ from steelyard.core.wording import ExitCode, PreflightError, TargetError
 from steelyard.gateways.host import (
     LOOPBACK,
     Clock,
+    CpuLatency,
     Host,
     LocalHost,
-    SystemClock,
-    SystemCpuLatency,
     free_port,
     group_cpus,
     group_quota,
@@ -120,7 +119,7 @@ def test_a_large_file_is_read_whole(tmp_path: Path) -> None:
     assert LocalHost(root=tmp_path).read("/") is None  # a directory counts as absent
 
 
-@pytest.fixture(params=[SystemClock, FakeClock])
+@pytest.fixture(params=[Clock, FakeClock])
 def clock(request: pytest.FixtureRequest) -> Clock:
     """Return each implementation in turn."""
     made: Clock = request.param()
@@ -178,7 +177,7 @@ def test_a_limit_is_written_as_the_kernel_wants_it(tmp_path: Path) -> None:
     """A word of four bytes, while the file is held open; released, nothing is open any more."""
     device = tmp_path / "latency"
     device.write_bytes(struct.pack("=i", 2_000_000_000))
-    latency = SystemCpuLatency(device)
+    latency = CpuLatency(device)
     assert latency.obstacle() is None
     assert latency.in_force_us() == 2_000_000_000
     latency.hold(20)
@@ -191,7 +190,7 @@ def test_a_limit_is_written_as_the_kernel_wants_it(tmp_path: Path) -> None:
 
 def test_without_the_device_there_is_no_limit(tmp_path: Path) -> None:
     """Nothing is visible, and nothing can be asked for."""
-    latency = SystemCpuLatency(tmp_path / "absent")
+    latency = CpuLatency(tmp_path / "absent")
     assert latency.in_force_us() is None
     assert "is not there" in str(latency.obstacle())
     with pytest.raises(TargetError, match="refused a wake-up of 5 us"):

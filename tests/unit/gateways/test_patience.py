@@ -10,7 +10,7 @@ import pytest
 
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import ExitCode, TargetError
-from steelyard.gateways.sql import PsycopgSql
+from steelyard.gateways.sql import Sql
 
 _READY = b"Z" + struct.pack("!ic", 5, b"I")
 _LET_IN = b"R" + struct.pack("!ii", 8, 0) + _READY
@@ -94,7 +94,7 @@ def _wire() -> Iterator[_Wire]:
 def test_a_statement_that_nobody_works_on_is_given_up() -> None:
     """The server lets others in and has no such statement: the answer was lost on the way."""
     with _wire() as wire, pytest.raises(TargetError, match="it hangs") as caught:
-        PsycopgSql(patience_s=0.3).execute(wire.address, ["VACUUM"])
+        Sql(patience_s=0.3).execute(wire.address, ["VACUUM"])
     assert caught.value.exit_code is ExitCode.TARGET
     assert caught.value.hint
     assert any(b"pg_stat_activity" in question for question in wire.questions)
@@ -103,7 +103,7 @@ def test_a_statement_that_nobody_works_on_is_given_up() -> None:
 def test_a_statement_on_a_server_that_takes_nobody_is_given_up() -> None:
     """The second connection is refused: nobody is there to wait for."""
     with _wire() as wire:
-        sql = PsycopgSql(patience_s=0.3)
+        sql = Sql(patience_s=0.3)
         deny = threading.Timer(0.2, lambda: setattr(wire, "let_in", False))
         deny.start()
         with pytest.raises(TargetError, match="it hangs"):
@@ -123,7 +123,7 @@ def test_a_long_statement_is_waited_for() -> None:
 
         answering = threading.Thread(target=answer)
         answering.start()
-        rows = PsycopgSql(patience_s=0.2).rows(wire.address, "SELECT long()")
+        rows = Sql(patience_s=0.2).rows(wire.address, "SELECT long()")
         answering.join()
     assert rows == [("at last",)]
 
@@ -131,7 +131,7 @@ def test_a_long_statement_is_waited_for() -> None:
 def test_a_session_gives_a_silent_server_up() -> None:
     """It has no second connection to ask: its patience is the end."""
     with _wire() as wire:
-        session = PsycopgSql().session(wire.address, "watcher", patience_s=0.3)
+        session = Sql().session(wire.address, "watcher", patience_s=0.3)
         with pytest.raises(TargetError, match="it hangs") as caught:
             session.rows("SELECT 1")
         session.close()
@@ -143,7 +143,7 @@ def test_another_thread_ends_the_wait_of_a_session() -> None:
     """Closing needs no answer of the server, and the thread that waits gets its error at once."""
     failures: list[TargetError] = []
     with _wire() as wire:
-        session = PsycopgSql().session(wire.address, "watcher", patience_s=600)
+        session = Sql().session(wire.address, "watcher", patience_s=600)
 
         def wait() -> None:
             try:

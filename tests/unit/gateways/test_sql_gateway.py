@@ -18,7 +18,6 @@ from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import ExitCode, InputError, LoginError, TargetError
 from steelyard.gateways.sql import (
     PatientConnection,
-    PsycopgSql,
     Sql,
     _open,
     _without_libpq_environment,
@@ -33,7 +32,7 @@ from steelyard.gateways.sql import (
 def unreachable(request: pytest.FixtureRequest) -> Sql:
     """Return each implementation without a server behind it."""
     if request.param == "real":
-        return PsycopgSql()
+        return Sql()
     fake = FakeSql({"SELECT 1": [(1,)]})
     fake.reachable = False
     return fake

@@ -19,22 +19,22 @@ from steelyard.core.wording import LeftBehindError, PrivilegeError, TargetError
 from steelyard.gateways import stores as xfs
 from steelyard.gateways.host import Clock
 from steelyard.gateways.process import SystemProcesses
-from steelyard.gateways.stores import Bucket, FuseStores, Limits, StorePaths, XfsVolumes, limits_of
+from steelyard.gateways.stores import Bucket, Limits, StorePaths, Stores, Volumes, limits_of
 from steelyard.places.local.machine import MadeStores
 from steelyard.record import registry
 
 
-def _volumes(processes: FakeProcesses) -> XfsVolumes:
-    return XfsVolumes(processes, is_root=True)
+def _volumes(processes: FakeProcesses) -> Volumes:
+    return Volumes(processes, is_root=True)
 
 
 def test_only_root_may() -> None:
     """Anybody else is told so before anything is made, with the way to do without."""
     with pytest.raises(PrivilegeError) as refused:
-        XfsVolumes(FakeProcesses(), is_root=False).require()
+        Volumes(FakeProcesses(), is_root=False).require()
     assert "--deaths kill" in refused.value.hint
     with pytest.raises(PrivilegeError, match="root"):
-        FuseStores(SystemProcesses(), is_root=False).require()
+        Stores(SystemProcesses(), is_root=False).require()
 
 
 def test_a_cut_flushes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_what_the_serving_process_is_told() -> None:
 
 
 @dataclass
-class Stores:
+class FakeStores(Stores):
     """Mounts in a dictionary; what is made is remembered."""
 
     volumes: FakeVolumes
@@ -204,15 +204,17 @@ class Ledger:
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> tuple[MadeStores, Stores, Ledger, Path]:
+def made(tmp_path: Path) -> tuple[MadeStores, FakeStores, Ledger, Path]:
     """Return stores of a campaign that is noted, and where they lie."""
     registry.register("one-1", tmp_path / "record")
-    stores, ledger = Stores(FakeVolumes()), Ledger()
+    stores, ledger = FakeStores(FakeVolumes()), Ledger()
     whole = MadeStores("one-1", ledger, stores, stores.volumes, FakeClock())
     return whole, stores, ledger, tmp_path / "cache"
 
 
-def test_equal_stores_of_one_place_are_one(made: tuple[MadeStores, Stores, Ledger, Path]) -> None:
+def test_equal_stores_of_one_place_are_one(
+    made: tuple[MadeStores, FakeStores, Ledger, Path],
+) -> None:
     """Configurations on one target share it; another latency or place is another one."""
     whole, stores, ledger, root = made
     fast, slow = Store(), Store(latency_s=0.001)
@@ -222,7 +224,7 @@ def test_equal_stores_of_one_place_are_one(made: tuple[MadeStores, Stores, Ledge
     assert len(ledger.things) == 2  # a directory in each place
 
 
-def test_nothing_is_left(made: tuple[MadeStores, Stores, Ledger, Path]) -> None:
+def test_nothing_is_left(made: tuple[MadeStores, FakeStores, Ledger, Path]) -> None:
     """What is mounted goes before what it lies on, then the directory; twice changes nothing."""
     whole, stores, ledger, root = made
     volume = whole.volume(root, Store())
@@ -235,7 +237,7 @@ def test_nothing_is_left(made: tuple[MadeStores, Stores, Ledger, Path]) -> None:
     assert stores.volumes.did == ["unmount", "unmount"]
 
 
-def test_what_is_used_stays_noted(made: tuple[MadeStores, Stores, Ledger, Path]) -> None:
+def test_what_is_used_stays_noted(made: tuple[MadeStores, FakeStores, Ledger, Path]) -> None:
     """Nothing is removed from below a mount; `clean` goes on from there."""
     whole, stores, ledger, root = made
     volume = whole.volume(root, Store())

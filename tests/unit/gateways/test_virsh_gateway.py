@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from fakes.processes import Answer, FakeProcesses
 from steelyard.core.wording import PrivilegeError, SteelyardError, TargetError
-from steelyard.gateways.virsh import Virsh, parse_delays
+from steelyard.gateways.virsh import Domains, parse_delays
 
 # Recorded with libvirt 9.0.0.
 _STATISTICS = """\
@@ -27,10 +27,10 @@ Domain: 'old'
 """
 
 
-def _virsh(*words: str, **answer: object) -> tuple[Virsh, FakeProcesses]:
+def _virsh(*words: str, **answer: object) -> tuple[Domains, FakeProcesses]:
     processes = FakeProcesses()
     processes.on("virsh", *words, answer=Answer(**answer))  # type: ignore[arg-type]
-    return Virsh(processes=processes), processes
+    return Domains(processes=processes), processes
 
 
 def test_names_are_lines_without_the_empty_last_one() -> None:

@@ -27,9 +27,9 @@ from steelyard.core.wording import (
     PrivilegeError,
     TargetError,
 )
-from steelyard.gateways.aws import AwsApi, AwsRefusalError, Boto3
+from steelyard.gateways.aws import Aws, AwsApi, AwsRefusalError
 from steelyard.gateways.doors import system_doors
-from steelyard.gateways.host import SystemClock
+from steelyard.gateways.host import Clock
 from steelyard.places.aws import (
     AwsMaker,
     await_serving,
@@ -47,7 +47,7 @@ from support.aws import ACCOUNT, REGION, Account, an_account
 
 # Faults of the gate; `STEELYARD_AWS_FAULTS=200` tries more.
 FAULTS = int(os.environ.get("STEELYARD_AWS_FAULTS", "5"))
-CLOCK = SystemClock()
+CLOCK = Clock()
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/steelyard-delete"
 
 
@@ -83,7 +83,7 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
 @pytest.fixture
 def api(account: Account) -> AwsApi:
     """Return a region of it, as the product reaches it."""
-    return Boto3().connect(REGION)
+    return Aws().connect(REGION)
 
 
 def a_maker(api: AwsApi, ledger: Noted, campaign: str = "hourly-3f9a2c") -> AwsMaker:
@@ -374,7 +374,7 @@ def test_no_credentials_are_told(account: Account, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
     with pytest.raises(LoginError, match="no credentials for AWS"):
-        _ = Boto3().connect(REGION).account
+        _ = Aws().connect(REGION).account
 
 
 def test_throttled_calls_are_made_again(api: AwsApi, account: Account) -> None:
@@ -400,7 +400,7 @@ def test_nobody_answers(monkeypatch: pytest.MonkeyPatch, account: Account) -> No
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setattr("steelyard.gateways.aws._TRIES", 1)
     with pytest.raises(TargetError, match="got no answer"):
-        _ = Boto3().connect(REGION).account
+        _ = Aws().connect(REGION).account
 
 
 def test_names_follow_from_the_campaign() -> None:
@@ -490,7 +490,7 @@ def test_clean_keeps_what_a_server_that_stays_needs(
     maker = a_maker(api, Noted())
     make_all(maker, target=RdsTarget(delete_role=ROLE))
     account.denied.add("rds:DeleteDBInstance")
-    doors = replace(system_doors(), aws=Boto3())
+    doors = replace(system_doors(), aws=Aws())
     monkeypatch.setattr(undoing, "undo_rented", lambda thing, _: undo(thing, api, CLOCK))
     monkeypatch.setattr(undoing, "undo_thing", lambda thing, _: undo(thing, api, CLOCK))
     things = in_undoing_order(tagged(api))

@@ -11,11 +11,12 @@ from fakes.cgroups import FakeCgroups
 from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcesses
 from fakes.programs import FakeLedger, FakeProgram
+from fakes.standing import FakeGuards
 from steelyard.core.linux import Controller
 from steelyard.core.outside import Command
 from steelyard.core.schedule import Pausing
 from steelyard.core.wording import PrivilegeError, TargetError
-from steelyard.gateways.cgroups import SystemCgroups
+from steelyard.gateways.cgroups import Cgroups, Families
 from steelyard.places.local.groups import (
     PATIENCE_S,
     FrozenGroups,
@@ -335,7 +336,7 @@ def test_closing_thaws(groups: _Groups) -> None:
 
 
 @dataclass
-class _Tree:
+class _Tree(Families):
     """Processes that stop when they are told to, and start others when a test wants them to.
 
     Attributes:
@@ -512,8 +513,8 @@ def test_a_group_is_thawed_by_whoever_finds_it(version: int) -> None:
 def test_a_group_on_its_way_counts_as_frozen(tmp_path: Path, state: str) -> None:
     """It would be frozen a moment later, when nobody looks any more."""
     (tmp_path / "freezer.state").write_text(f"{state}\n")
-    assert is_frozen(tmp_path, SystemCgroups())
-    thaw(tmp_path, SystemCgroups())
+    assert is_frozen(tmp_path, Cgroups())
+    thaw(tmp_path, Cgroups())
     assert (tmp_path / "freezer.state").read_text() == "THAWED\n"
 
 
@@ -526,33 +527,13 @@ def test_a_group_that_does_not_thaw_is_told() -> None:
         thaw(made.server, made.cgroups)
 
 
-class _Guards:
-    """Guards that remember what for."""
-
-    def __init__(self) -> None:
-        self.started: list[tuple[list[Path], list[Path]]] = []
-
-    def start(self, groups: Iterable[Path], directories: Iterable[Path]) -> "_Guards":
-        """Note it."""
-        self.started.append((list(groups), list(directories)))
-        return self
-
-    def stands(self) -> bool:
-        """Return that it does."""
-        return True
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
 def test_one_guard_is_for_all_places() -> None:
     """With every group and every directory."""
-    guards = _Guards()
+    guards = FakeGuards()
     places = [
         Guarded(groups=(Path("/g/1"), Path("/g/2")), directory=Path("/live/1")),
         Guarded(groups=(), directory=Path("/live/2")),
     ]
-    assert start_guard(iter(places), guards) is guards
-    assert guards.started == [
-        ([Path("/g/1"), Path("/g/2")], [Path("/live/1"), Path("/live/2")]),
-    ]
+    assert start_guard(iter(places), guards) is guards.started[0]
+    assert guards.groups == [Path("/g/1"), Path("/g/2")]
+    assert guards.directories == [Path("/live/1"), Path("/live/2")]

@@ -10,7 +10,7 @@ import pytest
 
 from steelyard.core.outside import Command
 from steelyard.core.wording import MeasurementError, PreflightError, TargetError
-from steelyard.gateways.host import SystemClock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.ssh import Destination, SshHost
 from steelyard.places.agent import host as hosts
@@ -61,7 +61,7 @@ def told() -> list[str]:
 def there(host: GeneratorHost, tmp_path: Path, told: list[str]) -> HostProcesses:
     """Return what runs programs there."""
     host.make()
-    return HostProcesses(host, SystemClock(), roots=[tmp_path], told=told.append)
+    return HostProcesses(host, Clock(), roots=[tmp_path], told=told.append)
 
 
 def _shell(text: str, *words: object, **environment: str) -> Command:

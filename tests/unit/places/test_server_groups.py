@@ -13,7 +13,7 @@ from steelyard.core.experiment import EffectiveSetting
 from steelyard.core.linux import KEYS, Controller, Limits
 from steelyard.core.outside import Outside
 from steelyard.core.wording import ExitCode, LeftBehindError, PrivilegeError, TargetError
-from steelyard.gateways.cgroups import SystemCgroups
+from steelyard.gateways.cgroups import Cgroups
 from steelyard.places.local.groups import GroupPlan, ServerGroups, remove_group
 
 _ROOT = Path("/fake/cgroup")
@@ -424,7 +424,7 @@ def test_a_tree_of_version_2_takes_and_gives_back_every_limit(tmp_path: Path) ->
     disk.mkdir(parents=True)
     (disk / "dev").write_text("254:0\n")
     plan = replace(_PLAN, place=tmp_path)
-    groups = ServerGroups(plan, SystemCgroups(tmp_path), FakeLedger(), FakeClock())
+    groups = ServerGroups(plan, Cgroups(tmp_path), FakeLedger(), FakeClock())
     groups.make()
     server = root / "steelyard-c-1-server"
     groups.put(_ALL)

@@ -14,7 +14,7 @@ from fakes.redis_sessions import ToldDoor, ToldSession
 from steelyard.core.measurement import Quantity
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import MIB, TargetError
-from steelyard.gateways.redis import RedisSession, Reply, ReplyError, parse_info
+from steelyard.gateways.redis import RedisDoor, RedisSession, Reply, ReplyError, parse_info
 from steelyard.systems.redis import reader as figures
 from steelyard.systems.redis.reader import Passing, RedisReader, open_reader
 
@@ -440,7 +440,7 @@ def test_both_sessions_end_together() -> None:
     assert all(each.closed for each in sessions)
 
 
-class Door:
+class Door(RedisDoor):
     """Opens the sessions it was given by port; others cannot be reached."""
 
     def __init__(self, sessions: Mapping[int, ToldSession]) -> None:

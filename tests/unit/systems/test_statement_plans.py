@@ -9,7 +9,7 @@ from steelyard.core.experiment import Script, Workload
 from steelyard.core.measurement import BEGIN, COMMIT, ROLLBACK
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import TargetError
-from steelyard.gateways.sql import Row
+from steelyard.gateways.sql import Row, SqlSession
 from steelyard.systems.postgres.pgbench import (
     fill,
     only_reads,
@@ -209,7 +209,7 @@ def test_scripts_that_may_write(script: str) -> None:
 USED = (10.0, 0.5, 20.0, 30.0, 4.0, 60.0)
 
 
-class PlayedServer:
+class PlayedServer(SqlSession):
     """Answers the question for its facts, then the one for statements.
 
     Args:

@@ -51,7 +51,7 @@ from steelyard.core.wording import (
     TargetError,
     quoted,
 )
-from steelyard.gateways.cgroups import Guard, Guards, SystemGuards
+from steelyard.gateways.cgroups import Guard, Guards
 from steelyard.gateways.host import Clock
 from steelyard.places.local.groups import start_guard
 from steelyard.record.directory import CampaignDirectory
@@ -433,7 +433,7 @@ class Slots:
     """
 
     made: Callable[[int], tuple[Slot, ...]] = lambda _: ()
-    guards: Guards = field(default_factory=SystemGuards)
+    guards: Guards = field(default_factory=Guards)
     slots: tuple[Slot, ...] = ()
     _hands: list[ThreadPoolExecutor] = field(default_factory=list)
     _was_up: bool = False

@@ -48,7 +48,7 @@ from steelyard.core.campaign import (
 )
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import BUDGET_TOO_SHORT, Finding, Severity
-from steelyard.core.measurement import Environment, Fact, ServerEnvironment, StatementPlan
+from steelyard.core.measurement import Environment, Fact, ServerEnvironment
 from steelyard.core.schedule import (
     LONGEST_TURN_S,
     CellKey,
@@ -69,7 +69,7 @@ from steelyard.record import journal
 from steelyard.record.directory import CampaignDirectory, read_schedule
 from steelyard.report.document import Table
 from steelyard.stats.spending import stopping_rule
-from steelyard.systems.protocol import Engine, ShowsPlans
+from steelyard.systems.protocol import Engine
 from steelyard.targets.differences import Room, choose_design, reset_for, switch_cost, too_slow
 
 
@@ -375,17 +375,11 @@ class Campaign:
                 version=self.engine.program(configuration.name).version,
                 settings=start.effective,
                 requested=configuration.settings,
-                plans=self._plans(configuration.name),
+                plans=self.engine.plans(self.bench.platform(configuration.name).address),
                 provision=self.bench.provision(configuration.name),
             )
         self._write_environment()
         return durations.SwitchTimes(restore_s=restore_s, start_s=start_s, switch_s=switch_s)
-
-    def _plans(self, configuration: str) -> tuple[StatementPlan, ...]:
-        """Return how the server in force would run the statements of scripts, where it tells."""
-        if not isinstance(self.engine, ShowsPlans):
-            return ()
-        return self.engine.plans(self.bench.platform(configuration).address)
 
     def _turns(self) -> tuple[WorkloadTurns, ...]:
         """Return for each workload turns that hold enough of its transactions, by a short try.

@@ -24,7 +24,7 @@ from steelyard.core.stack import Place, StackFacts, StackRequest
 from steelyard.core.wording import InputError, PreflightError, parse_bytes, quoted
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.files import read_text
-from steelyard.gateways.virsh import Virsh
+from steelyard.gateways.virsh import Domains
 from steelyard.places.local.server import server_account
 from steelyard.systems.postgres.server import find_installation
 from steelyard.tuning.facts.collecting import Asked, above
@@ -121,7 +121,7 @@ def _domain_here(
     known = {domain.name for domain in facts.domains or ()}
     if request.place is not Place.KVM or any(elsewhere) or request.name not in known:
         return None
-    return Virsh(processes=doors.processes).xml(request.name, defined=True)
+    return Domains(processes=doors.processes).xml(request.name, defined=True)
 
 
 def _request(options: PlanOptions, facts: StackFacts, name: str) -> StackRequest:

@@ -20,7 +20,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from steelyard.core.wording import InputError, PreflightError, UnconfiguredError
-from steelyard.gateways.host import Clock, SystemClock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class KubectlConfiguration:
 
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     account: Path = _ACCOUNT
-    clock: Clock = field(default_factory=SystemClock)
+    clock: Clock = field(default_factory=Clock)
     _connected: dict[str, KubernetesApi] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

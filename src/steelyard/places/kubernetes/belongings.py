@@ -18,7 +18,7 @@ from typing import Final
 from steelyard.core import kubernetes as k8s
 from steelyard.core.outside import InCluster
 from steelyard.core.wording import LeftBehindError, PreflightError, SteelyardError
-from steelyard.gateways.host import Clock, SystemClock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes import undoing
 from steelyard.places.kubernetes.undoing import put_back
@@ -51,7 +51,7 @@ def job_name(campaign_id: str) -> str:
     return object_name(campaign_id, "job")
 
 
-_SYSTEM_CLOCK: Final = SystemClock()
+_SYSTEM_CLOCK: Final = Clock()
 
 
 class Belongings:

@@ -28,7 +28,7 @@ from steelyard.core.wording import (
     TargetError,
     parse_quantity,
 )
-from steelyard.gateways.host import Clock, SystemClock, looks
+from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.kubernetes.api import KubernetesApi
 
 _ALWAYS_THERE: Final = "kube-system"
@@ -241,7 +241,7 @@ _GONE_S: Final = 180.0  # a guess: a namespace with volumes takes half a minute 
 _GOING_S: Final = 30.0  # a guess: what the cluster clears up after an owner that is gone
 _PAUSES_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0)  # the last one again and again
 _SHOWN: Final = 5
-_SYSTEM_CLOCK: Final = SystemClock()
+_SYSTEM_CLOCK: Final = Clock()
 # Kinds that run or keep something. Whoever made a workload that may not be listed has pods.
 _KEEPING: Final = (k8s.CLUSTER, k8s.DEPLOYMENT, k8s.STATEFUL_SET, k8s.JOB, k8s.POD, k8s.CLAIM)
 _SEEN: Final = (k8s.POD, k8s.CLAIM)  # every campaign may list these

@@ -21,7 +21,7 @@ from steelyard.core.wording import (
     PrivilegeError,
     TargetError,
 )
-from steelyard.gateways.host import Clock, SystemClock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes import pods
 from steelyard.places.kubernetes.belongings import Belongings
@@ -231,7 +231,7 @@ rm -f "$file"
 """
 _COPIED: Final = re.compile(r"^8192 bytes.* copied, (\d+(?:\.\d+)?(?:e-\d+)?) s,", re.MULTILINE)
 _LEAST_READS: Final = 20
-_SYSTEM_CLOCK: Final = SystemClock()
+_SYSTEM_CLOCK: Final = Clock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,6 @@ from steelyard.gateways.cgroups import (
     Freezer,
     Guard,
     Guards,
-    SystemFamilies,
 )
 from steelyard.gateways.host import Clock, group_cpus, group_memory, group_quota, until
 from steelyard.gateways.process import Processes, ProcessesHere, RunningPrograms
@@ -631,7 +630,7 @@ class PausedGenerators:
     ) -> None:
         self._processes = processes
         self._clock = clock
-        self._families = families or SystemFamilies()
+        self._families = families or Families()
         self._running: list[RunningPrograms] = []
         self.standstill = self.with_server(None)
 

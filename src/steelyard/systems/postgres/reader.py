@@ -34,7 +34,7 @@ from steelyard.core.measurement import (
 )
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import RefusedError, TargetError
-from steelyard.gateways.host import Clock, SystemClock, until
+from steelyard.gateways.host import Clock, until
 from steelyard.gateways.sql import Row, Sql, SqlSession
 from steelyard.systems.postgres.pgbench import (
     SESSION_NAME,
@@ -519,7 +519,7 @@ def open_reader(sql: Sql, address: ServerAddress, *, is_own: bool = False) -> Po
     """
     session = sql.session(address, READER_NAME, patience_s=_PATIENCE_S)
     try:
-        return PostgresReader(session, SystemClock(), is_own=is_own)
+        return PostgresReader(session, Clock(), is_own=is_own)
     except TargetError:
         session.close()
         raise

@@ -329,13 +329,13 @@ _POLL_S: Final = 0.02
 
 
 class RedisSuccession:
-    """Replicas of one installed program."""
+    """Replicas of one installed program, and how they take over."""
 
     def __init__(self, program: RedisProgram) -> None:
         self._program = program
 
     def program(self, replica: Sequence[tuple[str, str]]) -> RedisProgram:
-        """Return the program with a replica."""
+        """Return a program whose servers have a replica with these settings beside them."""
         return replace(self._program, replica=tuple(replica))
 
     def watch(self, server: ServerAddress, replica: ServerAddress) -> "OffsetWatch":
@@ -349,7 +349,12 @@ class RedisSuccession:
             raise
 
     def promote(self, replica: ServerAddress, clock: Clock) -> None:
-        """Make a replica a primary, once its link is down: then it has read all there was."""
+        """Make a replica a primary, once its link is down: then it has read all there was.
+
+        Raises:
+            MeasurementError: It does not notice the death, or refuses.
+            TargetError: It is gone, too.
+        """
         with opened(self._program.redis, replica) as session:
 
             def has_noticed() -> bool:
@@ -374,7 +379,11 @@ class OffsetWatch:
         self._replica = replica
 
     def behind_bytes(self) -> int | None:
-        """Return the difference of the offsets; the primary is asked first, so it may be 0."""
+        """Return the difference of the offsets; the primary is asked first, so it may be 0.
+
+        Raises:
+            TargetError: One of the two is gone.
+        """
         told = self._primary.info("replication")
         lag = lag_bytes(told, self._replica.info("replication"))
         return None if lag is None else int(lag)

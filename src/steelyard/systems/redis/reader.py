@@ -23,7 +23,7 @@ from typing import Final
 from steelyard.core.measurement import Absence, Quantity
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import MS_PER_S, US_PER_S, MeasurementError, TargetError
-from steelyard.gateways.host import Clock, SystemClock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.redis import (
     RedisDoor,
     RedisSession,
@@ -610,7 +610,7 @@ def open_reader(door: RedisDoor, address: ServerAddress, clock: Clock | None = N
     replica = None
     try:
         replica = None if address.beside is None else door.connect(address.beside)
-        return RedisReader(session, clock or SystemClock(), replica)
+        return RedisReader(session, clock or Clock(), replica)
     except TargetError:
         session.close()
         if replica is not None:

@@ -28,14 +28,13 @@ from steelyard.gateways.host import (
     KernelFiles,
     LocalHost,
     LocalKernelFiles,
-    SystemClock,
 )
 from steelyard.gateways.kubernetes.api import Kubernetes, KubernetesApi
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
-from steelyard.gateways.placed_files import LocalFiles, PlacedFiles, Wanted
+from steelyard.gateways.placed_files import PlacedFiles, Wanted
 from steelyard.gateways.process import Processes, SystemProcesses
-from steelyard.gateways.sql import PsycopgSql, Sql, parsed_uri
-from steelyard.gateways.virsh import Virsh
+from steelyard.gateways.sql import Sql, parsed_uri
+from steelyard.gateways.virsh import Domains
 from steelyard.record.journal import AppliedCluster, StackBegun
 from steelyard.systems.postgres.existing.server import Means
 from steelyard.tuning.apply.domain import DomainDoor
@@ -58,10 +57,10 @@ class Outside:
 
     host: Host = field(default_factory=LocalHost)
     kernel: KernelFiles = field(default_factory=LocalKernelFiles)
-    files: PlacedFiles = field(default_factory=LocalFiles)
+    files: PlacedFiles = field(default_factory=PlacedFiles)
     processes: Processes = field(default_factory=SystemProcesses)
-    sql: Sql = field(default_factory=PsycopgSql)
-    clock: Clock = field(default_factory=SystemClock)
+    sql: Sql = field(default_factory=Sql)
+    clock: Clock = field(default_factory=Clock)
     kubernetes: Kubernetes = field(default_factory=KubectlConfiguration)
 
     @property
@@ -112,7 +111,9 @@ def doors(
             gid=os.getegid(),
             rendered={path: rendered / name for name, path in paths.items() if path},
         ),
-        KnobKind.DOMAIN: DomainDoor(domains=Virsh(processes=outside.processes), host=outside.host),
+        KnobKind.DOMAIN: DomainDoor(
+            domains=Domains(processes=outside.processes), host=outside.host
+        ),
         KnobKind.MANUAL: ManualDoor(processes=outside.processes, host=outside.host),
         KnobKind.POSTGRES: NoServerDoor(),
         **dict.fromkeys((KnobKind.RENDERED, KnobKind.OBJECT, KnobKind.KUBELET), unapplied),

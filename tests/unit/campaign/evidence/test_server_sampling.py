@@ -12,7 +12,7 @@ from steelyard.campaign.evidence.turn_watch import ServerProbe
 from steelyard.campaign.evidence.watch import Part, Watch
 from steelyard.core.measurement import Absence, Quantity, WaitClass
 from steelyard.core.wording import TargetError
-from steelyard.gateways.host import SystemClock
+from steelyard.gateways.host import Clock
 from steelyard.systems.protocol import Waiting
 
 _CPU = Waiting(kind="CPU", name="", group=WaitClass.CPU, sessions=1)
@@ -262,7 +262,7 @@ def test_a_reading_that_hangs_is_ended_from_outside(monkeypatch: pytest.MonkeyPa
     """The watch gives it up, which closes the session and frees the thread."""
     monkeypatch.setattr("steelyard.campaign.evidence.watch.BEGIN_WITHIN_S", 0.2)
     reader = FakeReader(hangs=threading.Event())
-    watch = Watch(probes=[_probe(reader)], clock=SystemClock())
+    watch = Watch(probes=[_probe(reader)], clock=Clock())
     watch.around(lambda: None)
     evidence = watch.evidence()
     assert evidence is not None

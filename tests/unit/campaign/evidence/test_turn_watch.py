@@ -24,7 +24,7 @@ from steelyard.core.measurement import Absence
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import TurnTimes
 from steelyard.core.wording import TargetError
-from steelyard.gateways.host import SystemClock
+from steelyard.gateways.host import Clock
 
 _TIMES = TurnTimes(turn_s=0.06, settling_s=0.01)
 _PATIENCE_S = 30.0
@@ -92,7 +92,7 @@ class Machine:
     @property
     def at(self) -> float:
         """Return when it was told to go on."""
-        return SystemClock().monotonic()
+        return Clock().monotonic()
 
     def _called(self, name: str) -> None:
         self.calls.append(name)
@@ -109,7 +109,7 @@ class Machine:
 
 def _watch(server: Server | None = None, machine: Machine | None = None) -> TurnWatch:
     made: Any = None if machine is None else lambda: machine
-    return TurnWatch(clock=SystemClock(), server=server, machine=made)
+    return TurnWatch(clock=Clock(), server=server, machine=made)
 
 
 def _turn(watch: TurnWatch, server: Server, within: Callable[[], object]) -> None:
@@ -298,7 +298,7 @@ def test_samples_lie_evenly_in_what_counts_of_a_turn(
 def test_what_nobody_can_know_is_told_with_its_reason() -> None:
     """Of a server that has sessions of others, too: also where nothing else is watched."""
     absent = Absence(subject="server", reason="It counts what all of them do.")
-    watch = TurnWatch(clock=SystemClock(), absent=(absent,))
+    watch = TurnWatch(clock=Clock(), absent=(absent,))
     watch.begin()
     watch.finish()
     evidence = watch.evidence()
@@ -337,7 +337,7 @@ def test_a_server_that_is_shared_is_asked_for_statements_alone() -> None:
             )
             for database in databases
         ]
-        for watch in turn_watches(places, FakeHost(), SystemClock()):
+        for watch in turn_watches(places, FakeHost(), Clock()):
             watch.begin()
             watch.finish()
             evidence = watch.evidence()

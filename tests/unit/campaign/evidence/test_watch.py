@@ -7,7 +7,7 @@ import pytest
 
 from steelyard.campaign.evidence.watch import Part, Watch
 from steelyard.core.wording import TargetError
-from steelyard.gateways.host import SystemClock
+from steelyard.gateways.host import Clock
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Recorder:
 
 
 def _watch(*probes: Recorder) -> Watch:
-    return Watch(probes=probes, clock=SystemClock())
+    return Watch(probes=probes, clock=Clock())
 
 
 def test_a_probe_sees_the_work_from_before_to_after() -> None:

@@ -322,6 +322,7 @@ def test_nothing_is_left_and_the_guard_is_let_go(tmp_path: Path, ends: str) -> N
             stage.run()
     outside = tmp_path / "campaign-outside" / "live"
     assert stage.guards.directories == [outside / "fake-1" / f"slot-{n}" for n in (1, 2)]
+    assert not stage.guards.groups
     assert len(stage.guards.started) == 1
     assert not stage.guards.started[0].stands()
     assert not any(world.running for world in (stage.world, *worlds(stage)))

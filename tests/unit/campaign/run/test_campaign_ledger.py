@@ -27,6 +27,7 @@ from steelyard.core.outside import (
 )
 from steelyard.core.stack import Knob, KnobKind
 from steelyard.core.wording import ExitCode, LeftBehindError, RecordError
+from steelyard.gateways.cgroups import Families
 from steelyard.gateways.doors import Doors
 from steelyard.places.local.server import end_processes
 from steelyard.record import registry
@@ -512,7 +513,7 @@ def test_a_server_that_a_signal_stopped_is_named_and_ended(
     assert server.exit_status() is not None
 
 
-class _AllStopped:
+class _AllStopped(Families):
     """Families in which everybody was stopped."""
 
     def of(self, first: Iterable[int]) -> Mapping[int, bool]:

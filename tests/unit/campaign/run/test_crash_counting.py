@@ -8,7 +8,7 @@ import pytest
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import MeasurementError, TargetError
 from steelyard.crash.testing import Answers, Died, Ended, Load, counted
-from steelyard.gateways.host import SystemClock
+from steelyard.gateways.host import Clock
 
 _NOWHERE = ServerAddress(host="/nowhere", port=1)
 
@@ -91,7 +91,7 @@ class _Writer:
 
 def test_numbers_go_on_without_gaps_and_count_when_answered() -> None:
     """Every writer numbers from 1 on in whole pipelines; the one that broke off is not counted."""
-    writes, clock = _Writes(), SystemClock()
+    writes, clock = _Writes(), Clock()
     load = Load(writes, _NOWHERE, clients=2, pipeline=3, clock=clock)
     while len(writes.written) < 20:
         clock.sleep(0.001)
@@ -106,7 +106,7 @@ def test_numbers_go_on_without_gaps_and_count_when_answered() -> None:
 
 def test_a_write_that_fails_before_the_death_is_no_crash() -> None:
     """A server that refuses writes while it should be under load spoils the measurement."""
-    writes, clock = _Writes(refuses=5), SystemClock()
+    writes, clock = _Writes(refuses=5), Clock()
     load = Load(writes, _NOWHERE, clients=1, pipeline=1, clock=clock)
     while len(writes.written) < 4:
         clock.sleep(0.001)

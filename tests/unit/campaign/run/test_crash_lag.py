@@ -7,9 +7,10 @@ import pytest
 
 from steelyard.core.wording import TargetError
 from steelyard.crash.testing import Lag
+from steelyard.systems.redis.engine import OffsetWatch
 
 
-class Watch:
+class Watch(OffsetWatch):
     """Says one distance after the other, then that the server is gone."""
 
     def __init__(self, told: Sequence[int | None]) -> None:

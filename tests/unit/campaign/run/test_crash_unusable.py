@@ -14,7 +14,7 @@ from steelyard.core.outside import ServerAddress
 from steelyard.core.redis import Death
 from steelyard.core.wording import MeasurementError, SilentError, TargetError
 from steelyard.crash.testing import Ended, crash, why_unusable
-from steelyard.gateways.host import SystemClock
+from steelyard.gateways.host import Clock
 from steelyard.gateways.redis import ReplyError
 
 _NOWHERE = ServerAddress(host="/nowhere", port=1)
@@ -58,7 +58,7 @@ class _Scene:
 
     def die(self, *_: object) -> Ended:
         """Die."""
-        begun_at = SystemClock().monotonic()
+        begun_at = Clock().monotonic()
         self.dead.set()
         return Ended(begun_at=begun_at)
 
@@ -87,7 +87,7 @@ class _Scene:
             template=Path("/nowhere"),
             subject=SimpleNamespace(writes=self),
             asked=SimpleNamespace(clients=1, pipeline=1),
-            doors=SimpleNamespace(clock=SystemClock()),
+            doors=SimpleNamespace(clock=Clock()),
         )
         return crash(_MODE, Death.POWER, 0.05, means)
 

@@ -50,7 +50,7 @@ _BENCHMARK = "/usr/bin/redis-benchmark\nredis-benchmark 7.0.15\n"
 _SETTINGS = "appendonly\nno\nappendfsync\neverysec\nio-threads\n1\nsave\n3600 1 300 100 60 10000\n"
 
 
-class _Closed:
+class _Closed(RedisDoor):
     """Servers that let nobody in.
 
     Attributes:

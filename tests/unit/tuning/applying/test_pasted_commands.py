@@ -8,7 +8,7 @@ import pytest
 
 from steelyard.core.stack import KnobKind
 from steelyard.core.wording import InputError, quoted
-from steelyard.gateways.placed_files import LocalFiles
+from steelyard.gateways.placed_files import PlacedFiles
 from steelyard.tuning.apply.doors import read_plan
 from steelyard.tuning.apply.kernel import FileDoor
 from support.database_in_cluster import Operator, cluster_knob
@@ -25,7 +25,7 @@ def test_files_are_written_where_they_belong(tmp_path: Path, *, is_rendered: boo
     rendered.parent.mkdir()
     rendered.write_text(content)
     known = {str(place): rendered} if is_rendered else {}
-    door = FileDoor(files=LocalFiles(), rendered=known)
+    door = FileDoor(files=PlacedFiles(), rendered=known)
     script = "\n".join(door.commands(knob(KnobKind.FILE, str(place), content)))
     subprocess.run(["/bin/sh", "-euc", script], cwd=tmp_path, check=True)
     assert place.read_text() == content

@@ -10,7 +10,7 @@ from steelyard.answers.stack.inspection import fact_tables
 from steelyard.core.findings import State
 from steelyard.core.stack import DomainDesign, StackFacts, Visibility
 from steelyard.core.wording import GIB, MIB
-from steelyard.gateways.virsh import Virsh
+from steelyard.gateways.virsh import Domains
 from steelyard.report.document import Table
 from steelyard.tuning.facts.domains import Hypervisor, collect_domains
 from steelyard.tuning.files.domain import domain_xml
@@ -88,7 +88,7 @@ def test_without_its_process_a_running_domain_is_told_by_its_xml() -> None:
 def test_a_machine_without_libvirt_has_no_facts_of_domains() -> None:
     """None, not an empty list: nobody knows whether there are any, and the origin says why."""
     absent = Hypervisor(
-        domains=Virsh(processes=FakeProcesses()), host=FakeHost(), clock=FakeClock()
+        domains=Domains(processes=FakeProcesses()), host=FakeHost(), clock=FakeClock()
     )
     found, origins = collect_domains(absent)
     assert found is None

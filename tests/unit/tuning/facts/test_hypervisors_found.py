@@ -5,8 +5,8 @@ from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
 from steelyard.core.stack import DomainFacts, Origin, StackFacts, Visibility
 from steelyard.core.wording import GIB
-from steelyard.gateways.doors import RedisPy
 from steelyard.gateways.host import LocalHost
+from steelyard.gateways.redis import RedisDoor
 from steelyard.tuning.facts.collecting import Asked, Domains, FactDoors, collect
 from support.two_nodes import RECORDED
 
@@ -19,7 +19,7 @@ def _collected(domains: Domains | None) -> StackFacts:
         host=LocalHost(root=RECORDED),
         processes=FakeProcesses(),
         sql=FakeSql(),
-        redis=RedisPy(),
+        redis=RedisDoor(),
         clock=FakeClock(),
         domains=domains,
     )
