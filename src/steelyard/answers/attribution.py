@@ -291,7 +291,12 @@ def _table(analysis: CampaignAnalysis, attribution: Attribution) -> doc.Table:
         for workload in analysis.experiment.workloads
         for row in _rows(analysis, attribution, workload.name)
     ]
-    note = _note(analysis, attribution)
+    found = _effects(analysis)
+    families = dict.fromkeys(effect.family for effect in found)
+    told = [_MEANING[attribution.kind], *(_FAMILIES[f] for f in families if f in _FAMILIES)]
+    if families:
+        told.append(f"Each kind of effect keeps {doc.CONFIDENCE} over all its rows, by Bonferroni.")
+    note = " ".join(told)
     return doc.Table(title="Effects", columns=columns, rows=tuple(rows), tone_column=5, note=note)
 
 
@@ -380,15 +385,6 @@ def _word(effect: AttributedEffect) -> str:
     if effect.family is EffectFamily.SYNERGY:
         words = {1: "more than apart", -1: "less than apart", 0: "no clear difference"}
     return words[_sign(effect.effect)]
-
-
-def _note(analysis: CampaignAnalysis, attribution: Attribution) -> str:
-    found = _effects(analysis)
-    families = dict.fromkeys(effect.family for effect in found)
-    told = [_MEANING[attribution.kind], *(_FAMILIES[f] for f in families if f in _FAMILIES)]
-    if families:
-        told.append(f"Each kind of effect keeps {doc.CONFIDENCE} over all its rows, by Bonferroni.")
-    return " ".join(told)
 
 
 def _figure(analysis: CampaignAnalysis, attribution: Attribution) -> doc.Figure:

@@ -195,6 +195,8 @@ def _outside_the_server(experiment: Experiment) -> tuple[results.SettingDifferen
 def _targets(experiment: Experiment) -> dict[str, list[str | None]]:
     local = [experiment.places_here.get(t.name) for t in experiment.configurations]
     remote = [experiment.endpoint_targets.get(t.name) for t in experiment.configurations]
+    shown = [_in_cluster(configuration.target) for configuration in experiment.configurations]
+    names = dict.fromkeys(name for each in shown for name in each)
     return {
         "target: kind": [t.target.kind for t in experiment.configurations],
         "target: programs": [target.bin if target else None for target in local],
@@ -204,15 +206,8 @@ def _targets(experiment: Experiment) -> dict[str, list[str | None]]:
             target.store.label if target and target.store else None for target in local
         ],
         "target: server": [target.label if target else None for target in remote],
-        **_clusters(experiment),
+        **{f"target: {name}": [each.get(name) for each in shown] for name in names},
     }
-
-
-def _clusters(experiment: Experiment) -> dict[str, list[str | None]]:
-    """Return what configurations ask of their servers in a cluster, in the words of the file."""
-    shown = [_in_cluster(configuration.target) for configuration in experiment.configurations]
-    names = dict.fromkeys(name for each in shown for name in each)
-    return {f"target: {name}": [each.get(name) for each in shown] for name in names}
 
 
 def _in_cluster(target: Target) -> dict[str, str]:

@@ -526,21 +526,17 @@ def across_document(pair: CampaignPair) -> doc.Document:
     """Return two campaigns as a document: what differs first, then the ratios."""
     first, second = pair.ids
     moments = " and ".join(doc.utc(moment) for moment in pair.started_at)
+    remark = doc.Paragraph(text=CONFOUNDED, tone=doc.Tone.WARNING)
     return doc.Document(
         title=f"{second} against {first}",
         subtitle=f"two campaigns, not interleaved · {moments}",
         sections=(
-            _confounded(),
+            doc.Section(anchor="verdicts", title="Two campaigns", blocks=(remark,)),
             _differences_section(pair),
             _cells(pair),
             *_left_out_section(pair),
         ),
     )
-
-
-def _confounded() -> doc.Section:
-    remark = doc.Paragraph(text=CONFOUNDED, tone=doc.Tone.WARNING)
-    return doc.Section(anchor="verdicts", title="Two campaigns", blocks=(remark,))
 
 
 def _differences_section(pair: CampaignPair) -> doc.Section:

@@ -211,7 +211,10 @@ def survivals(footing: Footing) -> tuple[Survival, ...]:
 
 def _survival(footing: Footing, loss: Loss) -> Survival:
     if loss is Loss.SITE:
-        return _site(footing)
+        if footing.keeper is Keeper.OTHERS:
+            return _elsewhere(footing, Loss.SITE)
+        why = "no copy outside: neither a backup nor a replica elsewhere was made"
+        return Survival(loss=Loss.SITE, fate=Fate.ALL, reason=why, source="")
     if footing.standbys:
         return _with_standby(footing, loss)
     if loss in (Loss.SERVER, Loss.POWER):
@@ -352,13 +355,6 @@ def _elsewhere(footing: Footing, loss: Loss) -> Survival:
     return Survival(loss=loss, fate=Fate.UNKNOWN, reason=why, source="")
 
 
-def _site(footing: Footing) -> Survival:
-    if footing.keeper is Keeper.OTHERS:
-        return _elsewhere(footing, Loss.SITE)
-    why = "no copy outside: neither a backup nor a replica elsewhere was made"
-    return Survival(loss=Loss.SITE, fate=Fate.ALL, reason=why, source="")
-
-
 _REDIS_REPLICATION: Final = "Redis documentation, 'Redis replication'"
 
 
@@ -480,20 +476,16 @@ _READING = (
 
 def crash_document(test: CrashTest, summaries: Sequence[CrashSummary]) -> doc.Document:
     """Return a whole test as a document."""
+    taken = doc.count(len(test.crashes), "death")
+    early = ", ended before its time" if test.interrupted else ""
     return doc.Document(
         title=f"What {test.server} loses when it dies",
-        subtitle=_subtitle(test),
+        subtitle=f"{taken} under load, {len(test.modes)} configurations, seed {test.seed}{early}",
         sections=(
             *(_section(test, summaries, death) for death in test.deaths),
             doc.Section(anchor="method", title="How it was taken", blocks=tuple(_method(test))),
         ),
     )
-
-
-def _subtitle(test: CrashTest) -> str:
-    taken = doc.count(len(test.crashes), "death")
-    early = ", ended before its time" if test.interrupted else ""
-    return f"{taken} under load, {len(test.modes)} configurations, seed {test.seed}{early}"
 
 
 def _section(test: CrashTest, summaries: Sequence[CrashSummary], death: Death) -> doc.Section:

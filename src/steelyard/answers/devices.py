@@ -226,7 +226,9 @@ def _figures(watched: _Watched, device: Device) -> DeviceFigures:
     for column in DEVICE_COLUMNS:
         above, below = _of_device(column.above, device), _of_device(column.below, device)
         blocks = [block for block in watched.blocks if _counts(block, above, below)]
-        values[column.key] = watched.level(_quotient(block, above, below) for block in blocks)
+        values[column.key] = watched.level(
+            None if above is None else obs.ratio_of_sums(block, above, below) for block in blocks
+        )
         if not blocks:
             not_counted[column.key] = _why_not(watched, above)
     counted = [b for b in watched.blocks if _counts(b, _of_device(_WRITES, device), None)]
@@ -256,13 +258,6 @@ def _counts(block: Sequence[Evidence], above: Quantity | None, below: Quantity |
     needed = [each for each in (above, below) if each is not None]
     counted = all(seen.total(each) is not None for seen in block for each in needed)
     return above is not None and bool(block) and counted
-
-
-def _quotient(
-    block: Sequence[Evidence], above: Quantity | None, below: Quantity | None
-) -> float | None:
-    """Return the ratio of the sums over the runs; None where nothing is below."""
-    return None if above is None else obs.ratio_of_sums(block, above, below)
 
 
 def _why_not(watched: _Watched, above: Quantity | None) -> str:

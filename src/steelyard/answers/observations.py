@@ -341,7 +341,10 @@ def result_contrasts(experiment: Experiment) -> tuple[ResultContrast, ...]:
     None for a single configuration.
     """
     if experiment.attribution is not None:
-        return _attributed(experiment.attribution)
+        return tuple(
+            _contrast(factor.off, factor.on, _weights(experiment.attribution, place))
+            for place, factor in enumerate(experiment.attribution.factors)
+        )
     names = [configuration.name for configuration in experiment.configurations]
     places = {name: np.eye(len(names))[place] for place, name in enumerate(names)}
     return tuple(
@@ -358,14 +361,6 @@ def result_count(experiment: Experiment) -> int:
     if not experiment.compares_throughput:
         return 0
     return len(experiment.workloads) * len(result_contrasts(experiment))
-
-
-def _attributed(attribution: Attribution) -> tuple[ResultContrast, ...]:
-    """Return each factor's main effect, step on the ladder, or removal."""
-    return tuple(
-        _contrast(factor.off, factor.on, _weights(attribution, place))
-        for place, factor in enumerate(attribution.factors)
-    )
 
 
 def _weights(attribution: Attribution, place: int) -> FloatArray:

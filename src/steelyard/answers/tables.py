@@ -195,7 +195,8 @@ _IN_TURNS = (
 
 
 def _strips(analysis: results.CampaignAnalysis) -> doc.Figure:
-    every = _thinning(analysis)
+    points = sum(len(r.measurement.series) for r in analysis.runs if r.measurement is not None)
+    every = max(1, math.ceil(points / _MOST_STRIP_POINTS))
     thinned = (
         "" if every == 1 else f" Of {analysis.blocks} blocks every {_ordinal(every)} is drawn."
     )
@@ -216,11 +217,6 @@ def _strips(analysis: results.CampaignAnalysis) -> doc.Figure:
 
 def _ordinal(number: int) -> str:
     return {2: "2nd", 3: "3rd"}.get(number, f"{number}th")
-
-
-def _thinning(analysis: results.CampaignAnalysis) -> int:
-    points = sum(len(r.measurement.series) for r in analysis.runs if r.measurement is not None)
-    return max(1, math.ceil(points / _MOST_STRIP_POINTS))
 
 
 def _strip_rows(analysis: results.CampaignAnalysis, every: int) -> Iterator[tuple[doc.Value, ...]]:

@@ -121,7 +121,9 @@ def attend(plan: JobPlan, api: KubernetesApi, doors: Doors, options: AttachOptio
     with _leaving(plan, options, f"campaign {plan.campaign_id} goes on in the cluster"):
         ended = _followed(plan, api, doors, options)
     if ended.stand is Stand.FAILED:
-        _tell_failure(ended, api)
+        _tell(f"The campaign ended early: {ended.reason}" if ended.reason else "It ended early.")
+        for line in _last_words(ended, api):
+            _tell(f"  {line}")
     with _leaving(plan, options, "what came of the record is kept"):
         fetched = _fetch(plan, api, doors, options)
     _report(fetched, plan, options)
@@ -210,12 +212,6 @@ def _conclude(
     else:
         _tell(f"It stays in the cluster; remove it: {again(plan, options.context, '--remove')}")
     return in_cluster.code_of(ended, fetched.record)
-
-
-def _tell_failure(ended: Standing, api: KubernetesApi) -> None:
-    _tell(f"The campaign ended early: {ended.reason}" if ended.reason else "It ended early.")
-    for line in _last_words(ended, api):
-        _tell(f"  {line}")
 
 
 def _last_words(ended: Standing, api: KubernetesApi) -> list[str]:

@@ -69,7 +69,9 @@ class Crossing:
     def _at(self, place: int, drift: float) -> float:
         look = self.looks[place]
         if not self.cumulative:
-            return _power_at(look, drift)
+            away = drift * np.sqrt(look.blocks)
+            critical = _critical(look)
+            return float(special.ndtr(away - critical) + special.ndtr(-away - critical))
         ends, mass = self.paths[place]
         # The likelihood ratio of a path with drift depends on its end alone.
         return 1.0 - float(mass @ np.exp(drift * ends - drift**2 * look.blocks / 2.0))
@@ -153,12 +155,6 @@ def _spread(blocks: int) -> tuple[tuple[float, float], ...]:
     """
     off = np.sqrt(3.0 / (2.0 * (blocks - 1)))
     return (float(np.exp(-off)), 1.0 / 6.0), (1.0, 2.0 / 3.0), (float(np.exp(off)), 1.0 / 6.0)
-
-
-def _power_at(look: Look, drift: float) -> float:
-    away = drift * np.sqrt(look.blocks)
-    critical = _critical(look)
-    return float(special.ndtr(away - critical) + special.ndtr(-away - critical))
 
 
 def _paths(looks: Sequence[Look]) -> list[tuple[intervals.FloatArray, intervals.FloatArray]]:

@@ -76,7 +76,11 @@ def rate_answers(analysis: CampaignAnalysis) -> tuple[doc.BulletList, ...]:
     if found.goal is not None and found.goals:
         experiment = analysis.experiment
         items = tuple(goal_sentence(experiment, goal) for goal in found.goals)
-        more = tuple(_contrast_sentence(experiment, contrast) for contrast in found.contrasts)
+        more = tuple(
+            f"{contrast.configuration} against {contrast.baseline}, {contrast.workload},"
+            f" {pool_name(experiment, contrast.load)}: {_ratio(contrast)}."
+            for contrast in found.contrasts
+        )
         lead = f"The highest rate with {found.goal.label}"
         blocks.append(doc.BulletList(lead=lead, items=(*items, *more)))
     return tuple(blocks)
@@ -162,13 +166,6 @@ def _low(goal: GoalRate, low: float) -> str:
 
 def _high(goal: GoalRate, high: float) -> str:
     return rate(high) if math.isfinite(high) else f"above {rate(goal.rates_per_s[-1])}"
-
-
-def _contrast_sentence(experiment: Experiment, contrast: GoalContrast) -> str:
-    return (
-        f"{contrast.configuration} against {contrast.baseline}, {contrast.workload},"
-        f" {pool_name(experiment, contrast.load)}: {_ratio(contrast)}."
-    )
 
 
 def _ratio(contrast: GoalContrast) -> str:

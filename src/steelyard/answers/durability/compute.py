@@ -362,15 +362,9 @@ def writing(workloads: Sequence[Workload], runs: Sequence[Run]) -> tuple[str, ..
     return tuple(
         each.name
         for each in workloads
-        if _may_write(each)
+        if (changes_keys(each) if each.redis is not None else each.builtin != _READ_ONLY)
         and not only_read([run for run in runs if run.cell.workload == each.name])
     )
-
-
-def _may_write(workload: Workload) -> bool:
-    if workload.redis is not None:
-        return changes_keys(workload)
-    return workload.builtin != _READ_ONLY
 
 
 _MADE = {True: "newly made Cluster", False: "newly made server"}

@@ -516,7 +516,13 @@ def _details(analysis: CampaignAnalysis, comparison: Comparison) -> tuple[str, .
     if doc.bounds(comparison.effect) is None:
         return (pending(comparison),)
     if comparison.depends_on_load:
-        return _details_by_load(analysis, comparison)
+        extremes = extreme_cells(analysis, comparison)
+        together = intervals_together(analysis.experiment)
+        blocks = f"{together}, {doc.count(comparison.blocks, 'block')}"
+        if extremes is None:
+            return (blocks,)
+        least, most = (effect_at(analysis.experiment, cell) for cell in extremes)
+        return (f"least: {least}", f"largest: {most}", blocks)
     details = [f"{doc.CONFIDENCE} interval, estimate {doc.effect_value(comparison.effect)}"]
     if comparison.no_practical_weight:
         details.append("of no practical weight")
@@ -526,16 +532,6 @@ def _details(analysis: CampaignAnalysis, comparison: Comparison) -> tuple[str, .
         details.append(f"this pair of instances: {comparison.instances} per side")
     more = more_minutes(comparison, analysis.experiment.stop.decide)
     return (*details, more) if more else tuple(details)
-
-
-def _details_by_load(analysis: CampaignAnalysis, result: Comparison) -> tuple[str, ...]:
-    extremes = extreme_cells(analysis, result)
-    together = intervals_together(analysis.experiment)
-    blocks = f"{together}, {doc.count(result.blocks, 'block')}"
-    if extremes is None:
-        return (blocks,)
-    least, most = (effect_at(analysis.experiment, cell) for cell in extremes)
-    return (f"least: {least}", f"largest: {most}", blocks)
 
 
 def _drawing(

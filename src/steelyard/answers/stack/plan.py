@@ -122,15 +122,10 @@ def _knob_row(knob: Knob) -> doc.Row:
     if knob.kind.is_whole:
         return _row(name, f"{len(knob.value.splitlines())} lines", knob)
     if knob.kind.is_by_hand:
-        return _step_row(name, knob)
+        told = f"To do: {knob.place}. {_why(knob)}"
+        what = "a step" if name == knob.place else _short_name(name)
+        return doc.Row(cells=(what, "by you", knob.scope.value, told))
     return _row(name, knob.value, knob)
-
-
-def _step_row(name: str, knob: Knob) -> doc.Row:
-    """Return a row of what the operator does: the command, or the words, and not its check."""
-    told = f"To do: {knob.place}. {_why(knob)}"
-    what = "a step" if name == knob.place else _short_name(name)
-    return doc.Row(cells=(what, "by you", knob.scope.value, told))
 
 
 def _row(name: str, value: str, setting: Knob | PlannedSetting) -> doc.Row:

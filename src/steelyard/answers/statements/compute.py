@@ -468,15 +468,11 @@ def _columns(seen: obs.Observations, experiment: Experiment) -> list[int] | None
     for column, cell in enumerate(seen.cells):
         workload = experiment.workload(cell.workload)
         script = workload.builtin or ""
-        if script in SCRIPTS and _is_alone(cell):
+        if script in SCRIPTS and cell.load.clients == 1 and not cell.load.is_open:
             found.setdefault(script, (column, workload.scale_factor))
     if set(found) != set(SCRIPTS) or len({scale for _, scale in found.values()}) > 1:
         return None
     return [found[script][0] for script in SCRIPTS]
-
-
-def _is_alone(cell: CellKey) -> bool:
-    return cell.load.clients == 1 and not cell.load.is_open
 
 
 def _fit(latency_s: FloatArray) -> tuple[FloatArray, StatementCosts]:
