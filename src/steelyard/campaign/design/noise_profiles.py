@@ -69,7 +69,9 @@ def keep_profile(analysis: CampaignAnalysis, host: Host | None = None) -> Path |
     Raises:
         PreflightError: The cache cannot be written.
     """
-    noises = _noises(analysis)
+    floor = analysis.answer(analyse_noise)
+    workloads = floor.workloads if floor is not None else ()
+    noises = tuple(workload.noise for workload in workloads if workload.noise is not None)
     if not noises:
         return None
     experiment = analysis.experiment
@@ -83,12 +85,6 @@ def keep_profile(analysis: CampaignAnalysis, host: Host | None = None) -> Path |
     make_directory(path.parent)
     write_text(path, _STORED.dump_json(stored, indent=1).decode() + "\n")
     return path
-
-
-def _noises(analysis: CampaignAnalysis) -> tuple[WorkloadNoise, ...]:
-    floor = analysis.answer(analyse_noise)
-    workloads = floor.workloads if floor is not None else ()
-    return tuple(workload.noise for workload in workloads if workload.noise is not None)
 
 
 def _profile(
@@ -115,22 +111,17 @@ def place_of(experiment: Experiment, host: Host) -> str:
     """Return machine and target of an experiment's baseline, in words that tell places apart."""
     target = experiment.configuration(experiment.baseline).target
     if experiment.is_in_kubernetes:
-        return _in_kubernetes(target)
+        place = target.home
+        context = "the current context" if place is None or place.context is None else place.context
+        namespace = "" if place is None or place.namespace is None else f"/{place.namespace}"
+        # Every key counts: another class, node or limit is another place.
+        digest = stored_key(target)
+        return f"Kubernetes {context}{namespace}; {_target(target)}, {digest}"
     facts = {fact.name: fact.value for fact in machine_facts(host, Path("/"))}
     usable = capacity(host)
     memory_gib = usable.memory_bytes / 1024**3
     machine = f"{facts['cpu model']}, {usable.cpus:g} CPUs, {memory_gib:.1f} GiB"
     return f"{machine}; {_target(target)}"
-
-
-def _in_kubernetes(target: Target) -> str:
-    """Return cluster, Cluster and generators; this machine has no part in what is measured."""
-    place = target.home
-    context = "the current context" if place is None or place.context is None else place.context
-    namespace = "" if place is None or place.namespace is None else f"/{place.namespace}"
-    # Every key counts: another class, node or limit is another place.
-    digest = stored_key(target)
-    return f"Kubernetes {context}{namespace}; {_target(target)}, {digest}"
 
 
 def _target(target: Target) -> str:

@@ -41,7 +41,11 @@ _ONCE = "Give each once."
 def load_issues(draft: Draft) -> Iterator[Issue]:
     """Yield everything that is wrong between the loads of a file and what goes with them."""
     if draft.loads is not None:
-        yield from _repeated(draft.loads)
+        clients = [each.written for each in draft.loads.clients]
+        counted = (("clients", clients), ("threads", draft.loads.threads or ()))
+        for key, numbers in counted:
+            yield from _twice(("loads", key), numbers, "Give each number once.")
+        yield from _twice(("loads", "rate"), [str(rate) for rate in draft.loads.rate or ()], _ONCE)
         yield from _threads(draft.loads)
         yield from _generators(draft.loads)
         yield from _rates(draft, draft.loads)
@@ -65,14 +69,6 @@ def measures_open_loops_only(draft: Draft) -> bool:
     if draft.loads is None:
         return draft.document.at(("loads", "rate")) is not None
     return not any(rate.is_closed for rate in asked_rates(draft.loads, draft.goal))
-
-
-def _repeated(loads: LoadsForm) -> Iterator[Issue]:
-    clients = [each.written for each in loads.clients]
-    counted = (("clients", clients), ("threads", loads.threads or ()))
-    for key, numbers in counted:
-        yield from _twice(("loads", key), numbers, "Give each number once.")
-    yield from _twice(("loads", "rate"), [str(rate) for rate in loads.rate or ()], _ONCE)
 
 
 def _twice(path: KeyPath, given: Sequence[object], hint: str) -> Iterator[Issue]:

@@ -132,7 +132,11 @@ def parse_document(text: str) -> Document:
     except RecursionError:
         return _unreadable(Problem(message="it is nested too deeply", line=1, column=1))
     except ReaderError as error:
-        return _unreadable(_strange_character(text, error))
+        before = text[: error.position]
+        line = before.count("\n") + 1
+        column = len(before) - (before.rfind("\n") + 1) + 1
+        message = f"character U+{ord(text[error.position]):04X} is not allowed in YAML"
+        return _unreadable(Problem(message=message, hint="Remove it.", line=line, column=column))
     except MarkedYAMLError as error:
         return _unreadable(_syntax_problem(text, error))
     except (YAMLError, ValueError, LookupError, AttributeError, TypeError, AssertionError) as error:
@@ -169,14 +173,6 @@ def _built(node: Node) -> Document:
     if builder.count > MAX_VALUES:  # what was not read is not missing
         return Document(value=None, places={}, problems=tuple(builder.problems))
     return Document(value=value, places=builder.places, problems=tuple(builder.problems))
-
-
-def _strange_character(text: str, error: ReaderError) -> Problem:
-    before = text[: error.position]
-    line = before.count("\n") + 1
-    column = len(before) - (before.rfind("\n") + 1) + 1
-    message = f"character U+{ord(text[error.position]):04X} is not allowed in YAML"
-    return Problem(message=message, hint="Remove it.", line=line, column=column)
 
 
 def _syntax_problem(text: str, error: MarkedYAMLError) -> Problem:

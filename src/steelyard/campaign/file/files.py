@@ -547,17 +547,12 @@ def load_experiment(
         InputError: There is no such preset.
         ExperimentFileError: With all problems at once, in line order.
     """
-    preset = _preset(source)
+    named = isinstance(source, str) and source.startswith(PRESET)
+    preset = str(source).removeprefix(PRESET) if named else None
     text = _file_text(Path(source)) if preset is None else preset_text(preset)
     base = Path(source).absolute().parent if preset is None else Path.cwd()
     surroundings = Surroundings(base=base, facts=facts, seed=seed, generator_flags=generator_flags)
     return load_text(text, str(source), surroundings, overrides)
-
-
-def _preset(source: str | Path) -> str | None:
-    """Return the name of a preset, None for a file."""
-    named = isinstance(source, str) and source.startswith(PRESET)
-    return str(source).removeprefix(PRESET) if named else None
 
 
 def load_text(

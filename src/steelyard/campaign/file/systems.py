@@ -59,7 +59,11 @@ def has_command(draft: Draft) -> bool:
 def generator_issues(draft: Draft) -> Iterator[Issue]:
     """Yield what is wrong with a command, and what does not go with one."""
     if not has_command(draft):
-        yield from _without_command(draft)
+        for key in form_parts.CommandForm.model_fields:
+            if draft.document.at(("generator", key)) is not None:
+                message = f"`{key}` is about a command, and there is none"
+                hint = "Add `command`, the program that puts the load on, or remove it."
+                yield Issue(path=("generator", key), message=message, hint=hint, at_key=True)
         return
     if draft.generator is not None:
         yield from _unfit_command(draft.generator)
@@ -67,14 +71,6 @@ def generator_issues(draft: Draft) -> Iterator[Issue]:
     yield from _places(draft)
     for index in draft.workloads:
         yield from _workload(draft, ("workloads", index))
-
-
-def _without_command(draft: Draft) -> Iterator[Issue]:
-    for key in form_parts.CommandForm.model_fields:
-        if draft.document.at(("generator", key)) is not None:
-            message = f"`{key}` is about a command, and there is none"
-            hint = "Add `command`, the program that puts the load on, or remove it."
-            yield Issue(path=("generator", key), message=message, hint=hint, at_key=True)
 
 
 def _unfit_command(form: GeneratorForm) -> Iterator[Issue]:

@@ -353,18 +353,13 @@ def expected_warm_up_s(
 
 def _guessed_times(experiment: Experiment, engine: Engine) -> durations.SwitchTimes:
     size = _empty_bytes(experiment) + sum(d.expected_bytes for d in engine.datasets())
-    prewarm = size / GIB if _is_loaded(experiment, size) else 0.0
+    limited = experiment.measure.prewarm is None and size > PREWARM_BYTES
+    prewarm = size / GIB if experiment.prewarms and not limited else 0.0
     copy_s = 0.3 + durations.GUESSED_RESTORE_S_PER_GIB * size / GIB
     return durations.SwitchTimes(
         restore_s=_making_s(experiment, engine) if experiment.is_made_anew else copy_s,
         start_s=_starting_s(experiment) + prewarm,
     )
-
-
-def _is_loaded(experiment: Experiment, size_bytes: int) -> bool:
-    """Return whether data of this size are loaded into memory after each start."""
-    limited = experiment.measure.prewarm is None and size_bytes > PREWARM_BYTES
-    return experiment.prewarms and not limited
 
 
 def _starting_s(experiment: Experiment) -> float:

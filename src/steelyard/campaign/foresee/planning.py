@@ -348,14 +348,10 @@ def outlook_terms(
         budget_s=experiment.stop.budget_s,
         max_blocks=expected.max_blocks,
         precision=experiment.stop.precision,
-        weights=_weights(experiment),
+        # All results of a design have the same sum of squares.
+        weights=next((asked.weights for asked in result_contrasts(experiment)), planning.PAIR),
         is_fixed=experiment.stop.blocks is not None,
     )
-
-
-def _weights(experiment: Experiment) -> tuple[float, ...]:
-    """Return those of one result: all results of a design have the same sum of squares."""
-    return next((asked.weights for asked in result_contrasts(experiment)), planning.PAIR)
 
 
 def synergy_terms(

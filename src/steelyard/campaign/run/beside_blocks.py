@@ -547,7 +547,8 @@ def choose_warm_up(
     The runs of each configuration are ``collected`` by workload, one measurement per start.
     """
     series = [[_log_series(runs) for runs in one.values()] for one in collected]
-    batch_s = _batch_s(calibration.run_s)
+    # MSER takes batches of 5 s, shorter ones where a run does not hold ten of them.
+    batch_s = max(1, min(5, int(calibration.run_s) // 10))
     measured = [
         max(
             float(settled_after_s(of_workload, batch_s=batch_s)) for of_workload in of_configuration
@@ -569,11 +570,6 @@ def choose_warm_up(
         residual_fraction=tuple(residual),
         restarts=restarts,
     )
-
-
-def _batch_s(run_s: float) -> int:
-    """Return the batch of MSER: 5 s, shorter when the run is too short for ten such batches."""
-    return max(1, min(5, int(run_s) // 10))
 
 
 def _log_series(runs: Sequence[Measurement]) -> "np.ndarray[tuple[int, int], np.dtype[np.float64]]":
@@ -708,7 +704,11 @@ def _weighed(bench: Bench, configuration: str, clock: Clock) -> Restoring:
     if TEMPLATE not in platform.means():
         return Restoring(means="copy", tried_s=copied)
     try:
-        template_s = _template_s(bench, configuration, clock)
+        bench.activate(configuration, restore=True, means=TEMPLATE)
+        begun = clock.monotonic()
+        # The second restore is timed: the first one also moves the data.
+        bench.restore_templates(configuration)
+        template_s = clock.monotonic() - begun
     except TargetError:
         return Restoring(means="copy", tried_s=copied)  # it does not work here
     tried = (*copied, (TEMPLATE, round(template_s, 3)))
@@ -738,11 +738,3 @@ def _as_asked(means: str, *, reflinks: bool) -> Restoring:
             hint="Use XFS or Btrfs, or leave `restore:` out.",
         )
     return Restoring(means=means, tried_s=())
-
-
-def _template_s(bench: Bench, configuration: str, clock: Clock) -> float:
-    """Return the seconds of one restore from templates, the second of two: the first also moves."""
-    bench.activate(configuration, restore=True, means=TEMPLATE)
-    begun = clock.monotonic()
-    bench.restore_templates(configuration)
-    return clock.monotonic() - begun

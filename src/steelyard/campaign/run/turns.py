@@ -122,7 +122,8 @@ class Seat:
         began_at = self.clock.now()
         self.proceed()
         self.watch.begin_turn(times)
-        counted = self._counted(times)
+        assert self.counting is not None  # noqa: S101 - turns are taken to be counted
+        counted = self.counting.attend(times, self.watch.settle_turn)
         self.watch.end_turn()
         in_time = self.pause()
         self.turns[len(self.stretches)] = (round_number, place)
@@ -131,11 +132,6 @@ class Seat:
         )
         self.watch.halt()
         return in_time and counted is not None
-
-    def _counted(self, times: TurnTimes) -> tuple[float, float] | None:
-        """Wait to the end of a turn that runs; return what of it counts, if it can be counted."""
-        assert self.counting is not None  # noqa: S101 - turns are taken to be counted
-        return self.counting.attend(times, self.watch.settle_turn)
 
     def disconnect(self) -> None:
         """Let the generators end as if their time were over, and let everything stand still.
