@@ -105,7 +105,8 @@ _GREETING_TIMEOUT_S: Final = 30.0  # TLS and the first answer
 
 def connect(address: ServerAddress, timeout_s: float) -> RedisSession:
     """Return a session; see ``gateways.redis.RedisDoor``."""
-    where = _label(address)
+    path = socket_path(address)
+    where = str(path) if path is not None else f"{address.host}:{address.port}"
     try:
         # Connects already; however long the commands may take, who is silent is no server.
         client = _client(address, min(timeout_s, _GREETING_TIMEOUT_S))
@@ -137,11 +138,6 @@ def _greeted(client: redis.Redis, timeout_s: float) -> ConnectionInterface:
 
 def _refused(error: ResponseError, where: str) -> ReplyError:
     return ReplyError(f"{where} refuses a command: {error}")
-
-
-def _label(address: ServerAddress) -> str:
-    path = socket_path(address)
-    return str(path) if path is not None else f"{address.host}:{address.port}"
 
 
 def _client(address: ServerAddress, timeout_s: float) -> redis.Redis:

@@ -408,17 +408,13 @@ class Limits:
             for bucket, units in ((self._operations, 1.0), (self._bytes, float(size)))
             if bucket
         ]
-        _sleep_until(max(turns, default=now))
+        rest = max(turns, default=now) - time.monotonic()
+        if rest > 0.0:
+            time.sleep(rest)
 
     def pass_flush(self) -> None:
         """Return when a flush that is done may be told."""
         time.sleep(self._latency_s)
-
-
-def _sleep_until(instant: float) -> None:
-    rest = instant - time.monotonic()
-    if rest > 0.0:
-        time.sleep(rest)
 
 
 class Served:

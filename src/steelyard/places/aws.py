@@ -330,7 +330,10 @@ def _asked_to_go(thing: InAws, said: Mapping[str, Any], api: AwsApi) -> str:
     try:
         # The protection of a cluster's instance is the cluster's.
         if said.get("DeletionProtection") and not _is_member(thing, said):
-            _unprotect(thing, api)
+            way = _WAYS[thing.resource]
+            action = way.deleting.replace("Delete", "Modify")
+            given = {way.name: thing.name, "DeletionProtection": False, "ApplyImmediately": True}
+            api.call("rds", action, **given)
         _delete(thing, said, api)
     except AwsRefusalError as error:
         if error.is_absent:
@@ -343,13 +346,6 @@ def _asked_to_go(thing: InAws, said: Mapping[str, Any], api: AwsApi) -> str:
 
 def _is_member(thing: InAws, said: Mapping[str, Any]) -> bool:
     return thing.resource is Rented.INSTANCE and bool(said.get("DBClusterIdentifier"))
-
-
-def _unprotect(thing: InAws, api: AwsApi) -> None:
-    way = _WAYS[thing.resource]
-    action = way.deleting.replace("Delete", "Modify")
-    given = {way.name: thing.name, "DeletionProtection": False, "ApplyImmediately": True}
-    api.call("rds", action, **given)
 
 
 def _delete(thing: InAws, said: Mapping[str, Any], api: AwsApi) -> None:

@@ -275,7 +275,11 @@ def _obstacles(experiment: Experiment, engine: Engine, room: Room) -> Iterator[s
     yield from _obstacles_of_settings(experiment, engine)
     yield from _obstacles_of_others(experiment, room)
     if room.pausing is schedule.Pausing.GENERATOR:
-        yield from _obstacles_of_shared_servers(experiment, engine, room)
+        for target, names in experiment.shared_servers.items():
+            reasons = _obstacles_of_one_server(experiment, engine, target, names)
+            yield from (f"{', '.join(names)} are on one server, {reason}" for reason in reasons)
+        if experiment.shared_servers and room.mixed_sessions:
+            yield room.mixed_sessions
     yield from _obstacles_of_memory(experiment, engine, room)
 
 
@@ -352,17 +356,6 @@ def _obstacles_of_others(experiment: Experiment, room: Room) -> Iterator[str]:
     ]
     if room.pausing is schedule.Pausing.GENERATOR and bursting:
         yield f"burst credits come back in the pauses (`burst_lasts` of {', '.join(bursting)})"
-
-
-def _obstacles_of_shared_servers(
-    experiment: Experiment, engine: Engine, room: Room
-) -> Iterator[str]:
-    """Yield why they cannot be sessions of one server: nothing of it is altered for them."""
-    for target, names in experiment.shared_servers.items():
-        reasons = _obstacles_of_one_server(experiment, engine, target, names)
-        yield from (f"{', '.join(names)} are on one server, {reason}" for reason in reasons)
-    if experiment.shared_servers and room.mixed_sessions:
-        yield room.mixed_sessions
 
 
 def _obstacles_of_one_server(

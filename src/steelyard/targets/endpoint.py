@@ -427,7 +427,10 @@ def _options(
     options = redis_options(
         experiment, target, campaign_id, entrance=address_of(target, own_password())
     )
-    restarts = _restarts(experiment, options.settings)
+    several = len({configuration.target for configuration in experiment.configurations}) > 1
+    asked = experiment.measure.switch is SwitchCost.RESTART
+    # Where one start restarts the server, every one does: all starts are alike then.
+    restarts = several or asked or any(needs_restart(name) for name in options.settings)
     return replace(
         options,
         first=asked_number(target),
@@ -475,13 +478,6 @@ def _values_on(experiment: Experiment, target: Target) -> tuple[tuple[str, str],
         for pair in configuration.asked_folded().items()
     }
     return tuple(sorted(pairs))
-
-
-def _restarts(experiment: Experiment, names: Sequence[str]) -> bool:
-    """Return whether every start restarts the server, where it can be: all are alike then."""
-    several = len({configuration.target for configuration in experiment.configurations}) > 1
-    asked = experiment.measure.switch is SwitchCost.RESTART
-    return several or asked or any(needs_restart(name) for name in names)
 
 
 def require_different(states: Sequence[ServerState]) -> None:

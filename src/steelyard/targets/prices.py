@@ -252,7 +252,7 @@ def updated(text: str, region: str, listed: Iterable[str], today: str) -> str:
         table = place
         for step in path[:-1]:
             table = table.setdefault(step, {})
-        table[path[-1]] = amount * _per(path)
+        table[path[-1]] = amount * (1e6 if "io_per_million" in path else 1.0)
         count += 1
     if not count:
         raise InputError(
@@ -263,11 +263,6 @@ def updated(text: str, region: str, listed: Iterable[str], today: str) -> str:
     out = StringIO()
     yaml.dump(content, out)
     return out.getvalue()
-
-
-def _per(path: tuple[str, ...]) -> float:
-    """Return of how many units a price in the file is."""
-    return 1e6 if "io_per_million" in path else 1.0
 
 
 def _path_of(product: Mapping[str, Any]) -> tuple[str, ...] | None:

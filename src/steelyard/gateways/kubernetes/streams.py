@@ -153,7 +153,9 @@ def open_stream(access: Access, door: Door, patience: Patience) -> Stream:
         try:
             stream = Stream(_connected(access, door))
         except WebSocketBadStatusException as error:
-            answered = _answered(error)
+            body = error.resp_body or b""
+            text = body.decode("utf-8", "replace") if isinstance(body, bytes) else str(body)
+            answered = Answered(status=error.status_code, text=text or (error.status_message or ""))
             if answered.status not in _PASSING or not row.wait():
                 raise refused(answered, door.asked) from error
         except LOST as error:
@@ -211,13 +213,6 @@ def _proxy(configuration: Any) -> dict[str, Any]:  # noqa: ANN401 - the library'
         "proxy_type": proxy.scheme if proxy.scheme.startswith("socks") else "http",
         "http_no_proxy": [name for name in (configuration.no_proxy or "").split(",") if name],
     }
-
-
-def _answered(error: WebSocketBadStatusException) -> Answered:
-    """Return a refused handshake as an answer."""
-    body = error.resp_body or b""
-    text = body.decode("utf-8", "replace") if isinstance(body, bytes) else str(body)
-    return Answered(status=error.status_code, text=text or (error.status_message or ""))
 
 
 _CONTENT: Final = 0

@@ -144,13 +144,10 @@ class Belongings:
         labels = {**metadata.get("labels", {}), **k8s.campaign_labels(self.campaign_id, role)}
         metadata["labels"] = labels
         if metadata.get("namespace") == self.namespace:
-            metadata["ownerReferences"] = self._owner()
+            self.anchor()
+            assert self._anchor is not None  # noqa: S101 - anchor() made it
+            metadata["ownerReferences"] = k8s.owned_by(self._anchor)
         return {**manifest, "metadata": metadata}
-
-    def _owner(self) -> list[dict[str, str]]:
-        self.anchor()
-        assert self._anchor is not None  # noqa: S101 - anchor() made it
-        return k8s.owned_by(self._anchor)
 
     def _place(self, manifest: k8s.Manifest) -> k8s.Manifest:
         ref = k8s.ref_of(manifest)

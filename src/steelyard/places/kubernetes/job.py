@@ -286,7 +286,11 @@ def make(plan: JobPlan, packed: str, api: KubernetesApi) -> None:
             made = api.apply(owned(manifest, owner))
             owner = made if k8s.ref_of(manifest).kind.name == k8s.CLAIM.name else owner
     except BaseException:
-        _remove_quietly(plan, api)
+        # What the API does not delete here is found by its label later.
+        for ref in _all(plan):
+            with suppress(SteelyardError):
+                if _is_there(ref, plan, api):
+                    api.delete(ref)
         raise
 
 
@@ -401,14 +405,6 @@ def _is_there(ref: k8s.ObjectRef, plan: JobPlan, api: KubernetesApi) -> bool:
     """Return whether an object is there with the campaign's label; nothing else is deleted."""
     found = api.read(ref)
     return found is not None and k8s.is_of_campaign(found, k8s.campaign_value(plan.campaign_id))
-
-
-def _remove_quietly(plan: JobPlan, api: KubernetesApi) -> None:
-    """Delete what was made, without waiting; what cannot be is found by its label."""
-    for ref in _all(plan):
-        with suppress(SteelyardError):
-            if _is_there(ref, plan, api):
-                api.delete(ref)
 
 
 JOURNAL: Final = "journal.jsonl"

@@ -136,8 +136,9 @@ def _facts_behind(api: KubernetesApi, claim: k8s.Manifest) -> Iterator[Fact]:
     volume = _read(api, k8s.ObjectRef(kind=k8s.VOLUME, name=bound)) if bound else None
     if volume is None:
         return
+    csi = volume["spec"].get("csi") or {}
     told = {
-        "driver": _driver(volume),
+        "driver": str(csi.get("driver") or _annotations(volume).get(_PROVISIONED_BY) or ""),
         "class": str(volume["spec"].get("storageClassName") or ""),
         "size": str((volume["spec"].get("capacity") or {}).get("storage") or ""),
         "node": ", ".join(_nodes(volume)),
@@ -145,12 +146,6 @@ def _facts_behind(api: KubernetesApi, claim: k8s.Manifest) -> Iterator[Fact]:
     }
     subject = f"volume of {claim['metadata']['name']}"
     yield from (Fact(name=n, value=v, subject=subject) for n, v in told.items() if v)
-
-
-def _driver(volume: k8s.Manifest) -> str:
-    """Return who made it: the driver it is reached by, else who provisioned it."""
-    csi = volume["spec"].get("csi") or {}
-    return str(csi.get("driver") or _annotations(volume).get(_PROVISIONED_BY) or "")
 
 
 def _attributes(volume: k8s.Manifest) -> Mapping[str, str]:

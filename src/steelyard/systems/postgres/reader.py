@@ -295,14 +295,10 @@ def wait_class(kind: str, name: str) -> WaitClass:
     kind, name = kind.lower(), name.lower()
     named = _NAMED.get((kind, name))
     if kind == "io" and named is None:
-        return _class_of_io(name)
+        if name.startswith("wal"):
+            return WaitClass.WAL
+        return WaitClass.IO if name.startswith(_FILES) else WaitClass.OTHER
     return named or _BY_KIND.get(kind, WaitClass.OTHER)
-
-
-def _class_of_io(name: str) -> WaitClass:
-    if name.startswith("wal"):
-        return WaitClass.WAL
-    return WaitClass.IO if name.startswith(_FILES) else WaitClass.OTHER
 
 
 def read_waits(rows: Sequence[Row]) -> tuple[Waiting, ...]:

@@ -186,7 +186,8 @@ def check_values(
         option = f"{setting.name}={setting.value}"
         completed = _told(postgres, "port", empty, processes, option)
         if not completed.succeeded:
-            refused[setting.name] = _complaint(completed.stderr)
+            parts = re.findall(r"(?:FATAL|ERROR|HINT|DETAIL):\s+(.*)", completed.stderr)
+            refused[setting.name] = " ".join(parts) if parts else completed.stderr.strip()
     return refused
 
 
@@ -208,12 +209,6 @@ def same_quantity(one: str, other: str) -> bool:
         return False
     found = ((in_unit(one, unit), in_unit(other, unit)) for unit in ("kB", "ms"))
     return any(a is not None and b is not None and _close(a, b, converted=False) for a, b in found)
-
-
-def _complaint(stderr: str) -> str:
-    """Return PostgreSQL's own message and hint without time stamp and level."""
-    parts = re.findall(r"(?:FATAL|ERROR|HINT|DETAIL):\s+(.*)", stderr)
-    return " ".join(parts) if parts else stderr.strip()
 
 
 def effective_setting(

@@ -281,20 +281,16 @@ class CommandCounter:
         own = {"time": self._reads + 1, "info": self._reads}
         self._reads += 1
         found = calls_of(told, self._name) - own.get(self._name, 0)
-        return CountedAt(at_s=_seconds(now, told), transactions=found)
+        if not isinstance(now, list) or len(now) != 2 or not told:
+            raise MeasurementError(
+                "the server does not say how many commands it has done (INFO commandstats)",
+                hint="Compare the configurations one by one: `design: one-by-one`.",
+            )
+        return CountedAt(at_s=int(now[0]) + int(now[1]) / US_PER_S, transactions=found)
 
     def close(self) -> None:
         """End the session."""
         self._session.close()
-
-
-def _seconds(now: Reply, told: Told) -> float:
-    if not isinstance(now, list) or len(now) != 2 or not told:
-        raise MeasurementError(
-            "the server does not say how many commands it has done (INFO commandstats)",
-            hint="Compare the configurations one by one: `design: one-by-one`.",
-        )
-    return int(now[0]) + int(now[1]) / US_PER_S
 
 
 _REWRITING: Final = "aof_rewrite_in_progress"

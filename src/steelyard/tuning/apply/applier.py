@@ -510,7 +510,10 @@ def _reverted(
             return _undone(knob, door, record)
         strange = _altered(knob, door, record)
         if strange and changed is not Changed.REPLACE:
-            return _left(knob, record, strange, changed)
+            if changed is Changed.KEEP:
+                record.put_back(knob)
+                return Step(knob=knob, outcome=Outcome.KEPT, facts=(f"{strange}.",))
+            return Step(knob=knob, outcome=Outcome.FAILED, facts=(strange,), remedy=_WAY_OUT)
         put_back(knob, door, record)
         return _restored(knob, door)
     except RecordError:
@@ -528,13 +531,6 @@ def _altered(knob: Knob, door: KnobDoor, record: AppliedRecord) -> str:
     if snapshot is None or knob.name not in record.applied.pending:
         return ""
     return door.altered(knob, snapshot)
-
-
-def _left(knob: Knob, record: AppliedRecord, strange: str, changed: Changed) -> Step:
-    if changed is Changed.KEEP:
-        record.put_back(knob)
-        return Step(knob=knob, outcome=Outcome.KEPT, facts=(f"{strange}.",))
-    return Step(knob=knob, outcome=Outcome.FAILED, facts=(strange,), remedy=_WAY_OUT)
 
 
 def _undone(knob: Knob, door: KnobDoor, record: AppliedRecord) -> Step | None:

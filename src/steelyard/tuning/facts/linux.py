@@ -147,16 +147,11 @@ def _requested(host: Host) -> Found:
         matches = _REQUEST.findall(host.read(path) or "")
         if matches:
             found = seen(int(matches[-1]), path)
-    in_unit = _in_unit(host)
-    return in_unit if (in_unit.value or -1) > (found.value or 0) else found
-
-
-def _in_unit(host: Host) -> Found:
-    """Return what Steelyard's own unit asks for at boot, of the default size, on all nodes."""
     default = _default_size(host).value
     asked = _ALLOCATION.findall(host.read(UNIT_PATH) or "")
     pages = [int(count) for count, kib in asked if int(kib) * KIB == default]
-    return seen(sum(pages) if pages else None, UNIT_PATH)
+    in_unit = seen(sum(pages) if pages else None, UNIT_PATH)
+    return in_unit if (in_unit.value or -1) > (found.value or 0) else found
 
 
 def _sysctl_files(host: Host) -> tuple[str, ...]:

@@ -552,10 +552,6 @@ def _path_of(facts: stack.StackFacts, layer: str) -> str | None:
     origin = facts.origin(f"{layer}.requested_huge_pages")
     if origin.visibility is not stack.Visibility.YES and facts.hypervisor == facts.linux:
         origin = facts.origin("linux.requested_huge_pages")
-    return _named_in(origin)
-
-
-def _named_in(origin: stack.Origin) -> str | None:
     found = _PATH.search(origin.source)
     return found[1] if found is not None and origin.visibility is stack.Visibility.YES else None
 

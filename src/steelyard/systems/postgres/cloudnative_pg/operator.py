@@ -498,7 +498,10 @@ def _troubles(api: KubernetesApi, state: ClusterState) -> Iterator[Trouble]:
     events = seen(api, k8s.EVENT, state.ref.namespace)
     for job in seen(api, k8s.JOB, state.ref.namespace, labels):
         yield from _of_job(api, job, events)
-    yield from _of_quota(state, events)
+    # A quota also refuses the pods that the operator itself makes.
+    for event in _about(events, state.ref.kind, state.ref.name):
+        if event.get("type") == "Warning" and "exceeded quota" in str(event.get("message")):
+            yield _refused_pod(str(event["message"]))
     for pod in api.list(k8s.POD, state.ref.namespace, labels):
         yield from _of_pod(api, pod)
 
@@ -587,13 +590,6 @@ def _of_job(
     for event in () if made else _about(events, k8s.JOB, name):
         if event.get("reason") == "FailedCreate":
             yield _refused_pod(str(event.get("message")))
-
-
-def _of_quota(state: ClusterState, events: tuple[k8s.Manifest, ...]) -> Iterator[Trouble]:
-    """Yield that the operator itself got no pod."""
-    for event in _about(events, state.ref.kind, state.ref.name):
-        if event.get("type") == "Warning" and "exceeded quota" in str(event.get("message")):
-            yield _refused_pod(str(event["message"]))
 
 
 def _refused_pod(message: str) -> Trouble:

@@ -556,7 +556,9 @@ class RedisEndpointPlatform(OthersServer):
         begun = self._means.clock.monotonic()
         self._require_harmless()
         if self._options.restart_command:
-            self._restart(settings)
+            wanted = self._settings.wanted(settings, self._entrance)
+            environment = {RESTART_VARIABLE: restart_text(wanted)}
+            restart_by(self._options.restart_command, self._means, self._started_at, environment)
         self._settings.change(settings, self._entrance)
         if not self._is_filled or not self._databases.are_marked(self._entrance):
             self._fill()
@@ -581,11 +583,6 @@ class RedisEndpointPlatform(OthersServer):
             eviction.require_kept(now, self._options.asked, self._where)
         except PreflightError as error:
             raise TargetError(error.message, hint=error.hint) from error
-
-    def _restart(self, settings: Mapping[str, str]) -> None:
-        wanted = self._settings.wanted(settings, self._entrance)
-        environment = {RESTART_VARIABLE: restart_text(wanted)}
-        restart_by(self._options.restart_command, self._means, self._started_at, environment)
 
     def configure(self, settings: Mapping[str, str]) -> bool:
         """Set a configuration's settings at once; nothing is left for the server to read."""
