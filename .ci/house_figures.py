@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 118137,
+    "lines of src": 117947,
     "lines of tests": 103268,
     "files": 322,
     "longest file": 861,
