@@ -28,7 +28,7 @@ WRITTEN += "capacity: {rounds: 3}\n"
 def test_a_server_is_weighed_at_shares_of_its_capacity(steelyard: Steelyard) -> None:
     """Capacity, rates, latency from the scheduled start and the goal, in all reports."""
     words = ("capacity", steelyard.experiment(WRITTEN), "--rate", "20%,60%", "--slo", "p90 < 2s")
-    done = steelyard.until_blocks(2, *words, "--out", "c")
+    done = steelyard.until_blocks(1, *words, "--out", "c")
     assert "finding the capacity: select-only, round 3 of 3" in done.stderr
     record = steelyard.directory / "c"
     summary = json.loads((record / "summary.json").read_text())
