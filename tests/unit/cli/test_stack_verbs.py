@@ -1,6 +1,8 @@
 """``stack apply``, ``verify`` and ``revert`` on files of a directory: exit codes and words."""
 
 import json
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,12 +14,13 @@ from fakes.clock import FakeClock
 from fakes.kernel import PAGE_BYTES, FakeKernel
 from fakes.settings import FakeSettings
 from steelyard.cli.stack.applying import ApplyOptions, RevertOptions, apply, revert, verify
-from steelyard.core.stack import Knob, KnobKind
+from steelyard.core.stack import UNIT_PATH, Knob, KnobKind
 from steelyard.core.wording import InputError, Interrupted, PreflightError
 from steelyard.record.journal import KnobKept, encode, read_lines
 from steelyard.tuning.apply.applier import UnprivilegedError
 from steelyard.tuning.apply.doors import Outside
-from support.stack import knob, stack_plan, write_plan
+from steelyard.tuning.plan.designing import _enabling
+from support.stack import OWN_CHECK, knob, stack_plan, write_plan
 
 
 @pytest.fixture
@@ -117,13 +120,63 @@ def test_settings_without_a_server_are_bad_input(shell: Shell) -> None:
     assert "[NOT VISIBLE]" in out
 
 
-def test_a_dry_run_runs_no_check_of_the_plan(shell: Shell, tmp_path: Path) -> None:
-    """Proves that the command of an operator's step is shown, whoever wrote the plan."""
+_ON_PLANS = ("verify", "verify --json", "apply --dry-run", "apply", "apply --yes", "revert --yes")
+
+
+@pytest.fixture
+def processes() -> Iterator[list[str]]:
+    """Return the command lines of the processes that this one starts from now on."""
+    started: list[str] = []
+    is_open = [True]
+
+    def note(event: str, arguments: tuple[object, ...]) -> None:
+        if is_open and event == "subprocess.Popen":
+            started.append(" ".join(map(str, arguments[1])))
+
+    sys.addaudithook(note)  # it cannot be taken away
+    yield started
+    is_open.clear()
+
+
+def _ways(value: object) -> Iterator[tuple[str | int, ...]]:
+    """Yield the way to each text of a JSON document."""
+    if isinstance(value, str):
+        yield ()
+    elif isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from ((key, *way) for way in _ways(inner))
+
+
+@pytest.mark.parametrize("before", ["", f"{OWN_CHECK}; "])
+def test_no_verb_runs_a_command_that_a_plan_brings(
+    shell: Shell, place: Path, tmp_path: Path, processes: list[str], before: str
+) -> None:
+    """Proves it for every text of a plan; a check that Steelyard writes itself is run."""
+    steps = (*_knobs(place), knob(KnobKind.MANUAL, "take it away", OWN_CHECK))
+    write_plan(Path("p"), stack_plan(*steps))
+    shell.run("stack", "verify", "p")
+    assert [line for line in processes if OWN_CHECK in line]
+    whole, mark = Path("p/plan.json").read_text(), tmp_path / "mark"
+    for way in _ways(json.loads(whole)):
+        document = inner = json.loads(whole)
+        for key in way[:-1]:
+            inner = inner[key]
+        inner[way[-1]] = f"{before}touch {mark}\n"
+        Path("p/plan.json").write_text(json.dumps(document))
+        processes.clear()
+        for verb in _ON_PLANS:
+            shell.run("stack", *verb.split(), "p")
+            assert not mark.exists(), (way, verb)
+            assert not [line for line in processes if str(mark) in line], (way, verb)
+
+
+def test_a_check_that_steelyard_would_not_write_is_shown(shell: Shell, tmp_path: Path) -> None:
+    """Proves that the step stays the operator's word, before and after the question."""
     check = f"touch {tmp_path / 'made'}"
     write_plan(Path("p"), stack_plan(knob(KnobKind.MANUAL, "restart", check)))
-    code, out, _ = shell.run("stack", "apply", "p", "--dry-run")
-    assert code == 0
-    assert check in out
+    for verb, code in (("verify", 0), ("apply --dry-run", 0), ("apply --yes", 10)):
+        left, out, _ = shell.run("stack", *verb.split(), "p")
+        assert (left, check in out) == (code, True), verb
     assert not (tmp_path / "made").exists()
 
 
@@ -392,7 +445,7 @@ def test_no_systemd_keeps_nothing_and_costs_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], *, runs: bool, code: int
 ) -> None:
     """Proves that enabling counts where systemd runs, and is told to be impossible where not."""
-    step = knob(KnobKind.MANUAL, "systemctl enable x", "[ -d /run/systemd/system ] && false")
+    step = replace(_enabling("linux", UNIT_PATH), after=())
     swap = knob(KnobKind.SYSCTL, "vm.swappiness", "7")
     write_plan(tmp_path, stack_plan(swap, step))
     files = {"/proc/sys/vm/swappiness": "60\n"}

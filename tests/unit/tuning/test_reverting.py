@@ -9,7 +9,7 @@ import pytest
 from fakes.processes import Answer
 from steelyard.core.stack import Knob, KnobKind, Outcome
 from steelyard.tuning.apply.applier import Changed
-from support.stack import knob
+from support.stack import OWN_CHECK, knob
 from support.stack_world import DIRTY, NEW, OLD, THP, WORK_MEM, World
 
 
@@ -94,7 +94,7 @@ def test_the_former_value_put_back_by_hand_ends_the_plan(tmp_path: Path) -> None
 
 
 _STEP = replace(
-    knob(KnobKind.MANUAL, "systemctl enable x", "systemctl is-enabled x", after=(NEW.name,)),
+    knob(KnobKind.MANUAL, "systemctl enable x", OWN_CHECK, after=(NEW.name,)),
     undo="systemctl disable x",
 )
 

@@ -49,6 +49,7 @@ from steelyard.tuning.facts.kubernetes import (
     probe_on,
     wanted_of_kernel,
 )
+from steelyard.tuning.plan.designing import is_rendered_check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +115,9 @@ def doors(
         KnobKind.DOMAIN: DomainDoor(
             domains=Domains(processes=outside.processes), host=outside.host
         ),
-        KnobKind.MANUAL: ManualDoor(processes=outside.processes, host=outside.host),
+        KnobKind.MANUAL: ManualDoor(
+            processes=outside.processes, is_ours=is_rendered_check, host=outside.host
+        ),
         KnobKind.POSTGRES: NoServerDoor(),
         **dict.fromkeys((KnobKind.RENDERED, KnobKind.OBJECT, KnobKind.KUBELET), unapplied),
     }

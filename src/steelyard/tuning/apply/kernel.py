@@ -19,7 +19,7 @@ import json
 import re
 import shlex
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -401,9 +401,16 @@ _KUBELET = re.compile(r"^kind: \W?KubeletConfiguration", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManualDoor(door.LookingDoor):
-    """Looks at what an operator does; turns nothing and puts nothing back."""
+    """Looks at what an operator does; turns nothing and puts nothing back.
+
+    A plan may come from anywhere, so a check that Steelyard would not write is shown, not run.
+
+    Attributes:
+        is_ours: Returns whether this version would write a command as the check of a step.
+    """
 
     processes: Processes
+    is_ours: Callable[[str], bool]
     host: Host = field(default_factory=LocalHost)
 
     def verify(self, knob: Knob) -> door.Check:
@@ -412,6 +419,14 @@ class ManualDoor(door.LookingDoor):
             return door.Check(
                 holds=None,
                 facts=(f"Nothing tells whether this was done: {knob.place}.",),
+                pending=knob.place,
+            )
+        if not self.is_ours(knob.value):
+            return door.Check(
+                holds=None,
+                facts=(
+                    f"The check is only shown, because Steelyard did not write it: `{knob.value}`.",
+                ),
                 pending=knob.place,
             )
         if _BOOTED in knob.value and "system" not in self.host.names("/run/systemd"):

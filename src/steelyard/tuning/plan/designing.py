@@ -41,7 +41,7 @@ from steelyard.tuning.plan.arithmetic import (
     formula_counter,
 )
 from steelyard.tuning.plan.guests import plan_guest
-from steelyard.tuning.plan.machine import Layers, of_volumes, plan_local
+from steelyard.tuning.plan.machine import Layers, is_check, of_volumes, plan_local
 from steelyard.tuning.plan.postgres_settings import (
     Basis,
     fixed_settings,
@@ -460,6 +460,12 @@ def _enabling(layer: str, path: str) -> Knob:
         source=_SYSTEMD,
         undo=undo,
     )
+
+
+def is_rendered_check(command: str) -> bool:
+    """Return whether this version would write a command as the check of an operator's step."""
+    booted = {f"{_BOOTED} && {check}" for _, check, _ in _ENABLING.values()}
+    return command in booted or is_check(command)
 
 
 def _domain(

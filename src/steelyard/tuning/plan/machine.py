@@ -556,6 +556,12 @@ def _path_of(facts: stack.StackFacts, layer: str) -> str | None:
     return found[1] if found is not None and origin.visibility is stack.Visibility.YES else None
 
 
+def is_check(command: str) -> bool:
+    """Return whether ``old_requests`` would write a command as the check of some file."""
+    path = command.rpartition(" ")[2]
+    return _PATH.fullmatch(path) is not None and command == _check(path)
+
+
 def _check(path: str) -> str:
     if path == _COMMAND_LINE:
         return f"! grep -Eq '(^| )hugepages=' {path}"
