@@ -102,6 +102,11 @@ def test_a_pod_that_takes_its_time_is_waited_for(
             "Insufficient",
             "resources",
         ),
+        (
+            _unschedulable("pod has unbound immediate PersistentVolumeClaims"),
+            "unbound immediate PersistentVolumeClaims",
+            "kubectl describe pvc",
+        ),
     ],
 )
 def test_what_keeps_a_pod_from_running_is_told_with_the_way_out(
