@@ -29,7 +29,14 @@ from steelyard.core.kubernetes import (
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from support.cluster_campaigns import evict
 from support.kubernetes import IMAGE, left_of, no_cluster, until
-from support.live import LIMIT_S, Steelyard, assert_nothing_holds, interrupted, wait_for
+from support.live import (
+    LIMIT_S,
+    Steelyard,
+    assert_nothing_holds,
+    interrupted,
+    one_by_one,
+    wait_for,
+)
 
 BUFFERS = {"default": "32MB", "more": "48MB"}
 SETTINGS = f"""\
@@ -161,7 +168,7 @@ def test_lost_pods_cost_blocks_and_what_a_kill_leaves_is_cleaned(
 
     After `kill -9` Cluster, generators, Secret and the campaign's own namespace go by `clean`.
     """
-    text = SETTINGS.replace("slice: 1s", "slice: 8s")
+    text = one_by_one(SETTINGS.replace("slice: 1s", "slice: 8s"))
     process = steelyard.start("run", steelyard.experiment(text), "--out", "c")
     wait_for(lambda: steelyard.complete_blocks >= 1, process)
     for role, strike in ((GENERATOR, evict), (DATABASE, partial(api.delete, grace_s=0))):
