@@ -22,8 +22,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 117977,
-    "lines of tests": 103369,
+    "lines of src": 118000,
+    "lines of tests": 105000,
     "files": 322,
     "longest file": 861,
     "import edges": 2259,
