@@ -125,7 +125,8 @@ def test_experiments_are_resolved_as_before(
 
 def seen_on(host: Host) -> StackFacts:
     """Return the facts of a machine with a server on it."""
-    return collect(Asked(ping_pong=False), replace(FakeStack().doors(), host=host))
+    asked = Asked(ping_pong=False, data_directory="/var/lib")  # it is on every machine
+    return collect(asked, replace(FakeStack().doors(), host=host))
 
 
 def seen_in(tree: Path) -> StackFacts:
