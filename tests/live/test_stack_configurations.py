@@ -194,7 +194,7 @@ def _as_ordinary_account(folder: Path) -> "subprocess.CompletedProcess[str]":
         [*argv, "run", "--dry-run", "--yes", "live.yaml"],
         check=False,
         cwd=folder,
-        env={**os.environ, "STEELYARD_CACHE": str(folder)},
+        env={**os.environ, "STEELYARD_CACHE": str(folder / "cache")},
         capture_output=True,
         text=True,
         timeout=LIMIT_S,

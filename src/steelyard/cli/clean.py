@@ -208,7 +208,7 @@ def _say(found: "Sequence[Leftover]") -> None:
     for leftover in found:
         click.echo(f"{leftover.campaign_id} ({leftover.record or 'its record is gone'}):")
         for line in _what(leftover):
-            click.echo(f"  {line}")
+            click.echo(f"  {printable(line)}")
         click.echo(f"  {format_bytes(leftover.size_bytes)} on disk")
         if leftover.foreign:
             click.echo("  not made by this account here, and left alone; undoing it would be:")
@@ -217,15 +217,20 @@ def _say(found: "Sequence[Leftover]") -> None:
 
 
 def _what(leftover: "Leftover") -> "Iterator[str]":
-    from steelyard.core.outside import InAws, InCluster, OnServer, TurnedKnob
+    """Yield what is undone, with the commands and the values that undoing it takes."""
+    from steelyard.campaign.cleanup.undoing import claim
+    from steelyard.core.outside import ControlGroup, InAws, MadeDirectory
+    from steelyard.record.journal import Created
 
     yield from (f"directory {directory}" for directory in leftover.directories)
     yield from (f"file system mounted at {place}" for place in leftover.mounts)
-    yield from (each.label for each in leftover.things if isinstance(each, OnServer))
     for group in leftover.groups:
         yield f"control group {group}{' (frozen)' if group in leftover.frozen else ''}"
-    yield from (f"knob {each.label}" for each in leftover.things if isinstance(each, TurnedKnob))
-    yield from (each.label for each in leftover.things if isinstance(each, InCluster | InAws))
+    for thing in leftover.things:
+        if isinstance(thing, InAws):
+            yield thing.label
+        elif not isinstance(thing, MadeDirectory | ControlGroup):
+            yield from claim(Created.of(thing))
     for pid in leftover.processes:
         yield f"process {pid}{' (stopped)' if pid in leftover.stopped else ''}"
 

@@ -7,6 +7,7 @@ directory may belong to another account: nothing but a plain file with one name 
 import ctypes
 import errno
 import fcntl
+import grp
 import os
 import re
 import secrets
@@ -25,6 +26,7 @@ from steelyard.core.wording import (
     PrivilegeError,
     RecordError,
     SteelyardError,
+    quoted,
 )
 from steelyard.gateways.process import SHARED, account_entry
 
@@ -58,14 +60,63 @@ def cache_directory() -> Path:
 
     ``STEELYARD_CACHE`` when set; for root ``/var/cache/steelyard``, because the unprivileged
     account that runs the server must reach it; else below the user's cache directory.
+
+    Raises:
+        PreflightError: Another account owns or may change it, or what lies directly in it.
     """
     override = os.environ.get("STEELYARD_CACHE")
     if override:
-        return Path(override).absolute()
-    if os.geteuid() == 0:
-        return Path("/var/cache/steelyard")
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "steelyard"
+        path = Path(override).absolute()
+    elif os.geteuid() == 0:
+        path = Path("/var/cache/steelyard")
+    else:
+        path = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "steelyard"
+    require_own(path)
+    with suppress(OSError):  # it is not there yet, or this account may not look into it
+        for entry in path.iterdir():
+            require_own(entry)
+    return path
+
+
+def require_own(path: Path) -> None:
+    """Refuse a path of the cache that another account may change, as ssh does a key file.
+
+    Root may change everything, so what root owns is taken. A sticky directory above, such as
+    ``/tmp``, keeps what is ours; links on the way may lead to files of ours that others wrote.
+
+    Raises:
+        PreflightError: Another account owns it or a link that leads to it, or may write it.
+    """
+    own = {0, os.geteuid()}
+    with suppress(OSError):  # what is absent or closed to this account is not acted on
+        links = [place for place in (path, *path.parents) if place.is_symlink()]
+        places = [(place, place.lstat().st_uid) for place in links]
+        status = path.stat()
+        for place, owner in (*places, (path, status.st_uid)):
+            if owner not in own:
+                raise _not_own(f"account {owner} owns {place}", place, f"chown -h {os.geteuid()}")
+        if _others_may_write(path, status):
+            raise _not_own(f"other accounts may write {path}", path, "chmod go-w")
+
+
+def _not_own(fact: str, path: Path, command: str) -> PreflightError:
+    return PreflightError(
+        f"{fact}, and what the cache says is done with your rights",
+        hint=f"If everything in it is yours: `{command} {quoted(path)}`. Else set STEELYARD_CACHE"
+        " to a directory that no other account may write.",
+    )
+
+
+def _others_may_write(path: Path, status: os.stat_result) -> bool:
+    """Return whether more accounts than its owner may write; an ACL shows in the group's bits."""
+    if not status.st_mode & stat.S_IWGRP or status.st_mode & stat.S_IWOTH:
+        return bool(status.st_mode & stat.S_IWOTH)
+    members: list[str] = []
+    with suppress(KeyError):  # in a container the group may have no name
+        members = grp.getgrgid(status.st_gid).gr_mem
+    # The group that an account has for itself alone has its number.
+    is_private = status.st_gid == status.st_uid and not members
+    return not is_private or "system.posix_acl_access" in os.listxattr(path)
 
 
 @contextmanager

@@ -207,4 +207,11 @@ def _thing(line: str) -> outside.Outside | None:
 
 
 def _lines(campaign_id: str) -> list[str]:
-    return (files.read_text(_file(campaign_id)) or "").split("\n")[:-1]
+    """Return the lines of what is noted of a campaign.
+
+    Raises:
+        PreflightError: Another account may have written them.
+    """
+    path = _file(campaign_id)
+    files.require_own(path)
+    return (files.read_text(path) or "").split("\n")[:-1]

@@ -98,6 +98,12 @@ def test_a_revert_does_not_trust_a_record_of_others(
     assert "ZXZpbA" in out
     assert "was not written by this account" in err
     record.write_bytes(genuine)
+    digests = tmp_path / "cache" / "applied.jsonl"
+    digests.chmod(0o666)
+    for verb in (["apply", "--dry-run"], ["verify"], ["revert", "--yes"]):
+        code, _, err = shell.run("stack", *verb, "p")
+        assert (code, "other accounts may write" in err) == (3, True)
+    digests.chmod(0o644)
     monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path / "another"))
     assert shell.run("stack", "revert", "p", "--yes")[0] == 3
     for verb in (["apply", "--dry-run"], ["apply", "--yes"], ["verify"]):

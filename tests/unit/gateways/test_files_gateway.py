@@ -1,6 +1,7 @@
 """Files outside the record: trees, locks, errors in words, places, and files that grow."""
 
 import errno
+import grp
 import os
 import shutil
 import subprocess
@@ -21,6 +22,7 @@ from steelyard.core.wording import (
 )
 from steelyard.gateways import files
 from steelyard.gateways.files import GrowingFiles
+from steelyard.record import registry
 
 
 @pytest.mark.parametrize(
@@ -208,6 +210,69 @@ def test_the_cache_is_where_the_user_says(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert files.cache_directory() == tmp_path / "xdg" / "steelyard"
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert files.cache_directory() == Path("/var/cache/steelyard")
+
+
+def _another_owns(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a path to another account; where that takes root, be another account."""
+    if os.geteuid() == 0:
+        os.chown(path, 65534, 65534, follow_symlinks=False)
+    else:
+        owner = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+
+
+@pytest.mark.parametrize("part", ["", "campaigns", "applied.jsonl", "link"])
+def test_a_cache_that_another_account_owns_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, part: str
+) -> None:
+    """The directory, what lies directly in it, and a link that leads to it."""
+    (tmp_path / "cache" / "campaigns").mkdir(parents=True)
+    (tmp_path / "cache" / "applied.jsonl").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "cache")
+    monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path / ("link" if part == "link" else "cache")))
+    files.cache_directory()
+    place = tmp_path / part if part == "link" else tmp_path / "cache" / part
+    _another_owns(place, monkeypatch)
+    with pytest.raises(PreflightError, match="is done with your rights") as caught:
+        files.cache_directory()
+    assert "set STEELYARD_CACHE" in caught.value.hint
+
+
+@pytest.mark.parametrize("part", ["cache", "cache/campaigns", "cache/campaigns/night-1"])
+@pytest.mark.parametrize("mode", [0o002, 0o020, 0o1002])
+def test_a_cache_that_others_may_write_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, part: str, mode: int
+) -> None:
+    """By everybody, also where a sticky directory keeps names, or by a group that has members."""
+    note = tmp_path / "cache" / "campaigns" / "night-1"
+    note.parent.mkdir(parents=True)
+    note.touch()
+    monkeypatch.setattr(grp, "getgrgid", lambda gid: grp.struct_group(("g", "x", gid, ["eve"])))
+    place = tmp_path / part
+    place.chmod(place.stat().st_mode & ~0o022 | mode)
+    with pytest.raises(PreflightError, match=f"other accounts may write {place}") as caught:
+        registry.made("night-1")
+    assert f"`chmod go-w {place}`" in caught.value.hint
+    place.chmod(place.stat().st_mode & ~0o022)
+    assert registry.made("night-1") == ()
+
+
+def test_a_cache_of_a_private_group_below_a_sticky_directory_is_taken(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As with umask 002 below /tmp; an ACL shows in the group's bits, and is refused."""
+    cache = tmp_path / "shared" / "cache"
+    cache.mkdir(parents=True)
+    cache.parent.chmod(0o1777)
+    cache.chmod(0o775)
+    status = cache.stat()
+    monkeypatch.setenv("STEELYARD_CACHE", str(cache))
+    if status.st_gid == status.st_uid:
+        monkeypatch.setattr(grp, "getgrgid", lambda gid: grp.struct_group(("g", "x", gid, [])))
+        assert files.cache_directory() == cache
+        monkeypatch.setattr(os, "listxattr", lambda _: ["system.posix_acl_access"])
+    with pytest.raises(PreflightError, match="other accounts may write"):
+        files.cache_directory()
 
 
 def test_the_cache_is_shared_or_held_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -322,6 +322,35 @@ def test_what_has_no_journal_vouches_for_none(tmp_path: Path) -> None:
     assert not leftover.things
 
 
+@pytest.mark.parametrize("kind", [kind for kind in _CLAIMS if kind not in ("group", "directory")])
+def test_clean_shows_what_it_is_about_to_use(tmp_path: Path, kind: str) -> None:
+    """Of this account's own things, too: the SQL, the commands and the values, not only names."""
+    made, line = _CLAIMS[kind]
+    path = _record(tmp_path / "record")
+    registry.register(_ID, path, session.read_campaign(path).experiment)
+    thing = made.thing or made.placed or made.knob
+    assert thing is not None
+    registry.note(_ID, thing)
+    result = _clean("--dry-run")
+    assert line in result.output
+    assert "left alone" not in result.output
+
+
+def test_nothing_is_done_by_a_cache_that_others_may_write(tmp_path: Path) -> None:
+    """By `clean` and by `run --resume`: no door is used, whoever began the campaign."""
+    path = _record(tmp_path / "record", _CLAIMS["restart"][0])
+    registry.register(_ID, path, session.read_campaign(path).experiment)
+    thing = _CLAIMS["restart"][0].thing
+    assert thing is not None
+    registry.note(_ID, thing)
+    registry.directory().chmod(0o777)
+    result = CliRunner().invoke(cli, ["clean", "--yes"])
+    assert isinstance(result.exception, PreflightError)
+    assert "other accounts may write" in result.exception.message
+    with pytest.raises(PreflightError, match="other accounts may write"):
+        _resume(path)
+
+
 @pytest.mark.parametrize("name", ["night\u2028x", "night\x85x"])
 def test_lines_end_where_they_were_ended(tmp_path: Path, name: str) -> None:
     """Other characters that end a line somewhere do not; a torn line takes no other with it."""
