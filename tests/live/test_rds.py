@@ -4,7 +4,9 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
+from datetime import UTC, datetime
 
 import pytest
 
@@ -48,6 +50,32 @@ def typed(answer: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, *words], input=f"{answer}\n", text=True, capture_output=True, check=False
     )
+
+
+def publish_io() -> None:
+    """Publish what was billed for the first cluster that there is, once it is there.
+
+    600 million reads and 249.4 million writes in the five minutes of its making.
+    """
+    import boto3  # noqa: PLC0415 - where the emulator is there
+
+    clusters: list[dict[str, str]] = []
+    while not clusters:
+        time.sleep(0.1)
+        clusters = boto3.client("rds", region_name=REGION).describe_db_clusters()["DBClusters"]
+    dimension = {"Name": "DBClusterIdentifier", "Value": clusters[0]["DBClusterIdentifier"]}
+    now_s = time.time()
+    points = [
+        {
+            "MetricName": name,
+            "Dimensions": [dimension],
+            "Timestamp": datetime.fromtimestamp(now_s - now_s % 300.0, UTC),
+            "Value": value,
+        }
+        for name, value in (("VolumeReadIOPs", 600e6), ("VolumeWriteIOPs", 249.4e6))
+    ]
+    metrics = boto3.client("cloudwatch", region_name=REGION)
+    metrics.put_metric_data(Namespace="AWS/RDS", MetricData=points)
 
 
 @pytest.mark.slow
@@ -109,8 +137,13 @@ def test_a_campaign_on_a_cluster_of_aurora_leaves_nothing(
     Active sessions are in the report by Performance Insights, where the target asks for it.
     """
     text = AURORA.replace("{work_mem: 9MB}", "{work_mem: 9MB, default_statistics_target: 200}")
+    publisher = threading.Thread(target=publish_io, daemon=True)
+    publisher.start()
     done = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")
     assert done.returncode == 0, done.stderr
+    publisher.join()
+    told = "small and large: this campaign made 849.4 million I/Os = 169.88 USD"
+    assert told in (steelyard.directory / "c" / "report.md").read_text()
     assert any(block["complete"] for block in steelyard.blocks)
     entries = [e["rented"]["resource"] for e in steelyard.journal if e.get("rented")]
     assert entries == [
@@ -178,7 +211,17 @@ def test_a_look_makes_nothing(steelyard: Steelyard, account: Account) -> None:
     assert "0.1923 USD an hour" in plan.stdout
     dear = steelyard.run("run", steelyard.experiment(FILE), "--yes", "--max-cost", "0.1")
     assert dear.returncode == 3
-    assert "may cost 0.1923 USD" in dear.stderr
+    # With 1.4 vCPU-hours of surplus credits at 0.075.
+    assert "may cost 0.2973 USD (0.1923 USD an hour for 60 min, and 0.1050 USD" in dear.stderr
+    cluster = steelyard.experiment(AURORA)
+    unlimited = steelyard.run("run", cluster, "--yes", "--max-cost", "1000")
+    assert unlimited.returncode == 3
+    assert "I/O at 0.2000 USD a million, which no `io_at_most` limits" in unlimited.stderr
+    limit = ("--set", "configurations.small.target.io_at_most=30000")
+    limited = steelyard.run("plan", cluster, *limit, "--max-cost", "22.5")
+    assert limited.returncode == 0, limited.stderr
+    assert "21.60 USD for I/O" in limited.stdout  # 108 million in an hour
+    assert "not counted: data transfer, requests to CloudWatch and taxes" in limited.stdout
     assert not [each for each in account.calls if "Create" in each]
     other = FILE.replace(ACCOUNT, "210987654321")
     wrong = steelyard.run("run", steelyard.experiment(other), "--yes")

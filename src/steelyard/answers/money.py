@@ -9,13 +9,15 @@ They are of the whole instance, with everything that ran on it: of all configura
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from steelyard.answers.results import CampaignAnalysis, CellSummary, Comparison, Grounds, place_name
 from steelyard.core.experiment import MANY, ONE, RATE, Experiment
 from steelyard.core.findings import Estimate, Finding, Severity
-from steelyard.core.measurement import BILLED_REQUESTS, ProviderSeries
+from steelyard.core.measurement import BILLED_REQUESTS, ProviderSeries, Run, SustainedRun
 from steelyard.core.money import (
+    PER_MILLION,
     Rates,
     TransactionCost,
     Use,
@@ -69,11 +71,39 @@ class CostChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IoBill:
+    """The cost of a cluster's I/O in the whole campaign.
+
+    Attributes:
+        ios: All from its making on, loading and warm-ups too.
+        seconds: Total length of the published periods.
+        transactions: All that its runs made, those of warm-ups left out.
+    """
+
+    configurations: tuple[str, ...]
+    ios: float
+    seconds: float
+    transactions: float
+    rates: Rates
+
+    @property
+    def amount(self) -> float:
+        """Return their cost."""
+        return self.ios / PER_MILLION * (self.rates.io_per_million or 0.0)
+
+    @property
+    def per_million(self) -> float | None:
+        """Return their cost for a million of its transactions; None: it has no transactions."""
+        return self.amount / self.transactions * PER_MILLION if self.transactions else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Money:
     """All costs of a campaign; empty where nothing says what a server costs."""
 
     cells: tuple[CellCost, ...] = ()
     changes: tuple[CostChange, ...] = ()
+    bills: tuple[IoBill, ...] = ()
 
 
 def analyse_money(grounds: Grounds) -> Money:
@@ -82,14 +112,14 @@ def analyse_money(grounds: Grounds) -> Money:
     rates = rates_of(analysis.experiment)
     if not rates:
         return Money()
-    uses = {name: _used(grounds, name) for name in rates}
     return Money(
         cells=tuple(
-            _cell(cell, rates[cell.configuration], uses[cell.configuration])
+            _cell(cell, rates[name], _use_of(grounds, name, cell.cell))
             for cell in analysis.cells
-            if cell.configuration in rates and not cell.cell.load.is_open
+            if (name := cell.configuration) in rates and not cell.cell.load.is_open
         ),
         changes=tuple(_change(each, rates) for each in analysis.results),
+        bills=tuple(_bills(grounds, rates)),
     )
 
 
@@ -99,41 +129,63 @@ def rates_of(experiment: Experiment) -> dict[str, Rates]:
     return {name: cost for name, cost in costs.items() if cost is not None}
 
 
-_READ_AND_WRITTEN: Final = 2  # one without the other is not what is billed
-_COVERED: Final = 0.5  # of a campaign's runs, before what was counted stands for all of it: a guess
+def _billed(grounds: Grounds, name: str) -> tuple[float, Mapping[float, float]]:
+    """Return the period, and the billed I/Os of a configuration's cluster by its start.
 
-
-def _used(grounds: Grounds, name: str) -> Use:
-    """Return what a configuration used that is billed by use, where its provider counted it.
-
-    Requests to the storage are counted of a whole cluster: they are of one configuration that has
-    it alone, under one load of one workload. Rates over whole periods of the campaign are set
-    against its transactions over the same time, warm-ups and pauses included.
+    Reads and writes are billed together, so a period counts where both are known.
     """
-    record, experiment = grounds.record, grounds.record.experiment
-    counted = [e for e in record.provider if e.is_billed and e.configurations == (name,)]
-    is_one = len(experiment.workloads) == 1 and len(experiment.loads) == 1 and not record.sustained
-    if len(counted) < _READ_AND_WRITTEN or not is_one:
-        return Use()
-    taken = [(run, run.measurement) for run in record.runs if run.measurement is not None]
-    if not taken:
-        return Use()
-    begin = taken[0][0].started_at
-    end = max(run.started_at + measured.seconds for run, measured in taken)
-    done = sum(m.transactions + m.uncounted for run, m in taken if run.configuration == name)
-    billed = [
-        [
-            value
-            for start, value in zip(each.starts_s, each.values, strict=True)
-            if begin <= start and start + each.period_s <= end
-        ]
-        for each in counted
-    ]
-    period_s = counted[0].period_s
-    if period_s * min(map(len, billed)) < _COVERED * (end - begin) or not done:
-        return Use()
-    per_s = sum(sum(each) / (period_s * len(each)) for each in billed)
-    return Use(ios_per_transaction=per_s * (end - begin) / done)
+    series = [e for e in grounds.record.provider if e.is_billed and name in e.configurations]
+    values = [dict(zip(each.starts_s, each.values, strict=True)) for each in series]
+    if len(values) < len(BILLED_REQUESTS):
+        return 0.0, {}
+    starts = sorted(set.intersection(*map(set, values)))
+    return series[0].period_s, {start: sum(each[start] for each in values) for start in starts}
+
+
+def _use_of(grounds: Grounds, name: str, cell: CellKey) -> Use:
+    """Return the I/O of a configuration in a cell, where its provider counted it.
+
+    Periods count that lie wholly inside the measured part of a run. They are set against as many
+    seconds of that run's rate. A run in turns has none: each of its turns is shorter.
+    """
+    period_s, billed = _billed(grounds, name)
+    record = grounds.record
+    runs: list[tuple[Run | SustainedRun, float]] = [(run, run.ramp_s) for run in record.sustained]
+    runs += [(run, record.experiment.measure.ramp_s) for run in record.runs if not run.turns]
+    ios = transactions = 0.0
+    for run, ramp_s in runs:
+        measured = run.measurement
+        if (run.configuration, run.cell) != (name, cell) or measured is None:
+            continue
+        begin = run.started_at + ramp_s + (measured.connection_s or 0.0)
+        end = begin + measured.seconds
+        inside = [n for start, n in billed.items() if begin <= start and start + period_s <= end]
+        ios += sum(inside)
+        transactions += measured.tps * period_s * len(inside)
+    return Use(ios_per_transaction=ios / transactions if transactions else None)
+
+
+def _bills(grounds: Grounds, rates: Mapping[str, Rates]) -> Iterator[IoBill]:
+    """Yield the bill of each cluster whose I/O has a price, as far as it was published."""
+    record = grounds.record
+    runs: list[Run | SustainedRun] = [*record.runs, *record.sustained]
+    for server in dict.fromkeys(each.server for each in record.provider if each.is_billed):
+        names = next(e.configurations for e in record.provider if e.server == server)
+        price = next((rates[name] for name in names if name in rates), None)
+        period_s, billed = _billed(grounds, names[0]) if names else (0.0, {})
+        if price is None or price.io_per_million is None or not billed:
+            continue
+        yield IoBill(
+            configurations=names,
+            ios=sum(billed.values()),
+            seconds=period_s * len(billed),
+            transactions=sum(
+                run.measurement.transactions + run.measurement.uncounted
+                for run in runs
+                if run.configuration in names and run.measurement is not None
+            ),
+            rates=price,
+        )
 
 
 def _cell(cell: CellSummary, rates: Rates, use: Use) -> CellCost:
@@ -236,6 +288,7 @@ def money_section(analysis: CampaignAnalysis) -> Sequence[doc.Section]:
     blocks: tuple[doc.Block, ...] = (
         doc.Paragraph(text=_how_to_read(found)),
         _levels(analysis.experiment, found),
+        *(doc.Paragraph(text=_bill_words(each)) for each in found.bills),
         *_changes(found),
     )
     return (doc.Section(anchor="money", title="Cost in money", blocks=blocks),)
@@ -273,6 +326,18 @@ def _levels(experiment: Experiment, found: Money) -> doc.Table:
     )
 
 
+def _bill_words(bill: IoBill) -> str:
+    money = partial(format_money, currency=bill.rates.currency)
+    return (
+        f"{doc.enumeration(bill.configurations)}: this campaign made"
+        f" {bill.ios / PER_MILLION:,.1f} million I/Os = {money(bill.amount)}, as far as they were"
+        f" published: {format_duration(bill.seconds)}. With loading, warm-ups and pauses, a million"
+        f" of its {bill.transactions / PER_MILLION:,.3g} million {MANY} cost"
+        f" {money(bill.per_million)} of I/O. The cells count whole periods of five minutes inside"
+        " of runs; shorter runs have no I/O of their own."
+    )
+
+
 def _between(cost: CellCost) -> str:
     if cost.low is None or cost.high is None:
         return doc.MISSING
@@ -307,6 +372,7 @@ def money_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
         "money": {
             "cells": [_cell_json(each) for each in found.cells],
             "changes": [_change_json(each) for each in found.changes],
+            **({"io": [_bill_json(each) for each in found.bills]} if found.bills else {}),
         }
     }
 
@@ -327,6 +393,18 @@ def _cell_json(cost: CellCost) -> dict[str, doc.Json]:
     }
 
 
+def _bill_json(bill: IoBill) -> dict[str, doc.Json]:
+    return {
+        "configurations": list(bill.configurations),
+        "ios": bill.ios,
+        "seconds": bill.seconds,
+        "transactions": bill.transactions,
+        "amount": bill.amount,
+        "currency": bill.rates.currency,
+        "per_million": doc.number(bill.per_million),
+    }
+
+
 def _change_json(each: CostChange) -> dict[str, doc.Json]:
     return {
         "baseline": each.baseline,
@@ -342,12 +420,17 @@ def cost_words(experiment: Experiment, seconds: float) -> str:
     cost = experiment.cost(seconds)
     if cost is None:
         return ""
-    if cost.total is None:
+    if cost.standing is None:
         return f"not known: {'; '.join(cost.missing)}"
-    missing = f"; besides, {'; '.join(cost.missing)}" if cost.missing else ""
+    money = partial(format_money, currency=cost.currency)
+    used = doc.enumeration(tuple(f"{money(e)} for {name}" for name, e in cost.by_use.items() if e))
+    bound = "" if cost.at_most is None else "at most "
+    amount = money(cost.standing if cost.at_most is None else cost.at_most)
+    beside = doc.enumeration((*cost.missing, *cost.not_counted))
     return (
-        f"{format_money(cost.per_hour, cost.currency)} an hour, at most"
-        f" {format_money(cost.total, cost.currency)} for {format_duration(seconds)}{missing}"
+        f"{money(cost.per_hour)} an hour, {bound}{amount} for {format_duration(seconds)}"
+        + (f", with {used}" if used and bound else "")
+        + (f"; not counted: {beside}" if beside else "")
     )
 
 
@@ -369,10 +452,13 @@ def cost_json(experiment: Experiment, seconds: float) -> dict[str, doc.Json]:
     return {
         "cost": {
             "per_hour": doc.number(cost.per_hour),
-            "at_most": doc.number(cost.total),
+            "at_most": doc.number(cost.at_most),
+            "standing": doc.number(cost.standing),
+            "by_use": {name: doc.number(amount) for name, amount in cost.by_use.items()},
             "seconds": doc.number(seconds),
             "currency": cost.currency or None,
             "missing": list(cost.missing),
+            "not_counted": list(cost.not_counted),
         }
     }
 
@@ -391,8 +477,8 @@ _LOAD_NOTE: Final = (
     " they waited for: one look a second, means of a minute."
 )
 _BILLED_NOTE: Final = (
-    f" {doc.enumeration(BILLED_REQUESTS)} are what Aurora bills, sums of five minutes: units of its"
-    " own, no requests of a volume."
+    f" {doc.enumeration(BILLED_REQUESTS)} are what Aurora bills, sums of five minutes from the"
+    " making of the cluster on: units of its own, no requests of a volume."
 )
 
 
@@ -403,6 +489,19 @@ def provider_series(grounds: Grounds) -> tuple[ProviderSeries, ...]:
 
 def provider_findings(grounds: Grounds) -> Iterator[Finding]:
     """Yield balances that were spent: what was measured then is burst; and what is billed of it."""
+    for bill in _bills(grounds, rates_of(grounds.record.experiment)):
+        most = bill.rates.ios_at_most
+        if most is not None and bill.ios > most * bill.seconds:
+            yield Finding(
+                code="io-beyond-limit",
+                severity=Severity.WARNING,
+                message=f"{doc.enumeration(bill.configurations)}: {bill.ios / bill.seconds:,.0f}"
+                f" I/Os a second were billed in the mean, and `io_at_most` is {most:,.0f}: the"
+                " campaign cost more than its ceiling has for I/O",
+                remedy="Write a larger `io_at_most`, or take `io_optimized: true`.",
+                source=_GUIDE,
+                subject="campaign",
+            )
     for each in grounds.record.provider:
         if each.metric in _BALANCES and each.values:
             yield from _spent(each)

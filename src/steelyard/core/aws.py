@@ -144,6 +144,7 @@ class Volume:
         burst_iops: While there are credits.
         bucket: I/O credits when full; 0: there are none.
         paid_iops: Beyond those that its price includes.
+        paid_mib_s: Throughput beyond that, likewise.
     """
 
     kind: str
@@ -152,6 +153,7 @@ class Volume:
     burst_iops: float
     bucket: float = 0.0
     paid_iops: float = 0.0
+    paid_mib_s: float = 0.0
 
     def lasts_s(self, iops: float, filled: float = 1.0) -> float:
         """Return seconds until the bucket is empty at these IOPS; ``filled`` is BurstBalance."""
@@ -206,6 +208,7 @@ def _gp3(gib: int, iops: int | None, mib_s: int | None) -> Volume:
         base_iops=number,
         burst_iops=number,
         paid_iops=max(0.0, number - included),
+        paid_mib_s=max(0.0, float(mib_s or 0) - _GP3_MIB_S[included]),
     )
 
 

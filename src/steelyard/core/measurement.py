@@ -731,6 +731,11 @@ class ProviderSeries:
         """Return whether its sum is what is billed."""
         return self.metric in BILLED_REQUESTS
 
+    def since(self, moment_s: float) -> "ProviderSeries":
+        """Return the periods that end after a moment."""
+        first = sum(start + self.period_s <= moment_s for start in self.starts_s)
+        return replace(self, starts_s=self.starts_s[first:], values=self.values[first:])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:

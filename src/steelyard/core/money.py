@@ -4,7 +4,7 @@ An amount that nobody knows is None, and so is every sum with it. Rates are per 
 price per month counts by the hours of a month, and is never set against an hour.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Final
@@ -12,7 +12,9 @@ from typing import Final
 PER_MILLION: Final = 1e6
 _PER_HOUR: Final = 3600.0
 MACHINE, INSTANCE, STORAGE, IOPS = "machine", "instance", "storage", "IOPS"
+THROUGHPUT = "throughput"
 IO, SURPLUS = "I/O", "surplus CPU credits"
+UNLIMITED: Final = "which no `io_at_most` limits"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +39,12 @@ class Rates:
         io_per_million: For a million I/Os, where they are billed; None: they are not, or nobody
             knows, which ``missing_io`` tells apart.
         surplus_per_vcpu_hour: For a vCPU-hour beyond CPU credits; None where there are none, or
-            where it is not known.
+            where it is not known, which ``missing_surplus`` tells apart.
         missing_io: Why the price of I/O is not known.
+        missing_surplus: Why that of a vCPU-hour is not known.
+        ios_at_most: A second, for the ceiling of what a campaign costs; None: without a limit.
+        surplus_at_most: vCPUs beyond the credits that its class earns, at full load.
+        not_counted: Names of further bills, outside of all amounts.
         currency: In which all amounts are.
         source: Where they come from.
         least_s: It is billed for at least so long.
@@ -49,6 +55,10 @@ class Rates:
     io_per_million: float | None = None
     surplus_per_vcpu_hour: float | None = None
     missing_io: str = ""
+    missing_surplus: str = ""
+    ios_at_most: float | None = None
+    surplus_at_most: float = 0.0
+    not_counted: tuple[str, ...] = ()
     currency: str = "USD"
     source: str = "the experiment file"
     least_s: float = 0.0
@@ -62,8 +72,23 @@ class Rates:
     @property
     def missing(self) -> tuple[str, ...]:
         """Return why amounts are not known, a clause each."""
-        told = (*(part.missing for part in self.parts), self.missing_io)
+        told = (*(part.missing for part in self.parts), self.missing_io, self.missing_surplus)
         return tuple(dict.fromkeys(each for each in told if each))
+
+    @property
+    def by_use(self) -> tuple[Part, ...]:
+        """Return I/O and surplus if they are billed, each with the most that an hour costs."""
+        io, surplus = self.io_per_million, self.surplus_per_vcpu_hour
+        found = []
+        if io is not None or self.missing_io:
+            most = _times(_times(self.ios_at_most, io), _PER_HOUR / PER_MILLION)
+            price = f"{IO} at {format_money(io, self.currency)} a million"
+            missing = self.missing_io or ("" if most is not None else f"{price}, {UNLIMITED}")
+            found.append(Part(name=IO, per_hour=most, missing=missing))
+        if surplus is not None or self.missing_surplus:
+            most = _times(self.surplus_at_most, surplus)
+            found.append(Part(name=SURPLUS, per_hour=most, missing=self.missing_surplus))
+        return tuple(found)
 
     def cost(self, seconds: float) -> float | None:
         """Return what a server costs that is there for so long, without what is billed by use."""
@@ -114,7 +139,7 @@ def transaction_cost(rates: Rates, tps: float, use: Use | None = None) -> Transa
     if rates.io_per_million is not None or rates.missing_io:
         per_transaction = _times(used.ios_per_transaction, rates.io_per_million)
         parts.append((IO, per_transaction))  # a million of each
-    if rates.surplus_per_vcpu_hour is not None:
+    if rates.surplus_per_vcpu_hour is not None or rates.missing_surplus:
         parts.append(
             (SURPLUS, _times(_times(used.surplus_vcpus, hours), rates.surplus_per_vcpu_hour))
         )
@@ -130,23 +155,31 @@ class CampaignCost:
     """What a campaign costs.
 
     Attributes:
-        per_hour: Of all its servers; None: not known.
-        total: For its time; None likewise.
+        per_hour: Of all its servers while they are there; None: not known.
+        standing: The same for its time; None likewise.
+        by_use: The most for I/O and surplus in that time, by name; None: not known.
         currency: Empty where amounts are in several.
         missing: Why an amount is not known; empty where all are.
-        unpriced: Configurations for which nothing says what they cost.
+        not_counted: Names of further bills, outside of all amounts.
     """
 
     per_hour: float | None
-    total: float | None
+    standing: float | None
+    by_use: Mapping[str, float | None]
     currency: str
     missing: tuple[str, ...]
-    unpriced: tuple[str, ...]
+    not_counted: tuple[str, ...]
+
+    @property
+    def at_most(self) -> float | None:
+        """Return the most that it costs; None: a part is not known."""
+        return total((self.standing, *self.by_use.values()))
 
 
 def _size(rates: Rates) -> float:
-    """Return what an hour costs; what is not known may be more than anything."""
-    return inf if rates.per_hour is None else rates.per_hour
+    """Return the most that an hour costs; what is not known may be more than anything."""
+    hourly = total(part.per_hour for part in (*rates.parts, *rates.by_use))
+    return inf if hourly is None else hourly
 
 
 HERE: Final = "this machine"  # whatever directories its servers have
@@ -174,17 +207,24 @@ def campaign_cost(
     dearest = [max(found, key=_size) for found in by_place.values()]
     currencies = {each.currency for each in dearest}
     is_sum = len(currencies) == 1 and not unpriced
-    missing = [told for each in dearest for told in each.missing]
+    by_use = [part for each in dearest for part in each.by_use]
+    missing = [part.missing for each in dearest for part in (*each.parts, *each.by_use)]
     if len(currencies) > 1:
         missing.append(f"amounts are in {', '.join(sorted(currencies))}")
     if unpriced:
         missing.append(f"nothing says what {', '.join(unpriced)} costs")
     return CampaignCost(
         per_hour=total(each.per_hour for each in dearest) if is_sum else None,
-        total=total(each.cost(seconds) for each in dearest) if is_sum else None,
+        standing=total(each.cost(seconds) for each in dearest) if is_sum else None,
+        by_use={
+            name: _times(
+                total(part.per_hour for part in by_use if part.name == name), seconds / _PER_HOUR
+            )
+            for name in dict.fromkeys(part.name for part in by_use)
+        },
         currency=currencies.pop() if len(currencies) == 1 else "",
-        missing=tuple(dict.fromkeys(missing)),
-        unpriced=tuple(unpriced),
+        missing=tuple(dict.fromkeys(filter(None, missing))),
+        not_counted=tuple(dict.fromkeys(told for each in dearest for told in each.not_counted)),
     )
 
 

@@ -776,6 +776,7 @@ class AuroraTarget(RentedTarget):
     Attributes:
         storage: What the data take, for the price: Aurora's storage grows by itself.
         io_optimized: Requests to the storage are in the price of instance and storage.
+        io_at_most: Requests a second, for the ceiling of what a campaign costs; None: no limit.
         min_capacity: Of class ``db.serverless``, in capacity units (ACU); so is ``max_capacity``.
     """
 
@@ -785,6 +786,7 @@ class AuroraTarget(RentedTarget):
     kind: Literal["aurora"] = "aurora"
     storage: str = "10Gi"
     io_optimized: bool = False
+    io_at_most: float | None = field(default=None, compare=False)
     min_capacity: float = 0.5
     max_capacity: float = 4.0
 
@@ -797,8 +799,8 @@ class AuroraTarget(RentedTarget):
     def label(self) -> str:
         """Return what the file says of the place, for people."""
         units = f" of {self.min_capacity:g} to {self.max_capacity:g} ACU"
+        size = self.instance_class + (units if self.is_serverless else "")
         kind = "I/O-Optimized" if self.io_optimized else "standard"
-        size = f"{self.instance_class}{units if self.is_serverless else ''}"
         return f"a {size} of Aurora in {self.region} on {kind} storage"
 
 

@@ -5,7 +5,7 @@ What a file does not have is not known: no price is guessed, and no region stand
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
@@ -18,7 +18,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from steelyard.core.aws import Volume
-from steelyard.core.money import INSTANCE, IOPS, STORAGE, Part, Rates
+from steelyard.core.money import INSTANCE, IOPS, STORAGE, SURPLUS, THROUGHPUT, Part, Rates
 from steelyard.core.wording import InputError
 from steelyard.gateways.files import read_text
 
@@ -36,6 +36,7 @@ class RdsPrices(_Form):
     multi_az_factor: float | None = None
     storage_gib_month: dict[str, float] = {}
     iops_month: dict[str, float] = {}
+    mib_s_month: dict[str, float] = {}
     surplus_vcpu_hour: float | None = None
 
 
@@ -122,7 +123,8 @@ class PricedServer:
         gib: That are expected in Aurora's storage.
         units: Capacity units (ACU) of Serverless v2, at most.
         is_optimized: The cluster is I/O-Optimized.
-        is_burstable: CPU credits are billed beyond what is earned.
+        surplus_at_most: vCPUs beyond the CPU credits that are earned, at full load.
+        ios_at_most: Requests a second to Aurora's storage; None: without a limit.
     """
 
     region: str
@@ -132,12 +134,39 @@ class PricedServer:
     gib: float = 0.0
     units: float = 0.0
     is_optimized: bool = False
-    is_burstable: bool = False
+    surplus_at_most: float = 0.0
+    ios_at_most: float | None = None
+
+
+_AT_MOST: Final = ", of its most capacity"
+_NOT_COUNTED: Final = ("data transfer", "requests to CloudWatch", "taxes")
 
 
 def rates_of(server: PricedServer, prices: Prices) -> Rates:
     """Return what a server costs; what the file does not have is None, with the reason."""
-    return (_of_aurora if server.volume is None else _of_rds)(server, prices)
+    kind = _OPTIMIZED if server.is_optimized else _STANDARD
+    tables, is_aurora = prices.of(server.region), server.volume is None
+    io = tables.aurora.io_per_million.get(kind) if is_aurora else 0.0
+    surplus = (
+        tables.aurora.surplus_vcpu_hour.get(kind) if is_aurora else tables.rds.surplus_vcpu_hour
+    )
+    has_surplus = server.surplus_at_most > 0
+    return Rates(
+        parts=tuple((_of_aurora if is_aurora else _of_rds)(server, prices)),
+        io_per_million=io or None,
+        missing_io="" if io is not None else f"the price of Aurora's I/O in {server.region}",
+        ios_at_most=server.ios_at_most,
+        surplus_per_vcpu_hour=surplus if has_surplus else None,
+        missing_surplus=f"the price of {SURPLUS} in {server.region}"
+        if has_surplus and surplus is None
+        else "",
+        surplus_at_most=server.surplus_at_most * (1 + server.is_multi_az),  # a standby has its own
+        not_counted=_NOT_COUNTED,
+        currency=prices.currency,
+        source=prices.source(server.region) + (_AT_MOST if server.instance_class is None else ""),
+        least_s=prices.least_seconds,
+        is_most=server.instance_class is None,
+    )
 
 
 def _part(name: str, product: float | None, missing: str, where: str) -> Part:
@@ -154,56 +183,29 @@ def _product(*factors: float | None) -> float | None:
     return found
 
 
-def _of_rds(server: PricedServer, prices: Prices) -> Rates:
+def _of_rds(server: PricedServer, prices: Prices) -> Iterator[Part]:
     volume, table, month = server.volume, prices.of(server.region).rds, 1 / prices.hours_per_month
     assert volume is not None  # noqa: S101 - the caller saw it
     copies = table.multi_az_factor if server.is_multi_az else 1.0
-    part = partial(_part, where=server.region)
-    hour = table.instance_hour.get(server.instance_class or "")
-    gib, one = table.storage_gib_month.get(volume.kind), table.iops_month.get(volume.kind)
-    paid = (
-        [part(IOPS, _product(copies, volume.paid_iops, one, month), f"IOPS of {volume.kind}")]
-        if volume.paid_iops
-        else []
-    )
-    return Rates(
-        parts=(
-            part(INSTANCE, _product(copies, hour), f"a {server.instance_class} of RDS"),
-            part(STORAGE, _product(copies, volume.gib, gib, month), f"{volume.kind} storage"),
-            *paid,
-        ),
-        surplus_per_vcpu_hour=table.surplus_vcpu_hour if server.is_burstable else None,
-        currency=prices.currency,
-        source=prices.source(server.region),
-        least_s=prices.least_seconds,
-    )
+    part, kind = partial(_part, where=server.region), volume.kind
+    hour, gib = table.instance_hour.get(server.instance_class or ""), table.storage_gib_month
+    yield part(INSTANCE, _product(copies, hour), f"a {server.instance_class} of RDS")
+    yield part(STORAGE, _product(copies, volume.gib, gib.get(kind), month), f"{kind} storage")
+    for name, number, by_kind in (
+        (IOPS, volume.paid_iops, table.iops_month),
+        (THROUGHPUT, volume.paid_mib_s, table.mib_s_month),
+    ):
+        if number:
+            price = _product(copies, number, by_kind.get(kind), month)
+            yield part(name, price, f"{name} of {kind}")
 
 
-_AT_MOST: Final = ", of its most capacity"
-
-
-def _of_aurora(server: PricedServer, prices: Prices) -> Rates:
+def _of_aurora(server: PricedServer, prices: Prices) -> Iterator[Part]:
     table, month = prices.of(server.region).aurora, 1 / prices.hours_per_month
     kind = _OPTIMIZED if server.is_optimized else _STANDARD
-    part = partial(_part, where=server.region)
-    price = table.io_per_million.get(kind)
-    return Rates(
-        parts=(
-            _aurora_instance(server, table, kind),
-            part(
-                STORAGE,
-                _product(server.gib, table.storage_gib_month.get(kind), month),
-                f"Aurora's {kind} storage",
-            ),
-        ),
-        io_per_million=price or None,
-        missing_io="" if price is not None else f"the price of Aurora's I/O in {server.region}",
-        surplus_per_vcpu_hour=table.surplus_vcpu_hour.get(kind) if server.is_burstable else None,
-        currency=prices.currency,
-        source=prices.source(server.region) + (_AT_MOST if server.instance_class is None else ""),
-        least_s=prices.least_seconds,
-        is_most=server.instance_class is None,
-    )
+    gib = _product(server.gib, table.storage_gib_month.get(kind), month)
+    yield _aurora_instance(server, table, kind)
+    yield _part(STORAGE, gib, f"Aurora's {kind} storage", server.region)
 
 
 def _aurora_instance(server: PricedServer, table: AuroraPrices, kind: str) -> Part:

@@ -85,7 +85,7 @@ def _priced(target: Target, prices: Prices) -> Target:
         region=target.region,
         instance_class=target.instance_class,
         volume=target.volume,
-        is_burstable=kind is not None and kind.is_burstable,
+        surplus_at_most=0.0 if kind is None else kind.vcpus * (1.0 - kind.cpu_baseline),
     )
     if isinstance(target, RdsTarget):
         server = replace(server, is_multi_az=target.multi_az)
@@ -96,6 +96,7 @@ def _priced(target: Target, prices: Prices) -> Target:
             units=target.max_capacity,
             gib=target.gib,
             is_optimized=target.io_optimized,
+            ios_at_most=target.io_at_most,
         )
     return replace(target, cost=rates_of(server, prices))
 

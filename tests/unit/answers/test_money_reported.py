@@ -1,5 +1,6 @@
 """What a campaign costs in money, from its file to its card, its section and its summary."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,11 @@ from steelyard.answers.campaign import analyse
 from steelyard.answers.money import analyse_money, cost_words
 from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis
+from steelyard.campaign.foresee.forecast import require_affordable
 from steelyard.core.experiment import Experiment
 from steelyard.core.money import Part, Rates
 from steelyard.core.target import LocalTarget
+from steelyard.core.wording import PreflightError
 from steelyard.record.directory import read_campaign
 from steelyard.report.html import render_markdown
 
@@ -89,3 +92,47 @@ def test_a_plan_says_what_an_hour_and_the_campaign_cost() -> None:
     )
     assert cost_words(priced(rates(0.36), rates(None)), 5400) == "not known: the price of a db.x"
     assert cost_words(priced(None, None), 3600) == ""
+
+
+BESIDE = ("data transfer", "taxes")
+
+
+def test_at_most_holds_what_is_billed_by_use_or_names_it() -> None:
+    """10,000 I/Os a second for 50 h are 1,800 million; without a limit they are named."""
+    limited = rates(0.36, io_per_million=0.2, ios_at_most=10000, not_counted=BESIDE)
+    assert cost_words(priced(rates(0.36), limited), 180_000) == (
+        "0.3600 USD an hour, at most 378.00 USD for 50 h, with 360.00 USD for I/O;"
+        " not counted: data transfer and taxes"
+    )
+    unlimited = rates(0.36, io_per_million=0.2, not_counted=BESIDE)
+    assert cost_words(priced(rates(0.36), unlimited), 180_000) == (
+        "0.3600 USD an hour, 18.00 USD for 50 h; not counted: I/O at 0.2000 USD a million, which"
+        " no `io_at_most` limits, data transfer and taxes"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "most", "told", "way_out"),
+    [
+        ({"ios_at_most": 10000}, 378.01, "", ""),
+        ({"ios_at_most": 10000}, 377.99, "may cost 378.00 USD", "a larger --max-cost"),
+        ({}, 1e6, "which no `io_at_most` limits", "io_at_most: 30000"),
+        (
+            {"missing_io": "the price of I/O in x", "io_per_million": None},
+            1e6,
+            "I/O in x",
+            "--prices",
+        ),
+    ],
+)
+def test_a_limit_of_the_cost_holds_io(
+    given: dict[str, object], most: float, told: str, way_out: str
+) -> None:
+    """It is kept with the I/O, or refused with the way out."""
+    of_aurora = rates(0.36, **{"io_per_million": 0.2, **given})
+    experiment = priced(rates(0.36), of_aurora)
+    with pytest.raises(PreflightError) if told else nullcontext() as raised:
+        require_affordable(experiment, 180_000, most=most, ttl_s=None)
+    if raised is not None:
+        assert told in raised.value.message
+        assert way_out in raised.value.hint

@@ -10,15 +10,17 @@ import pytest
 from fakes.analyses import quick
 from fakes.clock import FakeClock
 from steelyard.answers.campaign import analyse
-from steelyard.answers.money import analyse_money, provider_series
+from steelyard.answers.money import Money, analyse_money, money_json, provider_series
+from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.measurement import BILLED_REQUESTS, ProviderSeries
+from steelyard.core.measurement import BILLED_REQUESTS, ProviderSeries, Run
 from steelyard.core.money import IO, Part, Rates
 from steelyard.core.outside import Rented
 from steelyard.gateways.aws import Aws
 from steelyard.places.aws import await_counts, read_counts
 from steelyard.record.directory import read_campaign
+from steelyard.report.html import render_markdown
 from support.aws import REGION, an_account
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "quick"
@@ -77,56 +79,136 @@ def test_cloudwatch_is_read_minute_by_minute(monkeypatch: pytest.MonkeyPatch) ->
         assert not any(each.is_billed for each in nothing)
 
 
-def test_billed_requests_are_in_the_cost_of_a_transaction() -> None:
-    """Of a cluster that one configuration has alone, with one workload; else nobody knows."""
+def billed_record() -> CampaignRecord:
+    """Return a campaign with two runs of an hour each on a cluster, in two cells.
+
+    The first holds 11 whole periods of 600,000 reads and 300,000 writes at 1,000 transactions a
+    second, the second 11 of 150,000 and 150,000 at 500. Loading took 836.2 million.
+    """
     record = read_campaign(EXAMPLE)
     rates = Rates(
-        parts=(Part(name="instance", per_hour=0.164),), io_per_million=0.2, currency="USD"
+        parts=(Part(name="instance", per_hour=0.164),), io_per_million=0.2, ios_at_most=30000
     )
     configurations = tuple(
         replace(each, target=replace(each.target, cost=rates))
         for each in record.experiment.configurations
     )
-    (one, other), (reads, *_) = configurations, record.experiment.workloads
-    alone = replace(record.experiment, configurations=configurations, workloads=(reads,))
-    runs = tuple(run for run in record.runs if run.cell.workload == reads.name)
-    ends = [run.started_at + run.measurement.seconds for run in runs if run.measurement]
-    span_s = max(ends) - runs[0].started_at
-    done = sum(
-        run.measurement.transactions + run.measurement.uncounted
-        for run in runs
-        if run.measurement is not None and run.configuration == one.name
+    name = configurations[0].name
+    first, *_, second = (run for run in record.runs if run.block == 0 and run.configuration == name)
+    assert first.cell != second.cell
+
+    def of_an_hour(run: Run, started_at: float, tps: float) -> Run:
+        assert run.measurement is not None
+        measured = replace(
+            run.measurement,
+            transactions=tps * 3600,
+            seconds=3600.0,
+            uncounted=0.0,
+            connection_s=2.0,
+        )
+        return replace(run, started_at=started_at, measurement=measured, turns=())
+
+    long = {
+        first.place: of_an_hour(first, SINCE_S + 90.0, 1000.0),
+        second.place: of_an_hour(second, SINCE_S + 4000.0, 500.0),
+    }
+    runs = tuple(
+        long[run.place] if run.place in long and run.configuration == name else run
+        for run in record.runs
     )
-    # Four periods in the runs count; one while the data were made and one at the end do not.
-    period_s = span_s / 4.5
-    starts = tuple(runs[0].started_at + period_s * place for place in range(-1, 5))
-    each_s = done / span_s
-    billed = [
+    values = dict.fromkeys(range(-300, 7800, 300), (0.0, 0.0))
+    values[-300] = (836.2e6, 0.0)
+    values |= dict.fromkeys(range(300, 3600, 300), (600000.0, 300000.0))
+    values |= dict.fromkeys(range(4200, 7500, 300), (150000.0, 150000.0))
+    series = tuple(
         ProviderSeries(
             server="c",
-            configurations=(one.name,),
-            metric=name,
+            configurations=(name,),
+            metric=metric,
             unit="",
-            period_s=period_s,
-            starts_s=starts,
-            values=(1e9, *4 * (2.0 * each_s * period_s,), 1e9),
+            period_s=300.0,
+            starts_s=tuple(SINCE_S + start for start in sorted(values)),
+            values=tuple(values[start][place] for start in sorted(values)),
         )
-        for name in BILLED_REQUESTS
-    ]
-    record = replace(record, experiment=alone, runs=runs, provider=tuple(billed))
+        for place, metric in enumerate(BILLED_REQUESTS)
+    )
+    experiment = replace(record.experiment, configurations=configurations)
+    return replace(record, experiment=experiment, runs=runs, provider=series)
 
-    def costs(record: CampaignRecord) -> dict[str, float | None]:
-        money = analyse(record).answer(analyse_money)
-        assert money is not None
-        return {each.configuration: dict(each.value.parts)[IO] for each in money.cells}
 
-    assert costs(record)[one.name] == pytest.approx(4 * 0.2)  # two reads, two writes
-    assert costs(record)[other.name] is None
-    assert costs(replace(record, provider=tuple(billed[:1])))[one.name] is None
-    shared = tuple(replace(each, configurations=(one.name, other.name)) for each in billed)
-    assert costs(replace(record, provider=shared))[one.name] is None
-    few = tuple(replace(e, starts_s=e.starts_s[:2], values=e.values[:2]) for e in billed)
-    assert costs(replace(record, provider=few))[one.name] is None
+def found_money(record: CampaignRecord) -> Money:
+    """Return what the analysis says of money."""
+    money = analyse(record).answer(analyse_money)
+    assert money is not None
+    return money
+
+
+def io_costs(record: CampaignRecord) -> dict[tuple[str, str], float | None]:
+    """Return what the I/O of a million transactions costs, by configuration and workload."""
+    cells = (each for each in found_money(record).cells if each.value is not None)
+    return {
+        (each.configuration, each.cell.workload): dict(each.value.parts)[IO]
+        for each in cells
+        if each.value is not None
+    }
+
+
+def test_long_runs_have_the_io_of_their_own_periods() -> None:
+    """3 I/Os for each transaction of one load, 2 of the other: 0.60 and 0.40 USD a million."""
+    record = billed_record()
+    (name, other) = (each.name for each in record.experiment.configurations)
+    (first, second) = (each.name for each in record.experiment.workloads)
+    costs = io_costs(record)
+    assert costs[name, first] == pytest.approx(0.60)
+    assert costs[name, second] == pytest.approx(0.40)
+    assert costs[other, first] is None  # another server, which counts no I/O
+    both = tuple(replace(each, configurations=(name, other)) for each in record.provider)
+    shared = io_costs(replace(record, provider=both))
+    assert shared[name, first] == pytest.approx(0.60)  # in its own run nothing else went on
+
+
+def test_short_runs_have_no_io_of_their_own() -> None:
+    """Nor has a run in turns, nor one of which reads or writes alone are known."""
+    record = billed_record()
+    name, workload = record.experiment.configurations[0].name, record.experiment.workloads[0].name
+    long = next(run for run in record.runs if run.started_at == SINCE_S + 90.0)
+    assert long.measurement is not None
+    short = replace(long, measurement=replace(long.measurement, seconds=500.0, transactions=5e5))
+    turned = replace(long, turns=next(run.turns for run in record.runs if run.turns))
+    for instead in (short, turned):
+        runs = tuple(instead if run is long else run for run in record.runs)
+        assert io_costs(replace(record, runs=runs))[name, workload] is None
+    half = replace(record, provider=record.provider[:1])
+    assert io_costs(half)[name, workload] is None
+    assert found_money(half).bills == ()
+
+
+def test_a_campaign_says_what_its_io_cost() -> None:
+    """849.4 million I/Os are 169.88 USD, in all and for a million of its transactions."""
+    record = billed_record()
+    (bill,) = found_money(record).bills
+    done = sum(
+        run.measurement.transactions + run.measurement.uncounted
+        for run in record.runs
+        if run.measurement is not None and run.configuration == bill.configurations[0]
+    )
+    assert (bill.ios, bill.amount) == (pytest.approx(849.4e6), pytest.approx(169.88))
+    assert bill.seconds == 27 * 300.0  # 2 h 15 min
+    assert bill.per_million == pytest.approx(169.88 / (done / 1e6))
+    analysis = analyse(record)
+    text = render_markdown(build_document(analysis))
+    assert "this campaign made 849.4 million I/Os = 169.88 USD" in text
+    (row,) = money_json(analysis)["money"]["io"]  # type: ignore[index, call-overload]
+    assert (row["ios"], row["amount"]) == (pytest.approx(849.4e6), pytest.approx(169.88))
+    # 849.4 million in 8,100 s are 104,864 a second.
+    (found,) = (each for each in analysis.findings if each.code == "io-beyond-limit")
+    assert "104,864 I/Os a second" in found.message
+
+
+def test_all_but_the_bill_begins_with_the_first_run() -> None:
+    """The period in which it began stays."""
+    series = a_series("ReadIOPS", "1/s", 1.0, 2.0, 3.0).since(SINCE_S + 60.0)
+    assert (series.starts_s[0], series.values) == (SINCE_S + 60.0, (2.0, 3.0))
 
 
 @pytest.mark.parametrize(

@@ -78,9 +78,12 @@ def test_a_plan_tells_the_cost_of_an_hour_and_of_the_campaign(planned: Shell) ->
     assert json.loads(out)["cost"] == {
         "per_hour": 0.6,
         "at_most": 0.3,
+        "standing": 0.3,
+        "by_use": {},
         "seconds": 1800.0,
         "currency": "EUR",
         "missing": [],
+        "not_counted": [],
     }
     Path("small.yaml").write_text(EXPERIMENT)
     _, out, _ = planned.run("plan", "small.yaml", "--json")

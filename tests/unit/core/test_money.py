@@ -22,6 +22,7 @@ from steelyard.core.money import (
     IO,
     STORAGE,
     SURPLUS,
+    CampaignCost,
     Part,
     Rates,
     Use,
@@ -30,21 +31,73 @@ from steelyard.core.money import (
     transaction_cost,
 )
 from steelyard.core.wording import InputError
-from steelyard.targets.prices import PricedServer, load_prices, rates_of
+from steelyard.targets.prices import PricedServer, RegionPrices, load_prices, rates_of
 
 PRICES = load_prices()
 OWN = Rates(parts=(Part(name="machine", per_hour=0.36),))
 
 
 def _rds(**given: object) -> Rates:
-    plain = {"region": "us-east-1", "instance_class": "db.t3.large", "is_burstable": True}
+    plain = {"region": "us-east-1", "instance_class": "db.t3.large", "surplus_at_most": 1.4}
     return rates_of(PricedServer(**{**plain, "volume": volume_of("gp2", 300), **given}), PRICES)  # type: ignore[arg-type]
 
 
-def _aurora(*, is_optimized: bool) -> PricedServer:
+def _aurora(*, is_optimized: bool, **given: float) -> PricedServer:
     return PricedServer(
-        region="us-east-1", instance_class="db.r6g.large", gib=100, is_optimized=is_optimized
+        region="us-east-1",
+        instance_class="db.r6g.large",
+        gib=100,
+        is_optimized=is_optimized,
+        **given,  # type: ignore[arg-type]
     )
+
+
+def _ceiling(rates: Rates, hours: float) -> CampaignCost:
+    found = campaign_cost([("a", "there", rates)], 3600 * hours)
+    assert found is not None
+    return found
+
+
+def test_a_ceiling_has_the_io_of_aurora() -> None:
+    """30,000 I/Os a second for 96 hours are 10,368 million: 2,073.60 beside 26.28 for the rest."""
+    rates = rates_of(_aurora(is_optimized=False, ios_at_most=30000), PRICES)
+    cost = _ceiling(rates, 96)
+    assert cost.by_use == {IO: pytest.approx(2073.60)}
+    assert cost.standing == pytest.approx(26.275, abs=5e-4)  # 96 x (0.26 + 100 x 0.10 / 730)
+    assert cost.at_most == pytest.approx(2099.875, abs=5e-4)
+    assert cost.missing == ()
+
+
+def test_io_that_nothing_limits_leaves_no_ceiling() -> None:
+    """It is named with its price; an I/O-Optimized cluster bills none, and RDS has none."""
+    unlimited = _ceiling(rates_of(_aurora(is_optimized=False), PRICES), 96)
+    assert (unlimited.at_most, unlimited.by_use) == (None, {IO: None})
+    assert unlimited.standing == pytest.approx(26.275, abs=5e-4)
+    assert unlimited.missing == ("I/O at 0.2000 USD a million, which no `io_at_most` limits",)
+    optimized = _ceiling(rates_of(_aurora(is_optimized=True, ios_at_most=30000), PRICES), 96)
+    assert optimized.at_most == pytest.approx(35.407, abs=5e-4)  # 96 x (0.338 + 100 x 0.225 / 730)
+    assert _ceiling(_rds(volume=volume_of("gp3", 400), surplus_at_most=0.0), 1).by_use == {}
+
+
+def test_a_ceiling_has_surplus_credits_at_full_load() -> None:
+    """Of a T3 large 1.4 vCPU-hours for each hour; a price that no file has is no price of 0."""
+    hour = _ceiling(_rds(), 1)
+    assert hour.by_use == {SURPLUS: pytest.approx(0.105)}
+    assert hour.at_most == pytest.approx(0.1923 + 0.105, abs=5e-5)
+    assert hour.not_counted == ("data transfer", "requests to CloudWatch", "taxes")
+    assert _ceiling(_rds(is_multi_az=True), 1).by_use == {SURPLUS: pytest.approx(0.21)}
+    bare = PRICES.model_copy(update={"regions": {"x": RegionPrices()}})
+    cheap = PricedServer(region="x", instance_class="db.t3.large", surplus_at_most=1.4)
+    assert "the price of surplus CPU credits in x" in rates_of(cheap, bare).missing
+    assert transaction_cost(rates_of(cheap, bare), 1000).parts[-1] == (SURPLUS, None)
+
+
+def test_throughput_beyond_the_included_is_part_of_the_price() -> None:
+    """700 MiB/s of striped gp3 are 200 more than it includes; the own price file has no price."""
+    rates = _rds(volume=volume_of("gp3", 400, iops=12000, mib_s=700))
+    assert [part.name for part in rates.parts] == ["instance", "storage", "throughput"]
+    assert rates.missing == ("the price of throughput of gp3 in us-east-1",)
+    assert _ceiling(rates, 1).at_most is None
 
 
 def test_50_minutes_of_a_t3_large_with_300_gib() -> None:
@@ -144,19 +197,19 @@ def test_one_machine_is_paid_for_once() -> None:
     """Two configurations here, and one elsewhere."""
     cost = campaign_cost([("a", "here", OWN), ("b", "here", OWN), ("c", "there", OWN)], 3600)
     assert cost is not None
-    assert cost.per_hour == cost.total == pytest.approx(0.72)
+    assert cost.per_hour == cost.at_most == pytest.approx(0.72)
 
 
 def test_without_all_prices_in_one_currency_there_is_no_sum() -> None:
     """What is missing is named; without any price there is nothing to tell."""
     lacking = campaign_cost([("a", "here", OWN), ("b", "there", None)], 3600)
     assert lacking is not None
-    assert lacking.total is None
+    assert lacking.at_most is None
     assert lacking.missing == ("nothing says what b costs",)
     euros = Rates(parts=OWN.parts, currency="EUR")
     mixed = campaign_cost([("a", "here", OWN), ("b", "there", euros)], 3600)
     assert mixed is not None
-    assert mixed.total is None
+    assert mixed.at_most is None
     assert mixed.missing == ("amounts are in EUR, USD",)
     assert campaign_cost([("a", "here", None)], 3600) is None
 

@@ -475,6 +475,9 @@ class RentedForm(Form):
     io_optimized: values.Switch | None = values.key(
         "Of Aurora: requests to the storage are in the price.", True
     )
+    io_at_most: values.Amount | None = values.key(
+        "Requests a second to Aurora's storage, at most: for the plan and `--max-cost`.", 30000
+    )
     min_capacity: values.Amount | None = values.key(
         "Of Aurora's class `db.serverless`: least capacity, ACU.", 0.5
     )

@@ -37,7 +37,7 @@ from steelyard.core.experiment import (
     SwitchCost,
     TwinOf,
 )
-from steelyard.core.money import format_money
+from steelyard.core.money import UNLIMITED, format_money
 from steelyard.core.schedule import Mode, Pausing, SharedMemory
 from steelyard.core.wording import (
     GIB,
@@ -286,18 +286,27 @@ def require_affordable(
     if most is None:
         return
     cost = experiment.cost(most_s)
-    if cost is None or cost.total is None:
+    if cost is None or cost.at_most is None:
         told = "nothing says what its servers cost" if cost is None else "; ".join(cost.missing)
-        raise PreflightError(
-            f"--max-cost cannot be kept: {told}",
-            hint="Say it with `cost: {per_hour: 0.42}` in the target, or add the price to a file"
-            " for --prices.",
+        hint = (
+            "Say it with `cost: {per_hour: 0.42}` in the target, or add the price to a file for"
+            " --prices."
         )
-    if cost.total > most:
+        if UNLIMITED in told:
+            hint = (
+                "Give the target the most requests a second with `io_at_most: 30000`, or take"
+                " `io_optimized: true`, which includes them."
+            )
+        raise PreflightError(f"--max-cost cannot be kept: {told}", hint=hint)
+    if cost.at_most > most:
+        used = "".join(
+            f", and {format_money(amount, cost.currency)} for {name}"
+            for name, amount in cost.by_use.items()
+        )
         raise PreflightError(
-            f"the campaign may cost {format_money(cost.total, cost.currency)}"
+            f"the campaign may cost {format_money(cost.at_most, cost.currency)}"
             f" ({format_money(cost.per_hour, cost.currency)} an hour for"
-            f" {format_duration(most_s)}), more than --max-cost {most:g}",
+            f" {format_duration(most_s)}{used}), more than --max-cost {most:g}",
             hint="Give it a smaller --budget, or a larger --max-cost.",
         )
 

@@ -494,11 +494,12 @@ class Campaign:
             return
         patience_s = _PROVIDER_S if status.is_finished else 0.0
         try:
-            runs = self.directory.read().runs
-            if not runs:
+            record = self.directory.read()
+            if not record.runs:
                 return
             self.progress.stage("reading what the provider counted")
-            span = runs[0].started_at, self.clock.now()
+            # What is billed counts from the making of the server on, all else from the first run.
+            span, first_s = (record.started_at, self.clock.now()), record.runs[0].started_at
             try:
                 series = self.bench.provider_series(span, patience_s)
             except (KeyboardInterrupt, Interrupted):  # nobody has to wait for the last minutes
@@ -506,7 +507,8 @@ class Campaign:
         except SteelyardError as error:
             self._note(error, "provider-not-read", Severity.INFO)
         else:
-            self.directory.journal.append(journal.ProviderRead(series=series))
+            kept = tuple(each if each.is_billed else each.since(first_s) for each in series)
+            self.directory.journal.append(journal.ProviderRead(series=kept))
 
     def _end(self, status: Status) -> None:
         """Keep the servers' logs, clear up, and say in the journal how it ended."""
