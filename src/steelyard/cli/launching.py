@@ -273,8 +273,7 @@ def check(
     findings = session.check(loaded, assembly)
     if not (options.quiet and options.is_named):
         _warn_of_equals(loaded, assembly, options)
-    require_shared_memory(experiment, doors.host)
-    require_huge_pages(experiment, doors.host)
+    _require_machine(experiment, doors)
     expected = forecasts.forecast(experiment, assembly, measured=profile_for(experiment))
     forecasts.require_disk(expected)
     if not options.yes:
@@ -286,6 +285,14 @@ def check(
     )
     warning = "" if options.quiet else _shortfall(options, experiment, assembly)
     return Checked(request=request, assembly=assembly, expected=expected, warning=warning)
+
+
+def _require_machine(experiment: Experiment, doors: Doors) -> None:
+    """Raise where this machine lacks what the experiment's own servers need."""
+    if any(place.store for place in experiment.places_here.values()):
+        doors.stores.require()
+    require_shared_memory(experiment, doors.host)
+    require_huge_pages(experiment, doors.host)
 
 
 def foretell(checked: Checked, path: Path, options: RunOptions) -> None:
@@ -335,8 +342,7 @@ def foresee(
         return
     session.check(loaded, assembly)
     _warn_of_equals(loaded, assembly, options)
-    require_shared_memory(loaded.experiment, doors.host)
-    require_huge_pages(loaded.experiment, doors.host)
+    _require_machine(loaded.experiment, doors)
     measured = profile_for(loaded.experiment)
     expected = forecasts.forecast(loaded.experiment, assembly, measured=measured)
     if options.as_json:

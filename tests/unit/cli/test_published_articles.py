@@ -1,6 +1,7 @@
 """``run article:NAME``: what runs here, what stands in, what is told, and going on."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from click.testing import CliRunner, Result
 from steelyard.campaign.file.files import Study, bundle_names, load_bundle, preset_names
 from steelyard.cli import launching
 from steelyard.cli.main import cli
-from steelyard.core.wording import InputError, PreflightError
+from steelyard.core.wording import InputError, PreflightError, PrivilegeError
 from steelyard.record.directory import has_begun
 from support.examples import EXAMPLES
 
@@ -45,6 +46,18 @@ def test_every_article_names_presets_that_are_there(name: str) -> None:
     assert len(set(names)) == len(names)
     assert bundle.cited
     assert bundle.not_shown
+
+
+def test_a_study_that_this_machine_cannot_run_is_told_before_it_begins(
+    nowhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Storage of its own needs root and programs of the system, for articles and studies."""
+    monkeypatch.setattr("steelyard.gateways.stores._SYSTEM_PATH", str(nowhere))
+    done = invoked("run", "article:002", "--dry-run", "--json")
+    (study,) = json.loads(done.stdout)["studies"]
+    assert re.search("there is no mkfs.xfs|only root can have simulated storage", study["trouble"])
+    alone = invoked("run", "preset:page-size", "--dry-run")
+    assert isinstance(alone.exception, PreflightError | PrivilegeError)
 
 
 @pytest.mark.slow
