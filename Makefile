@@ -2,16 +2,24 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# What `make run` uses, and with it everything that the tests and checks use.
+RUN_STAMP := $(VENV)/.steelyard-run
 STAMP := $(VENV)/.steelyard-setup
 BENCH_STAMP := $(VENV)/.steelyard-bench
 # The first three only compute, the others measure this machine; `make bench BENCHMARKS=ingest` runs one.
 BENCHMARKS := false_alarms time_to_verdict report overhead probe_overhead ingest
 UV := $(shell command -v uv 2>/dev/null)
+ifneq ($(UV),)
+install = uv pip install --quiet --python $(BIN)/python $(1)
+else
+install = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile $(1)
+endif
 
 .PHONY: run test test-all setup lint bench lock clean
 
-run: setup
-	$(BIN)/steelyard run
+# ARGS="--budget 2m --yes" are options of `steelyard run`.
+run: $(RUN_STAMP)
+	$(BIN)/steelyard run $(ARGS)
 
 test: setup
 	.ci/test $(BIN)/python quick
@@ -22,19 +30,22 @@ test-all: setup
 
 setup: $(STAMP)
 
-$(STAMP): requirements.lock pyproject.toml
+$(STAMP): requirements.lock $(RUN_STAMP) .ci/redis-programs
+	$(call install,--require-hashes -r requirements.lock)
+	.ci/redis-programs $(VENV)
+	@touch $(STAMP)
+
+$(RUN_STAMP): requirements-run.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "$(PYTHON) is older than 3.11; name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
 ifneq ($(UV),)
 	@test -x $(BIN)/python || uv venv --quiet --python $(PYTHON) $(VENV)
-	uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
-	uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
 else
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 endif
-	@touch $(STAMP)
+	$(call install,--require-hashes -r requirements-run.lock)
+	$(call install,--no-deps --no-build-isolation -e .)
+	@touch $(RUN_STAMP)
 
 lint: setup
 	$(BIN)/ruff format --check src tests benchmarks
@@ -51,25 +62,19 @@ bench: setup $(BENCH_STAMP)
 
 # What the reading of transaction logs is compared with; nothing else needs it.
 $(BENCH_STAMP): requirements-bench.lock $(STAMP)
-ifneq ($(UV),)
-	uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements-bench.lock
-else
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
-endif
+	$(call install,--require-hashes -r requirements-bench.lock)
 	@touch $(BENCH_STAMP)
 
 # The locks: every package with its hashes for every supported Python, and no index host. The first
-# two have the same version of what stands in both; Otava is installed apart and needs others.
+# three have the same version of what stands in several; Otava is installed apart and needs others.
+lock_of = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--no-emit-find-links --no-header --custom-compile-command "make lock" -o $(1)
 lock:
-	uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev \
-	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
-	  --custom-compile-command "make lock" -o requirements.lock pyproject.toml
-	uv pip compile --quiet --universal --python-version 3.11 --group bench --constraint requirements.lock \
-	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
-	  --custom-compile-command "make lock" -o requirements-bench.lock
-	uv pip compile --quiet --universal --python-version 3.11 --group otava \
-	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
-	  --custom-compile-command "make lock" -o requirements-otava.lock
+	$(call lock_of,requirements.lock) --all-extras --group dev pyproject.toml
+	$(call lock_of,requirements-run.lock) --extra embedded --extra charts --extra serve --group build \
+	  --constraint requirements.lock pyproject.toml
+	$(call lock_of,requirements-bench.lock) --group bench --constraint requirements.lock
+	$(call lock_of,requirements-otava.lock) --group otava
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

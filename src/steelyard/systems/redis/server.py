@@ -7,6 +7,7 @@ answered.
 
 import re
 import signal
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ class RedisInstallation:
 def find_redis(bin_: str, processes: Processes) -> RedisInstallation:
     """Return the installation that ``bin:`` means.
 
-    That is the name of the server program as PATH finds it, its path, or a directory with it.
+    That is the name of the server program as PATH or the set-up has it, its path, or a directory.
 
     Raises:
         PreflightError: There is no such program, or it does not run.
@@ -84,11 +85,16 @@ def find_redis(bin_: str, processes: Processes) -> RedisInstallation:
     )
 
 
+def _where(name: str) -> str | None:
+    """Return where a program is: by PATH, else beside this Python, where the set-up may put it."""
+    return which(name) or which(name, path=str(Path(sys.executable).parent))
+
+
 def find_benchmark(beside: Path | None = None, flavour: str = "redis") -> Path | None:
     """Return the benchmark program: of that directory, else of PATH; the flavour's own first."""
     names = sorted((f"{one}-benchmark" for one in _FLAVOURS), key=lambda n: flavour not in n)
     near = [] if beside is None else [beside / name for name in names]
-    found = [*filter(Path.is_file, near), *(Path(each) for each in map(which, names) if each)]
+    found = [*filter(Path.is_file, near), *(Path(each) for each in map(_where, names) if each)]
     return found[0] if found else None
 
 
@@ -109,7 +115,7 @@ def _located(bin_: str) -> Path:
         )
     if "/" in bin_ and path.is_file():
         return path.absolute()
-    found = which(bin_) if "/" not in bin_ else None
+    found = _where(bin_) if "/" not in bin_ else None
     if found is None:
         flavour = "valkey" if "valkey" in bin_ else "redis"
         raise PreflightError(f"there is no {bin_} on this machine", hint=_HINTS[flavour])
