@@ -36,7 +36,12 @@ from steelyard.gateways.kubernetes.client import (
 
 WHERE = ContainerRef(namespace="bench", pod="p")
 SHELLS = [
-    pytest.param(shell, marks=pytest.mark.skipif(shutil.which(shell[0]) is None, reason="absent"))
+    pytest.param(
+        shell,
+        marks=pytest.mark.skipif(
+            shutil.which(shell[0]) is None, reason=f"{shell[0]} is not installed"
+        ),
+    )
     for shell in (("dash",), ("bash", "--posix"), ("busybox", "sh"))
 ]
 

@@ -86,7 +86,7 @@ def find_redis(bin_: str, processes: Processes) -> RedisInstallation:
 
 
 def _where(name: str) -> str | None:
-    """Return where a program is: by PATH, else beside this Python, where the set-up may put it."""
+    """Return the path of a program, in PATH first and then in the directory of this Python."""
     return which(name) or which(name, path=str(Path(sys.executable).parent))
 
 
