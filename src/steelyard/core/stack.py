@@ -465,6 +465,7 @@ class StackRequest:
         shared_buffers_bytes: None: a quarter of the memory.
         max_connections: None: PostgreSQL's default.
         page_bytes: Size of huge pages.
+        huge_pages: The database is planned on huge pages.
         logical_decoding: ``wal_level`` must be logical.
         name: Of what is made: domain, cluster, files.
         storage_class: Of a cluster that has it already; None: one is rendered.
@@ -484,6 +485,7 @@ class StackRequest:
     storage: str | None = None
     storage_class: str | None = None
     page_bytes: int = 2 * 1024 * 1024
+    huge_pages: bool = True
     exclusive_cpus: bool = True
     logical_decoding: bool = False
     name: str = "postgres"

@@ -8,6 +8,7 @@ after ``put`` every knob that the configuration does not name is as it was befor
 after ``remove`` all of them are.
 """
 
+import mmap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -25,7 +26,7 @@ from steelyard.core.experiment import (
 from steelyard.core.linux import HUGE_PAGES
 from steelyard.core.outside import Command, TurnedKnob
 from steelyard.core.stack import Knob, KnobKind
-from steelyard.gateways.host import CpuLatency, Host, memory_bytes
+from steelyard.gateways.host import CpuLatency, Host
 from steelyard.gateways.process import Operator, Processes
 from steelyard.places.local.machine import capacity
 from steelyard.places.protocol import Ledger, LimitsInForce, Unfit
@@ -42,38 +43,70 @@ from steelyard.tuning.plan.arithmetic import (
 
 # The least that any version takes: which one a configuration runs is not asked here.
 _FRUGAL_VERSION = 15
+_MAPPED = "mmap"
 _ROOM = 1.1  # of what the hint asks for: newer versions need up to 5 % more
 
 
 def require_huge_pages(experiment: Experiment, host: Host) -> None:
     """Raise when a configuration with ``huge_pages = on`` could not start here.
 
-    Nothing is checked where the machine does not tell its huge pages, nothing for endpoints, and
-    nothing for configurations that reserve their own.
+    Pages of its ``huge_page_size`` count. Nothing is checked where the machine does not tell its
+    huge pages, and nothing for endpoints.
 
     Raises:
         PreflightError: With what is needed, what is free, and the command that reserves it.
     """
-    free, page_bytes = _free_pages(host)
-    if free is None or not page_bytes:
-        return
-    asking = [
-        t
-        for t in experiment.configurations
-        if t.name in experiment.local_targets and HUGE_PAGES not in t.asked(Layer.LINUX)
-    ]
-    needs = {t.name: _needed(t, page_bytes) for t in asking if _insists(t)}
-    if not needs:
-        return
-    name = max(needs, key=lambda configuration: needs[configuration])
-    if needs[name] > free:
-        reserve = int(needs[name] * _ROOM) + 1
+    default = page_bytes(host)
+    needs: dict[int, list[tuple[int, str]]] = {}
+    for configuration in experiment.configurations:
+        if configuration.name not in experiment.local_targets or not _insists(configuration):
+            continue
+        size = _require_mapping(configuration, default)
+        if HUGE_PAGES not in configuration.asked(Layer.LINUX) and size:
+            needs.setdefault(size, []).append((_least_bytes(configuration), configuration.name))
+    for size, of_size in needs.items():
+        _require_pages(*max(of_size), size, host)
+
+
+def _require_mapping(configuration: Configuration, default: int) -> int:
+    """Return the size of a configuration's huge pages; 0: not known."""
+    asked = configuration.asked_folded()
+    kind = asked.get("shared_memory_type", _MAPPED).lower()
+    if kind != _MAPPED:
         raise wording.PreflightError(
-            f"configuration `{name}` asks for huge_pages = on and needs at least {needs[name]} huge"
-            f" pages of {wording.format_bytes(page_bytes)}; {free} are free",
-            hint=f"Reserve them (root): sysctl -w vm.nr_hugepages={reserve}, and set it back to"
-            " what it was afterwards.",
+            f"configuration `{configuration.name}` asks for huge_pages = on with"
+            f" shared_memory_type = {kind}, which PostgreSQL never puts on huge pages",
+            hint="Set `shared_memory_type: mmap`, or `huge_pages: off`.",
         )
+    size = int((wording.in_unit(asked.get("huge_page_size", "0"), "kB") or 0) * wording.KIB)
+    if HUGE_PAGES in configuration.asked(Layer.LINUX) and size not in (0, default):
+        raise wording.PreflightError(
+            f"configuration `{configuration.name}` asks for huge pages of"
+            f" {wording.format_bytes(size)}, and its {HUGE_PAGES} reserves those of"
+            f" {wording.format_bytes(default)}",
+            hint=f"Leave `huge_page_size` out, or reserve the pages yourself without {HUGE_PAGES}.",
+        )
+    return size or default
+
+
+def _require_pages(least: int, name: str, size: int, host: Host) -> None:
+    """Raise when the pool of a size has too few pages for a configuration."""
+    free, needed = _free_pages(host, size), -(-least // size)
+    if free is None or needed <= free:
+        return
+    count = max(int(least * _ROOM) // size + 1, needed)
+    directory, pages = _pool_directory(size), wording.format_bytes(size)
+    hint = f"Reserve them (root): sysctl -w vm.nr_hugepages={count}"
+    if size != page_bytes(host):
+        hint = (
+            f"Reserve them (root): echo {count} > {directory}/nr_hugepages (large ones: at boot, by"
+            f" hugepagesz={size // wording.MIB}M hugepages={count} on the kernel's command line)"
+        )
+    raise wording.PreflightError(
+        f"configuration `{name}` asks for huge_pages = on and needs at least {needed} huge pages of"
+        f" {pages}; {free} are free",
+        hint=f"{hint}, and set it back to what it was afterwards.",
+    )
 
 
 def require_shared_memory(experiment: Experiment, host: Host) -> None:
@@ -85,9 +118,10 @@ def require_shared_memory(experiment: Experiment, host: Host) -> None:
         PreflightError: With what is needed and what there is.
     """
     local = [t for t in experiment.configurations if t.name in experiment.local_targets]
-    needs = {t: least_shared_memory_bytes(t.asked_folded(), _FRUGAL_VERSION) for t in local}
+    needs = {t: _least_bytes(t) for t in local}
     if not needs:
         return
+    _require_system_v(needs, host)
     largest = max(needs, key=lambda configuration: needs[configuration])
     memory = capacity(host).memory_bytes
     if needs[largest] > memory:
@@ -99,25 +133,45 @@ def require_shared_memory(experiment: Experiment, host: Host) -> None:
         )
 
 
+def _require_system_v(needs: Mapping[Configuration, int], host: Host) -> None:
+    """Raise when the kernel limits System V shared memory to less than a configuration needs."""
+    limits = {"kernel.shmmax": 1, "kernel.shmall": mmap.PAGESIZE}
+    for configuration, needed in needs.items():
+        if configuration.asked_folded().get("shared_memory_type", _MAPPED).lower() != "sysv":
+            continue
+        for name, unit in limits.items():
+            limit = (host.read(f"/proc/sys/{name.replace('.', '/')}") or "").strip()
+            if limit.isdecimal() and int(limit) * unit < needed:
+                raise wording.PreflightError(
+                    f"configuration `{configuration.name}` has shared_memory_type = sysv and needs"
+                    f" at least {wording.format_bytes(needed)}; {name} allows"
+                    f" {wording.format_bytes(int(limit) * unit)}",
+                    hint=f"Raise it (root): sysctl -w {name}={int(needed * _ROOM) // unit + 1}, or"
+                    " set `shared_memory_type: mmap`.",
+                )
+
+
 def _insists(configuration: Configuration) -> bool:
     asked = configuration.asked_folded().get("huge_pages", "").lower()
     return asked in ("on", "true", "yes", "1")
 
 
-def _needed(configuration: Configuration, page_bytes: int) -> int:
-    least = least_shared_memory_bytes(configuration.asked_folded(), _FRUGAL_VERSION)
-    return -(-least // page_bytes)
+def _least_bytes(configuration: Configuration) -> int:
+    return least_shared_memory_bytes(configuration.asked_folded(), _FRUGAL_VERSION)
 
 
-def _free_pages(host: Host) -> tuple[int | None, int]:
-    """Return how many huge pages a server could still get, and the size of one."""
-    found = memory_bytes(host.read("/proc/meminfo"))
-    if "HugePages_Free" not in found:
-        return None, 0
-    more = (host.read("/proc/sys/vm/nr_overcommit_hugepages") or "0").strip()
-    surplus = max(int(more) - found.get("HugePages_Surp", 0), 0) if more.isdigit() else 0
-    free = found["HugePages_Free"] - found.get("HugePages_Rsvd", 0) + surplus
-    return free, found.get("Hugepagesize", 0)
+def _pool_directory(size: int) -> str:
+    return f"{POOLS}/hugepages-{size // wording.KIB}kB"
+
+
+def _free_pages(host: Host, size: int) -> int | None:
+    """Return how many huge pages of a size a server could still get; None: not known."""
+    directory = _pool_directory(size)
+    pool = pool_at(host, directory, size)
+    if pool is None:
+        return 0 if host.names(POOLS) else None
+    more = (host.read(f"{directory}/nr_overcommit_hugepages") or "0").strip()
+    return pool.available + (max(int(more) - pool.surplus, 0) if more.isdigit() else 0)
 
 
 class HugePageNeeds:
@@ -196,7 +250,7 @@ class Pool:
 def pool_of(host: Host) -> Pool:
     """Return the pool as it is now."""
     size = page_bytes(host)
-    pool = pool_at(host, f"{POOLS}/hugepages-{size // wording.KIB}kB", size)
+    pool = pool_at(host, _pool_directory(size), size)
     if pool is None:
         return Pool(standing=0, taken=0)
     return Pool(standing=pool.own, taken=pool.total - pool.available)

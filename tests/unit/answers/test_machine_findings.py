@@ -195,6 +195,27 @@ def test_huge_pages_that_are_tried_in_vain(status: str, used: float | None, *, t
         assert "vm.nr_hugepages=71" in finding.remedy
 
 
+@pytest.mark.parametrize(
+    ("setting", "value", "remedy"),
+    [
+        ("huge_page_size", "1GB", "echo 2 > /sys/kernel/mm/hugepages/hugepages-1048576kB/"),
+        ("shared_memory_type", "sysv", "Set `shared_memory_type: mmap`"),
+    ],
+)
+def test_the_advice_is_for_the_mapping_that_was_asked_for(
+    setting: str, value: str, remedy: str
+) -> None:
+    """Pages of another size are reserved elsewhere; System V memory is never on huge pages."""
+    levels = {Quantity.HUGE_PAGES_FREE: 3.0}
+    record = both(seen(), seen({}, levels), experiment=asking(an_experiment(), huge_pages="try"))
+    settings = {"shared_memory_size_in_huge_pages": "2", "huge_pages_status": "off"}
+    settings[setting] = value
+    finding = found(with_settings(record, t0={}, t1=settings), "huge-pages-not-in-effect")
+    assert finding is not None
+    assert remedy in finding.remedy
+    assert "vm.nr_hugepages" not in finding.remedy
+
+
 def test_huge_pages_that_nobody_asked_for_are_no_matter() -> None:
     """``try`` is PostgreSQL's default: only who asks for it is told; without facts nothing is."""
     record = with_settings(both(seen(), seen()), t0={}, t1={"huge_pages_status": "off"})

@@ -1,20 +1,25 @@
 """``steelyard stack plan``: what it prints, writes and refuses."""
 
 import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import click
+import pytest
 from command_line import Shell
 
 from fakes.processes import Answer, FakeProcesses
 from steelyard.cli.stack import plan as command
+from steelyard.cli.stack import planning
 from steelyard.cli.stack.planning import PlanOptions, _domain_here
 from steelyard.core.stack import Place, StackFacts, StackRequest
-from steelyard.core.wording import GIB, ExitCode
+from steelyard.core.wording import GIB, ExitCode, PreflightError
 from steelyard.gateways.doors import system_doors
 from steelyard.tuning.facts.domain_xml import domain_facts
 from steelyard.tuning.facts.file import write_facts
+from steelyard.tuning.plan.arithmetic import PageCount, PageCounter
 from steelyard.tuning.rules.postgres import _DISK, _FLASH
 from support.made_machines import bare, machine
 from support.recorded_stacks import PUBLISHED, RECOMMENDED
@@ -38,6 +43,39 @@ def test_it_prints_arithmetic_settings_and_assumptions(shell: Shell) -> None:
         "there is no domain 'postgres' yet",
     ):
         assert text in words, text
+
+
+def test_a_program_that_cannot_count_gives_way_to_the_formula(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan says why; a program that was named is an error instead."""
+
+    @contextmanager
+    def refusing(*_: object) -> Iterator[PageCounter]:
+        def count(_settings: Mapping[str, str], _page_bytes: int) -> PageCount:
+            raise PreflightError("huge_page_size must be 0 on this platform.")
+
+        yield count
+
+    monkeypatch.setattr(planning, "server_counter", refusing)
+    asked = ("stack", "plan", "--cpus", "1", "--memory", "2GiB", "--postgres-version", "18")
+    for where in ("local", "cnpg"):
+        code, out, _ = shell.run(*asked, "--for", where)
+        assert code == 0
+        words = " ".join(out.split())
+        assert "by a formula for PostgreSQL 18 (huge_page_size must be 0 on this" in words
+    code, _, err = shell.run(*asked, "--bin", "18")
+    assert code == ExitCode.REFUSED
+    assert "must be 0 on this platform" in err
+
+
+def test_the_option_plans_without_huge_pages(shell: Shell) -> None:
+    """Every size is in ordinary pages."""
+    code, out, _ = shell.run(*ASKED, "--no-huge-pages")
+    assert code == 0
+    words = " ".join(out.split())
+    assert "of ordinary pages in all" in words
+    assert "margin of the huge pages" not in words
 
 
 def test_it_writes_a_plan_that_programs_read(shell: Shell, tmp_path: Path) -> None:

@@ -75,6 +75,63 @@ def test_the_edges_go_from_the_bottom_up() -> None:
         assert set(chain[:place]) <= ancestors(knobs[name], plan)
 
 
+@pytest.mark.parametrize(
+    ("place", "facts", "waiting"),
+    [
+        (
+            Place.LOCAL,
+            bare(HOST),
+            {"shared_buffers", "shared_memory_type", "huge_pages", "steelyard-huge-pages.service"},
+        ),
+        (Place.CNPG, bare(HOST), {"kubelet.yaml", "cluster.yaml", "steelyard-huge-pages.service"}),
+    ],
+)
+def test_only_what_is_on_huge_pages_waits_for_them(
+    place: Place, facts: StackFacts, waiting: set[str]
+) -> None:
+    """Where no pool can be had, every other knob is turned all the same."""
+    plan = made(place, facts)
+    pools = {knob.name for knob in plan.knobs if knob.kind is KnobKind.HUGE_PAGES}
+    assert pools
+    late = {knob.place.rpartition("/")[2] for knob in plan.knobs if pools & set(knob.after)}
+    assert late == waiting
+    if place is Place.LOCAL:
+        others = [k for k in plan.knobs if k.layer == "postgres" and k.place not in waiting]
+        assert len(others) > 10
+        assert not any(knob.after for knob in others)
+
+
+@pytest.mark.parametrize("place", [Place.LOCAL, Place.CNPG])
+def test_a_plan_without_huge_pages_has_none_anywhere(place: Place) -> None:
+    """No pool, no unit, no resource of a pod; ``off``, so that nobody else's pages are taken.
+
+    What would have been on huge pages is in the pod's ordinary memory.
+    """
+    request = StackRequest(cpus=2, memory_bytes=8 * GIB, place=place, huge_pages=False)
+    plan = make_plan(request, bare(machine(nodes=2, pages=2000)), formula_counter(18))
+    settings = {each.name: each.value for each in plan.design.postgres.settings}
+    assert settings["huge_pages"] == "off"
+    assert not {"huge_page_size", "shared_memory_type"} & set(settings)
+    machine_ = plan.design.machine
+    assert machine_ is not None
+    assert not machine_.pools
+    assert not any("hugepages-" in file.content for file in plan.files)
+    assert not any("huge-pages" in knob.name for knob in plan.knobs)
+    assert sum(line.amount_bytes for line in plan.design.arithmetic[:3]) < 6 * GIB
+    if plan.design.pod is not None:
+        assert plan.design.pod.memory_bytes == 8 * GIB
+
+
+@pytest.mark.parametrize(("place", "facts"), [(Place.KVM, ABOVE), (Place.RDS, StackFacts())])
+def test_no_plan_of_a_virtual_machine_or_of_rds_goes_without(
+    place: Place, facts: StackFacts
+) -> None:
+    """A domain's memory is on the hypervisor's pool; a class of RDS has its own."""
+    request = StackRequest(cpus=2, memory_bytes=8 * GIB, place=place, huge_pages=False)
+    with pytest.raises(InputError, match="--no-huge-pages"):
+        make_plan(request, facts, formula_counter(18))
+
+
 def test_a_plan_is_written_whole_and_read_back(tmp_path: Path) -> None:
     """plan.json gives the same plan, and every rendered file is beside it."""
     plan = made(Place.CNPG, ABOVE)

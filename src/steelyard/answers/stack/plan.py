@@ -88,9 +88,10 @@ def _topology(plan: StackPlan) -> Iterator[doc.Block]:
         pairs.append(("CPUs of the database's machine", cpu_list(design.machine.cpus)))
     if design.pod is not None:
         pod = design.pod
-        amounts = (format_bytes(pod.memory_bytes), format_bytes(pod.huge_pages_bytes))
+        pages = f", huge pages of {format_bytes(pod.huge_pages_bytes)} beside"
+        size = format_bytes(pod.memory_bytes) + (pages if pod.huge_pages_bytes else "")
         pairs += [
-            ("pod", f"{pod.cpus} CPUs, {amounts[0]}, huge pages of {amounts[1]} beside"),
+            ("pod", f"{pod.cpus} CPUs, {size}"),
             ("reserved CPUs of the node", cpu_list(pod.reserved_cpus)),
         ]
     if pairs:

@@ -30,7 +30,7 @@ from steelyard.core.experiment import ONE, Configuration, Layer
 from steelyard.core.linux import THROTTLES
 from steelyard.core.measurement import Quantity, Run
 from steelyard.core.target import EngineName
-from steelyard.core.wording import MIB, format_bytes, format_share
+from steelyard.core.wording import MIB, format_bytes, format_share, in_unit
 from steelyard.report.document import count
 
 MEMORY_PRESSURE_SHARE: Final = 0.01
@@ -170,17 +170,29 @@ def _huge_pages_tried(facts: CampaignFacts) -> Iterator[findings.Ruling]:
 
 
 def _not_on_huge_pages(facts: CampaignFacts, configuration: Configuration) -> findings.Ruling:
-    free = levels(facts.runs_of(configuration.name), Quantity.HUGE_PAGES_FREE)
+    in_force = facts.in_force(configuration.name)
+    kib = int(in_unit(in_force.get("huge_page_size", "0"), "kB") or 0)
+    runs = () if kib else facts.runs_of(configuration.name)  # these count the default size
+    free = levels(runs, Quantity.HUGE_PAGES_FREE)
     there = f"; {free[-1]:.0f} huge pages were free" if free else ""
-    needed = facts.in_force(configuration.name).get("shared_memory_size_in_huge_pages", "")
+    needed = in_force.get("shared_memory_size_in_huge_pages", "")
     needs = f" of the {needed} that it needs" if free and needed.isdigit() else ""
     pages = needed if needed.isdigit() else "..."
+    how = f"sysctl -w vm.nr_hugepages={pages}"
+    if kib:
+        how = f"echo {pages} > /sys/kernel/mm/hugepages/hugepages-{kib}kB/nr_hugepages"
+    remedy = (
+        f'Reserve them (root): {how}, and ask for `huge_pages: "on"`, which does not start without'
+        " them."
+    )
+    kind = in_force.get("shared_memory_type", "mmap")
     return findings.broken(
         f"{configuration.name}: huge_pages = try is not in effect: the server uses"
         f" none{there}{needs}",
         subject=configuration.name,
-        remedy=f"Reserve them (root): sysctl -w vm.nr_hugepages={pages}, and ask for"
-        ' `huge_pages: "on"`, which does not start without them.',
+        remedy=remedy
+        if kind == "mmap"
+        else f"Set `shared_memory_type: mmap`: {kind} is never on huge pages.",
     )
 
 

@@ -94,6 +94,7 @@ def command() -> None:
     default="2MiB",
     help="Size of huge pages (default: 2MiB).",
 )
+@click.option("--no-huge-pages", is_flag=True, help="Plan ordinary pages; reserve no huge pages.")
 @click.option("--shared-cpus", is_flag=True, help="Let other pods use the database's CPUs.")
 @click.option(
     "--logical-decoding", is_flag=True, help="Logical decoding is used: wal_level = logical."

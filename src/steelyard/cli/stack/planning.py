@@ -4,7 +4,7 @@ Facts come from here or a file, huge pages are counted, and the plan is made and
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -72,6 +72,7 @@ class PlanOptions:
     bridge: str | None
     instances: int
     page_size: str
+    no_huge_pages: bool
     shared_cpus: bool
     logical_decoding: bool
     name: str | None
@@ -138,6 +139,7 @@ def _request(options: PlanOptions, facts: StackFacts, name: str) -> StackRequest
         storage=options.storage,
         storage_class=options.storage_class,
         page_bytes=parse_bytes(options.page_size),
+        huge_pages=not options.no_huge_pages,
         exclusive_cpus=not options.shared_cpus,
         logical_decoding=options.logical_decoding,
         name=name,
@@ -190,23 +192,33 @@ def _collected(options: PlanOptions) -> StackFacts:
 
 @contextmanager
 def _counter(bin_: str | None, request: StackRequest, doors: Doors) -> Iterator[PageCounter]:
-    """Give the counter of the program of the request's version; a formula where there is none.
+    """Give the counter of the program of the request's version; a formula where none can count.
 
     Raises:
-        PreflightError: The program that was named is not there, or is of another version.
+        PreflightError: The program that was named is not there, is of another version, or cannot
+            count.
     """
     version = request.postgres_version
     formula = bin_ == _FORMULA or version < COUNTING_SINCE or request.place is Place.RDS
-    installation = None
-    if not formula:
+    with ExitStack() as stack:
+        counter = formula_counter(version)
         try:
-            installation = find_installation(bin_ or str(version), doors.processes)
-        except PreflightError:
+            if not formula:
+                counter = stack.enter_context(_program_counter(bin_, request, doors))
+        except PreflightError as error:
             if bin_ is not None:
                 raise
-    if installation is None:
-        yield formula_counter(version)
-        return
+            why = error.message.partition(";")[0].rstrip(".")
+            counter = formula_counter(version, f" ({why})")
+        yield counter
+
+
+@contextmanager
+def _program_counter(
+    bin_: str | None, request: StackRequest, doors: Doors
+) -> Iterator[PageCounter]:
+    version = request.postgres_version
+    installation = find_installation(bin_ or str(version), doors.processes)
     if installation.major != version:
         raise PreflightError(
             f"the programs in {installation.programs} are PostgreSQL {installation.major}, the plan"
@@ -214,4 +226,5 @@ def _counter(bin_: str | None, request: StackRequest, doors: Doors) -> Iterator[
             hint=f"Say --postgres-version {installation.major}, or name other programs.",
         )
     with server_counter(installation, doors.processes, server_account(())) as counter:
+        counter({}, request.page_bytes)  # some builds know no huge pages, and refuse their size
         yield counter

@@ -8,6 +8,7 @@ How many huge pages a server's shared memory takes is asked of its own program, 
 the data directory of a running server, so it is asked on an empty one made for it.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -35,6 +36,7 @@ _DEFAULT_LOCKS: Final = 64
 _DEFAULT_WORKERS: Final = 8
 _LOCK_BYTES: Final = 450
 _TIMEOUT_S: Final = 120.0
+_LOGGED: Final = re.compile(r"^\S+ \S+ \S+ \[\d+\] (?:[A-Z]+: +)?")  # before a line of the server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,13 +89,18 @@ _FROM_17: Final = _Coefficients(
 )
 
 
-def formula_counter(version: int) -> PageCounter:
-    """Return a counter for a machine without the program; it counts its own error in."""
+def formula_counter(version: int, why: str = "") -> PageCounter:
+    """Return a counter for a machine without the program; it counts its own error in.
+
+    Args:
+        version: Of PostgreSQL.
+        why: Reason why a program that is there does not count, in parentheses.
+    """
 
     def count(settings: Mapping[str, str], page_bytes: int) -> PageCount:
         estimate = shared_memory_bytes(settings, version)
         pages = -(-(estimate + _error_bytes(estimate)) // page_bytes)
-        return PageCount(pages=pages, counted_by=f"a formula for PostgreSQL {version}")
+        return PageCount(pages=pages, counted_by=f"a formula for PostgreSQL {version}{why}")
 
     return count
 
@@ -227,7 +234,7 @@ class _Asked:
         completed = self._processes.run(command, timeout_s=_TIMEOUT_S)
         if not completed.succeeded:
             raise PreflightError(
-                f"{program} could not count the huge pages: {completed.tail(1)}",
+                f"{program} could not count the huge pages: {_LOGGED.sub('', completed.tail(1))}",
                 hint="Plan with `--bin formula` to estimate them.",
             )
         return completed.stdout
@@ -258,7 +265,8 @@ class Budget:
     Attributes:
         pages: Of the request's size, that shared memory takes.
         counted_by: How they were counted.
-        reserved_bytes: Huge pages that count as the database's, margin included.
+        reserved_bytes: Huge pages that count as the database's, margin included; without huge
+            pages what shared memory takes.
         lowered: Names of settings that are below what the profile would give, for lack of memory.
     """
 
@@ -274,7 +282,7 @@ class Budget:
 
     @property
     def beside_bytes(self) -> int:
-        """Return the memory beside the huge pages: backends and page cache."""
+        """Return the memory beside the shared memory: backends and page cache."""
         return self.memory_bytes - self.reserved_bytes
 
     @property
@@ -338,29 +346,37 @@ def divided(
     return chosen
 
 
-def database_lines(budget: Budget, page_bytes: int, shm_bytes: int) -> tuple[ArithmeticLine, ...]:
+def database_lines(
+    budget: Budget, request: StackRequest, shm_bytes: int
+) -> tuple[ArithmeticLine, ...]:
     """Return the arithmetic of the database's memory."""
+    page_bytes = request.page_bytes
     taken = budget.pages * page_bytes
+    count = f"{budget.pages} huge pages of {format_bytes(page_bytes)}"
+    beside = "beside the huge pages"
+    if not request.huge_pages:
+        count, beside = f"{format_bytes(taken)} of ordinary pages", "beside the shared memory"
     lines = [
         ArithmeticLine(label="memory of the database", amount_bytes=budget.memory_bytes),
         ArithmeticLine(label="shared_buffers", amount_bytes=-budget.shared_buffers_bytes),
         ArithmeticLine(
             label="further shared memory",
             amount_bytes=-(taken - budget.shared_buffers_bytes),
-            why=f"{budget.pages} huge pages of {format_bytes(page_bytes)} in all, counted by"
-            f" {budget.counted_by}",
+            why=f"{count} in all, counted by {budget.counted_by}",
         ),
         ArithmeticLine(
             label="margin of the huge pages",
             amount_bytes=-(budget.reserved_bytes - taken),
             why="a new extension or version takes some more; rule OS002",
         ),
-        ArithmeticLine(label="beside the huge pages", amount_bytes=budget.beside_bytes, total=True),
+        ArithmeticLine(label=beside, amount_bytes=budget.beside_bytes, total=True),
         *(
             ArithmeticLine(label=label, amount_bytes=-size, why=why)
             for label, size, why in budget.takers
         ),
     ]
+    if not request.huge_pages:
+        del lines[3]  # the margin
     if shm_bytes:
         why = "of parallel queries, counted in the pod's limit; rule PG012"
         lines.append(ArithmeticLine(label="shared memory files", amount_bytes=-shm_bytes, why=why))
@@ -369,7 +385,7 @@ def database_lines(budget: Budget, page_bytes: int, shm_bytes: int) -> tuple[Ari
         ArithmeticLine(
             label="page cache at worst",
             amount_bytes=left,
-            why="backends may take 80 % of what is beside the huge pages; rule K8S014",
+            why=f"backends may take 80 % of what is {beside}; rule K8S014",
             total=True,
         )
     )
@@ -501,7 +517,8 @@ def _does_not_fit(
     )
     return DoesNotFitError(
         f"{format_bytes(request.memory_bytes)} hold no such server:"
-        f" {format_bytes(frugal.reserved_bytes)} of huge pages and"
+        f" {format_bytes(frugal.reserved_bytes)} of"
+        f" {'huge pages' if request.huge_pages else 'shared memory'} and"
         f" {format_bytes(frugal.backends_bytes)} of {frugal.max_connections} backends at worst"
         " leave the page cache less than a fifth of the rest"
     )

@@ -29,7 +29,7 @@ from steelyard.core.stack import (
     StackFacts,
     StackRequest,
 )
-from steelyard.core.wording import MIB, PreflightError, SteelyardError, format_bytes
+from steelyard.core.wording import MIB, InputError, PreflightError, SteelyardError, format_bytes
 from steelyard.tuning.plan.arithmetic import (
     POD_MARGIN,
     POOL_MARGIN,
@@ -201,7 +201,7 @@ def _is_possible(request: StackRequest, facts: StackFacts) -> bool:
 
 def _designed(request: StackRequest, facts: StackFacts, counter: PageCounter) -> StackDesign:
     require_sense(request)
-    if request.place is not Place.RDS:
+    if request.place is not Place.RDS and request.huge_pages:
         _require_page_size(request, facts)
     machine = MachineFacts(
         cpus=request.cpus,
@@ -210,6 +210,7 @@ def _designed(request: StackRequest, facts: StackFacts, counter: PageCounter) ->
     )
     profile = {each.setting.name: each for each in fitted(machine)}
     margin = POD_MARGIN if request.place is Place.CNPG else POOL_MARGIN
+    margin = margin if request.huge_pages else 0.0
     budget = divided(request, fixed_settings(profile), counter, margin)
     shared_files = shm_bytes(budget, profile) if request.place is Place.CNPG else 0
     layers = _layers(request, facts, budget, shared_files)
@@ -217,7 +218,7 @@ def _designed(request: StackRequest, facts: StackFacts, counter: PageCounter) ->
         raise no_domain(request)
     return StackDesign(
         request=request,
-        arithmetic=(*database_lines(budget, request.page_bytes, shared_files), *layers.lines),
+        arithmetic=(*database_lines(budget, request, shared_files), *layers.lines),
         postgres=_postgres(request, facts, budget, profile),
         hypervisor=layers.hypervisor,
         domain=layers.domain,
@@ -234,12 +235,18 @@ def storage_of(request: StackRequest, facts: StackFacts) -> str | None:
 
 
 def _layers(request: StackRequest, facts: StackFacts, budget: Budget, shared_files: int) -> Layers:
+    below = below_of(request.place, facts)
+    if not request.huge_pages and (request.place is Place.RDS or below is not None):
+        raise InputError(
+            "--no-huge-pages is for a database on a machine or in a cluster: a virtual machine is"
+            " planned on huge pages, and Amazon RDS reserves its own",
+            hint="Leave it out, or plan for the virtual machine from inside of it.",
+        )
     if request.place is Place.RDS:
         words = ("Amazon RDS reserves the huge pages and chooses machine and storage by its class",)
         return Layers(assumptions=words)
     if request.place is Place.LOCAL:
         return plan_local(request, facts, budget)
-    below = below_of(request.place, facts)
     if below is None and request.place is Place.CNPG:
         found = plan_local(request, facts, budget)
         pod = pod_design(request, budget, facts.linux or LinuxFacts(), shared_files)
@@ -292,7 +299,7 @@ def _postgres(
     return PostgresDesign(
         version=request.postgres_version,
         settings=planned_settings(basis),
-        huge_pages=budget.pages,
+        huge_pages=budget.pages if request.huge_pages else 0,
         counted_by=budget.counted_by,
     )
 
@@ -340,6 +347,10 @@ _ENABLING: Final = {
         "tuned-adm profile NAME, with the profile of before, or tuned-adm off where none was",
     ),
 }
+# Without its pool a server on huge pages would not start, or larger buffers took ordinary pages.
+_ON_HUGE_PAGES: Final = frozenset(
+    {"huge_pages", "huge_page_size", "shared_buffers", "shared_memory_type"}
+)
 _UNDO_KUBELET: Final = "take it out of the node's kubelet configuration, and restart the kubelet"
 _PINNED: Final = (
     "on a machine of one NUMA node, which CPU server and client ran on changed the latency at one"
@@ -360,8 +371,7 @@ def knobs_of(design: StackDesign, files: Sequence[RenderedFile]) -> tuple[Knob, 
     domain = _domain(design, files, after=_pools_of(below))
     machine = _machine("linux", design.machine, files, after=_names(domain))
     objects = _objects(design, files, after=_pools_of(machine) or _names(domain))
-    turned = tuple(knob for knob in machine if not knob.kind.is_by_hand)
-    settings = _postgres_knobs(design, after=_pools_of(machine) or _names(turned))
+    settings = _postgres_knobs(design, after=_names(domain), pools=_pools_of(machine))
     return (*below, *domain, *machine, *objects, *settings)
 
 
@@ -438,7 +448,7 @@ def _persisting(
                 kind=KnobKind.FILE,
                 place=file.path,
                 value=file.content,
-                after=after,
+                after=after if file.path == UNIT_PATH else (),
                 reason=_PERSISTS,
                 source=file.name,
             )
@@ -501,8 +511,10 @@ def _objects(
     if design.request.place is Place.RDS:
         wanted, last = "postgres", Scope.SERVER
     knobs: list[Knob] = []
-    for file in sorted((each for each in files if each.layer == wanted), key=_rank):
-        before = (*after, *(knob.name for knob in knobs if _rank_of(knob.place) < _rank(file)))
+    objects = [file for file in files if file.layer == wanted]
+    for file in sorted(objects, key=lambda file: _rank(file.name)):
+        rank = _rank(file.name)
+        earlier = (knob.name for knob in knobs if _rank(knob.place) < rank)
         knobs.append(
             Knob(
                 name=f"{file.layer}:{file.name}",
@@ -510,11 +522,11 @@ def _objects(
                 kind=_kind_of(design, file),
                 place=file.name,
                 value=file.content,
-                after=before,
-                scope=(Scope.KUBELET, Scope.LIVE, last)[_rank(file)],
+                after=(*after, *earlier) if rank != 1 else (),  # a class waits for nothing
+                scope=(Scope.KUBELET, Scope.LIVE, last)[rank],
                 reason="An object to be applied with the tools of its place",
                 source=file.validated_by,
-                undo=_UNDO_KUBELET if _rank(file) == 0 else "",
+                undo=_UNDO_KUBELET if rank == 0 else "",
             )
         )
     return tuple(knobs)
@@ -523,24 +535,23 @@ def _objects(
 def _kind_of(design: StackDesign, file: RenderedFile) -> KnobKind:
     if design.pod is None:
         return KnobKind.RENDERED
-    return KnobKind.KUBELET if _rank(file) == 0 else KnobKind.OBJECT
+    return KnobKind.KUBELET if _rank(file.name) == 0 else KnobKind.OBJECT
 
 
-def _rank(file: RenderedFile) -> int:
-    return _rank_of(file.name)
-
-
-def _rank_of(name: str) -> int:
+def _rank(name: str) -> int:
     """Return 0 for the kubelet's configuration, 1 for storage, 2 for the cluster or group."""
     return 0 if "kubelet" in name else 1 if "storage" in name else 2
 
 
-def _postgres_knobs(design: StackDesign, after: tuple[str, ...]) -> tuple[Knob, ...]:
+def _postgres_knobs(
+    design: StackDesign, after: tuple[str, ...], pools: tuple[str, ...]
+) -> tuple[Knob, ...]:
     """Return the server's settings; those of a cluster or of RDS are in its objects."""
     if design.pod is not None or design.machine is None:
         return ()
     return tuple(
-        _setting("postgres", each, KnobKind.POSTGRES, after) for each in design.postgres.settings
+        _setting("postgres", each, KnobKind.POSTGRES, after + pools * (each.name in _ON_HUGE_PAGES))
+        for each in design.postgres.settings
     )
 
 

@@ -210,10 +210,12 @@ def _kubernetes(design: stack.StackDesign, facts: stack.StackFacts) -> stack.Kub
         return facts.kubernetes
     pod, seen = design.pod, facts.kubernetes or stack.KubernetesFacts()
     pages = sum(each.pages for each in design.machine.pools if each.page_bytes == pod.page_bytes)
-    capacity = {
-        **{k: v for k, v in (seen.capacity or {}).items() if not k.startswith("hugepages-")},
-        _resource(pod.page_bytes): quantity(pages * pod.page_bytes),
-    }
+    capacity = seen.capacity or {}
+    if pages:
+        capacity = {
+            **{name: size for name, size in capacity.items() if not name.startswith("hugepages-")},
+            _resource(pod.page_bytes): quantity(pages * pod.page_bytes),
+        }
     settings = {each.name: each.value for each in design.postgres.settings}
     return replace(
         seen,
@@ -245,11 +247,9 @@ def _kubelet(design: stack.StackDesign, pod: stack.PodDesign) -> stack.Kubelet:
 
 
 def _pod(design: stack.StackDesign, pod: stack.PodDesign) -> stack.PodFacts:
-    resources = {
-        "cpu": str(pod.cpus),
-        "memory": quantity(pod.memory_bytes),
-        _resource(pod.page_bytes): quantity(pod.huge_pages_bytes),
-    }
+    resources = {"cpu": str(pod.cpus), "memory": quantity(pod.memory_bytes)}
+    if pod.huge_pages_bytes:
+        resources[_resource(pod.page_bytes)] = quantity(pod.huge_pages_bytes)
     name = f"{design.request.name}-1"
     return stack.PodFacts(name=name, database=True, requests=resources, limits=resources)
 
@@ -323,8 +323,10 @@ def left_violated(design: stack.StackDesign, facts: stack.StackFacts) -> tuple[s
     Raises:
         PreflightError: The design itself would break a rule.
     """
-    # Who else holds pages can only be told apart while no server runs.
-    without = replace(facts, postgres=stack.PostgresFacts(running=False))
+    # Who else holds pages can only be told apart while no server runs. Pages that a plan without
+    # huge pages leaves idle lie idle already.
+    settings = None if design.request.huge_pages else {"huge_pages": "off"}
+    without = replace(facts, postgres=stack.PostgresFacts(running=False, settings=settings))
     before = {rule.code for seen in (facts, without) for rule in _violated(seen)}
     after = _violated(foreseen(design, facts))
     caused = [rule for rule in after if rule.code not in before]

@@ -43,7 +43,7 @@ def plan_guest(
     threads = topology.threads_per_core(below)
     if in_pod:
         topology.require_whole_cores(request, threads)
-    pages = topology.pool_pages(budget, request.page_bytes, in_pod=in_pod)
+    pages = topology.pool_pages(budget, request)
     lines = _guest_lines(request, budget, pages)
     wanted = topology.Wanted(
         name=request.name,

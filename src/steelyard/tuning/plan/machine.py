@@ -198,22 +198,22 @@ def plan_local(request: stack.StackRequest, facts: stack.StackFacts, budget: Bud
         PreflightError: It has too little memory or too few CPUs, with what would fit.
     """
     linux = facts.linux or LinuxFacts()
-    in_pod = request.place is stack.Place.CNPG
     threads = topology.threads_per_core(linux)
-    if in_pod:
+    if request.place is stack.Place.CNPG:
         topology.require_whole_cores(request, threads)
-    pages = topology.pool_pages(budget, request.page_bytes, in_pod=in_pod)
+    pages = topology.pool_pages(budget, request)
     need = _Need(
         cores=-(-request.cpus // threads),
         pages=pages,
-        memory_bytes=pages * request.page_bytes + budget.beside_bytes,
+        memory_bytes=(pages * request.page_bytes or budget.reserved_bytes) + budget.beside_bytes,
     )
     lines = _machine_lines(request, facts, linux, need)
     _require_cpus(request, facts, linux)
     _require_memory(request, linux, lines)
     place = _Rooms(request, facts, linux)
     nodes = place.nodes_for(need)
-    pools = _pools(request, facts, need.pages, {n.number: place.room(n) for n in nodes})
+    rooms = {node.number: place.room(node) for node in nodes}
+    pools = _pools(request, facts, pages, rooms) if request.huge_pages else ()
     cpus = _cpus_on(request, place.cores, nodes)
     return Layers(
         machine=machine_design(linux, facts, pools, cpus),
@@ -441,9 +441,10 @@ def of_local_machine(
     if len(nodes) > 1:
         parts = {pool.node: pool.pages for pool in pools}
         told = ", ".join(f"{parts.get(node.number, 0)} on node {node.number}" for node in nodes)
-        said.append(f"no NUMA node holds the database: it spans them, with huge pages {told}")
+        pages = f", with huge pages {told}" if pools else ""
+        said.append(f"no NUMA node holds the database: it spans them{pages}")
     bystanders = topology.bystander_pages(facts, request.page_bytes)
-    if bystanders:
+    if bystanders and pools:
         said.append(
             f"{bystanders} huge pages are held by, or promised to, programs outside of this plan;"
             " the pool has them besides"

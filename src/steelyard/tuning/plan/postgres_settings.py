@@ -111,7 +111,7 @@ def _of_profile(name: str) -> Callable[[Basis], Choice | None]:
 
 def _huge_page_size(basis: Basis) -> Choice | None:
     wanted, default = basis.request.page_bytes, basis.kernel_page_bytes
-    if wanted == default:
+    if wanted == default or not basis.request.huge_pages:
         return None
     value = f"{wanted // KIB}kB"
     if default is None:
@@ -216,6 +216,11 @@ def _always(value: str, reason: str) -> Callable[[Basis], Choice | None]:
     return lambda _: (value, reason)
 
 
+def _planned(value: str, reason: str, *, on_huge: bool) -> Callable[[Basis], Choice | None]:
+    """Return a choice for plans with huge pages, or for those without."""
+    return lambda basis: (value, reason) if basis.request.huge_pages is on_huge else None
+
+
 def _size(count: int) -> str:
     """Return a size as PostgreSQL takes it, in the largest unit that keeps it whole."""
     for unit, size in (("GB", 1024 * MIB), ("MB", MIB)):
@@ -245,16 +250,26 @@ CATALOGUE: Final[tuple[CataloguedSetting, ...]] = (
     _server(
         name="huge_pages",
         source=_KERNEL,
-        choose=_always("on", "`try` falls back to ordinary pages and says nothing"),
+        choose=_planned("on", "`try` falls back to ordinary pages and says nothing", on_huge=True),
         places=_OWN,
         effect="read-only +13 % at 10 clients with 512 MB of buffers (n = 3, hardly beyond the"
         ' noise); nothing seen at one client; 3 to 5 % in Iwan Setiawan, "Bare Metal vs. AWS'
         ' RDS" (part 2)',
     ),
+    _server(
+        name="huge_pages",
+        source=_KERNEL,
+        choose=_planned(
+            "off",
+            "`try` takes huge pages that were reserved for other programs",
+            on_huge=False,
+        ),
+        places=_OWN,
+    ),
     _server(name="huge_page_size", choose=_huge_page_size, since=_HUGE_PAGES_SINCE, places=_OWN),
     _server(
         name="shared_memory_type",
-        choose=_always("mmap", "The default, and the only one on huge pages"),
+        choose=_planned("mmap", "The default, and the only one on huge pages", on_huge=True),
         places=_OWN,
     ),
     _server(name="shared_buffers", choose=_shared_buffers),

@@ -440,10 +440,12 @@ def no_domain(request: StackRequest) -> InputError:
 _ON: Final = "on"
 
 
-def pool_pages(budget: Budget, page_bytes: int, *, in_pod: bool) -> int:
+def pool_pages(budget: Budget, request: StackRequest) -> int:
     """Return the pages of a pool for the database alone, margin included."""
-    pages = budget.reserved_bytes // page_bytes
-    return pages_with_margin(pages, POOL_MARGIN) if in_pod else pages
+    if not request.huge_pages:
+        return 0
+    pages = budget.reserved_bytes // request.page_bytes
+    return pages_with_margin(pages, POOL_MARGIN) if request.place is Place.CNPG else pages
 
 
 def bystander_pages(facts: StackFacts, page_bytes: int) -> int:
@@ -538,8 +540,10 @@ def pod_design(
     threads = threads_per_core(node)
     return PodDesign(
         cpus=request.cpus,
-        memory_bytes=budget.beside_bytes // MIB * MIB,
-        huge_pages_bytes=budget.reserved_bytes,
+        memory_bytes=(budget.beside_bytes if request.huge_pages else budget.memory_bytes)
+        // MIB
+        * MIB,
+        huge_pages_bytes=budget.reserved_bytes if request.huge_pages else 0,
         page_bytes=request.page_bytes,
         reserved_cpus=cores_of(node)[0] if cores_of(node) else (0,),
         reserved_memory_bytes=RESERVED,

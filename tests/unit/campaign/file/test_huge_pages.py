@@ -9,20 +9,16 @@ from fakes.host import FakeHost
 from steelyard.core.wording import GIB, ExitCode, PreflightError
 from steelyard.targets.stack import require_huge_pages, require_shared_memory
 
-MEMORY = (
-    "MemTotal:       24731648 kB\nHugePages_Total:     {total}\nHugePages_Free:      {total}\n"
-    "HugePages_Rsvd:        {reserved}\nHugePages_Surp:        0\nHugepagesize:       2048 kB\n"
-)
+MEMORY = "MemTotal:       24731648 kB\nHugepagesize:       2048 kB\n"
+POOLS = "/sys/kernel/mm/hugepages"
 
 
 def machine(total: int, reserved: int = 0, overcommit: int = 0) -> FakeHost:
     """Return a machine with so many huge pages of 2 MiB."""
-    return FakeHost(
-        files={
-            "/proc/meminfo": MEMORY.format(total=total, reserved=reserved),
-            "/proc/sys/vm/nr_overcommit_hugepages": f"{overcommit}\n",
-        }
-    )
+    counts = {"nr": total, "free": total, "resv": reserved, "nr_overcommit": overcommit}
+    pool = f"{POOLS}/hugepages-2048kB"
+    files = {f"{pool}/{name}_hugepages": f"{count}\n" for name, count in counts.items()}
+    return FakeHost(files={"/proc/meminfo": MEMORY, **files})
 
 
 def asking(value: str, buffers: str = "1GB", target: str = "{kind: local}") -> str:
@@ -49,7 +45,7 @@ def test_too_few_are_refused_with_what_is_needed() -> None:
     assert error is not None
     assert "`other` asks for huge_pages = on and needs at least 535" in error.message
     assert "100 are free" in error.message
-    assert "vm.nr_hugepages=589" in error.hint
+    assert "vm.nr_hugepages=588" in error.hint
     assert error.exit_code is ExitCode.REFUSED
 
 
@@ -76,6 +72,71 @@ def test_a_server_larger_than_the_machine_is_refused(
     expected = pytest.raises(PreflightError, match="`other` takes at least")
     with expected if refused else nullcontext():
         require_shared_memory(experiment, FakeHost(files=files))
+
+
+def with_large_pages(free: int) -> FakeHost:
+    """Return a machine with pages of 2 MiB in plenty, and so many of 1 GiB."""
+    host = machine(5000)
+    for name in ("nr", "free"):
+        host.files[f"{POOLS}/hugepages-1048576kB/{name}_hugepages"] = f"{free}\n"
+    return host
+
+
+def with_settings(settings: str, linux: str = "") -> str:
+    """Return an experiment that insists on huge pages, with further settings."""
+    return asking("on").replace("shared_buffers", f"{settings}, shared_buffers") + linux
+
+
+def test_pages_of_another_size_are_counted_in_their_own_pool() -> None:
+    """Of 1 GiB two are needed: the 5,000 of 2 MiB do not help, and the hint names the pool."""
+    text = with_settings("huge_page_size: 1GB")
+    error = refusal(text, with_large_pages(1))
+    assert error is not None
+    assert "needs at least 2 huge pages of 1.0 GiB; 1 are free" in error.message
+    assert f"echo 2 > {POOLS}/hugepages-1048576kB/nr_hugepages" in error.hint
+    assert "hugepagesz=1024M hugepages=2" in error.hint
+    assert refusal(text, with_large_pages(2)) is None
+    absent = refusal(with_settings("huge_page_size: 512MB"), with_large_pages(2))
+    assert absent is not None
+    assert "0 are free" in absent.message
+
+
+def test_pages_of_one_size_are_not_reserved_for_another() -> None:
+    """``vm.nr_hugepages`` reserves those of the kernel's default size only."""
+    text = with_settings("huge_page_size: 1GB").replace(
+        "other: {extends: default,", "other: {extends: default, linux: {vm.nr_hugepages: auto},"
+    )
+    error = refusal(text, with_large_pages(2))
+    assert error is not None
+    assert "reserves those of 2.0 MiB" in error.message
+    assert refusal(text.replace("1GB, shared", "2MB, shared"), with_large_pages(0)) is None
+
+
+def test_system_v_memory_is_never_on_huge_pages() -> None:
+    """No number of pages helps there."""
+    error = refusal(with_settings("shared_memory_type: sysv"), with_large_pages(2))
+    assert error is not None
+    assert "shared_memory_type = sysv, which PostgreSQL never puts on huge pages" in error.message
+    assert "nr_hugepages" not in error.hint
+
+
+@pytest.mark.parametrize(
+    ("limits", "advice"),
+    [
+        ({"shmmax": "33554432"}, "sysctl -w kernel.shmmax="),
+        ({"shmmax": "18446744073692774399", "shmall": "2048"}, "sysctl -w kernel.shmall="),
+        ({"shmmax": "18446744073692774399", "shmall": "18446744073692774399"}, None),
+        ({}, None),
+    ],
+)
+def test_limits_of_system_v_memory_count(limits: dict[str, str], advice: str | None) -> None:
+    """The kernel refuses a larger segment, and the server does not start."""
+    text = with_settings("shared_memory_type: sysv").replace('"on"', '"off"')
+    files = {f"/proc/sys/kernel/{name}": f"{value}\n" for name, value in limits.items()}
+    host = FakeHost(files={"/proc/meminfo": "MemTotal:       24731648 kB\n", **files})
+    with pytest.raises(PreflightError) if advice else nullcontext() as refused:
+        require_shared_memory(load(text).experiment, host)
+    assert advice is None or (refused is not None and advice in refused.value.hint)
 
 
 @pytest.mark.parametrize(
