@@ -55,7 +55,7 @@ def test_a_study_that_this_machine_cannot_run_is_told_before_it_begins(
     monkeypatch.setattr("steelyard.gateways.stores._SYSTEM_PATH", str(nowhere))
     done = invoked("run", "article:002", "--dry-run", "--json")
     (study,) = json.loads(done.stdout)["studies"]
-    assert re.search("there is no mkfs.xfs|only root can have simulated storage", study["trouble"])
+    assert re.search("there is no mkfs.xfs|only root can make", study["trouble"])
     alone = invoked("run", "preset:page-size", "--dry-run")
     assert isinstance(alone.exception, PreflightError | PrivilegeError)
 
