@@ -1,10 +1,12 @@
 """Simulated storage under real servers: what was put in comes out, and nothing is left behind."""
 
 import json
+import mmap
 import os
 import re
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -17,7 +19,10 @@ import pytest
 from steelyard.answers.statements.section import figures_of_plan
 from steelyard.campaign.file.files import preset_text
 from steelyard.core.measurement import Quantity
-from steelyard.gateways.stores import PROGRAMS
+from steelyard.core.storage import Store
+from steelyard.gateways.host import Clock
+from steelyard.gateways.process import SystemProcesses
+from steelyard.gateways.stores import PROGRAMS, StorePaths, Stores, Volumes, unmounted
 from steelyard.record.directory import read_campaign
 from support.lacking import lacking
 from support.live import TINY, Steelyard, lasting, living_servers, wait_for
@@ -223,6 +228,41 @@ def test_a_limit_of_requests_is_recovered_from_the_counters(stored: Steelyard) -
     assert int(found.replace(",", "")) == pytest.approx(900, rel=0.05)
     (wanted,) = re.findall(r"takes about ([\d,]+) requests/s", told["remedy"])
     assert int(wanted.replace(",", "")) > 1000
+
+
+def test_the_kernel_sees_a_full_bucket_again(tmp_path: Path) -> None:
+    """Reads pass at 2,000 a second, at 50 once credits are spent, and at 2,000 when refilled."""
+    paths = StorePaths(
+        image=tmp_path / "image", served=tmp_path / "served", volume=tmp_path / "volume"
+    )
+    paths.served.mkdir()
+    paths.volume.mkdir()
+    stores, volumes = (kind(SystemProcesses(), is_root=True) for kind in (Stores, Volumes))
+    limits = Store(iops=50, burst_iops=2000, burst_credits=1500, size_bytes=1 << 30)
+    stores.make(paths, limits, Clock())
+
+    def rate(reads: int) -> float:
+        file = os.open(paths.volume / "f", os.O_RDONLY | os.O_DIRECT)
+        begun, page = time.monotonic(), mmap.mmap(-1, 4096)
+        for place in range(reads):
+            os.preadv(file, [page], 4096 * (place % 100))
+        os.close(file)
+        return reads / (time.monotonic() - begun)
+
+    try:
+        with (paths.volume / "f").open("wb") as written:
+            written.write(bytes(4096 * 100))
+            os.fsync(written.fileno())
+        first = rate(400)
+        rate(1500)
+        assert rate(60) < first / 10
+        stores.refill()
+        time.sleep(0.2)
+        assert rate(400) == pytest.approx(first, rel=0.2)
+    finally:
+        for place in (paths.volume, paths.served):
+            unmounted(place, volumes, Clock())
+        stores.close()
 
 
 def test_a_death_leaves_what_clean_unmounts(stored: Steelyard) -> None:

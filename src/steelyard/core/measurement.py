@@ -700,6 +700,8 @@ class SustainedRun:
     part: int = 0
 
 
+BURST_BALANCES = ("BurstBalance", "EBSIOBalance%")
+"""Metrics of what is left of burst credits, in percent of a full bucket."""
 BILLED_REQUESTS = ("VolumeReadIOPs", "VolumeWriteIOPs")
 """Metrics of a cluster's storage whose sum is what is billed for it."""
 

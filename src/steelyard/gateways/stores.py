@@ -325,6 +325,11 @@ class Stores:
             hint="It takes FUSE and root, which a container may not have: leave `store` out.",
         )
 
+    def refill(self) -> None:
+        """Fill the buckets of burst credits of all that are served."""
+        for running in self._serving:
+            running.signal(signal.SIGUSR1)
+
     def close(self) -> None:
         """Wait for what served stores that are unmounted by now; what goes on is killed."""
         while self._serving:
@@ -370,6 +375,11 @@ class Bucket:
         self._looked_at: float | None = None
         self._lock = threading.Lock()
 
+    def fill(self) -> None:
+        """Hold as many credits as at first."""
+        with self._lock:
+            self._left = self._full
+
     def turn(self, units: float, now: float) -> float:
         """Return the instant from which so many units may pass, on the clock of ``now``."""
         with self._lock:
@@ -399,6 +409,11 @@ class Limits:
         self._latency_s = latency_s
         self._operations = Bucket(iops, burst_iops, burst_credits or 0.0) if iops else None
         self._bytes = Bucket(bandwidth) if bandwidth else None
+
+    def refill(self) -> None:
+        """Give back the burst credits that were spent."""
+        if self._operations:
+            self._operations.fill()
 
     def pass_data(self, size: int) -> None:
         """Return when a read or a write of so many bytes may be done."""
@@ -488,6 +503,8 @@ class Served:
 
 def serve(file: Path, directory: Path, limits: Limits) -> None:
     """Serve a file below a directory until that is unmounted."""
+    # The main thread, which takes signals, answers no request: it never holds a bucket's lock.
+    signal.signal(signal.SIGUSR1, lambda *_: limits.refill())
     device = os.open("/dev/fuse", os.O_RDWR)
     told = f"fd={device},rootmode=40000,user_id=0,group_id=0".encode()
     libc = ctypes.CDLL(None, use_errno=True)

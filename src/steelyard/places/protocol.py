@@ -329,6 +329,15 @@ class SeenByProvider(Protocol):
         ...
 
 
+@runtime_checkable
+class Refillable(Protocol):
+    """A place whose storage may be simulated: its burst credits come back at a word."""
+
+    def refill(self) -> bool:
+        """Fill the bucket of burst credits; return whether the storage is simulated."""
+        ...
+
+
 class PausedPrograms(Protocol):
     """Starts the load generators of one server, and stops them between its turns."""
 

@@ -449,6 +449,7 @@ class _Ground:
             templates=self.templates,
             slot=slot,
             goes_on=not self._is_alone,
+            refill=self.stores.refill,
         )
         place = (slot or 0) * _PLACES_OF_A_SLOT + number
         plan = GroupPlan(

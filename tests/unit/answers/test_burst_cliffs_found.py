@@ -288,3 +288,47 @@ def test_a_machine_on_credits_is_named(record: CampaignRecord, fact: str, named:
     assert (told is not None) is bool(named)
     assert told is None or named in told.message
     assert finding(analysed(known, a_long_run(falling())), "burstable-machine") is None
+
+
+@pytest.mark.parametrize(
+    ("share", "seconds", "differs"),
+    [(0.4, 480, True), (2.5, 480, True), (0.95, 480, False), (1.0, 480, False), (0.4, 3, False)],
+)
+def test_short_and_long_runs_that_disagree_are_named(
+    record: CampaignRecord, share: float, seconds: int, *, differs: bool
+) -> None:
+    """All short runs beside all windows of their length: apart, by more than 10 %, or not."""
+    slices = [r.measurement for r in record.counted_runs if r.measurement]
+    middle = np.median([each.tps for each in slices])
+    rates = [share * middle * rate / 1000.0 for rate in falling(seconds, left=1.0)]
+    analysis = analysed(record, a_long_run(rates))
+    apart = only(analysis).apart
+    assert (apart is not None) is differs
+    told = finding(analysis, "long-and-short-differ")
+    assert (told is not None) is differs
+    page = render_markdown(build_document(analysis))
+    assert ("no, but short runs differ" in page) is differs
+    if apart is not None:
+        assert apart.long[0] <= share * middle <= apart.long[1]
+        assert f"{apart.short[0]:,.0f}" in told.message  # type: ignore[union-attr]
+
+
+def test_a_drop_that_only_a_discarded_try_showed_is_named(record: CampaignRecord) -> None:
+    """It stands in a finding and in the table; neighbours who explain it, and a drop in both, not.
+
+    The try that counts may have begun on a bucket that the discarded one had emptied.
+    """
+    code = "cliff-of-a-discarded-try"
+    bad = a_long_run(falling(), validity=Validity.INVALID)
+    even = a_long_run(falling(left=1.0), started_at=20_000.0)
+    analysis = analysed(record, bad, even)
+    assert only(analysis).run == even
+    assert only(analysis).cliff is None
+    told = finding(analysis, code)
+    assert told is not None
+    assert "fell by 4" in told.message or "fell by 3" in told.message
+    assert "only in a discarded try" in render_markdown(build_document(analysis))
+    beside = evidence(host_series((1.0, 0.5), (0.9, 1.3)))
+    assert finding(analysed(record, replace(bad, evidence=beside), even), code) is None
+    again = a_long_run(falling(), started_at=20_000.0)
+    assert finding(analysed(record, bad, again), code) is None

@@ -150,6 +150,16 @@ def test_credits_are_used_up_and_come_back() -> None:
     assert later[-1] == pytest.approx(10.020)
 
 
+def test_a_bucket_that_is_filled_is_as_at_first() -> None:
+    """Limits that are refilled let through the whole burst again, without a wait."""
+    bucket = Bucket(100.0, 1000.0, 50.0)
+    for _ in range(500):
+        bucket.turn(1.0, 0.0)
+    bucket.fill()
+    turns = [bucket.turn(1.0, 6.0) for _ in range(50)]
+    assert turns[-1] - turns[0] == pytest.approx(0.049)
+
+
 def test_an_empty_bucket_lets_through_what_fills_it() -> None:
     """Ten clients that ask again when they are answered: 3000 a second, then 900 and not more."""
     bucket = Bucket(900.0, 3000.0, 21_000.0)

@@ -12,7 +12,7 @@ that the server and the generator no longer had.
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -20,9 +20,16 @@ import numpy as np
 from steelyard.answers.results import BURST_ONLY, Grounds
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.findings import Finding, Severity, Validity
-from steelyard.core.measurement import Quantity, SustainedRun, WaitClass
+from steelyard.core.measurement import Measurement, Quantity, SustainedRun, WaitClass
 from steelyard.core.wording import format_duration, format_share
-from steelyard.stats.capacity import LEAST_S, SKIPPED_S, CliffScan, consistency, scan_for_cliff
+from steelyard.stats.capacity import (
+    LEAST_DROP,
+    LEAST_S,
+    SKIPPED_S,
+    CliffScan,
+    consistency,
+    scan_for_cliff,
+)
 from steelyard.stats.intervals import FloatArray
 
 
@@ -73,6 +80,21 @@ class BurstCliff:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RatesApart:
+    """Rates of one cell that do not overlap, 1/s: least and most of each.
+
+    Attributes:
+        short: Of the short runs.
+        long: Of all windows of the long run that are as long as a short one.
+        window_s: Their length.
+    """
+
+    short: tuple[float, float]
+    long: tuple[float, float]
+    window_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SustainedSummary:
     """One long run with its parts; never compared with another by a test.
 
@@ -93,6 +115,8 @@ class SustainedSummary:
         unsettled: It still ended in what may be a cliff when it was not extended any more.
         burst_only: It is shorter than the burst credits of its target last at full load, or an
             open loop, which takes less out of them than full load.
+        apart: Rates of short runs of the same cell that disagree with it; None beside a drop, too.
+        discarded: A lasting drop of an earlier try, which the last one does not show.
     """
 
     run: SustainedRun
@@ -110,6 +134,8 @@ class SustainedSummary:
     too_short: bool
     unsettled: bool
     burst_only: bool
+    apart: RatesApart | None
+    discarded: BurstCliff | None
 
 
 def last_try(runs: Sequence[SustainedRun]) -> tuple[SustainedRun, ...]:
@@ -179,6 +205,12 @@ def burst_findings(grounds: Grounds) -> tuple[Finding, ...]:
             if each.drop_beside_neighbours is not None
         ),
         *(_unsettled(each) for each in sustained if each.unsettled and not _is_dropping(each)),
+        *(
+            _apart(each, each.apart, record.experiment.words.many)
+            for each in sustained
+            if each.apart
+        ),
+        *(_discarded(each, each.discarded) for each in sustained if each.discarded is not None),
         *_too_short(sustained),
         *_burst_only(record, sustained, within),
         *_burstable_machine(record, sustained),
@@ -189,39 +221,68 @@ def _is_dropping(long: SustainedSummary) -> bool:
     return long.cliff is not None or long.drop_beside_neighbours is not None
 
 
-def _beside(long: SustainedSummary, drop: BurstCliff) -> Finding:
-    run, scan = long.run, drop.scan
+def _warning(long: SustainedSummary, code: str, message: str, remedy: str) -> Finding:
     return Finding(
-        code="drop-beside-neighbours",
+        code=code,
         severity=Severity.WARNING,
-        message=(
-            f"{run.configuration}, {run.cell.workload}: the rate fell by {format_share(scan.drop)}"
-            f" after {drop.at_s:,.0f} s of the long run; other processes took the CPU time that the"
-            " server and the generator had less, so it is no sign of burst credits"
-        ),
-        remedy="Repeat it on a quiet machine: what lasts there was not measured.",
-        source="the machine's CPU time by who used it, second by second",
-        subject=run.configuration,
+        message=f"{long.run.configuration}, {long.run.cell.workload}: {message}",
+        remedy=remedy,
+        source="METHOD 7",
+        subject=long.run.configuration,
     )
 
 
+def _beside(long: SustainedSummary, drop: BurstCliff) -> Finding:
+    finding = _warning(
+        long,
+        "drop-beside-neighbours",
+        f"the rate fell by {format_share(drop.scan.drop)} after {drop.at_s:,.0f} s of the long run;"
+        " other processes took the CPU time that the server and the generator had less, so it is"
+        " no sign of burst credits",
+        "Repeat it on a quiet machine: what lasts there was not measured.",
+    )
+    return replace(finding, source="the machine's CPU time by who used it, second by second")
+
+
 def _cliff(long: SustainedSummary, cliff: BurstCliff, many: str) -> Finding:
-    run, scan = long.run, cliff.scan
-    return Finding(
-        code="burst-cliff",
-        severity=Severity.WARNING,
-        message=(
-            f"{run.configuration}, {run.cell.workload}: the rate fell by {format_share(scan.drop)}"
-            f" after {cliff.at_s:,.0f} s of the long run ({cliff.at_low_s:,.0f} to"
-            f" {cliff.at_high_s:,.0f}), from {scan.burst:,.0f} to {scan.sustained:,.0f} {many} a"
-            f" second, and stayed there, as when burst credits have run out{_slices(cliff)}"
-        ),
-        remedy=(
-            f"{scan.sustained:,.0f} a second is what lasts: plan with it. To confirm a bucket of"
-            f" credits, idle for {format_duration(scan.refill_s)} or more and repeat."
-        ),
-        source="METHOD 7",
-        subject=run.configuration,
+    scan = cliff.scan
+    return _warning(
+        long,
+        "burst-cliff",
+        f"the rate fell by {format_share(scan.drop)} after {cliff.at_s:,.0f} s of the long run"
+        f" ({cliff.at_low_s:,.0f} to {cliff.at_high_s:,.0f}), from {scan.burst:,.0f} to"
+        f" {scan.sustained:,.0f} {many} a second, and stayed there, as when burst credits have run"
+        f" out{_slices(cliff)}",
+        f"{scan.sustained:,.0f} a second is what lasts: plan with it. To confirm a bucket of"
+        f" credits, idle for {format_duration(scan.refill_s)} or more and repeat.",
+    )
+
+
+def _apart(long: SustainedSummary, rates: RatesApart, many: str) -> Finding:
+    return _warning(
+        long,
+        "long-and-short-differ",
+        f"the short runs made {_range(rates.short)} {many} a second, and the long run of the same"
+        f" load {_range(rates.long)} in every {rates.window_s} s of it",
+        "Plan with the lower one. Burst credits that were spent before the long run began look so,"
+        " and other processes do: repeat it with full credits on a quiet machine.",
+    )
+
+
+def _range(rates: tuple[float, float]) -> str:
+    least, most = (f"{rate:,.0f}" for rate in rates)
+    return least if least == most else f"{least} to {most}"
+
+
+def _discarded(long: SustainedSummary, drop: BurstCliff) -> Finding:
+    scan = drop.scan
+    return _warning(
+        long,
+        "cliff-of-a-discarded-try",
+        f"the rate fell by {format_share(scan.drop)} after {drop.at_s:,.0f} s of a try of the long"
+        f" run that was discarded, from {scan.burst:,.0f} to {scan.sustained:,.0f} a second, and in"
+        " the try that counts it did not fall",
+        "It may have begun after the burst: repeat it with full credits on a quiet machine.",
     )
 
 
@@ -233,17 +294,14 @@ def _slices(cliff: BurstCliff) -> str:
 
 
 def _unsettled(long: SustainedSummary) -> Finding:
-    return Finding(
-        code="late-fall",
-        severity=Severity.INFO,
-        message=(
-            f"{long.run.configuration}, {long.run.cell.workload}: the long run ended in a fall that"
-            f" {format_duration(long.length_s)} cannot tell from noise"
-        ),
-        remedy="Ask for a longer `sustain`.",
-        source="METHOD 7",
-        subject=long.run.configuration,
+    finding = _warning(
+        long,
+        "late-fall",
+        f"the long run ended in a fall that {format_duration(long.length_s)} cannot tell from"
+        " noise",
+        "Ask for a longer `sustain`.",
     )
+    return replace(finding, severity=Severity.INFO)
 
 
 def _too_short(sustained: tuple[SustainedSummary, ...]) -> Iterator[Finding]:
@@ -431,7 +489,7 @@ def long_runs(grounds: Grounds) -> tuple[SustainedSummary, ...]:
         for cell in cells
         for configuration in record.experiment.configurations
     }
-    return tuple(_summary(record, last_try(runs)) for runs in of_configuration.values() if runs)
+    return tuple(_summary(record, runs) for runs in of_configuration.values() if runs)
 
 
 def within_bursts(grounds: Grounds) -> frozenset[tuple[str, str]]:
@@ -451,14 +509,16 @@ def within_bursts(grounds: Grounds) -> frozenset[tuple[str, str]]:
     )
 
 
-def _summary(record: CampaignRecord, tried: Sequence[SustainedRun]) -> SustainedSummary:
+def _summary(record: CampaignRecord, runs: Sequence[SustainedRun]) -> SustainedSummary:
+    tried = last_try(runs)
     parts = usable_parts(tried)
     series = joined(parts)
     scan = scan_of(series)
     even = consistency(series.rates)
     measured = [part.measurement for part in parts if part.measurement is not None]
     seconds = sum(each.seconds for each in measured)
-    drop = _drop(record, parts[0], series, scan) if scan is not None and scan.found else None
+    slices = _slices_of(record, parts[0])
+    drop = _drop(parts, slices)
     beside = drop is not None and taken_by_neighbours(parts, drop.at_s, drop.scan)
     lasts_s = record.experiment.configuration(parts[0].configuration).target.burst_lasts_s
     return SustainedSummary(
@@ -477,22 +537,68 @@ def _summary(record: CampaignRecord, tried: Sequence[SustainedRun]) -> Sustained
         too_short=bool(measured) and scan is None,
         unsettled=scan is not None and scan.calls_for_more,
         burst_only=lasts_s is not None and (series.end_s < lasts_s or parts[0].cell.load.is_open),
+        apart=None if drop is not None else _rates_apart(series.rates, slices),
+        discarded=None if drop is not None else _discarded_drop(runs[: -len(tried)], slices),
     )
 
 
-def _drop(
-    record: CampaignRecord, run: SustainedRun, series: LongSeries, scan: CliffScan
-) -> BurstCliff:
-    slices = [
-        each.measurement.tps
+def _slices_of(record: CampaignRecord, run: SustainedRun) -> tuple[Measurement, ...]:
+    """Return the short runs of the same cell that count."""
+    return tuple(
+        each.measurement
         for each in record.counted_runs
         if (each.configuration, each.cell) == (run.configuration, run.cell)
         and each.measurement is not None
-    ]
+    )
+
+
+def _drop(parts: Sequence[SustainedRun], slices: Sequence[Measurement]) -> BurstCliff | None:
+    """Return the lasting drop of one try, if it has one."""
+    series = joined(parts)
+    scan = scan_of(series)
+    if scan is None or not scan.found:
+        return None
     return BurstCliff(
         scan=scan,
         at_s=series.time_of(scan.at_s),
         at_low_s=series.time_of(scan.at_low_s),
         at_high_s=series.time_of(scan.at_high_s),
-        slices_tps=float(np.median(slices)) if slices else None,
+        slices_tps=float(np.median([each.tps for each in slices])) if slices else None,
+    )
+
+
+def _discarded_drop(
+    runs: Sequence[SustainedRun], slices: Sequence[Measurement]
+) -> BurstCliff | None:
+    """Return the drop of the last of some tries; None where other processes explain it."""
+    parts = usable_parts(last_try(runs))
+    drop = _drop(parts, slices) if parts else None
+    beside = drop is not None and taken_by_neighbours(parts, drop.at_s, drop.scan)
+    return None if beside else drop
+
+
+_APART_CHANCE: Final = 0.05
+
+
+def _rates_apart(rates: FloatArray, slices: Sequence[Measurement]) -> RatesApart | None:
+    """Return the rates of short and long runs where all of the ones lie on one side of the others.
+
+    Were they alike, that came about with a chance of 2 in all ways to choose the short runs among
+    them and the windows: at most 5 %. As with a drop, 10 % count between their medians.
+    """
+    if not slices:
+        return None
+    window_s = max(1, round(float(np.median([each.seconds for each in slices]))))
+    windows = np.asarray(rates[: len(rates) // window_s * window_s]).reshape(-1, window_s).mean(1)
+    short = np.asarray([each.tps for each in slices])
+    if 2 / math.comb(len(short) + len(windows), len(short)) > _APART_CHANCE:
+        return None
+    middles = sorted((float(np.median(short)), float(np.median(windows))))
+    overlap = short.min() <= windows.max() and windows.min() <= short.max()
+    if overlap or middles[0] > (1.0 - LEAST_DROP) * middles[1]:
+        return None
+    return RatesApart(
+        short=(float(short.min()), float(short.max())),
+        long=(float(windows.min()), float(windows.max())),
+        window_s=window_s,
     )

@@ -31,6 +31,7 @@ _CLIFF_NOTE = (
     " the sustained rate: it may not have been full. Refill is how long idling fills it again, at"
     " least. Intervals are about 95 % each, from this one run."
 )
+_APART = "no, but short runs differ"
 _MOST_POINTS = 6000  # as many as keep the page light
 
 
@@ -71,7 +72,11 @@ def _lasts(each: SustainedSummary) -> str:
         )
     if each.tps is None or each.seconds is None:
         return f"{who}: nothing, it failed"
-    word = {"no": "no lasting drop", "no: neighbours came": "a drop beside other processes"}
+    word = {
+        "no": "no lasting drop",
+        _APART: "no lasting drop, and short runs disagree",
+        "no: neighbours came": "a drop beside other processes",
+    }
     found = _cliff_word(each)
     return (
         f"{who}: {doc.rate(each.tps)} {RATE} over {format_duration(each.seconds)},"
@@ -119,13 +124,15 @@ def _cliff_word(each: SustainedSummary) -> str:
         return doc.MISSING
     if each.cliff is not None:
         return f"at {each.cliff.at_s:,.0f} s"
-    if each.drop_beside_neighbours is not None:
-        return "no: neighbours came"
-    if each.too_short:
-        return "too short to tell"
-    if each.burst_only:
-        return BURST_ONLY
-    return "unclear, near the end" if each.unsettled else "no"
+    words = {
+        "no: neighbours came": each.drop_beside_neighbours is not None,
+        "too short to tell": each.too_short,
+        BURST_ONLY: each.burst_only,
+        "only in a discarded try": each.discarded is not None,
+        _APART: each.apart is not None,
+        "unclear, near the end": each.unsettled,
+    }
+    return next((word for word, holds in words.items() if holds), "no")
 
 
 def _note(analysis: CampaignAnalysis) -> str:

@@ -19,18 +19,25 @@ from steelyard.core.experiment import (
     Layer,
     Workload,
 )
-from steelyard.core.measurement import CheckpointAge, ProviderSeries
+from steelyard.core.measurement import BURST_BALANCES, CheckpointAge, ProviderSeries
 from steelyard.core.outside import Completed, ServerAddress
 from steelyard.core.schedule import CellKey, Load, PlannedRun
 from steelyard.core.storage import Provision
-from steelyard.core.wording import Interrupted, MeasurementError, SteelyardError, TargetError
+from steelyard.core.wording import (
+    Interrupted,
+    MeasurementError,
+    SteelyardError,
+    TargetError,
+    format_duration,
+)
 from steelyard.gateways.files import make_directory, write_text
-from steelyard.gateways.host import Clock, Host
+from steelyard.gateways.host import Clock, Host, looks
 from steelyard.places.local.machine import provision_here
 from steelyard.places.protocol import (
     LimitsInForce,
     Platform,
     PreparedState,
+    Refillable,
     SeenByProvider,
     TellsProvision,
 )
@@ -39,6 +46,9 @@ from steelyard.targets.assembly import Assembly
 
 TEMPLATE = "template"
 _LAST_LINES = 2
+_CREDITS_EVERY_S = 60.0  # as often as CloudWatch publishes a balance
+_PUBLISHED_S = 900.0  # within which a balance that there is was published; a guess
+_FULL_PERCENT = 99.0  # of a balance: a mean over a minute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -421,6 +431,39 @@ class Bench:
                     f"the generator failed in the warm-up: {failure}",
                     hint="Look into the server's log in raw/.",
                 )
+
+    def refill(self, name: str) -> bool:
+        """Fill the burst credits of a configuration's storage; return whether that can be done."""
+        platform = self._platforms[name]
+        return isinstance(platform, Refillable) and platform.refill()
+
+    def await_credits(self, name: str, patience_s: float, stage: Callable[[str], None]) -> str:
+        """Wait until the burst credits of a configuration's server are back.
+
+        Returns:
+            Why they may not be; empty where they are, or where it lives on none.
+        """
+        platform, begun_s = self._platforms[name], self._clock.now()
+        least, limit = None, format_duration(patience_s)
+        for _ in looks(self._clock, patience_s, _CREDITS_EVERY_S):
+            if not isinstance(platform, SeenByProvider):
+                break
+            span = begun_s - _PUBLISHED_S, self._clock.now()
+            try:
+                series = platform.provider_series(*span, patience_s=0.0)
+            except SteelyardError as error:
+                return f"their balance cannot be read: {error.message}"
+            found = [each for each in series if each.metric in BURST_BALANCES and each.values]
+            if not found:
+                break
+            least = min(each.values[-1] for each in found)
+            if least >= _FULL_PERCENT and all(each.starts_s[-1] >= begun_s for each in found):
+                return ""
+            stage(f"{name}: waiting for burst credits, at most {limit}; {least:.0f} % are there")
+        if least is not None:
+            return f"{least:.0f} % of them were there after {limit}"
+        lasts_s = self.experiment.configuration(name).target.burst_lasts_s
+        return "" if lasts_s is None else "their balance cannot be read here"
 
     def log_directory(self, configuration: str) -> Path:
         """Return where the generator's logs of a configuration go."""

@@ -319,9 +319,17 @@ def _failed(recorded: Sequence[SustainedRun]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SustainedTaker:
-    """Takes the long runs of a plan; each is on restored data after the plan's warm-up."""
+    """Takes the long runs of a plan; each is on restored data after the plan's warm-up.
+
+    Data and server are made anew by that; a volume's burst credits are not. Simulated storage has
+    all of them before each try. Elsewhere a try that follows a discarded one waits for them.
+
+    Attributes:
+        patience_s: For how long.
+    """
 
     experiment: Experiment
+    patience_s: float
     plan: CampaignPlan
     taker: Taker
     told: Callable[[str], None]
@@ -338,12 +346,36 @@ class SustainedTaker:
         while not is_settled(recorded):
             attempt = sum(run.part == 0 for run in recorded)
             last = _failed(recorded) == TRIES - 1
-            recorded.append(self._first(f"{number:02d}-{attempt}", planned, bearing=last))
+            spent = self._refilled(planned.configuration, discarded=attempt > 0)
+            run = self._first(f"{number:02d}-{attempt}", planned, bearing=last)
+            if spent and run.measurement is not None:
+                findings = (*run.findings, spent)
+                run = replace(run, findings=findings, validity=validity_of(findings))
+            recorded.append(run)
             yield recorded[-1]
             while recorded[-1].validity is not Validity.INVALID and not is_settled(recorded):
                 part = recorded[-1].part + 1
                 recorded.append(self._further(f"{number:02d}-{attempt}-{part}", planned, part))
                 yield recorded[-1]
+
+    def _refilled(self, name: str, *, discarded: bool) -> Finding | None:
+        """Give burst credits back; return what is to be known where they may be spent."""
+        bench = self.taker.bench
+        if bench.refill(name) or not discarded:
+            return None
+        why = bench.await_credits(name, self.patience_s, self.told)
+        if not why:
+            return None
+        return Finding(
+            code="credits-not-back",
+            severity=Severity.WARNING,
+            message=(
+                "a discarded try before this one took from the burst credits of the same volume;"
+                f" {why}, so this run may begin after the burst"
+            ),
+            remedy="Repeat the campaign on a volume with full credits before you rely on it.",
+            subject=name,
+        )
 
     def _first(self, name: str, planned: PlannedRun, *, bearing: bool) -> SustainedRun:
         """Return a long run's first part; one that failed is invalid and says why."""

@@ -185,6 +185,11 @@ class Campaign:
             experiment=self.experiment,
             plan=plan,
             taker=self._taker,
+            # What is left of the budget, or as long as the try took that is repeated.
+            patience_s=max(
+                self.experiment.stop.budget_s - self.directory.journal.elapsed_s,
+                beside_blocks.sustained_s(self.experiment),
+            ),
             told=self.progress.stage,
             raw=self.directory,
         )

@@ -233,6 +233,13 @@ class MadeStores:
             self._stores.make(paths, store, self._clock)
         return self._made[root, store].volume
 
+    def refill(self, volume: Path) -> bool:
+        """Fill the burst credits of a store; return whether one is mounted there."""
+        if volume not in {paths.volume for paths in self._made.values()}:
+            return False
+        self._stores.refill()
+        return True
+
     def _paths(self, directory: Path) -> StorePaths:
         if directory not in self._directories:
             self._ledger.created(MadeDirectory(path=directory))

@@ -125,6 +125,8 @@ class LocalOptions:
         templates: Its servers can keep copies of their data and copy from there.
         goes_on: Between turns the server goes on, and its load generators alone stand still: as
             with servers elsewhere that it takes turns with.
+        refill: Fills the burst credits of storage that is simulated at ``root``; tells whether it
+            is.
     """
 
     root: Path
@@ -134,6 +136,7 @@ class LocalOptions:
     templates: bool = True
     slot: int | None = None
     goes_on: bool = False
+    refill: Callable[[Path], bool] = lambda _: False
 
     @property
     def live(self) -> Path:
@@ -187,6 +190,10 @@ class LocalPlatform(WithCampaignDirectory):
     def address(self) -> outside.ServerAddress:
         """Return where the live server is reached."""
         return replace(self.server.address, beside=self._beside.address)
+
+    def refill(self) -> bool:
+        """Fill the burst credits of its storage; return whether that is simulated."""
+        return self._options.refill(self.root)
 
     def require_ready(self) -> None:
         """Check control groups, port and directory before anything is started."""
