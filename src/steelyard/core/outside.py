@@ -24,6 +24,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from steelyard.core.kubernetes import ObjectRef, SecretRef
 from steelyard.core.stack import Knob
+from steelyard.core.wording import redacted
 
 _SERVER_ERROR: Final = re.compile(r"\b(ERROR|FATAL|PANIC): ")
 
@@ -80,8 +81,8 @@ class Completed:
         return self.exit_status == 0
 
     def tail(self, lines: int = 5) -> str:
-        """Return the last lines of what it printed, standard error first choice."""
-        text = self.stderr.strip() or self.stdout.strip()
+        """Return the last lines of what it printed, standard error first choice; no secrets."""
+        text = redacted(self.stderr.strip() or self.stdout.strip())
         return "\n".join(text.splitlines()[-lines:])
 
     def cause(self, lines: int = 3) -> str:
@@ -92,7 +93,9 @@ class Completed:
         """
         printed = self.stderr.splitlines()
         first = next((i for i, line in enumerate(printed) if _SERVER_ERROR.search(line)), None)
-        return self.tail(lines) if first is None else "\n".join(printed[first : first + lines])
+        if first is None:
+            return self.tail(lines)
+        return redacted("\n".join(printed[first : first + lines]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

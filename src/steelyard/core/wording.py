@@ -3,7 +3,7 @@
 Every expected failure is a sentence of fact, the way out, and an exit code. Foreign errors are
 translated at the gateways; ``cli`` catches ``SteelyardError`` and ``Interrupted`` once. How words
 stand in such sentences is here, too: commands to paste, lists, and the known word that a misspelled
-one means.
+one means. Secrets have no place in what is written: the end lists the forms that are known.
 
 Quantities are read and written with units; inside, there are base units only. Kubernetes writes
 ``500m`` of a CPU, ``6500Mi`` of memory. Source: Kubernetes API reference, "Quantity"
@@ -486,3 +486,133 @@ def with_unit(number: float, unit: str | None) -> str:
     fitting = [each for each, size in table.items() if abs(amount) >= 0.9995 * size]
     largest = max(fitting, key=lambda each: table[each], default=word)
     return f"{amount / table[largest]:.4g}{largest}"
+
+
+# A value that is a reference keeps the secret itself elsewhere: in a variable, a file, a program.
+_REFERENCE: Final = (
+    r"""(?!["']?(?:\$|@|`|\*{3}|<\(|(?:file|env|fd|id)[:=]|(?:\.{0,2}|~)/[\w.-]+/"""
+    r"""|(?:yes|no|true|false|none|null|on|off)\b))"""
+)
+_WORD: Final = _REFERENCE + r"""(?:"[^"\n]+"|'[^'\n]+'|[^\s"']+)"""
+_LITERAL: Final = r"(?:E|U&)?(?:'(?:[^']|'')+'|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$)"
+_NAMED: Final = (
+    r"(?:password|passwd|passphrase|secret|token|api[-_]?key"
+    r"|(?:access|account|auth|encryption|master|secret|shared|storage)[-_]?key)"
+)
+_NO_VALUE: Final = r"(?!--?(?:no|ask|prompt|force|require|read|generate)-)"
+_HEADER: Final = (
+    r"\b(?:(?:proxy-)?authorization|private-token|api-?key"
+    r"|x-[\w-]{0,60}?(?:token|key|auth|secret)[\w-]{0,60})"
+    r"\s*:\s*(?:(?:bearer|basic|token|digest|apikey)\s+)?+"
+)
+# Programs, and the flag that a secret follows; curl's, lftp's and smbclient's follows a name.
+_FLAGS: Final = (
+    (r"(?:redis|valkey|keydb)-(?:cli|benchmark)|memtier_benchmark", r"-a\s*"),
+    (r"(?:mysql|mariadb)[\w-]*|7za?", r"-p(?=\S)"),
+    (r"ipmi-[a-z]+|ipmipower|ipmiconsole|fence_\w+|racadm|redfishtool|ilorest", r"-p\s*"),
+    (r"mongo[a-z]*|cqlsh|(?:docker|podman|buildah|helm)(?:\s+registry)?\s+login", r"-p\s*"),
+    (r"ipmitool|sqlcmd|bcp|mosquitto_(?:pub|sub)|(?:un)?zip", r"-P\s*"),
+    (r"ldap[a-z]+", r"-w\s*"),
+    (r"curl", r"""(?:-[A-Za-z]*[uU]\s*|--(?:proxy-)?user[\s=]+)["']?[^\s:"']+:"""),
+    (r"lftp", r"""-u\s*["']?[^\s,"']+,"""),
+    (r"smbclient", r"""-U\s*["']?[^\s%"']+%"""),
+)
+_IN_VALUES: Final = (
+    re.compile(rf"(?P<kept>://[^\s/:@]*:){_REFERENCE}[^\s/@]+(?=@)"),
+    re.compile(rf"(?P<kept>\b(?:ssl)?password\s*=\s*)(?!&){_WORD}", re.IGNORECASE),
+)
+_IN_SCRIPTS: Final = tuple(  # they may go over several lines
+    re.compile(rf"(?P<kept>{form}){value}", re.IGNORECASE | re.MULTILINE | re.DOTALL)
+    for form, value in (
+        (
+            r"\b(?:create|alter)\s+(?:role|user|group|server)\b[^;]{0,2000}?\bpassword\s+",
+            _LITERAL,
+        ),
+        (
+            r"\bpgp_sym_\w+\s*\((?:[^()',]|'[^']*'|\((?:[^()]|\([^()]*\))*\))*,\s*",
+            _LITERAL,
+        ),
+        (rf"^\s*\\setenv\s+\w{{0,60}}?(?:{_NAMED}|pwd|_auth|pass)\s+", _WORD),
+        (r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----", r"[^*-][^-]+"),
+    )
+)
+_IN_COMMANDS: Final = (
+    re.compile(rf"(?P<kept>(?<![\w-])(?:\w{{1,60}}_(?:PASS|AUTH|PWD)|SSHPASS)=){_WORD}"),
+    re.compile(rf"(?P<kept>(?<![\w-])pass:){_WORD}"),  # openssl
+    *(
+        re.compile(
+            rf"(?P<kept>(?:^|[\s;|&(\"'`$]|bin/)(?:{program})(?![\w-])"
+            rf"(?:[^|;&\n]|&(?!&)){{0,500}}?\s{flag}){_WORD}",
+            re.MULTILINE,
+        )
+        for program, flag in _FLAGS
+    ),
+    *(
+        re.compile(rf"(?P<kept>{form}){_WORD}", re.IGNORECASE)
+        for form in (
+            rf"(?<![\w-]){_NO_VALUE}(?:[\w.-]{{0,60}}?{_NAMED}|--?pass)=",
+            rf"(?<!\S){_NO_VALUE}--?(?:[\w-]{{0,60}}?{_NAMED}|pass)\s+(?!-)",
+            r"\bsshpass\s+(?:-[^p\s]\S*\s+)*-p\s*",
+            _HEADER,
+            rf"""["'][\w-]{{0,60}}?{_NAMED}["']\s*:\s*(?=["'])""",
+            r"""\b(?:requirepass|masterauth|tls-(?:client-)?key-file-pass)["']?[\s=]+(?!"")""",
+            r"(?:redis|valkey|keydb)-cli\b[^|;\n]{0,500}?\sauth\s+",
+        )
+    ),
+)
+# In what programs print a secret may stand in a sentence; it has a digit, unlike the next word.
+_IN_SENTENCES: Final = re.compile(
+    rf"(?P<kept>\b(?:{_NAMED}|bearer)\s*(?:is|:|=)?\s+['\"]?)(?=\S{{6}})(?=\S*\d){_WORD}",
+    re.IGNORECASE,
+)
+_HINT: Final = re.compile(
+    "pass|secret|token|key|auth|bearer|pwd|://|-cli|memtier|mysql|mariadb|7z|ipmi|fence|racadm"
+    "|redfish|ilorest|mongo|cqlsh|login|sqlcmd|bcp|mosquitto|zip|ldap|curl|lftp|smbclient",
+    re.IGNORECASE,
+)
+_SHELLS: Final = re.compile(
+    r"^\s*\\.*$|`[^`\n]*`|\bPROGRAM\s+" + _LITERAL, re.IGNORECASE | re.MULTILINE | re.DOTALL
+)
+_SECRET_SETTING: Final = re.compile(
+    r"conninfo|passphrase|_command$|requirepass|masterauth"
+    r"|(?:^|[._-])(?:pass|passwd|password|secret|token|salt|credentials?|dsn|key)$",
+    re.IGNORECASE,
+)
+
+
+def value_holds_secret(text: str) -> bool:
+    """Return whether a URI or the keywords of a connection in a text have a password."""
+    return any(form.search(text) for form in _IN_VALUES)
+
+
+def command_holds_secret(words: str) -> bool:
+    """Return whether a command has a secret in one of the known forms; no reference is one."""
+    return any(form.search(words) for form in (*_IN_VALUES, *_IN_SCRIPTS, *_IN_COMMANDS))
+
+
+def script_holds_secret(text: str) -> bool:
+    """Return whether a script has one: in its SQL, or in what it gives to a shell.
+
+    A column called ``token`` is none of our business.
+    """
+    shells = (command_holds_secret(part[0]) for part in _SHELLS.finditer(text))
+    return any(form.search(text) for form in (*_IN_VALUES, *_IN_SCRIPTS)) or any(shells)
+
+
+def is_secret_setting(name: str) -> bool:
+    """Return whether a server's setting of this name may hold a secret, whatever its form."""
+    return _SECRET_SETTING.search(name) is not None
+
+
+def redacted(text: str) -> str:
+    """Return a text that goes into a record or an error, without secrets in any known form."""
+    for form in _IN_SCRIPTS:
+        text = form.sub(r"\g<kept>***", text)
+    return "\n".join(map(_redacted_line, text.split("\n")))
+
+
+def _redacted_line(line: str) -> str:
+    if _HINT.search(line):  # the forms take twenty times as long, and a log has many lines
+        for form in (*_IN_VALUES, *_IN_COMMANDS, _IN_SENTENCES):
+            line = form.sub(r"\g<kept>***", line)
+    return line

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.measurement import Environment
 from steelyard.core.schedule import Schedule
-from steelyard.core.wording import RecordError, quoted
+from steelyard.core.wording import RecordError, quoted, redacted
 from steelyard.gateways import files
 from steelyard.gateways.host import Clock
 from steelyard.record.journal import (
@@ -149,9 +149,9 @@ class CampaignDirectory:
             files.sync_directory(target.parent)
 
     def write_server_log(self, text: str) -> str:
-        """Store what the servers of this session logged, beside those of earlier sessions."""
+        """Store what the servers of this session logged, without secrets; earlier logs stay."""
         earlier = len(list((self.path / "raw").glob("server-*.log.gz")))
-        return self.write_raw(f"server-{earlier + 1}.log", text)
+        return self.write_raw(f"server-{earlier + 1}.log", redacted(text))
 
     def capacity_searches(self) -> int:
         """Return how many searches for the capacity left files, interrupted ones included."""

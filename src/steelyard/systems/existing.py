@@ -27,6 +27,8 @@ from steelyard.core.wording import (
     PreflightError,
     SteelyardError,
     TargetError,
+    command_holds_secret,
+    is_secret_setting,
 )
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
@@ -262,6 +264,25 @@ def require_no_campaign(marks: Sequence[str], where: str) -> None:
             hint="Wait for it, or undo what it left by `steelyard clean`: its settings may be in"
             " force now.",
         )
+
+
+def without_secrets(saved: Iterable[outside.SavedSetting]) -> tuple[outside.SavedSetting, ...]:
+    """Return what settings of a server were, as the record keeps it to put it back.
+
+    Raises:
+        PreflightError: One holds a secret, which no record may have.
+    """
+    kept = tuple(saved)
+    for setting in kept:
+        value = setting.value or ""
+        is_secret = is_secret_setting(setting.name) and not setting.name.endswith("_command")
+        if is_secret or command_holds_secret(value):
+            raise PreflightError(
+                f"`{setting.name}` is a secret or holds one, and what it was would go into the"
+                " record",
+                hint="Remove it from the configurations.",
+            )
+    return kept
 
 
 def server_finding(

@@ -6,7 +6,7 @@ has a body here is how it is where a database system has nothing of the kind.
 """
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -15,6 +15,7 @@ from steelyard.core import measurement
 from steelyard.core.experiment import (
     Configuration,
     EffectiveSetting,
+    Experiment,
     KeySpace,
     Setting,
     SwitchCost,
@@ -23,7 +24,13 @@ from steelyard.core.experiment import (
 from steelyard.core.findings import Finding
 from steelyard.core.outside import Command, Completed, ServerAddress, ServerProgram
 from steelyard.core.schedule import Load, Pausing, Stretch
-from steelyard.core.wording import Complaint, MeasurementError, TargetError
+from steelyard.core.wording import (
+    Complaint,
+    MeasurementError,
+    TargetError,
+    is_secret_setting,
+    redacted,
+)
 from steelyard.gateways.host import Clock
 
 # Of those that are ended together: when the first is gone the others are killed.
@@ -643,6 +650,24 @@ class Generators(LoadProgram, Protocol):
     def latency(self, completed: Sequence[Completed]) -> measurement.RunLatency | None:  # noqa: ARG002 - likewise
         """Return the latencies of a run by what the generators printed; None where they do not."""
         return None
+
+
+def recordable(
+    effective: Iterable[EffectiveSetting], experiment: Experiment
+) -> tuple[EffectiveSetting, ...]:
+    """Return settings of a server as a record may have them: without secrets.
+
+    What no configuration asks for is not compared, so its value stays out where it may be one.
+    """
+    compared = {name for each in experiment.configurations for name in each.asked_folded()}
+
+    def value(setting: EffectiveSetting) -> str:
+        is_set = setting.value not in ("", "(disabled)")
+        if is_set and is_secret_setting(setting.name) and setting.name.lower() not in compared:
+            return "(not recorded)"
+        return redacted(setting.value)
+
+    return tuple(replace(setting, value=value(setting)) for setting in effective)
 
 
 class Engine(Programs, SettingsOf, DataOf, Room, RunningServer, Generators, Protocol):

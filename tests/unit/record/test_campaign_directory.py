@@ -204,6 +204,20 @@ def test_raw_output_is_compressed_and_the_same_for_the_same_text(path: Path) -> 
     directory.close()
 
 
+def test_a_servers_log_is_kept_without_secrets(path: Path) -> None:
+    """PostgreSQL logs the command that failed, and the statements that it was asked to log."""
+    directory = _create(path)
+    logged = (
+        "LOG:  checkpoint complete\n"
+        "DETAIL:  The failed archive command was: curl -u a:Zq9secret -T pg_wal/1 http://x\n"
+        "LOG:  statement: ALTER ROLE app PASSWORD 'Zq9secret'\n"
+    )
+    stored = path / "raw" / directory.write_server_log(logged)
+    kept = gzip.decompress(stored.read_bytes()).decode()
+    assert kept == logged.replace("'Zq9secret'", "***").replace("Zq9secret", "***")
+    directory.close()
+
+
 def _a_schedule() -> Schedule:
     cells = [CellKey(workload="w", load=Load(clients=c, threads=1)) for c in (1, 8)]
     return make_schedule(configurations=["a", "b"], cells=cells, seed=3, mode=Mode.STARTS, blocks=4)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recorded import RECORDINGS, catalogue_text
 
+from fakes.campaigns import an_experiment
 from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcesses
 from fakes.sql import FakeSql
@@ -16,7 +17,9 @@ from steelyard.core.experiment import (
     Configuration,
     EffectiveSetting,
     Experiment,
+    Layer,
     Script,
+    Setting,
     SwitchCost,
     Workload,
 )
@@ -29,7 +32,7 @@ from steelyard.systems.postgres import server as installations
 from steelyard.systems.postgres import settings
 from steelyard.systems.postgres.engine import PostgresCeilings, PostgresEngine, dataset_of
 from steelyard.systems.postgres.server import Installation, PostgresProgram
-from steelyard.systems.protocol import RunRequest, SyncRate
+from steelyard.systems.protocol import RunRequest, SyncRate, recordable
 
 _ADDRESS = ServerAddress(host="/run/x", port=5433, user="steelyard", database="postgres")
 _READS = Workload(name="reads", builtin="select-only", scale_factor=10)
@@ -148,6 +151,45 @@ def test_effective_settings_are_read_as_a_new_session_sees_them() -> None:
     found = _engine(sql=sql).effective(_ADDRESS)
     assert [(s.name, s.value, s.unit, s.source) for s in found] == rows
     assert "data_directory" in str(sql.asked[0][2])
+
+
+def test_settings_of_a_server_that_is_there_go_into_the_record_without_secrets() -> None:
+    """What no configuration asks for is not kept where it may hold one; the rest is redacted."""
+    rows = [
+        ("application_name", "curl -u a:Zq9secret http://x", None, "client"),
+        ("archive_cleanup_command", "curl -u a:Zq9secret http://x", None, "configuration file"),
+        ("archive_command", "(disabled)", None, "default"),
+        ("my.secret", "Zq9secret", None, "configuration file"),
+        ("pg_stat_statements.max", "5000", None, "configuration file"),
+        ("primary_conninfo", "host=x user=r password=Zq9secret", None, "configuration file"),
+        ("recovery_end_command", "", None, "default"),
+        ("restore_command", "fetch %f Zq9secret %p", None, "configuration file"),
+        ("ssl_passphrase_command", "echo Zq9secret", None, "configuration file"),
+    ]
+    found = _engine(sql=FakeSql({engines._EFFECTIVE: rows})).effective(_ADDRESS)
+    assert {setting.name: setting.value for setting in found} == {
+        "application_name": "curl -u a:*** http://x",
+        "archive_cleanup_command": "(not recorded)",
+        "archive_command": "(disabled)",
+        "my.secret": "(not recorded)",
+        "pg_stat_statements.max": "5000",
+        "primary_conninfo": "(not recorded)",
+        "recovery_end_command": "",
+        "restore_command": "(not recorded)",
+        "ssl_passphrase_command": "(not recorded)",
+    }
+
+
+def test_a_command_that_is_compared_is_in_the_record() -> None:
+    """Whether it is in force as asked is told from its value."""
+    asked = Setting(layer=Layer.POSTGRES, name="archive_command", value="cp %p /srv/%f")
+    experiment = an_experiment()
+    (first, *others) = experiment.configurations
+    configurations = (replace(first, settings=(asked,)), *others)
+    effective = EffectiveSetting(name="archive_command", value="cp %p /srv/%f")
+    compared = replace(experiment, configurations=configurations)
+    assert recordable((effective,), compared) == (effective,)
+    assert recordable((effective,), experiment)[0].value == "(not recorded)"
 
 
 def test_a_reload_waits_until_new_sessions_see_it() -> None:

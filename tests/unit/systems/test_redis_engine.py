@@ -265,9 +265,12 @@ def test_data_that_did_not_come_back_are_told() -> None:
 def test_secrets_and_places_are_not_in_the_settings_in_force() -> None:
     """CONFIG GET * shows them to its own user; a record does not."""
     secret: list[Reply] = [b"requirepass", b"s3cret", b"tls-key-file-pass", b"s3cret"]
+    secret += [b"masterauth", b"s3cret", b"masteruser", b"app"]
     shown: list[Reply] = [b"hz", b"10", *secret, b"dir", b"/x"]
+    shown += [b"proc-title-template", b"redis://app:s3cret@h"]
     engine, _ = _engine({"CONFIG GET *": [shown]})
-    assert [setting.name for setting in engine.effective(_ADDRESS)] == ["hz"]
+    found = [(setting.name, setting.value) for setting in engine.effective(_ADDRESS)]
+    assert found == [("hz", "10"), ("proc-title-template", "redis://app:***@h")]
 
 
 def test_what_only_reads_needs_no_reset() -> None:

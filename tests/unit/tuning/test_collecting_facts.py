@@ -199,6 +199,24 @@ def test_a_forwarded_server_is_not_here_either() -> None:
     assert collect(Asked(dsn=DSN), stack.doors()).linux is None
 
 
+def test_facts_hold_no_secret_of_a_server() -> None:
+    """They are saved, and sent to others: what no rule asks for is left out, the rest redacted."""
+    stack = FakeStack()
+    stack.serve(180004)
+    secret = [
+        ("primary_conninfo", "host=x password=Zq9secret", False),
+        ("restore_command", "curl -u a:Zq9secret http://x", False),
+        ("my.secret", "Zq9secret", False),
+        ("application_name", "curl -u a:Zq9secret http://x", False),
+    ]
+    stack.sql.answers[postgres.SETTINGS] = [*stack.sql.answers[postgres.SETTINGS], *secret]
+    facts = collect(Asked(dsn=DSN, ping_pong=False), stack.doors())
+    assert facts.postgres is not None
+    assert facts.postgres.settings is not None
+    assert facts.postgres.settings["application_name"] == "curl -u a:*** http://x"
+    assert "Zq9secret" not in str(facts)
+
+
 def test_old_servers_tell_less() -> None:
     """PostgreSQL 14 knows neither its pages nor their status: not visible, and not 0."""
     stack = FakeStack()

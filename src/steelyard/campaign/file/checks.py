@@ -16,8 +16,6 @@ from steelyard.campaign.file.document import Issue, KeyPath, Value
 from steelyard.campaign.file.form import Draft, LevelForm, level_paths
 from steelyard.campaign.file.form_parts import CLOSED, LoadsForm, MeasureForm, Rate, asked_rates
 from steelyard.campaign.file.form_values import (
-    COMMAND_SECRET,
-    SECRET,
     setting_value,
     shown,
     strings,
@@ -32,7 +30,13 @@ from steelyard.campaign.file.systems import (
 )
 from steelyard.core import linux as host_settings
 from steelyard.core.experiment import Design, LogPolicy, SwitchCost
-from steelyard.core.wording import InputError, choice, did_you_mean
+from steelyard.core.wording import (
+    InputError,
+    choice,
+    command_holds_secret,
+    did_you_mean,
+    value_holds_secret,
+)
 from steelyard.systems.postgres.settings import refused_names
 
 _ONCE = "Give each once."
@@ -209,7 +213,8 @@ def _log(draft: Draft) -> Iterator[Issue]:
 
 
 _SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*", re.ASCII)
-_COMMANDS: Final = ("command", "prepare_command", "restart_command", "reset_command")
+# Keys that take a command, or what a person or a program is to do.
+_COMMANDS: Final = re.compile(r"(.*_)?command|manual|text|flags", re.IGNORECASE)
 _OF_TURNS: Final = ("turn", "settling", "reconnections")
 
 
@@ -233,14 +238,9 @@ def checked(draft: Draft) -> Iterator[Issue]:
         yield from manual_issues(path, level)
 
 
-def _in_command(value: Value) -> bool:
-    """Return whether a command has a password; its words may be a list."""
-    words = " ".join(strings(value))
-    return bool(SECRET.search(words) or COMMAND_SECRET.search(words))
-
-
 def _secrets(value: Value, path: KeyPath, source: str) -> Iterator[Issue]:
-    if path and path[-1] in _COMMANDS and _in_command(value):
+    is_command = path and _COMMANDS.fullmatch(str(path[-1])) and not isinstance(value, dict)
+    if is_command and command_holds_secret(" ".join(strings(value))):  # of a list of words, too
         hint = "Records carry no secrets: let the command read it from a file of its own."
         yield Issue(path=path, message="the command has a password in it", hint=hint)
     elif isinstance(value, dict):
@@ -251,7 +251,7 @@ def _secrets(value: Value, path: KeyPath, source: str) -> Iterator[Issue]:
             yield from _secrets(item, (*path, index), source)
     elif path[-2:] == ("target", "uri"):
         return  # its own form says so
-    elif any(SECRET.search(text) for text in strings(value)):
+    elif any(map(value_holds_secret, strings(value))):
         hint = f"Records carry no secrets: use {source}."
         yield Issue(path=path, message="the value has a password in it", hint=hint)
 

@@ -9,7 +9,6 @@ left to look up. Script files of workloads are read once, so that the record nee
 """
 
 import math
-import re
 import secrets
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -43,7 +42,7 @@ from steelyard.campaign.file.form_parts import (
     MeasureForm,
     asked_rates,
 )
-from steelyard.campaign.file.form_values import SECRET, SEED_LIMIT, shown
+from steelyard.campaign.file.form_values import SEED_LIMIT, shown
 from steelyard.campaign.file.inheritance import (
     Merged,
     extends_issues,
@@ -82,6 +81,7 @@ from steelyard.core.wording import (
     choice,
     closest,
     did_you_mean,
+    script_holds_secret,
 )
 from steelyard.tuning.profiles import MachineFacts
 
@@ -388,10 +388,6 @@ def load_bundle(name: str) -> Bundle:
     return TypeAdapter(Bundle).validate_python(tomllib.loads(text))
 
 
-# A role's password in SQL; a column called password is none of our business.
-_ROLE_PASSWORD: Final = re.compile(
-    r"\b(CREATE|ALTER)\s+(ROLE|USER)\b[^;]*\bPASSWORD\s+'", re.IGNORECASE
-)
 # The record stores every script; larger data sets belong into the database by other means.
 MAX_SCRIPT_BYTES: Final = 16 * 1024**2
 
@@ -460,7 +456,7 @@ def _located(base: Path, name: str) -> Path:
 
 
 def _usable(name: str, text: str) -> str | tuple[str, str]:
-    if SECRET.search(text) or _ROLE_PASSWORD.search(text):
+    if script_holds_secret(text):
         return f"{shown(name)} has a password in it", "Records carry no secrets: remove it."
     if not text.strip():
         return f"{shown(name)} is empty", "Write the statements into it."

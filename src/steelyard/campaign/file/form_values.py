@@ -32,20 +32,12 @@ from steelyard.core.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE,
 from steelyard.core.schedule import LEAST_SETTLING_S, SHORTEST_TURN_S
 
 _SHOWN_LENGTH: Final = 60
-# A password in a URI (scheme://user:password@) or in a libpq keyword string.
-SECRET: Final = re.compile(r"://[^\s/:@]*:[^\s/@]+@|\bpassword\s*=\s*[^\s&]", re.IGNORECASE)
-# A password among the words of a command, or set for it: --password x, --token=x, PGPASSWORD=x.
-COMMAND_SECRET: Final = re.compile(
-    r"(?<!\S)--?(?:password|passwd|passphrase|pass|secret|token)(?:\s+|=)[^\s-]"
-    r"|(?:password|passwd|passphrase|secret|token)=\S|\bsshpass\s+-p",
-    re.IGNORECASE,
-)
 
 
 def shown(value: object) -> str:
     """Return a value as the user wrote it, short, and never with a password in it."""
     text = written(value)
-    if SECRET.search(text) or COMMAND_SECRET.search(text):
+    if wording.command_holds_secret(text):
         return "a value with a password in it"
     return f"`{text if len(text) <= _SHOWN_LENGTH else text[: _SHOWN_LENGTH - 3] + '...'}`"
 

@@ -22,7 +22,7 @@ from steelyard.core.outside import ServerAddress
 from steelyard.core.redis import DEFAULT_PORT
 from steelyard.core.schedule import Load
 from steelyard.core.target import POSTGRES, REDIS, TARGETS, DatabaseSystem, EngineName, kind_here
-from steelyard.core.wording import InputError, choice, format_bytes, listed
+from steelyard.core.wording import InputError, choice, format_bytes, is_secret_setting, listed
 from steelyard.systems.postgres.load_programs import (
     OF_A_LOG,
     OF_A_RUN,
@@ -225,7 +225,6 @@ def _located(words: tuple[str, ...], base: Path) -> tuple[str, ...]:
 _ENOUGH_OF_REDIS_BENCHMARK: Final = 2  # seen on 2 CPUs: one was at 96 to 99 % in GET and PING
 _SETTING_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]*", re.ASCII)
 _KEY_BYTES: Final = 85  # Redis documentation, FAQ: a million small keys and values use 85 MB
-_SECRETS: Final = re.compile("requirepass|masterauth|.*-pass")
 _KEEP: Final = "Remove it."
 # A workload that sends one of these is no load, or reaches beyond its database.
 _NO_LOAD: Final = frozenset(
@@ -433,7 +432,7 @@ def _names(draft: Draft, path: KeyPath) -> Iterator[Issue]:
             message = f"{shown(name)} is no name of a Redis setting"
             hint = "Write it as in redis.conf."
             yield Issue(path=where, message=message, hint=hint, at_key=True)
-        elif _SECRETS.fullmatch(folded):
+        elif is_secret_setting(folded):
             message = f"`{name}` is a password, which has no place in an experiment file"
             hint = "Records carry no secrets: the password comes from REDISCLI_AUTH."
             yield Issue(path=where, message=message, hint=hint, at_key=True)

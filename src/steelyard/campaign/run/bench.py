@@ -29,6 +29,7 @@ from steelyard.core.wording import (
     SteelyardError,
     TargetError,
     format_duration,
+    redacted,
 )
 from steelyard.gateways.files import make_directory, write_text
 from steelyard.gateways.host import Clock, Host, looks
@@ -497,7 +498,7 @@ class Bench:
     def last_words(self, configuration: str) -> str:
         """Return the end of what the servers of a configuration's place logged, in one line."""
         lines = self._platforms[configuration].logs().strip().splitlines()
-        return " ".join(line.strip() for line in lines[-_LAST_LINES:])
+        return redacted(" ".join(line.strip() for line in lines[-_LAST_LINES:]))
 
     def logs(self) -> str:
         """Return everything the servers logged."""

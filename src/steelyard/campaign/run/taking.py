@@ -23,7 +23,7 @@ from steelyard.core.findings import Finding
 from steelyard.core.measurement import CheckpointAge, Evidence, Measurement, RunLatency, Second
 from steelyard.core.outside import Completed
 from steelyard.core.schedule import Pausing, PlannedRun, Stretch, Turn, TurnTimes
-from steelyard.core.wording import US_PER_S, MeasurementError
+from steelyard.core.wording import US_PER_S, MeasurementError, redacted
 from steelyard.gateways.host import Clock
 from steelyard.stats.histogram import from_text, merged
 from steelyard.systems.protocol import CountedAt, Engine, RunRequest, TurnCounter
@@ -90,8 +90,8 @@ class _Done:
 
     @property
     def output(self) -> str:
-        """Return what all generators printed, one after the other."""
-        return "".join(each.stdout + each.stderr for each in self.completed)
+        """Return what all generators printed, one after the other, without secrets."""
+        return redacted("".join(each.stdout + each.stderr for each in self.completed))
 
     def count_by(self, logged: Logged, length: _Length) -> None:
         """Take from its log what a run did that printed nothing; what ended late does not count."""

@@ -36,6 +36,7 @@ from steelyard.core.wording import (
     PrivilegeError,
     SilentError,
     TargetError,
+    redacted,
 )
 from steelyard.gateways.files import (
     Lock,
@@ -476,7 +477,7 @@ class LocalServer:
     def log_tail(self) -> str:
         """Return the last lines of its log."""
         lines = (read_text(self.log) or "").strip().splitlines()
-        return "\n".join(lines[-_LOG_TAIL_LINES:])
+        return redacted("\n".join(lines[-_LOG_TAIL_LINES:]))
 
 
 _NAME: Final = "servers.log"

@@ -33,6 +33,7 @@ from steelyard.systems.protocol import (
     RunRequest,
     ServerReader,
     SyncRate,
+    recordable,
 )
 
 _BUILD_TIMEOUT_S = 6 * 3600.0
@@ -330,7 +331,7 @@ class PostgresEngine(Engine):
             own = address.at(dataset.name)
             for row in self._sql.rows(own, _EFFECTIVE, [_IGNORED]):
                 found.setdefault(settings.effective_setting(*row))
-        return tuple(sorted(found, key=lambda setting: setting.name))
+        return recordable(sorted(found, key=lambda setting: setting.name), self._experiment)
 
     def deviations(
         self, asked: Sequence[Setting], effective: Sequence[EffectiveSetting]

@@ -14,7 +14,7 @@ from steelyard.core.target import RedisLocalTarget
 from steelyard.core.wording import MIB, Complaint, MeasurementError, TargetError
 from steelyard.gateways.host import LOOPBACK, Clock, until
 from steelyard.gateways.redis import RedisSession, opened, settings_like
-from steelyard.systems.protocol import Dataset, Engine, RunRequest, ServerReader
+from steelyard.systems.protocol import Dataset, Engine, RunRequest, ServerReader, recordable
 from steelyard.systems.redis import redis_benchmark as benchmark
 from steelyard.systems.redis import server as checks
 from steelyard.systems.redis import settings
@@ -206,7 +206,8 @@ class RedisEngine(Engine):
     def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
         """Return all settings that say something about the server."""
         with opened(self._redis, address) as session:
-            return settings.recorded(settings_like(session, "*"))
+            shown = settings.recorded(settings_like(session, "*"))
+        return recordable(shown, self._experiment)
 
     def deviations(
         self, asked: Sequence[Setting], effective: Sequence[EffectiveSetting]

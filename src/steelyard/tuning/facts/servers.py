@@ -11,7 +11,7 @@ from typing import Final
 from steelyard.core.outside import ServerAddress
 from steelyard.core.stack import Origin, PostgresFacts, RedisFacts
 from steelyard.core.target import RedisEndpointTarget
-from steelyard.core.wording import KIB, TargetError, in_unit
+from steelyard.core.wording import KIB, TargetError, in_unit, is_secret_setting, redacted
 from steelyard.gateways.host import GROUPS, Host, mount_of
 from steelyard.gateways.redis import (
     RedisDoor,
@@ -46,8 +46,6 @@ CHECKPOINTS: Final = "SELECT num_requested, num_timed FROM pg_stat_checkpointer"
 OLD_CHECKPOINTS: Final = "SELECT checkpoints_req, checkpoints_timed FROM pg_stat_bgwriter"
 _CHECKPOINTER_FROM: Final = 17
 _PATIENCE_S: Final = 20.0
-# They may hold passwords, and no rule asks for them; nor for what extensions keep (`a.b`).
-_SECRET: Final = re.compile(r"conninfo|command|passphrase|\.")
 _MAPPING: Final = re.compile(r"^[0-9a-f]+-[0-9a-f]+ ", re.MULTILINE)
 _SIZES: Final = re.compile(r"^(Size|KernelPageSize):\s+(\d+) kB$", re.MULTILINE)
 _STAT: Final = re.compile(r"^\d+ \(postgres\b.*\) \S (\d+) ")
@@ -100,7 +98,12 @@ def collect_postgres(sql: Sql, address: ServerAddress, host: Host) -> ServerSigh
 
 
 def _from_settings(settings: Mapping[str, str], rows: list[Row]) -> Finds:
-    kept = {name: value for name, value in settings.items() if not _SECRET.search(name)}
+    # No rule asks for what may hold a secret, nor for what extensions keep (`a.b`).
+    kept = {
+        name: redacted(value)
+        for name, value in settings.items()
+        if "." not in name and not is_secret_setting(name)
+    }
     pending = tuple(sorted(str(name) for name, _, waits in rows if waits))
     status = settings.get("huge_pages_status", "")
     return {

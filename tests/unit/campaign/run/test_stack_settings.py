@@ -175,6 +175,11 @@ def test_a_manual_step_is_done_when_another_configuration_comes() -> None:
             Answer(exit_status=3, stderr="no VM"),
             "exited with 3: no VM",
         ),
+        (
+            ManualStep(command=("hook",)),
+            Answer(exit_status=1, stderr="connecting with token Zq9secret"),
+            r"exited with 1: connecting with token \*{3}$",
+        ),
         (ManualStep(command=("hook",)), Answer(takes_s=999.0), "`manual` of `fast` failed"),
     ],
 )

@@ -21,7 +21,13 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from steelyard.core import kubernetes as k8s
-from steelyard.core.wording import InputError, PreflightError, PrivilegeError, SteelyardError
+from steelyard.core.wording import (
+    InputError,
+    PreflightError,
+    PrivilegeError,
+    SteelyardError,
+    redacted,
+)
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes.pods import is_ready, obstacle
 from steelyard.places.kubernetes.volumes import claim_obstacle
@@ -443,7 +449,7 @@ def _own_errors(log: str) -> str:
         for line in lines
         if line.get("level") == "error"
     ]
-    return (told or own or [""])[-1][:_SHOWN]
+    return redacted((told or own or [""])[-1])[:_SHOWN]
 
 
 def _lines(log: str) -> Iterator[Mapping[str, Any]]:

@@ -31,7 +31,7 @@ from steelyard.core.wording import LeftBehindError, PreflightError, TargetError,
 from steelyard.gateways.sql import Sql, reload
 from steelyard.places.elsewhere import RestartMeans, restart_by, token_of
 from steelyard.places.protocol import HostSight
-from steelyard.systems.existing import server_finding, unseen
+from steelyard.systems.existing import server_finding, unseen, without_secrets
 
 # Lists whose items the server quotes one by one (GUC_LIST_QUOTE): written as one literal, a list
 # would become a single name.
@@ -362,7 +362,7 @@ class AlterSystem:
             return False
         address, sql = self._entrance(), self._means.sql
         if self._before is None:
-            before = in_system_file(self._names, sql, address)
+            before = without_secrets(in_system_file(self._names, sql, address))
             self._keep(before)
             self._before = before
         by_name = {name.lower(): value for name, value in settings.items()}

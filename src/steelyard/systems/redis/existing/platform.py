@@ -39,6 +39,7 @@ from steelyard.systems.existing import (
     OthersServer,
     ServerPlace,
     require_no_campaign,
+    without_secrets,
 )
 from steelyard.systems.redis.existing import databases, readiness
 from steelyard.systems.redis.existing import databases as eviction
@@ -50,10 +51,6 @@ from steelyard.systems.redis.existing.readiness import (
     started_at,
 )
 
-# Records carry no secrets, and what is saved goes into the record.
-SECRETS: Final = frozenset(
-    {"requirepass", "masterauth", "tls-key-file-pass", "tls-client-key-file-pass"}
-)
 RESTART_VARIABLE: Final = "STEELYARD_SETTINGS"
 _EMPTY: Final = '""'
 _LAST: Final = "appendonly"  # it begins to rewrite at once, as the others say
@@ -118,18 +115,13 @@ def read_saved(
         TargetError: The server is gone, or does not have one of them.
     """
     folded = tuple(dict.fromkeys(name.lower() for name in names))
-    if secret := sorted(SECRETS & set(folded)):
-        raise PreflightError(
-            f"`{secret[0]}` is a secret, and what it was would go into the record",
-            hint="Remove it from the configurations.",
-        )
     if not folded:
         return ()
     with opened(means.redis, address) as session:
         found = settings_like(session, *folded)
     if missing := [name for name in folded if name not in found]:
         raise TargetError(f"the server has no setting {missing[0]}", hint="Correct its name.")
-    return tuple(SavedSetting(name=name, value=found[name]) for name in folded)
+    return without_secrets(SavedSetting(name=name, value=found[name]) for name in folded)
 
 
 def set_all(session: RedisSession, wanted: Mapping[str, str]) -> tuple[str, ...]:
