@@ -13,7 +13,13 @@ from typing import Any, Final
 
 from steelyard.core.measurement import BILLED_REQUESTS, ProviderSeries
 from steelyard.core.outside import InAws, Rented, in_undoing_order
-from steelyard.core.wording import LeftBehindError, PreflightError, SteelyardError, TargetError
+from steelyard.core.wording import (
+    LeftBehindError,
+    PreflightError,
+    PrivilegeError,
+    SteelyardError,
+    TargetError,
+)
 from steelyard.gateways.aws import AwsApi, AwsRefusalError
 from steelyard.gateways.host import Clock, looks
 from steelyard.places.protocol import Ledger
@@ -22,6 +28,7 @@ CAMPAIGN: Final = "steelyard:campaign"
 _EXPIRES: Final = "steelyard:expires"
 _WITHIN_S: Final = 3600.0  # RDS takes 5 to 15 minutes; more than boto3's own half hour
 _POLLS_S: Final = (0.5, 2.0, 5.0, 15.0)
+_ABSENT_S: Final = 60.0  # AWS may not list for a while what it has just accepted; a guess
 # Every state that is left by itself; "Viewing DB instance status", Amazon RDS User Guide.
 _PASSING: Final = frozenset(
     {
@@ -183,6 +190,10 @@ class AwsMaker:
         way = _WAYS[resource]
         try:
             return self.api.call(way.service, action, **{way.name: name}, **given, Tags=self._tags)
+        except PrivilegeError:  # so AWS made nothing, and nobody has to look for it
+            self._made.remove(thing)
+            self._ledger.removed(thing)
+            raise
         except AwsRefusalError as error:
             if not error.is_there or not is_ours(thing, self.api):
                 raise
@@ -292,6 +303,9 @@ def is_ours(thing: InAws, api: AwsApi) -> bool:
 def undo(thing: InAws, api: AwsApi, clock: Clock) -> None:
     """Delete a thing, and return when it is not there any more.
 
+    If it is billed and AWS did not accept its deletion here, one look is too few: all looks of a
+    minute must miss it.
+
     Raises:
         LeftBehindError: It is there and not ours, the account is another one, or it does not go.
         TargetError: AWS refuses or does not answer.
@@ -301,18 +315,24 @@ def undo(thing: InAws, api: AwsApi, clock: Clock) -> None:
             f"{thing.label} is left behind: the credentials are those of account {api.account}",
             hint="Use the AWS_PROFILE of that account, and run `steelyard clean` again.",
         )
-    trouble = "it is there"
-    for _ in looks(clock, _WITHIN_S, *_POLLS_S):
+    trouble, absent_since_s = "it is there", None
+    is_going = thing.resource not in _DELETED_LATE
+    for waited_s in looks(clock, _WITHIN_S, *_POLLS_S):
         said = found(thing, api)
         if said is None:
-            return
+            absent_since_s = waited_s if absent_since_s is None else absent_since_s
+            if is_going or waited_s - absent_since_s >= _ABSENT_S:
+                return
+            continue
+        absent_since_s = None
         if _campaign_of(thing.resource, said, api) != thing.campaign_id:
             raise LeftBehindError(
                 f"{thing.label} is there and does not carry the tag {CAMPAIGN} ="
                 f" {thing.campaign_id}: it is somebody else's, and left alone",
                 hint="Look at it in the console; if it is yours, delete it there.",
             )
-        trouble = _asked_to_go(thing, said, api) or trouble
+        is_accepted, state = _asked_to_go(thing, said, api)
+        is_going, trouble = is_going or is_accepted, state or trouble
     raise LeftBehindError(
         f"{thing.label} is still there after {_WITHIN_S / 60:.0f} minutes ({trouble})",
         hint="It is billed while it is there: run `steelyard clean` again.",
@@ -322,11 +342,11 @@ def undo(thing: InAws, api: AwsApi, clock: Clock) -> None:
 _STATES: Final = ("DBInstanceStatus", "Status", "State")
 
 
-def _asked_to_go(thing: InAws, said: Mapping[str, Any], api: AwsApi) -> str:
-    """Ask for a thing to be deleted; return why it is not yet, where it is busy."""
+def _asked_to_go(thing: InAws, said: Mapping[str, Any], api: AwsApi) -> tuple[bool, str]:
+    """Ask for a thing to be deleted; return whether AWS accepts that, and its state or trouble."""
     state = next((str(said[key]) for key in _STATES if said.get(key)), "")
     if state.lower() == "deleting":
-        return state
+        return True, state
     try:
         # The protection of a cluster's instance is the cluster's.
         if said.get("DeletionProtection") and not _is_member(thing, said):
@@ -337,11 +357,11 @@ def _asked_to_go(thing: InAws, said: Mapping[str, Any], api: AwsApi) -> str:
         _delete(thing, said, api)
     except AwsRefusalError as error:
         if error.is_absent:
-            return ""
+            return False, ""
         if error.is_busy or state in _PASSING:
-            return error.message
+            return False, error.message
         raise
-    return state
+    return True, state
 
 
 def _is_member(thing: InAws, said: Mapping[str, Any]) -> bool:

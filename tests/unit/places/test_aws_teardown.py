@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from fakes.analyses import quick
+from fakes.clock import FakeClock
 from steelyard.campaign.cleanup import leftovers, undoing
 from steelyard.cli.main import cli
 from steelyard.core.experiment import Configuration
@@ -76,6 +77,7 @@ class Noted:
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
     """Serve an empty account, which answers at once."""
     monkeypatch.setattr("steelyard.places.aws._POLLS_S", (0.1,))
+    monkeypatch.setattr("steelyard.places.aws._ABSENT_S", 0.3)
     with an_account(monkeypatch) as served:
         yield served
 
@@ -336,6 +338,72 @@ def test_without_the_tag_nothing_is_deleted(api: AwsApi) -> None:
     assert found(thing, api) is not None
 
 
+_ABSENT = AwsRefusalError("it is not there", code="DBInstanceNotFound")
+
+
+@pytest.mark.parametrize("target", [RdsTarget(), AuroraTarget()], ids=["rds", "aurora"])
+@pytest.mark.parametrize("answer", [{"DBInstances": []}, _ABSENT], ids=["empty", "not found"])
+@pytest.mark.parametrize("late", [1, 3])
+def test_one_look_that_misses_a_server_does_not_forget_it(
+    api: AwsApi,
+    monkeypatch: pytest.MonkeyPatch,
+    target: RentedTarget,
+    answer: dict[str, object] | AwsRefusalError,
+    late: int,
+) -> None:
+    """AWS lists it some looks later: it is deleted then, and only then is it out of the ledger."""
+    ledger = Noted()
+    maker, real = a_maker(api, ledger), api.call
+    make_all(maker, target=target)
+    missing = late
+
+    def call(service: str, action: str, **given: object) -> object:
+        nonlocal missing
+        if action == "DescribeDBInstances" and missing:
+            missing -= 1
+            if isinstance(answer, AwsRefusalError):
+                raise answer
+            return answer
+        return real(service, action, **given)
+
+    def listed(service: str, action: str, key: str, **given: object) -> Iterator[object]:
+        said = call(service, action, **given)
+        yield from said[key]  # type: ignore[index]
+
+    monkeypatch.setattr(api, "call", call)
+    monkeypatch.setattr(api, "listed", listed)
+    maker.delete(CLOCK)
+    assert (missing, ledger.things) == (0, [])
+    monkeypatch.undo()
+    assert instances(api) == []
+
+
+def test_a_server_that_was_never_seen_is_looked_for_a_minute(
+    api: AwsApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that AWS began to delete is gone at the first look that misses it; so is a group."""
+    monkeypatch.setattr("steelyard.places.aws._ABSENT_S", 60.0)
+    monkeypatch.setattr("steelyard.places.aws._POLLS_S", (0.5, 2.0, 5.0, 15.0))
+    waited = {}
+    for resource in (Rented.INSTANCE, Rented.CLUSTER, Rented.PARAMETER_GROUP):
+        clock = FakeClock()
+        undo(
+            InAws(account=ACCOUNT, region=REGION, resource=resource, name="x-1", campaign_id="x"),
+            api,
+            clock,
+        )
+        waited[resource] = sum(clock.slept)
+    assert waited == {
+        Rented.INSTANCE: 67.5,  # 0.5 + 2 + 5 + 4 x 15
+        Rented.CLUSTER: 67.5,
+        Rented.PARAMETER_GROUP: 0,
+    }
+    maker, clock = a_maker(api, Noted()), FakeClock()
+    make_all(maker)
+    maker.delete(clock)
+    assert sum(clock.slept) < 5.0
+
+
 def test_another_account_is_not_touched(api: AwsApi) -> None:
     """Neither for making, nor for deleting."""
     assert require_account(api, (ACCOUNT,)) == ACCOUNT
@@ -355,8 +423,11 @@ def test_another_account_is_not_touched(api: AwsApi) -> None:
 def test_a_missing_permission_is_named_as_a_policy_has_it(api: AwsApi, account: Account) -> None:
     """And the way out."""
     account.denied.add("rds:CreateDBInstance")
+    ledger = Noted()
     with pytest.raises(PrivilegeError, match="may not do rds:CreateDBInstance") as denied:
-        make_all(a_maker(api, Noted()))
+        make_all(a_maker(api, ledger))
+    # What was denied is not there, so nobody looks for it for a minute.
+    assert [each.resource for each in ledger.things] == [Rented.PARAMETER_GROUP]
     assert "Add rds:CreateDBInstance to its policy" in denied.value.hint
 
 
