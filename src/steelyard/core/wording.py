@@ -574,7 +574,7 @@ _SHELLS: Final = re.compile(
     r"^\s*\\.*$|`[^`\n]*`|\bPROGRAM\s+" + _LITERAL, re.IGNORECASE | re.MULTILINE | re.DOTALL
 )
 _SECRET_SETTING: Final = re.compile(
-    r"conninfo|passphrase|_command$|requirepass|masterauth"
+    r"(?:conninfo|passphrase|_command|requirepass|masterauth)$"
     r"|(?:^|[._-])(?:pass|passwd|password|secret|token|salt|credentials?|dsn|key)$",
     re.IGNORECASE,
 )

@@ -165,6 +165,7 @@ def test_settings_of_a_server_that_is_there_go_into_the_record_without_secrets()
         ("recovery_end_command", "", None, "default"),
         ("restore_command", "fetch %f Zq9secret %p", None, "configuration file"),
         ("ssl_passphrase_command", "echo Zq9secret", None, "configuration file"),
+        ("ssl_passphrase_command_supports_reload", "off", None, "default"),
     ]
     found = _engine(sql=FakeSql({engines._EFFECTIVE: rows})).effective(_ADDRESS)
     assert {setting.name: setting.value for setting in found} == {
@@ -177,6 +178,7 @@ def test_settings_of_a_server_that_is_there_go_into_the_record_without_secrets()
         "recovery_end_command": "",
         "restore_command": "(not recorded)",
         "ssl_passphrase_command": "(not recorded)",
+        "ssl_passphrase_command_supports_reload": "off",
     }
 
 
