@@ -12,8 +12,15 @@ from itertools import groupby
 from typing import Final
 
 from steelyard.answers import results
-from steelyard.answers.durability.compute import campaign_durability, writing
-from steelyard.answers.durability.results import Fate, Loss
+from steelyard.answers.durability.compute import (
+    OF_SETTINGS,
+    WHEN,
+    campaign_durability,
+    touching_data,
+    what_is_lost,
+    writing,
+)
+from steelyard.answers.durability.results import ConfigurationDurability, Fate, Loss
 from steelyard.answers.latency.compute import campaign_latency
 from steelyard.answers.latency.results import LatencyChange, percentile_name
 from steelyard.answers.money import CostChange, analyse_money
@@ -52,7 +59,7 @@ class Evidence:
 
     Attributes:
         label: Of the campaign, as the article calls it.
-        contest: Workload and sides.
+        contest: Workload and sides, or a configuration.
         choice: The configuration to take; both names where they are equivalent; empty where the
             comparison does not decide.
         says: The verdict with its interval, or why it is none.
@@ -80,12 +87,14 @@ class Use:
         rule: In words.
         evidence: Yields what a campaign says; nothing where it does not speak of it.
         measured_by: What measures it where no campaign speaks of it.
+        undecided: What the table says where no evidence makes a choice.
     """
 
     name: str
     rule: str
     evidence: Callable[[str, results.CampaignAnalysis], Iterator[Evidence]]
     measured_by: str
+    undecided: str = "not decided"
 
 
 def _contest(c: results.Comparison | LatencyChange | CostChange) -> str:
@@ -112,8 +121,12 @@ def _by_throughput(
     if _changes_sides(analysis, c):
         return replace(told, says=f"{said}; not all loads favour the same side")
     if c.verdict is Verdict.EQUIVALENT or c.no_practical_weight:
-        return replace(told, choice=f"{c.configuration} or {c.baseline}")
-    return _unless_weaker(told, c, c.configuration if c.verdict is Verdict.FASTER else c.baseline)
+        weaker = {trade.weaker for trade in c.trades}
+        kept = [name for name in (c.configuration, c.baseline) if name not in weaker]
+        lost = "".join(f"; but {_may_lose(name)}" for name in sorted(weaker))
+        return replace(told, choice=" or ".join(kept), says=f"{said}{lost}")
+    sides = (c.configuration, c.baseline)
+    return _unless_weaker(told, analysis, *(sides if c.verdict is Verdict.FASTER else sides[::-1]))
 
 
 def _difference(analysis: results.CampaignAnalysis, c: results.Comparison) -> str:
@@ -139,15 +152,27 @@ def _not_decided(
     return replace(told, says=said, needs_s=needs_s, run=_run_for(analysis.command, needs_s))
 
 
-def _unless_weaker(told: Evidence, c: results.Comparison, better: str) -> Evidence:
+def _unless_weaker(
+    told: Evidence, analysis: results.CampaignAnalysis, better: str, other: str
+) -> Evidence:
     """Return the choice of a side, unless it may lose what the other keeps.
 
-    That is a trade, and no choice that a rate can make.
+    That is a trade, and no choice that a rate, a latency or a price can make.
     """
-    if any(trade.weaker == better for trade in c.trades):
-        lost = f"{better} may lose acknowledged writes that the other keeps"
-        return replace(told, says=f"{told.says}; but {lost}")
+    trades = (trade for c in analysis.comparisons for trade in c.trades)
+    if any((trade.weaker, trade.stronger) == (better, other) for trade in trades):
+        return replace(told, says=f"{told.says}; but {_may_lose(better)}")
     return replace(told, choice=better)
+
+
+def _may_lose(name: str) -> str:
+    return f"{name} may lose acknowledged writes that the other keeps"
+
+
+def _of_data(analysis: results.CampaignAnalysis) -> Iterator[results.Comparison]:
+    """Yield the results of workloads that read or change data: others speak of no use."""
+    touching = touching_data(analysis.experiment.workloads, analysis.runs)
+    return (c for c in analysis.results if c.workload in touching)
 
 
 _OF_ONE_RUN: Final = {"--seed", "--budget"}
@@ -173,10 +198,10 @@ def _run_for(command: str, seconds: float) -> str:
 
 def _work(writes: bool) -> Callable[[str, results.CampaignAnalysis], Iterator[Evidence]]:  # noqa: FBT001 - a kind
     def evidence(label: str, analysis: results.CampaignAnalysis) -> Iterator[Evidence]:
-        known = {each.name for each in analysis.experiment.workloads}
-        writers = writing(analysis.experiment.workloads, analysis.runs)
-        for c in analysis.results:
-            if c.workload in known and (c.workload in writers) is writes:
+        workloads, runs = analysis.experiment.workloads, analysis.runs
+        mostly, at_all = writing(workloads, runs, mostly=True), writing(workloads, runs)
+        for c in _of_data(analysis):
+            if c.workload in mostly if writes else c.workload not in at_all:
                 yield _by_throughput(label, analysis, c)
 
     return evidence
@@ -188,9 +213,12 @@ _TOLD_OF_A_CLIENT: Final = (0.99, 0.5)  # percentiles, the weightier first
 def _single_client(label: str, analysis: results.CampaignAnalysis) -> Iterator[Evidence]:
     """Yield what percentiles say where they are clear, else what the rate says."""
     closed = analysis.experiment.closed_loads
-    alone = [c for c in analysis.comparisons if c.load in closed and c.load.clients == 1]
+    pooled = tuple(_of_data(analysis))
+    touching = {c.workload for c in pooled}
+    of_data = (c for c in analysis.comparisons if c.workload in touching)
+    alone = [c for c in of_data if c.load in closed and c.load.clients == 1]
     if not alone and [load.clients for load in closed] == [1]:
-        alone = [replace(c, load=closed[0]) for c in analysis.results]
+        alone = [replace(c, load=closed[0]) for c in pooled]
     for c in alone:
         yield _by_latency(label, analysis, c) or _by_throughput(label, analysis, c)
 
@@ -210,13 +238,19 @@ def _by_latency(
         return None
     said = f"{percentile_name(clear.share)} {clear.called} {doc.effect_interval(clear.change)}"
     found = Evidence(label=label, contest=_contest(c), choice="", says=said, section="latency")
-    return _unless_weaker(found, c, c.configuration if clear.called == "lower" else c.baseline)
+    sides = (c.configuration, c.baseline)
+    return _unless_weaker(found, analysis, *(sides if clear.called == "lower" else sides[::-1]))
 
 
 def _lasting(label: str, analysis: results.CampaignAnalysis) -> Iterator[Evidence]:
     """Yield what long runs say: one of each decides by a drop in it, never by its level."""
     long = analysis.answer(long_runs) or ()
-    rates = {(each.run.configuration, each.run.cell): each for each in long}
+    touching = touching_data(analysis.experiment.workloads, analysis.runs)
+    rates = {
+        (each.run.configuration, each.run.cell): each
+        for each in long
+        if each.run.cell.workload in touching
+    }
     baseline = analysis.experiment.baseline
     for (name, cell), mine in rates.items():
         theirs = rates.get((baseline, cell))
@@ -229,58 +263,82 @@ def _lasting(label: str, analysis: results.CampaignAnalysis) -> Iterator[Evidenc
             f"{each} {long.tps:,.0f} {unit}" + (" after a drop" if each in dropped else "")
             for each, long in sides.items()
         )
-        higher = name if mine.tps > theirs.tps else baseline
+        higher, lower = (name, baseline) if mine.tps > theirs.tps else (baseline, name)
         decides = len(dropped) == 1 and higher not in dropped
-        yield Evidence(
+        told = Evidence(
             label=label,
             contest=f"{cell.workload}, {name} against {baseline}",
-            choice=higher if decides else "",
+            choice="",
             says=said if decides else f"{said}, one run each: not decided",
             section="sustained",
         )
+        yield _unless_weaker(told, analysis, higher, lower) if decides else told
 
 
 def _money(label: str, analysis: results.CampaignAnalysis) -> Iterator[Evidence]:
     money = analysis.answer(analyse_money)
+    touching = touching_data(analysis.experiment.workloads, analysis.runs)
     for change in money.changes if money is not None else ():
         pair = doc.bounds(change.change)
-        if pair is None:
+        if pair is None or change.workload not in touching:
             continue
         said = f"{doc.effect_interval(change.change)} per {analysis.experiment.words.one}"
-        cheaper = change.configuration if pair[1] < 0 else change.baseline if pair[0] > 0 else ""
-        yield Evidence(
+        decided = pair[1] < 0 or pair[0] > 0
+        told = Evidence(
             label=label,
             contest=_contest(change),
-            choice=cheaper,
-            says=said if cheaper else f"{said}; not decided",
+            choice="",
+            says=said if decided else f"{said}; not decided",
             section="money",
         )
+        sides = (change.configuration, change.baseline)
+        cheaper_first = sides if pair[1] < 0 else sides[::-1]
+        yield _unless_weaker(told, analysis, *cheaper_first) if decided else told
+
+
+def _losses(analysis: results.CampaignAnalysis, losses: Sequence[Loss]) -> dict[str, str | None]:
+    """Return what each configuration may lose under some failures, in words.
+
+    Empty where it keeps every acknowledged write; None where no loss is known, but not all fates.
+    """
+    of_campaign = analysis.answer(campaign_durability) or ()
+    return {each.configuration: _loss_in_words(analysis, each, losses) for each in of_campaign}
+
+
+def _loss_in_words(
+    analysis: results.CampaignAnalysis, durability: ConfigurationDurability, losses: Sequence[Loss]
+) -> str | None:
+    configuration = analysis.experiment.configuration(durability.configuration)
+    lost: dict[str, list[str]] = {}
+    for survival in durability.survivals:
+        if survival.loss in losses and survival.fate in (Fate.LAST, Fate.ALL):
+            lost.setdefault(what_is_lost(survival, configuration), []).append(WHEN[survival.loss])
+    words = (f"{what} may be lost when {' or '.join(when)}" for what, when in lost.items())
+    unknown = any(durability.fate(loss) is Fate.UNKNOWN for loss in losses)
+    return "; ".join(words) or (None if unknown else "")
 
 
 def _node_lost(label: str, analysis: results.CampaignAnalysis) -> Iterator[Evidence]:
-    kept_by = analysis.answer(campaign_durability) or ()
-    fates = {each.configuration: each.fate(Loss.NODE) for each in kept_by}
-    for c in analysis.results:
+    """Yield which side keeps what was acknowledged: also when its server starts again."""
+    lost = _losses(analysis, (*OF_SETTINGS, Loss.NODE))
+    for c in _of_data(analysis):
         sides = (c.configuration, c.baseline)
-        kept = [name for name in sides if fates.get(name) is Fate.KEPT]
-        if len(kept) == len(sides):
+        keeping = [name for name in sides if lost.get(name) == ""]
+        if len(keeping) == len(sides):
             yield _by_throughput(label, analysis, c)
-        elif kept and fates.keys() >= set(sides):
-            (weaker,) = set(sides) - set(kept)
-            if fates[weaker] is Fate.UNKNOWN:
-                continue
+        elif keeping and (weaker := next((name for name in sides if lost.get(name)), "")):
             yield Evidence(
                 label=label,
                 contest=_contest(c),
-                choice=kept[0],
-                says=f"a lost node takes {fates[weaker].value} of {weaker}",
+                choice=keeping[0],
+                says=f"{weaker}: {lost[weaker]}",
                 section="durability",
             )
 
 
 def _managed(label: str, analysis: results.CampaignAnalysis) -> Iterator[Evidence]:
     managed = {each.name for each in analysis.experiment.configurations if each.target.is_managed}
-    for c in analysis.results:
+    for c in _of_data(analysis):
         sides = {c.configuration, c.baseline}
         told = _by_throughput(label, analysis, c)
         if sides <= managed:
@@ -290,56 +348,58 @@ def _managed(label: str, analysis: results.CampaignAnalysis) -> Iterator[Evidenc
 
 
 def _durability(label: str, analysis: results.CampaignAnalysis) -> Iterator[Evidence]:
-    told: set[tuple[str, str]] = set()
-    for c in analysis.results:
-        for trade in c.trades:
-            stronger = c.baseline if trade.weaker == c.configuration else c.configuration
-            if (stronger, trade.weaker) not in told:
-                told.add((stronger, trade.weaker))
-                yield Evidence(
-                    label=label,
-                    contest=f"{stronger} against {trade.weaker}",
-                    choice=stronger,
-                    says=f"{trade.weaker} may lose acknowledged writes that {stronger} keeps",
-                )
+    kept = " or ".join(WHEN[loss] for loss in OF_SETTINGS)
+    for name, lost in _losses(analysis, OF_SETTINGS).items():
+        if lost is not None:
+            yield Evidence(
+                label=label,
+                contest=name,
+                choice="" if lost else name,
+                says=lost or f"keeps every acknowledged write when {kept}",
+                section="durability",
+            )
 
 
 USES: Final = (
     Use(
         name="read-heavy",
-        rule="the higher rate in workloads that only read",
+        rule="the higher rate in workloads that only read data",
         evidence=_work(writes=False),
         measured_by="steelyard run preset:quick",
     ),
     Use(
         name="write-heavy",
-        rule="the higher rate in workloads that write, unless it is bought with durability",
+        rule="the higher rate in workloads of which at least every second transaction writes,"
+        " unless it is bought with durability",
         evidence=_work(writes=True),
         measured_by="steelyard run preset:quick",
     ),
     Use(
         name="low latency at low load",
         rule="the lower p99 of a single client, else its lower p50, where they clearly differ; else"
-        " its higher rate",
+        " its higher rate; unless it is bought with durability",
         evidence=_single_client,
         measured_by="steelyard run preset:statements",
     ),
     Use(
         name="load for hours",
-        rule="the side that keeps a higher rate in a long run in which the other drops",
+        rule="the side that keeps a higher rate in a long run in which the other drops, unless"
+        " it is bought with durability",
         evidence=_lasting,
         measured_by="a campaign with `sustain` in its file",
     ),
     Use(
         name="cost-bound",
-        rule="the lower cost of a transaction, where files or price lists say what servers cost",
+        rule="the lower cost of a transaction, where files or price lists say what servers cost,"
+        " unless it is bought with durability",
         evidence=_money,
         measured_by="a campaign with `cost` in its targets",
     ),
     Use(
         name="high availability",
-        rule="the side that keeps what was acknowledged when its node is lost; of two that do, the"
-        " higher rate. How long a failover takes is not in it",
+        rule="the side that keeps every acknowledged write when its server is killed, its power"
+        " fails or its node is lost; of two that do, the higher rate. How long a failover takes is"
+        " not in it",
         evidence=_node_lost,
         measured_by="steelyard run preset:high-availability",
     ),
@@ -352,8 +412,10 @@ USES: Final = (
     ),
     Use(
         name="nothing acknowledged may be lost",
-        rule="the side that keeps what the other may lose",
+        rule="the configurations that by their settings in force keep every acknowledged write when"
+        " the server is killed and when the power fails",
         evidence=_durability,
+        undecided="none of these keeps every acknowledged write",
         measured_by="a campaign of servers that differ in it, as `preset:redis-aof` has them",
     ),
 )
@@ -479,7 +541,7 @@ def _choices(article: Article, titles: Mapping[str, str]) -> doc.Section:
     for use in USES:
         found = article.evidence(use)
         decided = tuple(dict.fromkeys(f"{e.choice} ({e.label})" for e in found if e.choice))
-        nothing = "not decided" if found else f"nothing measured says it; {use.measured_by} would"
+        nothing = use.undecided if found else f"not measured; {use.measured_by} would measure it"
         pairs.append((use.name, f"{doc.enumeration(decided) or nothing}. Rule: {use.rule}."))
         lines = tuple(_lines(found))
         anchors = [f"{each.section}-{numbers[each.label]}" for _, each in lines]

@@ -471,17 +471,29 @@ def transactions_of(runs: Sequence[Run]) -> float:
     return sum(run.measurement.transactions for run in runs if run.measurement is not None)
 
 
-_READ_ONLY: Final = 0.01  # rows changed per transaction; a guess: background work changes a few
-
-
-def only_read(runs: Sequence[Run]) -> bool:
-    """Return whether the server counted that transactions changed no rows; not where it did not."""
-    changed = sum_of([total_of(runs, quantity) for quantity in _CHANGED])
-    counted = transactions_of(runs)
-    return changed is not None and counted > 0 and changed <= _READ_ONLY * counted
-
-
+READ_ONLY: Final = 0.01  # rows changed per transaction; a guess: background work changes a few
 _CHANGED: Final = (Quantity.ROWS_INSERTED, Quantity.ROWS_UPDATED, Quantity.ROWS_DELETED)
+_READ: Final = (Quantity.ROWS_RETURNED, Quantity.ROWS_FETCHED)
+
+
+def only_read(runs: Sequence[Run], most: float = READ_ONLY) -> bool:
+    """Return whether the server counted that transactions changed no rows; not where it did not.
+
+    Args:
+        runs: Of one workload.
+        most: So many rows per transaction count as none.
+    """
+    return _counted_at_most(runs, _CHANGED, most)
+
+
+def counted_no_rows(runs: Sequence[Run]) -> bool:
+    """Return whether the server counted that transactions neither read nor changed a row."""
+    return _counted_at_most(runs, (*_CHANGED, *_READ), READ_ONLY)
+
+
+def _counted_at_most(runs: Sequence[Run], quantities: Sequence[Quantity], most: float) -> bool:
+    rows, counted = sum_of([total_of(runs, each) for each in quantities]), transactions_of(runs)
+    return rows is not None and counted > 0 and rows <= most * counted
 
 
 def side_means(values: FloatArray, asked: ResultContrast) -> tuple[FloatArray, FloatArray]:

@@ -316,16 +316,27 @@ READ_ONLY: Final = frozenset(
     )
 )
 _TESTS: Final = frozenset({"ping_inline", "ping_mbulk"})  # of redis-benchmark, beside get
+_WITHOUT_KEYS: Final = _TESTS | {"ping", "echo", "time"}
 _LISTS: Final = "lrange_"  # lrange_100 and so on
 
 
 def changes_keys(workload: Workload) -> bool:
     """Return whether a workload of Redis may change keys: a test or a command."""
-    work = workload.redis
+    name = _command(workload)
+    return name not in READ_ONLY | _TESTS and not (workload.builtin and name.startswith(_LISTS))
+
+
+def touches_no_key(workload: Workload) -> bool:
+    """Return whether a workload of Redis neither reads nor changes a key."""
+    return _command(workload) in _WITHOUT_KEYS
+
+
+def _command(workload: Workload) -> str:
+    """Return the test of redis-benchmark, or the command in lower case; empty for another."""
     if workload.builtin is not None:
-        name = workload.builtin
-        return name not in READ_ONLY | _TESTS and not name.startswith(_LISTS)
-    return work is None or not work.command or work.command[0].lower() not in READ_ONLY
+        return workload.builtin
+    command = () if workload.redis is None else workload.redis.command
+    return command[0].lower() if command else ""
 
 
 # redis.conf: "1k => 1000 bytes, 1kb => 1024 bytes", and so on; case does not matter.

@@ -13,13 +13,20 @@ from typing import Final
 
 from steelyard.answers.crashes import NO_WAIT, Footing, Keeper, redis_survivals, survivals
 from steelyard.answers.durability import results
-from steelyard.answers.observations import Observations, ResultContrast, only_read, result_contrasts
+from steelyard.answers.observations import (
+    READ_ONLY,
+    Observations,
+    ResultContrast,
+    counted_no_rows,
+    only_read,
+    result_contrasts,
+)
 from steelyard.answers.results import CellSummary, Comparison, Grounds
 from steelyard.core.campaign import ANEW, CampaignPlan
 from steelyard.core.experiment import Configuration, Experiment, Reset, SwitchCost, Workload
 from steelyard.core.kubernetes import class_in
 from steelyard.core.measurement import Environment, Fact, Quantity, Run
-from steelyard.core.redis import changes_keys, folded_switch
+from steelyard.core.redis import changes_keys, folded_switch, touches_no_key
 from steelyard.core.schedule import CellKey, Mode
 from steelyard.core.stack import StorageClassFacts
 from steelyard.core.target import (
@@ -37,8 +44,8 @@ GIVEN_UP: Final = {
     "synchronous_commit": ("committed transactions", "after a crash"),
 }
 """Settings of PostgreSQL that give up durability: what may be lost, and when."""
-_OF_SETTINGS: Final = (results.Loss.SERVER, results.Loss.POWER)
-_WHEN: Final = {
+OF_SETTINGS: Final = (results.Loss.SERVER, results.Loss.POWER)
+WHEN: Final = {
     results.Loss.SERVER: "the server is killed",
     results.Loss.POWER: "the power fails",
     results.Loss.NODE: "its node is lost",
@@ -192,12 +199,12 @@ def _by_failure(
         trade = results.DurabilityTrade(
             weaker=weak.name,
             stronger=strong.name,
-            what=_lost(more, one),
+            what=what_is_lost(more, one),
             when="",
             because=_cause(more, one, environment),
-            instead=_lost(less, one),
+            instead=what_is_lost(less, one),
         )
-        failures.setdefault(trade, []).append(_WHEN[loss])
+        failures.setdefault(trade, []).append(WHEN[loss])
     for trade, when in failures.items():
         yield replace(trade, when=f"when {' or '.join(when)}")
 
@@ -216,7 +223,7 @@ def _fate_of(
     return found[0] if not unknown and len({each.rank for each in found}) == 1 else None
 
 
-def _lost(survival: results.Survival, configuration: Configuration) -> str:
+def what_is_lost(survival: results.Survival, configuration: Configuration) -> str:
     """Return what may be lost as an object of a sentence; empty for nothing."""
     noun = "writes" if configuration.target.system.name is EngineName.REDIS else "commits"
     if survival.fate is results.Fate.KEPT or survival.known_as:
@@ -234,10 +241,7 @@ def _cause(
     survival: results.Survival, configuration: Configuration, environment: Environment | None
 ) -> str:
     """Return why: the settings of a Redis that starts again, else what the set-up says."""
-    if (
-        configuration.target.system.name is not EngineName.REDIS
-        or survival.loss not in _OF_SETTINGS
-    ):
+    if configuration.target.system.name is not EngineName.REDIS or survival.loss not in OF_SETTINGS:
         return survival.reason
     settings = _in_force(configuration, environment)
     if settings.get("appendonly", "no") != "yes":
@@ -352,18 +356,42 @@ def _latencies(
     )
 
 
-def writing(workloads: Sequence[Workload], runs: Sequence[Run]) -> tuple[str, ...]:
+_SELDOM: Final = 0.5  # rows changed per transaction; a guess: below it most transactions read
+
+
+def writing(
+    workloads: Sequence[Workload], runs: Sequence[Run], *, mostly: bool = False
+) -> tuple[str, ...]:
     """Return the names of the workloads that may change data.
 
     Args:
         workloads: By their names, scripts and programs may.
         runs: Where the server counted no changed rows in those of a workload, it does not.
+        mostly: Leave out those in which the server counted changed rows in few transactions.
     """
+    most = _SELDOM if mostly else READ_ONLY
     return tuple(
         each.name
         for each in workloads
         if (changes_keys(each) if each.redis is not None else each.builtin != _READ_ONLY)
-        and not only_read([run for run in runs if run.cell.workload == each.name])
+        and not only_read([run for run in runs if run.cell.workload == each.name], most)
+    )
+
+
+def touching_data(workloads: Sequence[Workload], runs: Sequence[Run]) -> tuple[str, ...]:
+    """Return the names of the workloads that read or change data, as far as is known.
+
+    PING does not, nor a script under which the server counted no rows.
+    """
+    return tuple(
+        each.name
+        for each in workloads
+        if not (
+            touches_no_key(each)
+            if each.redis is not None
+            else each.builtin is None
+            and counted_no_rows([run for run in runs if run.cell.workload == each.name])
+        )
     )
 
 
