@@ -57,9 +57,14 @@ def test_a_plan_is_applied_verified_and_reverted_exactly(tmp_path: Path) -> None
     steps = world.apply()
     assert _outcomes(steps) == {Outcome.TURNED}
     assert [step.knob for step in steps] == list(ordered(KNOBS))
-    assert all(check.holds for _, check in verify_all(KNOBS, world.doors))
+    assert all(check.holds for _, check in verify_all(KNOBS, world.doors, read_applied(tmp_path)))
     assert _outcomes(world.apply()) == {Outcome.THERE}
     assert _outcomes(world.revert()) == {Outcome.RESTORED}
+    never = [check for _, check in verify_all(KNOBS, world.doors, read_applied(tmp_path))]
+    for check in never:
+        assert not check.holds
+        assert check.pending or "has not turned this knob" in check.remedy
+        assert "scattered" not in check.remedy
     assert world.state() == before
     assert world.revert() == ()
 
@@ -166,7 +171,7 @@ def test_settings_without_their_server_have_a_door_that_says_so(tmp_path: Path) 
     found = doors(Outside(), rendered=tmp_path, paths={})
     world = World(place=tmp_path, knobs=(WORK_MEM, POOL))
     assert set(found) == set(world.doors) == set(KnobKind)
-    ((_, check),) = verify_all([WORK_MEM], found)
+    ((_, check),) = verify_all([WORK_MEM], found, read_applied(tmp_path))
     assert check.holds is None
     assert check.facts == ("There is no way to its postgres from here.",)
     with pytest.raises(PreflightError, match="cannot be turned here: there is no way"):

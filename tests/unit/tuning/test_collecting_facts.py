@@ -1,5 +1,6 @@
 """Collecting: which layers are seen from where, and what is said of those that are not."""
 
+import os
 import re
 import subprocess
 from dataclasses import replace
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes.facts import POSTMASTER, FakeStack
+from fakes.facts import BACKEND, POSTMASTER, FakeStack
 from fakes.host import FakeHost
 from fakes.processes import Answer
 from steelyard.core.linux import PoolUser
@@ -15,6 +16,7 @@ from steelyard.core.outside import Command, Completed
 from steelyard.core.stack import DomainFacts, Kubelet, Origin, StackFacts, Visibility
 from steelyard.core.wording import GIB, MIB, InputError, TargetError
 from steelyard.gateways.placed_files import Wanted, parse_fetched, script
+from steelyard.tuning.facts import collecting
 from steelyard.tuning.facts import servers as postgres
 from steelyard.tuning.facts.collecting import Asked, above, collect
 from steelyard.tuning.facts.kubernetes import (
@@ -215,6 +217,41 @@ def test_facts_hold_no_secret_of_a_server() -> None:
     assert facts.postgres.settings is not None
     assert facts.postgres.settings["application_name"] == "curl -u a:*** http://x"
     assert "Zq9secret" not in str(facts)
+
+
+def hidden_directory(first: int) -> FakeStack:
+    """Return a server whose data directory this user may not ask for, and its first process."""
+    stack = FakeStack()
+    stack.serve(180004, listens_on="127.0.0.1")
+    rows = stack.sql.answers[postgres.SETTINGS]
+    stack.sql.answers[postgres.SETTINGS] = [row for row in rows if row[0] != "data_directory"]
+    for pid, parent in ((BACKEND, first), (first, 1)):
+        stack.host.files[f"/proc/{pid}/stat"] = f"{pid} (postgres) S {parent} 1 1 0 -1\n"
+    return stack
+
+
+def test_the_disk_is_that_of_the_servers_own_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first process works there; the directory that packages choose says nothing of it."""
+    monkeypatch.chdir(tmp_path)
+    doors = hidden_directory(os.getpid()).doors()
+    facts = collect(Asked(dsn=DSN, ping_pong=False), doors)
+    assert facts.origin("linux.device").source.startswith(f"{tmp_path} on ")
+
+
+def test_a_disk_that_nobody_saw_is_not_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process may not be looked at: no disk, no storage, and the option that names it."""
+    monkeypatch.setattr(collecting, "_USUAL_PLACES", (str(tmp_path),))
+    facts = collect(Asked(dsn=DSN, ping_pong=False), hidden_directory(2**22 + 1).doors())
+    assert facts.linux is not None
+    assert facts.linux.device is None
+    assert facts.storage is None
+    for path in ("linux.device", "storage"):
+        assert facts.origin(path).visibility is Visibility.UNKNOWN
+        assert "--data-directory" in facts.origin(path).source
 
 
 def test_old_servers_tell_less() -> None:

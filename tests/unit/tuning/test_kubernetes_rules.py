@@ -140,7 +140,8 @@ def test_a_container_whose_cpus_nobody_saw_is_named_as_lacking() -> None:
         (stack(replace(POD, limits={"memory": "10Gi"}), kubelet=Kubelet()), HOLDS),  # no limit
         (stack(pod(throttled_periods=7)), "throttled in 7 periods"),
         (stack(pod(throttled_periods=7), kubelet=None), "throttled in 7 periods"),
-        (stack(pod(throttled_periods=0), version=None), HOLDS),
+        (stack(pod(throttled_periods=0), version=None), NOTHING),  # it may keep the quota
+        (stack(pod(throttled_periods=0), kubelet=None), NOTHING),
         (stack(version=None), NOTHING),
         (stack(kubelet=None), NOTHING),
         (stack(replace(POD, database=False)), NOTHING),
@@ -152,13 +153,15 @@ def test_no_quota_throttles_the_database(facts: StackFacts, told: str) -> None:
 
 
 FULL = replace(STATIC, cpu_manager_options={"full-pcpus-only": "true"})
+TWO_THREADS = replace(LINUX, siblings=((0, 1), (2, 3), (4, 5), (6, 7)))
 FOUR_THREADS = replace(LINUX, siblings=((0, 1, 2, 3), (4, 5, 6, 7)))
 
 
 @pytest.mark.parametrize(
     ("facts", "told"),
     [
-        (stack(kubelet=FULL), HOLDS),
+        (stack(kubelet=FULL, linux=TWO_THREADS), HOLDS),
+        (stack(kubelet=FULL), NOTHING),  # nobody saw how many threads a core has
         (stack(kubelet=STATIC), "full-pcpus-only is off"),
         (stack(pod({"cpu": "3"}), kubelet=FULL), "3 CPUs are no whole cores of 2 threads"),
         (stack(kubelet=FULL, linux=FOUR_THREADS), "2 CPUs are no whole cores of 4 threads"),

@@ -69,7 +69,12 @@ def test_the_append_only_file_is_local(facts: StackFacts, told: str) -> None:
 @pytest.mark.parametrize(
     ("facts", "told"),
     [
-        (stack(appendonly=True, appendfsync="everysec"), HOLDS),
+        (
+            stack(appendonly=True, appendfsync="everysec", no_appendfsync_on_rewrite=False),
+            HOLDS,
+        ),
+        (stack(appendonly=True, appendfsync="everysec"), NOTHING),
+        (stack(appendonly=True, no_appendfsync_on_rewrite=False), NOTHING),
         (stack(appendonly=True, appendfsync="always"), "waits for every write"),
         (stack(appendonly=True, no_appendfsync_on_rewrite=True), "may lose 30 s"),
         (stack(appendonly=False, appendfsync="always"), NOTHING),

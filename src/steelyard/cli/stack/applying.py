@@ -378,7 +378,7 @@ def verify(options: ApplyOptions, *, as_json: bool, outside: Outside | None = No
     if cluster is not None:
         name, probe = plan.design.request.name, options.node_probe
         doors = with_node(doors, knobs, name, cluster, outside, probe=probe)
-    checked = applier.verify_all(knobs, doors)
+    checked = applier.verify_all(knobs, doors, applier.read_applied(options.directory))
     if as_json:
         found = [_as_json(knob, check) for knob, check in checked]
         click.echo(json.dumps({"format": _FORMAT, "knobs": found}, indent=2))

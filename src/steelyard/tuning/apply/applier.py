@@ -215,6 +215,9 @@ def opened(directory: Path, clock: Clock) -> Iterator[AppliedRecord]:
         lock.release()
 
 
+_NEVER_TURNED: Final = "`steelyard stack apply` has not turned this knob: apply the plan."
+
+
 class SnapshotLedger(Protocol):
     """Keeps what was there before: the record of a plan, or the journal of a campaign.
 
@@ -432,9 +435,21 @@ def _looked_at(knob: Knob, door: KnobDoor, selection: Selection) -> Step:
     return _step(knob, _verified(knob, door), Outcome.THERE)
 
 
-def verify_all(knobs: Sequence[Knob], doors: Doors) -> tuple[tuple[Knob, Check], ...]:
-    """Return of every knob whether it is in effect; None where nobody can see it."""
-    return tuple((knob, _verified(knob, doors[knob.kind])) for knob in knobs)
+def verify_all(
+    knobs: Sequence[Knob], doors: Doors, applied: Applied
+) -> tuple[tuple[Knob, Check], ...]:
+    """Return of every knob whether it is in effect; None where nobody can see it.
+
+    What was never turned is not in effect for that reason alone.
+    """
+    checked = []
+    for knob in knobs:
+        check = _verified(knob, doors[knob.kind])
+        turned = knob.name in applied.snapshots or knob.kind.is_by_hand
+        if check.holds is False and not (turned or check.pending):
+            check = replace(check, remedy=_NEVER_TURNED)
+        checked.append((knob, check))
+    return tuple(checked)
 
 
 def _verified(knob: Knob, door: KnobDoor) -> Check:

@@ -5,10 +5,11 @@ Cluster; a shell in the database's container how that is limited; a probe on the
 same shell, what the kernel shows; SQL through a forwarded port what the server says.
 """
 
+import pathlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
+from os.path import realpath
 from typing import Final
 
 from steelyard.core.kubernetes import SECRET, ObjectRef, SecretRef
@@ -79,7 +80,8 @@ class Asked:
         on: Another machine as ``ssh://host``; None: this one.
         dsn: URI of a server, without a password; None: no server is asked.
         redis: URIs of Redis servers, without passwords.
-        data_directory: Whose disk to look at; the server's own by default, else the usual ones.
+        data_directory: Whose disk to look at; by default that of the server, and the usual ones
+            where no server is asked.
         ping_pong: Measure what a wake-up costs.
         metadata: Ask the cloud's metadata service for the instance type.
         memory_bytes: What the user says a server has whose machine nobody sees. So ``cpus``.
@@ -198,11 +200,16 @@ def with_redis(facts: StackFacts, caches: tuple[RedisSight, ...]) -> StackFacts:
 def _directories(
     asked: Asked, server: ServerSight | None, caches: tuple[RedisSight, ...]
 ) -> tuple[str, ...]:
-    """Return where the data may be, the surest first."""
+    """Return where the data may be, the surest first; those of a server only where it shows it.
+
+    PostgreSQL's first process works in the data directory; its name is for superusers.
+    """
     if asked.data_directory is not None:
         return (asked.data_directory,)
-    if server is not None and server.data_directory is not None:
-        return (server.data_directory,)
+    if server is not None:
+        first = (server.facts.processes or ())[:1]
+        own = server.data_directory
+        return (own,) if own is not None else tuple(f"/proc/{pid}/cwd" for pid in first)
     told = tuple(each.directory for each in caches if each.directory is not None and each.is_here)
     return told or _USUAL_PLACES
 
@@ -234,8 +241,8 @@ def _as_told(facts: StackFacts, asked: Asked) -> StackFacts:
 
 def _here(directories: tuple[str, ...], asked: Asked, doors: FactDoors) -> _Machine:
     host, clock = doors.host, doors.clock
-    found = [path for name in directories if (path := Path(name).resolve()).is_dir()]
-    facts, origins = collect_linux(host, str(found[0]) if found else None)
+    found = [path for name in directories if pathlib.Path(path := realpath(name)).is_dir()]
+    facts, origins = collect_linux(host, found[0] if found else None)
     begun, before = clock.monotonic(), host.read(_STAT)
     finds = {}
     if asked.ping_pong:

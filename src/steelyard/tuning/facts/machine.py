@@ -38,7 +38,7 @@ def device_places(mount: Mount | None) -> tuple[str, ...]:
 def device_fact(host: Host, directory: str | None) -> Found:
     """Return the disk below a directory."""
     if directory is None:
-        return unknown("no data directory was named")
+        return unknown("the data directory is not known: name it with --data-directory")
     mount = mount_of(host, directory)
     if mount is None:
         return hidden(f"/proc/self/mountinfo names no file system for {directory}")

@@ -243,7 +243,8 @@ def _equal(facts: StackFacts) -> rule.Rulings:
 def _equal_cpus(facts: StackFacts, bench: BenchFacts) -> rule.Rulings:
     reference, ours = bench.reference_cpus, rule.cpus_of_database(facts)
     if not reference or not ours:
-        return rule.lacking("linux.cpus" if reference else "bench.reference_cpus")
+        ours_path = rule.limits_path(facts, "cpus")
+        return rule.lacking(ours_path if reference else "bench.reference_cpus")
     return rule.violated_if(
         not _alike(ours, reference),
         f"the database may use {ours:g} CPUs, what it is compared with has {reference}",
@@ -253,7 +254,8 @@ def _equal_cpus(facts: StackFacts, bench: BenchFacts) -> rule.Rulings:
 def _equal_memory(facts: StackFacts, bench: BenchFacts) -> rule.Rulings:
     reference, ours = bench.reference_memory_bytes, rule.memory_of_database(facts)
     if not reference or not ours:
-        return rule.lacking("linux.memory_bytes" if reference else "bench.reference_memory_bytes")
+        ours_path = rule.limits_path(facts, "memory_bytes")
+        return rule.lacking(ours_path if reference else "bench.reference_memory_bytes")
     return rule.violated_if(
         not _alike(ours, reference),
         f"the database may use {format_bytes(ours)}, what it is compared with has"

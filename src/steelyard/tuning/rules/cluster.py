@@ -190,12 +190,15 @@ def _no_quota(facts: StackFacts) -> rule.Rulings:
     cluster, pods = facts.kubernetes, rule.database_pods(facts)
     if cluster is None or not pods:
         return rule.NOTHING
-    exclusive = any(_gets_exclusive(cluster, pod) for pod in pods)
-    kept = exclusive and _is_before(cluster.version, _NO_QUOTA_SINCE)
     told = f"Kubernetes {cluster.version} keeps the CFS quota on exclusive CPUs"
-    return rule.combined(
-        (*(_unthrottled(cluster, pod) for pod in pods), rule.violated_if(bool(kept), told))
-    )
+    kept = rule.HOLDS
+    if cluster.kubelet is None:
+        kept = rule.lacking("kubernetes.kubelet")
+    elif any(_gets_exclusive(cluster, pod) for pod in pods):
+        before = _is_before(cluster.version, _NO_QUOTA_SINCE)
+        kept = rule.lacking("kubernetes.version")
+        kept = kept if before is None else rule.violated_if(before, told)
+    return rule.combined((*(_unthrottled(cluster, pod) for pod in pods), kept))
 
 
 def _unthrottled(cluster: KubernetesFacts, pod: PodFacts) -> rule.Rulings:
@@ -204,14 +207,10 @@ def _unthrottled(cluster: KubernetesFacts, pod: PodFacts) -> rule.Rulings:
         told = f"{pod.name}: throttled in {pod.throttled_periods} periods"
         return rule.violated_if(pod.throttled_periods > 0, told)
     kubelet = cluster.kubelet
-    if kubelet is None:
-        return rule.lacking("kubernetes.kubelet", "kubernetes.pods.throttled_periods")
-    if not kubelet.cpu_cfs_quota or "cpu" not in pod.limits:
-        return rule.HOLDS
-    if not _gets_exclusive(cluster, pod):
+    limited = kubelet is None or (kubelet.cpu_cfs_quota and "cpu" in pod.limits)
+    if limited and not _gets_exclusive(cluster, pod):
         return rule.lacking("kubernetes.pods.throttled_periods")
-    unknown = _is_before(cluster.version, _NO_QUOTA_SINCE) is None
-    return rule.lacking("kubernetes.version") if unknown else rule.HOLDS
+    return rule.HOLDS
 
 
 def _gets_exclusive(cluster: KubernetesFacts, pod: PodFacts) -> bool:
@@ -247,7 +246,7 @@ def _whole_cores(facts: StackFacts) -> rule.Rulings:
             return rule.violated(
                 f"{pod.name}: {whole} CPUs are no whole cores of {threads} threads"
             )
-        return rule.HOLDS
+        return rule.HOLDS if linux.siblings is not None else rule.lacking("linux.siblings")
 
     return rule.of_each(_wants_cpus(facts), check)
 

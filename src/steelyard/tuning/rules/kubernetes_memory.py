@@ -17,7 +17,7 @@ _DEFAULT_EVICTION: Final = "100Mi"  # of the kubelet on Linux
 BACKEND_BYTES: Final = 6 * MIB
 LIMIT_SHARE: Final = 0.8
 _SHARED_OVERHEAD: Final = 1.03  # 2.5 to 7 % were measured with 1 to 32 GB
-_SYSTEM_BYTES: Final = 2 * GIB  # a guess, where the kubelet's reservations are not known
+_SYSTEM_BYTES: Final = 2 * GIB  # a guess, where the kubelet reserves nothing
 
 
 def _reservation(facts: StackFacts) -> rule.Rulings:
@@ -237,7 +237,9 @@ def _memory_left(facts: StackFacts) -> rule.Rulings:
         return rule.NOTHING
     left = _left_bytes(facts, cluster)
     if left is None:
-        return rule.lacking("kubernetes.allocatable", "linux.memory_bytes", "linux.pools")
+        return rule.lacking(
+            "kubernetes.allocatable", "kubernetes.kubelet", "linux.memory_bytes", "linux.pools"
+        )
     wanted = sum(
         rule.bytes_of({**pod.limits, **pod.requests}, "memory") or 0 for pod in cluster.pods
     )
@@ -253,8 +255,10 @@ def _left_bytes(facts: StackFacts, cluster: KubernetesFacts) -> int | None:
     linux = facts.linux
     if linux is None or linux.memory_bytes is None or linux.pools is None:
         return None
+    if cluster.kubelet is None:
+        return None
     reserved = None
-    if cluster.kubelet is not None and cluster.kubelet.kube_reserved.get("memory"):
+    if cluster.kubelet.kube_reserved.get("memory"):
         reserved = _reserved_bytes(cluster.kubelet, linux.memory_bytes)
     pages = sum(pool.total * pool.page_bytes for pool in linux.pools)
     return max(0, linux.memory_bytes - pages - (_SYSTEM_BYTES if reserved is None else reserved))

@@ -108,9 +108,10 @@ def _asked_bytes(facts: StackFacts, machine: LinuxFacts, page_bytes: int) -> Ite
 
 def _pages_of_server(facts: StackFacts) -> int | None:
     """Return the pages that PostgreSQL needs: none where huge_pages is off."""
-    if rule.huge_pages_asked(facts) == "off":
+    asked = rule.huge_pages_asked(facts)
+    if asked == "off":
         return 0
-    return facts.postgres.huge_pages_needed if facts.postgres else None
+    return facts.postgres.huge_pages_needed if facts.postgres and asked else None
 
 
 def _no_bystander(facts: StackFacts) -> rule.Rulings:
@@ -228,6 +229,8 @@ def _bounded_dirt(facts: StackFacts) -> rule.Rulings:
     if machine.dirty_bytes:
         return _dirt("vm.dirty_bytes", machine.dirty_bytes)
     ratio, memory_bytes = machine.dirty_ratio, machine.memory_bytes
+    if ratio == 0 and machine.dirty_bytes is None:  # the one that is not in force is 0
+        return rule.lacking("linux.dirty_bytes")
     if ratio is None or memory_bytes is None:
         seen = {"linux.dirty_ratio": ratio, "linux.memory_bytes": memory_bytes}
         return rule.lacking(*(path for path, value in seen.items() if value is None))
@@ -461,6 +464,8 @@ def _shows_its_nodes(facts: StackFacts) -> rule.Rulings:
         shown = max(1, len(domain.cells))
         if not spanned:
             return rule.NOTHING
+        if len(spanned) <= shown and not home and domain.pinned_cpus:
+            return rule.lacking("hypervisor.nodes")
         return rule.violated_if(
             len(spanned) > shown,
             f"{domain.name}: it spans nodes {rule.listed(spanned)} and its guest is shown {shown}",

@@ -17,6 +17,7 @@ from steelyard.tuning.rules.rule import (
     huge_pages_asked,
     is_off,
     lacking,
+    limits_path,
     memory_of_database,
     number_of,
     setting,
@@ -43,6 +44,8 @@ def _enough_pages(facts: StackFacts) -> Rulings:
         return lacking("linux.huge_page_bytes")
     pool = linux.pool(page_bytes)
     there = pool.available if pool is not None else 0
+    if pool is not None and pool.reserved is None and server.huge_pages_needed <= there:
+        return lacking("linux.pools.reserved")
     size = "" if page_bytes == linux.huge_page_bytes else f" of {format_bytes(page_bytes)}"
     return violated_if(
         server.huge_pages_needed > there,
@@ -58,7 +61,9 @@ def _no_silent_fallback(facts: StackFacts) -> Rulings:
     if got is None or asked is None:
         return lacking("postgres.huge_pages_status", "postgres.huge_page_mapping_bytes")
     there = sum(pool.total for pool in linux.pools)
-    if got or asked == "off" or not there:
+    if asked == "off" or not (got or there):
+        return NOTHING
+    if got:
         return HOLDS
     pool = f"{there} huge page{'' if there == 1 else 's'} in the pool"
     return violated(f"huge_pages = {asked}, the server runs without, and the kernel has {pool}")
@@ -79,7 +84,9 @@ def _on_huge_pages(server: PostgresFacts) -> bool | None:
 def _share_of_buffers(facts: StackFacts) -> Rulings:
     buffers, memory_bytes = size_of(facts, "shared_buffers"), memory_of_database(facts)
     if buffers is None or not memory_bytes:
-        return lacking("postgres.settings" if buffers is None else "linux.memory_bytes")
+        return lacking(
+            "postgres.settings" if buffers is None else limits_path(facts, "memory_bytes")
+        )
     if buffers <= MOST_BUFFERS * memory_bytes:
         return HOLDS
     share = format_share(buffers / memory_bytes)
@@ -225,7 +232,7 @@ _REFUSED: Final = {1: "to all but one group", 2: "to everybody"}  # kernel.io_ur
 def _connections(facts: StackFacts) -> Rulings:
     most, cpus = number_of(facts, "max_connections", 100), cpus_of_database(facts)
     if most is None or not cpus:
-        return lacking("postgres.settings" if most is None else "linux.cpus")
+        return lacking("postgres.settings" if most is None else limits_path(facts, "cpus"))
     if most <= MOST_CONNECTIONS_PER_CPU * cpus:
         return HOLDS
     return violated(f"{most:.0f} connections on {cpus:g} CPUs")

@@ -102,6 +102,8 @@ def _known_loss(server: RedisFacts) -> Rulings:
         told.append(
             f"{server.name}: no-appendfsync-on-rewrite may lose {_REWRITE_LOSS_S} s of writes"
         )
+    if not told and None in (server.appendfsync, server.no_appendfsync_on_rewrite):
+        return lacking("redis.appendfsync", "redis.no_appendfsync_on_rewrite")
     return violated(*told)
 
 

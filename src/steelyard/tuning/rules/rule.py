@@ -213,11 +213,23 @@ def whole_cpus(pod: PodFacts) -> int | None:
     return int(limit)
 
 
+def limits_path(facts: StackFacts, of_machine: str) -> str:
+    """Return the path of the fact that says what the database may use."""
+    return "kubernetes.pods" if _pods_unseen(facts) else f"linux.{of_machine}"
+
+
+def _pods_unseen(facts: StackFacts) -> bool:
+    """Return whether the database may be in a pod whose limits are unseen."""
+    return facts.kubernetes is not None and facts.kubernetes.pods is None
+
+
 def memory_of_database(facts: StackFacts) -> int | None:
     """Return the memory that the database may use, huge pages included.
 
     That of its pod, else of the machine; None where neither is known.
     """
+    if _pods_unseen(facts):
+        return None
     for pod in database_pods(facts):
         memory_bytes = bytes_of(pod.limits, "memory")
         if memory_bytes is not None:
@@ -231,7 +243,7 @@ def cpus_of_database(facts: StackFacts) -> float | None:
         limit = amount(pod.limits, "cpu")
         if limit is not None:
             return float(limit)
-    if facts.linux is None:
+    if facts.linux is None or _pods_unseen(facts):
         return None
     cpus = facts.linux.allowed_cpus or facts.linux.cpus
     return float(len(cpus)) if cpus else None
