@@ -1,7 +1,10 @@
 """A campaign that is the gate of a pipeline, on real servers, as the workflow files run it."""
 
 import json
+import os
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +31,37 @@ def _words(node: Any) -> Iterator[str]:
     elif isinstance(node, list):
         for each in node:
             yield from _words(each)
+
+
+def test_the_workflows_install_a_wheel(tmp_path: Path) -> None:
+    """Their first command installs the wheel of this version, as it stands, without an index."""
+    root = WORKFLOWS.parents[1]
+    build = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "-t",
+        "wheel",
+        "-d",
+        str(tmp_path / "tools"),
+    ]
+    subprocess.run(build, cwd=root, check=True, capture_output=True)
+    settings = {"PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1"}
+    for name in ("github-actions.yml", "gitlab-ci.yml"):
+        lines = _words(YAML(typ="safe", pure=True).load((WORKFLOWS / name).read_text()))
+        (install,) = (line for line in lines if line.startswith("pip install "))
+        place = tmp_path / name
+        done = subprocess.run(
+            ["/bin/bash", "-c", f"{shlex.quote(sys.executable)} -m {install}"],
+            cwd=tmp_path,
+            env={**os.environ, **settings, "PIP_TARGET": str(place)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert (place / "steelyard" / "__main__.py").exists()
 
 
 def commands_of(name: str) -> list[list[str]]:

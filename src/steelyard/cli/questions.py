@@ -471,8 +471,9 @@ def trial_text(options: TrialOptions, seed: int) -> str:
         target = target_of(options.dsn)
     if is_of_redis(target):
         raise InputError(
-            "settings of Redis hold for all its sessions, so one server cannot have both",
-            hint="Compare two servers in a file: `steelyard presets redis-published`.",
+            "`try` changes settings of its own sessions, and those of Redis hold for all sessions",
+            hint="Compare them on that server one after another: `steelyard run FILE --target"
+            " redis://HOST`. docs/targets/redis-endpoint.md has such a file.",
         )
     if options.scripts and target.get("kind") == "endpoint":
         target = {**target, "allow_existing": True}

@@ -1,5 +1,6 @@
 """The documentation says what the program does: commands, files, keys, codes, names, links."""
 
+import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -181,6 +182,49 @@ def test_shown_experiments_load(name: str) -> None:
     """Every experiment file of the pages is valid."""
     loaded = load_experiment(Path(name), facts=FACTS)
     assert loaded.experiment.contenders
+
+
+WORKFLOWS = doc_pages.ROOT / "docs" / "workflows"
+# Their servers are elsewhere; the two last are no experiments of ours, and with mistakes.
+_NOT_PLANNED = {
+    *("copy.yaml", "endpoint.yaml", "redis-endpoint.yaml", "otava.yaml", "wrong.yaml"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            each
+            for each in doc_pages.files()
+            if each.endswith(".yaml") and each not in _NOT_PLANNED
+        ),
+        *(path.name for path in WORKFLOWS.glob("*.yaml")),
+    ],
+)
+def test_the_budget_of_every_shown_file_suffices(shown_files: Path, name: str) -> None:
+    """By ``plan``, at the effect that the file wants decided."""
+    copytree(WORKFLOWS, shown_files, dirs_exist_ok=True)
+    for script in ("before.sql", "after.sql", "shelf.sql"):
+        (shown_files / script).write_text("SELECT 1;\n")
+    result = CliRunner().invoke(cli, ["plan", name, "--json"])
+    if isinstance(result.exception, PreflightError) and "is not installed" in str(result.exception):
+        pytest.skip(str(result.exception))
+    assert result.exit_code == 0, (result.exception, result.output)
+    plan = json.loads(result.stdout)
+    assert plan["decides_results"] in (True, None), plan["cheaper"]
+
+
+def test_no_page_installs_steelyard_from_an_index() -> None:
+    """No index has it, and a stranger could take the name."""
+    paths = [*doc_pages.PAGES, *WORKFLOWS.glob("*")]
+    bare = re.compile(
+        r"(?:pipx?|uv) [a-z ]*install [^\n`]*?['\"]?\bsteelyard(?:\[[a-z,]+\])?['\"]?\s*$",
+        re.MULTILINE,
+    )
+    assert [path.name for path in paths if bare.search(path.read_text("utf-8"))] == []
+    assert bare.search("      - run: pip install 'steelyard[embedded,charts]'\n")
 
 
 @pytest.mark.usefixtures("shown_files")
