@@ -12,6 +12,7 @@ its documentation, "Setting Parameters".
 """
 
 import difflib
+import json
 import math
 import re
 import shlex
@@ -249,6 +250,16 @@ KIB = 1024
 MIB = 1024**2
 GIB = 1024**3
 
+LONGEST_NAME: Final = 40  # tables and legends are made for that
+# Of configurations, workloads, factors: in files, tables and names of files.
+NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{LONGEST_NAME - 1}}}", re.ASCII)
+
+
+def is_label(text: str) -> bool:
+    """Return whether a text can stand as one in tables: a short line that shows something."""
+    return bool(text.strip()) and len(text) <= LONGEST_NAME and text.isprintable()
+
+
 _KEPT = "\n\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"  # no letters, and harmless
 _LEAST_MS_S = 0.1e-3  # shorter times are told in microseconds
 
@@ -381,6 +392,16 @@ def printable(text: str) -> str:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
+
+
+def printable_json(text: str) -> str:
+    """Return JSON that means the same, without what would steer a terminal."""
+    return _NOT_ASCII.sub(
+        lambda c: c[0] if printable(c[0]) == c[0] else json.dumps(c[0])[1:-1], text
+    )
+
+
+_NOT_ASCII: Final = re.compile(r"[\x7f-\U0010ffff]")  # what is below is escaped in JSON already
 
 
 # Bounded, so that no text becomes a number of millions of digits.

@@ -10,7 +10,7 @@ it.
 import json
 import os
 import zlib
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -24,7 +24,7 @@ from steelyard.core.experiment import Experiment, LogPolicy
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import Environment, ProviderSeries, Run, SustainedRun
 from steelyard.core.stack import Knob
-from steelyard.core.wording import RecordError
+from steelyard.core.wording import LONGEST_NAME, NAME, RecordError, format_bytes, is_label
 from steelyard.gateways.files import sync_directory, translated
 from steelyard.gateways.host import Clock
 
@@ -315,6 +315,7 @@ class Line:
 FORMAT = 1
 # A guess: a hundred times what campaigns of a day had.
 _LARGEST_BYTES = 2 << 30
+_ROOM_FOR_THE_END = 16 << 20  # so that a full journal still says how its campaign ended
 _CHECKSUM = ',"crc32":"{:08x}"}}'
 _CHECKSUM_LENGTH = len(_CHECKSUM.format(0))
 
@@ -349,7 +350,7 @@ class Journal:
         """Write one entry and return once it is on disk.
 
         Raises:
-            RecordError: The disk is full or fails.
+            RecordError: The disk is full or fails, or the journal would be too large to be read.
         """
         sequence, good_bytes = self._next
         line = Line(
@@ -359,6 +360,13 @@ class Journal:
             entry=entry,
         )
         content = encode(line)
+        room = 0 if isinstance(entry, Ended | Removed) else _ROOM_FOR_THE_END
+        if good_bytes + len(content) + room > _LARGEST_BYTES:
+            raise RecordError(
+                f"{self._path} is full: a journal has at most {format_bytes(_LARGEST_BYTES)}",
+                hint="`steelyard report` shows all that it holds. For more, begin another campaign"
+                " with fewer runs.",
+            )
         with translated(self._path, RecordError):
             # A full disk or Ctrl-C may have ended an append before this one half-way.
             os.ftruncate(self._descriptor, good_bytes)
@@ -552,6 +560,8 @@ def replay(lines: Sequence[Line]) -> CampaignRecord:
 _RESTORE: Final = "Restore it from a copy."
 _MOST: Final = 1e15  # transactions of a run, and seconds since 1970: far beyond any
 _LATEST_S: Final = 1e11
+_WITHOUT: Final = "without-"  # a factor that is taken away from all
+_LAST: Final = 2**31 - 1  # block, start or try, as tables can hold it
 _MOST_ROUNDS: Final = 1000  # of a start; the best number is a handful
 
 
@@ -578,16 +588,50 @@ def _what_cannot_be(entry: Entry, known: _Known) -> str:
     Journals may come from anybody. What follows from them rests on this.
     """
     if isinstance(entry, Started):
+        for wrong in _wrong_names(entry.experiment):
+            return f"{wrong[:LONGEST_NAME]!a} is not a valid name"
         named = _Known.of(entry.experiment).configurations
         return "" if entry.experiment.baseline in named else "its baseline is no configuration"
+    for stranger in _names(entry) - known.configurations - known.workloads - {""}:
+        return f"the experiment has no {stranger[:LONGEST_NAME]!a}"
     if isinstance(entry, Planned):
         rule = entry.plan.stopping
         sound = 0.0 < rule.alpha < 1.0 and rule.results > 0 and rule.max_blocks >= 0
         sound = sound and 0 < entry.plan.rounds <= _MOST_ROUNDS
-        return "" if sound else "its plan has no level, no results or no rounds"
+        sound = sound and 0.0 <= entry.plan.block_s < _LATEST_S
+        return "" if sound else "its plan has no level, no results, no rounds or no time"
     if isinstance(entry, RunFinished | SustainedFinished):
         return _no_run(entry.run, known)
     return ""
+
+
+def _wrong_names(experiment: Experiment) -> Iterator[str]:
+    """Yield names that no experiment file can have given."""
+    factors = experiment.attribution.factors if experiment.attribution else ()
+    names = [*(each.name for each in experiment.workloads), *(each.name for each in factors)]
+    yield from (name for name in names if not NAME.fullmatch(name))
+    for name in (each.name for each in experiment.configurations):
+        parts = name.removeprefix(_WITHOUT).split("+")  # of a combination of factors
+        if len(name) > LONGEST_NAME + len(_WITHOUT) or not all(map(NAME.fullmatch, parts)):
+            yield name
+    levels = (level for each in factors for level in (each.first, each.second))
+    yield from (level for level in levels if not is_label(level))
+
+
+def _names(entry: Entry) -> set[str]:
+    """Return the configurations and workloads that an entry without a run speaks of."""
+    if isinstance(entry, Planned):
+        plan = entry.plan
+        names = {each.configuration for each in plan.capacities} | {*dict(plan.restores)}
+        names |= {each.workload for each in plan.capacities} | {t.workload for t in plan.turns}
+        return names | {rate.cell.workload for rate in plan.rates}
+    if isinstance(entry, EnvironmentRead):
+        return {server.configuration for server in entry.environment.servers}
+    if isinstance(entry, ProviderRead):
+        return {name for series in entry.series for name in series.configurations}
+    if isinstance(entry, Provisioned):
+        return {entry.server.configuration}
+    return {entry.outcome.configuration} if isinstance(entry, BlockEnded) else set()
 
 
 def _no_run(run: Run | SustainedRun, known: _Known) -> str:
@@ -599,6 +643,11 @@ def _no_run(run: Run | SustainedRun, known: _Known) -> str:
         return "its run is of no workload of the experiment"
     if isinstance(run, Run) and run.cell.load not in known.loads:
         return "its run has a load that the experiment has not"
+    if isinstance(run, Run) and not (
+        all(0 <= number <= _LAST for number in (*run.place, run.attempt))
+        and 0 <= run.sub_block < len(known.configurations)
+    ):
+        return "its run has no place in a block"
     taken = run.measurement
     sound = taken is None or (0.0 < taken.seconds < _LATEST_S and 0.0 <= taken.transactions < _MOST)
     return "" if sound else "its run has no rate"

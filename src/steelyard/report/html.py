@@ -60,10 +60,17 @@ def render_chart(figure: doc.Figure) -> str | None:
 
     from steelyard.report.chart_specs import specification  # noqa: PLC0415 - imports Altair
 
+    figure = doc.harmless(figure)  # the library ends the process where a text is not valid XML
     # No address is allowed: a chart is drawn from its own rows or not at all.
-    drawn = vl_convert.vegalite_to_svg(specification(figure), allowed_base_urls=[])
+    written = specification(doc.harmless(figure, _shortened))
+    drawn = vl_convert.vegalite_to_svg(written, allowed_base_urls=[])
     identity = f"{figure.identity}-narrow" if figure.narrow else figure.identity
     return settle(drawn, identity=identity, title=figure.title, alt=figure.alt)
+
+
+def _shortened(text: str) -> str:
+    """Return a text as long as a chart has room for: the library measures each letter."""
+    return text if len(text) <= _LONGEST_DRAWN else f"{text[: _LONGEST_DRAWN - 41]}…{text[-40:]}"
 
 
 def _chart(figure: doc.Figure) -> Markup | None:
@@ -92,6 +99,7 @@ def _unbroken(value: object) -> object:
     return value.replace(" %", "\N{NO-BREAK SPACE}%") if type(value) is str else value
 
 
+_LONGEST_DRAWN = 200
 _MOST_UNBROKEN = 26  # characters that fit into a card on a phone
 
 

@@ -224,3 +224,42 @@ def test_a_journal_that_cannot_be_read_is_a_sentence(tmp_path: Path) -> None:
         read_lines(tmp_path)
     with pytest.raises(RecordError, match="No such file"):
         read_lines(tmp_path / "absent")
+
+
+def test_no_journal_grows_beyond_what_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that does not fit is refused with the way out; the end still fits, and all is read."""
+    path = tmp_path / "j"
+    story = a_story()
+    with monkeypatch.context() as limited:
+        limited.setattr(journals, "_LARGEST_BYTES", 16_000)
+        limited.setattr(journals, "_ROOM_FOR_THE_END", 2_000)
+        journal = Journal(path, FakeClock())
+        journal.append(story[0])
+        written = 1
+        while path.stat().st_size < 13_500:
+            journal.append(story[3])
+            written += 1
+        with pytest.raises(RecordError, match="is full: a journal has at most") as refused:
+            journal.append(story[3])
+        journal.append(story[-2])
+        journal.append(story[-1])
+        journal.close()
+        assert "steelyard report" in refused.value.hint
+        assert path.stat().st_size <= 16_000
+        entries = _entries(path)
+    assert written > 3
+    assert entries == [story[0], *[story[3]] * (written - 1), *story[-2:]]
+
+
+def test_a_journal_of_two_gibibytes_takes_no_more(tmp_path: Path) -> None:
+    """Of a file with holes: the limit is that of the reader, and nothing is written beyond it."""
+    journal = Journal(tmp_path / "j", FakeClock())
+    first = journal.append(a_story()[0])
+    journal._next = (first.sequence + 1, journals._LARGEST_BYTES)
+    os.truncate(tmp_path / "j", journals._LARGEST_BYTES)
+    with pytest.raises(RecordError, match=r"is full: a journal has at most 2.0 GiB"):
+        journal.append(a_story()[-1])
+    journal.close()
+    assert (tmp_path / "j").stat().st_size == journals._LARGEST_BYTES

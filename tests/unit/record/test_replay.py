@@ -1,12 +1,15 @@
 """From journal lines to the campaign they tell of."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from sample_entries import a_run, a_story, an_experiment
 
-from steelyard.core.campaign import BlockOutcome, Status
-from steelyard.core.measurement import Environment, Fact
+from steelyard.core import experiment as core
+from steelyard.core.campaign import BlockOutcome, ServerMade, Status
+from steelyard.core.measurement import Environment, Fact, ProviderSeries, ServerEnvironment
 from steelyard.core.wording import RecordError
 from steelyard.record import journal as entries
 from steelyard.record.journal import IN_FLIGHT, Entry, Line, replay, standing
@@ -124,3 +127,84 @@ def test_resources_are_what_was_made_and_not_removed() -> None:
     left = standing(_lines(_START, *made, *gone)).left
     assert [each.name for each in left] == ["/c", "/a"]
     assert standing(_lines(*a_story())).left == ()
+
+
+# What a chart library ends the process for, what steers a terminal, and what takes a minute.
+_WRONG = ("x\0y", "x\x1by", "x\u009by", "x\u202ey", "x\ufffey", "x\uffffy", "", "a" * 5000)
+_NAMED = ("configuration", "workload", "name")  # and levels, which are labels
+
+
+def _factors(**changed: str) -> core.Experiment:
+    """Return an experiment that varies one factor, with a name in it changed."""
+    factor = replace(core.Factor(name="f", first="off", second="on it"), **changed)
+    attribution = core.Attribution(
+        kind=core.AttributionKind.FACTORS, factors=(factor,), combinations=((0,), (1,))
+    )
+    return replace(an_experiment(), attribution=attribution)
+
+
+def _named(kind: str, name: str) -> core.Experiment:
+    """Return an experiment in which something of a kind has this name."""
+    experiment = an_experiment()
+    if kind == "configuration":
+        first, second = experiment.configurations
+        return replace(experiment, configurations=(first, replace(second, name=name)))
+    if kind == "workload":
+        return replace(experiment, workloads=(replace(experiment.workloads[0], name=name),))
+    return _factors(**{kind: name})
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        *((kind, name) for kind in (*_NAMED, "first", "second") for name in _WRONG),
+        *((kind, "a b") for kind in _NAMED),
+    ],
+    ids=ascii,
+)
+def test_names_of_a_journal_are_those_that_files_may_give(kind: str, name: str) -> None:
+    """A record may come from anybody; names of configurations, workloads and factors are short."""
+    with pytest.raises(RecordError, match=r"line 1 of the journal: .* is not a valid name") as told:
+        replay(_lines(replace(_START, experiment=_named(kind, name))))
+    assert told.value.message.isprintable()
+    assert len(told.value.message) < 300
+
+
+@pytest.mark.parametrize("name", ["a", "huge-pages+buffers", "without-" + "x" * 40, "9_-"])
+def test_names_that_files_and_factors_make_are_read(name: str) -> None:
+    """Also those of combinations, which are longer than any of a file."""
+    experiment = _named("configuration", name)
+    assert replay(_lines(replace(_START, experiment=experiment))).experiment == experiment
+
+
+def _speaking_of(name: str) -> dict[str, Any]:
+    """Return an entry of each kind that names a configuration."""
+    server = ServerEnvironment(configuration=name, version="18", settings=())
+    made = ServerMade(block=0, attempt=0, start=0, configuration=name, facts=())
+    series = ProviderSeries(
+        server="s",
+        configurations=(name,),
+        metric="m",
+        unit="%",
+        period_s=60.0,
+        starts_s=(),
+        values=(),
+    )
+    outcome = BlockOutcome(index=0, attempt=0, complete=False, configuration=name)
+    return {
+        "environment": entries.EnvironmentRead(
+            environment=Environment(facts=(), servers=(server,))
+        ),
+        "provisioned": entries.Provisioned(server=made),
+        "provider": entries.ProviderRead(series=(series,)),
+        "block": entries.BlockEnded(outcome=outcome),
+        "run": entries.RunFinished(run=a_run(configuration=name)),
+    }
+
+
+@pytest.mark.parametrize("kind", list(_speaking_of("a")))
+def test_a_journal_speaks_of_its_own_configurations_alone(kind: str) -> None:
+    """No other name comes in by a later line."""
+    replay(_lines(_START, _speaking_of("b")[kind]))
+    with pytest.raises(RecordError, match="line 2 of the journal"):
+        replay(_lines(_START, _speaking_of("x\x1by")[kind]))

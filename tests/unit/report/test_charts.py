@@ -45,6 +45,36 @@ def test_every_chart_is_a_titled_drawing() -> None:
         assert all(name and name.startswith(figure.identity) for name in ids)
 
 
+_STEERING = "<&x\0\x07\x08\x1b\x7f\x9b\u202e\ufffe\uffff"
+
+
+def _steered(figure: Figure) -> Figure:
+    """Return a figure with such characters, and too many, in every text but its keys."""
+    changed = {name: f"{name}{_STEERING}{'w' * 20_000}" for name in figure.configurations}
+    rows = tuple(
+        tuple(changed.get(v, f"{v}{_STEERING}") if isinstance(v, str) else v for v in row)
+        for row in figure.rows
+    )
+    return replace(
+        figure,
+        title=figure.title + _STEERING,
+        alt=figure.alt + _STEERING,
+        rows=rows,
+        configurations=tuple(changed[name] for name in figure.configurations),
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", list(ChartKind))
+def test_whatever_a_text_holds_a_chart_is_valid_xml(kind: ChartKind) -> None:
+    """The library ends the process for a control character, and draws a long text for minutes."""
+    figure = next(each for each in _all_figures() if each.kind is kind)
+    drawn = render_chart(_steered(figure)) or ""
+    ET.fromstring(drawn)  # noqa: S314 - our own drawing
+    assert "\\x1b" in drawn
+    assert len(drawn) < 1_000_000
+
+
 def _all_figures() -> list[Figure]:
     scenes = (
         *(curves.scalability(), analyses.noise_floor(), reasons.explained()),

@@ -6,7 +6,6 @@ The configurations are the combinations that are measured, each with its name.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Final
 
 from steelyard.campaign.file.document import Document, Issue, KeyPath, Place, Value
 from steelyard.campaign.file.form import Draft, LevelForm, missing_key, setting_keys
@@ -14,11 +13,11 @@ from steelyard.campaign.file.form_target import redis_value
 from steelyard.campaign.file.form_values import setting_value, shown, word
 from steelyard.campaign.file.inheritance import Merged, merge
 from steelyard.core.experiment import Attribution, AttributionKind, Combination, Design, Factor
+from steelyard.core.wording import LONGEST_NAME, is_label
 from steelyard.stats import factorial
 from steelyard.stats.factorial import MOST_FACTORS
 from steelyard.tuning.profiles import MachineFacts, profiled_settings
 
-_LEVEL_LENGTH: Final = 40
 SettingKeys = Mapping[KeyPath, KeyPath]  # what a level sets, and where it is written
 
 
@@ -184,9 +183,9 @@ def _levels(draft: Draft, path: KeyPath, levels: Value) -> Iterator[Issue]:
         yield Issue(path=path, message=message, hint=hint, at_key=True)
         return
     for level in levels:
-        if not level.strip() or len(level) > _LEVEL_LENGTH or not level.isprintable():
+        if not is_label(level):
             message = f"{shown(level)} is no name of a level"
-            hint = f"Use up to {_LEVEL_LENGTH} characters on one line."
+            hint = f"Use up to {LONGEST_NAME} characters on one line."
             yield Issue(path=(*path, level), message=message, hint=hint, at_key=True)
     one, other = (draft.levels.get((*path, level)) for level in levels)
     if one is not None and one == other:
@@ -251,9 +250,6 @@ def _missing(draft: Draft, kind: str, facts: MachineFacts) -> Iterator[Issue]:
                     "Remove the line, or give it in the configuration that all combinations share."
                 )
                 yield Issue(path=(*path, layer, setting), message=message, hint=hint)
-
-
-LONGEST_NAME: Final = 40  # as of names in the file: tables and legends are made for that
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -259,7 +259,7 @@ def as_text(value: object) -> str:
 def word(value: object) -> str:
     """Return a name: letters, digits, hyphens and underscores."""
     name = as_text(value)
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", name, re.ASCII):
+    if not wording.NAME.fullmatch(name):
         hint = "Use up to 40 letters, digits, hyphens and underscores, as in `huge-pages`."
         raise refusal(f"{shown(name)} is no name for tables and file names", hint)
     return name
