@@ -223,8 +223,9 @@ def for_this_terminal(
 
 
 def as_json(content: object) -> str:
-    """Return JSON that never holds NaN, in stable order."""
-    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    """Return JSON that never holds NaN or steers a terminal, in stable order."""
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    return wording.printable_json(text) + "\n"
 
 
 def print_json(content: object) -> None:

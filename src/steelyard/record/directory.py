@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.measurement import Environment
 from steelyard.core.schedule import Schedule
-from steelyard.core.wording import RecordError, quoted, redacted
+from steelyard.core.wording import RecordError, printable_json, quoted, redacted
 from steelyard.gateways import files
 from steelyard.gateways.host import Clock
 from steelyard.record.journal import (
@@ -105,7 +105,8 @@ class CampaignDirectory:
 
     def _store(self, name: str, content: bytes) -> None:
         """Store a file that the journal is about to rest on."""
-        files.write_text(self.path / name, f"{content.decode()}\n", error_type=RecordError)
+        text = printable_json(content.decode())
+        files.write_text(self.path / name, f"{text}\n", error_type=RecordError)
         with files.translated(self.path, RecordError):
             files.sync_directory(self.path)
 

@@ -4,6 +4,7 @@ The table of latencies has a row per run, script and bucket that holds a transac
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from importlib.util import find_spec
@@ -43,11 +44,12 @@ def write_tables(record: CampaignRecord, path: Path) -> None:
     """Write each table of a campaign as a Parquet file.
 
     Raises:
-        RecordError: The disk is full or fails.
+        RecordError: The disk is full or fails, or a number of the record fits into no column.
     """
     for name, parts in _parts_of(record).items():
         write = partial(_write_parts, parts)
-        write_bytes(path / f"{name}.parquet", write, error_type=RecordError)
+        with _fitting(name):
+            write_bytes(path / f"{name}.parquet", write, error_type=RecordError)
 
 
 def _write_parts(parts: Iterator["pa.Table"], file: IO[bytes]) -> None:
@@ -64,14 +66,28 @@ def tables_of(record: CampaignRecord) -> dict[str, "pa.Table"]:
 
     Raises:
         InputError: The package that makes tables is not installed.
+        RecordError: A number of the record fits into no column.
     """
     import pyarrow as pa  # noqa: PLC0415
 
     if not can_make_tables():
         raise InputError("tables need pyarrow, which is not installed", hint=f"Run {INSTALL}.")
-    return {
-        name: pa.concat_tables(parts).combine_chunks() for name, parts in _parts_of(record).items()
-    }
+    tables = dict[str, "pa.Table"]()
+    for name, parts in _parts_of(record).items():
+        with _fitting(name):
+            tables[name] = pa.concat_tables(parts).combine_chunks()
+    return tables
+
+
+@contextmanager
+def _fitting(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, OverflowError) as error:  # as pyarrow's are, too
+        raise RecordError(
+            f"a number of the record does not fit into the table `{name}`: {error}",
+            hint="Restore the journal from a copy.",
+        ) from error
 
 
 _Key = dict[str, Any]

@@ -4,11 +4,14 @@ Percentiles must never be averaged. Counts may be added in any order, and the pe
 sum are those of all values together, within the width of a bucket.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from steelyard.core.wording import RecordError
 
 IntArray = npt.NDArray[np.int64]
 
@@ -16,6 +19,9 @@ SUB_BUCKET_BITS = 7  # 128 sub-buckets to an octave: no value is off by more tha
 LARGEST = 2**53  # beyond it a float does not tell neighbouring integers apart
 _OCTAVES = 54
 _SUB_BUCKETS = 1 << SUB_BUCKET_BITS
+# No bucket of a run holds more than twelve digits can say, so that no sum overflows.
+_TEXT = re.compile(r"(?:[0-9]{1,4}(?::[0-9]{1,12})?(?: (?=[0-9])|$))*")
+_SHOWN = 40  # characters of a text that is damaged
 _TAIL = 10.0  # values beyond a quantile that make it worth stating
 
 
@@ -140,14 +146,19 @@ def from_text(text: str) -> Histogram:
     """Return the histogram that ``to_text`` wrote.
 
     Raises:
-        ValueError: It did not write this.
+        RecordError: It did not write this.
     """
+    damaged = RecordError(
+        f"`{text[:_SHOWN]}` is not a valid count of latencies",
+        hint="Restore the journal from a copy.",
+    )
+    if not _TEXT.fullmatch(text):
+        raise damaged
     pairs = [word.partition(":") for word in text.split()]
     places = np.cumsum([int(step) for step, _, _ in pairs], dtype=np.int64)
     numbers = np.array([int(number or 1) for _, _, number in pairs], dtype=np.int64)
-    rising = len(places) == 0 or (places[0] >= 0 and bool((np.diff(places) > 0).all()))
-    if not rising or (places >= _BUCKETS).any() or (numbers <= 0).any():
-        raise ValueError("these are no counts of a histogram")
+    if (np.diff(places) <= 0).any() or (places >= _BUCKETS).any() or (numbers == 0).any():
+        raise damaged
     counts = np.zeros(_BUCKETS, np.int64)
     np.add.at(counts, places, numbers)
     return Histogram(counts=counts)

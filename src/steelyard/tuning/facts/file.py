@@ -249,8 +249,11 @@ def _shown(value: object) -> str:
 
 
 _FORMAT: Final = 1
-# Characters that JSON may hold as they are and YAML may not, or takes for the end of a line.
-_NOT_YAML: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+# Characters that JSON may hold as they are and YAML may not, or takes for the end of a line; and
+# those that turn the direction of a text on a terminal.
+_NOT_YAML: Final = re.compile(
+    "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff]"
+)
 _HINT: Final = "`steelyard inspect --save FILE` writes such a file."
 
 

@@ -15,7 +15,14 @@ from pydantic import TypeAdapter
 from steelyard.core import stack
 from steelyard.core.findings import Severity, State
 from steelyard.core.linux import LinuxFacts, PagePool
-from steelyard.core.wording import KIB, MIB, InputError, PreflightError, quoted
+from steelyard.core.wording import (
+    KIB,
+    MIB,
+    InputError,
+    PreflightError,
+    printable_json,
+    quoted,
+)
 from steelyard.gateways.files import make_directory, write_text
 from steelyard.tuning.files.files import class_name, quantity, render
 from steelyard.tuning.plan.arithmetic import PageCounter
@@ -385,7 +392,7 @@ def make_plan(
 
 def plan_json(plan: stack.StackPlan) -> str:
     """Return a plan as ``plan.json`` has it."""
-    return _ADAPTER.dump_json(plan, indent=2).decode() + "\n"
+    return printable_json(_ADAPTER.dump_json(plan, indent=2).decode()) + "\n"
 
 
 def require_free(directory: Path) -> None:
