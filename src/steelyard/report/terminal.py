@@ -328,8 +328,8 @@ def _widths(block: doc.Table, room: int, *, above: bool = False) -> dict[int, in
     """Return the width of each column to show, by its place; None where they have no room.
 
     Neither numbers nor words are broken; headings and texts are, between words. Where that is not
-    enough, spare columns are left out, the last first. ``above``: without those that may stand
-    below the others.
+    enough, spare columns are left out, the last first; those that tell rows apart stay. ``above``:
+    without those that may stand below the others.
     """
     wanted = {
         place: _wanted(block, place)
@@ -337,7 +337,7 @@ def _widths(block: doc.Table, room: int, *, above: bool = False) -> dict[int, in
         if not (above and column.below)
     }
     for place in reversed(tuple(wanted)):
-        if _total(wanted) > room and block.columns[place].spare:
+        if _total(wanted) > room and block.columns[place].spare and not _names(block, place):
             del wanted[place]
     widths = dict(wanted)
     for place in sorted(wanted, key=lambda place: -wanted[place]):
@@ -348,6 +348,12 @@ def _widths(block: doc.Table, room: int, *, above: bool = False) -> dict[int, in
         most = max(widths[place], len(block.columns[place].heading))
         widths[place] += max(0, min(most - widths[place], room - _total(widths)))
     return widths
+
+
+def _names(block: doc.Table, place: int) -> bool:
+    """Return whether the texts of a column tell rows apart that are alike in all columns before."""
+    before, with_it = ({row.cells[:end] for row in block.rows} for end in (place, place + 1))
+    return block.columns[place].align is doc.Align.LEFT and len(with_it) > len(before)
 
 
 def _wanted(block: doc.Table, place: int) -> int:

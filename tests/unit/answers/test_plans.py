@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fakes import analyses
-from steelyard.answers.report import summary
+from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.statements.section import (
     TracedStatement,
@@ -17,6 +17,7 @@ from steelyard.answers.statements.section import (
 )
 from steelyard.core.measurement import StatementPlan
 from steelyard.report.document import BulletList, Paragraph, Section, Table
+from steelyard.report.terminal import render_terminal
 
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "postgres"
 STATEMENT = "SELECT count(*) FROM orders\n WHERE customer = :c"
@@ -77,6 +78,26 @@ def test_plans_that_differ_are_shown_side_by_side() -> None:
         ("SELECT count(*) FROM orders WHERE customer = :c", "now"),
         ("", "changed"),
     ]
+
+
+def test_a_plan_like_the_baselines_does_not_differ() -> None:
+    """Of three configurations only the one whose plan is another stands beside the baseline."""
+    analysis = told({"cheap": a_plan(*SCAN), "now": a_plan(*SCAN), "changed": a_plan(*INDEX)})
+    analysis = replace(analysis, experiment=replace(analysis.experiment, baseline="now"))
+    _, table = section_of(analysis).blocks
+    assert isinstance(table, Table)
+    assert [row.cells[1] for row in table.rows] == ["now", "changed"]
+
+
+@pytest.mark.parametrize(("count", "more"), [(1, ""), (2, ""), (3, "and 1 more"), (9, "and 7")])
+def test_plans_that_differ_are_on_the_first_screen(count: int, more: str) -> None:
+    """However many they are: the first two, and how many more there are."""
+    differ = {"now": a_plan(*INDEX), "changed": a_plan(*SCAN)}
+    document = build_document(told(*[differ] * count))
+    text = render_terminal(document, 100, more="steelyard report c")
+    assert f"{count} of {count} statement" in text
+    assert text.count("Seq Scan on orders") == min(count, 2)
+    assert (f"{more} more in the whole report" if "7" in more else more) in text
 
 
 @pytest.mark.parametrize("trouble", ["", "relation nope does not exist"])

@@ -6,7 +6,8 @@ import pytest
 
 from fakes import analyses
 from steelyard.answers.report import build_document
-from steelyard.report.terminal import render_terminal
+from steelyard.report import document as doc
+from steelyard.report.terminal import render_table, render_terminal
 
 SCENES = [analyses.quick, analyses.same_twice, analyses.interrupted, analyses.hostile]
 
@@ -25,6 +26,25 @@ def test_intervals_are_never_broken() -> None:
     text = render_terminal(build_document(analyses.many_loads()), 80)
     assert "[+10.9 %, +13.3 %]" in text
     assert "58,245 to 59,573" in text
+
+
+def test_a_column_that_tells_rows_apart_stays() -> None:
+    """A spare column goes where room is short, but not the only one that names its rows."""
+    columns = (
+        doc.Column(name="configuration"),
+        doc.number_column("clients"),
+        doc.Column(name="script", spare=True),
+        *(doc.number_column(f"p{each}", "ms") for each in range(10, 20)),
+        doc.Column(name="remark", spare=True),
+    )
+    numbers = tuple("12,345" for _ in range(10))
+    rows = tuple(doc.Row(cells=("now", "4", name, *numbers, "x")) for name in ("q1.sql", "q3.sql"))
+    table = doc.Table(title="Latency", columns=columns, rows=rows)
+    for width in range(60, 130):
+        text = render_table(table, width)
+        assert "q1.sql" in text
+        assert "q3.sql" in text
+    assert "remark" not in render_table(table, 110)
 
 
 def test_colour_only_when_asked() -> None:

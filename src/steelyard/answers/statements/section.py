@@ -456,6 +456,13 @@ class TracedStatement:
         known = [plan.lines for plan in self.plans.values() if not plan.trouble]
         return len(set(known)) > 1
 
+    def unlike(self, baseline: str) -> Iterator[tuple[str, StatementPlan]]:
+        """Yield the baseline's plan, where it is known, and those of others that differ from it."""
+        own = self.plans.get(baseline)
+        for name, plan in self.plans.items():
+            if name == baseline or own is None or own.trouble or plan.lines != own.lines:
+                yield name, plan
+
     @property
     def title(self) -> str:
         """Return it in one line, cut to what can be read."""
@@ -505,14 +512,25 @@ def plan_section(
         if plan.trouble
     ]
     blocks: list[doc.Block] = [doc.Paragraph(text=_plan_lead(len(statements), differing))]
+    baseline = analysis.experiment.baseline
+    brief: tuple[doc.Block, ...] = ()
     if differing:
-        blocks.append(_plan_table(differing))
+        blocks.append(_plan_table(differing, baseline))
+    if len(differing) > _FIRST:
+        rest = doc.Paragraph(text=f"and {len(differing) - _FIRST} more in the whole report")
+        brief = (blocks[0], _plan_table(differing[:_FIRST], baseline), rest)
     if unknown:
         blocks.append(doc.BulletList(lead="Plans that are not known:", items=tuple(unknown)))
     blocks += _executed(statements)
-    first = 0 < len(differing) <= _FIRST
-    title = "Plans of the statements"
-    return (doc.Section(anchor="plans", title=title, blocks=tuple(blocks), first=first),)
+    return (
+        doc.Section(
+            anchor="plans",
+            title="Plans of the statements",
+            blocks=tuple(blocks),
+            first=bool(differing),
+            brief=brief,
+        ),
+    )
 
 
 def _plan_lead(number: int, differing: list[TracedStatement]) -> str:
@@ -532,7 +550,7 @@ def _has(number: int) -> str:
     return "has" if number == 1 else "have"
 
 
-def _plan_table(differing: list[TracedStatement]) -> doc.Table:
+def _plan_table(differing: list[TracedStatement], baseline: str) -> doc.Table:
     columns = (
         doc.Column(name="statement"),
         doc.Column(name="configuration"),
@@ -541,9 +559,11 @@ def _plan_table(differing: list[TracedStatement]) -> doc.Table:
     rows = tuple(
         doc.Row(cells=(each.title if place == 0 else "", name, chain(plan)))
         for each in differing
-        for place, (name, plan) in enumerate(each.plans.items())
+        for place, (name, plan) in enumerate(each.unlike(baseline))
     )
-    return doc.Table(title="Plans that differ", columns=columns, rows=rows, note=_PLAN_NOTE)
+    alike = len(rows) < sum(len(each.plans) for each in differing)
+    note = _PLAN_NOTE + " Configurations with the baseline's plan are not listed." * alike
+    return doc.Table(title="Plans that differ", columns=columns, rows=rows, note=note)
 
 
 # What EXPLAIN (ANALYZE, BUFFERS) says of a whole execution: the topmost node counts all below it.
