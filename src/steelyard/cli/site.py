@@ -5,16 +5,19 @@ script, loads anything from elsewhere, or changes anything.
 """
 
 import ipaddress
+import os
 import secrets
 import socket
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeVar, cast
+from urllib.parse import quote
 
 from flask import Flask, Response, abort, request, send_file
+from waitress.channel import HTTPChannel
 from waitress.server import create_server
 from werkzeug.exceptions import HTTPException
 
@@ -30,6 +33,7 @@ from steelyard.core.wording import (
     RecordError,
     SteelyardError,
     format_bytes,
+    printable,
 )
 from steelyard.record.directory import find_campaigns, read_beginning, read_campaign
 from steelyard.report.document import Document, Link, Paragraph, Section, Tone
@@ -42,6 +46,10 @@ _KEPT: Final = {"head": 100_000, "listed": 5000, "record": 4}
 _KEPT_ELSE: Final = 64
 # Of a journal that a list computes: a guess; a second or two, and all pages wait for that.
 _LARGEST_LISTED_BYTES: Final = 32 << 20
+# Guesses: less than a process may have open, and long enough for a browser on a slow network.
+_CONNECTIONS: Final = 500
+_REQUEST_S: Final = 10
+_LARGEST_BODY_BYTES: Final = 1024  # no page takes one
 _COOKIE: Final = "steelyard"
 _HEADERS: Final = {
     # Drawings have styles of their own; there is no script to allow.
@@ -110,7 +118,7 @@ class Site:
 
     def page(self, what: str, path: Path, make: Callable[[], Document]) -> str:
         """Return a page of a campaign, made anew only where its journal has changed."""
-        return self._once(what, path, lambda: render_html(make()))
+        return self._once(what, path, lambda: _page(make()))
 
     def _once(self, what: str, path: Path, make: Callable[[], _T], *, whole: bool = True) -> _T:
         """Return what was made of a journal in this state, or make it.
@@ -182,7 +190,7 @@ class Pages:
         document = browse.list_document(
             listed, place=place, query=query, found=len(heads), page=number
         )
-        return render_html(document)
+        return _page(document)
 
     def report(self, identity: str) -> str:
         """Return the whole report of a campaign."""
@@ -205,7 +213,7 @@ class Pages:
         path = self._path(identity)
         record = self._site.record(path)
         analysis = readable(self._site.listed(path))
-        return render_html(browse.blocks_page(record, analysis, _page_number()))
+        return _page(browse.blocks_page(record, analysis, _page_number()))
 
     def block(self, identity: str, block: int, attempt: int) -> str:
         """Return the runs of one try of a block."""
@@ -218,28 +226,29 @@ class Pages:
     def files(self, identity: str) -> str:
         """Return the list of a record's files."""
         path = self._path(identity)
-        names = [(str(file.relative_to(path)), file.stat().st_size) for file in _files(path)]
-        return render_html(browse.files_page(self._site.record(path), names, _page_number()))
+        names = [(name, file.stat().st_size) for name, file in _files(path)]
+        return _page(browse.files_page(self._site.record(path), names, _page_number()))
 
     def file(self, identity: str, name: str) -> Response:
         """Return a file of a record, to be kept and not to be shown."""
-        path = self._path(identity)
         # Only what the list shows: nothing that a name or a link leads to elsewhere.
-        wanted = next((each for each in _files(path) if str(each.relative_to(path)) == name), None)
+        wanted = dict(_files(self._path(identity))).get(name)
         if wanted is None:
             abort(404, "There is no such file in this record.")
-        return send_file(wanted.resolve(), as_attachment=True)
+        shown, path = printable(wanted.name), wanted.resolve()
+        # Without a tag, which takes a path in UTF-8: nothing is cached.
+        return send_file(path, as_attachment=True, download_name=shown, etag=False)
 
     def compare(self, identity: str) -> str:
         """Return a campaign beside another, or what it can be set beside."""
         record, other = self._record(identity), request.args.get("with")
         if other is None:
             heads = self._site.heads().values()
-            return render_html(
+            return _page(
                 browse.choices_page(record, [each for each in heads if each.identity != identity])
             )
         records = [record, self._record(other)]
-        return render_html(_linked(environments_document(compare_environments(records, {}))))
+        return _page(_linked(environments_document(compare_environments(records, {}))))
 
     def _path(self, identity: str) -> Path:
         return self._site.path(self._site.head(identity))
@@ -283,11 +292,12 @@ def application(site: Site, token: str, hosts: Collection[str]) -> Flask:
 
 def _admitted(token: str, hosts: Collection[str]) -> Response | None:
     """Return nothing for who may look; a first address leaves its token behind as a cookie."""
-    if hosts and request.host not in hosts:
+    if hosts and request.host.lower() not in hosts:
         abort(403, "This name is not the one that Steelyard answers to.")
     given = request.args.get("token", "")
     if given and secrets.compare_digest(given.encode(), token.encode()):
-        answered = Response(status=303, headers={"Location": request.path})
+        address = "/" + quote(request.path.lstrip("/"))  # here, and in one line
+        answered = Response(status=303, headers={"Location": address})
         answered.set_cookie(_COOKIE, token, httponly=True, samesite="Strict")
         return answered
     held = request.cookies.get(_COOKIE, "")
@@ -312,10 +322,15 @@ def _failed(error: Exception) -> tuple[str, int]:
     raise error
 
 
+def _page(document: Document) -> str:
+    """Return a page; names of files need not be UTF-8, and pages are."""
+    return render_html(document).encode(errors="backslashreplace").decode()
+
+
 def _or_404(document: Document | None) -> str:
     if document is None:
         abort(404, "The record holds no such thing.")
-    return render_html(document)
+    return _page(document)
 
 
 def _page_number() -> int:
@@ -330,14 +345,14 @@ def _trouble(message: str, hint: str) -> str:
     """Return a page that says what is wrong, and the way out."""
     texts = [Paragraph(text=message, tone=Tone.ERROR), *([Paragraph(text=hint)] if hint else [])]
     section = Section(anchor="trouble", title="Nothing to show", blocks=tuple(texts))
-    return render_html(_linked(Document(title="Steelyard", subtitle="", sections=(section,))))
+    return _page(_linked(Document(title="Steelyard", subtitle="", sections=(section,))))
 
 
-def _files(path: Path) -> Iterator[Path]:
-    """Yield the plain files of a record by name, those of its raw output too; no links."""
-    for file in sorted(path.rglob("*")):
-        if file.is_file() and not any(part.is_symlink() for part in (file, *file.parents[:2])):
-            yield file
+def _files(path: Path) -> list[tuple[str, Path]]:
+    """Return the plain files of a record by name, those of its raw output too; no links."""
+    below = (Path(place, name) for place, _, names in os.walk(path) for name in names)
+    plain = sorted(file for file in below if file.is_file() and not file.is_symlink())
+    return [(printable(str(file.relative_to(path))), file) for file in plain]
 
 
 def _is_loopback(address: str) -> bool:
@@ -383,8 +398,39 @@ def answer(directory: Path | None, address: str, port: int, *, told: Callable[[s
         told("warning: who has this address can read all campaigns; it is not encrypted")
     told("Ctrl-C ends it")
     app = application(Site(place), token, names)
-    server = create_server(app, sockets=[taken], threads=4, ident="steelyard")
-    try:
-        server.run()
-    finally:
-        server.close()
+    _serve(app, taken)
+
+
+class _Channel(HTTPChannel):  # type: ignore[misc]  # waitress has no types
+    """A connection that only a whole request keeps open, so that slow ones keep nobody out."""
+
+    last_activity: float
+
+    def handle_read(self) -> None:
+        """Take what has come."""
+        before = self.last_activity
+        super().handle_read()
+        if not self.requests:
+            self.last_activity = before
+
+
+def _serve(app: Flask, taken: socket.socket) -> None:
+    """Answer until an interrupt, which this thread alone hears: waitress swallows some.
+
+    The process ends then, and all connections with it.
+    """
+    server = create_server(
+        app,
+        sockets=[taken],
+        threads=4,
+        ident="steelyard",
+        connection_limit=_CONNECTIONS,
+        channel_timeout=_REQUEST_S,
+        cleanup_interval=1,
+        asyncore_use_poll=True,
+        max_request_body_size=_LARGEST_BODY_BYTES,
+    )
+    server.channel_class = _Channel
+    loop = threading.Thread(target=server.run, daemon=True)
+    loop.start()
+    loop.join()

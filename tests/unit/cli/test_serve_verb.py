@@ -1,8 +1,17 @@
 """Campaigns in a browser: who may look, what each page shows, and what never leaves a record."""
 
+import http.client
+import os
 import re
 import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -254,8 +263,6 @@ def test_where_it_cannot_listen(listen: str, tmp_path: Path) -> None:
 
 def test_a_port_that_is_taken_and_a_directory_that_is_none(tmp_path: Path) -> None:
     """A sentence with the way out."""
-    import socket  # noqa: PLC0415
-
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -264,3 +271,141 @@ def test_a_port_that_is_taken_and_a_directory_that_is_none(tmp_path: Path) -> No
             site.answer(tmp_path, "127.0.0.1", port, told=print)
     with pytest.raises(SteelyardError, match="is not a directory"):
         site.answer(tmp_path / "nothing", "127.0.0.1", 0, told=print)
+
+
+@contextmanager
+def _served(place: Path, *, slow_s: float | None = None) -> Iterator[tuple[int, str, int]]:
+    """Serve a directory in a process of its own; yield its port, its token and its PID."""
+    shorter = "" if slow_s is None else f"site._REQUEST_S = {slow_s}; "
+    program = (
+        f"from steelyard.cli import site; {shorter}from steelyard.cli.main import main; main()"
+    )
+    command = [sys.executable, "-c", program, "serve", str(place), "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            found = re.search(r":([0-9]+)/\?token=(\S+)", process.stderr.readline())
+            assert found is not None
+            assert "Ctrl-C" in process.stderr.readline()
+            yield int(found[1]), found[2], process.pid
+        finally:
+            process.kill()
+
+
+def _answer(port: int, request: bytes) -> bytes:
+    """Return the first line of what is answered to some bytes, within 5 s."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        connection.sendall(request)
+        return connection.makefile("rb").readline()
+
+
+def test_slow_connections_keep_nobody_out(tmp_path: Path) -> None:
+    """200 that send a byte now and then: the owner is answered at once, and they are closed."""
+    begun = b"GET / HTTP/1.1\r\nHost: x\r\nX-a: "
+    with _served(tmp_path, slow_s=2) as (port, token, _):
+        slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(200)]
+        for each in slow:
+            each.sendall(begun)
+        request = f"GET /?token={token} HTTP/1.0\r\nHost: localhost:{port}\r\n\r\n".encode()
+        assert b" 303 " in _answer(port, request)
+        deadline = time.monotonic() + 20
+        is_open = True
+        while is_open and time.monotonic() < deadline:  # a byte a second is no sign of life
+            time.sleep(1)
+            with suppress(OSError):
+                slow[0].sendall(b"a")
+            slow[0].settimeout(0.1)
+            with suppress(TimeoutError):
+                with suppress(ConnectionError):
+                    is_open = bool(slow[0].recv(1))
+                is_open = False
+        assert not is_open
+        for each in slow:
+            each.close()
+
+
+def test_a_body_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    """Nothing is ever sent here: the length alone is answered, and nothing is kept of it."""
+    with _served(tmp_path) as (port, _, _):
+        for length, code in ((300_000_000, b" 413 "), (2000, b" 413 "), (0, b" 403 ")):
+            head = f"POST / HTTP/1.1\r\nHost: localhost:{port}\r\nContent-Length: {length}\r\n\r\n"
+            assert code in _answer(port, head.encode())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attempt", range(4))
+def test_ctrl_c_is_never_swallowed(tmp_path: Path, attempt: int) -> None:
+    """Also while requests are being handled: one is enough."""
+    with _served(tmp_path) as (port, _, pid):
+        until = time.monotonic() + 0.4 + 0.05 * attempt
+
+        def ask() -> None:
+            with suppress(OSError, http.client.HTTPException):
+                while time.monotonic() < until + 20:
+                    with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
+                        connection.request("GET", "/")
+                        connection.getresponse().read()
+
+        with ThreadPoolExecutor(2) as visitors:
+            for _ in range(2):
+                visitors.submit(ask)
+            time.sleep(until - time.monotonic())
+            os.kill(pid, signal.SIGINT)
+            ended, _ = _waited(pid)
+        assert ended == pid
+
+
+def _waited(pid: int) -> tuple[int, int]:
+    """Return the PID of a child that ends within 20 s, or 0, with its status."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        found = os.waitpid(pid, os.WNOHANG)
+        if found[0]:
+            return found
+        time.sleep(0.05)
+    return 0, 0
+
+
+def test_file_names_need_not_be_utf_8(visitor: FlaskClient, place: Path) -> None:
+    """They are listed with all others, and given away."""
+    (place / "quick" / "raw").mkdir()
+    odd = os.fsencode(place / "quick" / "raw") + b"/\xc3\xa9\xff\x1b"
+    Path(os.fsdecode(odd)).write_bytes(b"odd")
+    shutil.copytree(place / "quick", os.fsdecode(os.fsencode(place) + b"/camp\xff"))
+    home = address(visitor, "quick")
+    listed = visitor.get(home + "files")
+    assert listed.status_code == 200
+    assert "summary.json" in listed.text
+    found = re.search(r'href="(file/raw/[^"]*udcff[^"]*)"', listed.text)
+    assert found is not None
+    with visitor.get(home + found[1]) as got:
+        assert (got.status_code, got.data) == (200, b"odd")
+    assert "camp\\udcff" in visitor.get("/").text
+
+
+@pytest.mark.parametrize("way", ["link", "link/below"])
+def test_a_directory_may_be_a_link(place: Path, tmp_path: Path, way: str) -> None:
+    """All files are listed however the record is reached; no link in it is followed."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "link").symlink_to(place if way == "link" else place.parent)
+    at = tmp_path / "outside" / way.replace("below", place.name)
+    names = [name for name, _ in site._files(at / "quick")]
+    assert names == [name for name, _ in site._files(place / "quick")]
+    assert {"journal.jsonl", "summary.json"} <= {*names}
+    assert len(names) == sum(file.is_file() for file in (EXAMPLES / "quick").rglob("*"))
+
+
+@pytest.mark.parametrize(
+    ("path", "location"),
+    [("//x/\r\nSet-Cookie:x", "/x/%0D%0ASet-Cookie%3Ax"), ("//evil.example/", "/evil.example/")],
+)
+def test_the_first_address_leads_here_in_one_line(place: Path, path: str, location: str) -> None:
+    """Whatever its path holds, and however the name of the host is written."""
+    client = site.application(site.Site(place), TOKEN, {"localhost"}).test_client()
+    answered = client.get(
+        "/",
+        query_string={"token": TOKEN},
+        headers={"Host": "LOCALHOST"},
+        environ_overrides={"PATH_INFO": path},
+    )
+    assert (answered.status_code, answered.headers["Location"]) == (303, location)
