@@ -323,14 +323,8 @@ def ceilings_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
             {
                 "kind": ceiling.kind.value,
                 "of": ceiling.subject,
-                "rate_per_s": doc.number(ceiling.rate_per_s),
-                "latency_s": doc.number(ceiling.latency_s),
-                "low_s": doc.number(ceiling.low_s),
-                "high_s": doc.number(ceiling.high_s),
-                "fastest_s": doc.number(ceiling.fastest_s),
-                "p99_s": doc.number(ceiling.p99_s),
-                "samples": ceiling.samples,
-                "configurations": list(ceiling.configurations),
+                **doc.attributes(ceiling, "rate_per_s", "latency_s", "low_s", "high_s"),
+                **doc.attributes(ceiling, "fastest_s", "p99_s", "samples", "configurations"),
                 "how": ceiling.how or None,
                 "unknown": ceiling.unknown or None,
             }
@@ -346,9 +340,7 @@ def _log_json(rates: Sequence[LogRate]) -> dict[str, doc.Json]:
     return {
         "log_rates": [
             {
-                "configuration": each.configuration,
-                "workload": each.workload,
-                "bytes_per_s": doc.number(each.bytes_per_s),
+                **doc.attributes(each, "configuration", "workload", "bytes_per_s"),
                 "device_bytes_per_s": doc.number(each.most_bytes_per_s),
                 "absent": each.absent or None,
             }

@@ -711,9 +711,7 @@ def read_json(found: Sequence[ReadFigures]) -> dict[str, doc.Json]:
                 "asked_bytes_per_s": doc.interval(each.asked_bytes),
                 "device_bytes_per_s": doc.interval(each.device_bytes),
                 "request_bytes": doc.interval(each.request_bytes),
-                "block_bytes": each.place.block_bytes,
-                "page_bytes": each.place.page_bytes,
-                "read_ahead_bytes": each.place.read_ahead_bytes,
+                **doc.attributes(each.place, "block_bytes", "page_bytes", "read_ahead_bytes"),
                 "cause": each.cause.value,
             }
             for each in found

@@ -139,9 +139,7 @@ def _row(judged: Judged) -> dict[str, doc.Json]:
     return {
         "condition": str(judged.condition),
         "outcome": str(judged.outcome),
-        "baseline": judged.comparison.baseline,
-        "configuration": judged.comparison.configuration,
-        "workload": judged.comparison.workload,
+        **doc.attributes(judged.comparison, "baseline", "configuration", "workload"),
         "clients": "pooled" if load is None else load.clients,
         "why": judged.why or None,
     }

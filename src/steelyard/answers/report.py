@@ -330,9 +330,7 @@ def _summary(analysis: results.CampaignAnalysis) -> dict[str, doc.Json]:
         "design": None if plan is None else _design(analysis, plan),
         "interim_results": analysis.looks,
         "unit": analysis.unit or None,
-        "measured_s": doc.number(analysis.measured_s),
-        "elapsed_s": doc.number(analysis.elapsed_s),
-        "started_at": doc.number(analysis.started_at),
+        **doc.attributes(analysis, "measured_s", "elapsed_s", "started_at"),
         "command": analysis.command or None,
         **{key: value for answer in ANSWERS for key, value in answer.json(analysis).items()},
     }
@@ -344,17 +342,11 @@ _POOLED: dict[str, doc.Json] = {"clients": "pooled", "threads": None, "rate_per_
 def _comparison(comparison: results.Comparison) -> dict[str, doc.Json]:
     load = comparison.load
     return {
-        "baseline": comparison.baseline,
-        "configuration": comparison.configuration,
-        "workload": comparison.workload,
+        **doc.attributes(comparison, "baseline", "configuration", "workload"),
         **(_POOLED if load is None else doc.load_json(load)),
         **doc.effect_json(comparison.effect),
-        "verdict": comparison.verdict.value,
-        "blocks": comparison.blocks,
-        "level": doc.number(comparison.level),
-        "no_practical_weight": comparison.no_practical_weight,
-        "depends_on_load": comparison.depends_on_load,
-        "minutes_to_decide": doc.number(comparison.minutes_to_decide),
+        **doc.attributes(comparison, "verdict", "blocks", "level", "no_practical_weight"),
+        **doc.attributes(comparison, "depends_on_load", "minutes_to_decide"),
         "note": comparison.note or None,
         **_instances(comparison),
         **({"suspect_by_control": comparison.control} if comparison.is_suspect else {}),
@@ -399,14 +391,9 @@ def _cell(cell: results.CellSummary, *, in_turns: bool) -> dict[str, doc.Json]:
 
 def _stall(stall: results.StallTest) -> dict[str, doc.Json]:
     return {
-        "baseline": stall.baseline,
-        "configuration": stall.configuration,
-        "workload": stall.workload,
-        "baseline_stalled": stall.baseline_stalled,
-        "baseline_runs": stall.baseline_runs,
-        "configuration_stalled": stall.configuration_stalled,
-        "configuration_runs": stall.configuration_runs,
-        "p_value": doc.number(stall.p_value),
+        **doc.attributes(stall, "baseline", "configuration", "workload"),
+        **doc.attributes(stall, "baseline_stalled", "baseline_runs"),
+        **doc.attributes(stall, "configuration_stalled", "configuration_runs", "p_value"),
     }
 
 
@@ -436,18 +423,11 @@ def _design(analysis: results.CampaignAnalysis, plan: CampaignPlan) -> dict[str,
             else {}
         ),
         "stopping": {
-            "max_blocks": rule.max_blocks,
-            "alpha": doc.number(rule.alpha),
-            "results": rule.results,
-            "first_look": rule.first_look,
-            "cell_first_look": rule.cell_first_look,
-            "spending_power": doc.number(rule.spending_power),
-            "precision": doc.number(rule.precision),
+            **doc.attributes(rule, "max_blocks", "alpha", "results", "first_look"),
+            **doc.attributes(rule, "cell_first_look", "spending_power", "precision"),
         },
         "warm_up": {
-            "warm_up_s": doc.number(warm_up.warm_up_s),
-            "how": warm_up.how,
-            "risk": warm_up.risk,
+            **doc.attributes(warm_up, "warm_up_s", "how", "risk"),
             "measured_s": [doc.number(value) for value in warm_up.measured_s],
             "restarts": warm_up.restarts,
         },
@@ -588,15 +568,11 @@ def _listed_json(listed: Listed) -> dict[str, doc.Json]:
         **head,
         "campaign": analysis.campaign_id,
         "name": analysis.experiment.name,
-        "started_at": doc.number(analysis.started_at),
-        "elapsed_s": doc.number(analysis.elapsed_s),
-        "blocks": analysis.blocks,
+        **doc.attributes(analysis, "started_at", "elapsed_s", "blocks"),
         "max_blocks": None if plan is None else plan.stopping.max_blocks,
         "verdicts": [
             {
-                "workload": c.workload,
-                "configuration": c.configuration,
-                "verdict": c.verdict.value,
+                **doc.attributes(c, "workload", "configuration", "verdict"),
                 **({} if c.instances is None else {"claims_cause": not c.is_of_pair}),
                 **trades_json(c.trades),
             }
@@ -711,5 +687,5 @@ def campaign_json(listed: Listed, analysis: results.CampaignAnalysis) -> dict[st
     return {
         **summary(analysis),
         **_listed_json(listed),
-        "facts": [{"subject": f.subject, "name": f.name, "value": f.value} for f in analysis.facts],
+        "facts": [doc.attributes(fact, "subject", "name", "value") for fact in analysis.facts],
     }

@@ -196,10 +196,7 @@ def scalability_json(curves: Sequence[ScalabilityCurve]) -> dict[str, doc.Json]:
 
 def _curve_json(curve: ScalabilityCurve) -> dict[str, doc.Json]:
     return {
-        "workload": curve.workload,
-        "configuration": curve.configuration,
-        "threads": curve.threads,
-        "blocks": curve.blocks,
+        **doc.attributes(curve, "workload", "configuration", "threads", "blocks"),
         "no_gain_above_clients": None if curve.enough is None else curve.enough.clients,
         "still_rises": curve.still_rises,
         "reason": None if curve.enough else _too_few(curve.blocks),

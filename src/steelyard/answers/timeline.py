@@ -13,7 +13,15 @@ from steelyard.answers.results import CampaignAnalysis, Grounds, cell_name
 from steelyard.core.experiment import MANY, RATE, Experiment
 from steelyard.core.measurement import Evidence, Measurement, Quantity, Run, Series, WaitClass
 from steelyard.core.schedule import CellKey
-from steelyard.report.document import ChartKind, Figure, Json, Section, Value, enumeration, number
+from steelyard.report.document import (
+    ChartKind,
+    Figure,
+    Json,
+    Section,
+    Value,
+    attributes,
+    enumeration,
+)
 
 _MOST_CONFIGURATIONS = 3  # side by side, so that a second stays visible
 
@@ -295,12 +303,8 @@ def phases_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     return {
         "checkpoint_phase": [
             {
-                "configuration": phase.configuration,
-                "runs": phase.runs,
-                "known": phase.known,
-                "least_s": number(phase.least_s),
-                "median_s": number(phase.median_s),
-                "most_s": number(phase.most_s),
+                **attributes(phase, "configuration", "runs", "known"),
+                **attributes(phase, "least_s", "median_s", "most_s"),
                 "unknown": phase.unknown or None,
             }
             for phase in phases

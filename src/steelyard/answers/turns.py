@@ -22,7 +22,7 @@ from steelyard.core.experiment import ONE, PREWARM_BYTES, RATE, Experiment, Swit
 from steelyard.core.measurement import Quantity, Run
 from steelyard.core.schedule import CellKey, Mode, Pausing, SharedMemory, TurnTimes, WorkloadTurns
 from steelyard.core.wording import KIB, MIB, format_bytes
-from steelyard.report.document import Json, enumeration, number
+from steelyard.report.document import Json, attributes, enumeration, number
 from steelyard.stats.intervals import FloatArray, Interval
 from steelyard.stats.turns import (
     BlockTurns,
@@ -540,9 +540,7 @@ def _memory_json(memory: SharedMemory | None) -> Json:
 
 def _times(times: TurnTimes, slice_s: float) -> dict[str, Json]:
     return {
-        "turn_s": number(times.turn_s),
-        "settling_s": number(times.settling_s),
-        "reconnections": times.reconnections,
+        **attributes(times, "turn_s", "settling_s", "reconnections"),
         "seconds": number(slice_s),
         "counted_s": number(round(times.turns_in(slice_s) * times.counted_s, 6)),
     }

@@ -7,7 +7,7 @@ figure and the drawing of an interval hold plain numbers, because they become po
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass, replace
-from enum import StrEnum
+from enum import Enum, StrEnum
 from functools import cache, partial
 from operator import is_
 from typing import Any, Final, TypeVar
@@ -650,6 +650,24 @@ def percent_interval(estimate: Estimate | None) -> dict[str, Json] | None:
         "low": percent(estimate.low),
         "high": percent(estimate.high),
     }
+
+
+def attributes(source: object, *names: str) -> dict[str, Json]:
+    """Return attributes of an object under their own names.
+
+    A float has 12 significant digits, an estimate its bounds, an enumeration its value.
+    """
+    return {name: _plain(getattr(source, name)) for name in names}
+
+
+def _plain(value: Json | Estimate | Enum | tuple[Json, ...]) -> Json:
+    if isinstance(value, Estimate):
+        return interval(value)
+    if isinstance(value, Enum):
+        return _plain(value.value)
+    if isinstance(value, float):
+        return number(value)
+    return [_plain(part) for part in value] if isinstance(value, tuple | list) else value
 
 
 def effect_json(estimate: Estimate | None, name: str = "effect") -> dict[str, Json]:

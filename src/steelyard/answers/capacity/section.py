@@ -366,15 +366,10 @@ def open_loops_json(found: OpenLoops) -> dict[str, doc.Json]:
 
 def _capacity(capacity: Capacity) -> dict[str, doc.Json]:
     return {
-        "workload": capacity.workload,
-        "configuration": capacity.configuration,
-        "clients": capacity.clients,
-        "tps": interval(capacity.tps),
+        **doc.attributes(capacity, "workload", "configuration", "clients", "tps"),
         "points": [
             {
-                "clients": point.clients,
-                "threads": point.threads,
-                "tps": interval(point.tps),
+                **doc.attributes(point, "clients", "threads", "tps"),
                 "slices_tps": [doc.number(value) for value in point.slices],
             }
             for point in capacity.points
@@ -447,9 +442,7 @@ def _beyond(reached: Reached) -> str | None:
 def _contrasts(contrasts: Sequence[GoalContrast]) -> list[doc.Json]:
     return [
         {
-            "workload": contrast.workload,
-            "baseline": contrast.baseline,
-            "configuration": contrast.configuration,
+            **doc.attributes(contrast, "workload", "baseline", "configuration"),
             "clients": contrast.load.clients,
             "threads": contrast.load.threads,
             "effect_percent": _effect(contrast),

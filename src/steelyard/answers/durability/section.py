@@ -194,11 +194,7 @@ def _lag_json(each: ReplicaLag) -> dict[str, doc.Json]:
     return {
         "configuration": each.configuration,
         **doc.cell_json(each.cell),
-        "runs": each.runs,
-        "most_bytes": doc.number(each.most_bytes),
-        "usual_bytes": doc.number(each.usual_bytes),
-        "usual_s": doc.number(each.usual_s),
-        "compared": each.compared,
+        **doc.attributes(each, "runs", "most_bytes", "usual_bytes", "usual_s", "compared"),
     }
 
 

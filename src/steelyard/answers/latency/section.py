@@ -536,9 +536,7 @@ def _percentile(each: PercentileLevel) -> dict[str, doc.Json]:
 
 def _change(each: LatencyChange) -> dict[str, doc.Json]:
     return {
-        "baseline": each.baseline,
-        "configuration": each.configuration,
-        "workload": each.workload,
+        **doc.attributes(each, "baseline", "configuration", "workload"),
         **doc.load_json(each.load),
         "percentile": percentile_name(each.share),
         **doc.effect_json(each.change, "change"),

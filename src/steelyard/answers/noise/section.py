@@ -466,11 +466,8 @@ def noise_json(floor: compute.NoiseFloor) -> dict[str, doc.Json]:
     """Return the noise floor for programs; units are in the names."""
     told: dict[str, doc.Json] = {
         "experiment": floor.name,
-        "mode": floor.mode.value,
-        "preparation_s": doc.number(floor.preparation_s),
-        "block_s": doc.number(floor.block_s),
-        "slice_s": doc.number(floor.slice_s),
-        "advised_slice_s": doc.number(floor.advised_slice_s),
+        **doc.attributes(floor, "mode", "preparation_s", "block_s"),
+        **doc.attributes(floor, "slice_s", "advised_slice_s"),
         "width_ratio": doc.number(floor.narrower),
         **_advised(floor),
         "workloads": [_workload(workload) for workload in floor.workloads],
@@ -491,10 +488,7 @@ def _advised(floor: compute.NoiseFloor) -> dict[str, doc.Json]:
 
 def _design(each: compute.DesignSight) -> dict[str, doc.Json]:
     return {
-        "workload": each.workload,
-        "mode": each.mode.value,
-        "measured": each.measured,
-        "block_s": doc.number(each.block_s),
+        **doc.attributes(each, "workload", "mode", "measured", "block_s"),
         "contrast_sd_percent": doc.percent(each.contrast_sd),
         "half_width_percent": {
             str(minutes): doc.percent(half)

@@ -85,9 +85,7 @@ def budget_change(change: BudgetChange) -> dict[str, doc.Json]:
 
 def _part(part: PartChange) -> dict[str, doc.Json]:
     return {
-        "part": part.part.value,
-        "baseline_s": doc.number(part.baseline_s),
-        "configuration_s": doc.number(part.configuration_s),
+        **doc.attributes(part, "part", "baseline_s", "configuration_s"),
         "change_s": doc.interval(part.change),
         "clear": part.clear,
     }
@@ -140,10 +138,7 @@ def _difference(change: CostChange) -> dict[str, doc.Json]:
 def watching_json(watched: Watching) -> dict[str, doc.Json]:
     """Return what was not visible, and what the watching cost."""
     return {
-        "runs": watched.runs,
-        "sources": list(watched.sources),
-        "own_cpu_s": doc.number(watched.own_cpu_s),
-        "server_cpu_s": doc.number(watched.server_cpu_s),
+        **doc.attributes(watched, "runs", "sources", "own_cpu_s", "server_cpu_s"),
         "share_percent": doc.percent(watched.share),
         "absent": [
             {"subject": each.subject, "reason": each.reason, "runs": each.runs}

@@ -366,14 +366,6 @@ def inspection_json(inspection: Inspection) -> dict[str, doc.Json]:
 
 def _rule_json(rule: JudgedRule) -> dict[str, doc.Json]:
     return {
-        "code": rule.code,
-        "layers": list(rule.layers),
-        "severity": rule.severity.value,
-        "state": rule.state.value,
-        "title": rule.title,
-        "messages": list(rule.messages),
-        "missing": list(rule.missing),
-        "why": rule.why,
-        "remedy": rule.remedy,
-        "source": rule.source,
+        **doc.attributes(rule, "code", "layers", "severity", "state", "title", "messages"),
+        **doc.attributes(rule, "missing", "why", "remedy", "source"),
     }

@@ -384,12 +384,7 @@ def _statement_json(each: StatementTimes) -> dict[str, doc.Json]:
 def _call_json(found: PerCall | None) -> dict[str, doc.Json] | None:
     if found is None:
         return None
-    return {
-        "baseline": doc.number(found.baseline),
-        "configuration": doc.number(found.configuration),
-        "change": doc.interval(found.change),
-        "relative": found.relative,
-    }
+    return doc.attributes(found, "baseline", "configuration", "change", "relative")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

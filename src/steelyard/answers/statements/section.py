@@ -382,10 +382,8 @@ def statements_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
             "costs": [_cost(cost) for cost in fit.costs],
             "differences": [
                 {
-                    "baseline": each.baseline,
-                    "configuration": each.configuration,
-                    "per_statement_s": doc.interval(each.per_statement_s),
-                    "per_commit_s": doc.interval(each.per_commit_s),
+                    **doc.attributes(each, "baseline", "configuration"),
+                    **doc.attributes(each, "per_statement_s", "per_commit_s"),
                 }
                 for each in fit.differences
             ],
@@ -398,10 +396,7 @@ def waits_json(waits: Sequence[WaitReasoning]) -> list[doc.Json]:
     """Return whether changed statements wait or work, as plain values."""
     return [
         {
-            "baseline": each.baseline,
-            "configuration": each.configuration,
-            "cause": each.cause.value,
-            "per_statement_s": doc.interval(each.per_statement_s),
+            **doc.attributes(each, "baseline", "configuration", "cause", "per_statement_s"),
             "cpu_s": None if each.cpu_s is None else [number(bound) for bound in each.cpu_s],
             "run_queue_s": number(each.run_queue_s),
             "missing": each.missing or None,
@@ -419,9 +414,7 @@ def _cost(cost: StatementCost) -> dict[str, doc.Json]:
         "latency_s": {
             script: number(latency) for script, latency in zip(SCRIPTS, cost.latency_s, strict=True)
         },
-        "per_statement_s": doc.interval(cost.per_statement_s),
-        "per_commit_s": doc.interval(cost.per_commit_s),
-        "residual_s": number(cost.residual_s),
+        **doc.attributes(cost, "per_statement_s", "per_commit_s", "residual_s"),
     }
 
 
