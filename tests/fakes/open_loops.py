@@ -11,7 +11,7 @@ from steelyard.answers.capacity.compute import (
     RatePoint,
     open_loops,
 )
-from steelyard.answers.latency.results import Basis, LatencyLevels, PercentileLevel, Timed
+from steelyard.answers.latency.compute import Basis, LatencyLevels, PercentileLevel, Timed
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.campaign import Capacity, CapacityPoint
 from steelyard.core.experiment import LatencyGoal

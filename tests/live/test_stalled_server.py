@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from steelyard.answers.latency.results import histogram_of_run
+from steelyard.answers.latency.compute import histogram_of_run
 from steelyard.core.measurement import RunLatency
 from steelyard.core.wording import US_PER_S
 from steelyard.record.directory import read_campaign

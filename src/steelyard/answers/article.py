@@ -21,8 +21,7 @@ from steelyard.answers.durability.compute import (
     writing,
 )
 from steelyard.answers.durability.results import ConfigurationDurability, Fate, Loss
-from steelyard.answers.latency.compute import campaign_latency
-from steelyard.answers.latency.results import LatencyChange, percentile_name
+from steelyard.answers.latency.compute import LatencyChange, campaign_latency, percentile_name
 from steelyard.answers.money import CostChange, analyse_money
 from steelyard.answers.report import build_document, short_verdicts, summary
 from steelyard.answers.result.section import place_line

@@ -53,8 +53,7 @@ from steelyard.answers.durability.compute import campaign_durability, measured_l
 from steelyard.answers.durability.section import durability_json, durability_section, trades_json
 from steelyard.answers.findings import checkpoint_phases, finding_json, finding_section
 from steelyard.answers.gate import gate_json, gate_section
-from steelyard.answers.latency.compute import campaign_latency
-from steelyard.answers.latency.results import percentile_name
+from steelyard.answers.latency.compute import campaign_latency, percentile_name
 from steelyard.answers.latency.section import latency_json, latency_section
 from steelyard.answers.noise.compute import analyse_noise, noise_findings
 from steelyard.answers.noise.section import noise_json, noise_section

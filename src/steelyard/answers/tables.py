@@ -8,13 +8,13 @@ from itertools import product
 from steelyard.answers import results
 from steelyard.answers.ceilings import ceiling_tables
 from steelyard.answers.cells import level_settings
-from steelyard.answers.latency.compute import campaign_latency
-from steelyard.answers.latency.results import LatencyAnalysis
+from steelyard.answers.latency.compute import LatencyAnalysis, campaign_latency
 from steelyard.answers.result.section import rankings
 from steelyard.answers.sustained.compute import within_bursts
 from steelyard.answers.turns import absolute_words
 from steelyard.core.experiment import MANY_FIRST, RATE, RATE_UNIT
-from steelyard.core.measurement import Fact, Run
+from steelyard.core.findings import Fact
+from steelyard.core.measurement import Run
 from steelyard.core.schedule import CellKey, Load
 from steelyard.report import document as doc
 from steelyard.stats.spending import has_many_cells

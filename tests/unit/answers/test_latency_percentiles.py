@@ -10,8 +10,14 @@ from fakes import latencies
 from fakes.latencies import Shape, logged, script_of
 from steelyard.answers.campaign import analyse
 from steelyard.answers.comparison import compare_pair
-from steelyard.answers.latency.compute import campaign_latency, compare_percentiles
-from steelyard.answers.latency.results import MAXIMUM, Basis, LatencyAnalysis, Pool
+from steelyard.answers.latency.compute import (
+    MAXIMUM,
+    Basis,
+    LatencyAnalysis,
+    Pool,
+    campaign_latency,
+    compare_percentiles,
+)
 from steelyard.answers.observations import ResultContrast
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.findings import Validity

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from fakes.analyses import quick
-from steelyard.answers.latency.compute import campaign_latency
-from steelyard.answers.latency.results import (
+from steelyard.answers.latency.compute import (
     Basis,
     LatencyAnalysis,
     LatencyLevels,
     PercentileLevel,
     Timed,
+    campaign_latency,
 )
 from steelyard.answers.published import (
     RequestRow,

@@ -8,8 +8,7 @@ from made_records import a_record, an_experiment
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.capacity.compute import OpenLoops, RatePoint, _Taken, open_loops
-from steelyard.answers.latency.compute import campaign_latency
-from steelyard.answers.latency.results import Basis, Timed
+from steelyard.answers.latency.compute import Basis, Timed, campaign_latency
 from steelyard.core.campaign import CampaignRecord, CellRate
 from steelyard.core.experiment import Experiment, LatencyGoal
 from steelyard.core.findings import Estimate

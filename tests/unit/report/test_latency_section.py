@@ -5,8 +5,12 @@ from dataclasses import replace
 import pytest
 
 from fakes import latencies
-from steelyard.answers.latency.compute import campaign_latency
-from steelyard.answers.latency.results import Basis, LatencyAnalysis, PercentileLevel
+from steelyard.answers.latency.compute import (
+    Basis,
+    LatencyAnalysis,
+    PercentileLevel,
+    campaign_latency,
+)
 from steelyard.answers.latency.section import latency_section, level_text
 from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis

@@ -9,8 +9,12 @@ import pytest
 from chance import highest_rate, lowest_rate
 from scipy.signal import lfilter
 
-from steelyard.answers.latency.compute import compare_percentiles, percentile_of
-from steelyard.answers.latency.results import LatencyChange, Pool
+from steelyard.answers.latency.compute import (
+    LatencyChange,
+    Pool,
+    compare_percentiles,
+    percentile_of,
+)
 from steelyard.answers.observations import ResultContrast
 from steelyard.core.schedule import CellKey, Load
 from steelyard.stats.histogram import Histogram, histogram_of

@@ -14,8 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from steelyard.answers.latency import results
-from steelyard.answers.latency.compute import campaign_latency
+from steelyard.answers.latency import compute as latencies
 from steelyard.answers.observations import (
     Observations,
     ResultContrast,
@@ -207,12 +206,12 @@ def goal_rates(
 
 def _taken(runs: Sequence[Run]) -> _Taken | None:
     """Return the transactions of a block; None where a run of it has no log, as in percentiles."""
-    logged = results.logged_only([runs])
+    logged = latencies.logged_only([runs])
     if not logged:
         return None
     return _Taken(
-        latency=merged(map(results.histogram_of_run, logged)),
-        missed=sum(results.lost_of_run(each) for each in logged),
+        latency=merged(map(latencies.histogram_of_run, logged)),
+        missed=sum(latencies.lost_of_run(each) for each in logged),
     )
 
 
@@ -385,11 +384,11 @@ class RatePoint:
     cell: CellKey
     offered_per_s: float | None
     achieved: Estimate | None
-    levels: Mapping[results.Timed, results.LatencyLevels]
+    levels: Mapping[latencies.Timed, latencies.LatencyLevels]
     skipped: float | None
     late: float | None
 
-    def at(self, timed: results.Timed, share: float) -> results.PercentileLevel | None:
+    def at(self, timed: latencies.Timed, share: float) -> latencies.PercentileLevel | None:
         """Return one percentile of one of the times; None where it was not logged."""
         found = self.levels.get(timed)
         return None if found is None else found.at(share)
@@ -417,7 +416,7 @@ class OpenLoops:
 def open_loops(grounds: Grounds) -> OpenLoops | None:
     """Return what a campaign says of rates; None where it offers none and found no capacity."""
     record, seen = grounds.record, grounds.seen
-    latency = grounds.analysis.answer(campaign_latency)
+    latency = grounds.analysis.answer(latencies.campaign_latency)
     plan, offered = record.plan, _offered(record)
     capacities = plan.capacities if plan is not None else ()
     if not capacities and not offered:
@@ -452,16 +451,16 @@ def _offered(record: CampaignRecord) -> dict[CellKey, float | None]:
 
 def _point(
     seen: Observations,
-    latency: results.LatencyAnalysis | None,
+    latency: latencies.LatencyAnalysis | None,
     key: tuple[str, CellKey],
     offered_per_s: float | None,
 ) -> RatePoint:
     configuration, cell = key
     side, column = seen.configurations.index(configuration), seen.cells.index(cell)
-    logged = results.logged_only(runs_by_block(seen.runs[key])[: seen.blocks])
+    logged = latencies.logged_only(runs_by_block(seen.runs[key])[: seen.blocks])
     late = [each.late for each in logged if each.late is not None]
-    done = sum(results.histogram_of_run(each).total for each in logged)
-    scheduled = max(done + sum(map(results.lost_of_run, logged)), 1)
+    done = sum(latencies.histogram_of_run(each).total for each in logged)
+    scheduled = max(done + sum(map(latencies.lost_of_run, logged)), 1)
     limited = bool(logged) and len(late) == len(logged)
     return RatePoint(
         configuration=configuration,

@@ -11,7 +11,7 @@ from steelyard.answers.capacity.compute import (
     RatePoint,
     open_loops,
 )
-from steelyard.answers.latency.results import MAXIMUM, Timed
+from steelyard.answers.latency.compute import MAXIMUM, Timed
 from steelyard.answers.latency.section import TITLE as LATENCY
 from steelyard.answers.latency.section import level_text
 from steelyard.answers.results import CampaignAnalysis, pool_name, short_pool

@@ -8,8 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from steelyard.answers import results
-from steelyard.answers.latency.compute import campaign_latency
-from steelyard.answers.latency.results import (
+from steelyard.answers.latency.compute import (
     MAXIMUM,
     SHARES,
     Basis,
@@ -21,6 +20,7 @@ from steelyard.answers.latency.results import (
     TailCurve,
     TailPoint,
     Timed,
+    campaign_latency,
     percentile_name,
 )
 from steelyard.answers.turns import ABSOLUTE_LATENCY, CUT_LATENCY
