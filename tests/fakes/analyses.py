@@ -51,8 +51,8 @@ from steelyard.core.experiment import (
     TwinOf,
     Workload,
 )
-from steelyard.core.findings import Estimate, Finding, Severity, Validity
-from steelyard.core.measurement import Fact, Run, Second
+from steelyard.core.findings import Estimate, Fact, Finding, Severity, Validity
+from steelyard.core.measurement import Run, Second
 from steelyard.core.schedule import (
     Load,
     Mode,

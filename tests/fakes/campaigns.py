@@ -28,7 +28,7 @@ from steelyard.core.experiment import (
     Stop,
     Workload,
 )
-from steelyard.core.measurement import Fact
+from steelyard.core.findings import Fact
 from steelyard.core.schedule import Load
 from steelyard.core.target import EngineName, LocalTarget, RedisLocalTarget
 from steelyard.record.directory import CampaignDirectory

@@ -8,8 +8,9 @@ from steelyard.answers.durability.compute import campaign_durability, durability
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.campaign import Status
 from steelyard.core.experiment import EffectiveSetting, Workload
+from steelyard.core.findings import Fact
 from steelyard.core.kubernetes import class_facts
-from steelyard.core.measurement import Environment, Fact, ServerEnvironment
+from steelyard.core.measurement import Environment, ServerEnvironment
 from steelyard.core.stack import StorageClassFacts
 from steelyard.core.target import CloudNativePgTarget, Synchronous
 

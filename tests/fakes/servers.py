@@ -23,11 +23,10 @@ from steelyard.core.experiment import (
     SwitchCost,
     Workload,
 )
-from steelyard.core.findings import Finding
+from steelyard.core.findings import Fact, Finding
 from steelyard.core.linux import KEYS
 from steelyard.core.measurement import (
     CheckpointAge,
-    Fact,
     LatencyWindow,
     Measurement,
     RunLatency,

@@ -16,9 +16,8 @@ import numpy as np
 
 from steelyard.answers.durability.results import BY_WEIGHT, Fate, Loss, Survival
 from steelyard.core.crash import Crash, CrashMode, CrashTest
-from steelyard.core.findings import Estimate
+from steelyard.core.findings import Estimate, Fact
 from steelyard.core.kubernetes import class_in, is_longhorn, is_node_bound, replicas
-from steelyard.core.measurement import Fact
 from steelyard.core.redis import (
     Death,
     PromisedDeath,

@@ -13,8 +13,8 @@ from steelyard.answers.durability.results import DurabilityTrade
 from steelyard.answers.observations import Observations
 from steelyard.core.campaign import CampaignPlan, CampaignRecord, Status
 from steelyard.core.experiment import Experiment, Workload
-from steelyard.core.findings import Estimate, Finding, Validity, Verdict
-from steelyard.core.measurement import Fact, Run
+from steelyard.core.findings import Estimate, Fact, Finding, Validity, Verdict
+from steelyard.core.measurement import Run
 from steelyard.core.schedule import Ceiling, CellKey, Load, Mode
 from steelyard.core.wording import format_duration, format_percent
 from steelyard.report import document as doc

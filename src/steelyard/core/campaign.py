@@ -19,6 +19,7 @@ from steelyard.core.findings import (
     NEIGHBOUR_CPU,
     STEAL,
     Estimate,
+    Fact,
     Finding,
     Validity,
 )
@@ -435,7 +436,7 @@ class ServerMade:
     attempt: int
     start: int
     configuration: str
-    facts: tuple[measurement.Fact, ...]
+    facts: tuple[Fact, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Verdicts, estimates with their intervals, findings, what a rule is, and conditions of a gate.
+"""Verdicts, estimates with their intervals, facts, findings, rules, and conditions of a gate.
 
 A finding is something the user should know, as data, with evidence and remedy. A rule turns facts
 into a ruling, with everything that explains it as data. A fact that is missing makes a rule not
@@ -68,6 +68,15 @@ class Validity(StrEnum):
     VALID = "valid"
     SUSPECT = "suspect"
     INVALID = "invalid"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """One fact about the machine, server or tools, ready to print."""
+
+    name: str
+    value: str
+    subject: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

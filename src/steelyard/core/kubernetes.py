@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from steelyard.core.measurement import Fact
+from steelyard.core.findings import Fact
 from steelyard.core.stack import StorageClassFacts
 
 Manifest = Mapping[str, Any]

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Final
 
 from steelyard.core.experiment import SwitchCost
-from steelyard.core.measurement import Fact
+from steelyard.core.findings import Fact
 from steelyard.core.wording import (
     KIB,
     MIB,

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from steelyard.core.experiment import EffectiveSetting, Setting
-from steelyard.core.findings import Finding, Validity
+from steelyard.core.findings import Fact, Finding, Validity
 from steelyard.core.schedule import Ceiling, CellKey, Turn
 from steelyard.core.storage import Provision
 
@@ -737,15 +737,6 @@ class ProviderSeries:
         """Return the periods that end after a moment."""
         first = sum(start + self.period_s <= moment_s for start in self.starts_s)
         return replace(self, starts_s=self.starts_s[first:], values=self.values[first:])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
-    """One fact about the machine, server or tools, ready to print."""
-
-    name: str
-    value: str
-    subject: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from steelyard.core.experiment import EffectiveSetting
-from steelyard.core.findings import Finding
+from steelyard.core.findings import Fact, Finding
 from steelyard.core.kubernetes import POD, ContainerRef, ObjectRef
-from steelyard.core.measurement import Fact, ProviderSeries, Vantage
+from steelyard.core.measurement import ProviderSeries, Vantage
 from steelyard.core.outside import Command, Completed, Outside, ServerAddress, ServerProgram
 from steelyard.core.schedule import Pausing
 from steelyard.core.storage import Provision

@@ -18,8 +18,7 @@ from typing import Final, Protocol
 
 from steelyard.core import outside
 from steelyard.core.experiment import Configuration
-from steelyard.core.findings import Finding, Severity
-from steelyard.core.measurement import Fact
+from steelyard.core.findings import Fact, Finding, Severity
 from steelyard.core.schedule import Load
 from steelyard.core.wording import (
     Complaint,

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any, Final
 
 from steelyard.core.experiment import Experiment, SwitchCost
+from steelyard.core.findings import Fact
 from steelyard.core.kubernetes import OF_CLUSTER, POD, Manifest, ObjectRef, SecretRef
-from steelyard.core.measurement import Fact
 from steelyard.core.outside import ServerInCluster
 from steelyard.core.schedule import CeilingsAsked
 from steelyard.core.target import CloudNativePgTarget, ClusterService, EndpointTarget, Target

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from steelyard.core import kubernetes as k8s
 from steelyard.core.experiment import Configuration, Experiment, GeneratorName
-from steelyard.core.measurement import Fact
+from steelyard.core.findings import Fact
 from steelyard.core.schedule import Load, Pausing
 from steelyard.core.target import (
     CloudNativePgTarget,

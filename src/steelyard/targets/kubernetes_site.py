@@ -12,8 +12,7 @@ from typing import Final
 from steelyard.core import kubernetes as k8s
 from steelyard.core import wording
 from steelyard.core.experiment import Experiment, Workload
-from steelyard.core.findings import Finding, Severity
-from steelyard.core.measurement import Fact
+from steelyard.core.findings import Fact, Finding, Severity
 from steelyard.core.target import (
     CloudNativePgTarget,
     KubernetesPlace,

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from steelyard.core.aws import CLASSES
 from steelyard.core.experiment import Experiment
-from steelyard.core.findings import Finding, Severity
-from steelyard.core.measurement import Fact, ProviderSeries
+from steelyard.core.findings import Fact, Finding, Severity
+from steelyard.core.measurement import ProviderSeries
 from steelyard.core.outside import OnServer, Outside, Rented, ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.storage import Provision

@@ -18,11 +18,10 @@ from steelyard.answers.sustained.compute import (
     within_bursts,
 )
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.findings import Finding, Validity
+from steelyard.core.findings import Fact, Finding, Validity
 from steelyard.core.measurement import (
     Environment,
     Evidence,
-    Fact,
     Measurement,
     Quantity,
     Second,

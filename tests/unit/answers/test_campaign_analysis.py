@@ -19,8 +19,8 @@ from steelyard.core.experiment import (
     Setting,
     SwitchCost,
 )
-from steelyard.core.findings import Finding, Severity, Validity, Verdict
-from steelyard.core.measurement import Environment, Fact, ServerEnvironment
+from steelyard.core.findings import Fact, Finding, Severity, Validity, Verdict
+from steelyard.core.measurement import Environment, ServerEnvironment
 from steelyard.core.target import LocalTarget
 
 

@@ -12,7 +12,8 @@ from steelyard.answers.observations import observe
 from steelyard.answers.validity.facts import CampaignFacts
 from steelyard.answers.validity.work_rules import CAMPAIGN_RULES
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.measurement import Environment, Evidence, Fact, Quantity, Run
+from steelyard.core.findings import Fact
+from steelyard.core.measurement import Environment, Evidence, Quantity, Run
 from steelyard.core.redis import promised_loss
 from steelyard.core.target import (
     EngineName,

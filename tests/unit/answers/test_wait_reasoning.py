@@ -14,9 +14,9 @@ from steelyard.answers.statements.compute import StatementDifference, StatementF
 from steelyard.answers.statements.section import WaitCause, WaitReasoning, reason_waits, waits_of
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Experiment, Workload
-from steelyard.core.findings import Estimate
+from steelyard.core.findings import Estimate, Fact
 from steelyard.core.linux import IdleState, LinuxFacts, wake_up_facts
-from steelyard.core.measurement import Absence, Environment, Fact, Quantity, Run
+from steelyard.core.measurement import Absence, Environment, Quantity, Run
 from steelyard.core.schedule import CellKey, Load
 
 SCRIPTS = ("select-only", "simple-update", "tpcb-like")

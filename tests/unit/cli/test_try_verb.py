@@ -12,7 +12,7 @@ from steelyard.campaign.file.files import Surroundings, load_text
 from steelyard.cli import launching
 from steelyard.cli.questions import TrialOptions, _script_of, touched, trial_text
 from steelyard.core.experiment import Experiment
-from steelyard.core.measurement import Fact
+from steelyard.core.findings import Fact
 from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import InputError
 from steelyard.tuning.profiles import MachineFacts

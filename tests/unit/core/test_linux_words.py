@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from steelyard.core import linux as host_settings
 from steelyard.core.experiment import SwitchCost
+from steelyard.core.findings import Fact
 from steelyard.core.linux import (
     KEYS,
     Controller,
@@ -22,7 +23,6 @@ from steelyard.core.linux import (
     shown_limit,
     wake_up_facts,
 )
-from steelyard.core.measurement import Fact
 from steelyard.core.wording import MIB, InputError
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from fakes.kubernetes_api import FakeKubernetesApi
+from steelyard.core.findings import Fact
 from steelyard.core.kubernetes import (
     CLAIM,
     STORAGE_CLASS,
@@ -14,7 +15,6 @@ from steelyard.core.kubernetes import (
     is_strict,
     replicas,
 )
-from steelyard.core.measurement import Fact
 from steelyard.core.stack import StorageClassFacts
 from steelyard.places.kubernetes.volumes import storage_class_facts, volume_facts
 

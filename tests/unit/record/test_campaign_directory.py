@@ -10,7 +10,8 @@ from sample_entries import a_story, write_journal
 
 from fakes.clock import FakeClock
 from steelyard.campaign.design.schedule import make_schedule
-from steelyard.core.measurement import Environment, Fact
+from steelyard.core.findings import Fact
+from steelyard.core.measurement import Environment
 from steelyard.core.schedule import CellKey, Load, Mode, Schedule
 from steelyard.core.wording import ExitCode, RecordError, SteelyardError
 from steelyard.record.directory import CampaignDirectory, is_held, read_campaign, read_schedule

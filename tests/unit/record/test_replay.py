@@ -9,7 +9,8 @@ from sample_entries import a_run, a_story, an_experiment
 
 from steelyard.core import experiment as core
 from steelyard.core.campaign import BlockOutcome, ServerMade, Status
-from steelyard.core.measurement import Environment, Fact, ProviderSeries, ServerEnvironment
+from steelyard.core.findings import Fact
+from steelyard.core.measurement import Environment, ProviderSeries, ServerEnvironment
 from steelyard.core.wording import RecordError
 from steelyard.record import journal as entries
 from steelyard.record.journal import IN_FLIGHT, Entry, Line, replay, standing

@@ -24,8 +24,9 @@ from steelyard.answers.observations import (
 from steelyard.answers.results import CellSummary, Comparison, Grounds
 from steelyard.core.campaign import ANEW, CampaignPlan
 from steelyard.core.experiment import Configuration, Experiment, Reset, SwitchCost, Workload
+from steelyard.core.findings import Fact
 from steelyard.core.kubernetes import class_in
-from steelyard.core.measurement import Environment, Fact, Quantity, Run
+from steelyard.core.measurement import Environment, Quantity, Run
 from steelyard.core.redis import changes_keys, folded_switch, touches_no_key
 from steelyard.core.schedule import CellKey, Mode
 from steelyard.core.stack import StorageClassFacts

@@ -24,9 +24,9 @@ from steelyard.answers.statements.compute import (
     fit_of_statements,
 )
 from steelyard.core.experiment import Experiment
-from steelyard.core.findings import Estimate
+from steelyard.core.findings import Estimate, Fact
 from steelyard.core.linux import recorded_suspects
-from steelyard.core.measurement import Fact, Quantity, Run, StatementPlan
+from steelyard.core.measurement import Quantity, Run, StatementPlan
 from steelyard.core.schedule import Ceiling, CeilingKind, CellKey
 from steelyard.core.wording import format_share
 from steelyard.report import document as doc

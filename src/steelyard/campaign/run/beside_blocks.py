@@ -44,8 +44,8 @@ from steelyard.core.experiment import (
     Experiment,
     LogPolicy,
 )
-from steelyard.core.findings import Finding, Severity, Validity
-from steelyard.core.measurement import Fact, Measurement, SustainedRun
+from steelyard.core.findings import Fact, Finding, Severity, Validity
+from steelyard.core.measurement import Measurement, SustainedRun
 from steelyard.core.schedule import CellKey, Load, PlannedRun
 from steelyard.core.wording import (
     MeasurementError,

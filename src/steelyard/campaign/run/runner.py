@@ -47,8 +47,8 @@ from steelyard.core.campaign import (
     WarmUpChoice,
 )
 from steelyard.core.experiment import Experiment
-from steelyard.core.findings import BUDGET_TOO_SHORT, Finding, Severity
-from steelyard.core.measurement import Environment, Fact, ServerEnvironment
+from steelyard.core.findings import BUDGET_TOO_SHORT, Fact, Finding, Severity
+from steelyard.core.measurement import Environment, ServerEnvironment
 from steelyard.core.schedule import (
     LONGEST_TURN_S,
     CellKey,

@@ -28,8 +28,7 @@ from steelyard.campaign.run.runner import Campaign, Progress
 from steelyard.campaign.run.turns import Slot
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Experiment, Layer
-from steelyard.core.findings import Finding
-from steelyard.core.measurement import Fact
+from steelyard.core.findings import Fact, Finding
 from steelyard.core.wording import InputError, LeftBehindError, PreflightError, Problem
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import holding_cache

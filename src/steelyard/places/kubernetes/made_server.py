@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
-from steelyard.core.findings import Finding, Severity
+from steelyard.core.findings import Fact, Finding, Severity
 from steelyard.core.kubernetes import LATE, SecretRef, class_in, is_node_bound
-from steelyard.core.measurement import Fact
 from steelyard.core.outside import ServerAddress, ServerProgram, stored_key
 from steelyard.core.wording import PrivilegeError, SteelyardError, TargetError
 from steelyard.gateways.host import Clock

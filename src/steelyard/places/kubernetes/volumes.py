@@ -12,7 +12,7 @@ from statistics import median, quantiles
 from typing import Any, Final
 
 from steelyard.core import kubernetes as k8s
-from steelyard.core.measurement import Fact
+from steelyard.core.findings import Fact
 from steelyard.core.stack import StorageClassFacts
 from steelyard.core.wording import (
     MS_PER_S,

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from steelyard.core.findings import Fact
 from steelyard.core.linux import THROTTLES, limits_of
-from steelyard.core.measurement import Fact
 from steelyard.core.outside import MadeDirectory
 from steelyard.core.storage import Provision, Store
 from steelyard.core.wording import KIB, PreflightError, format_bytes

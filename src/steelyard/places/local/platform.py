@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from steelyard.core import outside
-from steelyard.core.findings import Finding
+from steelyard.core.findings import Fact, Finding
 from steelyard.core.linux import limits_of
-from steelyard.core.measurement import Fact, Vantage
+from steelyard.core.measurement import Vantage
 from steelyard.core.wording import PreflightError, TargetError
 from steelyard.gateways import files
 from steelyard.gateways.cgroups import Families

@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Final
 
+from steelyard.core.findings import Fact
 from steelyard.core.linux import (
     IdleState,
     LinuxFacts,
@@ -23,7 +24,6 @@ from steelyard.core.linux import (
     parse_cpu_list,
     wake_up_facts,
 )
-from steelyard.core.measurement import Fact
 from steelyard.core.stack import UNIT_PATH, Origin, Visibility
 from steelyard.core.wording import KIB, US_PER_S, SteelyardError, parse_bytes
 from steelyard.gateways import trials

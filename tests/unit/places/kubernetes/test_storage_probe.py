@@ -9,8 +9,8 @@ from fakes.generator_pods import CAMPAIGN_ID, ToldLedger
 from fakes.kubernetes_answers import Said
 from fakes.kubernetes_api import FakeKubernetesApi, run_pods
 from fakes.kubernetes_objects import Object
+from steelyard.core.findings import Fact
 from steelyard.core.kubernetes import CLAIM, EVENT, POD, ROLE, STORAGE_CLASS
-from steelyard.core.measurement import Fact
 from steelyard.core.wording import PreflightError
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.volumes import (

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from steelyard.core.findings import Finding, Severity
+from steelyard.core.findings import Fact, Finding, Severity
 from steelyard.core.kubernetes import CLUSTER, SECRET, Manifest, ObjectRef, SecretRef
-from steelyard.core.measurement import Fact
 from steelyard.core.outside import POSTGRES_MARK, ServerAddress, ServerInCluster
 from steelyard.core.storage import Provision
 from steelyard.core.target import (

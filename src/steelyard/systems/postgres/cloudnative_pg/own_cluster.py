@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from steelyard.core import kubernetes as k8s
-from steelyard.core.findings import Finding
-from steelyard.core.measurement import Fact
+from steelyard.core.findings import Fact, Finding
 from steelyard.core.outside import ServerAddress, ServerProgram
 from steelyard.core.target import CloudNativePgTarget
 from steelyard.core.wording import TargetError

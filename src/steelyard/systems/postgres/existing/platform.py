@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from steelyard.core.experiment import EffectiveSetting
-from steelyard.core.findings import Finding
-from steelyard.core.measurement import Fact
+from steelyard.core.findings import Fact, Finding
 from steelyard.core.outside import (
     POSTGRES_MARK,
     Command,

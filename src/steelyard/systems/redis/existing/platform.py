@@ -18,8 +18,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
 
-from steelyard.core.findings import Finding
-from steelyard.core.measurement import Fact
+from steelyard.core.findings import Fact, Finding
 from steelyard.core.outside import (
     Foreign,
     Guest,

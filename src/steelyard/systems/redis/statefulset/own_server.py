@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from steelyard.core import kubernetes as k8s
-from steelyard.core.findings import Finding
-from steelyard.core.measurement import Fact
+from steelyard.core.findings import Fact, Finding
 from steelyard.core.outside import ServerAddress, ServerProgram
 from steelyard.core.target import RedisKubernetesTarget
 from steelyard.core.wording import PreflightError, PrivilegeError, TargetError, format_duration
