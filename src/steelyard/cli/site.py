@@ -402,7 +402,7 @@ def answer(directory: Path | None, address: str, port: int, *, told: Callable[[s
 
 
 class _Channel(HTTPChannel):  # type: ignore[misc]  # waitress has no types
-    """A connection that only a whole request keeps open, so that slow ones keep nobody out."""
+    """A connection that only a whole request keeps open, so that slow ones free their places."""
 
     last_activity: float
 

@@ -435,9 +435,8 @@ class CloudNativePgTarget(InPods):
     @property
     def label(self) -> str:
         """Return what the file says of the place, for people."""
-        if self.cluster is not None:
-            return f"Cluster {self.cluster}"
-        return f"a Cluster on {self.storage_class or 'the default storage class'}"
+        made = f"a Cluster on {self.storage_class or 'the default storage class'}"
+        return made if self.is_made else f"Cluster {self.cluster}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -798,10 +797,9 @@ class AuroraTarget(RentedTarget):
     @property
     def label(self) -> str:
         """Return what the file says of the place, for people."""
-        units = f" of {self.min_capacity:g} to {self.max_capacity:g} ACU"
-        size = self.instance_class + (units if self.is_serverless else "")
+        size = f" of {self.min_capacity:g} to {self.max_capacity:g} ACU" if self.is_serverless else ""
         kind = "I/O-Optimized" if self.io_optimized else "standard"
-        return f"a {size} of Aurora in {self.region} on {kind} storage"
+        return f"a {self.instance_class}{size} of Aurora in {self.region} on {kind} storage"
 
 
 Target = Server
