@@ -797,9 +797,9 @@ class AuroraTarget(RentedTarget):
     @property
     def label(self) -> str:
         """Return what the file says of the place, for people."""
-        size = f" of {self.min_capacity:g} to {self.max_capacity:g} ACU" if self.is_serverless else ""
+        units = f" of {self.min_capacity:g} to {self.max_capacity:g} ACU"
         kind = "I/O-Optimized" if self.io_optimized else "standard"
-        return f"a {self.instance_class}{size} of Aurora in {self.region} on {kind} storage"
+        return f"a {self.instance_class}{units * self.is_serverless} of Aurora in {self.region} on {kind} storage"
 
 
 Target = Server
