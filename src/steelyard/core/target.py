@@ -435,8 +435,8 @@ class CloudNativePgTarget(InPods):
     @property
     def label(self) -> str:
         """Return what the file says of the place, for people."""
-        made = f"a Cluster on {self.storage_class or 'the default storage class'}"
-        return made if self.is_made else f"Cluster {self.cluster}"
+        storage = self.storage_class or "the default storage class"
+        return f"a Cluster on {storage}" if self.is_made else f"Cluster {self.cluster}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -797,9 +797,9 @@ class AuroraTarget(RentedTarget):
     @property
     def label(self) -> str:
         """Return what the file says of the place, for people."""
-        units = f" of {self.min_capacity:g} to {self.max_capacity:g} ACU"
+        units = f" of {self.min_capacity:g} to {self.max_capacity:g} ACU" * self.is_serverless
         kind = "I/O-Optimized" if self.io_optimized else "standard"
-        return f"a {self.instance_class}{units * self.is_serverless} of Aurora in {self.region} on {kind} storage"
+        return f"a {self.instance_class}{units} of Aurora in {self.region} on {kind} storage"
 
 
 Target = Server
