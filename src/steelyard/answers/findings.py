@@ -154,12 +154,29 @@ _SLACK: Final = 1.05  # a guess: blocks are not equally long
 def _way_to_first_look(missing: int, record: CampaignRecord, plan: CampaignPlan) -> str:
     """Return how long it would have taken with the blocks that are missing, and the option."""
     took = f"a block takes about {format_duration(plan.block_s)}"
+    part, seconds, shorter = _longest_part(record.experiment, plan)
+    took += f", {format_duration(seconds)} of it {part}"
     if record.status is not Status.BUDGET:
         return f"Let it go on (`steelyard run --resume`): {took}."
     needed_s = _SLACK * (record.elapsed_s + missing * plan.block_s)
     return (
         f"It would have taken about {format_duration(needed_s)}: run it with --budget"
-        f" {whole_minutes(needed_s)}m, with fewer loads or a shorter measure.slice ({took})."
+        f" {whole_minutes(needed_s)}m, or with {shorter} ({took})."
+    )
+
+
+def _longest_part(experiment: Experiment, plan: CampaignPlan) -> tuple[str, float, str]:
+    """Return what a block spends most time on, its seconds, and what makes it shorter."""
+    starts = 1 if plan.mode is Mode.BACK_TO_BACK else len(experiment.configurations)
+    warmed = starts * (len(experiment.workloads) if plan.mode is Mode.ALTERNATING else 1)
+    load_s = sum(experiment.slice_s(each.name) for each in experiment.workloads)
+    start_s = (plan.start_s or 0.0) + (plan.data_s or 0.0)
+    load_s *= len(experiment.configurations) * len(experiment.loads) * plan.rounds
+    return max(
+        ("load", load_s, "fewer loads or a shorter `measure.slice`"),
+        ("warm-up", warmed * plan.warm_up.warm_up_s, "a shorter `measure.warm_up`"),
+        ("starts and restoring", starts * start_s, "fewer configurations or less data"),
+        key=lambda part: part[1],
     )
 
 

@@ -274,7 +274,9 @@ def check(
     if not (options.quiet and options.is_named):
         _warn_of_equals(loaded, assembly, options)
     _require_machine(experiment, doors)
-    expected = forecasts.forecast(experiment, assembly, measured=profile_for(experiment))
+    measured = profile_for(experiment)
+    expected = forecasts.forecast(experiment, assembly, measured=measured)
+    expected = forecasts.with_otherwise(expected, experiment, assembly, measured=measured)
     forecasts.require_disk(expected)
     if not options.yes:
         forecasts.require_first_look(expected, experiment)
@@ -345,6 +347,7 @@ def foresee(
     _require_machine(loaded.experiment, doors)
     measured = profile_for(loaded.experiment)
     expected = forecasts.forecast(loaded.experiment, assembly, measured=measured)
+    expected = forecasts.with_otherwise(expected, loaded.experiment, assembly, measured=measured)
     if options.as_json:
         print_json(forecast_json(loaded.experiment, expected))
     else:

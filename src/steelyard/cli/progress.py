@@ -46,12 +46,12 @@ from steelyard.campaign.design.schedule import (
     cells_of,
     schedule_of,
 )
-from steelyard.campaign.foresee.forecast import Forecast
+from steelyard.campaign.foresee.forecast import Forecast, condition_words
 from steelyard.campaign.run.beside_blocks import asked_capacity, sustained_runs, sustained_s
 from steelyard.campaign.run.runner import Progress
 from steelyard.core.campaign import BlockOutcome, CampaignPlan
 from steelyard.core.experiment import Experiment, Reset, SwitchCost
-from steelyard.core.schedule import Load, Mode, PlannedBlock
+from steelyard.core.schedule import LONGEST_LATENCY_S, Load, Mode, PlannedBlock
 from steelyard.core.wording import format_bytes, format_duration, format_percent
 from steelyard.gateways.process import Operator
 from steelyard.report.document import Table as Report
@@ -374,10 +374,11 @@ def _turn_lines(experiment: Experiment, expected: Forecast) -> list[str]:
         return []
     pairs = [
         ("turns", f"{turn_words(experiment.measure.turns)}; {measured_words(experiment)}"),
+        ("if slow", condition_words(expected, experiment)),
         ("warm-up", warm_up_words(expected.warm_up_s, experiment)),
         *shared_pairs(expected.pausing, expected.memory),
     ]
-    return [f"  {name:<10} {text}" for name, text in pairs]
+    return [f"  {name:<10} {text}" for name, text in pairs if text]
 
 
 def _data(experiment: Experiment, expected: Forecast) -> str:
@@ -563,6 +564,20 @@ def _attribution_json(experiment: Experiment) -> dict[str, object]:
     }
 
 
+def _otherwise_json(expected: Forecast) -> dict[str, object]:
+    """Return what is taken in place of turns where a transaction is too long for them."""
+    if (other := expected.otherwise) is None:
+        return {}
+    facts = {
+        "above_latency_s": LONGEST_LATENCY_S,
+        "block_s": round(other.block_s, 1),
+        "max_blocks": other.max_blocks,
+        "first_look_blocks": other.stopping.first_look,
+        "first_look_s": round(other.first_look_s, 1),
+    }
+    return {"one_by_one": facts}
+
+
 def forecast_json(experiment: Experiment, expected: Forecast) -> dict[str, object]:
     """Return a forecast for programs; units are in the names."""
     compared = experiment.compares_throughput
@@ -588,6 +603,7 @@ def forecast_json(experiment: Experiment, expected: Forecast) -> dict[str, objec
         "first_look_s": round(expected.first_look_s, 1) if compared else None,
         "sustained_s": round(expected.sustained_s, 1),
         "sustained_most_s": round(expected.sustained_most_s, 1),
+        **_otherwise_json(expected),
         "budget_s": experiment.stop.budget_s,
         **cost_json(experiment, expected.most_s(experiment)),
         **(

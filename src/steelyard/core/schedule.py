@@ -176,6 +176,7 @@ def sub_block_sizes(others: int, at_once: int) -> tuple[int, ...]:
 SHORTEST_TURN_S: Final = 0.15  # a guess: half as much again as settles at least
 LONGEST_TURN_S: Final = 1.0  # measured: so long a turn loses a factor of two in reads
 LATENCIES_IN_A_TURN: Final = 100  # else what straddles the edges would be more than 1 %
+LONGEST_LATENCY_S: Final = LONGEST_TURN_S / LATENCIES_IN_A_TURN
 # Under a CPU quota: two periods of the kernel's 0.1 s, so that what was saved in the pause is used
 # up, and a turn of which half counts (ALTERNATING 2).
 QUOTA_SETTLING_S: Final = 0.2

@@ -210,8 +210,15 @@ class DesignChoice:
     memory: schedule.SharedMemory | None = None
 
 
-def choose_design(experiment: Experiment, engine: Engine, room: Room) -> DesignChoice:
+def choose_design(
+    experiment: Experiment,
+    engine: Engine,
+    room: Room,
+    turns: Sequence[schedule.WorkloadTurns] = (),
+) -> DesignChoice:
     """Return how the configurations of an experiment are brought together.
+
+    ``turns`` hold enough transactions of each workload; without them no transaction was timed yet.
 
     Raises:
         InputError: The file asks for turns where they cannot be taken.
@@ -220,7 +227,15 @@ def choose_design(experiment: Experiment, engine: Engine, room: Room) -> DesignC
         return DesignChoice(alternates=False, reason="the experiment asks for it")
     if experiment.is_single_pass:
         return DesignChoice(alternates=False, reason="a single pass takes each cell once")
-    obstacles = list(_obstacles(experiment, engine, room))
+    obstacles = [
+        *_obstacles(experiment, engine, room),
+        *(
+            f"a turn of {workload.workload} would have to last {workload.times.turn_s:g} s to hold"
+            f" {schedule.LATENCIES_IN_A_TURN} of its mean latencies, which is too long"
+            for workload in turns
+            if workload.times.turn_s > schedule.LONGEST_TURN_S
+        ),
+    ]
     if not obstacles:
         memory = _memory(experiment, engine, room)
         at_once = None if memory is None else memory.at_once
@@ -240,21 +255,6 @@ def can_alternate(experiment: Experiment, engine: Engine, room: Room) -> bool:
     if experiment.design is Design.ONE_BY_ONE or experiment.is_single_pass:
         return False
     return next(_obstacles(experiment, engine, room), None) is None
-
-
-def too_slow(experiment: Experiment, turns: schedule.WorkloadTurns) -> DesignChoice:
-    """Return that the transactions of a workload are too long for turns as long as these.
-
-    Raises:
-        InputError: The file asks for turns.
-    """
-    reason = (
-        f"a turn of {turns.workload} would have to last {turns.times.turn_s:g} s to hold"
-        f" {schedule.LATENCIES_IN_A_TURN} of its mean latencies, which is too long"
-    )
-    if experiment.design is Design.ALTERNATING:
-        raise _cannot_alternate(reason)
-    return DesignChoice(alternates=False, reason=reason)
 
 
 def _cannot_alternate(reason: str) -> InputError:

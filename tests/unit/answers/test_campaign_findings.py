@@ -50,6 +50,27 @@ def test_a_budget_that_ended_too_early_has_a_way_out() -> None:
     assert "--budget" not in render_terminal(going_on, 100, more="all")
 
 
+@pytest.mark.parametrize(
+    ("warm_up_s", "start_s", "words", "way"),
+    [
+        (40.0, 0.5, "80 s of it warm-up", "a shorter `measure.warm_up` (a"),
+        (0.0, 0.5, "of it load", "fewer loads or a shorter `measure.slice` (a"),
+        (2.0, 300.0, "10 min of it starts and restoring", "fewer configurations or less data (a"),
+    ],
+)
+def test_the_way_out_shortens_what_a_block_spends_its_time_on(
+    warm_up_s: float, start_s: float, words: str, way: str
+) -> None:
+    """Warm-up, load or starts of two configurations: the largest part, with its own lever."""
+    record = replace(compared(7), status=Status.BUDGET)
+    assert record.plan is not None
+    warm_up = replace(record.plan.warm_up, warm_up_s=warm_up_s)
+    plan = replace(record.plan, warm_up=warm_up, start_s=start_s, data_s=0.0)
+    remedy = found(replace(record, plan=plan), "not-enough-blocks").remedy
+    assert words in remedy
+    assert way in remedy
+
+
 def test_a_single_configuration_needs_no_verdict() -> None:
     """Where nothing is compared, few blocks are no shortcoming."""
     alone = compared(2, experiment=an_experiment(configurations=1))

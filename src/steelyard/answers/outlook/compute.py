@@ -332,6 +332,7 @@ class CampaignOutlook:
         design_reason: Why the configurations alternate or not, as a clause.
         pausing: What stands still between turns; None where none are taken.
         memory: Of the servers that are up together; None likewise, and where it is not known.
+        condition: On what turns depend, as a sentence; empty without turns.
     """
 
     experiment: Experiment
@@ -356,6 +357,7 @@ class CampaignOutlook:
     design_reason: str = ""
     pausing: Pausing | None = None
     memory: SharedMemory | None = None
+    condition: str = ""
 
     @property
     def most_s(self) -> float:

@@ -361,6 +361,8 @@ def _turns(found: CampaignOutlook) -> Iterator[tuple[str, str]]:
         return
     turns = turn_words(found.experiment.measure.turns)
     yield "turns", f"{turns}; longer for a workload with long {MANY}"
+    if found.condition:
+        yield "if slow", found.condition
     yield "measured", measured_words(found.experiment)
     yield "warm-up", warm_up_words(found.warm_up_s, found.experiment)
     yield from shared_pairs(found.pausing, found.memory)
@@ -403,6 +405,7 @@ def outlook_json(found: CampaignOutlook) -> dict[str, doc.Json]:
         "mode": found.mode.value,
         "switch": found.switch.value,
         "design_reason": found.design_reason or None,
+        **({"condition": found.condition} if found.condition else {}),
         **plan_json(found.mode, experiment, found.pausing, found.memory),
         "budget_s": doc.number(experiment.stop.budget_s),
         "decide_percent": doc.percent(experiment.stop.decide),

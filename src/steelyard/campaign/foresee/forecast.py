@@ -38,10 +38,11 @@ from steelyard.core.experiment import (
     TwinOf,
 )
 from steelyard.core.money import UNLIMITED, format_money
-from steelyard.core.schedule import Mode, Pausing, SharedMemory
+from steelyard.core.schedule import LONGEST_LATENCY_S, Mode, Pausing, SharedMemory
 from steelyard.core.wording import (
     GIB,
     MIB,
+    MS_PER_S,
     SECONDS_PER_MINUTE,
     InputError,
     PreflightError,
@@ -81,6 +82,8 @@ class Forecast:
         pausing: What stands still between turns; None where none are taken.
         memory: Of the servers that are up together; None likewise, and where it is not known.
         reading: Workloads that only read, which come first in a block of turns.
+        otherwise: The same where transactions turn out to be too long for turns; None: no turns
+            are expected, or the file insists on them.
     """
 
     mode: Mode
@@ -101,6 +104,7 @@ class Forecast:
     pausing: Pausing | None = None
     memory: SharedMemory | None = None
     reading: tuple[str, ...] = ()
+    otherwise: "Forecast | None" = None
 
     @property
     def at_once(self) -> int | None:
@@ -199,6 +203,37 @@ def forecast(
         memory=choice.memory,
         reading=tuple(each.name for each in experiment.workloads if engine.only_reads(each)),
     )
+
+
+def with_otherwise(
+    expected: Forecast,
+    experiment: Experiment,
+    assembly: Assembly,
+    *,
+    measured: NoiseProfile | None = None,
+) -> Forecast:
+    """Return a forecast with what becomes of it where transactions are too long for turns."""
+    if expected.mode is not Mode.ALTERNATING or experiment.design is Design.ALTERNATING:
+        return expected
+    one_by_one = replace(experiment, design=Design.ONE_BY_ONE)
+    return replace(expected, otherwise=forecast(one_by_one, assembly, measured=measured))
+
+
+def condition_words(expected: Forecast, experiment: Experiment) -> str:
+    """Return what a run in turns depends on, which it times itself; empty without turns."""
+    other, insists = expected.otherwise, experiment.design is Design.ALTERNATING
+    if expected.mode is not Mode.ALTERNATING or (other is None and not insists):
+        return ""
+    words = f"over {LONGEST_LATENCY_S * MS_PER_S:g} ms a transaction under the largest load, which"
+    words += " the run times first: "
+    if other is None:
+        return f"{words}the run ends, since the file asks for turns"
+    words += f"one by one, about {other.max_blocks} blocks of {format_duration(other.block_s)}"
+    if not experiment.compares_throughput:
+        return words
+    words += f", first interim result after {other.stopping.first_look} at about"
+    late = ", after the budget" if other.first_look_s > experiment.stop.budget_s else ""
+    return f"{words} {format_duration(other.first_look_s)}{late}"
 
 
 def _together(experiment: Experiment, choice: DesignChoice) -> int:

@@ -50,7 +50,6 @@ from steelyard.core.experiment import Experiment
 from steelyard.core.findings import BUDGET_TOO_SHORT, Fact, Finding, Severity
 from steelyard.core.measurement import Environment, ServerEnvironment
 from steelyard.core.schedule import (
-    LONGEST_TURN_S,
     CellKey,
     Mode,
     PlannedRun,
@@ -70,7 +69,7 @@ from steelyard.record.directory import CampaignDirectory, read_schedule
 from steelyard.report.document import Table
 from steelyard.stats.spending import stopping_rule
 from steelyard.systems.protocol import Engine
-from steelyard.targets.differences import Room, choose_design, reset_for, switch_cost, too_slow
+from steelyard.targets.differences import Room, choose_design, reset_for, switch_cost
 
 
 class Progress:
@@ -275,9 +274,9 @@ class Campaign:
         )
         times = self._shake_down(restoring.means)
         turns = self._turns() if choice.alternates else ()
-        slow = [each for each in turns if each.times.turn_s > LONGEST_TURN_S]
-        if slow:
-            choice, turns = too_slow(self.experiment, slow[0]), ()
+        choice = choose_design(self.experiment, self.engine, self.room, turns)
+        if turns and not choice.alternates:
+            turns = ()
             self.progress.stage(f"taking no turns: {choice.reason}")
             mode = mode_for(switch)
             reset = reset_for(self.experiment, mode, writes=self.engine.writes())

@@ -36,7 +36,7 @@ from steelyard.core.target import (
 )
 from steelyard.core.wording import GIB, MIB, ExitCode, InputError
 from steelyard.systems.protocol import Engine
-from steelyard.targets.differences import DesignChoice, Room, can_alternate, choose_design, too_slow
+from steelyard.targets.differences import DesignChoice, Room, can_alternate, choose_design
 
 ROOM = Room(pausing=Pausing.SIGNALS, memory_bytes=4 * GIB)
 Change = Callable[[Experiment], Experiment]
@@ -62,9 +62,10 @@ def chosen(
     *,
     needs: int = GIB,
     huge: dict[str, int | None] | None = None,
+    turns: tuple[WorkloadTurns, ...] = (),
 ) -> DesignChoice:
     """Return what is chosen."""
-    return choose_design(experiment, an_engine(experiment, needs=needs, huge=huge), room)
+    return choose_design(experiment, an_engine(experiment, needs=needs, huge=huge), room, turns)
 
 
 def measured(**changes: object) -> Change:
@@ -331,12 +332,12 @@ def test_transactions_that_are_too_long_for_turns_are_named() -> None:
     """After they were tried: with the workload and how long a turn would be."""
     times = TurnTimes().for_latency(0.0201)
     turns = WorkloadTurns(workload="reports", times=times)
-    found = too_slow(an_experiment(), turns)
+    found = chosen(an_experiment(), turns=(turns,))
     assert not found.alternates
     assert "a turn of reports would have to last 2.05 s" in found.reason
     asked = replace(an_experiment(), design=Design.ALTERNATING)
     with pytest.raises(InputError, match=re.escape(found.reason)) as refused:
-        too_slow(asked, turns)
+        chosen(asked, turns=(turns,))
     assert "Leave `design` out" in refused.value.hint
 
 

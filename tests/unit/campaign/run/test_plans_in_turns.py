@@ -16,19 +16,19 @@ from steelyard.answers.report import build_document, summary
 from steelyard.answers.result.method import design_pairs
 from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.foresee import planning
-from steelyard.campaign.foresee.forecast import Forecast, forecast
+from steelyard.campaign.foresee.forecast import Forecast, forecast, with_otherwise
 from steelyard.campaign.foresee.planning import plan_campaign
 from steelyard.cli.progress import PlainProgress, forecast_json, forecast_text
 from steelyard.core.campaign import NoiseOrigin, NoiseProfile, TurnNoise, WorkloadNoise
 from steelyard.core.experiment import Design, Experiment, Measure, Reset, Script, Stop, Workload
-from steelyard.core.schedule import Mode, Pausing, TurnTimes
+from steelyard.core.schedule import LONGEST_LATENCY_S, Mode, Pausing, TurnTimes, WorkloadTurns
 from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import GIB
 from steelyard.record.directory import read_campaign
 from steelyard.report.html import render_markdown
 from steelyard.report.terminal import render_terminal
 from steelyard.targets.assembly import Assembly
-from steelyard.targets.differences import Room
+from steelyard.targets.differences import Room, choose_design
 
 ROOM = Room(pausing=Pausing.SIGNALS, memory_bytes=64 * GIB)
 MEASURE = Measure(slice_s=5.0, ramp_s=2.0)
@@ -107,6 +107,47 @@ def test_a_forecast_says_how_turns_are_taken(tmp_path: Path) -> None:
     assert told["turns"]["counted_s"] == 3.0
     assert told["turns"]["pausing"] == "signals"
     assert told["design_reason"] == "all of them can be up at the same time"
+
+
+def test_what_a_run_does_when_it_has_timed_a_transaction_is_said_before(tmp_path: Path) -> None:
+    """Dry run and plan name the limit, and the design of the run beyond it."""
+    experiment = alternating()
+    assembly = assembled(experiment, tmp_path)
+    expected = with_otherwise(forecast(experiment, assembly), experiment, assembly)
+    starts = foretold(replace(experiment, design=Design.ONE_BY_ONE), tmp_path / "starts")
+    assert expected.otherwise is not None
+    assert (expected.otherwise.mode, expected.otherwise.block_s) == (Mode.STARTS, starts.block_s)
+    (line,) = (
+        each for each in forecast_text(experiment, expected).splitlines() if "if slow" in each
+    )
+    assert "over 10 ms a transaction" in line
+    assert f"one by one, about {starts.max_blocks} blocks of" in line
+    assert f"first interim result after {starts.stopping.first_look} at about" in line
+    known = json.loads(json.dumps(forecast_json(experiment, expected)))["one_by_one"]
+    assert known["max_blocks"] == starts.max_blocks
+    assert known["above_latency_s"] == pytest.approx(0.01)
+    found = plan_campaign(experiment, assembly)
+    assert "one by one, about" in text_of(found)
+    assert "one by one, about" in str(outlook_json(found)["condition"])
+    for insists, words in ((Design.ALTERNATING, "the run ends"), (Design.ONE_BY_ONE, "")):
+        asking = replace(experiment, design=insists)
+        foreseen = with_otherwise(forecast(asking, assembly), asking, assembly)
+        assert foreseen.otherwise is None
+        text = forecast_text(asking, foreseen)
+        assert (words in text) if words else ("if slow" not in text)
+
+
+@pytest.mark.parametrize(("latency_s", "mode"), [(0.0099, "alternating"), (0.0101, "starts")])
+def test_the_limit_that_is_said_is_the_one_that_the_run_keeps(
+    tmp_path: Path, latency_s: float, mode: str
+) -> None:
+    """A transaction just below takes turns, one just above is measured one by one."""
+    experiment = alternating()
+    turns = WorkloadTurns(workload="reads", times=TurnTimes().for_latency(latency_s))
+    engine = assembled(experiment, tmp_path).engine
+    assert choose_design(experiment, engine, ROOM, (turns,)).alternates is (mode == "alternating")
+    limit_s = pytest.approx(LONGEST_LATENCY_S, rel=0.02)
+    assert latency_s == limit_s
 
 
 def test_plans_and_forecasts_tell_sub_blocks(tmp_path: Path) -> None:
