@@ -24,6 +24,10 @@ class FakeSession(SqlSession):
             raise _refusal(self._address, "the connection is closed")
         return self._sql.rows(self._address, statement, parameters)
 
+    def prepare(self, statement: str, name: str = "") -> None:
+        """Note a statement that is prepared under a name, unless it is refused."""
+        self.do(f"{name}: {statement}" if name else statement)
+
     def do(self, statement: str) -> None:
         """Note a statement, unless it is refused."""
         if self._closed:

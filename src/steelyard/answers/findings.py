@@ -173,8 +173,8 @@ def _longest_part(experiment: Experiment, plan: CampaignPlan) -> tuple[str, floa
     start_s = (plan.start_s or 0.0) + (plan.data_s or 0.0)
     load_s *= len(experiment.configurations) * len(experiment.loads) * plan.rounds
     return max(
-        ("load", load_s, "fewer loads or a shorter `measure.slice`"),
-        ("warm-up", warmed * plan.warm_up.warm_up_s, "a shorter `measure.warm_up`"),
+        ("load", load_s, "fewer loads or a shorter measure.slice"),
+        ("warm-up", warmed * plan.warm_up.warm_up_s, "a shorter measure.warm_up"),
         ("starts and restoring", starts * start_s, "fewer configurations or less data"),
         key=lambda part: part[1],
     )

@@ -125,6 +125,7 @@ _VERBS = {
 # What other tools call it (psql, pgbench, benchmark tools) -> how it is called here.
 _OPTIONS_ELSEWHERE = {
     "--dsn": ("--url", "--uri", "--host", "--port", "--dbname", "--user", "-h", "-p", "-U"),
+    "--listen": ("--port", "--host", "--bind", "--address", "-p"),
     "--budget": ("--time", "--duration", "--timeout", "-T"),
     "--script": ("--file",),
     "--out": ("--output", "-o"),
@@ -148,6 +149,7 @@ _VERBS_ELSEWHERE = {
 
 
 _IS_HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click 8.1 has none
+_FEW_OPTIONS = 8  # that a hint can list
 _SOON_S = 0.05  # until a signal that came at a bad moment comes again
 
 
@@ -229,6 +231,9 @@ def _way_out(error: click.ClickException) -> str:
         names = [each for each in meant if each in options] or error.possibilities
         if names:
             return f"did you mean {' or '.join(f'`{name}`' for name in names)}?"
+        long = [name for name in dict.fromkeys(options) if name.startswith("--")]
+        if len(long) <= _FEW_OPTIONS:
+            return f"`{context.command_path}` takes {', '.join(f'`{name}`' for name in long)}."
     elif "unexpected extra argument" in error.format_message() and "--dsn" in options:
         return "A server is named by --dsn, a setting by one word: --set random_page_cost=1.1."
     return f"`{context.command_path} --help` shows how it is called."

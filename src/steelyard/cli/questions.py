@@ -232,10 +232,14 @@ def measure_capacity(options: CapacityOptions) -> None:
             hint=f"Add a share: `--rate {options.rate},70%`; fixed rates alone are for"
             " `steelyard run`.",
         )
-    if options.dry_run:
-        foresee(loaded, run, doors)
-    else:
-        start(loaded, command, run, doors)
+    try:
+        if options.dry_run:
+            foresee(loaded, run, doors)
+        else:
+            start(loaded, command, run, doors)
+    except PreflightError as error:
+        error.hint = _in_options(error.hint, _CAPACITY_KEYS)
+        raise
 
 
 def _is_file(options: CapacityOptions) -> bool:
@@ -396,7 +400,8 @@ _TRIAL_KEYS: Final = {
     "stop.budget": "--budget",
     "stop.decide": "--decide",
 }
-_WEIGHTED: Final = re.compile(r"(.+)@([1-9]\d*)")
+_WEIGHTED: Final = re.compile(r"(.+)@([^@]*)")
+_WEIGHT: Final = re.compile(r"0*[1-9]\d*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -457,6 +462,9 @@ def run_trial(options: TrialOptions) -> None:
         said = _said_of_options(error, _trial_option)
         run.gate.break_off(said, _TRIAL)
         raise said from error
+    except PreflightError as error:
+        error.hint = _in_options(error.hint, _TRIAL_KEYS)
+        raise
 
 
 def trial_text(options: TrialOptions, seed: int) -> str:
@@ -568,9 +576,21 @@ def _change_of(text: str) -> tuple[str, str]:
 
 
 def _script_of(text: str) -> tuple[str, int]:
-    """Return a script with its weight, as pgbench takes them."""
+    """Return a script with its weight, as pgbench takes them.
+
+    Raises:
+        InputError: The weight is not a whole number from 1 on.
+    """
     weighted = _WEIGHTED.fullmatch(text)
-    return (weighted[1], int(weighted[2])) if weighted else (text, 1)
+    if weighted is None or Path(text).is_file():  # a name of a file may have an @
+        return text, 1
+    name, weight = weighted.groups()
+    if not _WEIGHT.fullmatch(weight):
+        raise InputError(
+            f"--script {text}: the weight {weight!r} of {name} is not a whole number from 1 on",
+            hint=f"Write {name}@1, or leave the script out: a weight of 0 would never run it.",
+        )
+    return name, int(weight)
 
 
 def _trial_option(path: str) -> str:
@@ -724,6 +744,13 @@ def _said_of_options(error: ExperimentFileError, option_of: Callable[[str], str]
     # A way out behind each: one at the end would be that of one of them.
     lines = (f"{name}: {each.message} ({_of_command_line(each.hint)})" for name, each in found)
     return InputError("\n".join(lines))
+
+
+def _in_options(hint: str, options: Mapping[str, str]) -> str:
+    """Return a way out that names options in place of keys of the written file."""
+    for key, option in options.items():
+        hint = hint.replace(f"`{key}`", option)
+    return hint
 
 
 _ELSEWHERE: Final = {

@@ -214,6 +214,7 @@ _ROLE: Final = r'role "[^"]*" does not exist'
 _LOGIN: Final = f"{_REFUSED}|{_NONE_GIVEN}|{_ROLE}"
 # What psycopg and libpq put before the reason; the place is named already.
 _PREAMBLE: Final = re.compile(r"connection (?:to server (?:at|on) .*?)?\s*failed: ")
+_QUESTION: Final = re.compile(r"\s*Is the server running[^?]*\?")  # of libpq; a hint has it
 _FAILURES: Final = (
     (
         _NONE_GIVEN,
@@ -248,12 +249,17 @@ _FAILURES: Final = (
     (
         r'database "[^"]*" does not exist',
         "the server at {where} refused: {text}",
-        "Name a database that exists; Steelyard connects to it to make its own.",
+        "Name a database that exists: `psql -l` lists those of the server.",
     ),
     (
         _ROLE,
         "the server at {where} does not let {user} in: {text}",
         "Name a role that exists: postgresql://ROLE@HOST/DATABASE; or CREATE ROLE ... LOGIN there.",
+    ),
+    (
+        r"resolve host|translate host name|Name or service not known",
+        "the server at {where} cannot be reached: {text}",
+        "Correct the host name, or see what `getent hosts NAME` says of it on this machine.",
     ),
     (
         r"Connection refused|on socket .*No such file or directory",
@@ -337,7 +343,7 @@ def connection_failure(
         in_cluster: The server is in a cluster, and the password from a Secret there.
     """
     named = user or "this account"
-    reason = _PREAMBLE.sub("", text)
+    reason = _QUESTION.sub("", _PREAMBLE.sub("", text))
     for pattern, message, hint in _FAILURES:
         if re.search(pattern, text):
             is_of_password = hint in (_FROM_OUTSIDE, _CORRECT_IT)
@@ -501,6 +507,12 @@ class SqlSession:
             if parameters:
                 return self._connection.execute(statement.encode(), parameters).fetchall()
             return self._prepared(statement)
+
+    def prepare(self, statement: str, name: str = "") -> None:
+        """Prepare a statement by libpq: ``pg_stat_statements`` then keeps its text alone."""
+        with _in_words(self._address), self._in_use:
+            self._connection.pgconn.send_prepare(name.encode(), statement.encode())
+            self._answer()
 
     def do(self, statement: str) -> None:
         """Run one statement that returns nothing."""

@@ -212,7 +212,6 @@ class _Ground:
         """Return how a server is used."""
         experiment = self.asked.experiment
         names = settings_on(experiment, target)
-        at_once = len(self.shared.get(target, ("one",)))
         restarts = target not in self.shared and restarts_on(experiment, target, names, server)
         return EndpointOptions(
             target=target,
@@ -221,7 +220,8 @@ class _Ground:
             datasets=dataset_needs(self.engine.datasets()),
             settings=names,
             restarts=restarts,
-            clients=at_once * max(load.clients for load in experiment.loads),
+            clients=max(load.clients for load in experiment.loads),
+            at_once=len(self.shared.get(target, ("one",))),
             sessions=target in self.shared
             or (
                 not restarts

@@ -9,12 +9,12 @@ import pytest
 from command_line import Shell
 
 from steelyard.campaign.file.files import Surroundings, load_text
-from steelyard.cli import launching
+from steelyard.cli import launching, questions
 from steelyard.cli.questions import TrialOptions, _script_of, touched, trial_text
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Fact
 from steelyard.core.target import EndpointTarget
-from steelyard.core.wording import InputError
+from steelyard.core.wording import InputError, PreflightError
 from steelyard.tuning.profiles import MachineFacts
 
 if TYPE_CHECKING:
@@ -128,11 +128,44 @@ def test_a_profile_fits_what_the_server_is_said_to_have(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "script"),
-    [("a.sql", ("a.sql", 1)), ("a.sql@9", ("a.sql", 9)), ("a@b.sql", ("a@b.sql", 1))],
+    [("a.sql", ("a.sql", 1)), ("a.sql@9", ("a.sql", 9)), ("a@b.sql@2", ("a@b.sql", 2))],
 )
 def test_a_script_has_a_weight_as_for_pgbench(text: str, script: tuple[str, int]) -> None:
     """Behind an @; a name may have one, too."""
     assert _script_of(text) == script
+
+
+@pytest.mark.parametrize("weight", ["0", "00", "-1", "x", "", "1.5"])
+def test_a_weight_that_is_none_is_what_is_wrong(shell: Shell, weight: str) -> None:
+    """The script is there: its weight is named, whatever stands behind the last @."""
+    Path("q.sql").write_text("SELECT 1;")
+    code, _, err = shell.run("try", "--set", "jit=off", "-f", f"q.sql@{weight}", "--dry-run")
+    assert code == 2
+    assert f"the weight {weight!r} of q.sql is not a whole number from 1 on" in err
+    assert "Write q.sql@1" in err
+    assert "no file" not in err
+
+
+@pytest.mark.usefixtures("shell")
+def test_a_file_whose_name_ends_like_a_weight_is_a_file() -> None:
+    """What is there needs no other reading."""
+    Path("q@0").write_text("SELECT 1;")
+    assert _script_of("q@0") == ("q@0", 1)
+
+
+@pytest.mark.parametrize("verb", ["try --set jit=off", "capacity postgresql://db/x"])
+def test_a_refusal_names_the_option_that_was_typed(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    """The way out of a server that takes fewer connections is not a key of an unwritten file."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise PreflightError("too few", hint="Lower `loads.clients`, or close sessions.")
+
+    monkeypatch.setattr(questions, "foresee", refused)
+    code, _, err = shell.run(*verb.split(), "--client", "500", "--dry-run")
+    assert code == 3
+    assert "hint: Lower --client, or close sessions." in err
 
 
 def test_several_mistakes_have_each_its_own_way_out(shell: Shell) -> None:

@@ -239,6 +239,8 @@ def test_a_password_of_a_server_in_a_cluster_is_in_a_secret() -> None:
         ('FATAL: role "b" does not exist', "does not let b in", "CREATE ROLE"),
         ('FATAL: database "x" does not exist', "does not exist", "Name a database that exists"),
         ("connection failed: Connection refused", "cannot be reached", "Nothing listens there"),
+        ("failed to resolve host 'db': Name or service not known", "resolve", "host name"),
+        ('could not translate host name "db" to address', "cannot be reached", "host name"),
         (
             'on socket "/x/.s.PGSQL.5432" failed: No such file or directory',
             "cannot be reached",
@@ -254,6 +256,18 @@ def test_the_way_out_is_that_of_the_error(text: str, words: str, way_out: str) -
     assert words in error.message
     assert way_out in error.hint
     assert ("pg_hba" in error.hint) == ("pg_hba" in way_out)
+
+
+def test_the_question_of_libpq_is_no_part_of_the_message() -> None:
+    """The way out asks it; behind the reason it would stand without a full stop between them."""
+    asked = "Is the server running on that host and accepting TCP/IP connections?"
+    text = f'connection to server at "h", port 1 failed: Connection refused {asked}'
+    error = connection_failure(f"{text} {text}", where="h:1", user="b")
+    assert error.message.endswith("cannot be reached: Connection refused Connection refused")
+    assert (
+        "make its own"
+        not in connection_failure('FATAL: database "x" does not exist', where="h:1", user="b").hint
+    )
 
 
 def test_messages_name_what_libpq_will_try(monkeypatch: pytest.MonkeyPatch) -> None:

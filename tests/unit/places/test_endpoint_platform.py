@@ -27,7 +27,13 @@ from steelyard.systems.postgres.existing.platform import (
     mixed_sessions,
     shown_settings,
 )
-from steelyard.systems.postgres.existing.server import GENERATOR_TABLES, DatasetNeeds, Means, undo
+from steelyard.systems.postgres.existing.server import (
+    GENERATOR_TABLES,
+    DatasetNeeds,
+    Means,
+    require_connections,
+    undo,
+)
 
 _TABLES = DatasetNeeds(name="steelyard_s1", tables=True, scripts=False)
 _BEFORE = {"work_mem": "5MB", "other": "on"}
@@ -253,6 +259,16 @@ def test_what_cannot_be_measured_is_refused(column: int, value: object, words: s
     with pytest.raises(PreflightError, match=words) as caught:
         place.platform.require_ready()
     assert caught.value.hint
+
+
+def test_the_clients_that_were_asked_for_are_those_of_the_message() -> None:
+    """Not their sum over the configurations that take turns, which is beside it."""
+    state = _Place().platform.state
+    words = "500 clients for each of 2 configurations at the same time need 1002"
+    with pytest.raises(PreflightError, match=words) as caught:
+        require_connections(replace(state, connections_left=97), 500, 2, "db:5432")
+    assert "97 connections left" in caught.value.message
+    require_connections(replace(state, connections_left=1002), 500, 2, "db:5432")
 
 
 def test_another_campaign_on_the_server_is_refused() -> None:

@@ -235,9 +235,11 @@ class _Grammar:
 
     def do(self, statement: str) -> None:
         self.done.append(statement)
+
+    def prepare(self, statement: str) -> None:
         for words, (code, said) in self.refused.items():
-            if statement.startswith("PREPARE") and words in statement:
-                message = f"the server at db:5432 refused: {said} LINE 1: PREPARE x ^"
+            if words in statement:
+                message = f"the server at db:5432 refused: {said} LINE 1: SELECT x ^"
                 raise RefusedError(message, code=code)
 
     def session(self, *_: object, **__: object) -> "_Grammar":
@@ -272,7 +274,7 @@ _SHOP = {
 def test_what_a_server_does_not_know_of_a_script_is_told_before(
     text: str, said: list[str], *, tables: bool
 ) -> None:
-    """In its words; nothing is executed, and no statement stays prepared."""
+    """In its words; nothing is executed, and no statement of SQL prepares it."""
     workload = Workload(name="w", scripts=(Script(name="q.sql", text=text),))
     sql = _Grammar(_SHOP)
     found = list(unknown_in(workload, _ADDRESS, cast("Sql", sql), empty=False, tables=tables))
@@ -280,7 +282,7 @@ def test_what_a_server_does_not_know_of_a_script_is_told_before(
     assert all(line.startswith(words) for (_, line), words in zip(found, said, strict=True))
     assert not any("LINE" in line for _, line in found)
     verbs = {statement.split()[0] for statement in sql.done}
-    assert verbs <= {"BEGIN", "PREPARE", "DEALLOCATE", "ROLLBACK", "closed"}
+    assert verbs <= {"BEGIN", "ROLLBACK", "closed"}
     assert sql.done.count("ROLLBACK") == sql.done.count("BEGIN READ ONLY")
 
 

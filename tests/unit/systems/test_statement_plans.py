@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from fakes.sql import FakeSql
+from fakes.sql import FakeSession, FakeSql
 from steelyard.core.experiment import Script, Workload
 from steelyard.core.measurement import BEGIN, COMMIT, ROLLBACK
 from steelyard.core.outside import ServerAddress
-from steelyard.core.wording import TargetError
+from steelyard.core.wording import RefusedError, TargetError
 from steelyard.gateways.sql import Row, SqlSession
 from steelyard.systems.postgres.pgbench import (
     fill,
@@ -68,7 +68,7 @@ def test_each_statement_is_asked_for_once() -> None:
     assert (plan.workload, plan.lines, plan.trouble) == ("q", ("Seq Scan on orders",), "")
     assert [statement for _, statement in sql.executed] == [
         "SET plan_cache_mode = force_generic_plan",
-        "PREPARE steelyard_plan_0 AS SELECT 1 FROM orders WHERE id = $1",
+        "steelyard_plan_0: SELECT 1 FROM orders WHERE id = $1",
         "BEGIN READ ONLY",
         "SET LOCAL statement_timeout = '20s'",
         "ROLLBACK",
@@ -77,10 +77,34 @@ def test_each_statement_is_asked_for_once() -> None:
     assert sql.open_sessions == 0
 
 
+def test_a_pooler_that_renames_statements_is_asked_by_sql() -> None:
+    """`EXECUTE` does not know the name that the protocol gave: then `PREPARE` gives it."""
+    explained, known = "EXPLAIN (COSTS OFF) EXECUTE steelyard_plan_0", []
+
+    class Pooler(FakeSession):
+        def rows(self, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
+            if not known:
+                raise RefusedError("the server refused: no such statement", code="26000")
+            return super().rows(statement, parameters)
+
+        def do(self, statement: str) -> None:
+            known.extend([statement] if statement.startswith("PREPARE") else [])
+            super().do(statement)
+
+    class Pooled(FakeSql):
+        def session(self, address: ServerAddress, *_: object, **__: object) -> FakeSession:
+            return Pooler(self, address)
+
+    workload = Workload(name="q", scripts=(Script(name="a", text="SELECT 1;"),))
+    (plan,) = plans_of(workload, ADDRESS, Pooled({explained: [("Result",)]}))
+    assert (plan.lines, plan.trouble) == (("Result",), "")
+    assert known == ["PREPARE steelyard_plan_0 AS SELECT 1"]
+
+
 def test_a_statement_without_a_plan_says_why() -> None:
     """The others are asked about all the same."""
     sql = FakeSql({"EXPLAIN (COSTS OFF) EXECUTE steelyard_plan_1": [("Result",)]})
-    sql.refused.add("PREPARE steelyard_plan_0 AS SELECT nope")
+    sql.refused.add("steelyard_plan_0: SELECT nope")
     workload = Workload(name="q", scripts=(Script(name="a", text="SELECT nope; SELECT 1;"),))
     nope, one = plans_of(workload, ADDRESS, sql)
     assert (nope.lines, one.lines) == ((), ("Result",))

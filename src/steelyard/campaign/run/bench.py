@@ -132,8 +132,10 @@ class Bench:
         program, platform = self._engine.program(name), self._platforms[name]
         content = self._content(name)
         if platform.find(program, content) is None:
+            label = self._engine.label(name)
             sizes = ", ".join(dataset.name for dataset in content)
-            told(f"preparing data: {self._engine.label(name)}, {sizes}")
+            uses = self.experiment.uses_found_data
+            told(f"looking at {label}" if uses else f"preparing data: {label}, {sizes}")
         self._states[name] = platform.prepare(program, content, self._builder(name))
 
     def _builder(self, name: str) -> Callable[[ServerAddress], None]:

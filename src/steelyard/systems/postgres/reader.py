@@ -563,10 +563,10 @@ def plans_of(workload: Workload, address: ServerAddress, sql: Sql) -> tuple[Stat
 
 
 _NO_SYNTAX: Final = "42601"
+_NO_STATEMENT: Final = "26000"  # a pooler gave it another name than SQL knows
 _NOT_THERE: Final = frozenset({"42P01", "42703"})  # table, column
 _MAKES: Final = re.compile(r"\bcreate\b", re.IGNORECASE)
 _SAID: Final = re.compile(r"refused: (.*?)(?: LINE \d+:|$)", re.DOTALL)
-_PREPARED: Final = "steelyard_looked_at"
 
 
 def unknown_in(
@@ -609,8 +609,7 @@ def _refusal(session: SqlSession, statement: str, *, empty: bool) -> RefusedErro
         session.do("BEGIN READ ONLY")
         if empty:
             session.do("SET LOCAL search_path = pg_catalog")
-        session.do(f"PREPARE {_PREPARED} AS {prepared}")
-        session.do(f"DEALLOCATE {_PREPARED}")  # behind a pooler the session is somebody else's
+        session.prepare(prepared)
     except RefusedError as error:
         return error
     finally:
@@ -625,9 +624,16 @@ def _name(number: int) -> str:
 def _plan(session: SqlSession, workload: str, statement: str, name: str) -> StatementPlan:
     prepared, parameters = parametrised(statement)
     given = f" ({', '.join(['NULL'] * parameters)})" if parameters else ""
+    explained = f"EXPLAIN (COSTS OFF) EXECUTE {name}{given}"
     try:
-        session.do(f"PREPARE {name} AS {prepared}")
-        rows = session.rows(f"EXPLAIN (COSTS OFF) EXECUTE {name}{given}")
+        session.prepare(prepared, name)
+        try:
+            rows = session.rows(explained)
+        except RefusedError as error:
+            if error.code != _NO_STATEMENT:
+                raise
+            session.do(f"PREPARE {name} AS {prepared}")
+            rows = session.rows(explained)
     except TargetError as error:
         return StatementPlan(workload=workload, statement=statement, trouble=error.message)
     lines = tuple(str(line) for (line,) in rows)

@@ -19,6 +19,7 @@ from steelyard.core.experiment import (
     Workload,
 )
 from steelyard.core.schedule import CellKey, Mode, PlannedRun
+from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import Interrupted, LeftBehindError, PreflightError, TargetError
 from steelyard.systems.protocol import content_of
 from steelyard.targets.differences import switch_cost
@@ -56,6 +57,22 @@ def test_equal_data_are_prepared_once_for_all_configurations(tmp_path: Path) -> 
     assert len(stage.listener.heard) == 1
     bench.prepare(stage.listener.stage)
     assert len(stage.listener.heard) == 1
+
+
+@pytest.mark.parametrize(("allowed", "words"), [(True, "looking at"), (False, "preparing data:")])
+def test_where_nothing_is_prepared_nothing_is_said_of_it(
+    tmp_path: Path, *, allowed: bool, words: str
+) -> None:
+    """Scripts in a database that was there: no data are made, and no name of ours is shown."""
+    target = EndpointTarget(dbname="shop", allow_existing=allowed)
+    script = Script(name="q.sql", text="SELECT 1;")
+    experiment = replace(an_experiment(), workloads=(Workload(name="q", scripts=(script,)),))
+    configurations = tuple(replace(each, target=target) for each in experiment.configurations)
+    stage = Stage.new(replace(experiment, configurations=configurations), tmp_path / "c")
+    steps: list[str] = []
+    stage.bench().prepare(steps.append)
+    assert steps
+    assert all(step.startswith(words) for step in steps)
 
 
 def test_scripts_of_a_configuration_make_data_of_its_own(tmp_path: Path) -> None:

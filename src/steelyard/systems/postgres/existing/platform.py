@@ -86,7 +86,7 @@ class EndpointOptions:
         entrance: Where libpq found it; of no use where its place is known.
         settings: Names of all settings that any configuration on it asks for.
         restarts: Whether every start restarts it.
-        clients: Of the largest load, of all configurations that are up at the same time.
+        clients: Of the largest load, for each of the configurations that are up ``at_once``.
         sessions: Settings are of own sessions only, whoever asks: nothing is changed for everyone.
         alters: The user may change all of them for everyone, though no superuser.
         writes: A workload may change the data.
@@ -99,6 +99,7 @@ class EndpointOptions:
     settings: tuple[str, ...]
     restarts: bool
     clients: int
+    at_once: int = 1
     sessions: bool = False
     alters: bool = False
     writes: bool = True
@@ -193,7 +194,8 @@ class EndpointPlatform(existing.OthersServer):
         self._place.require_ready()
         state = self.state
         readiness.require_writable(state, self._where)
-        readiness.require_connections(state, self._options.clients, self._where)
+        options = self._options
+        readiness.require_connections(state, options.clients, options.at_once, self._where)
         if self._options.settings and self._store is not None:
             existing.require_no_campaign(state.other_marks, self._where)
         if self._options.settings and self._store is self._alter_system:

@@ -480,17 +480,18 @@ def require_writable(state: ServerState, where: str) -> None:
         )
 
 
-def require_connections(state: ServerState, clients: int, where: str) -> None:
-    """Raise when the largest load does not fit into what is left.
+def require_connections(state: ServerState, clients: int, at_once: int, where: str) -> None:
+    """Raise when the largest load, of as many configurations at once, does not fit in.
 
     Raises:
         PreflightError: With both numbers.
     """
-    needed = clients + _OUR_SESSIONS
+    needed = at_once * clients + _OUR_SESSIONS
+    of_each = f" for each of {at_once} configurations at the same time" if at_once > 1 else ""
     if needed > state.connections_left:
         raise PreflightError(
             f"the server at {where} has {state.connections_left} connections left for this user;"
-            f" {clients} clients need {needed}",
+            f" {clients} clients{of_each} need {needed}, with {_OUR_SESSIONS} for Steelyard",
             hint="Lower `loads.clients`, close other sessions, or raise max_connections there.",
         )
 

@@ -350,7 +350,7 @@ def require_connections(state: ServerState, clients: int, where: str) -> None:
     if state.connections_left is not None and needed > state.connections_left:
         raise PreflightError(
             f"the server at {where} has {state.connections_left} connections left;"
-            f" {clients} clients need {needed}",
+            f" {clients} clients need {needed}, with {_OUR_SESSIONS} for Steelyard",
             hint="Lower `loads.clients`, close other connections, or raise maxclients there.",
         )
 
