@@ -40,7 +40,7 @@ _CHAPTER: Final = (  # sections of a report that its chapter has, in the order o
     *("verdicts", "what-lasts", "effects", "attribution", "published", "capacity", "charts"),
     "cells",
     *("latency", "plans", "durability", "time", "devices", "read-amplification", "money"),
-    *("scalability", "sustained", "findings"),
+    *("scalability", "sustained", "explained", "findings"),
 )
 _TOLD_ALONE: Final = 3  # so many that are not decided are told one by one
 _FIGURES: Final = (

@@ -194,6 +194,11 @@ def keep_ledger(seen: obs.Observations, experiment: Experiment) -> Ledger | None
         for cost in costs_of(experiment)
         if cost is not Cost.ROUND_TRIPS
     }
+    amplifications = values.get(Cost.READ_AMPLIFICATION)
+    if amplifications is not None:
+        for side, column in np.ndindex(amplifications.shape[1:]):
+            if not obs.reads_weigh(seen.runs[seen.configurations[side], seen.cells[column]]):
+                amplifications[:, side, column] = np.nan
     columns = range(len(seen.cells))
     return Ledger(
         cells=tuple(
@@ -290,7 +295,9 @@ def _why_missing(cost: Cost, runs: Sequence[Run]) -> str:
         if told and any(each.total(quantity) is None for each in watched):
             return told
     if cost is Cost.READ_AMPLIFICATION and all(q in watched[0].totals for q in wanted):
-        return "PostgreSQL read nothing from its files"
+        if obs.reads_weigh(runs):
+            return "PostgreSQL read nothing from its files"
+        return "reads took less than 1 % of the device's time"
     lacking = [q.value for q in wanted if all(each.total(q) is None for each in watched)]
     return f"{' and '.join(lacking)} not measured" if lacking else "not measured in a whole block"
 

@@ -583,6 +583,8 @@ def _reads_of(grounds: Grounds, name: str, cell: CellKey, place: Provision) -> R
     read = obs.sum_of([run.total(_READ_BYTES) for block in blocks for run in block])
     if read is None or read < obs.ENOUGH_READ_BYTES:
         return None
+    if not obs.reads_weigh(grounds.seen.runs[name, cell]):
+        return None
     amplification, asked_s, device_s, request = (
         level(np.array([obs.ratio_of_sums(block, above, below) for block in blocks], dtype=float))
         for above, below in _RATIOS

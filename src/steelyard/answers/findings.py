@@ -301,7 +301,7 @@ def _redone(record: CampaignRecord) -> Iterator[findings.Finding]:
         return
     under = Counter(block.configuration for block in thrown if block.configuration)
     advice = _advice(thrown)
-    many = len(thrown) > _FEW_FRACTION * len(record.blocks)
+    many = len(thrown) > max(1, _FEW_FRACTION * len(record.blocks))
     was = "was" if len(thrown) == 1 else "were"
     by_configuration = ", ".join(f"{number} under {name}" for name, number in sorted(under.items()))
     yield findings.Finding(
@@ -730,6 +730,62 @@ def _is_beset(analysis: results.CampaignAnalysis) -> bool:
     return 2 * sum(beset) > len(beset)
 
 
+# Each slows its subject, a configuration, and belongs to it: it stays in the comparison.
+EXPLAINING: Final = frozenset(
+    {
+        "cache-regime-differs",
+        "device-limit",
+        "fork-on-huge-pages",
+        "log-limited-by-bytes",
+        "quota-throttled",
+        "read-amplification",
+    }
+)
+
+
+def split_by_weight(
+    analysis: results.CampaignAnalysis,
+) -> tuple[tuple[findings.Finding, ...], tuple[findings.Finding, ...]]:
+    """Return the findings that weaken the results, and those that explain a difference.
+
+    A finding explains a difference if its subject is on the slower side and the faster side lacks
+    it. A cause that both sides share hides a difference, and so weakens.
+    """
+    every = collected(analysis)
+    slowed: dict[str, set[str]] = defaultdict(set)
+    for finding in every:
+        slowed[finding.code].add(finding.subject)
+    sides = tuple(_slower_and_faster(analysis))
+
+    def explains(finding: findings.Finding) -> bool:
+        return finding.code in EXPLAINING and any(
+            finding.subject in slower and not faster & slowed[finding.code]
+            for slower, faster in sides
+        )
+
+    explaining = tuple(filter(explains, every))
+    return tuple(each for each in every if each not in explaining), explaining
+
+
+def _slower_and_faster(
+    analysis: results.CampaignAnalysis,
+) -> Iterator[tuple[frozenset[str], frozenset[str]]]:
+    """Yield the names of both sides of each difference: with the configurations of a level."""
+    names = [configuration.name for configuration in analysis.experiment.configurations]
+    sides = {
+        (asked.configuration, asked.baseline): (
+            frozenset({asked.configuration, *(names[place] for place in asked.positive)}),
+            frozenset({asked.baseline, *(names[place] for place in asked.negative)}),
+        )
+        for asked in result_contrasts(analysis.experiment)
+    }
+    for found in analysis.results:
+        mine, theirs = sides[found.configuration, found.baseline]
+        if _differs(found):
+            slower = found.verdict is findings.Verdict.SLOWER
+            yield (mine, theirs) if slower else (theirs, mine)
+
+
 _LENGTH: Final = "slice-length"
 
 
@@ -772,11 +828,24 @@ def anchor(place: int) -> str:
     return f"finding-{place + 1}"
 
 
+EXPLAINED: Final = "explained"
+
+
+def explained_section(analysis: results.CampaignAnalysis) -> tuple[doc.Section, ...]:
+    """Return the causes of differences; empty without one."""
+    _, explaining = split_by_weight(analysis)
+    items = tuple(f"{doc.ended(f.message)} {f.remedy}" for f in findings.grouped(explaining))
+    blocks = (doc.BulletList(lead="It belongs to the configuration, and stays in:", items=items),)
+    title = "Causes of differences"
+    return (doc.Section(anchor=EXPLAINED, title=title, blocks=blocks),) if items else ()
+
+
 def finding_section(analysis: results.CampaignAnalysis) -> doc.Section:
-    """Return all findings, or the sentence that there are none."""
+    """Return the findings that weaken the results, or the sentence that there are none."""
+    weakening, _ = split_by_weight(analysis)
     items = tuple(
         replace(_item(finding), anchor=anchor(place))
-        for place, finding in enumerate(findings.grouped(collected(analysis)))
+        for place, finding in enumerate(findings.grouped(weakening))
     )
     block: doc.Block = doc.FindingList(items=items) if items else doc.Paragraph(text="No findings.")
     return doc.Section(anchor="findings", title="Findings", blocks=(block,))

@@ -465,6 +465,7 @@ def cost_json(experiment: Experiment, seconds: float) -> dict[str, doc.Json]:
 
 _BALANCES: Final = ("BurstBalance", "EBSIOBalance%", "EBSByteBalance%", "CPUCreditBalance")
 _SPENT: Final = 0.02  # of a balance: less is how it breathes; a guess
+_LEAST_BALANCE = 1.0  # a credit, or a percent of a bucket: less was spent before
 _SURPLUS: Final = "CPUSurplusCreditBalance"
 _GUIDE: Final = '"Amazon RDS User Guide", sections "DB instance storage" and "DB instance classes"'
 _SERIES_NOTE: Final = (
@@ -521,7 +522,7 @@ def _spent(each: ProviderSeries) -> Iterator[Finding]:
     """Yield the fall of a balance from its first value to its least."""
     first, least = each.values[0], min(each.values)
     took_s = each.starts_s[each.values.index(least)] - each.starts_s[0]
-    if first - least <= _SPENT * first or took_s <= 0.0:
+    if first - least <= _SPENT * first or first < _LEAST_BALANCE or took_s <= 0.0:
         return
     left = "it was used up"
     if least > _SPENT * first:

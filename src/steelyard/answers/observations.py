@@ -616,6 +616,16 @@ class DeviceLimit:
 
 
 ENOUGH_READ_BYTES: Final = 16 * MIB  # for a read amplification; a guess
+READ_TIME_SHARE: Final = 0.01  # of the device's time, likewise: less hardly moves a latency
+
+
+def reads_weigh(runs: Sequence[Run]) -> bool:
+    """Return whether a device's reads took enough of its time for a ratio of them to matter."""
+    took_s = total_of(runs, Quantity.DEVICE_READ_S)
+    watched_s = sum(run.evidence.seconds for run in runs if run.evidence is not None)
+    return took_s is not None and took_s >= READ_TIME_SHARE * watched_s
+
+
 FULL: Final = 0.95  # of a second with a request in flight
 STEADY: Final = 0.05  # the middle half of the seconds, over their median
 QUEUED: Final = 2.0  # requests in flight: with fewer it is what one of them takes that is steady

@@ -51,7 +51,12 @@ from steelyard.answers.devices import (
 )
 from steelyard.answers.durability.compute import campaign_durability, measured_lags
 from steelyard.answers.durability.section import durability_json, durability_section, trades_json
-from steelyard.answers.findings import checkpoint_phases, finding_json, finding_section
+from steelyard.answers.findings import (
+    checkpoint_phases,
+    explained_section,
+    finding_json,
+    finding_section,
+)
 from steelyard.answers.gate import gate_json, gate_section
 from steelyard.answers.latency.compute import campaign_latency, percentile_name
 from steelyard.answers.latency.section import latency_json, latency_section
@@ -255,6 +260,7 @@ ANSWERS: Final = (
         json=sustained_json,
         shown=doc.Shown.ALL,
     ),
+    Answer(sections=explained_section, shown=doc.Shown.ALL),
     Answer(sections=_always(finding_section), shown=doc.Shown.ALL),
     Answer(sections=_always(settings_section), shown=doc.Shown.ALL, single_pass=False),
     Answer(sections=_always(fact_section), json=ceilings_json),
@@ -310,6 +316,7 @@ def summary_schema() -> dict[str, Any]:
 
 def _summary(analysis: results.CampaignAnalysis) -> dict[str, doc.Json]:
     experiment, plan = analysis.experiment, analysis.plan
+    weakening, explaining = findings.split_by_weight(analysis)
     return {
         "format": doc.FORMAT,
         "campaign": analysis.campaign_id,
@@ -321,7 +328,8 @@ def _summary(analysis: results.CampaignAnalysis) -> dict[str, doc.Json]:
         "comparisons": [_comparison(c) for c in analysis.comparisons],
         "cells": [_cell(cell, in_turns=analysis.is_in_turns) for cell in analysis.cells],
         "stalls": [_stall(stall) for stall in analysis.stalls],
-        "findings": [finding_json(finding) for finding in findings.collected(analysis)],
+        "findings": [finding_json(finding) for finding in weakening],
+        **({"explained_by": [finding_json(each) for each in explaining]} if explaining else {}),
         "settings": [_setting(analysis, difference) for difference in analysis.settings],
         "blocks": analysis.blocks,
         "blocks_redone": list(analysis.blocks_redone),

@@ -27,6 +27,7 @@ def reads(asked: float, read: float, request: float) -> Evidence:
             Quantity.RELATION_READ_BYTES: asked * MIB,
             Quantity.DEVICE_READ_BYTES: read * MIB,
             Quantity.DEVICE_READS: read * MIB / (request * KIB),
+            Quantity.DEVICE_READ_S: 0.1,
         }
     )
 

@@ -168,6 +168,7 @@ def test_read_amplification(ratio: float, device_mib: float, *, told: bool) -> N
     totals = {
         Quantity.DEVICE_READ_BYTES: device_mib * MIB,
         Quantity.RELATION_READ_BYTES: device_mib * MIB / ratio,
+        Quantity.DEVICE_READ_S: 0.1,
     }
     record = both(seen(), seen(totals))
     finding = found(record, "read-amplification")

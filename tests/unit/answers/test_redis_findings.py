@@ -96,9 +96,12 @@ def test_evicted_keys_are_told_with_the_limit(keys: float, *, told: bool) -> Non
 def test_reads_of_keys_that_are_not_there(missed: float, *, told: bool) -> None:
     """One in a hundred is let through; a workload that reads nothing is not judged."""
     read = {Quantity.KEYSPACE_MISSES: missed, Quantity.KEYSPACE_HITS: 1000.0 - missed}
+    read[Quantity.COMMANDS] = 1000.0
     finding = found(redis(seen(read), seen(read)), "keys-missing")
     assert (finding is not None) is told
-    nothing = seen({Quantity.KEYSPACE_MISSES: 0.0, Quantity.KEYSPACE_HITS: 0.0})
+    nothing = seen(
+        {Quantity.KEYSPACE_MISSES: 0.0, Quantity.KEYSPACE_HITS: 0.0, Quantity.COMMANDS: 9.0}
+    )
     assert not rulings(redis(nothing, nothing), "keys-missing")
 
 

@@ -48,7 +48,8 @@ def test_events_in_one_arm_only(code: str, quantity: Quantity, runs: int, *, tol
 
 def hits(ratio: float) -> Evidence:
     """Return a run that found a share of its pages in shared_buffers."""
-    return seen({Quantity.PAGES_HIT: 1000.0 * ratio, Quantity.PAGES_READ: 1000.0 * (1 - ratio)})
+    pages = {Quantity.PAGES_HIT: 1000.0 * ratio, Quantity.PAGES_READ: 1000.0 * (1 - ratio)}
+    return seen(pages | {Quantity.COMMITS: 250.0})
 
 
 def reads(per_transaction: float) -> Evidence:

@@ -48,7 +48,8 @@ def test_a_run_warns_in_one_line_where_its_budget_is_too_short(planned: Shell) -
     assert code == 0
     lines = [line for line in out.splitlines() if line.startswith("  warning ")]
     assert len(lines) == 1
-    assert "20 min do not decide 1 % in the results; nine in ten campaigns do with " in lines[0]
+    assert " 20 min detect differences of " in lines[0]
+    assert " and more in the results (9 of 10 campaigns); to detect 1 %: " in lines[0]
     assert lines[0].endswith("see `steelyard plan small.yaml`")
     _, out, _ = planned.run("run", "small.yaml", "--dry-run", "--budget", "20h")
     assert "warning" not in out

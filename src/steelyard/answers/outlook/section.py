@@ -3,6 +3,7 @@
 The form for programs is public and has a version; missing values are null.
 """
 
+import math
 from collections.abc import Iterator
 
 from steelyard.answers.money import burst_words, cost_json, cost_words
@@ -89,7 +90,9 @@ def outlook_document(found: CampaignOutlook) -> doc.Document:
 
 
 def shortfall(found: CampaignOutlook, source: str | None) -> str:
-    """Return one sentence where the budget does not decide what is asked; else nothing.
+    """Return the smallest effect that the budget decides, if that is not small enough; else empty.
+
+    A campaign stops early for a large effect, so this names the smallest one that it detects.
 
     Args:
         found: The outlook.
@@ -101,12 +104,19 @@ def shortfall(found: CampaignOutlook, source: str | None) -> str:
     scope = "single cells" if found.decides_results else "the results"
     budget = format_duration(experiment.stop.budget_s)
     noise = "measured" if found.noise.origin is NoiseOrigin.MEASURED else "assumed"
-    fact = (
-        f"at the {noise} noise {budget} do not decide {doc.share(experiment.stop.decide)} in"
-        f" {scope}"
-    )
+    scopes = [each.cells if found.decides_results else each.pooled for each in found.workloads]
+    smallest = [scope.smallest for scope in scopes if scope is not None]
+    least = max((size for size in smallest if size is not None), default=math.inf)
+    if None in smallest or math.isinf(least):
+        fact = f"{budget} end before the first interim result on {scope}"
+    else:
+        fact = (
+            f"at the {noise} noise {budget} detect differences of {format_share(least)} and more in"
+            f" {scope} (9 of 10 campaigns)"
+        )
     ways = [design for design in found.cheaper if design.pooled or found.decides_results]
-    way = f"; nine in ten campaigns do with {design_sentence(ways[0])}" if ways else ""
+    wanted = doc.share(experiment.stop.decide)
+    way = f"; to detect {wanted}: {design_sentence(ways[0])}" if ways else f", not {wanted}"
     more = f"; see `steelyard plan {quoted(source)}`" if source is not None else ""
     return f"{fact}{way}{more}"
 

@@ -425,7 +425,8 @@ def _remarks(analysis: CampaignAnalysis) -> list[doc.Paragraph]:
         there = f"these are interim results after {doc.count(analysis.blocks, 'block')}"
         text = f"The campaign {_was(analysis.status)}; {there}."
         remarks.append(doc.Paragraph(text=text, tone=doc.Tone.WARNING))
-    found = grouped(findings.collected(analysis))
+    weakening, explaining = findings.split_by_weight(analysis)
+    found = grouped(weakening)
     grave = [f for f in found if f.severity is not Severity.INFO]
     few = [f for f in grave if f.code == findings.TOO_FEW]
     if few and analysis.status is Status.BUDGET:  # the way out belongs beside what is missing
@@ -439,8 +440,13 @@ def _remarks(analysis: CampaignAnalysis) -> list[doc.Paragraph]:
     elif grave:
         tone = doc.Tone.ERROR if grave[0].severity is Severity.ERROR else doc.Tone.WARNING
         link = findings.anchor(found.index(grave[0]))  # the list has the same order
-        text = f"{_suspect_cells(analysis)}{_gravest(grave)}"
+        causes = " Causes are there, too." if explaining and analysis.results else ""
+        text = f"{_suspect_cells(analysis)}{_gravest(grave)}{causes}"
         remarks.append(doc.Paragraph(text=text, tone=tone, link=link))
+    if explaining and analysis.results and not grave:  # one screen has no room for both
+        first = grouped(explaining)[0].message
+        text = f"Cause of a difference: {doc.ended(first.partition('; likewise ')[0])}"
+        remarks.append(doc.Paragraph(text=text, link=findings.EXPLAINED))
     return remarks
 
 

@@ -16,7 +16,6 @@ from steelyard.answers.durability.compute import GIVEN_UP, keeps_commits
 from steelyard.answers.validity.facts import (
     CampaignFacts,
     Runs,
-    Sides,
     levels,
     rate,
     ratio,
@@ -37,6 +36,7 @@ MEMORY_PRESSURE_SHARE: Final = 0.01
 SWAPPED_PER_S: Final = 10.0
 DISK_FREE_SHARE: Final = 0.10
 AMPLIFICATION: Final = 2.0
+LEAST_PERIODS: Final = 10  # of a quota, of 100 ms each by default
 _MOST_ABSENCES: Final = 8
 MOST_RUNS: Final = 0.5  # what holds for more of them is the rule
 
@@ -48,7 +48,7 @@ def _throttled(facts: CampaignFacts) -> Iterator[findings.Ruling]:
         if found is None:
             if "cpus" in configuration.asked(Layer.CGROUP):
                 yield findings.lacking("throttled_periods")
-        elif found[1] > 0:
+        elif found[1] > 0 and max(found) >= LEAST_PERIODS:
             waited_s = totals(runs, Quantity.THROTTLED_S)
             waiting = f", {waited_s[0]:.1f} s in all" if waited_s else ""
             share = found[1] / max(found[0], found[1])
@@ -146,7 +146,8 @@ def _read_amplification(facts: CampaignFacts) -> Iterator[findings.Ruling]:
         if found is None:
             yield findings.lacking("device_read_bytes and relation_read_bytes")
         elif (
-            found[0] >= obs.ENOUGH_READ_BYTES
+            obs.reads_weigh(facts.runs_of(name))
+            and found[0] >= obs.ENOUGH_READ_BYTES
             and found[1] > 0
             and found[0] / found[1] > AMPLIFICATION
         ):
@@ -338,7 +339,9 @@ MACHINE_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         why="Throughput is then the quota's. It belongs to the configuration and stays in.",
         thresholds=(
             findings.Threshold(
-                value=0, shown="any period", reason="a quota that never bites is not seen"
+                value=0,
+                shown=f"any period, of {LEAST_PERIODS} or more",
+                reason="a quota that never bites is not seen; fewer periods are one second",
             ),
         ),
         remedy="None if the quota is what you compare; otherwise raise it.",
@@ -440,8 +443,9 @@ MACHINE_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
             findings.Threshold(
                 value=AMPLIFICATION,
                 shown=f"{AMPLIFICATION:g} bytes for one; from"
-                f" {format_bytes(obs.ENOUGH_READ_BYTES)} on",
-                reason="up to there half of what is read is wanted; the least amount is a guess",
+                f" {format_bytes(obs.ENOUGH_READ_BYTES)} on, in reads that take"
+                f" {format_share(obs.READ_TIME_SHARE)} of the device's time",
+                reason="up to there half of what is read is wanted; the least amounts are guesses",
             ),
         ),
         remedy="Look at the device's read_ahead_kb, and at its block size against 8 KiB pages.",
@@ -489,6 +493,7 @@ MACHINE_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
 HIT_RATIO_POINTS: Final = 0.05
 DEVICE_READS_FACTOR: Final = 2.0
 LEAST_DEVICE_READS: Final = 0.1  # per transaction
+LEAST_PAGES: Final = 1.0  # likewise, for a hit ratio
 _DIRECT: Final = "debug_io_direct"
 _IO_SETTINGS: Final = frozenset(
     {
@@ -518,34 +523,50 @@ def _cache_regime(facts: CampaignFacts) -> Iterator[findings.Ruling]:
         if None in hits and None in reads:
             yield findings.lacking("pages_hit and pages_read, or device_reads and commits")
             continue
+        poorer = _reads_more(hits, reads)  # the subject: what it reads beyond the other slows it
+        if poorer is None:
+            continue
+        names = sides.name, sides.other
+        name, other = names[poorer], names[1 - poorer]
         told = [
-            *_hits_differ(hits, sides),
-            *_reads_differ(reads, sides, facts.experiment.words.one),
+            *_hits_differ(hits[poorer], hits[1 - poorer], other),
+            *_reads_differ(reads[poorer], reads[1 - poorer], other, facts.experiment.words.one),
         ]
-        if told:
-            yield findings.broken(f"{sides.name}: {'; '.join(told)}", subject=sides.name)
+        yield findings.broken(f"{name}: {'; '.join(told)}", subject=name)
+
+
+def _reads_more(hits: list[float | None], reads: list[float | None]) -> int | None:
+    """Return the side that found fewer pages in memory; None: they are alike."""
+    if any(_hits_differ(hits[0], hits[1], "")):
+        return int((hits[0] or 0.0) > (hits[1] or 0.0))
+    if any(_reads_differ(reads[0], reads[1], "", "")):
+        return int((reads[0] or 0.0) < (reads[1] or 0.0))
+    return None
 
 
 def _hit_ratio(runs: Runs) -> float | None:
-    found = totals(runs, Quantity.PAGES_HIT, Quantity.PAGES_READ)
-    return found[0] / sum(found) if found is not None and sum(found) > 0 else None
+    found = totals(runs, Quantity.PAGES_HIT, Quantity.PAGES_READ, Quantity.COMMITS)
+    if found is None:
+        return None
+    pages = found[0] + found[1]
+    return found[0] / pages if pages > 0 and pages >= LEAST_PAGES * found[2] else None
 
 
-def _hits_differ(hits: list[float | None], sides: Sides) -> Iterator[str]:
-    mine, theirs = hits
-    if mine is not None and theirs is not None and abs(mine - theirs) > HIT_RATIO_POINTS:
+def _hits_differ(one: float | None, of_other: float | None, other: str) -> Iterator[str]:
+    if one is not None and of_other is not None and abs(one - of_other) > HIT_RATIO_POINTS:
         yield (
-            f"{format_share(mine)} of the pages were found in shared_buffers, under {sides.other}"
-            f" {format_share(theirs)}"
+            f"{format_share(one)} of the pages were found in shared_buffers, under {other}"
+            f" {format_share(of_other)}"
         )
 
 
-def _reads_differ(reads: list[float | None], sides: Sides, one: str) -> Iterator[str]:
-    mine, theirs = reads
-    if mine is None or theirs is None or max(mine, theirs) <= LEAST_DEVICE_READS:
+def _reads_differ(
+    one: float | None, of_other: float | None, other: str, work: str
+) -> Iterator[str]:
+    if one is None or of_other is None or max(one, of_other) <= LEAST_DEVICE_READS:
         return
-    if max(mine, theirs) > DEVICE_READS_FACTOR * min(mine, theirs):
-        yield f"{mine:.2f} reads of the disk per {one}, under {sides.other} {theirs:.2f}"
+    if max(one, of_other) > DEVICE_READS_FACTOR * min(one, of_other):
+        yield f"{one:.2f} reads of the disk per {work}, under {other} {of_other:.2f}"
 
 
 def _durability(facts: CampaignFacts) -> Iterator[findings.Ruling]:
@@ -623,7 +644,8 @@ STORAGE_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         thresholds=(
             findings.Threshold(
                 value=HIT_RATIO_POINTS,
-                shown=f"{100 * HIT_RATIO_POINTS:g} points of the hit ratio",
+                shown=f"{100 * HIT_RATIO_POINTS:g} points of the hit ratio, from {LEAST_PAGES:g}"
+                " page a transaction on",
                 reason="a guess",
             ),
             findings.Threshold(

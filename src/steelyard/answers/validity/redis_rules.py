@@ -15,6 +15,7 @@ from steelyard.answers.validity.facts import (
     Runs,
     events_differ,
     levels,
+    rate,
     ratio,
     totals,
     weighed,
@@ -31,13 +32,16 @@ from steelyard.core.findings import (
 from steelyard.core.measurement import Evidence, Quantity
 from steelyard.core.redis import Death, PromisedLoss, changes_keys, promised_loss
 from steelyard.core.target import EngineName, RedisLocalTarget
-from steelyard.core.wording import KIB, format_bytes, format_share
+from steelyard.core.wording import KIB, MIB, format_bytes, format_share
 
 MISSED_SHARE: Final = 0.01
+READS_SHARE: Final = 0.01  # of the commands: fewer reads are not the workload's
 PAYLOAD_BYTES: Final = 16 * KIB
 EXECUTING_SHARE: Final = 0.2
+LEAST_CPU_SHARE: Final = 0.01  # of the time, of the main thread
 LINK_SHARE: Final = 0.8
 RESIDENT_SHARE: Final = 0.9
+LEAST_USED_BYTES: Final = 16 * MIB
 
 
 def _evicted(facts: CampaignFacts) -> Iterator[Ruling]:
@@ -53,11 +57,16 @@ def _evicted(facts: CampaignFacts) -> Iterator[Ruling]:
 
 def _missed(facts: CampaignFacts) -> Iterator[Ruling]:
     for name in facts.seen.configurations:
-        found = totals(facts.runs_of(name), Quantity.KEYSPACE_MISSES, Quantity.KEYSPACE_HITS)
+        found = totals(
+            facts.runs_of(name),
+            *(Quantity.KEYSPACE_MISSES, Quantity.KEYSPACE_HITS, Quantity.COMMANDS),
+        )
         if found is None:
-            yield lacking("keyspace_misses and keyspace_hits")
-        elif sum(found) > 0 and found[0] / sum(found) > MISSED_SHARE:
-            share = format_share(found[0] / sum(found))
+            yield lacking("keyspace_misses, keyspace_hits and commands")
+            continue
+        misses, reads, commands = found[0], found[0] + found[1], found[2]
+        if reads >= max(READS_SHARE * commands, 1.0) and misses / reads > MISSED_SHARE:
+            share = format_share(misses / reads)
             yield broken(f"{name}: {share} of the keys that were read did not exist", subject=name)
 
 
@@ -77,7 +86,11 @@ def _network_bound(facts: CampaignFacts) -> Iterator[Ruling]:
             )
         elif payload is None or executing is None:
             yield lacking("network_in_bytes, network_out_bytes, command_s and main_thread_cpu_s")
-        elif payload >= PAYLOAD_BYTES and executing < EXECUTING_SHARE:
+        elif (
+            payload >= PAYLOAD_BYTES
+            and executing < EXECUTING_SHARE
+            and (rate(runs, Quantity.MAIN_THREAD_CPU_S) or 0.0) >= LEAST_CPU_SHARE
+        ):
             yield broken(
                 f"{name}: {format_bytes(payload)} a request went through sockets, and commands took"
                 f" {format_share(executing)} of the main thread's CPU time: most of it moves bytes",
@@ -107,7 +120,9 @@ def _swapped_out(facts: CampaignFacts) -> Iterator[Ruling]:
 def _resident_share(evidence: Evidence) -> float | None:
     used = evidence.level(Quantity.USED_MEMORY_BYTES)
     resident = evidence.level(Quantity.RESIDENT_BYTES)
-    return None if not used or resident is None else resident / used
+    if used is None or resident is None:
+        return None
+    return resident / used if used >= LEAST_USED_BYTES else 1.0
 
 
 _ADMINISTRATION: Final = "Redis documentation, 'Redis administration'"
@@ -135,7 +150,8 @@ KEYSPACE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         thresholds=(
             Threshold(
                 value=MISSED_SHARE,
-                shown=f"{format_share(MISSED_SHARE)} of the reads",
+                shown=f"{format_share(MISSED_SHARE)} of the reads, from"
+                f" {format_share(READS_SHARE)} of the commands on",
                 reason="a guess: less hardly moves a mean",
             ),
         ),
@@ -156,7 +172,8 @@ KEYSPACE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
             Threshold(
                 value=PAYLOAD_BYTES,
                 shown=f"{format_bytes(PAYLOAD_BYTES)} a request, in and out, while executing takes"
-                f" less than {format_share(EXECUTING_SHARE)} of the main thread's CPU time",
+                f" less than {format_share(EXECUTING_SHARE)} of the main thread's CPU time, which"
+                f" is {format_share(LEAST_CPU_SHARE)} of the run or more",
                 reason="a guess: a read of 16 KiB is as much as a socket hands over at once",
             ),
             Threshold(
@@ -183,7 +200,8 @@ KEYSPACE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         thresholds=(
             Threshold(
                 value=RESIDENT_SHARE,
-                shown=f"{format_share(RESIDENT_SHARE)} of used_memory resident",
+                shown=f"{format_share(RESIDENT_SHARE)} of used_memory resident, from"
+                f" {format_bytes(LEAST_USED_BYTES)} on",
                 reason="a guess: pages that were never touched are not resident either",
             ),
         ),

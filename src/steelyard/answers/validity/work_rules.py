@@ -229,7 +229,13 @@ def _trend(facts: CampaignFacts) -> Iterator[findings.Ruling]:
     ramp_s = facts.experiment.measure.ramp_s
     every = [(t, w.name) for t in facts.seen.configurations for w in facts.experiment.workloads]
     for configuration, workload in every:
-        runs = [run for run in facts.runs_of(configuration) if run.cell.workload == workload]
+        runs = [
+            run
+            for run in facts.runs_of(configuration)
+            if run.cell.workload == workload
+            and run.measurement is not None
+            and run.measurement.transactions >= FEW_TRANSACTIONS
+        ]
         by_block: dict[int, list[float]] = {}
         for run in runs:
             change = half_change(run, 0.0 if run.turns else ramp_s)
@@ -356,7 +362,8 @@ WORK_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
             findings.Threshold(
                 value=TREND,
                 shown=f"{format_share(TREND)} between the halves, at level {TREND_LEVEL} shared by"
-                f" configurations and workloads, from {TREND_FROM} blocks on",
+                f" configurations and workloads, from {TREND_FROM} blocks on; in runs with"
+                f" {FEW_TRANSACTIONS} transactions or more",
                 reason="a guess: less than that hardly moves a ratio of two configurations",
             ),
         ),

@@ -125,6 +125,7 @@ class RunRule(ValidityRule[RunFacts]):
 
 SATURATED_SHARE: Final = 0.95
 THROTTLED_SHARE: Final = 0.05
+LEAST_PERIODS: Final = 10  # of a quota, of 100 ms each by default
 _LEAST_S: Final = 1e-3  # of a run, as far as a generator's clock tells
 OFF_LENGTH: Final = 2.0  # between the length that was meant and that of the run
 APART_SHARE: Final = 0.02
@@ -193,7 +194,7 @@ def _generator_throttled(facts: RunFacts) -> Iterator[Ruling]:
         yield NOTHING_TO_JUDGE  # no limit of its own
         return
     share = times / periods
-    if share <= THROTTLED_SHARE:
+    if share <= THROTTLED_SHARE or periods < LEAST_PERIODS:
         yield KEPT
         return
     waiting = "" if waited_s is None else f", {waited_s:.1f} s in all"
@@ -274,7 +275,7 @@ THROTTLED: Final = RunRule(
     thresholds=(
         Threshold(
             value=THROTTLED_SHARE,
-            shown=f"{format_share(THROTTLED_SHARE)} of the periods",
+            shown=f"{format_share(THROTTLED_SHARE)} of {LEAST_PERIODS} periods or more",
             reason="a guess: the start of a run, when all clients connect, is held back sooner",
         ),
     ),

@@ -14,6 +14,7 @@ from steelyard.campaign.foresee.planning import plan_campaign
 from steelyard.core.campaign import ASSUMED_NOISE, NoiseOrigin
 from steelyard.core.experiment import Design, Experiment, Measure, Stop, SwitchCost
 from steelyard.core.schedule import Mode
+from steelyard.core.wording import format_share
 from steelyard.report.terminal import render_terminal
 from steelyard.targets.assembly import Assembly
 
@@ -52,6 +53,20 @@ def test_one_result_is_decided_within_the_hour_and_cells_are_not(tmp_path: Path)
     warning = shortfall(found, "mine.yaml")
     assert "single cells" in warning
     assert "`steelyard plan mine.yaml`" in warning
+
+
+def test_a_short_budget_says_what_it_does_decide(tmp_path: Path) -> None:
+    """A campaign stops early for a large effect, so the smallest one that it detects is said."""
+    short = replace(five_loads(), name="short", stop=Stop(budget_s=1800.0))
+    found = planned(short, tmp_path)
+    assert not found.decides_results
+    least = max(each.pooled.smallest or 0.0 for each in found.workloads)
+    warning = shortfall(found, None)
+    assert f"30 min detect differences of {format_share(least)} and more in the results" in warning
+    assert "to detect 3 %: " in warning
+    assert "do not decide" not in warning
+    shorter = planned(replace(short, name="shorter", stop=Stop(budget_s=900.0)), tmp_path)
+    assert shortfall(shorter, None).startswith("15 min end before the first interim result")
 
 
 def test_too_many_cells_are_said_with_fewer_loads_and_their_minutes(tmp_path: Path) -> None:
