@@ -19,7 +19,7 @@ from steelyard.answers.report import (
 from steelyard.answers.results import CampaignAnalysis, cell_name
 from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
 from steelyard.core.measurement import Run
-from steelyard.core.wording import format_bytes, format_percent
+from steelyard.core.wording import format_bytes, format_log_ratio
 from steelyard.report import document as doc
 
 PAGE = 50  # campaigns
@@ -200,7 +200,7 @@ def blocks_page(record: CampaignRecord, analysis: CampaignAnalysis, page: int = 
         effects = [
             doc.MISSING
             if place is None or place >= len(c.contrasts)
-            else format_percent(c.contrasts[place])
+            else format_log_ratio(c.contrasts[place])
             for c in results
         ]
         cells = (

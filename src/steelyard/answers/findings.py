@@ -24,7 +24,13 @@ from steelyard.core.experiment import RATE, Configuration, Experiment, Workload
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import Mode
 from steelyard.core.target import EngineName, RedisKubernetesTarget, RedisLocalTarget, Target
-from steelyard.core.wording import format_duration, format_percent, format_utc, whole_minutes
+from steelyard.core.wording import (
+    format_duration,
+    format_log_ratio,
+    format_percent,
+    format_utc,
+    whole_minutes,
+)
 from steelyard.report import document as doc
 from steelyard.stats.drift import position_slope
 
@@ -232,7 +238,7 @@ def _visible_warmup(
                 severity=findings.Severity.WARNING,
                 message=(
                     f"{check.configuration}: its effect changes by "
-                    f"{format_percent(float(np.expm1(check.slope_per_position)))} per run of a "
+                    f"{format_log_ratio(check.slope_per_position)} per run of a "
                     f"start (p = {check.p_value:.2g}): {_why_it_changes(plan)}"
                 ),
                 remedy="Measure the warm-up (calibration), or set a longer warm-up.",

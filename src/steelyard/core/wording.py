@@ -365,6 +365,11 @@ def format_percent(fraction: float, *, signed: bool = True) -> str:
     return f"{percent:{'+' if signed else ''}.{digits}f} %"
 
 
+def format_log_ratio(log_ratio: float) -> str:
+    """Return the relative difference that a log ratio stands for: ``+2.8 %`` for 0.0276."""
+    return format_percent(math.expm1(log_ratio))
+
+
 def format_share(fraction: float) -> str:
     """Return a share of a whole as a percentage, which needs no sign: ``2.8 %``."""
     return format_percent(fraction, signed=False)

@@ -1,6 +1,7 @@
 """Campaigns in a browser: who may look, what each page shows, and what never leaves a record."""
 
 import http.client
+import math
 import os
 import re
 import shutil
@@ -19,9 +20,11 @@ from click.testing import CliRunner
 from flask.testing import FlaskClient
 
 from steelyard.answers import browse
+from steelyard.answers.campaign import analyse
 from steelyard.cli import site
 from steelyard.cli.main import cli
 from steelyard.core.wording import ExitCode, SteelyardError
+from steelyard.record.directory import read_campaign
 from support.examples import EXAMPLES
 
 TOKEN = "a-token"
@@ -409,3 +412,29 @@ def test_the_first_address_leads_here_in_one_line(place: Path, path: str, locati
         environ_overrides={"PATH_INFO": path},
     )
     assert (answered.status_code, answered.headers["Location"]) == (303, location)
+
+
+def test_the_page_of_blocks_has_the_percentages_of_the_report(visitor: FlaskClient) -> None:
+    """Each block's difference in tps, not its logarithm: they lie about the estimate."""
+    results = analyse(read_campaign(EXAMPLES / "quick")).results
+    text = visitor.get(address(visitor, "quick") + "blocks").text.replace("\N{NO-BREAK SPACE}", " ")
+    shown = [float(number) / 100 for number in re.findall(r">([+-][0-9.]+) %<", text)]
+    for place, result in enumerate(results):
+        of_blocks = shown[place :: len(results)]
+        logs = result.contrasts
+        assert of_blocks == [pytest.approx(math.expm1(each), abs=0.0006) for each in logs]
+        assert result.effect is not None
+        assert min(of_blocks) <= result.effect.value <= max(of_blocks)
+
+
+def test_only_one_function_makes_a_percentage_of_a_log_ratio() -> None:
+    """A surface of its own would forget the exponential, or take it twice."""
+    source = Path(site.__file__).parents[1]
+    own = re.compile(r"format_(?:percent|share)\([^\n]*(?:expm1|contrasts|log_ratio|slope_per)")
+    found = [
+        f"{path.relative_to(source)}: {line.strip()}"
+        for path in source.rglob("*.py")
+        for line in path.read_text().splitlines()
+        if own.search(line)
+    ]
+    assert found == ["core/wording.py: return format_percent(math.expm1(log_ratio))"]

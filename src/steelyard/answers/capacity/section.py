@@ -18,7 +18,7 @@ from steelyard.answers.results import CampaignAnalysis, pool_name, short_pool
 from steelyard.core.campaign import Capacity, CapacityPoint
 from steelyard.core.experiment import MANY, MANY_FIRST, RATE, RATE_UNIT, Experiment, LatencyGoal
 from steelyard.core.findings import Estimate
-from steelyard.core.wording import format_percent
+from steelyard.core.wording import format_log_ratio, format_percent
 from steelyard.report import document as doc
 from steelyard.report.document import bounds, interval, rate
 from steelyard.stats.capacity import CAPACITY_COVERAGE, Reached
@@ -174,7 +174,7 @@ def _ratio(contrast: GoalContrast) -> str:
     if contrast.beyond:
         where = "above" if contrast.beyond > 0 else "below"
         return f"not comparable, both lie {where} the measured rates"
-    value = "" if ratio.value is None else format_percent(math.expm1(ratio.value))
+    value = "" if ratio.value is None else format_log_ratio(ratio.value)
     if ratio.low is None and not contrast.censored:
         return f"{value}, {_NO_INTERVAL}"
     if low is None and high is None:

@@ -3,7 +3,6 @@
 What they show and do not show is written from the design, not from the result.
 """
 
-import math
 from collections.abc import Iterator
 
 from steelyard.answers import results
@@ -24,7 +23,7 @@ from steelyard.core.experiment import (
 from steelyard.core.findings import Verdict
 from steelyard.core.schedule import Mode, Pausing
 from steelyard.core.target import EngineName
-from steelyard.core.wording import format_bytes, format_duration, format_percent, format_share
+from steelyard.core.wording import format_bytes, format_duration, format_log_ratio, format_share
 from steelyard.report import document as doc
 from steelyard.stats.noise import LEAST_INSTANCES
 from steelyard.stats.spending import has_many_cells
@@ -622,7 +621,7 @@ def _by(plan: campaign.CampaignPlan) -> str:
 def _checks(analysis: results.CampaignAnalysis) -> tuple[tuple[str, str], ...]:
     pairs = []
     for check in analysis.warmup:
-        slope = f"{format_percent(math.expm1(check.slope_per_position))} per place in the start"
+        slope = f"{format_log_ratio(check.slope_per_position)} per place in the start"
         text = (
             f"{check.configuration}: the contrast changes by {slope} ({doc.p_value(check.p_value)})"
         )

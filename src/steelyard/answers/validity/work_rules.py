@@ -20,7 +20,7 @@ from steelyard.core.campaign import RUN_NEEDS, CampaignRecord, missing_for
 from steelyard.core.measurement import Evidence, Quantity, Run, Seconds
 from steelyard.core.schedule import Ceiling, CeilingKind
 from steelyard.core.target import EngineName
-from steelyard.core.wording import MS_PER_S, format_percent, format_share
+from steelyard.core.wording import MS_PER_S, format_log_ratio, format_share
 from steelyard.report.document import count
 from steelyard.stats.intervals import Interval, block_interval
 from steelyard.stats.turns import LEAST_BLOCKS, SUSPECT_BEYOND, SUSPECT_LEVEL, is_suspect
@@ -113,7 +113,9 @@ def _judge(facts: CampaignFacts, changes: Sequence[turns.TurnChange]) -> Iterato
 
 
 def _message(check: turns.TurnCheck, change: Interval) -> str:
-    found, low, high = (_percent(value) for value in (change.estimate, change.low, change.high))
+    found, low, high = (
+        format_log_ratio(value) for value in (change.estimate, change.low, change.high)
+    )
     blocks = count(check.blocks, "block")
     among = blocks if check.blocks == check.of else f"{blocks} of {check.of} that can say"
     return (
@@ -121,10 +123,6 @@ def _message(check: turns.TurnCheck, change: Interval) -> str:
         f" {_TOLD[check.what]} {found} ({100 * (1 - SUSPECT_LEVEL):g} % interval {low} to {high},"
         f" {among})"
     )
-
-
-def _percent(log_ratio: float) -> str:
-    return format_percent(float(np.expm1(log_ratio)))
 
 
 TURN_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
@@ -248,7 +246,7 @@ def _trend(facts: CampaignFacts) -> Iterator[findings.Ruling]:
         if abs(np.expm1(found.estimate)) > TREND and not found.low <= 0.0 <= found.high:
             yield findings.broken(
                 f"{configuration}: its runs of {workload} change by"
-                f" {format_percent(float(np.expm1(found.estimate)))} from the first half to the"
+                f" {format_log_ratio(found.estimate)} from the first half to the"
                 " second",
                 subject=configuration,
             )
