@@ -52,6 +52,10 @@ def translated(path: Path, error_type: type[SteelyardError] = PreflightError) ->
         yield
     except OSError as error:
         message, hint = _TRANSLATED.get(error.errno or 0, ("{path}: " + str(error.strerror), ""))
+        gone = [each for each in path.absolute().parents if not each.is_dir()]
+        if gone and error.errno in (errno.ENOENT, errno.ENOTDIR):
+            message = f"{{path}}: there is no directory {gone[-1]}"
+            hint = "Put it back or make it, or name another place."
         raise error_type(message.format(path=error.filename or path), hint=hint) from error
 
 
@@ -351,11 +355,6 @@ def write_bytes(
                 temporary.unlink(missing_ok=True)
             if isinstance(error, OSError):
                 error.filename = str(path)  # what was asked for, not its temporary name
-            if isinstance(error, FileNotFoundError | NotADirectoryError):
-                raise error_type(
-                    f"{path} cannot be written: {path.parent} is no directory",
-                    hint="Make it first, or name another place.",
-                ) from error
             raise
 
 

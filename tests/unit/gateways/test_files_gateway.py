@@ -301,7 +301,7 @@ def test_a_file_in_the_way_of_a_directory_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(PreflightError, match="file: File exists"):
         files.make_directory(tmp_path / "file")
-    with pytest.raises(PreflightError, match="Not a directory"):
+    with pytest.raises(PreflightError, match="below: there is no directory"):
         files.make_directory(tmp_path / "file" / "below")
 
 

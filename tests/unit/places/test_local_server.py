@@ -67,6 +67,21 @@ def test_a_server_that_dies_slowly_is_not_taken_for_a_living_one(
     assert server.address.port > 1024  # a free one is taken where none is named
 
 
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [(-9, "ended by signal 9"), (1, "its log is empty, exit status 1")],
+)
+def test_a_server_that_ends_without_a_word_says_how(
+    processes: FakeProcesses, tmp_path: Path, status: int, text: str
+) -> None:
+    """Nothing is left open behind the colon: a signal leaves no line in a log."""
+    processes.begun = lambda process: process.finish(status)
+    server = _server(processes, FakeProgram(ready=False), tmp_path)
+    with pytest.raises(TargetError) as caught:
+        server.start({}, port=5433)
+    assert caught.value.message.endswith(f"did not start:\n{text}")
+
+
 def test_a_server_that_ends_at_once_says_why(processes: FakeProcesses, tmp_path: Path) -> None:
     """The message holds the end of its log: that is where the reason stands."""
     lines = [f"line {number}" for number in range(20)] + ["FATAL:  could not map memory"]

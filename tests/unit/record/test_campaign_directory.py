@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -343,3 +344,24 @@ def test_a_directory_of_campaigns_is_told_from_one(tmp_path: Path) -> None:
         read_campaign(tmp_path)
     assert "steelyard run" in str(empty.value.hint)
     assert "steelyard list" in str(above.value.hint)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda held: held.write_raw("0000-0-0-00.txt", "x"),
+        lambda held: held.write_environment(Environment(facts=())),
+    ],
+    ids=["raw", "environment"],
+)
+def test_a_record_that_was_moved_away_is_said_to_be_gone(
+    tmp_path: Path, write: Callable[[CampaignDirectory], object]
+) -> None:
+    """With the way out: put back, the campaign can be resumed."""
+    held = CampaignDirectory.create(tmp_path / "r", FakeClock(), experiment_text="x")
+    (tmp_path / "r").rename(tmp_path / "elsewhere")
+    with pytest.raises(RecordError) as caught:
+        write(held)
+    held.close()
+    assert caught.value.message.endswith(f": there is no directory {tmp_path / 'r'}")
+    assert caught.value.hint == "Put it back or make it, or name another place."

@@ -475,9 +475,14 @@ class LocalServer:
             self._process.wait(_DYING_S)
 
     def log_tail(self) -> str:
-        """Return the last lines of its log."""
-        lines = (read_text(self.log) or "").strip().splitlines()
-        return redacted("\n".join(lines[-_LOG_TAIL_LINES:]))
+        """Return the last lines of its log, and how it ended where they do not say it."""
+        lines = (read_text(self.log) or "").strip().splitlines()[-_LOG_TAIL_LINES:]
+        status = None if self._process is None else self._process.exit_status()
+        if status is not None and status < 0:
+            lines.append(f"ended by signal {-status}")
+        elif not lines:
+            lines.append("its log is empty" + ("" if status is None else f", exit status {status}"))
+        return redacted("\n".join(lines))
 
 
 _NAME: Final = "servers.log"
