@@ -10,7 +10,11 @@ from steelyard.answers.observations import whole_transactions
 from steelyard.core.experiment import Workload
 from steelyard.core.measurement import Absence, Quantity
 
-DEVICE = {Quantity.DEVICE_READ_BYTES: 16384.0, Quantity.RELATION_READ_BYTES: 8192.0}
+DEVICE = {
+    Quantity.DEVICE_READ_BYTES: 16384.0,
+    Quantity.RELATION_READ_BYTES: 8192.0,
+    Quantity.DEVICE_READ_S: 0.001,
+}
 
 
 def ledger(baseline: dict[Quantity, float], configuration: dict[Quantity, float]) -> Ledger:
@@ -67,6 +71,9 @@ def test_the_read_amplification_is_no_cost_per_transaction() -> None:
     none_asked = ledger(DEVICE | {Quantity.RELATION_READ_BYTES: 0.0}, DEVICE)
     lacking = none_asked.cells[0].cost(Cost.READ_AMPLIFICATION)
     assert (lacking.value, lacking.missing) == (None, "PostgreSQL read nothing from its files")
+    trifling = ledger(DEVICE | {Quantity.DEVICE_READ_S: 0.0}, DEVICE)
+    rare = trifling.cells[0].cost(Cost.READ_AMPLIFICATION)
+    assert (rare.value, rare.missing) == (None, "reads took less than 1 % of the device's time")
 
 
 def test_rows_are_summed_over_their_kinds() -> None:
