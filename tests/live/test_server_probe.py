@@ -286,7 +286,8 @@ def _hanging(server: Server) -> Iterator[None]:
         except OSError:
             continue
     for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
+        with suppress(ProcessLookupError):  # a worker that has ended meanwhile
+            os.kill(pid, signal.SIGSTOP)
     try:
         yield
     finally:
@@ -317,7 +318,7 @@ def test_a_server_that_hangs_is_not_waited_for(
         evidence = watch.evidence()
     assert evidence is not None
     (absence,) = evidence.absent
-    assert "within" in absence.reason
+    assert re.search("within|timeout expired", absence.reason)
     assert evidence.totals == {}
     wait_for(lambda: _sessions(watched) == 0)
 
