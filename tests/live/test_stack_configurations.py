@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -206,11 +207,11 @@ def test_who_may_not_is_refused_before_anything_starts(
 ) -> None:
     """Exit code 8 for an ordinary account, with the knob that it may not turn."""
     assert before
-    folder = steelyard.cache / "ordinary"
-    folder.mkdir(exist_ok=True)
-    folder.chmod(0o777)
-    (folder / "live.yaml").write_text(LIVE.replace("bin: embedded", f'bin: "{programs}"'))
-    refused = _as_ordinary_account(folder)
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as place:  # others reach it, and may write
+        folder = Path(place)
+        folder.chmod(0o777)
+        (folder / "live.yaml").write_text(LIVE.replace("bin: embedded", f'bin: "{programs}"'))
+        refused = _as_ordinary_account(folder)
+        assert not (folder / "campaigns").exists()
     assert refused.returncode == 8, refused.stderr
     assert "/proc/sys/vm/" in refused.stderr
-    assert not (folder / "campaigns").exists()
