@@ -15,7 +15,13 @@ from typing import Final
 from steelyard.answers.results import CampaignAnalysis, CellSummary, Comparison, Grounds, place_name
 from steelyard.core.experiment import MANY, ONE, RATE, Experiment
 from steelyard.core.findings import Estimate, Finding, Severity
-from steelyard.core.measurement import BILLED_REQUESTS, ProviderSeries, Run, SustainedRun
+from steelyard.core.measurement import (
+    BILLED_REQUESTS,
+    BURST_BALANCES,
+    ProviderSeries,
+    Run,
+    SustainedRun,
+)
 from steelyard.core.money import (
     PER_MILLION,
     Rates,
@@ -149,6 +155,8 @@ def _use_of(grounds: Grounds, name: str, cell: CellKey) -> Use:
     seconds of that run's rate. A run in turns has none: each of its turns is shorter.
     """
     period_s, billed = _billed(grounds, name)
+    if not billed:
+        return Use()
     record = grounds.record
     runs: list[tuple[Run | SustainedRun, float]] = [(run, run.ramp_s) for run in record.sustained]
     runs += [(run, record.experiment.measure.ramp_s) for run in record.runs if not run.turns]
@@ -463,7 +471,7 @@ def cost_json(experiment: Experiment, seconds: float) -> dict[str, doc.Json]:
     }
 
 
-_BALANCES: Final = ("BurstBalance", "EBSIOBalance%", "EBSByteBalance%", "CPUCreditBalance")
+_BALANCES: Final = (*BURST_BALANCES, "EBSByteBalance%", "CPUCreditBalance")
 _SPENT: Final = 0.02  # of a balance: less is how it breathes; a guess
 _LEAST_BALANCE = 1.0  # a credit, or a percent of a bucket: less was spent before
 _SURPLUS: Final = "CPUSurplusCreditBalance"
