@@ -70,6 +70,11 @@ class _Length:
         return series[intervals - 1].end_s if len(series) >= intervals else None
 
 
+def printed(completed: Sequence[Completed]) -> str:
+    """Return what all generators printed, one after the other, without secrets."""
+    return redacted("".join(each.stdout + each.stderr for each in completed))
+
+
 @dataclass(slots=True, kw_only=True)
 class _Done:
     """What the generator gave, as far as it came."""
@@ -90,8 +95,8 @@ class _Done:
 
     @property
     def output(self) -> str:
-        """Return what all generators printed, one after the other, without secrets."""
-        return redacted("".join(each.stdout + each.stderr for each in self.completed))
+        """Return what all generators printed."""
+        return printed(self.completed)
 
     def count_by(self, logged: Logged, length: _Length) -> None:
         """Take from its log what a run did that printed nothing; what ended late does not count."""

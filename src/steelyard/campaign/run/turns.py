@@ -25,11 +25,12 @@ from steelyard.campaign.run.taking import (
     TurnCounting,
     TurnsTaken,
     counting,
+    printed,
 )
 from steelyard.core.measurement import CheckpointAge
 from steelyard.core.outside import Completed
 from steelyard.core.schedule import PlannedRun, Stretch, TurnTimes
-from steelyard.core.wording import MeasurementError, TargetError, redacted
+from steelyard.core.wording import MeasurementError, TargetError
 from steelyard.gateways.host import Clock
 from steelyard.gateways.process import RunningPrograms
 from steelyard.places.protocol import PausablePlatform
@@ -441,7 +442,7 @@ class _Cell:
             monotonic=self.monotonic,
             measurement=measurement,
             findings=judge(facts, bearing=bearing),
-            output=redacted("".join(each.stdout + each.stderr for each in seat.completed)),
+            output=printed(seat.completed),
             checkpoint=age,
             evidence=seat.watch.evidence(),
             latency=None if found is None else found.latency,
