@@ -275,8 +275,7 @@ def check(
         _warn_of_equals(loaded, assembly, options)
     _require_machine(experiment, doors)
     measured = profile_for(experiment)
-    expected = forecasts.forecast(experiment, assembly, measured=measured)
-    expected = forecasts.with_otherwise(expected, experiment, assembly, measured=measured)
+    expected = forecasts.forecast_either(experiment, assembly, measured=measured)
     forecasts.require_disk(expected)
     if not options.yes:
         forecasts.require_first_look(expected, experiment)
@@ -346,8 +345,7 @@ def foresee(
     _warn_of_equals(loaded, assembly, options)
     _require_machine(loaded.experiment, doors)
     measured = profile_for(loaded.experiment)
-    expected = forecasts.forecast(loaded.experiment, assembly, measured=measured)
-    expected = forecasts.with_otherwise(expected, loaded.experiment, assembly, measured=measured)
+    expected = forecasts.forecast_either(loaded.experiment, assembly, measured=measured)
     if options.as_json:
         print_json(forecast_json(loaded.experiment, expected))
     else:

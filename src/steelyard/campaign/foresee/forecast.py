@@ -205,14 +205,11 @@ def forecast(
     )
 
 
-def with_otherwise(
-    expected: Forecast,
-    experiment: Experiment,
-    assembly: Assembly,
-    *,
-    measured: NoiseProfile | None = None,
+def forecast_either(
+    experiment: Experiment, assembly: Assembly, *, measured: NoiseProfile | None = None
 ) -> Forecast:
     """Return a forecast with what becomes of it where transactions are too long for turns."""
+    expected = forecast(experiment, assembly, measured=measured)
     if expected.mode is not Mode.ALTERNATING or experiment.design is Design.ALTERNATING:
         return expected
     one_by_one = replace(experiment, design=Design.ONE_BY_ONE)

@@ -13,7 +13,7 @@ from steelyard.answers.observations import result_contrasts
 from steelyard.answers.outlook import compute
 from steelyard.campaign.design.noise_profiles import profile_for
 from steelyard.campaign.design.schedule import GUESSED_SWITCH_S, mode_for, run_s
-from steelyard.campaign.foresee.forecast import Forecast, condition_words, forecast, with_otherwise
+from steelyard.campaign.foresee.forecast import Forecast, condition_words, forecast, forecast_either
 from steelyard.core.campaign import LEAST_STARTS, NoiseOrigin, NoiseProfile, WorkloadNoise
 from steelyard.core.experiment import Attribution, AttributionKind, Design, Experiment, Workload
 from steelyard.core.schedule import Load, Mode, sub_block_sizes
@@ -289,8 +289,7 @@ def plan_campaign(
     """
     choice = choose_design(experiment, assembly.engine, assembly.room)
     noise = profile_for(experiment, in_turns=choice.alternates)
-    expected = forecast(experiment, assembly, measured=noise)
-    expected = with_otherwise(expected, experiment, assembly, measured=noise)
+    expected = forecast_either(experiment, assembly, measured=noise)
     compared = experiment.compares_throughput and not experiment.is_single_pass
     asked = tuple(sorted({*(effects or compute.EFFECTS), experiment.stop.decide}))
     found = compute.CampaignOutlook(

@@ -16,7 +16,7 @@ from steelyard.answers.report import build_document, summary
 from steelyard.answers.result.method import design_pairs
 from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.foresee import planning
-from steelyard.campaign.foresee.forecast import Forecast, forecast, with_otherwise
+from steelyard.campaign.foresee.forecast import Forecast, forecast, forecast_either
 from steelyard.campaign.foresee.planning import plan_campaign
 from steelyard.cli.progress import PlainProgress, forecast_json, forecast_text
 from steelyard.core.campaign import NoiseOrigin, NoiseProfile, TurnNoise, WorkloadNoise
@@ -113,7 +113,7 @@ def test_what_a_run_does_when_it_has_timed_a_transaction_is_said_before(tmp_path
     """Dry run and plan name the limit, and the design of the run beyond it."""
     experiment = alternating()
     assembly = assembled(experiment, tmp_path)
-    expected = with_otherwise(forecast(experiment, assembly), experiment, assembly)
+    expected = forecast_either(experiment, assembly)
     starts = foretold(replace(experiment, design=Design.ONE_BY_ONE), tmp_path / "starts")
     assert expected.otherwise is not None
     assert (expected.otherwise.mode, expected.otherwise.block_s) == (Mode.STARTS, starts.block_s)
@@ -131,7 +131,7 @@ def test_what_a_run_does_when_it_has_timed_a_transaction_is_said_before(tmp_path
     assert "one by one, about" in str(outlook_json(found)["condition"])
     for insists, words in ((Design.ALTERNATING, "the run ends"), (Design.ONE_BY_ONE, "")):
         asking = replace(experiment, design=insists)
-        foreseen = with_otherwise(forecast(asking, assembly), asking, assembly)
+        foreseen = forecast_either(asking, assembly)
         assert foreseen.otherwise is None
         text = forecast_text(asking, foreseen)
         assert (words in text) if words else ("if slow" not in text)
