@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from steelyard.answers import report
+from steelyard.answers import findings, report
 from steelyard.answers.ceilings import (
     ceiling_findings,
     device_read_findings,
@@ -17,14 +17,6 @@ from steelyard.answers.cells import (
 from steelyard.answers.comparison import comparisons_of, pair_findings
 from steelyard.answers.durability.compute import (
     replication_unit,
-)
-from steelyard.answers.findings import (
-    campaign_findings,
-    check_warmup,
-    control_findings,
-    negative_controls,
-    phase_findings,
-    with_controls,
 )
 from steelyard.answers.observations import observe
 from steelyard.answers.results import CampaignAnalysis, Grounds
@@ -49,13 +41,13 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
     # What an open loop completes was asked for: it says nothing of the configurations.
     closed = seen.of_closed_loops()
     stalls = compare_stalls(closed, experiment)
-    warmup = check_warmup(closed, experiment, plan.mode) if plan is not None else ()
+    warmup = findings.check_warmup(closed, experiment, plan.mode) if plan is not None else ()
     comparisons = comparisons_of(record, closed)
     ceilings = record.environment.ceilings if record.environment is not None else ()
     facts = record.environment.facts if record.environment is not None else ()
     settings = differing_settings(record.environment, experiment)
-    controls = negative_controls(experiment, settings)
-    comparisons = with_controls(comparisons, controls)
+    controls = findings.negative_controls(experiment, settings)
+    comparisons = findings.with_controls(comparisons, controls)
     analysis = CampaignAnalysis(
         campaign_id=record.campaign_id,
         experiment=experiment,
@@ -74,10 +66,10 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         runs=record.counted_runs,
         findings=(
             *pair_findings(comparisons),
-            *control_findings(comparisons, controls),
-            *campaign_findings(record, seen, stalls, warmup),
+            *findings.control_findings(comparisons, controls),
+            *findings.campaign_findings(record, seen, stalls, warmup),
             *judged(record, seen),
-            *phase_findings(seen, experiment),
+            *findings.phase_findings(seen, experiment),
             *ceiling_findings(ceilings, cells, experiment),
             *device_read_findings(ceilings, record.counted_runs),
             *log_findings(log_rates(ceilings, record.counted_runs)),

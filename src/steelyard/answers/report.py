@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any, Final
 
-from steelyard.answers import findings, money, results
+from steelyard.answers import devices, findings, money, results
 from steelyard.answers.attribution import (
     analyse_attribution,
     attribution_json,
@@ -41,14 +41,6 @@ from steelyard.answers.contract import (
     with_marks,
 )
 from steelyard.answers.costs import campaign_ledger, cost_section
-from steelyard.answers.devices import (
-    device_json,
-    device_section,
-    devices_and_waits,
-    read_figures,
-    read_json,
-    read_section,
-)
 from steelyard.answers.durability.compute import campaign_durability, measured_lags
 from steelyard.answers.durability.section import durability_json, durability_section, trades_json
 from steelyard.answers.findings import (
@@ -235,8 +227,10 @@ ANSWERS: Final = (
         compute=campaign_reasons, sections=budget_section, json=reasons_json, shown=doc.Shown.WORDS
     ),
     Answer(sections=cost_section),
-    _computed(devices_and_waits, device_section, device_json, shown=doc.Shown.ALL),
-    _computed(read_figures, read_section, read_json, shown=doc.Shown.ALL),
+    _computed(
+        devices.devices_and_waits, devices.device_section, devices.device_json, shown=doc.Shown.ALL
+    ),
+    _computed(devices.read_figures, devices.read_section, devices.read_json, shown=doc.Shown.ALL),
     Answer(compute=money.analyse_money, sections=money.money_section, json=money.money_json),
     _computed(
         money.provider_series,

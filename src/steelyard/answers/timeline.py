@@ -13,15 +13,7 @@ from steelyard.answers.results import CampaignAnalysis, Grounds, cell_name
 from steelyard.core.experiment import MANY, RATE, Experiment
 from steelyard.core.measurement import Evidence, Measurement, Quantity, Run, Series, WaitClass
 from steelyard.core.schedule import CellKey
-from steelyard.report.document import (
-    ChartKind,
-    Figure,
-    Json,
-    Section,
-    Value,
-    attributes,
-    enumeration,
-)
+from steelyard.report import document as doc
 
 _MOST_CONFIGURATIONS = 3  # side by side, so that a second stays visible
 
@@ -198,28 +190,28 @@ _LINES = {
 _PERCENT = 100.0
 
 
-def timeline_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+def timeline_section(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
     """Return the seconds of one block of each workload; nothing where none were recorded."""
     lines = analysis.answer(timelines)
     if not lines:
         return ()
     configurations = tuple(dict.fromkeys(line.configuration for line in lines))
     places = dict.fromkeys(_place(analysis, line) for line in lines)
-    figure = Figure(
+    figure = doc.Figure(
         identity="timeline",
-        kind=ChartKind.TIMELINE,
+        kind=doc.ChartKind.TIMELINE,
         title="One block, second by second",
         caption=f"{'; '.join(places)}: the block whose effect is nearest to the median. Sessions of"
         f" the generator by what they do, CPUs by who uses them. {_start(analysis)}; a dashed line"
         " is a second in which a checkpoint ended. Each row has the same axis in all its panels.",
-        alt=f"Seconds of one run each of {enumeration(configurations)}, by workload: {MANY} per"
+        alt=f"Seconds of one run each of {doc.enumeration(configurations)}, by workload: {MANY} per"
         " second, sessions by wait class, CPU time, data device. The tables above hold the means"
         " over all blocks.",
         columns=("workload", "track", "configuration", "mark", "at", "line", "value", "top"),
         rows=tuple(_rows(analysis, lines, configurations)),
         configurations=analysis.names,
     )
-    return (Section(anchor="timeline", title=TITLE, blocks=(figure,)),)
+    return (doc.Section(anchor="timeline", title=TITLE, blocks=(figure,)),)
 
 
 def _start(analysis: CampaignAnalysis) -> str:
@@ -239,7 +231,7 @@ def _place(analysis: CampaignAnalysis, line: Timeline) -> str:
 
 def _rows(
     analysis: CampaignAnalysis, lines: Sequence[Timeline], configurations: Sequence[str]
-) -> Iterator[tuple[Value, ...]]:
+) -> Iterator[tuple[doc.Value, ...]]:
     """Yield track by track, so that every configuration has a panel in each, if an empty one."""
     ramp_s = float(analysis.experiment.measure.ramp_s)
     for workload in dict.fromkeys(line.cell.workload for line in lines):
@@ -280,7 +272,7 @@ def _top(track: Track) -> float:
     return 1.05 * max((sum(value or 0.0 for value in row) for row in rows), default=0.0)
 
 
-def _values(track: Track) -> Iterator[tuple[Value, ...]]:
+def _values(track: Track) -> Iterator[tuple[doc.Value, ...]]:
     for line, values in track.lines:
         starts = (0.0, *track.end_s)[: len(track.end_s)]  # none where nothing was sampled
         known = [(start, end, v) for start, end, v in zip(starts, track.end_s, values, strict=True)]
@@ -295,7 +287,7 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
-def phases_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+def phases_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
     """Return where in the checkpoint cycle the runs began, where that was recorded."""
     phases = analysis.answer(checkpoint_phases)
     if not phases:
@@ -303,8 +295,8 @@ def phases_json(analysis: CampaignAnalysis) -> dict[str, Json]:
     return {
         "checkpoint_phase": [
             {
-                **attributes(phase, "configuration", "runs", "known"),
-                **attributes(phase, "least_s", "median_s", "most_s"),
+                **doc.attributes(phase, "configuration", "runs", "known"),
+                **doc.attributes(phase, "least_s", "median_s", "most_s"),
                 "unknown": phase.unknown or None,
             }
             for phase in phases

@@ -23,16 +23,8 @@ from steelyard.core.measurement import Quantity, Run
 from steelyard.core.schedule import CellKey, Mode, Pausing, SharedMemory, TurnTimes, WorkloadTurns
 from steelyard.core.wording import KIB, MIB, format_bytes
 from steelyard.report.document import Json, attributes, enumeration, number
+from steelyard.stats import turns as turn_statistics
 from steelyard.stats.intervals import FloatArray, Interval
-from steelyard.stats.turns import (
-    BlockTurns,
-    Weights,
-    change_by_predecessor,
-    change_over_block,
-    change_within_turns,
-    interval_of_changes,
-    is_suspect,
-)
 
 
 class TurnChange(StrEnum):
@@ -43,10 +35,12 @@ class TurnChange(StrEnum):
     BY_PREDECESSOR = "by predecessor"  # carry-over: after itself against after another one
 
 
-_CHANGES: Final[dict[TurnChange, Callable[[BlockTurns, Weights], float | None]]] = {
-    TurnChange.OVER_BLOCK: change_over_block,
-    TurnChange.WITHIN_TURNS: change_within_turns,
-    TurnChange.BY_PREDECESSOR: change_by_predecessor,
+_CHANGES: Final[
+    dict[TurnChange, Callable[[turn_statistics.BlockTurns, turn_statistics.Weights], float | None]]
+] = {
+    TurnChange.OVER_BLOCK: turn_statistics.change_over_block,
+    TurnChange.WITHIN_TURNS: turn_statistics.change_within_turns,
+    TurnChange.BY_PREDECESSOR: turn_statistics.change_by_predecessor,
 }
 CARRIED_OVER: Final = (TurnChange.WITHIN_TURNS, TurnChange.BY_PREDECESSOR)
 
@@ -72,7 +66,7 @@ class TurnCheck:
     @property
     def is_suspect(self) -> bool:
         """Return whether the interval lies wholly beyond plus or minus 1 %."""
-        return is_suspect(self.change)
+        return turn_statistics.is_suspect(self.change)
 
 
 def check_turns(
@@ -113,9 +107,9 @@ class TurnsTogether:
     """
 
     sides: tuple[int, ...]
-    turns: BlockTurns
+    turns: turn_statistics.BlockTurns
 
-    def weights(self, weights: Weights, base: int) -> FloatArray:
+    def weights(self, weights: turn_statistics.Weights, base: int) -> FloatArray:
         """Return the weights of its columns where all but the baseline are compared with that.
 
         The sum over the sub-blocks of a block is then the contrast; where there is one sub-block,
@@ -184,14 +178,14 @@ def _together(runs: Sequence[Run], configurations: Sequence[str]) -> TurnsTogeth
     return None if turns is None else TurnsTogether(sides=sides, turns=turns)
 
 
-def block_turns(runs: Sequence[Run]) -> BlockTurns | None:
+def block_turns(runs: Sequence[Run]) -> turn_statistics.BlockTurns | None:
     """Return the turns of a block's runs in one cell, a column per run; None without a round."""
     by_round = [{turn.round: turn for turn in run.turns} for run in runs]
     common = sorted(set.intersection(*map(set, by_round))) if by_round else []
     if not common:
         return None
     rows = [[turns[number] for turns in by_round] for number in common]
-    return BlockTurns(
+    return turn_statistics.BlockTurns(
         rounds=np.array(common, dtype=np.float64),
         places=np.array([[turn.place for turn in row] for row in rows], dtype=np.float64),
         seconds=np.array([[turn.seconds for turn in row] for row in rows]),
@@ -214,15 +208,15 @@ def _check(
         workload=workload,
         baseline=asked.baseline,
         configuration=asked.configuration,
-        change=interval_of_changes(values),
+        change=turn_statistics.interval_of_changes(values),
         blocks=len(values),
         of=len(blocks),
     )
 
 
 def _change(
-    change: Callable[[BlockTurns, Weights], float | None],
-    weights: Weights,
+    change: Callable[[turn_statistics.BlockTurns, turn_statistics.Weights], float | None],
+    weights: turn_statistics.Weights,
     base: int,
     cell: CellTurns,
 ) -> float | None:
@@ -320,7 +314,7 @@ def _trace_check(values: FloatArray, workload: str, asked: obs.ResultContrast) -
         configuration=asked.configuration,
         baseline_level=float(negative.mean()) if some.any() else None,
         configuration_level=float(positive.mean()) if some.any() else None,
-        difference=interval_of_changes(positive - negative),
+        difference=turn_statistics.interval_of_changes(positive - negative),
         blocks=int(some.sum()),
         of=len(values),
     )

@@ -19,17 +19,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from steelyard.answers import results
 from steelyard.answers.attribution import design_limits, design_words
 from steelyard.answers.findings import negative_controls
 from steelyard.answers.money import burst_words, cost_json, cost_words
-from steelyard.answers.results import (
-    CampaignAnalysis,
-    Comparison,
-    command_pairs,
-    durability_word,
-    looked_for,
-    uncompared,
-)
 from steelyard.answers.turns import (
     measured_words,
     plan_json,
@@ -91,7 +84,7 @@ class PlainProgress(Progress):
         if not outcome.complete:
             _say(f"  block {outcome.index + 1} is redone: {outcome.reason}")
 
-    def looked(self, analysis: CampaignAnalysis, *, elapsed_s: float) -> None:
+    def looked(self, analysis: results.CampaignAnalysis, *, elapsed_s: float) -> None:
         """Say where every result stands."""
         if analysis.experiment.is_single_pass:
             return  # there is no result to tell about
@@ -117,7 +110,7 @@ class LiveProgress(Progress):
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, transient=True, auto_refresh=False)
         self._stage = ""
-        self._analysis: CampaignAnalysis | None = None
+        self._analysis: results.CampaignAnalysis | None = None
         self._elapsed_s = 0.0
 
     def __enter__(self) -> Self:
@@ -156,7 +149,7 @@ class LiveProgress(Progress):
         if not outcome.complete:
             self.say(f"block {outcome.index + 1} is redone: {outcome.reason}")
 
-    def looked(self, analysis: CampaignAnalysis, *, elapsed_s: float) -> None:
+    def looked(self, analysis: results.CampaignAnalysis, *, elapsed_s: float) -> None:
         """Show the estimates after a complete block."""
         self._analysis, self._elapsed_s = analysis, elapsed_s
         self._draw()
@@ -175,7 +168,7 @@ class LiveProgress(Progress):
         return Group(_standings(self._analysis), bar, status)
 
 
-def _standings(analysis: CampaignAnalysis) -> Table:
+def _standings(analysis: results.CampaignAnalysis) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for heading in ("workload", "configuration", "load", "effect", "95 % interval", "so far"):
         table.add_column(heading, justify="right" if heading == "effect" else "left")
@@ -187,7 +180,7 @@ def _standings(analysis: CampaignAnalysis) -> Table:
     return table
 
 
-def _row(comparison: Comparison) -> tuple[str, ...]:
+def _row(comparison: results.Comparison) -> tuple[str, ...]:
     effect = comparison.effect
     return (
         comparison.workload,
@@ -199,7 +192,7 @@ def _row(comparison: Comparison) -> tuple[str, ...]:
     )
 
 
-def interval_text(comparison: Comparison) -> str:
+def interval_text(comparison: results.Comparison) -> str:
     """Return ``[-1.1 %, +2.4 %]``, or why there is none yet."""
     effect = comparison.effect
     if effect is None or effect.low is None or effect.high is None:
@@ -207,7 +200,7 @@ def interval_text(comparison: Comparison) -> str:
     return f"[{format_percent(effect.low)}, {format_percent(effect.high)}]"
 
 
-def standing(comparison: Comparison) -> str:
+def standing(comparison: results.Comparison) -> str:
     """Return where one result stands, in one phrase."""
     effect = comparison.effect
     value = "-" if effect is None else format_percent(effect.value)
@@ -216,12 +209,12 @@ def standing(comparison: Comparison) -> str:
     return f"{subject}: {value} {interval_text(comparison)}{verdict}"
 
 
-def _word(comparison: Comparison) -> str:
+def _word(comparison: results.Comparison) -> str:
     """Return the verdict of a look, called what it is: more blocks may still change it."""
-    return f"interim: {comparison.verdict}{durability_word(comparison)}"
+    return f"interim: {comparison.verdict}{results.durability_word(comparison)}"
 
 
-def _bar(analysis: CampaignAnalysis, elapsed_s: float) -> RenderableType:
+def _bar(analysis: results.CampaignAnalysis, elapsed_s: float) -> RenderableType:
     budget_s = analysis.experiment.stop.budget_s
     total = analysis.plan.stopping.max_blocks if analysis.plan else 0
     left = format_duration(max(budget_s - elapsed_s, 0.0))
@@ -294,7 +287,7 @@ def forecast_text(
     lines = [
         f"{experiment.name}: {_contest(experiment)}",
         *_facts(experiment, expected),
-        *(f"  {name:<10} {text}" for name, text in command_pairs(experiment)),
+        *(f"  {name:<10} {text}" for name, text in results.command_pairs(experiment)),
         *_attribution_lines(experiment),
     ]
     lines += [*_capacity_lines(experiment, expected), *_cluster_lines(experiment)]
@@ -364,8 +357,8 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
 
 def _aim_lines(experiment: Experiment) -> list[str]:
     """Return what is looked for where no throughput is compared."""
-    why = uncompared(experiment)
-    return [f"  looks for  {looked_for(experiment)}. {why}"] if why else []
+    why = results.uncompared(experiment)
+    return [f"  looks for  {results.looked_for(experiment)}. {why}"] if why else []
 
 
 def _turn_lines(experiment: Experiment, expected: Forecast) -> list[str]:

@@ -22,15 +22,8 @@ from steelyard.core import wording
 from steelyard.core.crash import Crash, CrashMode, CrashTest
 from steelyard.core.outside import Command, MadeDirectory, ServerAddress, ServerProgram
 from steelyard.core.redis import Death
+from steelyard.gateways import files
 from steelyard.gateways.doors import Doors
-from steelyard.gateways.files import (
-    Lock,
-    existing_parent,
-    make_directory,
-    reachable_by,
-    remove_tree,
-    short_directory,
-)
 from steelyard.gateways.host import Clock
 from steelyard.gateways.stores import unmounted
 from steelyard.places.local.platform import Beside
@@ -85,12 +78,12 @@ def belongings(root: Path, account: str | None, doors: Doors) -> Iterator[Belong
     # The registry first: what dies between the two left nothing.
     registry.register(name, work)
     registry.note(name, MadeDirectory(path=work))
-    make_directory(work)
-    lock = Lock(work / "lock")
+    files.make_directory(work)
+    lock = files.Lock(work / "lock")
     if not lock.acquire():
         raise wording.PreflightError(f"somebody works in {work}", hint="Start the test again.")
     try:
-        sockets = short_directory(
+        sockets = files.short_directory(
             "steelyard-",
             account=account,
             announce=lambda path: registry.note(name, MadeDirectory(path=path)),
@@ -108,7 +101,7 @@ def _take_away(name: str, work: Path, doors: Doors) -> None:
     for place in registry.mounts(name):
         unmounted(place, doors.volumes, doors.clock)
     for directory in registry.directories(name)[1:]:
-        remove_tree(directory)
+        files.remove_tree(directory)
     registry.unregister(name)
 
 
@@ -145,8 +138,8 @@ class Directory:
 
         Where power is cut it has to be on the disk before.
         """
-        remove_tree(self._home)
-        make_directory(self._home, account=self._account)
+        files.remove_tree(self._home)
+        files.make_directory(self._home, account=self._account)
         copy_data(template, self._home, self._doors)
         return self._home
 
@@ -167,7 +160,7 @@ class CutVolume:
         self._account = account
         self._doors = doors
         self._volumes = doors.volumes
-        make_directory(self._place)
+        files.make_directory(self._place)
         own.note_mount(self._place)
 
     @property
@@ -186,7 +179,7 @@ class CutVolume:
         self._volumes.make(self._image, VOLUME_BYTES)
         self._volumes.mount(self._image, self._place)
         home = self._place / _HOME
-        make_directory(home, account=self._account)
+        files.make_directory(home, account=self._account)
         copy_data(template, home, self._doors)
         self._volumes.flush(self._place)
         return home
@@ -703,8 +696,8 @@ def _require_deaths(asked: Asked) -> None:
 
 def _require_reach(asked: Asked) -> None:
     """Raise where the servers' account cannot enter the place."""
-    place = existing_parent(asked.root)
-    if not reachable_by(place, asked.account):
+    place = files.existing_parent(asked.root)
+    if not files.reachable_by(place, asked.account):
         raise wording.PreflightError(
             f"{place} may not be entered by {asked.account or 'this account'}, as whom servers run",
             hint="Name a place that it can reach: --directory DIR.",
@@ -735,7 +728,7 @@ def _ground(own: Belongings, asked: Asked, doors: Doors) -> Ground:
 
 def _make_template(means: Means) -> None:
     """Make fresh data by a server with its own defaults, which is stopped in order."""
-    make_directory(means.template, account=means.asked.account)
+    files.make_directory(means.template, account=means.asked.account)
     command = means.subject.program.create(means.template / "data", means.asked.account)
     completed = means.doors.processes.run(command, timeout_s=_TEMPLATE_TIMEOUT_S)
     if not completed.succeeded:

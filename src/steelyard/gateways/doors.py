@@ -3,19 +3,12 @@
 import os
 from dataclasses import dataclass, field
 
+from steelyard.gateways import host as machine
 from steelyard.gateways.aws import Aws
 from steelyard.gateways.cgroups import (
     Cgroups,
     Families,
     Guards,
-)
-from steelyard.gateways.host import (
-    Clock,
-    CpuLatency,
-    Host,
-    KernelFiles,
-    LocalHost,
-    LocalKernelFiles,
 )
 from steelyard.gateways.kubernetes.api import Kubernetes
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
@@ -49,11 +42,11 @@ class Doors:
 
     processes: ProcessesHere
     sql: Sql
-    clock: Clock
-    host: Host
+    clock: machine.Clock
+    host: machine.Host
     cgroups: Cgroups
-    kernel: KernelFiles = field(default_factory=LocalKernelFiles)
-    latency: CpuLatency = field(default_factory=CpuLatency)
+    kernel: machine.KernelFiles = field(default_factory=machine.LocalKernelFiles)
+    latency: machine.CpuLatency = field(default_factory=machine.CpuLatency)
     operator: Operator = field(default_factory=Operator)
     kubernetes: Kubernetes = field(default_factory=KubectlConfiguration)
     redis: RedisDoor = field(default_factory=RedisDoor)
@@ -75,7 +68,7 @@ def system_doors() -> Doors:
     return Doors(
         processes=SystemProcesses(),
         sql=Sql(),
-        clock=Clock(),
-        host=LocalHost(),
+        clock=machine.Clock(),
+        host=machine.LocalHost(),
         cgroups=Cgroups(),
     )

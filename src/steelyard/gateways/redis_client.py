@@ -18,17 +18,7 @@ from redis.retry import Retry
 
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import LoginError, TargetError
-from steelyard.gateways.redis import (
-    CACERT,
-    CERT,
-    KEY,
-    TLS,
-    RedisSession,
-    Reply,
-    ReplyError,
-    parse_info,
-    socket_path,
-)
+from steelyard.gateways import redis as redis_gateway
 
 _FROM_OUTSIDE: Final = (
     "The password comes from REDISCLI_AUTH, the user from the target's `user:` or its URI."
@@ -103,9 +93,9 @@ _CONNECT_TIMEOUT_S: Final = 10.0
 _GREETING_TIMEOUT_S: Final = 30.0  # TLS and the first answer
 
 
-def connect(address: ServerAddress, timeout_s: float) -> RedisSession:
+def connect(address: ServerAddress, timeout_s: float) -> redis_gateway.RedisSession:
     """Return a session; see ``gateways.redis.RedisDoor``."""
-    path = socket_path(address)
+    path = redis_gateway.socket_path(address)
     where = str(path) if path is not None else f"{address.host}:{address.port}"
     try:
         # Connects already; however long the commands may take, who is silent is no server.
@@ -136,12 +126,12 @@ def _greeted(client: redis.Redis, timeout_s: float) -> ConnectionInterface:
     return connection
 
 
-def _refused(error: ResponseError, where: str) -> ReplyError:
-    return ReplyError(f"{where} refuses a command: {error}")
+def _refused(error: ResponseError, where: str) -> redis_gateway.ReplyError:
+    return redis_gateway.ReplyError(f"{where} refuses a command: {error}")
 
 
 def _client(address: ServerAddress, timeout_s: float) -> redis.Redis:
-    path = socket_path(address)
+    path = redis_gateway.socket_path(address)
     given = dict(address.parameters)
     return redis.Redis(
         host=address.host,
@@ -152,10 +142,10 @@ def _client(address: ServerAddress, timeout_s: float) -> redis.Redis:
         password=address.password or None,
         socket_timeout=timeout_s,
         socket_connect_timeout=_CONNECT_TIMEOUT_S,
-        ssl=given.get(TLS) == "on",
-        ssl_ca_certs=given.get(CACERT),
-        ssl_certfile=given.get(CERT),
-        ssl_keyfile=given.get(KEY),
+        ssl=given.get(redis_gateway.TLS) == "on",
+        ssl_ca_certs=given.get(redis_gateway.CACERT),
+        ssl_certfile=given.get(redis_gateway.CERT),
+        ssl_keyfile=given.get(redis_gateway.KEY),
         client_name="steelyard",
         single_connection_client=True,
         retry=Retry(NoBackoff(), 0),
@@ -176,10 +166,12 @@ class _Session:
         self._where = where
         self._is_over = False
 
-    def command(self, *words: str | bytes | int) -> Reply:
+    def command(self, *words: str | bytes | int) -> redis_gateway.Reply:
         return self.pipeline([words])[0]
 
-    def pipeline(self, commands: Sequence[Sequence[str | bytes | int]]) -> list[Reply]:
+    def pipeline(
+        self, commands: Sequence[Sequence[str | bytes | int]]
+    ) -> list[redis_gateway.Reply]:
         with self._told():
             packed = self._connection.pack_commands(commands)  # type: ignore[no-untyped-call]
             self._connection.send_packed_command(packed)  # type: ignore[no-untyped-call]
@@ -189,16 +181,16 @@ class _Session:
                 raise _refused(answer, self._where) from answer
         return answers
 
-    def _answer(self) -> Reply:
+    def _answer(self) -> redis_gateway.Reply:
         """Return an answer, also a refusal: those after it are to be read, too."""
         try:
-            answer: Reply = self._connection.read_response()
+            answer: redis_gateway.Reply = self._connection.read_response()
         except ResponseError as error:
             return error
         return answer
 
     def info(self, *sections: str) -> Mapping[str, str]:
-        return parse_info(self.command("INFO", *(sections or ("everything",))))
+        return redis_gateway.parse_info(self.command("INFO", *(sections or ("everything",))))
 
     def close(self) -> None:
         self._is_over = True

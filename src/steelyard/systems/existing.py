@@ -32,16 +32,9 @@ from steelyard.core.wording import (
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import Processes
+from steelyard.places import protocol
 from steelyard.places.elsewhere import ServerElsewhere
 from steelyard.places.kubernetes.reaching import Knock, PodBehind, Reach, pod_behind
-from steelyard.places.protocol import (
-    HostSight,
-    Ledger,
-    LoadPods,
-    PausedPrograms,
-    PodSight,
-    PreparedState,
-)
 
 
 class SettingStore(Protocol):
@@ -103,7 +96,7 @@ class ServerPlace(Protocol):
         """Raise a PreflightError when the place keeps the server from being measured."""
         return
 
-    def sight(self) -> PodSight | None:
+    def sight(self) -> protocol.PodSight | None:
         """Return what of its pod can be watched; None where it is in none."""
         return None
 
@@ -163,7 +156,7 @@ class Changes:
     def __init__(
         self,
         announcing: Announcing,
-        ledger: Ledger,
+        ledger: protocol.Ledger,
         undo: Callable[[outside.OnServer, outside.ServerAddress], None],
     ) -> None:
         self._how = announcing
@@ -304,9 +297,9 @@ class OthersServer(ServerElsewhere):
         self,
         campaign_id: str,
         announcing: Announcing,
-        ledger: Ledger,
+        ledger: protocol.Ledger,
         processes: Processes,
-        paused: PausedPrograms | None = None,
+        paused: protocol.PausedPrograms | None = None,
     ) -> None:
         super().__init__(campaign_id, ledger, processes, paused)
         self._place = announcing.place
@@ -354,7 +347,7 @@ class OthersServer(ServerElsewhere):
             TargetError: It does not answer.
         """
 
-    def sight(self) -> PodSight | HostSight | None:
+    def sight(self) -> protocol.PodSight | protocol.HostSight | None:
         """Return what of its pod can be watched; None where it is in no cluster."""
         return self._place.sight()
 
@@ -363,7 +356,7 @@ class OthersServer(ServerElsewhere):
         program: outside.ServerProgram,
         content: Sequence[object],
         build: Callable[[outside.ServerAddress], None],
-    ) -> PreparedState:
+    ) -> protocol.PreparedState:
         """Refuse: nobody may remake what somebody else made."""
         raise PreflightError(
             f"Steelyard did not make the server at {self._where} and cannot make it anew",
@@ -515,7 +508,7 @@ class ServiceMeans:
     api: KubernetesApi
     reach: Reach
     clock: Clock
-    load: LoadPods = field(default_factory=LoadPods)
+    load: protocol.LoadPods = field(default_factory=protocol.LoadPods)
 
 
 class ServicePlace(ServerPlace):
@@ -579,7 +572,7 @@ class ServicePlace(ServerPlace):
         self._pod = None
         _ = self.pod
 
-    def sight(self) -> PodSight | None:
+    def sight(self) -> protocol.PodSight | None:
         """Return what of its pod can be watched."""
         return self._means.load.sight(self._means.api, self.pod.where, self.pod.node)
 

@@ -11,16 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from steelyard.core import experiment as model
 from steelyard.core import measurement
-from steelyard.core.experiment import (
-    Configuration,
-    EffectiveSetting,
-    Experiment,
-    KeySpace,
-    Setting,
-    SwitchCost,
-    Workload,
-)
 from steelyard.core.findings import Finding
 from steelyard.core.outside import Command, Completed, ServerAddress, ServerProgram
 from steelyard.core.schedule import Load, Pausing, Stretch
@@ -188,7 +180,7 @@ class CeilingTools(Protocol):
         """Return what the command printed so far; None before the last method."""
         ...
 
-    def sync_method(self, effective: Sequence[EffectiveSetting]) -> str | None:
+    def sync_method(self, effective: Sequence[model.EffectiveSetting]) -> str | None:
         """Return the method that commits wait for; None where they wait for none."""
         ...
 
@@ -214,7 +206,7 @@ class Dataset:
     prepare: tuple[tuple[str, str], ...] = ()
     variables: tuple[tuple[str, int], ...] = ()
     command: tuple[str, ...] = ()
-    space: KeySpace | None = None
+    space: model.KeySpace | None = None
 
     @property
     def expected_bytes(self) -> int:
@@ -232,7 +224,9 @@ class Dataset:
         return self.space.loaded * (self.space.value_bytes + _BYTES_PER_KEY)
 
 
-def content_of(configuration: Configuration, datasets: Sequence[Dataset]) -> tuple[Dataset, ...]:
+def content_of(
+    configuration: model.Configuration, datasets: Sequence[Dataset]
+) -> tuple[Dataset, ...]:
     """Return the data as a configuration's server holds them: after its own scripts, too."""
     own = tuple((script.name, script.text) for script in configuration.prepare)
     return tuple(replace(each, prepare=each.prepare + own) for each in datasets)
@@ -255,7 +249,7 @@ class RunRequest:
             one piece.
     """
 
-    workload: Workload
+    workload: model.Workload
     load: Load
     protocol: str
     seconds: int
@@ -381,7 +375,7 @@ class SettingsOf(Protocol):
         """Return the names of all settings that a configuration's server knows."""
         ...
 
-    def switch_cost(self, configuration: str, names: Sequence[str]) -> SwitchCost:
+    def switch_cost(self, configuration: str, names: Sequence[str]) -> model.SwitchCost:
         """Return what it takes to change these settings."""
         ...
 
@@ -446,7 +440,7 @@ class DataOf(Protocol):
         """Return whether any workload may change the data."""
         ...
 
-    def only_reads(self, workload: Workload) -> bool:
+    def only_reads(self, workload: model.Workload) -> bool:
         """Return whether a workload leaves the data as they are, for certain."""
         ...
 
@@ -495,17 +489,17 @@ class RunningServer(Protocol):
         """
         return True
 
-    def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
+    def effective(self, address: ServerAddress) -> tuple[model.EffectiveSetting, ...]:
         """Return all settings as a new session sees them."""
         ...
 
     def deviations(
-        self, asked: Sequence[Setting], effective: Sequence[EffectiveSetting]
+        self, asked: Sequence[model.Setting], effective: Sequence[model.EffectiveSetting]
     ) -> tuple[str, ...]:
         """Return a sentence for each setting that is not in force as asked."""
         ...
 
-    def checkpoint_cycle_s(self, effective: Sequence[EffectiveSetting]) -> float | None:  # noqa: ARG002 - likewise
+    def checkpoint_cycle_s(self, effective: Sequence[model.EffectiveSetting]) -> float | None:  # noqa: ARG002 - likewise
         """Return the length of the checkpoint cycle in force; None where it is not shown."""
         return None
 
@@ -513,7 +507,7 @@ class RunningServer(Protocol):
         """Return where a running server stands in its checkpoint cycle."""
         return measurement.CheckpointAge(seconds=None, unknown="the server has no checkpoint cycle")
 
-    def reader(self, address: ServerAddress, workload: Workload) -> ServerReader:
+    def reader(self, address: ServerAddress, workload: model.Workload) -> ServerReader:
         """Open a session that reads what the server says of itself while a workload runs.
 
         Raises:
@@ -653,15 +647,15 @@ class Generators(LoadProgram, Protocol):
 
 
 def recordable(
-    effective: Iterable[EffectiveSetting], experiment: Experiment
-) -> tuple[EffectiveSetting, ...]:
+    effective: Iterable[model.EffectiveSetting], experiment: model.Experiment
+) -> tuple[model.EffectiveSetting, ...]:
     """Return settings of a server as a record may have them: without secrets.
 
     What no configuration asks for is not compared, so its value stays out where it may be one.
     """
     compared = {name for each in experiment.configurations for name in each.asked_folded()}
 
-    def value(setting: EffectiveSetting) -> str:
+    def value(setting: model.EffectiveSetting) -> str:
         is_set = setting.value not in ("", "(disabled)")
         if is_set and is_secret_setting(setting.name) and setting.name.lower() not in compared:
             return "(not recorded)"

@@ -11,16 +11,9 @@ from statistics import median
 from types import MappingProxyType
 from typing import Final
 
+from steelyard.answers import observations as obs
 from steelyard.answers.crashes import NO_WAIT, Footing, Keeper, redis_survivals, survivals
 from steelyard.answers.durability import results
-from steelyard.answers.observations import (
-    READ_ONLY,
-    Observations,
-    ResultContrast,
-    counted_no_rows,
-    only_read,
-    result_contrasts,
-)
 from steelyard.answers.results import CellSummary, Comparison, Grounds
 from steelyard.core.campaign import ANEW, CampaignPlan
 from steelyard.core.experiment import Configuration, Experiment, Reset, SwitchCost, Workload
@@ -55,7 +48,7 @@ WHEN: Final = {
 }
 
 
-def write_rates(seen: Observations, experiment: Experiment) -> dict[str, float]:
+def write_rates(seen: obs.Observations, experiment: Experiment) -> dict[str, float]:
     """Return the most writes per second of each configuration, as the table of cells has them."""
     runs = [run for runs in seen.runs.values() for run in runs]
     return seen.largest_rates(writing(experiment.workloads, runs))
@@ -115,13 +108,13 @@ def with_trades(
     """Return the comparisons, each with what one side may lose and the other keeps."""
     found = {
         (asked.baseline, asked.configuration): _trades(asked, experiment, environment, rates)
-        for asked in result_contrasts(experiment)
+        for asked in obs.result_contrasts(experiment)
     }
     return tuple(replace(c, trades=found[c.baseline, c.configuration]) for c in comparisons)
 
 
 def _trades(
-    asked: ResultContrast,
+    asked: obs.ResultContrast,
     experiment: Experiment,
     environment: Environment | None,
     rates: Mapping[str, float],
@@ -370,12 +363,12 @@ def writing(
         runs: Where the server counted no changed rows in those of a workload, it does not.
         mostly: Leave out those in which the server counted changed rows in few transactions.
     """
-    most = _SELDOM if mostly else READ_ONLY
+    most = _SELDOM if mostly else obs.READ_ONLY
     return tuple(
         each.name
         for each in workloads
         if (changes_keys(each) if each.redis is not None else each.builtin != _READ_ONLY)
-        and not only_read([run for run in runs if run.cell.workload == each.name], most)
+        and not obs.only_read([run for run in runs if run.cell.workload == each.name], most)
     )
 
 
@@ -391,7 +384,7 @@ def touching_data(workloads: Sequence[Workload], runs: Sequence[Run]) -> tuple[s
             touches_no_key(each)
             if each.redis is not None
             else each.builtin is None
-            and counted_no_rows([run for run in runs if run.cell.workload == each.name])
+            and obs.counted_no_rows([run for run in runs if run.cell.workload == each.name])
         )
     )
 
@@ -404,7 +397,9 @@ _DATA = {
 }
 
 
-def replication_unit(seen: Observations, plan: CampaignPlan | None, experiment: Experiment) -> str:
+def replication_unit(
+    seen: obs.Observations, plan: CampaignPlan | None, experiment: Experiment
+) -> str:
     """Return one sentence that says what was repeated, how often, and what was not."""
     if plan is None or not seen.blocks:
         return "nothing was replicated: there is no complete block"
@@ -450,7 +445,7 @@ def _not_two(experiment: Experiment) -> str:
     return f"not two {server}, not two volumes"
 
 
-def _at_endpoints(seen: Observations, plan: CampaignPlan, experiment: Experiment) -> str:
+def _at_endpoints(seen: obs.Observations, plan: CampaignPlan, experiment: Experiment) -> str:
     """Return the sentence for servers that Steelyard did not start."""
     starts = _starts(seen, experiment.baseline)
     targets = {configuration.target for configuration in experiment.configurations}
@@ -481,7 +476,7 @@ def _at_endpoints(seen: Observations, plan: CampaignPlan, experiment: Experiment
     return f"{what}, {data}; {limits}"
 
 
-def _starts(seen: Observations, configuration: str) -> int:
+def _starts(seen: obs.Observations, configuration: str) -> int:
     """Return in how many starts a configuration was measured."""
     return len({(run.block, run.attempt, run.start) for run in seen.runs_of(configuration)})
 

@@ -2,15 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from steelyard.core import stack
 from steelyard.core.linux import cpu_list
-from steelyard.core.stack import (
-    ArithmeticLine,
-    Knob,
-    PlannedSetting,
-    RenderedFile,
-    Site,
-    StackPlan,
-)
 from steelyard.core.wording import MIB, format_bytes
 from steelyard.report import document as doc
 
@@ -27,7 +20,7 @@ _LONGEST_VALUE = 20
 _LEFT_OUT = "..."
 
 
-def plan_document(plan: StackPlan, directory: str | None) -> doc.Document:
+def plan_document(plan: stack.StackPlan, directory: str | None) -> doc.Document:
     """Return a plan as a document.
 
     Args:
@@ -53,7 +46,7 @@ def plan_document(plan: StackPlan, directory: str | None) -> doc.Document:
     )
 
 
-def _arithmetic(lines: Sequence[ArithmeticLine]) -> doc.Table:
+def _arithmetic(lines: Sequence[stack.ArithmeticLine]) -> doc.Table:
     return doc.table_of(
         lines,
         ("line", lambda line: f"= {line.label}" if line.total else line.label),
@@ -68,7 +61,7 @@ def _arithmetic(lines: Sequence[ArithmeticLine]) -> doc.Table:
     )
 
 
-def _topology(plan: StackPlan) -> Iterator[doc.Block]:
+def _topology(plan: stack.StackPlan) -> Iterator[doc.Block]:
     design = plan.design
     pairs: list[tuple[str, str]] = []
     if design.domain is not None:
@@ -98,14 +91,14 @@ def _topology(plan: StackPlan) -> Iterator[doc.Block]:
         yield doc.KeyValues(title="", pairs=tuple(pairs))
 
 
-def _settings(plan: StackPlan) -> Iterator[doc.Block]:
+def _settings(plan: stack.StackPlan) -> Iterator[doc.Block]:
     """Yield a table per layer; a cluster's settings are in its objects, and told here, too."""
     for layer, machine in _MACHINES.items():
         knobs = [knob for knob in plan.knobs if knob.layer == layer]
         rows = [_knob_row(knob) for knob in knobs]
         if rows:
             yield doc.Table(title=f"{layer}: on {machine}", columns=_COLUMNS, rows=tuple(rows))
-    if not any(knob.kind.site is Site.SERVER for knob in plan.knobs):
+    if not any(knob.kind.site is stack.Site.SERVER for knob in plan.knobs):
         rows = [_row(each.name, each.value, each) for each in plan.design.postgres.settings]
         yield doc.Table(title="postgres: in these objects", columns=_COLUMNS, rows=tuple(rows))
 
@@ -118,7 +111,7 @@ _COLUMNS = (
 )
 
 
-def _knob_row(knob: Knob) -> doc.Row:
+def _knob_row(knob: stack.Knob) -> doc.Row:
     name = knob.name.partition(":")[2]
     if knob.kind.is_whole:
         return _row(name, f"{len(knob.value.splitlines())} lines", knob)
@@ -129,7 +122,7 @@ def _knob_row(knob: Knob) -> doc.Row:
     return _row(name, knob.value, knob)
 
 
-def _row(name: str, value: str, setting: Knob | PlannedSetting) -> doc.Row:
+def _row(name: str, value: str, setting: stack.Knob | stack.PlannedSetting) -> doc.Row:
     """Return a row whose long value is shortened in its cell and whole among the words."""
     words = _why(setting)
     if len(value) > _LONGEST_VALUE:
@@ -149,13 +142,13 @@ def _short_name(name: str) -> str:
     return f"{before}{_LEFT_OUT}/{'/'.join(parts)}"
 
 
-def _why(setting: Knob | PlannedSetting) -> str:
+def _why(setting: stack.Knob | stack.PlannedSetting) -> str:
     source = f" [{setting.source}]" if setting.source else ""
     effect = f" Effect: {setting.effect}." if setting.effect else ""
     return f"{setting.reason}.{source}{effect}"
 
 
-def _files(files: Sequence[RenderedFile], directory: str | None) -> Iterator[doc.Block]:
+def _files(files: Sequence[stack.RenderedFile], directory: str | None) -> Iterator[doc.Block]:
     where = f"In {directory}/files:" if directory else "Not written; --out DIR writes them:"
     items = tuple(
         f"{file.name}{f' -> {file.path}' if file.path else ''}"
@@ -166,11 +159,11 @@ def _files(files: Sequence[RenderedFile], directory: str | None) -> Iterator[doc
         yield doc.BulletList(lead=where, items=items)
 
 
-def _assumptions(plan: StackPlan) -> Iterator[doc.Block]:
+def _assumptions(plan: stack.StackPlan) -> Iterator[doc.Block]:
     if plan.design.assumptions:
         yield doc.BulletList(lead="Taken for granted:", items=plan.design.assumptions)
 
 
-def _left(plan: StackPlan) -> Iterator[doc.Block]:
+def _left(plan: stack.StackPlan) -> Iterator[doc.Block]:
     if plan.left:
         yield doc.BulletList(lead="Not covered by this plan:", items=plan.left)

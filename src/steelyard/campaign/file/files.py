@@ -52,26 +52,7 @@ from steelyard.campaign.file.inheritance import (
 from steelyard.campaign.file.kinds import located, model_of
 from steelyard.campaign.file.overrides import apply_overrides
 from steelyard.campaign.file.systems import SYSTEMS, System, load_command
-from steelyard.core.experiment import (
-    Calibration,
-    CapacityAsked,
-    Configuration,
-    Design,
-    Experiment,
-    GeneratorName,
-    LatencyGoal,
-    Layer,
-    LogPolicy,
-    ManualStep,
-    Measure,
-    Reset,
-    Script,
-    Setting,
-    Stop,
-    SwitchCost,
-    Track,
-    Workload,
-)
+from steelyard.core import experiment as model
 from steelyard.core.schedule import QUOTA_SETTLING_S, QUOTA_TURN_S, CeilingsAsked, Load, TurnTimes
 from steelyard.core.target import DatabaseSystem
 from steelyard.core.wording import (
@@ -108,7 +89,7 @@ def resolve(
     merged: Mapping[str, Merged],
     texts: Mapping[str, str],
     surroundings: Surroundings,
-) -> Experiment:
+) -> model.Experiment:
     """Return the experiment of a form that all checks have passed."""
     names = tuple(merged)
     configurations = tuple(
@@ -123,7 +104,7 @@ def resolve(
     about = workloads[0].command.seen_in(system.about) if workloads[0].command else system.about
     cpus = _generator_cpus(configurations, form.loads, surroundings)
     loads = _loads(form.loads, form.slo, cpus, system)
-    return Experiment(
+    return model.Experiment(
         name=form.name,
         description=form.description or "",
         baseline=form.baseline or implied_baseline(names) or names[0],
@@ -135,12 +116,12 @@ def resolve(
         stop=_stop(form.stop),
         seed=_seed(surroundings.seed, form.seed),
         engine=engine,
-        design=Design(form.design),
+        design=model.Design(form.design),
         capacity=_capacity(form.capacity, loads),
         goal=form.slo,
-        track=None if form.track is None else Track(form.track),
+        track=None if form.track is None else model.Track(form.track),
         sustained_s=form.sustain,
-        generator=GeneratorName(about.words.generator),
+        generator=model.GeneratorName(about.words.generator),
         generator_flags=(*form.generator.flags, *surroundings.generator_flags),
         generator_host=form.generator.host,
     )
@@ -153,14 +134,14 @@ def _seed(asked: int | None, written: int | None) -> int:
 
 def _configuration(
     name: str, merged: Merged, texts: Mapping[str, str], base: Path
-) -> Configuration:
+) -> model.Configuration:
     step = merged.manual
-    return Configuration(
+    return model.Configuration(
         name=name,
         target=model_of(merged.target, located(base)),
         settings=tuple(
             sorted(
-                Setting(layer=Layer(layer), name=setting, value=value)
+                model.Setting(layer=model.Layer(layer), name=setting, value=value)
                 for layer, asked in merged.settings.items()
                 for setting, value in asked.items()
             )
@@ -170,24 +151,26 @@ def _configuration(
         profiles=merged.profiles,
         manual=None
         if step is None
-        else ManualStep(text=step.text or "", command=step.command or (), timeout_s=step.timeout),
+        else model.ManualStep(
+            text=step.text or "", command=step.command or (), timeout_s=step.timeout
+        ),
     )
 
 
-def _scripts(names: Sequence[str], texts: Mapping[str, str]) -> tuple[Script, ...]:
-    return tuple(Script(name=name, text=texts[name]) for name in names)
+def _scripts(names: Sequence[str], texts: Mapping[str, str]) -> tuple[model.Script, ...]:
+    return tuple(model.Script(name=name, text=texts[name]) for name in names)
 
 
 def _workload(
     form: WorkloadForm, whole: ExperimentForm, texts: Mapping[str, str], base: Path, system: System
-) -> Workload:
-    return Workload(
+) -> model.Workload:
+    return model.Workload(
         name=form.name,
         builtin=system.one_test(form.builtin),
         scale_factor=form.scale_factor,
         prepare=_scripts(form.prepare, texts),
         scripts=tuple(
-            Script(name=script.file, text=texts[script.file], weight=script.weight)
+            model.Script(name=script.file, text=texts[script.file], weight=script.weight)
             for script in form.scripts
         ),
         variables=tuple(sorted(form.variables.items())),
@@ -198,7 +181,7 @@ def _workload(
 
 
 def _generator_cpus(
-    configurations: Sequence[Configuration], form: LoadsForm, surroundings: Surroundings
+    configurations: Sequence[model.Configuration], form: LoadsForm, surroundings: Surroundings
 ) -> int:
     """Return how many threads have a CPU of their own: here, or in all pods of generators."""
     place = configurations[0].target.home if configurations else None
@@ -208,7 +191,7 @@ def _generator_cpus(
 
 
 def _loads(
-    form: LoadsForm, goal: LatencyGoal | None, cpus: int, system: System
+    form: LoadsForm, goal: model.LatencyGoal | None, cpus: int, system: System
 ) -> tuple[Load, ...]:
     return tuple(
         Load(
@@ -232,44 +215,47 @@ def _loads(
     )
 
 
-def _capacity(form: CapacityForm | None, loads: Sequence[Load]) -> CapacityAsked | None:
+def _capacity(form: CapacityForm | None, loads: Sequence[Load]) -> model.CapacityAsked | None:
     """Return how the capacity is found; None where no load is a share of it."""
     if not any(load.share is not None for load in loads):
         return None
     asked = form or CapacityForm()
     most = max(load.clients for load in loads)
     clients = asked.clients or [*(2**power for power in range(most.bit_length())), most]
-    return CapacityAsked(clients=tuple(sorted(set(clients))), rounds=asked.rounds)
+    return model.CapacityAsked(clients=tuple(sorted(set(clients))), rounds=asked.rounds)
 
 
 def _measure(
-    form: MeasureForm, about: DatabaseSystem, configurations: Sequence[Configuration]
-) -> Measure:
+    form: MeasureForm, about: DatabaseSystem, configurations: Sequence[model.Configuration]
+) -> model.Measure:
     tested = form.calibration
     # Some generators cannot leave a ramp out; one that is asked for is refused.
-    return Measure(
+    return model.Measure(
         slice_s=form.slice,
         ramp_s=form.ramp if about.has_ramp else 0.0,
         warm_up_s=form.warm_up,
         calibration=None
         if tested is None
-        else Calibration(restarts=tested.restarts, run_s=tested.run, at_least_s=tested.at_least),
-        reset=None if form.reset == "auto" else Reset(form.reset),
-        switch=None if form.switch == "auto" else SwitchCost(form.switch),
+        else model.Calibration(
+            restarts=tested.restarts, run_s=tested.run, at_least_s=tested.at_least
+        ),
+        reset=None if form.reset == "auto" else model.Reset(form.reset),
+        switch=None if form.switch == "auto" else model.SwitchCost(form.switch),
         prewarm=form.prewarm,
         rounds=form.rounds,
         turns=_turns(form, configurations),
         ceilings=CeilingsAsked(form.ceilings),
         neighbours=form.neighbours,
-        log=LogPolicy(form.log),
+        log=model.LogPolicy(form.log),
         log_sampling=form.log_sampling,
     )
 
 
-def _turns(form: MeasureForm, configurations: Sequence[Configuration]) -> TurnTimes:
+def _turns(form: MeasureForm, configurations: Sequence[model.Configuration]) -> TurnTimes:
     """Return the lengths of turns, equal for all: as written, else as the longest need is."""
     held = any(
-        each.target.has_cpu_quota or "cpus" in each.asked(Layer.CGROUP) for each in configurations
+        each.target.has_cpu_quota or "cpus" in each.asked(model.Layer.CGROUP)
+        for each in configurations
     )
     turn_s, settling_s = form.turn, form.settling
     if held and not form.model_fields_set & {"turn", "settling"}:
@@ -277,10 +263,10 @@ def _turns(form: MeasureForm, configurations: Sequence[Configuration]) -> TurnTi
     return TurnTimes(turn_s=turn_s, settling_s=settling_s, reconnections=form.reconnections)
 
 
-def _stop(form: StopForm) -> Stop:
-    return Stop(
+def _stop(form: StopForm) -> model.Stop:
+    return model.Stop(
         budget_s=form.budget,
-        decide=Stop().decide if form.decide is None else form.decide,
+        decide=model.Stop().decide if form.decide is None else form.decide,
         precision=form.precision,
         equivalence=form.equivalence,
         fail_if=tuple(form.fail_if),
@@ -484,7 +470,7 @@ class LoadedExperiment:
         written_in: For combinations of factors, where the keys of each may be written.
     """
 
-    experiment: Experiment
+    experiment: model.Experiment
     source: str
     text: str
     document: Document
@@ -671,7 +657,7 @@ def unknown_settings(
     folded = {each.lower() for each in known}
     for setting in configuration.settings:
         if setting.layer is configuration.server_layer:
-            of_extension = setting.layer is Layer.POSTGRES and "." in setting.name
+            of_extension = setting.layer is model.Layer.POSTGRES and "." in setting.name
             if of_extension or setting.name.lower() in folded:
                 continue
             path = ("configurations", name, setting.layer.value, setting.name)

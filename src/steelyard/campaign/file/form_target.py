@@ -9,14 +9,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Annotated, Any, Final
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainValidator,
-    WithJsonSchema,
-)
+import pydantic
 
 from steelyard.campaign.file import form_values as values
 from steelyard.campaign.file.document import WrittenFloat, WrittenInt
@@ -346,9 +339,9 @@ def is_version(given: str) -> bool:
 
 Programs = Annotated[str, values.ReadBy(_programs, type=["string", "number"])]
 InitdbOptions = Annotated[
-    list[Annotated[str, PlainValidator(_initdb_option)]],
-    BeforeValidator(values.split_words),
-    WithJsonSchema(values.TEXTS),
+    list[Annotated[str, pydantic.PlainValidator(_initdb_option)]],
+    pydantic.BeforeValidator(values.split_words),
+    pydantic.WithJsonSchema(values.TEXTS),
 ]
 
 
@@ -503,10 +496,10 @@ class TargetForm(RedisServerForm, ClusterForm, RentedForm, ServerForm):
     """Where the server runs; what is not given is inherited."""
 
     # Keys that no section here has are those of a registered class of targets.
-    model_config = ConfigDict(extra="allow", json_schema_extra=_describe_own_keys)
-    __pydantic_extra__: dict[Annotated[str, AfterValidator(values.only(_own_keys))], object] = (
-        Field(init=False)
-    )
+    model_config = pydantic.ConfigDict(extra="allow", json_schema_extra=_describe_own_keys)
+    __pydantic_extra__: dict[
+        Annotated[str, pydantic.AfterValidator(values.only(_own_keys))], object
+    ] = pydantic.Field(init=False)
 
     kubernetes: Service | None = values.key(
         "A server in a Kubernetes cluster, by the names of its Service and Secret.",

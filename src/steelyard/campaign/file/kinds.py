@@ -14,31 +14,12 @@ from pydantic import ValidationError
 
 from steelyard.campaign.file import form_target
 from steelyard.campaign.file.form_values import is_service_name, shown
+from steelyard.core import target as targets
 from steelyard.core import wording
 from steelyard.core.aws import volume_of
 from steelyard.core.money import MACHINE, Part, Rates
 from steelyard.core.redis import DEFAULT_PORT, is_redis_uri, parse_redis_uri
 from steelyard.core.storage import Store
-from steelyard.core.target import (
-    TARGETS,
-    AuroraTarget,
-    CloudNativePgTarget,
-    ClusterService,
-    EndpointTarget,
-    EngineName,
-    GeneratorPods,
-    Here,
-    KubernetesPlace,
-    LocalTarget,
-    PodResources,
-    RdsTarget,
-    RedisEndpointTarget,
-    RedisKubernetesTarget,
-    RentedTarget,
-    Synchronous,
-    Target,
-    form_of,
-)
 
 Told = tuple[str, str, str]  # the key below `target`, what is wrong, the way out
 Locate = Callable[[str], str]  # makes the name of a file or directory absolute
@@ -49,9 +30,9 @@ _OF_ALL: Final = frozenset({"kind", "burst_lasts", "cost"})
 _SEPARATE: Final = ("host", "port", "user", "dbname", "service", "db", "tls")
 _FILES: Final = ("cacert", "cert", "key")
 _PROGRAMS: Final = {
-    EngineName.POSTGRES: "Use `kind: redis-local`, or a version of PostgreSQL.",
-    EngineName.REDIS: f"Write {wording.listed(form_target.REDIS_SERVERS)}, or a directory with a"
-    " `/`.",
+    targets.EngineName.POSTGRES: "Use `kind: redis-local`, or a version of PostgreSQL.",
+    targets.EngineName.REDIS: f"Write {wording.listed(form_target.REDIS_SERVERS)},"
+    " or a directory with a `/`.",
 }
 _OF_A_SERVICE: Final = frozenset({"secret", "port", "user_key", "password_key", "allow_existing"})
 _OF_A_STATEFUL_SET: Final = frozenset(
@@ -61,12 +42,12 @@ _LONGEST_LATENCY_S: Final = 10.0  # a guess: beyond it servers and generators gi
 _WHOLE: Final = ("uri", "host", "port", "user", "service")  # how a server outside is reached
 
 
-def kind_of(form: form_target.TargetForm) -> type[Target]:
+def kind_of(form: form_target.TargetForm) -> type[targets.Target]:
     """Return the class of a target; one that names none is a PostgreSQL server on this machine."""
-    return TARGETS[form.kind or LocalTarget().kind]
+    return targets.TARGETS[form.kind or targets.LocalTarget().kind]
 
 
-def keys_of(kind: type[Target]) -> frozenset[str]:
+def keys_of(kind: type[targets.Target]) -> frozenset[str]:
     """Return the keys of a kind, besides those of all kinds: the fields of its class."""
     names = {each.name for each in fields(kind)}
     own = frozenset[str]().union(*(form_target.KEYS_OF_FIELDS.get(name, {name}) for name in names))
@@ -78,16 +59,18 @@ def _has_service(names: Collection[str]) -> bool:
     return "place" in names and "service" in names
 
 
-def model_of(form: form_target.TargetForm, locate: Locate = str) -> Target:
+def model_of(form: form_target.TargetForm, locate: Locate = str) -> targets.Target:
     """Return the target of a form; where its class takes no value, that is told elsewhere."""
     kind = kind_of(form)
     try:
-        return form_of(kind).validate_python(_given(kind, form, locate))
+        return targets.form_of(kind).validate_python(_given(kind, form, locate))
     except ValidationError:
         return kind()
 
 
-def _given(kind: type[Target], form: form_target.TargetForm, locate: Locate) -> dict[str, object]:
+def _given(
+    kind: type[targets.Target], form: form_target.TargetForm, locate: Locate
+) -> dict[str, object]:
     """Return the fields of a target that a form says; what it does not say is the class's."""
     plain = form.model_dump(exclude_none=True)
     found: dict[str, object] = {"burst_lasts_s": form.burst_lasts}
@@ -110,14 +93,14 @@ def _located(name: str, given: str, locate: Locate) -> str:
 
 def target_problems(form: form_target.TargetForm) -> Iterator[Told]:
     """Yield what is wrong with one target once everything is inherited."""
-    kind, name = kind_of(form), form.kind or LocalTarget().kind
+    kind, name = kind_of(form), form.kind or targets.LocalTarget().kind
     given = form.model_dump(exclude_none=True)
     for key in sorted(given.keys() - keys_of(kind) - _OF_ALL):
-        homes = {n: each for n, each in TARGETS.items() if key in keys_of(each)}
+        homes = {n: each for n, each in targets.TARGETS.items() if key in keys_of(each)}
         near = [n for n, each in homes.items() if each.system is kind.system] or [*homes]
         message = f"`{key}` belongs to the target {wording.listed(near)}, and this is `{name}`"
         hint = "Remove it."
-        if key in TOLD and issubclass(kind, Here):
+        if key in TOLD and issubclass(kind, targets.Here):
             message = f"`{key}` is what nobody sees of a server, and Steelyard sees this machine"
             hint = "Leave it out; `cgroup` gives a server of this machine less than all of it."
         yield key, message, hint
@@ -141,14 +124,14 @@ def _refused_values(form: form_target.TargetForm) -> Iterator[Told]:
     """Yield the values that the class of a target does not take, where no form checks them."""
     kind = kind_of(form)
     try:
-        form_of(kind).validate_python(_given(kind, form, str))
+        targets.form_of(kind).validate_python(_given(kind, form, str))
     except ValidationError as error:
         for each in error.errors():
             yield str(each["loc"][0]), f"{shown(each['input'])} is not understood", each["msg"]
 
 
 def _of_other_systems(
-    form: form_target.TargetForm, kind: type[Target], name: str
+    form: form_target.TargetForm, kind: type[targets.Target], name: str
 ) -> Iterator[Told]:
     """Yield programs and URIs of another database system."""
     if form.bin is not None and _system_of_programs(form.bin) not in (None, kind.system.name):
@@ -156,20 +139,20 @@ def _of_other_systems(
         yield "bin", f"`{form.bin}` names no programs of the target `{name}`", hint
     if form.uri is None:
         return
-    system = EngineName.REDIS if is_redis_uri(form.uri) else EngineName.POSTGRES
+    system = targets.EngineName.REDIS if is_redis_uri(form.uri) else targets.EngineName.POSTGRES
     if system is not kind.system.name:
-        by_uri = {n: each for n, each in TARGETS.items() if "uri" in keys_of(each)}
+        by_uri = {n: each for n, each in targets.TARGETS.items() if "uri" in keys_of(each)}
         other = next(n for n, each in by_uri.items() if each.system.name is system)
         message = f"the URI is one of the target `{other}`, and this is `{name}`"
         yield "uri", message, f"Use `kind: {other}`, or correct the URI."
 
 
-def _system_of_programs(programs: str) -> EngineName | None:
+def _system_of_programs(programs: str) -> targets.EngineName | None:
     """Return whose programs these are; None: a directory does not say."""
     if programs in form_target.REDIS_SERVERS:
-        return EngineName.REDIS
+        return targets.EngineName.REDIS
     is_postgres = programs == "embedded" or form_target.is_version(programs)
-    return EngineName.POSTGRES if is_postgres else None
+    return targets.EngineName.POSTGRES if is_postgres else None
 
 
 def located(base: Path) -> Locate:
@@ -185,7 +168,7 @@ def located(base: Path) -> Locate:
 
 # A guess: pgbench keeps one CPU busy with a few clients, and its logs of a slice fit into memory.
 _AMOUNTS: Final = (("cpu", "1"), ("memory", "512Mi"))
-_GENERATOR: Final = PodResources(requests=_AMOUNTS, limits=_AMOUNTS)
+_GENERATOR: Final = targets.PodResources(requests=_AMOUNTS, limits=_AMOUNTS)
 
 
 def _rates(form: form_target.CostForm | None) -> Rates | None:
@@ -197,9 +180,9 @@ def _rates(form: form_target.CostForm | None) -> Rates | None:
 
 def _service(
     form: form_target.ServiceForm | form_target.TargetForm, port: int | None = None
-) -> ClusterService:
+) -> targets.ClusterService:
     """Return a server in a cluster by its Service, with a port for one that names none."""
-    plain = ClusterService(service=form.service or "", secret=form.secret or "")
+    plain = targets.ClusterService(service=form.service or "", secret=form.secret or "")
     return replace(
         plain,
         place=_generator_place(form),
@@ -209,35 +192,37 @@ def _service(
     )
 
 
-def _generator_place(form: form_target.ServiceForm | form_target.TargetForm) -> KubernetesPlace:
-    return KubernetesPlace(
+def _generator_place(
+    form: form_target.ServiceForm | form_target.TargetForm,
+) -> targets.KubernetesPlace:
+    return targets.KubernetesPlace(
         context=form.context,
         namespace=form.namespace,
         generators=_generators(form.generators or form_target.GeneratorsForm()),
     )
 
 
-def _generators(form: form_target.GeneratorsForm) -> GeneratorPods:
+def _generators(form: form_target.GeneratorsForm) -> targets.GeneratorPods:
     given = _pod_resources(form.resources)
-    return GeneratorPods(
+    return targets.GeneratorPods(
         image=form.image,
-        resources=given if given != PodResources() else _GENERATOR,
+        resources=given if given != targets.PodResources() else _GENERATOR,
         node_selector=_sorted_pairs(form.node_selector),
-        tolerations=form.tolerations or GeneratorPods().tolerations,
+        tolerations=form.tolerations or targets.GeneratorPods().tolerations,
         same_node=bool(form.same_node),
     )
 
 
-def _synchronous(form: form_target.SynchronousForm | None) -> Synchronous | None:
-    return None if form is None else Synchronous(**form.model_dump(exclude_none=True))
+def _synchronous(form: form_target.SynchronousForm | None) -> targets.Synchronous | None:
+    return None if form is None else targets.Synchronous(**form.model_dump(exclude_none=True))
 
 
-def _pod_resources(form: form_target.ResourcesForm | None) -> PodResources:
+def _pod_resources(form: form_target.ResourcesForm | None) -> targets.PodResources:
     """Return what was given; what was given on one side only is the same on the other."""
     if form is None:
-        return PodResources()
+        return targets.PodResources()
     requests, limits = form.requests or form.limits, form.limits or form.requests
-    return PodResources(requests=_sorted_pairs(requests), limits=_sorted_pairs(limits))
+    return targets.PodResources(requests=_sorted_pairs(requests), limits=_sorted_pairs(limits))
 
 
 def _sorted_pairs(mapping: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
@@ -373,7 +358,7 @@ def _synchronous_problems(
 ) -> Iterator[Told]:
     if asked is None:
         return
-    number = asked.number or Synchronous().number
+    number = asked.number or targets.Synchronous().number
     if number >= instances:
         standbys = "1 standby" if number == 1 else f"{number} standbys"
         has = "1 instance" if instances == 1 else f"{instances} instances"
@@ -440,7 +425,7 @@ def _service_problems(target: form_target.TargetForm) -> Iterator[Told]:
     yield from _generator_problems("kubernetes", asked.generators)
 
 
-def _rented_problems(target: form_target.TargetForm, plain: RentedTarget) -> Iterator[Told]:
+def _rented_problems(target: form_target.TargetForm, plain: targets.RentedTarget) -> Iterator[Told]:
     for key, example in (("region", "us-east-1"), ("accounts", "['123456789012']")):
         if not getattr(target, key):
             hint = f"Add `{key}: {example}`: nothing is made where nobody meant it."
@@ -452,7 +437,7 @@ def _rented_problems(target: form_target.TargetForm, plain: RentedTarget) -> Ite
 
 
 def _instance_problems(target: form_target.TargetForm) -> Iterator[Told]:
-    plain = RdsTarget()
+    plain = targets.RdsTarget()
     yield from _rented_problems(target, plain)
     size = wording.parse_quantity(target.storage or plain.storage)
     if size % wording.GIB:
@@ -465,7 +450,7 @@ def _instance_problems(target: form_target.TargetForm) -> Iterator[Told]:
 
 
 def _aurora_problems(target: form_target.TargetForm) -> Iterator[Told]:
-    plain = AuroraTarget()
+    plain = targets.AuroraTarget()
     yield from _rented_problems(target, plain)
     least = plain.min_capacity if target.min_capacity is None else target.min_capacity
     most = plain.max_capacity if target.max_capacity is None else target.max_capacity
@@ -480,10 +465,10 @@ def _aurora_problems(target: form_target.TargetForm) -> Iterator[Told]:
 
 
 _PROBLEMS: Final[Mapping[str, Callable[[form_target.TargetForm], Iterator[Told]]]] = {
-    EndpointTarget().kind: _endpoint_problems,
-    CloudNativePgTarget().kind: _cluster_problems,
-    RdsTarget().kind: _instance_problems,
-    AuroraTarget().kind: _aurora_problems,
-    RedisEndpointTarget().kind: _tls,
-    RedisKubernetesTarget().kind: _redis_pod_problems,
+    targets.EndpointTarget().kind: _endpoint_problems,
+    targets.CloudNativePgTarget().kind: _cluster_problems,
+    targets.RdsTarget().kind: _instance_problems,
+    targets.AuroraTarget().kind: _aurora_problems,
+    targets.RedisEndpointTarget().kind: _tls,
+    targets.RedisKubernetesTarget().kind: _redis_pod_problems,
 }

@@ -17,15 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from steelyard.core.experiment import (
-    LATENCY_COLUMN,
-    TIME_COLUMN,
-    CommandLog,
-    Experiment,
-    Figure,
-    LoadCommand,
-    Workload,
-)
+from steelyard.core import experiment as model
 from steelyard.core.measurement import Measurement
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.schedule import Pausing, Stretch
@@ -48,7 +40,7 @@ _NAMED: Final = re.compile(r"\{([a-z_]+)\}")
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\"([^\"]+)\"\]")
 
 
-def command_of(workload: Workload) -> LoadCommand:
+def command_of(workload: model.Workload) -> model.LoadCommand:
     """Return the command of a workload that has one."""
     assert workload.command is not None  # noqa: S101 - who asks has chosen by it
     return workload.command
@@ -106,7 +98,7 @@ def complaint(place: str) -> str:
     return "" if pattern.groups else "the regular expression has no group"
 
 
-def figure_in(text: str, figure: Figure) -> float | None:
+def figure_in(text: str, figure: model.Figure) -> float | None:
     """Return the last number at a place in a text, in our unit; None where there is none.
 
     Raises:
@@ -172,7 +164,7 @@ def _number(given: object) -> float | None:
 
 
 def parse_run(
-    command: LoadCommand, completed: Completed, *, seconds: float, ramp_s: float
+    command: model.LoadCommand, completed: Completed, *, seconds: float, ramp_s: float
 ) -> Measurement:
     """Return what a program measured in the seconds without the ramp, by its own words.
 
@@ -228,13 +220,13 @@ _OF_PGBENCH: Final = re.compile(
 )
 
 
-def _pattern_of(log: CommandLog) -> re.Pattern[bytes]:
+def _pattern_of(log: model.CommandLog) -> re.Pattern[bytes]:
     """Return what a line of a log matches, with the groups that are read."""
     if not log.columns:
         return _OF_PGBENCH
     groups = [
         b"(?P<%s>%s)" % (column.encode(), _NUMBER)
-        if column in (TIME_COLUMN, LATENCY_COLUMN)
+        if column in (model.TIME_COLUMN, model.LATENCY_COLUMN)
         else rb"[^,; \t]*"
         for column in log.columns
     ]
@@ -250,7 +242,7 @@ class NamedLogReader:
     """
 
     def __init__(
-        self, log: CommandLog, reader: TransactionLogReader, stretches: Sequence[Stretch] = ()
+        self, log: model.CommandLog, reader: TransactionLogReader, stretches: Sequence[Stretch] = ()
     ) -> None:
         self._match = _pattern_of(log).match
         self._is_pgbench = not log.columns
@@ -281,12 +273,12 @@ class NamedLogReader:
         found = self._match(line) if len(line) < _LONGEST_LINE else None
         if found is None:
             return self._refuse("cannot be read", source, number, line)
-        at_us = round(float(found[TIME_COLUMN]) * self._time_us)
+        at_us = round(float(found[model.TIME_COLUMN]) * self._time_us)
         if self._is_pgbench:
             at_us += int(found["us"])
-            latency = found[LATENCY_COLUMN]
+            latency = found[model.LATENCY_COLUMN]
         else:
-            took = float(found[LATENCY_COLUMN]) if self._has_latencies else 0.0
+            took = float(found[model.LATENCY_COLUMN]) if self._has_latencies else 0.0
             latency = b"%d" % round(took * self._latency_us)
         if not _FIRST_US <= at_us < _LAST_US:
             return self._refuse("have a time that is not since the epoch", source, number, line)
@@ -342,7 +334,7 @@ class PostgresLoad(LoadProgram, Protocol):
         """Return its version by its name."""
         ...
 
-    def only_reads(self, workload: Workload) -> bool:
+    def only_reads(self, workload: model.Workload) -> bool:
         """Return whether a workload leaves the data as they are, for certain."""
         ...
 
@@ -360,7 +352,7 @@ class Pgbench(PostgresLoad):
         account: As which it runs.
     """
 
-    experiment: Experiment
+    experiment: model.Experiment
     find: Callable[[], Installation]
     processes: Processes
     account: str | None
@@ -386,7 +378,7 @@ class Pgbench(PostgresLoad):
         """Return its version."""
         return {"pgbench": self.find().version}
 
-    def only_reads(self, workload: Workload) -> bool:
+    def only_reads(self, workload: model.Workload) -> bool:
         """Return whether a workload leaves the data as they are, by what its statements say."""
         if workload.scripts:
             return all(pgbench.only_reads(script.text) for script in workload.scripts)
@@ -478,7 +470,7 @@ class Pgbench(PostgresLoad):
 class NamedProgram(PostgresLoad):
     """The program that an experiment names (``core.experiment.LoadCommand``)."""
 
-    experiment: Experiment
+    experiment: model.Experiment
     processes: Processes
     account: str | None
     _starts: Iterator[int] = field(default_factory=itertools.count, repr=False, compare=False)
@@ -503,7 +495,7 @@ class NamedProgram(PostgresLoad):
         found = {words[0]: shutil.which(words[0]) for words in self.experiment.commands}
         return {name: path for name, path in found.items() if path is not None}
 
-    def only_reads(self, workload: Workload) -> bool:  # noqa: ARG002 - by its protocol
+    def only_reads(self, workload: model.Workload) -> bool:  # noqa: ARG002 - by its protocol
         """Return False: nobody knows what it does."""
         return False
 
@@ -596,7 +588,7 @@ class NamedProgram(PostgresLoad):
 
 
 def load_program(
-    experiment: Experiment,
+    experiment: model.Experiment,
     find: Callable[[], Installation],
     processes: Processes,
     account: str | None,

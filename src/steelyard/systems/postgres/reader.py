@@ -36,15 +36,7 @@ from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import RefusedError, TargetError
 from steelyard.gateways.host import Clock, until
 from steelyard.gateways.sql import Row, Sql, SqlSession
-from steelyard.systems.postgres.pgbench import (
-    SESSION_NAME,
-    fill,
-    only_reads,
-    parametrised,
-    statements,
-    typical_values,
-    variables,
-)
+from steelyard.systems.postgres import pgbench
 from steelyard.systems.postgres.statement_uses import StatementCounts
 from steelyard.systems.protocol import ServerReader, Waiting
 
@@ -224,7 +216,7 @@ WAITS: Final = f"""
 SELECT wait_event_type, wait_event, count(backend_type), count(*) - count(backend_type)
 FROM pg_stat_get_activity(NULL)
 WHERE datid = (SELECT oid FROM pg_database WHERE datname = current_database())
-  AND application_name = '{SESSION_NAME}'
+  AND application_name = '{pgbench.SESSION_NAME}'
   AND (backend_type = 'client backend' OR backend_type IS NULL)
 GROUP BY 1, 2
 """  # noqa: S608 - all of it ours
@@ -547,7 +539,7 @@ def plans_of(workload: Workload, address: ServerAddress, sql: Sql) -> tuple[Stat
     """
     asked: dict[str, Script] = {}
     for script in workload.scripts:
-        for each in statements(script.text):
+        for each in pgbench.statements(script.text):
             if _PLANNED.match(each):
                 asked.setdefault(each, script)
     if not asked:
@@ -588,7 +580,7 @@ def unknown_in(
     asked = [
         (script.name, each)
         for script in workload.scripts
-        for each in statements(script.text)
+        for each in pgbench.statements(script.text)
         if _PLANNED.match(each)
     ]
     if not asked:
@@ -604,7 +596,7 @@ def unknown_in(
 
 def _refusal(session: SqlSession, statement: str, *, empty: bool) -> RefusedError | None:
     """Return why a server does not prepare a statement; None where it does."""
-    prepared, _ = parametrised(statement)
+    prepared, _ = pgbench.parametrised(statement)
     try:
         session.do("BEGIN READ ONLY")
         if empty:
@@ -622,7 +614,7 @@ def _name(number: int) -> str:
 
 
 def _plan(session: SqlSession, workload: str, statement: str, name: str) -> StatementPlan:
-    prepared, parameters = parametrised(statement)
+    prepared, parameters = pgbench.parametrised(statement)
     given = f" ({', '.join(['NULL'] * parameters)})" if parameters else ""
     explained = f"EXPLAIN (COSTS OFF) EXECUTE {name}{given}"
     try:
@@ -657,7 +649,7 @@ def _with_runs(
 
     The values of each script are computed once, and kept in ``known``.
     """
-    if plan.trouble or not only_reads(script.text):
+    if plan.trouble or not pgbench.only_reads(script.text):
         return plan
     runs: list[tuple[str, ...]] = []
     try:
@@ -665,7 +657,7 @@ def _with_runs(
         session.do(_WITHIN)
         if script not in known:
             known[script] = _values(session, workload, script)
-        given = [known[script][each] for each in variables(plan.statement)]
+        given = [known[script][each] for each in pgbench.variables(plan.statement)]
         executed = f"EXECUTE {name}" + (f" ({', '.join(given)})" if given else "")
         for _ in range(_EXECUTIONS):
             rows = session.rows(f"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) {executed}")
@@ -682,7 +674,7 @@ def _values(session: SqlSession, workload: Workload, script: Script) -> dict[str
     # In parentheses: what is below 0 may follow a minus.
     values = {name: f"({value})" for name, value in workload.variables}
     values["scale"] = str(workload.scale_factor or 1)
-    for name, expression in typical_values(script.text):
-        ((value,),) = session.rows(f"SELECT {fill(expression, values)}")
+    for name, expression in pgbench.typical_values(script.text):
+        ((value,),) = session.rows(f"SELECT {pgbench.fill(expression, values)}")
         values[name] = f"({value})"
     return values

@@ -15,9 +15,9 @@ from steelyard.core.wording import MIB, Complaint, MeasurementError, TargetError
 from steelyard.gateways.host import LOOPBACK, Clock, until
 from steelyard.gateways.redis import RedisSession, opened, settings_like
 from steelyard.systems.protocol import Dataset, Engine, RunRequest, ServerReader, recordable
+from steelyard.systems.redis import redis_benchmark, settings
 from steelyard.systems.redis import redis_benchmark as benchmark
 from steelyard.systems.redis import server as checks
-from steelyard.systems.redis import settings
 from steelyard.systems.redis.datasets import Databases, dataset_of, datasets_of, growth_findings
 from steelyard.systems.redis.reader import (
     COUNTER_PATIENCE_S,
@@ -25,15 +25,6 @@ from steelyard.systems.redis.reader import (
     await_quiet,
     lag_bytes,
     open_reader,
-)
-from steelyard.systems.redis.redis_benchmark import (
-    MOST_REQUESTS,
-    Pace,
-    PaceKey,
-    latency,
-    measurement,
-    refuse_password,
-    secrets_of,
 )
 from steelyard.systems.redis.server import RedisProgram, Trial
 from steelyard.systems.redis.settings import Catalogue, command_of, same_value
@@ -80,7 +71,7 @@ class RedisEngine(Engine):
         self._generator = generator
         self._databases = databases
         self._redis = databases.redis
-        self._pace = Pace()
+        self._pace = redis_benchmark.Pace()
         self._names: dict[tuple[str, ...], str] = {}  # of what each command line measures
 
     def program(self, configuration: str) -> RedisProgram:
@@ -233,17 +224,19 @@ class RedisEngine(Engine):
 
     def learn(self, request: RunRequest, completed: Sequence[Completed]) -> None:
         """Take from a run how fast the configuration's server is under this load."""
-        done = measurement([benchmark.parse(each) for each in completed])
+        done = redis_benchmark.measurement([benchmark.parse(each) for each in completed])
         self._pace.learn(_pace_key(request), round(done.transactions), done.seconds)
 
     def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
         """Return the command line of each process of one run; in turns it ends when it is ended."""
         if request.in_turns:
-            return self._commands(request, MOST_REQUESTS * benchmark.processes(request.load))
+            return self._commands(
+                request, redis_benchmark.MOST_REQUESTS * benchmark.processes(request.load)
+            )
         return self._commands(request, self._pace.requests(_pace_key(request), request.seconds))
 
     def _commands(self, request: RunRequest, requests: int) -> tuple[Command, ...]:
-        refuse_password(request.address)
+        redis_benchmark.refuse_password(request.address)
         number = self._databases.number(request.address, request.workload)
         lists = benchmark.argument_lists(request, requests=requests, dbnum=number)
         lines = [(str(self._generator.program), *arguments) for arguments in lists]
@@ -251,7 +244,7 @@ class RedisEngine(Engine):
         return tuple(
             Command(
                 argv=line,
-                secrets=secrets_of(request.address),
+                secrets=redis_benchmark.secrets_of(request.address),
                 account=self._generator.account,
                 parent_death_signal=_SIGKILL,
             )
@@ -273,7 +266,7 @@ class RedisEngine(Engine):
         slice_s: float | None = None,  # noqa: ARG002 - likewise
     ) -> Measurement:
         """Return what all processes of a run measured together."""
-        return measurement([benchmark.parse(each) for each in completed])
+        return redis_benchmark.measurement([benchmark.parse(each) for each in completed])
 
     def processed(self, completed: Sequence[Completed]) -> int:
         """Return how many requests were answered."""
@@ -284,11 +277,13 @@ class RedisEngine(Engine):
         printed = [benchmark.parse(each) for each in completed]
         if not printed:
             return None
-        return latency(printed, self._names.get(completed[0].argv) or printed[0].test.lower())
+        return redis_benchmark.latency(
+            printed, self._names.get(completed[0].argv) or printed[0].test.lower()
+        )
 
 
-def _pace_key(request: RunRequest) -> PaceKey:
-    return PaceKey(
+def _pace_key(request: RunRequest) -> redis_benchmark.PaceKey:
+    return redis_benchmark.PaceKey(
         configuration=request.configuration, workload=request.workload.name, load=request.load
     )
 

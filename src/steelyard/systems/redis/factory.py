@@ -17,6 +17,7 @@ from steelyard.core.wording import Complaint, PreflightError, TargetError
 from steelyard.gateways.process import Processes
 from steelyard.gateways.redis import TLS, RedisDoor, Reply, ReplyError
 from steelyard.systems.redis import server as checks
+from steelyard.systems.redis import server as redis_server
 from steelyard.systems.redis.datasets import (
     Databases,
     Filler,
@@ -25,21 +26,6 @@ from steelyard.systems.redis.datasets import (
     fill_by_script,
 )
 from steelyard.systems.redis.engine import Generator, InstalledRedisEngine, RedisEngine
-from steelyard.systems.redis.server import (
-    CONFIGURATION,
-    WHILE_PREPARING,
-    RedisInstallation,
-    RedisProgram,
-    Refusal,
-    Trial,
-    all_refusals,
-    benchmark_hint,
-    configuration_text,
-    find_benchmark,
-    find_redis,
-    read_version,
-    refusal_in,
-)
 from steelyard.systems.redis.settings import Catalogue, RedisSetting, read_catalogue, refused_names
 
 _VERSION_TIMEOUT_S = 20.0
@@ -72,11 +58,11 @@ def redis_engine(experiment: Experiment, surroundings: RedisSurroundings) -> Ins
         if isinstance(target, RedisLocalTarget)
     }
     found = {
-        bin_: _reachable(find_redis(bin_, surroundings.processes), surroundings)
+        bin_: _reachable(redis_server.find_redis(bin_, surroundings.processes), surroundings)
         for bin_ in dict.fromkeys(target.bin for target in targets.values())
     }
     trials = {
-        name: Trial(
+        name: redis_server.Trial(
             installation=found[target.bin],
             redis=surroundings.redis,
             processes=surroundings.processes,
@@ -88,7 +74,7 @@ def redis_engine(experiment: Experiment, surroundings: RedisSurroundings) -> Ins
     return InstalledRedisEngine(
         experiment,
         {
-            name: RedisProgram(
+            name: redis_server.RedisProgram(
                 installation=found[target.bin],
                 redis=surroundings.redis,
                 tcp=target.connection == "tcp",
@@ -107,7 +93,7 @@ def redis_engine(experiment: Experiment, surroundings: RedisSurroundings) -> Ins
 
 
 def find_generator(
-    installations: tuple[RedisInstallation, ...], surroundings: RedisSurroundings
+    installations: tuple[redis_server.RedisInstallation, ...], surroundings: RedisSurroundings
 ) -> Generator:
     """Return the generator that drives all servers: that of the newest of them.
 
@@ -118,7 +104,8 @@ def find_generator(
     program = newest.benchmark
     if program is None:
         raise PreflightError(
-            "there is no redis-benchmark on this machine", hint=benchmark_hint(newest.flavour)
+            "there is no redis-benchmark on this machine",
+            hint=redis_server.benchmark_hint(newest.flavour),
         )
     command = Command(argv=(str(program), "--version"))
     said = surroundings.processes.run(command, timeout_s=_VERSION_TIMEOUT_S)
@@ -133,13 +120,13 @@ def _generator(program: Path, said: Completed, account: str | None = None) -> Ge
 
 
 def _catalogues(
-    experiment: Experiment, trials: Mapping[str, Trial]
-) -> Mapping[RedisInstallation, Catalogue]:
+    experiment: Experiment, trials: Mapping[str, redis_server.Trial]
+) -> Mapping[redis_server.RedisInstallation, Catalogue]:
     """Return what each different installation knows."""
     names = {
         name for configuration in experiment.configurations for name in configuration.asked_folded()
     }
-    found: dict[RedisInstallation, Catalogue] = {}
+    found: dict[redis_server.RedisInstallation, Catalogue] = {}
     for trial in trials.values():
         if trial.installation not in found:
             with trial.session() as session:
@@ -147,7 +134,9 @@ def _catalogues(
     return found
 
 
-def _reachable(found: RedisInstallation, surroundings: RedisSurroundings) -> RedisInstallation:
+def _reachable(
+    found: redis_server.RedisInstallation, surroundings: RedisSurroundings
+) -> redis_server.RedisInstallation:
     """Return the installation where the account can reach it; its programs lie side by side."""
     directory = found.server.parent
     label = f"{found.flavour}-{found.version}"
@@ -249,7 +238,9 @@ def running_engine(
     return RedisEndpointEngine(
         experiment,
         {
-            name: RedisProgram(installation=_installation(server), redis=redis, tcp=True)
+            name: redis_server.RedisProgram(
+                installation=_installation(server), redis=redis, tcp=True
+            )
             for name, server in servers.items()
         },
         {name: server.catalogue for name, server in servers.items()},
@@ -264,11 +255,11 @@ def running_engine(
     )
 
 
-def _installation(server: RunningRedis) -> RedisInstallation:
+def _installation(server: RunningRedis) -> redis_server.RedisInstallation:
     """Return the server's version with the generator of this machine; its program is elsewhere."""
-    return RedisInstallation(
+    return redis_server.RedisInstallation(
         server=Path(),
-        benchmark=find_benchmark(flavour=server.flavour),
+        benchmark=redis_server.find_benchmark(flavour=server.flavour),
         version=server.version,
         flavour=server.flavour,
     )
@@ -340,7 +331,7 @@ class RedisImage:
         refused: Values that its server refuses, by configuration.
     """
 
-    installation: RedisInstallation
+    installation: redis_server.RedisInstallation
     catalogue: Catalogue
     refused: Mapping[str, tuple[Complaint, ...]]
 
@@ -374,7 +365,7 @@ def describe_redis_image(
     )
 
 
-def find_in_image(image: str, processes: Processes) -> RedisInstallation:
+def find_in_image(image: str, processes: Processes) -> redis_server.RedisInstallation:
     """Return the server and the load generator of an image.
 
     Raises:
@@ -387,9 +378,9 @@ def find_in_image(image: str, processes: Processes) -> RedisInstallation:
             hint="Name one of Redis or Valkey with `image:` in the target.",
         )
     server, said = found
-    flavour, version = read_version(str(server), said)
+    flavour, version = redis_server.read_version(str(server), said)
     benchmark = _first(_BENCHMARKS, processes)
-    installation = RedisInstallation(
+    installation = redis_server.RedisInstallation(
         server=server,
         benchmark=None if benchmark is None else benchmark[0],
         version=version,
@@ -434,7 +425,7 @@ class _Trial:
     """Starts the server of an image for a moment, in a pod of it."""
 
     image: str
-    installation: RedisInstallation
+    installation: redis_server.RedisInstallation
     processes: Processes
     home: str
 
@@ -450,24 +441,24 @@ class _Trial:
         if not started.succeeded:
             raise PreflightError(
                 f"{self.installation.label} of the image {self.image} does not start:"
-                f" {refusal_in(started.stdout).words}",
+                f" {redis_server.refusal_in(started.stdout).words}",
                 hint="Does it run as an account that is not root?",
             )
         return read_catalogue(_ClientSession(client, self.home, self.processes), names)
 
-    def refusals(self, settings: Mapping[str, str]) -> tuple[Refusal, ...]:
+    def refusals(self, settings: Mapping[str, str]) -> tuple[redis_server.Refusal, ...]:
         """Return everything that the server says against these settings."""
         client = self._client
 
-        def tried(left: Mapping[str, str]) -> Refusal | None:
-            completed = self._tried({**WHILE_PREPARING, **left}, client, "")
-            return None if completed.succeeded else refusal_in(completed.stdout)
+        def tried(left: Mapping[str, str]) -> redis_server.Refusal | None:
+            completed = self._tried({**redis_server.WHILE_PREPARING, **left}, client, "")
+            return None if completed.succeeded else redis_server.refusal_in(completed.stdout)
 
-        return all_refusals(settings, tried)
+        return redis_server.all_refusals(settings, tried)
 
     def _tried(self, settings: Mapping[str, str], client: str, stay: str) -> Completed:
         own = {"port": "0", "unixsocket": _SOCKET, "daemonize": "no"}
-        text = configuration_text({**settings, **own})
+        text = redis_server.configuration_text({**settings, **own})
         argv = ("sh", "-c", _TRY, "try", str(self.installation.server), client, stay, self.home)
         return self.processes.run(Command(argv=argv), timeout_s=_POD_TIMEOUT_S, stdin=text)
 
@@ -510,7 +501,7 @@ class _ClientSession:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodRedisProgram(RedisProgram):
+class PodRedisProgram(redis_server.RedisProgram):
     """The server of an image; what is the pod's in its configuration, its platform adds."""
 
     def configuration(
@@ -520,7 +511,7 @@ class PodRedisProgram(RedisProgram):
         sockets: Path,  # noqa: ARG002 - likewise
     ) -> Mapping[str, str]:
         """Return the configuration file with the settings alone."""
-        return {CONFIGURATION: configuration_text(settings)}
+        return {redis_server.CONFIGURATION: redis_server.configuration_text(settings)}
 
 
 class InImageRedisEngine(RedisEngine):

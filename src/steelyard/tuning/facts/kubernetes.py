@@ -27,15 +27,7 @@ from steelyard.core import kubernetes as k8s
 from steelyard.core import stack
 from steelyard.core.linux import LinuxFacts, parse_cpu_list
 from steelyard.core.wording import InputError, SteelyardError, TargetError, parse_quantity
-from steelyard.gateways.host import (
-    GROUPS,
-    Clock,
-    Host,
-    group_cpus,
-    group_quota,
-    mount_of,
-    named_numbers,
-)
+from steelyard.gateways import host as machine
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.placed_files import FetchedHost, Wanted, new_mark, parse_fetched, script
 from steelyard.places.kubernetes.pods import ReadyWait, mortal_pod, restricted_container
@@ -147,7 +139,7 @@ def probe_manifest(namespace: str, beside: k8s.Manifest) -> dict[str, Any]:
 
 @contextmanager
 def probe_on(
-    api: KubernetesApi, namespace: str, beside: k8s.Manifest, clock: Clock
+    api: KubernetesApi, namespace: str, beside: k8s.Manifest, clock: machine.Clock
 ) -> Iterator[k8s.ContainerRef]:
     """Yield the container of a probe on the node of a pod; it is gone afterwards.
 
@@ -186,7 +178,9 @@ _GROUP_FILES: Final = (
     *("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"),
     *("hugetlb.*.current", "hugetlb.*.usage_in_bytes"),
 )
-_OF_GROUP: Final = tuple(f"{GROUPS}{place}/{name}" for place in _PLACES for name in _GROUP_FILES)
+_OF_GROUP: Final = tuple(
+    f"{machine.GROUPS}{place}/{name}" for place in _PLACES for name in _GROUP_FILES
+)
 _CHARGED: Final = re.compile(r"/hugetlb\.[^/]+?\.(rsvd\.)?(?:current|usage_in_bytes)$")
 _SERVERS: Final = r"^[0-9]* (postgres)"  # as grep writes it, of /proc/PID/stat
 _SERVER: Final = re.compile(r"^([0-9]+) \(postgres\) \S ([0-9]+) ")
@@ -243,17 +237,17 @@ def with_files(host: FetchedHost, other: FetchedHost, paths: Iterable[str]) -> F
 
 def cpus_of(host: FetchedHost) -> tuple[int, ...] | None:
     """Return the CPUs that a container may run on; None where its CPU set is not visible."""
-    return group_cpus(partial(_of_group, host))
+    return machine.group_cpus(partial(_of_group, host))
 
 
 def quota_of(host: FetchedHost) -> float | None:
     """Return how many CPUs a container's quota is worth; None without one."""
-    return group_quota(partial(_of_group, host))
+    return machine.group_quota(partial(_of_group, host))
 
 
 def throttled_of(host: FetchedHost) -> int | None:
     """Return in how many periods the quota held a container back; None where it is not visible."""
-    return named_numbers(_of_group(host, "cpu.stat")).get("nr_throttled")
+    return machine.named_numbers(_of_group(host, "cpu.stat")).get("nr_throttled")
 
 
 def huge_bytes_of(host: FetchedHost) -> int | None:
@@ -261,7 +255,7 @@ def huge_bytes_of(host: FetchedHost) -> int | None:
     charged: dict[bool, int] = {}
     for path, text in host.files.items():
         kind = _CHARGED.search(path)
-        if kind and path.startswith(GROUPS) and text.strip().isdecimal():
+        if kind and path.startswith(machine.GROUPS) and text.strip().isdecimal():
             reserved = bool(kind[1])
             charged[reserved] = charged.get(reserved, 0) + int(text)
     return max(charged.values(), default=None)
@@ -277,7 +271,7 @@ def server_of(host: FetchedHost) -> int | None:
 def shm_bytes_of(host: FetchedHost) -> int | None:
     """Return the size of a container's ``/dev/shm``; None where its mount names none or is torn."""
     try:
-        mount = mount_of(host, "/dev/shm")  # noqa: S108 - it is looked at
+        mount = machine.mount_of(host, "/dev/shm")  # noqa: S108 - it is looked at
     except (ValueError, LookupError):
         return None
     sizes = map(_SIZE.fullmatch, mount.options if mount and mount.at == "/dev/shm" else ())  # noqa: S108
@@ -285,7 +279,7 @@ def shm_bytes_of(host: FetchedHost) -> int | None:
 
 
 def _of_group(host: FetchedHost, name: str) -> str:
-    found = (host.read(f"{GROUPS}{place}/{name}") for place in _PLACES)
+    found = (host.read(f"{machine.GROUPS}{place}/{name}") for place in _PLACES)
     return next((text.strip() for text in found if text and text.strip()), "")
 
 
@@ -307,7 +301,7 @@ _API: Final = "only the API of the cluster tells it"
 
 
 def collect_kubernetes(
-    host: Host, linux: LinuxFacts
+    host: machine.Host, linux: LinuxFacts
 ) -> tuple[stack.KubernetesFacts | None, dict[str, stack.Origin]]:
     """Return what the node's files tell; None where no kubelet is seen on this machine."""
     text, state = host.read(CONFIGURATION), host.read(CPU_STATE)
@@ -375,7 +369,7 @@ def _shared(text: str) -> tuple[int, ...]:
     return parse_cpu_list(str(state["defaultCpuSet"]))
 
 
-def _non_pod(host: Host, linux: LinuxFacts) -> file.Found:
+def _non_pod(host: machine.Host, linux: LinuxFacts) -> file.Found:
     if linux.pool_users is None or not linux.huge_page_bytes:
         return file.unknown("who holds huge pages is not visible")
     pages = outside_of_pods(host, linux.pool_users, linux.huge_page_bytes)

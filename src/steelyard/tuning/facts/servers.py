@@ -12,16 +12,8 @@ from steelyard.core.outside import ServerAddress
 from steelyard.core.stack import Origin, PostgresFacts, RedisFacts
 from steelyard.core.target import RedisEndpointTarget
 from steelyard.core.wording import KIB, TargetError, in_unit, is_secret_setting, redacted
+from steelyard.gateways import redis as redis_gateway
 from steelyard.gateways.host import GROUPS, Host, mount_of
-from steelyard.gateways.redis import (
-    RedisDoor,
-    RedisSession,
-    ReplyError,
-    opened,
-    own_password,
-    settings_like,
-    socket_path,
-)
 from steelyard.gateways.sql import Row, Sql, SqlSession
 from steelyard.systems.redis.existing.readiness import address_of
 from steelyard.tuning.facts.file import (
@@ -242,18 +234,18 @@ def redis_address(uri: str) -> ServerAddress:
     Raises:
         InputError: It is none of Redis, or has a password in it.
     """
-    return address_of(RedisEndpointTarget(uri=uri), own_password())
+    return address_of(RedisEndpointTarget(uri=uri), redis_gateway.own_password())
 
 
-def collect_redis(door: RedisDoor, address: ServerAddress, host: Host) -> RedisSight:
+def collect_redis(door: redis_gateway.RedisDoor, address: ServerAddress, host: Host) -> RedisSight:
     """Return the facts of a server, those of its process too where it runs on ``host``.
 
     Raises:
         TargetError: It cannot be reached, or does not let this user ask for INFO.
     """
-    with opened(door, address) as session:
+    with redis_gateway.opened(door, address) as session:
         told, asked = session.info("all"), _settings(session)
-    path = socket_path(address)
+    path = redis_gateway.socket_path(address)
     name = str(path) if path is not None else f"{address.host}:{address.port}"
     process = _process(host, told) if _redis_may_be_here(address) else None
     directory = asked.get("dir") if isinstance(asked, dict) else None
@@ -272,11 +264,11 @@ def collect_redis(door: RedisDoor, address: ServerAddress, host: Host) -> RedisS
     )
 
 
-def _settings(session: RedisSession) -> dict[str, str] | str:
+def _settings(session: redis_gateway.RedisSession) -> dict[str, str] | str:
     """Return the settings in force; where this user may not ask for them, why."""
     try:
-        return settings_like(session, "*")
-    except ReplyError as error:
+        return redis_gateway.settings_like(session, "*")
+    except redis_gateway.ReplyError as error:
         return error.message
 
 
@@ -319,7 +311,7 @@ def _fenced(asked: dict[str, str] | str) -> Found:
 
 def _redis_may_be_here(address: ServerAddress) -> bool:
     """Return whether a server's process may be among ours; its name must still fit."""
-    return socket_path(address) is not None or address.host in _LOOPBACK
+    return redis_gateway.socket_path(address) is not None or address.host in _LOOPBACK
 
 
 def _process(host: Host, told: Mapping[str, str]) -> int | None:

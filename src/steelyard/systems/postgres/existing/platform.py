@@ -26,16 +26,9 @@ from steelyard.core.storage import Provision
 from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import PreflightError, format_bytes
 from steelyard.gateways.sql import Sql, parsed_uri
+from steelyard.places import protocol
 from steelyard.places.elsewhere import reset_by, token_of
 from steelyard.places.kubernetes.reaching import await_service
-from steelyard.places.protocol import (
-    HostSight,
-    Ledger,
-    PausedPrograms,
-    PodSight,
-    PreparedState,
-    TellsProvision,
-)
 from steelyard.systems import existing
 from steelyard.systems.postgres.existing import server as readiness
 from steelyard.systems.postgres.existing.server import (
@@ -115,10 +108,10 @@ class EndpointPlatform(existing.OthersServer):
     def __init__(
         self,
         options: EndpointOptions,
-        ledger: Ledger,
+        ledger: protocol.Ledger,
         means: Means,
         place: existing.ServerPlace | None = None,
-        paused: PausedPrograms | None = None,
+        paused: protocol.PausedPrograms | None = None,
     ) -> None:
         here = place or existing.Anywhere(options.entrance)
         again = options.target.restart_command
@@ -177,7 +170,7 @@ class EndpointPlatform(existing.OthersServer):
             databases=live,
         )
 
-    def sight(self) -> PodSight | HostSight | None:
+    def sight(self) -> protocol.PodSight | protocol.HostSight | None:
         """Return what of pods or of the generators' host can be watched."""
         return super().sight() or self._means.load
 
@@ -231,7 +224,7 @@ class EndpointPlatform(existing.OthersServer):
         program: ServerProgram,
         content: Sequence[object],
         build: Callable[[ServerAddress], None],
-    ) -> PreparedState:
+    ) -> protocol.PreparedState:
         """Return the state, made now in databases of our own or in the one that is allowed."""
         if self._prepared is None:
             self._await_generators()
@@ -257,7 +250,7 @@ class EndpointPlatform(existing.OthersServer):
             return (VACUUM,)
         return (TEMPLATE,)
 
-    def restore(self, state: PreparedState, means: str) -> float:
+    def restore(self, state: protocol.PreparedState, means: str) -> float:
         """Bring the data back as far as the means goes; return the seconds."""
         begun = self._means.clock.monotonic()
         self._since = None
@@ -285,13 +278,13 @@ class EndpointPlatform(existing.OthersServer):
     def _made_kind(self) -> str:
         return "local"
 
-    def has_live_copy(self, state: PreparedState) -> bool:
+    def has_live_copy(self, state: protocol.PreparedState) -> bool:
         """Return false where the measured databases are yet to be copied."""
         live = {name for _, name in self._databases.live}
         return self._options.target.allow_existing or live <= self._changes.databases
 
     def start(
-        self, state: PreparedState, program: ServerProgram, settings: Mapping[str, str]
+        self, state: protocol.PreparedState, program: ServerProgram, settings: Mapping[str, str]
     ) -> float:
         """Bring settings into force, by a restart where the campaign needs one."""
         begun = self._means.clock.monotonic()
@@ -318,7 +311,7 @@ class EndpointPlatform(existing.OthersServer):
     def provision(self) -> Provision:
         """Return what the place says that it gives the server; of an address nothing is known."""
         told = self._place
-        return told.provision() if isinstance(told, TellsProvision) else Provision()
+        return told.provision() if isinstance(told, protocol.TellsProvision) else Provision()
 
     def facts(self) -> tuple[Fact, ...]:
         """Return what a reader must know of the server."""
@@ -364,7 +357,7 @@ def _told_of(target: EndpointTarget) -> dict[str, str]:
     return {name: value for name, value in told.items() if value}
 
 
-def _load_of(load: HostSight | None) -> dict[str, str]:
+def _load_of(load: protocol.HostSight | None) -> dict[str, str]:
     """Return which other host the load comes from; one that is only looked at tells no CPUs."""
     if load is None:
         return {}
@@ -403,12 +396,12 @@ class EndpointSessions(EndpointPlatform):
     def __init__(
         self,
         options: EndpointOptions,
-        ledger: Ledger,
+        ledger: protocol.Ledger,
         means: Means,
         *,
         server: EndpointPlatform,
         number: int | None,
-        paused: PausedPrograms,
+        paused: protocol.PausedPrograms,
     ) -> None:
         super().__init__(options, ledger, means, paused=paused)
         self._server = server
@@ -416,7 +409,9 @@ class EndpointSessions(EndpointPlatform):
         self._changes = server.changes
         self._databases = self._databases_of(server.changes, "" if number is None else f"_{number}")
 
-    def find(self, program: ServerProgram, content: Sequence[object]) -> PreparedState | None:
+    def find(
+        self, program: ServerProgram, content: Sequence[object]
+    ) -> protocol.PreparedState | None:
         """Return the state of the server."""
         return self._server.find(program, content)
 
@@ -425,12 +420,12 @@ class EndpointSessions(EndpointPlatform):
         program: ServerProgram,
         content: Sequence[object],
         build: Callable[[ServerAddress], None],
-    ) -> PreparedState:
+    ) -> protocol.PreparedState:
         """Return the state of the server, made now where it is not there."""
         self._prepared = self._server.prepare(program, content, build)
         return self._prepared
 
-    def restore(self, state: PreparedState, means: str) -> float:
+    def restore(self, state: protocol.PreparedState, means: str) -> float:
         """Copy the own databases anew; those that all read are copied once."""
         begun = self._means.clock.monotonic()
         self._since = None
@@ -440,7 +435,7 @@ class EndpointSessions(EndpointPlatform):
 
     def start(
         self,
-        state: PreparedState,
+        state: protocol.PreparedState,
         program: ServerProgram,
         settings: Mapping[str, str],
     ) -> float:

@@ -32,14 +32,7 @@ from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.redis import TLS, RedisSession, ReplyError, opened, settings_like
 from steelyard.places.elsewhere import restart_by
 from steelyard.places.protocol import Ledger, PausedPrograms, PreparedState
-from steelyard.systems.existing import (
-    Announcing,
-    Anywhere,
-    OthersServer,
-    ServerPlace,
-    require_no_campaign,
-    without_secrets,
-)
+from steelyard.systems import existing
 from steelyard.systems.redis.existing import databases, readiness
 from steelyard.systems.redis.existing import databases as eviction
 from steelyard.systems.redis.existing.readiness import (
@@ -120,7 +113,7 @@ def read_saved(
         found = settings_like(session, *folded)
     if missing := [name for name in folded if name not in found]:
         raise TargetError(f"the server has no setting {missing[0]}", hint="Correct its name.")
-    return without_secrets(SavedSetting(name=name, value=found[name]) for name in folded)
+    return existing.without_secrets(SavedSetting(name=name, value=found[name]) for name in folded)
 
 
 def set_all(session: RedisSession, wanted: Mapping[str, str]) -> tuple[str, ...]:
@@ -384,7 +377,7 @@ class RedisEndpointOptions:
     guest: tuple[str, ...] = ()
 
 
-class RedisEndpointPlatform(OthersServer):
+class RedisEndpointPlatform(existing.OthersServer):
     """One running Redis server.
 
     Args:
@@ -396,11 +389,11 @@ class RedisEndpointPlatform(OthersServer):
         options: RedisEndpointOptions,
         ledger: Ledger,
         means: RedisMeans,
-        place: ServerPlace | None = None,
+        place: existing.ServerPlace | None = None,
         paused: PausedPrograms | None = None,
     ) -> None:
-        announcing = Announcing(
-            place=place or Anywhere(options.entrance),
+        announcing = existing.Announcing(
+            place=place or existing.Anywhere(options.entrance),
             mark=databases.mark_of(options.campaign_id),
             restart_command=options.restart_command,
             settings=Foreign.CONFIG,
@@ -487,7 +480,7 @@ class RedisEndpointPlatform(OthersServer):
             others = databases.other_marks(self._entrance, held, self._means, self._mark)
         except ReplyError as error:
             raise refused(error, where=self._where, user=self._entrance.user) from error
-        require_no_campaign(others, self._where)
+        existing.require_no_campaign(others, self._where)
 
     def prepare(
         self,

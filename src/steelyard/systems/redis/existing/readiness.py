@@ -19,17 +19,7 @@ from steelyard.core.outside import Guest, ServerAddress
 from steelyard.core.redis import DEFAULT_PORT, RedisUri, parse_redis_uri
 from steelyard.core.target import RedisEndpointTarget
 from steelyard.core.wording import PreflightError, format_bytes
-from steelyard.gateways.redis import (
-    CACERT,
-    CERT,
-    KEY,
-    TLS,
-    RedisDoor,
-    RedisSession,
-    ReplyError,
-    opened,
-    settings_like,
-)
+from steelyard.gateways import redis as redis_gateway
 from steelyard.places.elsewhere import RestartMeans
 from steelyard.systems.existing import server_finding, unseen
 
@@ -40,7 +30,7 @@ _LOCALHOST: Final = "localhost"
 class RedisMeans(RestartMeans):
     """The gateways that work on a Redis server needs."""
 
-    redis: RedisDoor
+    redis: redis_gateway.RedisDoor
 
 
 def address_of(target: RedisEndpointTarget, password: str) -> ServerAddress:
@@ -51,10 +41,10 @@ def address_of(target: RedisEndpointTarget, password: str) -> ServerAddress:
     """
     uri = _uri(target)
     tls = {
-        TLS: "on" if uri.tls else None,
-        CACERT: target.cacert,
-        CERT: target.cert,
-        KEY: target.key,
+        redis_gateway.TLS: "on" if uri.tls else None,
+        redis_gateway.CACERT: target.cacert,
+        redis_gateway.CERT: target.cert,
+        redis_gateway.KEY: target.key,
     }
     is_socket = uri.host.startswith("/")
     return ServerAddress(
@@ -129,7 +119,7 @@ _REFUSALS: Final = (
 )
 
 
-def refused(error: ReplyError, *, where: str, user: str) -> PreflightError:
+def refused(error: redis_gateway.ReplyError, *, where: str, user: str) -> PreflightError:
     """Return a refusal of the server in words of fact, with the way out for who asked."""
     named = user or "default"
     who = f"the user {named}"
@@ -146,7 +136,7 @@ def refused(error: ReplyError, *, where: str, user: str) -> PreflightError:
     return PreflightError(error.message, hint=error.hint)
 
 
-def lacking_command(error: ReplyError) -> str | None:
+def lacking_command(error: redis_gateway.ReplyError) -> str | None:
     """Return the command that a user may not use, as ``CONFIG GET``; None: it is something else."""
     match = _NO_COMMAND.search(error.message)
     return None if match is None else match[1].upper().replace("|", " ")
@@ -205,9 +195,9 @@ def read_state(address: ServerAddress, means: RedisMeans, where: str) -> ServerS
         PreflightError: The user may not ask.
     """
     try:
-        with opened(means.redis, address) as session:
+        with redis_gateway.opened(means.redis, address) as session:
             return _state(session.info(), _settings(session))
-    except ReplyError as error:
+    except redis_gateway.ReplyError as error:
         raise refused(error, where=where, user=address.user) from error
 
 
@@ -217,15 +207,15 @@ def started_at(address: ServerAddress, means: RedisMeans) -> str:
     Raises:
         TargetError: It cannot be reached.
     """
-    with opened(means.redis, address) as session:
+    with redis_gateway.opened(means.redis, address) as session:
         return session.info("server").get("run_id", "")
 
 
-def _settings(session: RedisSession) -> Mapping[str, str] | None:
+def _settings(session: redis_gateway.RedisSession) -> Mapping[str, str] | None:
     """Return the settings; None where the user may not ask for them."""
     try:
-        return settings_like(session, "*")
-    except ReplyError:
+        return redis_gateway.settings_like(session, "*")
+    except redis_gateway.ReplyError:
         return None
 
 
@@ -488,7 +478,7 @@ class Guests:
             )
             self._announce(guest.name)
             self._guest = guest
-        with opened(self._means.redis, entrance) as session:
+        with redis_gateway.opened(self._means.redis, entrance) as session:
             session.command(*making(self._guest, self._rules))
         return self._guest
 

@@ -29,23 +29,8 @@ from steelyard.core.outside import ServerAddress, ServerProgram
 from steelyard.core.target import RedisKubernetesTarget
 from steelyard.core.wording import PreflightError, PrivilegeError, TargetError, format_duration
 from steelyard.gateways.redis import RedisDoor, opened
+from steelyard.places.kubernetes import made_server, pods
 from steelyard.places.kubernetes.belongings import Belongings
-from steelyard.places.kubernetes.made_server import (
-    MadeInCluster,
-    MadeMeans,
-    MadeOptions,
-    MadeServer,
-    Standing,
-    early_volumes,
-)
-from steelyard.places.kubernetes.pods import (
-    ReadyWait,
-    claim_spec,
-    placing,
-    resources_of,
-    restricted_container,
-    restricted_pod,
-)
 from steelyard.places.kubernetes.reaching import await_service
 from steelyard.places.kubernetes.undoing import Departure, Held, held_by
 from steelyard.places.kubernetes.volumes import claim_obstacle, storage_class_facts, volume_facts
@@ -199,7 +184,7 @@ def set_manifest(asked: ServerAsked, start: ServerStart) -> k8s.Manifest:
         "metadata": {"labels": asked.labels, "annotations": {CHANGE: start.change}},
         "spec": _pod(asked, start),
     }
-    volume = claim_spec(asked.target.storage, asked.target.storage_class)
+    volume = pods.claim_spec(asked.target.storage, asked.target.storage_class)
     spec = {
         "replicas": 1,
         "serviceName": asked.name,
@@ -218,13 +203,13 @@ def _pod(asked: ServerAsked, start: ServerStart) -> dict[str, Any]:
         "defaultMode": 0o440,
         "items": [{"key": USERS_KEY, "path": USERS.rpartition("/")[2]}],
     }
-    return restricted_pod(
+    return pods.restricted_pod(
         _container(asked.target, start),
         user=_USER,
         security={"fsGroup": _USER, "fsGroupChangePolicy": "OnRootMismatch"},
         automountServiceAccountToken=False,
         enableServiceLinks=False,
-        **placing(asked.target.node_selector, asked.target.tolerations),
+        **pods.placing(asked.target.node_selector, asked.target.tolerations),
         volumes=[
             {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
             {"name": "users", "secret": users},
@@ -238,9 +223,9 @@ def _container(target: RedisKubernetesTarget, start: ServerStart) -> dict[str, A
     Whether the data are loaded is asked by a command until they are; then by connecting, which
     costs a server under load nothing.
     """
-    resources = resources_of(target.resources)
+    resources = pods.resources_of(target.resources)
     asking = ["sh", "-c", 'test "$(redis-cli ping || valkey-cli ping)" = PONG']
-    container = restricted_container(
+    container = pods.restricted_container(
         CONTAINER,
         target.image,
         command=["sh", "-c", _script(), "server"],
@@ -272,14 +257,14 @@ def _script() -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatefulSetOptions(MadeOptions):
+class StatefulSetOptions(made_server.MadeOptions):
     """How a campaign uses a Redis server of its own; its Secret has the file of users, too."""
 
     target: RedisKubernetesTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatefulSetMeans(MadeMeans):
+class StatefulSetMeans(made_server.MadeMeans):
     """The gateways that a Redis server in a cluster needs.
 
     Attributes:
@@ -349,7 +334,7 @@ class Starter:
         self._replace(asked, start)
         # Every start starts the pod, so only what keeps it from that is news.
         api = self.means.api
-        wait = ReadyWait(
+        wait = pods.ReadyWait(
             api, self.means.clock, self.means.told, also=lambda: claim_obstacle(api, asked.claim)
         )
         try:
@@ -444,7 +429,7 @@ def _is_warning_of(event: dict[str, Any] | k8s.Manifest, asked: ServerAsked) -> 
 
 
 @dataclass(slots=True, kw_only=True)
-class _There(Standing):
+class _There(made_server.Standing):
     """A server that is there.
 
     Attributes:
@@ -455,7 +440,7 @@ class _There(Standing):
     pod: k8s.Manifest
 
 
-class OwnServer(MadeServer[_There, ServerAsked]):
+class OwnServer(made_server.MadeServer[_There, ServerAsked]):
     """The server of a campaign, while there is one."""
 
     noun = "Redis server"
@@ -588,7 +573,7 @@ class OwnServer(MadeServer[_There, ServerAsked]):
 COPY: Final = "copy"  # of the prepared data, in the server's own volume
 
 
-class RedisKubernetesPlatform(MadeInCluster):
+class RedisKubernetesPlatform(made_server.MadeInCluster):
     """The Redis servers of one target, one at a time."""
 
     def __init__(
@@ -643,7 +628,7 @@ class RedisKubernetesPlatform(MadeInCluster):
         return storage_class_facts(self._means.api, [self._options.target.storage_class])
 
     def _target_findings(self) -> Iterator[Finding]:
-        return early_volumes("server", self._options.target.storage_class, self.facts())
+        return made_server.early_volumes("server", self._options.target.storage_class, self.facts())
 
 
 def _text(program: ServerProgram, settings: Mapping[str, str]) -> str:
