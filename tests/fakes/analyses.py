@@ -6,51 +6,13 @@ The numbers look like a real campaign's but follow from a seed.
 from dataclasses import replace
 from itertools import accumulate
 
-from fakes.scenes import (
-    STARTED_AT,
-    Scene,
-    cells_of,
-    comparisons_of,
-    load_of,
-    runs_of,
-    stalls_of,
-    warmup_of,
-)
+from fakes import scenes
 from steelyard.answers.cells import InstanceNoise, instance_noise
 from steelyard.answers.comparison import pair_findings
 from steelyard.answers.findings import checkpoint_phases
-from steelyard.answers.noise.compute import (
-    MINUTES,
-    DesignSight,
-    NoiseFloor,
-    Reach,
-    Sight,
-    WorkloadFloor,
-    analyse_noise,
-)
+from steelyard.answers.noise import compute
 from steelyard.answers.results import CampaignAnalysis, CheckpointPhase, SettingDifference
-from steelyard.core.campaign import (
-    ANEW,
-    ASSUMED_NOISE,
-    CampaignPlan,
-    RoundsFor,
-    Status,
-    StoppingRule,
-    WarmUpChoice,
-    turn_times,
-)
-from steelyard.core.experiment import (
-    Configuration,
-    Experiment,
-    Layer,
-    Measure,
-    Reset,
-    Setting,
-    Stop,
-    SwitchCost,
-    TwinOf,
-    Workload,
-)
+from steelyard.core import campaign, experiment
 from steelyard.core.findings import Estimate, Fact, Finding, Severity, Validity
 from steelyard.core.measurement import Run, Second
 from steelyard.core.schedule import (
@@ -69,7 +31,7 @@ from steelyard.stats.noise import Components
 
 def quick() -> CampaignAnalysis:
     """Return a decided two-workload campaign, the first thing a newcomer sees."""
-    scene = Scene(
+    scene = scenes.Scene(
         name="quick: default against fitted",
         description="PostgreSQL as it comes against settings fitted to this machine.",
         effects={("fitted", "reads"): 0.12, ("fitted", "writes"): 0.31},
@@ -85,7 +47,7 @@ def many_loads() -> CampaignAnalysis:
         ("huge-pages", "reads"): 0.05,
         ("buffers", "writes"): 0.0,
     }
-    scene = Scene(
+    scene = scenes.Scene(
         name="shared buffers and huge pages",
         clients=(1, 4, 16, 64, 128),
         configurations=("default", "buffers", "huge-pages"),
@@ -94,7 +56,7 @@ def many_loads() -> CampaignAnalysis:
         noise=0.012,
         blocks=14,
         max_blocks=20,
-        status=Status.BUDGET,
+        status=campaign.Status.BUDGET,
         budget_s=3600.0,
     )
     return analysis_of(scene)
@@ -102,14 +64,14 @@ def many_loads() -> CampaignAnalysis:
 
 def same_twice() -> CampaignAnalysis:
     """Return a comparison of a configuration with itself: nothing to distinguish."""
-    scene = Scene(
+    scene = scenes.Scene(
         name="the same twice",
         configurations=("first", "second"),
         workloads=("writes",),
         noise=0.05,
         blocks=12,
         max_blocks=12,
-        status=Status.BUDGET,
+        status=campaign.Status.BUDGET,
         mode=Mode.BACK_TO_BACK,
     )
     return analysis_of(scene)
@@ -117,7 +79,7 @@ def same_twice() -> CampaignAnalysis:
 
 def in_turns() -> CampaignAnalysis:
     """Return configurations that alternate, one workload with longer turns than the other."""
-    scene = Scene(
+    scene = scenes.Scene(
         name="default against fitted, in turns",
         effects={("fitted", "reads"): 0.12, ("fitted", "writes"): 0.31},
         noise=0.03,
@@ -130,7 +92,9 @@ def in_turns() -> CampaignAnalysis:
         analysis.plan,
         restore="copy",
         restore_s=(("copy", 0.94),),
-        warm_up=WarmUpChoice(warm_up_s=2.0, how="floor", risk="It is tested in every block."),
+        warm_up=campaign.WarmUpChoice(
+            warm_up_s=2.0, how="floor", risk="It is tested in every block."
+        ),
         design_reason="all of them can be up at the same time",
         pausing=Pausing.SIGNALS,
         turns=(
@@ -148,10 +112,10 @@ def in_turns() -> CampaignAnalysis:
     )
 
 
-def _turned(run: Run, plan: CampaignPlan) -> Run:
+def _turned(run: Run, plan: campaign.CampaignPlan) -> Run:
     """Return a run as if its seconds had been turns, one in each round."""
     assert run.measurement is not None
-    times = turn_times(plan, run.cell.workload)
+    times = campaign.turn_times(plan, run.cell.workload)
     series = run.measurement.series
     turns = tuple(
         Turn(
@@ -184,13 +148,15 @@ def _turned(run: Run, plan: CampaignPlan) -> Run:
 
 def interrupted() -> CampaignAnalysis:
     """Return what is there after Ctrl-C in the fourth block."""
-    scene = Scene(effects={("fitted", "reads"): 0.12}, blocks=3, status=Status.INTERRUPTED)
+    scene = scenes.Scene(
+        effects={("fitted", "reads"): 0.12}, blocks=3, status=campaign.Status.INTERRUPTED
+    )
     return analysis_of(scene)
 
 
 def failed_early() -> CampaignAnalysis:
     """Return a campaign that failed before its first block, without a plan."""
-    scene = Scene(blocks=0, status=Status.FAILED)
+    scene = scenes.Scene(blocks=0, status=campaign.Status.FAILED)
     finding = Finding(
         code="server-did-not-start",
         severity=Severity.ERROR,
@@ -216,7 +182,7 @@ def failed_early() -> CampaignAnalysis:
 
 def two_servers() -> CampaignAnalysis:
     """Return two endpoints that are never made anew: one instance per side."""
-    scene = Scene(
+    scene = scenes.Scene(
         name="the old server and the new one",
         configurations=("old", "new"),
         workloads=("reads",),
@@ -241,13 +207,13 @@ def two_servers() -> CampaignAnalysis:
 
 def made_servers() -> CampaignAnalysis:
     """Return servers that every start makes, with several runs in each."""
-    scene = Scene(
+    scene = scenes.Scene(
         name="on newly made servers",
         workloads=("writes",),
         effects={("fitted", "writes"): 0.15},
         blocks=10,
         max_blocks=10,
-        status=Status.BUDGET,
+        status=campaign.Status.BUDGET,
     )
     analysis = analysis_of(scene)
     assert analysis.plan is not None
@@ -270,11 +236,11 @@ def made_servers() -> CampaignAnalysis:
         analysis,
         plan=replace(
             analysis.plan,
-            switch=SwitchCost.REPROVISION,
-            restore=ANEW,
+            switch=experiment.SwitchCost.REPROVISION,
+            restore=campaign.ANEW,
             restore_s=(),
             rounds=4,
-            rounds_for=RoundsFor.INSTANCES,
+            rounds_for=campaign.RoundsFor.INSTANCES,
             rounds_reason="best where a new server takes 40 s to the first run and a round 7 s",
         ),
         answers={checkpoint_phases: phases, instance_noise: (noise,)},
@@ -286,12 +252,12 @@ def made_servers() -> CampaignAnalysis:
 def hostile() -> CampaignAnalysis:
     """Return names and values that would break a careless page or table."""
     bad = "<script>alert('x')</script>"
-    scene = Scene(
+    scene = scenes.Scene(
         name=f'{bad} & "quotes" | pipes',
         configurations=("default", "a|b<b>`c`"),
         workloads=("reads & <i>writes</i>",),
         blocks=6,
-        status=Status.BUDGET,
+        status=campaign.Status.BUDGET,
     )
     finding = Finding(code="hostile", severity=Severity.WARNING, message=f"{bad} | `x` *y* _z_")
     return replace(
@@ -305,7 +271,7 @@ def hostile() -> CampaignAnalysis:
 
 def noise_floor() -> CampaignAnalysis:
     """Return an A/A campaign over three loads and two workloads, with its noise floor."""
-    scene = Scene(
+    scene = scenes.Scene(
         name="noise of shared buffers",
         description="What can this set-up see? The baseline against itself.",
         configurations=("default", "again"),
@@ -313,18 +279,18 @@ def noise_floor() -> CampaignAnalysis:
         noise=0.02,
         blocks=12,
         max_blocks=12,
-        status=Status.BUDGET,
+        status=campaign.Status.BUDGET,
         budget_s=900.0,
     )
     analysis = analysis_of(scene)
-    twin = TwinOf(name="shared buffers", configurations=2, stop=Stop())
+    twin = experiment.TwinOf(name="shared buffers", configurations=2, stop=experiment.Stop())
     loads = (None, *analysis.experiment.loads)
     return replace(
         analysis,
         experiment=replace(analysis.experiment, twin_of=twin),
         settings=(),
         answers={
-            analyse_noise: NoiseFloor(
+            compute.analyse_noise: compute.NoiseFloor(
                 name=twin.name,
                 mode=Mode.STARTS,
                 preparation_s=70.0,
@@ -352,25 +318,25 @@ def noise_floor() -> CampaignAnalysis:
 
 def noise_in_turns() -> CampaignAnalysis:
     """Return an A/A campaign in turns over two workloads, beside what starts would see."""
-    scene = Scene(
+    scene = scenes.Scene(
         name="noise of shared buffers",
         configurations=("default", "again"),
         noise=0.02,
         blocks=14,
         max_blocks=14,
-        status=Status.BUDGET,
+        status=campaign.Status.BUDGET,
         mode=Mode.ALTERNATING,
         budget_s=600.0,
     )
     analysis = analysis_of(scene)
-    twin = TwinOf(name="shared buffers", configurations=2, stop=Stop())
+    twin = experiment.TwinOf(name="shared buffers", configurations=2, stop=experiment.Stop())
     return replace(
         analysis,
         experiment=replace(analysis.experiment, twin_of=twin),
         settings=(),
         warmup=(),
         answers={
-            analyse_noise: NoiseFloor(
+            compute.analyse_noise: compute.NoiseFloor(
                 name=twin.name,
                 mode=Mode.ALTERNATING,
                 preparation_s=20.0,
@@ -397,10 +363,10 @@ def noise_in_turns() -> CampaignAnalysis:
     )
 
 
-def _floor_in_turns(name: str, scale: float) -> WorkloadFloor:
-    return WorkloadFloor(
+def _floor_in_turns(name: str, scale: float) -> compute.WorkloadFloor:
+    return compute.WorkloadFloor(
         workload=name,
-        noise=replace(ASSUMED_NOISE.workloads[0], workload=name),
+        noise=replace(campaign.ASSUMED_NOISE.workloads[0], workload=name),
         second_sd=_about(scale),
         autocorrelation=None,
         slice_sd=None,
@@ -417,25 +383,29 @@ def _floor_in_turns(name: str, scale: float) -> WorkloadFloor:
     )
 
 
-def _sees(name: str, mode: Mode, scale: float) -> DesignSight:
+def _sees(name: str, mode: Mode, scale: float) -> compute.DesignSight:
     in_turns = mode is Mode.ALTERNATING
     deviation = scale * (1.0 if in_turns else 3.0)
-    return DesignSight(
+    return compute.DesignSight(
         workload=name,
         mode=mode,
         measured=in_turns,
         block_s=24.0 if in_turns else 60.0,
         contrast_sd=deviation,
-        halves=tuple(None if m < 20 and not in_turns else 8 * deviation / m for m in MINUTES),
+        halves=tuple(
+            None if m < 20 and not in_turns else 8 * deviation / m for m in compute.MINUTES
+        ),
         needed_s=(9000.0 if in_turns else None, 60.0 * (30 if in_turns else 300)),
     )
 
 
-def _workload_floor(name: str, scale: float, loads: tuple[Load | None, ...]) -> WorkloadFloor:
-    return WorkloadFloor(
+def _workload_floor(
+    name: str, scale: float, loads: tuple[Load | None, ...]
+) -> compute.WorkloadFloor:
+    return compute.WorkloadFloor(
         workload=name,
         noise=replace(
-            ASSUMED_NOISE.workloads[0], workload=name, assumed=("slice_sd", "restart_sd")
+            campaign.ASSUMED_NOISE.workloads[0], workload=name, assumed=("slice_sd", "restart_sd")
         ),
         second_sd=Estimate(value=0.051, low=0.047, high=0.055),
         autocorrelation=Estimate(value=0.52, low=0.41, high=0.63),
@@ -452,29 +422,29 @@ def _workload_floor(name: str, scale: float, loads: tuple[Load | None, ...]) -> 
     )
 
 
-def _reach(load: Load | None, scale: float) -> Reach:
-    return Reach(
+def _reach(load: Load | None, scale: float) -> compute.Reach:
+    return compute.Reach(
         load=load,
         contrast_sd=_about(scale),
         seen=scale,
-        sights=tuple(_sight(minutes, scale) for minutes in MINUTES),
+        sights=tuple(_sight(minutes, scale) for minutes in compute.MINUTES),
     )
 
 
-def _sight(minutes: int, scale: float) -> Sight:
+def _sight(minutes: int, scale: float) -> compute.Sight:
     blocks = int((60 * minutes - 70) / 62)
     half = None if blocks < 9 else _about(2.6 * scale / blocks**0.5)
     visible = None if half is None else _about(half.value / 0.6)
-    return Sight(minutes=minutes, blocks=blocks, half_width=half, visible=visible)
+    return compute.Sight(minutes=minutes, blocks=blocks, half_width=half, visible=visible)
 
 
 def _about(value: float) -> Estimate:
     return Estimate(value=value, low=0.75 * value, high=1.5 * value)
 
 
-def analysis_of(scene: Scene) -> CampaignAnalysis:
+def analysis_of(scene: scenes.Scene) -> CampaignAnalysis:
     """Return the analysis that a campaign of this kind might end with."""
-    runs = runs_of(scene)
+    runs = scenes.runs_of(scene)
     return CampaignAnalysis(
         campaign_id="20261121-140000-7f3a",
         experiment=_experiment(scene),
@@ -485,11 +455,11 @@ def analysis_of(scene: Scene) -> CampaignAnalysis:
         looks=max(0, scene.blocks - 5),
         measured_s=5.0 * len(runs),
         elapsed_s=42.0 + 11.5 * len(runs),
-        started_at=STARTED_AT,
-        comparisons=comparisons_of(scene, runs),
-        cells=cells_of(scene, runs),
-        stalls=stalls_of(scene),
-        warmup=warmup_of(scene),
+        started_at=scenes.STARTED_AT,
+        comparisons=scenes.comparisons_of(scene, runs),
+        cells=scenes.cells_of(scene, runs),
+        stalls=scenes.stalls_of(scene),
+        warmup=scenes.warmup_of(scene),
         runs=runs,
         findings=(),
         settings=(
@@ -538,43 +508,45 @@ def with_evidence(analysis: CampaignAnalysis) -> CampaignAnalysis:
     )
 
 
-def _experiment(scene: Scene) -> Experiment:
-    changed = (Setting(layer=Layer.POSTGRES, name="shared_buffers", value="2GB"),)
-    return Experiment(
+def _experiment(scene: scenes.Scene) -> experiment.Experiment:
+    changed = (
+        experiment.Setting(layer=experiment.Layer.POSTGRES, name="shared_buffers", value="2GB"),
+    )
+    return experiment.Experiment(
         name=scene.name,
         baseline=scene.configurations[0],
         configurations=tuple(
-            Configuration(name=name, target=LocalTarget(), settings=changed if i else ())
+            experiment.Configuration(name=name, target=LocalTarget(), settings=changed if i else ())
             for i, name in enumerate(scene.configurations)
         ),
         workloads=tuple(
-            Workload(
+            experiment.Workload(
                 name=name,
                 scale_factor=20,
                 builtin="select-only" if name.startswith("reads") else "simple-update",
             )
             for name in scene.workloads
         ),
-        loads=tuple(load_of(c) for c in scene.clients),
+        loads=tuple(scenes.load_of(c) for c in scene.clients),
         protocol="prepared",
-        measure=Measure(warm_up_s=5.0, prewarm=True),
-        stop=Stop(budget_s=scene.budget_s),
+        measure=experiment.Measure(warm_up_s=5.0, prewarm=True),
+        stop=experiment.Stop(budget_s=scene.budget_s),
         seed=scene.seed,
         description=scene.description,
     )
 
 
-def _plan(scene: Scene) -> CampaignPlan:
+def _plan(scene: scenes.Scene) -> campaign.CampaignPlan:
     results = len(scene.workloads) * (len(scene.configurations) - 1)
     starts = scene.mode is not Mode.BACK_TO_BACK
-    return CampaignPlan(
+    return campaign.CampaignPlan(
         mode=scene.mode,
-        switch=SwitchCost.RESTART if starts else SwitchCost.SESSION,
-        reset=Reset.START if starts else Reset.BLOCK,
+        switch=experiment.SwitchCost.RESTART if starts else experiment.SwitchCost.SESSION,
+        reset=experiment.Reset.START if starts else experiment.Reset.BLOCK,
         restore="reflink",
         restore_s=(("reflink", 0.071), ("copy", 0.94)),
         block_s=38.0,
-        stopping=StoppingRule(
+        stopping=campaign.StoppingRule(
             max_blocks=scene.max_blocks,
             alpha=0.04 / results,
             results=results,
@@ -582,7 +554,7 @@ def _plan(scene: Scene) -> CampaignPlan:
             cell_first_look=6,
             spending_power=2.0,
         ),
-        warm_up=WarmUpChoice(
+        warm_up=campaign.WarmUpChoice(
             warm_up_s=5.0,
             how="measured",
             measured_s=(3.0, 4.0),
@@ -594,7 +566,7 @@ def _plan(scene: Scene) -> CampaignPlan:
     )
 
 
-def _unit(scene: Scene) -> str:
+def _unit(scene: scenes.Scene) -> str:
     if not scene.blocks:
         return "nothing was replicated: there is no complete block"
     if scene.mode is Mode.BACK_TO_BACK:

@@ -13,16 +13,7 @@ from typing import Any, Final
 
 from fakes.clock import FakeClock
 from fakes.kubernetes_api import FakeKubernetesApi
-from steelyard.core.kubernetes import (
-    CLAIM,
-    CLUSTER,
-    OF_CLUSTER,
-    POD,
-    SECRET,
-    VOLUME,
-    Manifest,
-    ObjectRef,
-)
+from steelyard.core import kubernetes as k8s
 from steelyard.core.outside import POSTGRES_MARK, ServerAddress
 from steelyard.core.wording import TargetError
 from steelyard.gateways.sql import Sql, SqlSession
@@ -107,15 +98,15 @@ class FakeOperator(Sql):
         """Do the next thing for every Cluster, and let volumes go that nobody claims."""
         if self.stuck:
             return
-        clusters = self.api.objects.all_of(CLUSTER, "", {})
+        clusters = self.api.objects.all_of(k8s.CLUSTER, "", {})
         for each in clusters:
             metadata = each["metadata"]
-            self._step(self.api.get(CLUSTER, metadata["name"], metadata["namespace"]))
-        claimed = {c["spec"].get("volumeName") for c in self.api.objects.all_of(CLAIM, "", {})}
-        for volume in self.api.objects.all_of(VOLUME, "", {}):
+            self._step(self.api.get(k8s.CLUSTER, metadata["name"], metadata["namespace"]))
+        claimed = {c["spec"].get("volumeName") for c in self.api.objects.all_of(k8s.CLAIM, "", {})}
+        for volume in self.api.objects.all_of(k8s.VOLUME, "", {}):
             name = volume["metadata"]["name"]
             if name not in claimed and self.policy == "Delete":
-                self.api.lose(VOLUME, name)
+                self.api.lose(k8s.VOLUME, name)
 
     def _step(self, cluster: dict[str, Any]) -> None:
         status = cluster.setdefault("status", {})
@@ -127,10 +118,12 @@ class FakeOperator(Sql):
         else:
             self._keep(cluster, pods)
 
-    def _pods(self, cluster: Manifest) -> list[dict[str, Any]]:
+    def _pods(self, cluster: k8s.Manifest) -> list[dict[str, Any]]:
         metadata = cluster["metadata"]
-        found = self.api.objects.all_of(POD, metadata["namespace"], {OF_CLUSTER: metadata["name"]})
-        return [self.api.get(POD, p["metadata"]["name"], metadata["namespace"]) for p in found]
+        found = self.api.objects.all_of(
+            k8s.POD, metadata["namespace"], {k8s.OF_CLUSTER: metadata["name"]}
+        )
+        return [self.api.get(k8s.POD, p["metadata"]["name"], metadata["namespace"]) for p in found]
 
     def _make_instances(self, cluster: dict[str, Any]) -> None:
         for number in range(1, cluster["spec"]["instances"] + 1):
@@ -143,17 +136,17 @@ class FakeOperator(Sql):
             phase=HEALTHY, phaseReason="", currentPrimary=primary, targetPrimary=primary
         )
 
-    def _owned(self, cluster: Manifest, name: str, **annotations: str) -> dict[str, Any]:
+    def _owned(self, cluster: k8s.Manifest, name: str, **annotations: str) -> dict[str, Any]:
         metadata = cluster["metadata"]
         return {
             "name": name,
             "namespace": metadata["namespace"],
-            "labels": {OF_CLUSTER: metadata["name"], "cnpg.io/podRole": "instance"},
+            "labels": {k8s.OF_CLUSTER: metadata["name"], "cnpg.io/podRole": "instance"},
             "annotations": {"cnpg.io/operatorVersion": "1.27.0", **annotations},
             "ownerReferences": [{"uid": metadata["uid"]}],
         }
 
-    def _make_claim(self, cluster: Manifest, name: str) -> None:
+    def _make_claim(self, cluster: k8s.Manifest, name: str) -> None:
         volume = f"pvc-{next(self._numbers)}"
         self.api.put(
             {
@@ -177,7 +170,7 @@ class FakeOperator(Sql):
             }
         )
 
-    def _make_pod(self, cluster: Manifest, name: str, node: str, *, runs: bool = True) -> None:
+    def _make_pod(self, cluster: k8s.Manifest, name: str, node: str, *, runs: bool = True) -> None:
         stamp = (cluster["metadata"].get("annotations") or {}).get(RESTARTED_AT)
         annotations = {RESTARTED_AT: stamp} if stamp else {}
         container = {"name": "postgres", "ready": runs, "restartCount": 0 if runs else 1}
@@ -197,10 +190,10 @@ class FakeOperator(Sql):
             }
         )
 
-    def _parameters(self, cluster: Manifest) -> dict[str, str]:
+    def _parameters(self, cluster: k8s.Manifest) -> dict[str, str]:
         return dict(cluster["spec"]["postgresql"].get("parameters") or {})
 
-    def _serve(self, cluster: Manifest, name: str) -> None:
+    def _serve(self, cluster: k8s.Manifest, name: str) -> None:
         old = self.servers.get(cluster["metadata"]["name"])
         asked = self._parameters(cluster)
         self.servers[cluster["metadata"]["name"]] = FakeServer(
@@ -229,7 +222,7 @@ class FakeOperator(Sql):
         if self.pending(server):
             self._serve(cluster, cluster["status"]["currentPrimary"])
 
-    def _hurry(self, cluster: dict[str, Any], pod: Manifest) -> None:
+    def _hurry(self, cluster: dict[str, Any], pod: k8s.Manifest) -> None:
         name = pod["metadata"]["name"]
         (container,) = pod["status"]["containerStatuses"]
         first = not container["restartCount"]
@@ -246,7 +239,7 @@ class FakeOperator(Sql):
         namespace, base = cluster["metadata"]["namespace"], cluster["metadata"]["name"]
         nodes = {p["metadata"]["name"]: p["spec"]["nodeName"] for p in pods}
         for name in nodes:
-            self.api.lose(POD, name, namespace)
+            self.api.lose(k8s.POD, name, namespace)
         for number in range(1, cluster["spec"]["instances"] + 1):
             name = f"{base}-{number}"
             self._make_pod(cluster, name, nodes.get(name, f"node{number}"), runs=not refused)
@@ -271,7 +264,7 @@ class FakeOperator(Sql):
         if address.port not in self.api.open_forwards:
             raise TargetError(f"nothing listens at {address.port}")
         where = next(w for w, _, port in self.api.forwards if port == address.port)
-        ref = ObjectRef(kind=POD, name=where.pod, namespace=where.namespace)
+        ref = k8s.ObjectRef(kind=k8s.POD, name=where.pod, namespace=where.namespace)
         pod = self.api.objects.held(ref)
         if pod is None or pod["status"]["conditions"][0]["status"] != "True":
             raise TargetError(f"pod {where.pod} does not answer")
@@ -283,7 +276,7 @@ class FakeOperator(Sql):
     def _instances(self, address: ServerAddress) -> int:
         where = next(w for w, _, port in self.api.forwards if port == address.port)
         name = where.pod.rpartition("-")[0]
-        return int(self.api.get(CLUSTER, name, where.namespace)["spec"]["instances"])
+        return int(self.api.get(k8s.CLUSTER, name, where.namespace)["spec"]["instances"])
 
     def rows(
         self, address: ServerAddress, statement: str, parameters: Sequence[object] = ()
@@ -363,8 +356,8 @@ class FakeOperator(Sql):
         """Have a Secret of a user there."""
         self.api.put(
             {
-                "apiVersion": SECRET.api_version,
-                "kind": SECRET.name,
+                "apiVersion": k8s.SECRET.api_version,
+                "kind": k8s.SECRET.name,
                 "metadata": {"name": name, "namespace": namespace},
                 "stringData": {"username": "postgres", "password": "planted"},
             }

@@ -3,33 +3,22 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from steelyard.core import measurement
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.measurement import (
-    Absence,
-    Evidence,
-    ProbeCost,
-    Quantity,
-    Run,
-    Second,
-    Series,
-    WaitClass,
-    WaitEvent,
-    Waits,
-)
 
 RAMP_S = 2
 UNSEEN = 0.01  # of a transaction's time
 _STEADIER = 0.2  # exponent: 1 would move with tps
 # The events that stand for a class.
 EVENTS = {
-    WaitClass.CPU: ("CPU", ""),
-    WaitClass.IO: ("IO", "DataFileRead"),
-    WaitClass.WAL: ("IO", "WalSync"),
-    WaitClass.LWLOCK: ("LWLock", "ProcArray"),
-    WaitClass.LOCK: ("Lock", "transactionid"),
-    WaitClass.REPLICATION: ("IPC", "SyncRep"),
-    WaitClass.CLIENT: ("Client", "ClientRead"),
-    WaitClass.OTHER: ("Timeout", "PgSleep"),
+    measurement.WaitClass.CPU: ("CPU", ""),
+    measurement.WaitClass.IO: ("IO", "DataFileRead"),
+    measurement.WaitClass.WAL: ("IO", "WalSync"),
+    measurement.WaitClass.LWLOCK: ("LWLock", "ProcArray"),
+    measurement.WaitClass.LOCK: ("Lock", "transactionid"),
+    measurement.WaitClass.REPLICATION: ("IPC", "SyncRep"),
+    measurement.WaitClass.CLIENT: ("Client", "ClientRead"),
+    measurement.WaitClass.OTHER: ("Timeout", "PgSleep"),
 }
 
 
@@ -44,19 +33,21 @@ class Seen:
         per_second: Totals of a second.
     """
 
-    parts_s: Mapping[WaitClass, float]
-    per_transaction: Mapping[Quantity, float] = field(default_factory=dict)
-    per_second: Mapping[Quantity, float] = field(default_factory=dict)
-    absent: tuple[Absence, ...] = ()
+    parts_s: Mapping[measurement.WaitClass, float]
+    per_transaction: Mapping[measurement.Quantity, float] = field(default_factory=dict)
+    per_second: Mapping[measurement.Quantity, float] = field(default_factory=dict)
+    absent: tuple[measurement.Absence, ...] = ()
 
 
-def watched(run: Run, seen: Seen) -> Run:
+def watched(run: measurement.Run, seen: Seen) -> measurement.Run:
     """Return the run with its seconds and with the evidence of such a configuration."""
     measured = run.measurement
     assert measured is not None
     seconds = RAMP_S + round(measured.seconds)
     series = measured.series or tuple(
-        Second(end_s=float(place + 1), transactions=measured.tps, seconds=1.0, latency_mean_s=None)
+        measurement.Second(
+            end_s=float(place + 1), transactions=measured.tps, seconds=1.0, latency_mean_s=None
+        )
         for place in range(seconds)
     )
     ramp = sum(second.transactions for second in series[:RAMP_S])
@@ -71,26 +62,28 @@ def watched(run: Run, seen: Seen) -> Run:
     )
     per_transaction = {name: value * whole for name, value in seen.per_transaction.items()}
     per_second = {name: value * (seconds + 0.5) for name, value in seen.per_second.items()}
-    evidence = Evidence(
+    evidence = measurement.Evidence(
         seconds=seconds + 0.5,
         totals=per_transaction | per_second,
-        levels={Quantity.CPUS: 2.0},
+        levels={measurement.Quantity.CPUS: 2.0},
         waits=_waits(seen, measured.tps),
         series=_series(seen, series),
         others=(),
         absent=seen.absent,
-        cost=ProbeCost(own_cpu_s=0.012, server_cpu_s=0.007),
+        cost=measurement.ProbeCost(own_cpu_s=0.012, server_cpu_s=0.007),
     )
     return replace(run, measurement=replace(measured, series=series), evidence=evidence)
 
 
-def _waits(seen: Seen, tps: float) -> Waits:
+def _waits(seen: Seen, tps: float) -> measurement.Waits:
     events = [
-        WaitEvent(kind=EVENTS[group][0], name=EVENTS[group][1], group=group, sessions=part_s * tps)
+        measurement.WaitEvent(
+            kind=EVENTS[group][0], name=EVENTS[group][1], group=group, sessions=part_s * tps
+        )
         for group, part_s in seen.parts_s.items()
         if part_s
     ]
-    return Waits(
+    return measurement.Waits(
         source="pg_stat_activity at 10 Hz",
         samples=50,
         lost=0,
@@ -98,27 +91,28 @@ def _waits(seen: Seen, tps: float) -> Waits:
     )
 
 
-def _series(seen: Seen, seconds: tuple[Second, ...]) -> tuple[Series, ...]:
+def _series(seen: Seen, seconds: tuple[measurement.Second, ...]) -> tuple[measurement.Series, ...]:
     ends = tuple(second.end_s for second in seconds)
     rates = [second.transactions / second.seconds for second in seconds]
     totals = {**seen.per_transaction}
     host = tuple(totals) + tuple(seen.per_second)
     return (
-        Series(
+        measurement.Series(
             subject="waits",
-            names=tuple(WaitClass),
+            names=tuple(measurement.WaitClass),
             end_s=ends,
             rows=tuple(
-                tuple(seen.parts_s.get(group, 0.0) * rate for group in WaitClass) for rate in rates
+                tuple(seen.parts_s.get(group, 0.0) * rate for group in measurement.WaitClass)
+                for rate in rates
             ),
         ),
-        Series(
+        measurement.Series(
             subject="counters",
-            names=(Quantity.CHECKPOINTS,),
+            names=(measurement.Quantity.CHECKPOINTS,),
             end_s=ends,
             rows=tuple((float(place == 3),) for place, _ in enumerate(ends)),
         ),
-        Series(
+        measurement.Series(
             subject="host",
             names=host,
             end_s=ends,

@@ -5,16 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from steelyard.core.outside import (
-    Command,
-    Companion,
-    ControlGroup,
-    InCluster,
-    MadeDirectory,
-    OnServer,
-    Outside,
-    ServerAddress,
-)
+from steelyard.core import outside
 
 
 @dataclass(kw_only=True)
@@ -30,35 +21,39 @@ class FakeProgram:
     while_preparing: Mapping[str, str] = field(default_factory=lambda: {"durable": "no"})
     stop_signals: tuple[int, int] = (signal.SIGINT, signal.SIGQUIT)
     superuser: tuple[str, str] = ("fake", "fakes")
-    beside: Companion | None = None
+    beside: outside.Companion | None = None
     loading: bool = False
 
-    def create(self, data: Path, account: str | None) -> Command:
+    def create(self, data: Path, account: str | None) -> outside.Command:
         """Return the command that makes an empty data directory."""
-        return Command(argv=("fake-init", str(data)), account=account, directory=data.parent)
+        return outside.Command(
+            argv=("fake-init", str(data)), account=account, directory=data.parent
+        )
 
-    def start(self, data: Path, account: str | None) -> Command:
+    def start(self, data: Path, account: str | None) -> outside.Command:
         """Return the command that runs the server."""
-        return Command(argv=("fake-server", str(data)), account=account, directory=data)
+        return outside.Command(argv=("fake-server", str(data)), account=account, directory=data)
 
     def configuration(
-        self, settings: Mapping[str, str], address: ServerAddress, sockets: Path
+        self, settings: Mapping[str, str], address: outside.ServerAddress, sockets: Path
     ) -> Mapping[str, str]:
         """Return one configuration file."""
         lines = [f"{name}={value}\n" for name, value in settings.items()]
         return {"fake.conf": "".join([f"port={address.port} in {sockets}\n", *lines])}
 
-    def companion(self, settings: Mapping[str, str], address: ServerAddress) -> Companion | None:
+    def companion(
+        self, settings: Mapping[str, str], address: outside.ServerAddress
+    ) -> outside.Companion | None:
         """Return what the test wants beside it."""
         del settings, address
         return self.beside
 
-    def is_loading(self, address: ServerAddress) -> bool:
+    def is_loading(self, address: outside.ServerAddress) -> bool:
         """Return whether the test lets it read its data."""
         del address
         return self.loading
 
-    def is_ready(self, address: ServerAddress) -> bool:
+    def is_ready(self, address: outside.ServerAddress) -> bool:
         """Return whether the server answers, after as many questions as the test wants."""
         self.polls += 1
         self.asked_at = address.port
@@ -76,7 +71,7 @@ class SmallRedis(FakeProgram):
     def configuration(
         self,
         settings: Mapping[str, str],
-        address: ServerAddress,
+        address: outside.ServerAddress,
         sockets: Path,
     ) -> Mapping[str, str]:
         """Return the settings, a line each."""
@@ -89,27 +84,27 @@ class FakeLedger:
     """Remembers what was noted, and whether it existed at that moment."""
 
     notes: list[tuple[str, Path, bool]] = field(default_factory=list)
-    things: list[tuple[str, OnServer]] = field(default_factory=list)
+    things: list[tuple[str, outside.OnServer]] = field(default_factory=list)
     groups: list[tuple[str, Path]] = field(default_factory=list)
-    in_cluster: list[tuple[str, InCluster]] = field(default_factory=list)
+    in_cluster: list[tuple[str, outside.InCluster]] = field(default_factory=list)
 
-    def created(self, thing: Outside) -> None:
+    def created(self, thing: outside.Outside) -> None:
         """Note what is about to be made or changed."""
         self._note(thing, ("created", "made", "changed", "placed"))
 
-    def removed(self, thing: Outside) -> None:
+    def removed(self, thing: outside.Outside) -> None:
         """Note that it is gone again, or as it was."""
         self._note(thing, ("removed", "removed", "undone", "taken away"))
 
-    def _note(self, thing: Outside, verbs: tuple[str, str, str, str]) -> None:
+    def _note(self, thing: outside.Outside, verbs: tuple[str, str, str, str]) -> None:
         match thing:
-            case MadeDirectory():
+            case outside.MadeDirectory():
                 self.notes.append((verbs[0], thing.path, thing.path.exists()))
-            case ControlGroup():
+            case outside.ControlGroup():
                 self.groups.append((verbs[1], thing.path))
-            case OnServer():
+            case outside.OnServer():
                 self.things.append((verbs[2], thing))
-            case InCluster():
+            case outside.InCluster():
                 self.in_cluster.append((verbs[3], thing))
 
     @property

@@ -8,18 +8,8 @@ from fakes.latencies import _record_of, script_of
 from fakes.scenes import Scene
 from steelyard.answers.campaign import analyse
 from steelyard.answers.results import CampaignAnalysis
+from steelyard.core import experiment as model
 from steelyard.core.campaign import CampaignRecord, Status
-from steelyard.core.experiment import (
-    Configuration,
-    Experiment,
-    GeneratorName,
-    KeySpace,
-    Layer,
-    Measure,
-    RedisWork,
-    Setting,
-    Workload,
-)
 from steelyard.core.measurement import Run, RunLatency
 from steelyard.core.schedule import Mode, Pausing, Turn, TurnTimes, WorkloadTurns
 from steelyard.core.target import EngineName, RedisLocalTarget
@@ -92,33 +82,33 @@ def _counted(run: Run, times: TurnTimes) -> Run:
     return replace(run, latency=None, measurement=untimed, turns=turns)
 
 
-def _of_redis(experiment: Experiment) -> Experiment:
+def _of_redis(experiment: model.Experiment) -> model.Experiment:
     off = (
-        Setting(layer=Layer.REDIS, name="appendonly", value="no"),
-        Setting(layer=Layer.REDIS, name="save", value=""),
+        model.Setting(layer=model.Layer.REDIS, name="appendonly", value="no"),
+        model.Setting(layer=model.Layer.REDIS, name="save", value=""),
     )
     always = (
-        Setting(layer=Layer.REDIS, name="appendfsync", value="always"),
-        Setting(layer=Layer.REDIS, name="appendonly", value="yes"),
-        Setting(layer=Layer.REDIS, name="save", value=""),
+        model.Setting(layer=model.Layer.REDIS, name="appendfsync", value="always"),
+        model.Setting(layer=model.Layer.REDIS, name="appendonly", value="yes"),
+        model.Setting(layer=model.Layer.REDIS, name="save", value=""),
     )
     spaces = {
-        "writes": KeySpace(keys=100_000, loaded=20_000, value_bytes=180_000),
-        "reads": KeySpace(keys=1, loaded=1, value_bytes=180_000),
+        "writes": model.KeySpace(keys=100_000, loaded=20_000, value_bytes=180_000),
+        "reads": model.KeySpace(keys=1, loaded=1, value_bytes=180_000),
     }
     return replace(
         experiment,
         engine=EngineName.REDIS,
-        generator=GeneratorName.REDIS_BENCHMARK,
+        generator=model.GeneratorName.REDIS_BENCHMARK,
         configurations=tuple(
-            Configuration(name=name, target=RedisLocalTarget(), settings=settings)
+            model.Configuration(name=name, target=RedisLocalTarget(), settings=settings)
             for name, settings in (("aof-off", off), ("aof-always", always))
         ),
         workloads=tuple(
-            Workload(name=name, builtin=test, redis=RedisWork(space=spaces[name]))
+            model.Workload(name=name, builtin=test, redis=model.RedisWork(space=spaces[name]))
             for name, test in (("writes", "set"), ("reads", "get"))
         ),
-        measure=Measure(ramp_s=0.0, warm_up_s=5.0),
+        measure=model.Measure(ramp_s=0.0, warm_up_s=5.0),
     )
 
 

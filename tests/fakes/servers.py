@@ -15,6 +15,7 @@ from signal import SIGALRM
 from fakes.clock import FakeClock
 from fakes.programs import FakeProgram
 from fakes.standing import FakeGenerators, FakeStandstill, FakeTurnLog
+from steelyard.core import measurement
 from steelyard.core.experiment import (
     EffectiveSetting,
     Experiment,
@@ -25,15 +26,6 @@ from steelyard.core.experiment import (
 )
 from steelyard.core.findings import Fact, Finding
 from steelyard.core.linux import KEYS
-from steelyard.core.measurement import (
-    CheckpointAge,
-    LatencyWindow,
-    Measurement,
-    RunLatency,
-    ScriptLatency,
-    Second,
-    StatementPlan,
-)
 from steelyard.core.outside import Command, Completed, MadeDirectory, ServerAddress
 from steelyard.core.schedule import Load, Stretch
 from steelyard.core.wording import Complaint, MeasurementError, TargetError
@@ -176,13 +168,13 @@ class FakeLogReader:
         """Return the sum of all numbers."""
         return sum(int(word) for word in self._text.split())
 
-    def run_latency(self, *, windows_s: float | None) -> RunLatency:
+    def run_latency(self, *, windows_s: float | None) -> measurement.RunLatency:
         """Return so many milliseconds, in one window where windows are asked for."""
         assert windows_s is None or windows_s > 0
         count = histogram_of([1000] * self.transactions)
-        one = ScriptLatency(script=self.script, latency=to_text(count), longest_s=0.001)
-        whole = LatencyWindow(start_s=0.0, end_s=windows_s or 0.0, latency=one.latency)
-        return RunLatency(scripts=(one,), windows=() if windows_s is None else (whole,))
+        one = measurement.ScriptLatency(script=self.script, latency=to_text(count), longest_s=0.001)
+        whole = measurement.LatencyWindow(start_s=0.0, end_s=windows_s or 0.0, latency=one.latency)
+        return measurement.RunLatency(scripts=(one,), windows=() if windows_s is None else (whole,))
 
     def seconds_text(self) -> str:
         """Return a line."""
@@ -302,7 +294,7 @@ class FakeEngine:
         """Note it."""
         self._world.steps.append(f"reload at {address.port}")
 
-    def plans(self, address: ServerAddress) -> tuple[StatementPlan, ...]:
+    def plans(self, address: ServerAddress) -> tuple[measurement.StatementPlan, ...]:
         """Return none."""
         assert address.port
         return ()
@@ -316,10 +308,10 @@ class FakeEngine:
         shown = {setting.name: setting.value for setting in effective}
         return float(shown["checkpoint_timeout"]) if "checkpoint_timeout" in shown else None
 
-    def checkpoint_age(self, address: ServerAddress) -> CheckpointAge:
+    def checkpoint_age(self, address: ServerAddress) -> measurement.CheckpointAge:
         """Return the seconds since the server's start: it never makes a checkpoint."""
         started_at = self._world.at(address.port).started_at
-        return CheckpointAge(seconds=self._world.clock.monotonic() - started_at)
+        return measurement.CheckpointAge(seconds=self._world.clock.monotonic() - started_at)
 
     def prewarm(self, address: ServerAddress, *, most_bytes: int | None = None) -> bool:
         """Note it, and how much at most where that is limited."""
@@ -387,7 +379,7 @@ class FakeEngine:
         ramp_s: float,
         started_at: float,
         slice_s: float | None = None,
-    ) -> Measurement:
+    ) -> measurement.Measurement:
         """Return what the fake platform printed, a second of it per interval."""
         return self._parsed(completed, ramp_s=ramp_s, started_at=started_at, slice_s=slice_s)
 
@@ -398,7 +390,7 @@ class FakeEngine:
         ramp_s: float,
         started_at: float,
         slice_s: float | None = None,
-    ) -> Measurement:
+    ) -> measurement.Measurement:
         """Return the same."""
         for each in completed:
             if not each.succeeded:
@@ -408,7 +400,7 @@ class FakeEngine:
             return _in_turns(printed)
         falls_at = printed.get("falls_at", printed["seconds"])
         series = tuple(
-            Second(
+            measurement.Second(
                 end_s=number + 1.0,
                 transactions=printed["rate"] * (1.0 if number < falls_at else printed["falls_to"]),
                 seconds=1.0,
@@ -420,7 +412,7 @@ class FakeEngine:
         assert len(completed) == 1
         after_s = printed["seconds"] - ramp_s
         measured_s = after_s if slice_s is None else slice_s
-        return Measurement(
+        return measurement.Measurement(
             transactions=printed["rate"] * measured_s,
             seconds=measured_s,
             tail_transactions=printed["rate"] * (after_s - measured_s),
@@ -445,7 +437,7 @@ class FakeEngine:
         """Return that it does not: the rate is printed."""
         return False
 
-    def latency(self, completed: Sequence[Completed]) -> RunLatency | None:  # noqa: ARG002 - likewise
+    def latency(self, completed: Sequence[Completed]) -> measurement.RunLatency | None:  # noqa: ARG002 - likewise
         """Return None: the log tells them."""
         return None
 
@@ -717,9 +709,9 @@ class FakePlatform:
         return self._live
 
 
-def _in_turns(printed: Mapping[str, float]) -> Measurement:
+def _in_turns(printed: Mapping[str, float]) -> measurement.Measurement:
     """Return what a generator that was paused in between knows of its run."""
-    return Measurement(
+    return measurement.Measurement(
         transactions=printed["done"],
         seconds=printed["seconds"],
         latency_mean_s=0.001,

@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.live import (
-    LIMIT_S,
-    TINY,
-    Steelyard,
-    interrupted,
-    lasting,
-    living_servers,
-    napping,
-    redone_in_all_arms,
-    wait_for,
-)
+from support import live
 from support.striking import kill_postmaster, strike_local
 
 if TYPE_CHECKING:
@@ -27,16 +17,16 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.live
 
 
-TWO = TINY.replace(
+TWO = live.TINY.replace(
     "workloads:", "workloads:\n  - {name: reads, builtin: select-only, scale_factor: 1}"
 )
 
 
-def _started(steelyard: Steelyard, text: str) -> "subprocess.Popen[str]":
+def _started(steelyard: live.Steelyard, text: str) -> "subprocess.Popen[str]":
     return steelyard.start("run", steelyard.experiment(text), "--out", "c", "--yes")
 
 
-def _journal(steelyard: Steelyard) -> list[dict[str, object]]:
+def _journal(steelyard: live.Steelyard) -> list[dict[str, object]]:
     path = steelyard.directory / "c" / "journal.jsonl"
     lines = path.read_text().splitlines() if path.exists() else []
     return [json.loads(line)["entry"] for line in lines if line.endswith('"}')]
@@ -44,25 +34,25 @@ def _journal(steelyard: Steelyard) -> list[dict[str, object]]:
 
 @pytest.mark.slow
 def test_a_server_killed_during_a_run_costs_one_block_and_nothing_else(
-    steelyard: Steelyard,
+    steelyard: live.Steelyard,
 ) -> None:
     """SIGKILL of the postmaster voids the block in all arms; it is redone and counts."""
-    process = _started(steelyard, lasting(TWO))
-    wait_for(lambda: steelyard.complete_blocks >= 1, process)
+    process = _started(steelyard, live.lasting(TWO))
+    live.wait_for(lambda: steelyard.complete_blocks >= 1, process)
     strike_local(steelyard, process, kill_postmaster)
-    wait_for(lambda: redone_in_all_arms(steelyard), process)
-    assert "is redone" in interrupted(process).stderr
+    live.wait_for(lambda: live.redone_in_all_arms(steelyard), process)
+    assert "is redone" in live.interrupted(process).stderr
     summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
     assert len(summary["blocks_redone"]) >= 1
     assert "thrown away" in (steelyard.directory / "c" / "report.md").read_text()
 
 
-def test_ctrl_c_reports_what_there_is_and_exits_130(steelyard: Steelyard) -> None:
+def test_ctrl_c_reports_what_there_is_and_exits_130(steelyard: live.Steelyard) -> None:
     """SIGINT ends in order: reports exist, the exit code is 130, and the way on is printed."""
-    process = _started(steelyard, napping(lasting()))
-    wait_for(lambda: steelyard.complete_blocks >= 1, process)
+    process = _started(steelyard, live.napping(live.lasting()))
+    live.wait_for(lambda: steelyard.complete_blocks >= 1, process)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=LIMIT_S)
+    out, err = process.communicate(timeout=live.LIMIT_S)
     assert process.returncode == 130, err
     assert "--resume" in err
     assert (steelyard.directory / "c" / "report.html").exists()
@@ -72,10 +62,10 @@ def test_ctrl_c_reports_what_there_is_and_exits_130(steelyard: Steelyard) -> Non
     )
 
 
-def test_clean_removes_what_kill_9_left_behind(steelyard: Steelyard) -> None:
+def test_clean_removes_what_kill_9_left_behind(steelyard: live.Steelyard) -> None:
     """Data directory, socket directory and processes of a killed campaign go; its record stays."""
-    process = _started(steelyard, napping(lasting()))
-    wait_for(lambda: steelyard.complete_blocks >= 1, process)
+    process = _started(steelyard, live.napping(live.lasting()))
+    live.wait_for(lambda: steelyard.complete_blocks >= 1, process)
     sockets = [Path(e["name"]) for e in _journal(steelyard) if e["kind"] == "created"]
     process.kill()
     process.communicate()
@@ -86,25 +76,25 @@ def test_clean_removes_what_kill_9_left_behind(steelyard: Steelyard) -> None:
     cleaned = steelyard.run("clean", "--yes")
     assert cleaned.returncode == 0, cleaned.stderr
     assert not any(path.exists() for path in sockets)
-    assert living_servers(steelyard.cache) == []
+    assert live.living_servers(steelyard.cache) == []
     assert (steelyard.directory / "c" / "journal.jsonl").exists()
     assert "nothing behind" in steelyard.run("clean", "--yes").stdout.replace("anything", "nothing")
 
 
 @pytest.mark.slow
-def test_a_living_campaign_is_left_alone(steelyard: Steelyard) -> None:
+def test_a_living_campaign_is_left_alone(steelyard: live.Steelyard) -> None:
     """`clean --yes` removes nothing of it, a second one in its directory is refused.
 
     Lock and journal keep the others out; no block is lost.
     """
-    process = _started(steelyard, napping(lasting()))
-    wait_for(lambda: steelyard.complete_blocks >= 1, process)
+    process = _started(steelyard, live.napping(live.lasting()))
+    live.wait_for(lambda: steelyard.complete_blocks >= 1, process)
     assert "No campaign has left anything" in steelyard.run("clean", "--yes").stdout
     third = steelyard.run("run", "--resume", "c")
     second = steelyard.run("run", "tiny.yaml", "--out", "c", "--yes")
     taken = steelyard.complete_blocks
-    wait_for(lambda: steelyard.complete_blocks > taken, process)
-    interrupted(process)
+    live.wait_for(lambda: steelyard.complete_blocks > taken, process)
+    live.interrupted(process)
     assert all(block["complete"] for block in steelyard.blocks[: taken + 1])
     assert second.returncode == 6
     assert "holds a campaign already" in second.stderr
@@ -112,13 +102,13 @@ def test_a_living_campaign_is_left_alone(steelyard: Steelyard) -> None:
     assert "another Steelyard is running" in third.stderr
 
 
-def test_a_taken_port_is_refused_before_the_start(steelyard: Steelyard) -> None:
+def test_a_taken_port_is_refused_before_the_start(steelyard: live.Steelyard) -> None:
     """A listener on the asked port gives exit 3 and names the port."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         port = listener.getsockname()[1]
-        text = TINY.replace("bin: embedded}", f"bin: embedded, port: {port}}}")
+        text = live.TINY.replace("bin: embedded}", f"bin: embedded, port: {port}}}")
         done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
     assert done.returncode == 3
     assert f"port {port}" in done.stderr
@@ -130,35 +120,35 @@ def test_a_taken_port_is_refused_before_the_start(steelyard: Steelyard) -> None:
     [("./nowhere", "no PostgreSQL programs"), ("'9'", "was not found"), ("./bin", "lacks")],
 )
 def test_an_absent_or_incomplete_binary_is_refused(
-    steelyard: Steelyard, bin_: str, word: str
+    steelyard: live.Steelyard, bin_: str, word: str
 ) -> None:
     """A wrong `bin:` gives exit 3, the fact and the way out."""
     (steelyard.directory / "bin").mkdir()
-    text = TINY.replace("bin: embedded}", f"bin: {bin_}}}")
+    text = live.TINY.replace("bin: embedded}", f"bin: {bin_}}}")
     done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
     assert done.returncode == 3, done.stderr
     assert word in done.stderr
     assert "hint:" in done.stderr
 
 
-def test_a_binary_that_is_no_postgres_is_refused(steelyard: Steelyard) -> None:
+def test_a_binary_that_is_no_postgres_is_refused(steelyard: live.Steelyard) -> None:
     """Programs that do not run give a sentence, not a traceback."""
     fake = steelyard.directory / "bin"
     fake.mkdir()
     for name in ("postgres", "initdb", "pgbench", "psql"):
         (fake / name).write_text("#!/bin/sh\nexit 3\n")
         (fake / name).chmod(0o755)
-    text = TINY.replace("bin: embedded}", "bin: ./bin}")
+    text = live.TINY.replace("bin: embedded}", "bin: ./bin}")
     done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
     assert done.returncode == 3, done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_unknown_settings_and_refused_values_are_said_at_once_with_lines(
-    steelyard: Steelyard,
+    steelyard: live.Steelyard,
 ) -> None:
     """The server's own program judges settings; each problem has its line and way out."""
-    text = TINY.replace(
+    text = live.TINY.replace(
         "postgres: {shared_buffers: 64MB}",
         "postgres:\n      shared_bufers: 64MB\n      work_mem: 9XB\n      random_page_cost: -4",
     )
@@ -171,24 +161,26 @@ def test_unknown_settings_and_refused_values_are_said_at_once_with_lines(
     assert not (steelyard.directory / "c").exists()
 
 
-def test_a_value_only_a_started_server_refuses_fails_with_its_log(steelyard: Steelyard) -> None:
+def test_a_value_only_a_started_server_refuses_fails_with_its_log(
+    steelyard: live.Steelyard,
+) -> None:
     """What `postgres -C` cannot see (an absent library) shows at the first start, with the log."""
-    text = TINY.replace("shared_buffers: 64MB", "shared_preload_libraries: no_such_library")
+    text = live.TINY.replace("shared_buffers: 64MB", "shared_preload_libraries: no_such_library")
     done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
     assert done.returncode == 4, done.stderr
     assert "no_such_library" in done.stderr
 
 
-def test_too_small_a_disk_is_refused_with_the_numbers(steelyard: Steelyard) -> None:
+def test_too_small_a_disk_is_refused_with_the_numbers(steelyard: live.Steelyard) -> None:
     """A scale that cannot fit gives exit 3, what is needed and what is free."""
-    text = TINY.replace("scale_factor: 1}", "scale_factor: 2000000}")
+    text = live.TINY.replace("scale_factor: 1}", "scale_factor: 2000000}")
     done = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")
     assert done.returncode == 3, done.stderr
     assert "this campaign needs" in done.stderr
 
 
 def test_a_budget_before_the_first_look_is_refused_with_what_would_do(
-    steelyard: Steelyard,
+    steelyard: live.Steelyard,
 ) -> None:
     """A budget that cannot reach a look is said before anything is started."""
     done = steelyard.run("run", steelyard.experiment(), "--out", "c", "--budget", "5s")
@@ -198,12 +190,12 @@ def test_a_budget_before_the_first_look_is_refused_with_what_would_do(
     assert not (steelyard.directory / "c").exists()
 
 
-def test_a_setting_that_does_not_take_effect_is_named(steelyard: Steelyard) -> None:
+def test_a_setting_that_does_not_take_effect_is_named(steelyard: live.Steelyard) -> None:
     """A role's own setting that overrides the configuration puts it out of force."""
     (steelyard.directory / "override.sql").write_text(
         "ALTER ROLE steelyard SET work_mem = '5MB';\n"
     )
-    text = TINY.replace("shared_buffers: 64MB", "work_mem: 9MB").replace(
+    text = live.TINY.replace("shared_buffers: 64MB", "work_mem: 9MB").replace(
         "scale_factor: 1}", "scale_factor: 1, prepare: [override.sql]}"
     )
     done = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")

@@ -10,18 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from support import live
 from support.lacking import lacking
-from support.live import (
-    LIMIT_S,
-    TINY,
-    Steelyard,
-    interrupted,
-    lasting,
-    living_servers,
-    one_by_one,
-    redone_in_all_arms,
-    wait_for,
-)
 from support.striking import strike
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
@@ -31,13 +21,13 @@ _STEP_S = -3600.0
 
 
 @pytest.fixture
-def small_disk(steelyard: Steelyard) -> Iterator[Path]:
+def small_disk(steelyard: live.Steelyard) -> Iterator[Path]:
     """Return a file system of its own, with room for a small server twice."""
     yield from _mounted(steelyard.cache / "small", "500m")
 
 
 @pytest.fixture
-def small_record(steelyard: Steelyard) -> Iterator[Path]:
+def small_record(steelyard: live.Steelyard) -> Iterator[Path]:
     """Return a file system of its own, with room for a record."""
     yield from _mounted(steelyard.directory / "small", "50m")
 
@@ -70,15 +60,15 @@ def _fill(place: Path) -> Path:
 
 
 def test_a_full_disk_of_the_record_keeps_what_is_there(
-    steelyard: Steelyard, small_record: Path
+    steelyard: live.Steelyard, small_record: Path
 ) -> None:
     """When the record's disk fills up, the journal stays readable and --resume goes on."""
     there = replace(steelyard, directory=small_record)
-    source = there.experiment(lasting())
+    source = there.experiment(live.lasting())
     process = there.start("run", source, "--out", "c", "--yes")
-    wait_for(lambda: len(there.runs) >= 1, process)
+    live.wait_for(lambda: len(there.runs) >= 1, process)
     ballast = _fill(small_record)
-    _, err = process.communicate(timeout=LIMIT_S)
+    _, err = process.communicate(timeout=live.LIMIT_S)
     assert process.returncode == 6, err
     assert "no space is left" in err
     before = there.runs
@@ -88,30 +78,30 @@ def test_a_full_disk_of_the_record_keeps_what_is_there(
 
 
 def _generating(place: Path) -> bool:
-    return any("--progress" in line for line in living_servers(place))
+    return any("--progress" in line for line in live.living_servers(place))
 
 
 def test_a_disk_of_the_data_that_fills_up_ends_the_campaign_and_resumes(
-    steelyard: Steelyard, small_disk: Path
+    steelyard: live.Steelyard, small_disk: Path
 ) -> None:
     """Exit 5 with the fact; nothing of the campaign is left, no run is lost, and it goes on."""
     target = f"{{kind: local, bin: embedded, directory: {small_disk}}}"
-    text = TINY.replace("{kind: local, bin: embedded}", target)
-    text = one_by_one(lasting(text.replace("slice: 1s", "slice: 3s")))
+    text = live.TINY.replace("{kind: local, bin: embedded}", target)
+    text = live.one_by_one(live.lasting(text.replace("slice: 1s", "slice: 3s")))
     # Less WAL than usual, so that the disk may be small.
     little = "    postgres: {max_wal_size: 64MB, min_wal_size: 32MB}\n"
     text = text.replace("  buffers:\n", f"{little}  buffers:\n")
     process = steelyard.start("run", steelyard.experiment(text), "--out", "c", "--yes")
-    wait_for(lambda: len(steelyard.runs) >= 1, process)
-    wait_for(lambda: _generating(small_disk), process)
+    live.wait_for(lambda: len(steelyard.runs) >= 1, process)
+    live.wait_for(lambda: _generating(small_disk), process)
     ballast = _fill(small_disk)
-    _, err = process.communicate(timeout=LIMIT_S)
+    _, err = process.communicate(timeout=live.LIMIT_S)
     assert process.returncode == 5, err
     assert "Traceback" not in err
     assert "no space left" in err.lower() or "no space is left" in err
     assert "run --resume" in err
     assert "left behind" not in err
-    assert living_servers(small_disk) == []
+    assert live.living_servers(small_disk) == []
     assert list((small_disk / "live").iterdir()) == []
     before = steelyard.runs
     refused = steelyard.run("run", "--resume", "c")
@@ -129,13 +119,13 @@ def _set_clock(directory: Path, off_s: float) -> None:
     (directory / "step.new").rename(directory / "step")
 
 
-def test_a_wall_clock_that_is_set_costs_one_block_and_no_time(steelyard: Steelyard) -> None:
+def test_a_wall_clock_that_is_set_costs_one_block_and_no_time(steelyard: live.Steelyard) -> None:
     """The run is invalid by its clock and redone; budget and durations are monotonic.
 
     The seconds of the journal, which the budget is compared with, would show an hour's step.
     """
     stepped = steelyard.with_a_stepped_clock
-    text = one_by_one(lasting(TINY.replace("slice: 1s", "slice: 2s")))
+    text = live.one_by_one(live.lasting(live.TINY.replace("slice: 1s", "slice: 2s")))
     process = stepped.start("run", stepped.experiment(text), "--out", "c", "--yes")
     steps = count(1)
     strike(
@@ -144,10 +134,10 @@ def test_a_wall_clock_that_is_set_costs_one_block_and_no_time(steelyard: Steelya
         lambda: _generating(stepped.cache),
         lambda: _set_clock(stepped.directory, next(steps) * _STEP_S),
     )
-    wait_for(lambda: redone_in_all_arms(stepped), process)
+    live.wait_for(lambda: live.redone_in_all_arms(stepped), process)
     taken = stepped.complete_blocks
-    wait_for(lambda: stepped.complete_blocks > taken, process)
-    err = interrupted(process).stderr
+    live.wait_for(lambda: stepped.complete_blocks > taken, process)
+    err = live.interrupted(process).stderr
     assert f"the clock was set by {_STEP_S:+.1f} s" in err
     assert "Traceback" not in err
     found = [finding for run in stepped.runs for finding in run["findings"]]

@@ -12,23 +12,14 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from support import live
 from support.endpoint import Server, at_work
 from support.endpoint import run as command
-from support.live import (
-    LIMIT_S,
-    TINY,
-    Steelyard,
-    interrupted,
-    lasting,
-    one_by_one,
-    redone_in_all_arms,
-    wait_for,
-)
 from support.striking import signal_server, strike, strike_local
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
-SLOWER = one_by_one(lasting(TINY.replace("slice: 1s", "slice: 2s")))
+SLOWER = live.one_by_one(live.lasting(live.TINY.replace("slice: 1s", "slice: 2s")))
 
 
 def _at(server: Server) -> str:
@@ -46,21 +37,21 @@ def untouched(server: Server) -> Iterator[None]:
     assert (server.configuration, server.databases) == before
 
 
-def _in_a_run(steelyard: Steelyard, text: str) -> "subprocess.Popen[str]":
+def _in_a_run(steelyard: live.Steelyard, text: str) -> "subprocess.Popen[str]":
     """Start a campaign and return after its first run."""
     process = steelyard.start("run", steelyard.experiment(text), "--out", "c", "--yes")
-    wait_for(lambda: len(steelyard.runs) >= 1, process)
+    live.wait_for(lambda: len(steelyard.runs) >= 1, process)
     return process
 
 
-def _ended_with_a_block_redone(process: "subprocess.Popen[str]", steelyard: Steelyard) -> None:
-    wait_for(lambda: redone_in_all_arms(steelyard), process)
-    err = interrupted(process).stderr
+def _ended_with_a_block_redone(process: "subprocess.Popen[str]", steelyard: live.Steelyard) -> None:
+    live.wait_for(lambda: live.redone_in_all_arms(steelyard), process)
+    err = live.interrupted(process).stderr
     assert "is redone" in err
     assert "Traceback" not in err
 
 
-def test_a_local_server_that_hangs_for_ever_costs_one_block(steelyard: Steelyard) -> None:
+def test_a_local_server_that_hangs_for_ever_costs_one_block(steelyard: live.Steelyard) -> None:
     """All its processes are stopped in a run: the run is given up, they are ended, it is redone."""
     process = _in_a_run(steelyard.impatient, SLOWER)
     strike_local(steelyard, process, lambda data: signal_server(data, signal.SIGSTOP))
@@ -69,7 +60,7 @@ def test_a_local_server_that_hangs_for_ever_costs_one_block(steelyard: Steelyard
 
 
 def test_a_local_server_restarted_by_somebody_else_costs_one_block(
-    steelyard: Steelyard, programs: Path
+    steelyard: live.Steelyard, programs: Path
 ) -> None:
     """A `pg_ctl restart` in a run makes a server that is not ours: it is ended, ours is back."""
     process = _in_a_run(steelyard, SLOWER)
@@ -87,7 +78,7 @@ def _restart(programs: Path, data: Path) -> None:
         argv = ["setpriv", *ids, "--clear-groups", *argv]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     # Whether it comes up before Steelyard ends it is a race that both may win.
-    subprocess.run(argv, check=False, cwd="/", timeout=LIMIT_S, **quiet)  # type: ignore[call-overload]
+    subprocess.run(argv, check=False, cwd="/", timeout=live.LIMIT_S, **quiet)  # type: ignore[call-overload]
 
 
 @contextmanager
@@ -108,7 +99,7 @@ def _full(server: Server) -> Iterator[None]:
     taking = threading.Thread(target=take)
     taking.start()
     try:
-        assert refused.wait(LIMIT_S), "the server never ran out of connections"
+        assert refused.wait(live.LIMIT_S), "the server never ran out of connections"
         yield
     finally:
         stop.set()
@@ -119,12 +110,12 @@ def _full(server: Server) -> Iterator[None]:
 
 @pytest.mark.usefixtures("untouched")
 def test_an_endpoint_that_stays_full_ends_the_campaign(
-    steelyard: Steelyard, server: Server
+    steelyard: live.Steelyard, server: Server
 ) -> None:
     """Exit 5 with the server's own words; what could not be put back is listed and cleaned."""
     process = _in_a_run(steelyard, _at(server))
     with _full(server):
-        _, err = process.communicate(timeout=LIMIT_S)
+        _, err = process.communicate(timeout=live.LIMIT_S)
     assert process.returncode == 5, err
     assert "Traceback" not in err
     assert "has no connection left" in err
@@ -137,7 +128,7 @@ def test_an_endpoint_that_stays_full_ends_the_campaign(
 
 @pytest.mark.usefixtures("untouched")
 def test_an_endpoint_restarted_by_somebody_else_costs_one_block(
-    steelyard: Steelyard, server: Server
+    steelyard: live.Steelyard, server: Server
 ) -> None:
     """Its sessions are lost in a run: the block is redone on the restarted server."""
     process = _in_a_run(steelyard, _at(server))

@@ -13,25 +13,8 @@ from pathlib import Path
 import pytest
 
 from steelyard.record.journal import read_lines
+from support import kills
 from support.endpoint import Server
-from support.kills import (
-    KINDS,
-    RESUME,
-    RUN,
-    SECOND_DEATHS,
-    SEED,
-    Death,
-    Kind,
-    Lane,
-    Log,
-    Reference,
-    at,
-    in_lanes,
-    one_by_one,
-    require_nothing_left,
-    require_same,
-    uninterrupted,
-)
 from support.machine_lock import machine
 from support.power import Disk, Instant, die_by_power, loops_below, mounts_below, require_power
 
@@ -39,7 +22,7 @@ __all__ = ["machine"]
 pytestmark = [pytest.mark.live, pytest.mark.machine, pytest.mark.slow]
 
 # A server of ours, with data that are prepared anew, and somebody else's, which outlives the cut.
-_KINDS = tuple(kind for kind in KINDS if kind.name in {"endpoint", "fresh data"})
+_KINDS = tuple(kind for kind in kills.KINDS if kind.name in {"endpoint", "fresh data"})
 
 
 def test_a_campaign_whose_power_is_cut_goes_on(
@@ -51,13 +34,13 @@ def test_a_campaign_whose_power_is_cut_goes_on(
     registry, the resumed campaign says what an uncut one says, and nothing is left behind.
     """
     require_power()
-    log = Log.of("STEELYARD_POWER_CUTS", "2", _KINDS, tmp_path)
-    in_lanes(log, lambda kind, own: _lane(at(server, kind), own, server, log))
+    log = kills.Log.of("STEELYARD_POWER_CUTS", "2", _KINDS, tmp_path)
+    kills.in_lanes(log, lambda kind, own: _lane(kills.at(server, kind), own, server, log))
     assert log.failures == []
     assert sum(log.phases.values()) >= log.total
 
 
-def _lane(kind: Kind, numbers: list[int], server: Server, log: Log) -> None:
+def _lane(kind: kills.Kind, numbers: list[int], server: Server, log: kills.Log) -> None:
     """Cut the power of campaigns of one kind, one after the other."""
     home = Path(tempfile.mkdtemp(prefix="steelyard-test-", dir="/var/tmp"))
     home.chmod(0o755)
@@ -65,15 +48,15 @@ def _lane(kind: Kind, numbers: list[int], server: Server, log: Log) -> None:
     untouched = server.configuration, server.databases
     try:
         lane = disk.make()
-        reference = uninterrupted(lane, kind)
+        reference = kills.uninterrupted(lane, kind)
         log.say(f"{kind.name}: {reference.whole_s:.1f} s to its end")
 
-        def cut(number: int, deaths: list[Death]) -> None:
+        def cut(number: int, deaths: list[kills.Death]) -> None:
             _cut(lane, disk, kind, number, reference, deaths)
             if kind.name == "endpoint":
                 assert (server.configuration, server.databases) == untouched
 
-        one_by_one(log, lane, numbers, cut)
+        kills.one_by_one(log, lane, numbers, cut)
         lane.close()
     finally:
         disk.remove()
@@ -82,27 +65,32 @@ def _lane(kind: Kind, numbers: list[int], server: Server, log: Log) -> None:
 
 
 def _cut(
-    lane: Lane, disk: Disk, kind: Kind, number: int, reference: Reference, deaths: list[Death]
+    lane: kills.Lane,
+    disk: Disk,
+    kind: kills.Kind,
+    number: int,
+    reference: kills.Reference,
+    deaths: list[kills.Death],
 ) -> None:
     """Cut the power of a campaign, resume it, and compare it with the one that was not cut."""
-    coin = random.Random(f"{SEED}-power-{number}")  # noqa: S311 - an instant is no secret
+    coin = random.Random(f"{kills.SEED}-power-{number}")  # noqa: S311 - an instant is no secret
     gaps_s = _gaps_s(reference)
     folder = lane.home / f"cut-{number}"
     kind.write(folder, f"cut {number}")
-    arguments = RUN
-    for _ in range(2 if coin.random() < SECOND_DEATHS else 1):
+    arguments = kills.RUN
+    for _ in range(2 if coin.random() < kills.SECOND_DEATHS else 1):
         known = deaths[-1].acknowledged.count(b"\n") if deaths else 0
         instant = Instant.drawn(coin, gaps_s, after=known)
         deaths.append(die_by_power(lane, disk, folder, instant, *arguments))
-        arguments = RESUME if deaths[-1].has_campaign else RUN
+        arguments = kills.RESUME if deaths[-1].has_campaign else kills.RUN
     status, said = lane.run(folder, *arguments)
     assert status == 0, said
-    require_same(folder, reference)
-    require_nothing_left(lane, folder)
+    kills.require_same(folder, reference)
+    kills.require_nothing_left(lane, folder)
     shutil.rmtree(folder)  # one that failed stays until the end of the lane
 
 
-def _gaps_s(reference: Reference) -> list[float]:
+def _gaps_s(reference: kills.Reference) -> list[float]:
     """Return the seconds before the first line, from each line to the next, and after the last."""
     lines, _ = read_lines(reference.folder / "c" / "journal.jsonl")
     times = [line.elapsed_s for line in lines]

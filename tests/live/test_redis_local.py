@@ -8,20 +8,8 @@ import pytest
 
 from steelyard.campaign.run.runner import Progress
 from steelyard.campaign.run.session import Request, new_campaign
+from steelyard.core import experiment as model
 from steelyard.core.campaign import CampaignRecord, Status
-from steelyard.core.experiment import (
-    Configuration,
-    Experiment,
-    GeneratorName,
-    KeySpace,
-    Layer,
-    Measure,
-    RedisWork,
-    Setting,
-    Stop,
-    SwitchCost,
-    Workload,
-)
 from steelyard.core.schedule import Load, Mode
 from steelyard.core.target import EngineName, RedisLocalTarget
 from steelyard.gateways.doors import system_doors
@@ -34,13 +22,15 @@ from support.redis import require_redis, require_valkey
 
 pytestmark = pytest.mark.live
 
-_SET = Workload(
+_SET = model.Workload(
     name="set",
     builtin="set",
-    redis=RedisWork(space=KeySpace(keys=200, loaded=100, value_bytes=2000)),
+    redis=model.RedisWork(space=model.KeySpace(keys=200, loaded=100, value_bytes=2000)),
 )
-_GET = Workload(
-    name="get", builtin="get", redis=RedisWork(space=KeySpace(keys=50, loaded=50, value_bytes=10))
+_GET = model.Workload(
+    name="get",
+    builtin="get",
+    redis=model.RedisWork(space=model.KeySpace(keys=50, loaded=50, value_bytes=10)),
 )
 _QUIET = {"appendonly": "no", "save": ""}
 
@@ -60,35 +50,35 @@ def own_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def _configuration(
     name: str, settings: dict[str, str], program: str = "redis-server"
-) -> Configuration:
-    return Configuration(
+) -> model.Configuration:
+    return model.Configuration(
         name=name,
         target=RedisLocalTarget(bin=program),
         settings=tuple(
-            Setting(layer=Layer.REDIS, name=key, value=value)
+            model.Setting(layer=model.Layer.REDIS, name=key, value=value)
             for key, value in sorted(settings.items())
         ),
     )
 
 
 def _experiment(
-    *configurations: Configuration, workloads: tuple[Workload, ...] = (_SET,)
-) -> Experiment:
-    return Experiment(
+    *configurations: model.Configuration, workloads: tuple[model.Workload, ...] = (_SET,)
+) -> model.Experiment:
+    return model.Experiment(
         name="redis here",
         baseline=configurations[0].name,
         engine=EngineName.REDIS,
-        generator=GeneratorName.REDIS_BENCHMARK,
+        generator=model.GeneratorName.REDIS_BENCHMARK,
         workloads=workloads,
         loads=(Load(clients=4, threads=1),),
-        measure=Measure(slice_s=1.0, ramp_s=0.0, warm_up_s=0.0, neighbours=None),
-        stop=Stop(budget_s=600.0, blocks=3),
+        measure=model.Measure(slice_s=1.0, ramp_s=0.0, warm_up_s=0.0, neighbours=None),
+        stop=model.Stop(budget_s=600.0, blocks=3),
         seed=5,
         configurations=configurations,
     )
 
 
-def _run(experiment: Experiment, path: Path) -> CampaignRecord:
+def _run(experiment: model.Experiment, path: Path) -> CampaignRecord:
     request = Request(experiment=experiment, text="version: 1\n", command="steelyard run x")
     new_campaign(request, path, system_doors(), Progress())
     return read_campaign(path)
@@ -118,7 +108,7 @@ def test_servers_that_persist_differently_are_weighed(own_cache: Path, tmp_path:
     record = _run(experiment, tmp_path / "c")
     assert record.status in (Status.DECIDED, Status.COMPLETE)
     assert record.plan is not None
-    assert (record.plan.mode, record.plan.switch) == (Mode.STARTS, SwitchCost.RESTART)
+    assert (record.plan.mode, record.plan.switch) == (Mode.STARTS, model.SwitchCost.RESTART)
     assert record.environment is not None
     shown = {
         server.configuration: {s.name: s.value for s in server.settings}
@@ -146,7 +136,7 @@ def test_what_can_be_set_at_run_time_is_switched_on_one_server(
     )
     record = _run(experiment, tmp_path / "c")
     assert record.plan is not None
-    assert (record.plan.mode, record.plan.switch) == (Mode.BACK_TO_BACK, SwitchCost.RELOAD)
+    assert (record.plan.mode, record.plan.switch) == (Mode.BACK_TO_BACK, model.SwitchCost.RELOAD)
     assert record.status in (Status.DECIDED, Status.COMPLETE)
     runs = record.runs
     assert {run.configuration for run in runs} == {"default", "always"}

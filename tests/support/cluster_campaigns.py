@@ -6,17 +6,7 @@ from functools import partial
 
 from kubernetes import client, config
 
-from steelyard.core.kubernetes import (
-    CLAIM,
-    CLUSTER,
-    CONFIG_MAP,
-    JOB,
-    POD,
-    SECRET,
-    SERVICE,
-    ObjectRef,
-    ref_of,
-)
+from steelyard.core import kubernetes as k8s
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from support.kubernetes import IMAGE, left_of, until
 from support.live import Steelyard
@@ -56,7 +46,7 @@ _SERVICE = """\
         generators:
           resources: {{requests: {{cpu: 50m, memory: 64Mi}}, limits: {{cpu: "1", memory: 128Mi}}}}
 """
-_KINDS = (POD, CLUSTER, CLAIM, SECRET, CONFIG_MAP, SERVICE, JOB)
+_KINDS = (k8s.POD, k8s.CLUSTER, k8s.CLAIM, k8s.SECRET, k8s.CONFIG_MAP, k8s.SERVICE, k8s.JOB)
 _EVERYWHERE = "kube-root-ca.crt"  # the ConfigMap that every namespace has
 
 
@@ -69,7 +59,7 @@ def on_a_service(service: str, secret: str) -> str:
     return text.replace("shared_buffers: 32MB, ", "")
 
 
-def evict(pod: ObjectRef) -> None:
+def evict(pod: k8s.ObjectRef) -> None:
     """Do what `kubectl drain` does with each pod of a node."""
     body = client.V1Eviction(metadata=client.V1ObjectMeta(name=pod.name))
     with config.new_client_from_config() as connection:
@@ -92,7 +82,7 @@ def _names(api: KubernetesApi, namespace: str) -> frozenset[str]:
     """Return what stands there of the kinds that campaigns make."""
     found = (each for kind in _KINDS for each in api.list(kind, namespace))
     return frozenset(
-        ref_of(each).label for each in found if each["metadata"]["name"] != _EVERYWHERE
+        k8s.ref_of(each).label for each in found if each["metadata"]["name"] != _EVERYWHERE
     )
 
 

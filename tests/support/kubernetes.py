@@ -16,30 +16,7 @@ from typing import Any, NoReturn
 import pytest
 from ruamel.yaml import YAML
 
-from steelyard.core.kubernetes import (
-    ACCOUNT,
-    CLAIM,
-    CLUSTER,
-    CLUSTER_ROLE,
-    CLUSTER_ROLE_BINDING,
-    CONFIG_MAP,
-    JOB,
-    NAMESPACE,
-    OF_CLUSTER,
-    POD,
-    ROLE_BINDING,
-    ROLE_KIND,
-    SECRET,
-    SERVICE,
-    STATEFUL_SET,
-    STORAGE_CLASS,
-    VOLUME,
-    ContainerRef,
-    Manifest,
-    ObjectRef,
-    campaign_labels,
-    ref_of,
-)
+from steelyard.core import kubernetes as k8s
 from steelyard.core.wording import SteelyardError
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.connecting import (
@@ -52,9 +29,20 @@ from support.lacking import lacking
 IMAGE = os.environ.get("STEELYARD_KUBERNETES_IMAGE", "localhost/postgresql:15")
 WITHIN_S = 400.0  # a busy machine with two CPUs takes minutes to end what a namespace holds
 _MADE_BY_CAMPAIGNS = (
-    *(POD, JOB, CLUSTER, CLAIM, SECRET, CONFIG_MAP, SERVICE, ACCOUNT, NAMESPACE, STORAGE_CLASS),
-    STATEFUL_SET,
-    *(ROLE_KIND, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING),
+    *(
+        k8s.POD,
+        k8s.JOB,
+        k8s.CLUSTER,
+        k8s.CLAIM,
+        k8s.SECRET,
+        k8s.CONFIG_MAP,
+        k8s.SERVICE,
+        k8s.ACCOUNT,
+        k8s.NAMESPACE,
+        k8s.STORAGE_CLASS,
+    ),
+    k8s.STATEFUL_SET,
+    *(k8s.ROLE_KIND, k8s.ROLE_BINDING, k8s.CLUSTER_ROLE, k8s.CLUSTER_ROLE_BINDING),
 )
 
 
@@ -91,7 +79,7 @@ def own_namespace(cluster_api: KubernetesApi) -> Iterator[str]:
 def namespace_in(api: KubernetesApi) -> Iterator[str]:
     """Yield a namespace; afterwards it is gone with its pods and volumes."""
     name = f"test-{uuid.uuid4().hex[:8]}"
-    ref = ObjectRef(kind=NAMESPACE, name=name)
+    ref = k8s.ObjectRef(kind=k8s.NAMESPACE, name=name)
     api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     try:
         yield name
@@ -108,14 +96,14 @@ def _end_databases(api: KubernetesApi, namespace: str) -> None:
     These may take half an hour to end by their word. A namespace that is removed with one in it is
     looked at again after half of that, although they end within seconds.
     """
-    if not api.knows(CLUSTER):
+    if not api.knows(k8s.CLUSTER):
         return
-    for each in api.list(CLUSTER, namespace=namespace):
-        api.delete(ref_of(each))
-        of_it = {OF_CLUSTER: each["metadata"]["name"]}
+    for each in api.list(k8s.CLUSTER, namespace=namespace):
+        api.delete(k8s.ref_of(each))
+        of_it = {k8s.OF_CLUSTER: each["metadata"]["name"]}
         until(
-            lambda of_it=of_it: not api.list(POD, namespace=namespace, labels=of_it),
-            f"the pods of {ref_of(each).label} are gone",
+            lambda of_it=of_it: not api.list(k8s.POD, namespace=namespace, labels=of_it),
+            f"the pods of {k8s.ref_of(each).label} are gone",
         )
 
 
@@ -136,7 +124,7 @@ def volumes_of(api: KubernetesApi, namespace: str) -> list[str]:
     """Return the volumes that claims of a namespace hold or held and that go with them."""
     return [
         each["metadata"]["name"]
-        for each in api.list(VOLUME)
+        for each in api.list(k8s.VOLUME)
         if each["spec"].get("persistentVolumeReclaimPolicy") == "Delete"
         and (each["spec"].get("claimRef") or {}).get("namespace") == namespace
     ]
@@ -144,16 +132,16 @@ def volumes_of(api: KubernetesApi, namespace: str) -> list[str]:
 
 def left_of(api: KubernetesApi, campaign_id: str) -> list[str]:
     """Return what carries a campaign's label, anywhere in the cluster."""
-    labels = campaign_labels(campaign_id)
+    labels = k8s.campaign_labels(campaign_id)
     return [
-        ref_of(each).label
+        k8s.ref_of(each).label
         for kind in _MADE_BY_CAMPAIGNS
         if api.knows(kind)
         for each in api.list(kind, labels=labels)
     ]
 
 
-def waiting_pod(namespace: str, name: str, **spec: object) -> Manifest:
+def waiting_pod(namespace: str, name: str, **spec: object) -> k8s.Manifest:
     """Return the manifest of a pod of the PostgreSQL image that waits to be told what to do."""
     container = {
         "name": "main",
@@ -175,9 +163,9 @@ def waiting_pod(namespace: str, name: str, **spec: object) -> Manifest:
     }
 
 
-def start_pod(api: KubernetesApi, manifest: Manifest) -> ContainerRef:
+def start_pod(api: KubernetesApi, manifest: k8s.Manifest) -> k8s.ContainerRef:
     """Make a pod and wait until it runs; return its first container."""
-    ref = ref_of(api.apply(manifest))
+    ref = k8s.ref_of(api.apply(manifest))
 
     def runs() -> bool:
         there = api.read(ref) or {}
@@ -185,7 +173,7 @@ def start_pod(api: KubernetesApi, manifest: Manifest) -> ContainerRef:
 
     until(runs, f"{ref.label} runs")
     container = manifest["spec"]["containers"][0]["name"]
-    return ContainerRef(namespace=ref.namespace, pod=ref.name, container=container)
+    return k8s.ContainerRef(namespace=ref.namespace, pod=ref.name, container=container)
 
 
 def kubeconfig_of(
@@ -238,7 +226,7 @@ def token_of(api: KubernetesApi, namespace: str, account: str) -> str:
     annotations = {"kubernetes.io/service-account.name": account}
     metadata = {"namespace": namespace, "name": f"{account}-token", "annotations": annotations}
     kind = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token"}
-    ref = ref_of(api.apply({**kind, "metadata": metadata}))
+    ref = k8s.ref_of(api.apply({**kind, "metadata": metadata}))
 
     def content() -> dict[str, str]:
         return (api.read(ref) or {}).get("data") or {}

@@ -4,15 +4,7 @@ import subprocess
 import sys
 from typing import Any
 
-from steelyard.core.kubernetes import (
-    CLUSTER,
-    NODE,
-    SERVER_CONTAINER,
-    ContainerRef,
-    Manifest,
-    ObjectRef,
-    ref_of,
-)
+from steelyard.core import kubernetes as k8s
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.systems.postgres.cloudnative_pg.operator import look
 from support.kubernetes import IMAGE, no_cluster, until
@@ -38,18 +30,20 @@ def small_cluster(namespace: str, name: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-def start_cluster(api: KubernetesApi, manifest: Manifest) -> ContainerRef:
+def start_cluster(api: KubernetesApi, manifest: k8s.Manifest) -> k8s.ContainerRef:
     """Make a Cluster and wait until it is healthy; return its primary's container."""
-    if not api.knows(CLUSTER):
+    if not api.knows(k8s.CLUSTER):
         no_cluster("the cluster has no CloudNativePG")
-    ref = ref_of(api.apply(manifest))
+    ref = k8s.ref_of(api.apply(manifest))
     until_healthy(api, ref)
     state = look(api, ref)
     assert state is not None
-    return ContainerRef(namespace=ref.namespace, pod=state.primary, container=SERVER_CONTAINER)
+    return k8s.ContainerRef(
+        namespace=ref.namespace, pod=state.primary, container=k8s.SERVER_CONTAINER
+    )
 
 
-def until_healthy(api: KubernetesApi, ref: ObjectRef) -> None:
+def until_healthy(api: KubernetesApi, ref: k8s.ObjectRef) -> None:
     """Wait until a Cluster is healthy."""
 
     def is_healthy() -> bool:
@@ -63,7 +57,7 @@ def nodes_with(api: KubernetesApi, resource: str) -> list[str]:
     """Return the nodes that offer some of a resource."""
     return [
         str(node["metadata"]["name"])
-        for node in api.list(NODE)
+        for node in api.list(k8s.NODE)
         if not str(node["status"]["allocatable"].get(resource, "0")).startswith("0")
     ]
 

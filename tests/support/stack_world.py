@@ -17,14 +17,7 @@ from steelyard.core.stack import DomainDesign, Knob, KnobKind, Step
 from steelyard.core.wording import MIB
 from steelyard.gateways.placed_files import PlacedFile, PlacedFiles
 from steelyard.record.journal import Entry, Journal, Line, StackBegun, encode
-from steelyard.tuning.apply.applier import (
-    Applied,
-    AppliedRecord,
-    Changed,
-    apply_all,
-    read_applied,
-    revert_all,
-)
+from steelyard.tuning.apply import applier
 from steelyard.tuning.apply.domain import DomainDoor
 from steelyard.tuning.apply.door import KnobDoor
 from steelyard.tuning.apply.doors import Inside, Outside, doors
@@ -142,15 +135,17 @@ class World:
         record = MortalRecord(self)
         try:
             record.begin(StackBegun(knobs=self.knobs, version="0"))
-            return apply_all(self.knobs, self.doors, record, confirmed=lambda _knob: self.willing)
+            return applier.apply_all(
+                self.knobs, self.doors, record, confirmed=lambda _knob: self.willing
+            )
         finally:
             record.close()
 
-    def revert(self, changed: Changed = Changed.ASK) -> tuple[Step, ...]:
+    def revert(self, changed: applier.Changed = applier.Changed.ASK) -> tuple[Step, ...]:
         """Put everything back."""
         record = MortalRecord(self)
         try:
-            return revert_all(self.doors, record, changed=changed)
+            return applier.revert_all(self.doors, record, changed=changed)
         finally:
             record.close()
 
@@ -173,9 +168,9 @@ class World:
         )
 
     @property
-    def record(self) -> Applied:
+    def record(self) -> applier.Applied:
         """Return what the record says."""
-        return read_applied(self.place / "plan")
+        return applier.read_applied(self.place / "plan")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,7 +227,7 @@ class _MortalJournal(Journal):
         return line
 
 
-class MortalRecord(AppliedRecord):
+class MortalRecord(applier.AppliedRecord):
     """A record whose disk may be where the process dies."""
 
     def __init__(self, world: World) -> None:
@@ -240,4 +235,4 @@ class MortalRecord(AppliedRecord):
         directory.mkdir(exist_ok=True)
         self._journal = _MortalJournal(directory / "applied.jsonl", FakeClock())
         self._journal.world = world
-        self.applied = read_applied(directory)
+        self.applied = applier.read_applied(directory)

@@ -12,20 +12,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from steelyard.core.kubernetes import (
-    CLUSTER,
-    DATABASE,
-    GENERATOR,
-    NAMESPACE,
-    POD,
-    SECRET,
-    ContainerRef,
-    Kind,
-    Manifest,
-    ObjectRef,
-    campaign_labels,
-    ref_of,
-)
+from steelyard.core import kubernetes as k8s
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from support.cluster_campaigns import evict
 from support.kubernetes import IMAGE, left_of, no_cluster, until
@@ -69,15 +56,15 @@ IN_TURNS = SETTINGS.replace("workloads:", "design: alternating\nworkloads:").rep
 @pytest.fixture
 def api(cluster_api: KubernetesApi) -> KubernetesApi:
     """Return a cluster with CloudNativePG."""
-    if not cluster_api.knows(CLUSTER):
+    if not cluster_api.knows(k8s.CLUSTER):
         no_cluster("the cluster has no CloudNativePG")
     return cluster_api
 
 
 def _all_of(
-    api: KubernetesApi, kind: Kind, steelyard: Steelyard, role: str
-) -> tuple[Manifest, ...]:
-    return api.list(kind, labels=campaign_labels(steelyard.campaign_id, role))
+    api: KubernetesApi, kind: k8s.Kind, steelyard: Steelyard, role: str
+) -> tuple[k8s.Manifest, ...]:
+    return api.list(kind, labels=k8s.campaign_labels(steelyard.campaign_id, role))
 
 
 def _environment(steelyard: Steelyard) -> dict[str, Any]:
@@ -89,7 +76,7 @@ def _environment(steelyard: Steelyard) -> dict[str, Any]:
 def _passwords(api: KubernetesApi, namespace: str) -> list[str]:
     """Return the password of every Secret of a campaign, as the API and as a client has it."""
     found = []
-    for secret in api.list(SECRET, namespace):
+    for secret in api.list(k8s.SECRET, namespace):
         encoded = (secret.get("data") or {}).get("password")
         if encoded:
             found += [encoded, base64.b64decode(encoded).decode()]
@@ -119,8 +106,8 @@ def test_a_settings_campaign_survives_a_kill(api: KubernetesApi, steelyard: Stee
     """
     process = _started_when_there_is_room(steelyard, steelyard.experiment(IN_TURNS))
     wait_for(lambda: steelyard.complete_blocks >= 1, process)
-    databases = _all_of(api, POD, steelyard, DATABASE)
-    (generator,) = _all_of(api, POD, steelyard, GENERATOR)
+    databases = _all_of(api, k8s.POD, steelyard, k8s.DATABASE)
+    (generator,) = _all_of(api, k8s.POD, steelyard, k8s.GENERATOR)
     assert len(databases) == 2
     nodes = {pod["spec"]["nodeName"] for pod in databases}
     assert generator["spec"]["nodeName"] not in nodes
@@ -135,7 +122,7 @@ def test_a_settings_campaign_survives_a_kill(api: KubernetesApi, steelyard: Stee
     wait_for(lambda: steelyard.complete_blocks > before, resumed)
     interrupted(resumed)
     assert left_of(api, steelyard.campaign_id) == []
-    assert api.read(ObjectRef(kind=NAMESPACE, name=namespace)) is None
+    assert api.read(k8s.ObjectRef(kind=k8s.NAMESPACE, name=namespace)) is None
     assert_nothing_holds(steelyard.directory / "c", passwords)
     _assert_settings_were_in_force(steelyard)
     valid = [run for run in steelyard.runs if run["validity"] != "invalid"]
@@ -171,7 +158,7 @@ def test_lost_pods_cost_blocks_and_what_a_kill_leaves_is_cleaned(
     text = one_by_one(SETTINGS.replace("slice: 1s", "slice: 8s"))
     process = steelyard.start("run", steelyard.experiment(text), "--out", "c")
     wait_for(lambda: steelyard.complete_blocks >= 1, process)
-    for role, strike in ((GENERATOR, evict), (DATABASE, partial(api.delete, grace_s=0))):
+    for role, strike in ((k8s.GENERATOR, evict), (k8s.DATABASE, partial(api.delete, grace_s=0))):
         _strike_in_a_run(api, steelyard, role, process, strike)
         before = steelyard.complete_blocks
         wait_for(lambda before=before: steelyard.complete_blocks > before, process)
@@ -195,25 +182,25 @@ def _strike_in_a_run(
     steelyard: Steelyard,
     role: str,
     process: Popen[str],
-    strike: Callable[[ObjectRef], object],
+    strike: Callable[[k8s.ObjectRef], object],
 ) -> None:
     """Take a pod away while a run goes on; the block it was in is thrown away."""
     thrown = _thrown(steelyard)
-    wait_for(lambda: _is_running(api, _standing(api, steelyard, GENERATOR)), process)
-    strike(ref_of(_standing(api, steelyard, role)))
+    wait_for(lambda: _is_running(api, _standing(api, steelyard, k8s.GENERATOR)), process)
+    strike(k8s.ref_of(_standing(api, steelyard, role)))
     wait_for(lambda: _thrown(steelyard) > thrown, process)
 
 
-def _standing(api: KubernetesApi, steelyard: Steelyard, role: str) -> Manifest:
+def _standing(api: KubernetesApi, steelyard: Steelyard, role: str) -> k8s.Manifest:
     """Return a pod that nobody takes away."""
-    pods = _all_of(api, POD, steelyard, role)
+    pods = _all_of(api, k8s.POD, steelyard, role)
     return next(pod for pod in pods if "deletionTimestamp" not in pod["metadata"])
 
 
-def _is_running(api: KubernetesApi, generator: Manifest) -> bool:
+def _is_running(api: KubernetesApi, generator: k8s.Manifest) -> bool:
     """Return whether pgbench runs in a generator's pod."""
     metadata = generator["metadata"]
-    where = ContainerRef(namespace=metadata["namespace"], pod=metadata["name"])
+    where = k8s.ContainerRef(namespace=metadata["namespace"], pod=metadata["name"])
     argv = ("bash", "-c", "grep -lsx pgbench /proc/[0-9]*/comm")
     return api.run(where, argv, timeout_s=30).succeeded
 
@@ -232,7 +219,7 @@ def test_a_namespace_of_others_is_asked_for(
     assert "was not made for this campaign" in refused.stderr
     assert "--yes" in refused.stderr
     assert not (steelyard.directory / "c").exists()
-    assert api.list(POD, own_namespace) == ()
+    assert api.list(k8s.POD, own_namespace) == ()
 
 
 def test_a_dry_run_prints_what_kubectl_takes(
@@ -247,5 +234,5 @@ def test_a_dry_run_prints_what_kubectl_takes(
         api.apply(manifest, dry_run=True)
     kinds = [manifest["kind"] for manifest in manifests]
     assert kinds == ["ConfigMap", "Secret", "ConfigMap", "Pod", "Cluster", "Cluster"]
-    assert api.list(CLUSTER, own_namespace) == ()
-    assert api.list(POD, own_namespace) == ()
+    assert api.list(k8s.CLUSTER, own_namespace) == ()
+    assert api.list(k8s.POD, own_namespace) == ()

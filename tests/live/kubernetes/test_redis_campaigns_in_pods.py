@@ -8,17 +8,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.core.kubernetes import (
-    DATABASE,
-    GENERATOR,
-    NAMESPACE,
-    POD,
-    SECRET,
-    ContainerRef,
-    ObjectRef,
-    campaign_labels,
-    ref_of,
-)
+from steelyard.core import kubernetes as k8s
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from support.kubernetes import left_of, until
 from support.live import Steelyard, assert_nothing_holds, interrupted, wait_for
@@ -28,7 +18,7 @@ _ADMIN, _PASSWORD = "admin", "hunter2-of-others"
 
 
 def _only(api: KubernetesApi, steelyard: Steelyard, role: str) -> Any:
-    (found,) = api.list(POD, labels=campaign_labels(steelyard.campaign_id, role))
+    (found,) = api.list(k8s.POD, labels=k8s.campaign_labels(steelyard.campaign_id, role))
     return found
 
 
@@ -46,10 +36,10 @@ def test_a_campaign_survives_a_kill(cluster_api: KubernetesApi, steelyard: Steel
     api = cluster_api
     process = steelyard.start("run", steelyard.experiment(MADE), "--out", "c")
     wait_for(lambda: steelyard.complete_blocks >= 1, process)
-    server, generator = (_only(api, steelyard, role) for role in (DATABASE, GENERATOR))
+    server, generator = (_only(api, steelyard, role) for role in (k8s.DATABASE, k8s.GENERATOR))
     assert server["spec"]["nodeName"] != generator["spec"]["nodeName"]
     namespace = str(server["metadata"]["namespace"])
-    kept = [each["data"]["password"] for each in api.list(SECRET, namespace)]
+    kept = [each["data"]["password"] for each in api.list(k8s.SECRET, namespace)]
     process.send_signal(signal.SIGKILL)
     process.communicate()
     shown = steelyard.run("show", "c").stdout
@@ -57,7 +47,7 @@ def test_a_campaign_survives_a_kill(cluster_api: KubernetesApi, steelyard: Steel
     assert "StatefulSet" in shown
     steelyard.resumed_for_a_block()
     assert left_of(api, steelyard.campaign_id) == []
-    assert api.read(ObjectRef(kind=NAMESPACE, name=namespace)) is None
+    assert api.read(k8s.ObjectRef(kind=k8s.NAMESPACE, name=namespace)) is None
     words = [*kept, *(base64.b64decode(each).decode() for each in kept)]
     assert_nothing_holds(steelyard.directory / "c", words)
     wanted = {"off": "no", "always": "yes"}
@@ -76,7 +66,7 @@ def test_a_lost_server_costs_a_block_and_no_campaign(
     text = MADE.replace("slice: 1s", "slice: 6s")
     process = steelyard.start("run", steelyard.experiment(text), "--out", "c")
     wait_for(lambda: len(steelyard.runs) >= 1, process)
-    cluster_api.delete(ref_of(_only(cluster_api, steelyard, DATABASE)), grace_s=0)
+    cluster_api.delete(k8s.ref_of(_only(cluster_api, steelyard, k8s.DATABASE)), grace_s=0)
     wait_for(lambda: any(not each["complete"] for each in steelyard.blocks), process)
     done = steelyard.complete_blocks
     wait_for(lambda: steelyard.complete_blocks > done, process)
@@ -109,7 +99,7 @@ class _Somebodys:
         volumes = [{"name": "data", "emptyDir": {}}]
         spec = {"containers": [container], "volumes": volumes, "terminationGracePeriodSeconds": 0}
         self._make("Pod", "cache-0", labels={"app": "cache"}, spec=spec)
-        ref = ObjectRef(kind=POD, name="cache-0", namespace=namespace)
+        ref = k8s.ObjectRef(kind=k8s.POD, name="cache-0", namespace=namespace)
 
         def is_ready() -> bool:
             status = (api.read(ref) or {}).get("status") or {}
@@ -125,7 +115,7 @@ class _Somebodys:
 
     def says(self, *words: str) -> list[str]:
         """Return what it answers its administrator."""
-        where = ContainerRef(namespace=self.namespace, pod="cache-0", container="c")
+        where = k8s.ContainerRef(namespace=self.namespace, pod="cache-0", container="c")
         login = ("redis-cli", "--user", _ADMIN, "--pass", _PASSWORD, "--no-auth-warning")
         return self.api.run(where, (*login, *words), timeout_s=30).stdout.splitlines()
 

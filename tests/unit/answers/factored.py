@@ -6,30 +6,25 @@ from dataclasses import replace
 import numpy as np
 from made_records import a_record, an_experiment, noise
 
+from steelyard.core import experiment as model
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.experiment import (
-    Attribution,
-    AttributionKind,
-    Combination,
-    Configuration,
-    Experiment,
-    Factor,
-)
 from steelyard.core.target import LocalTarget
 from steelyard.stats import factorial
 
 NAMES = ("huge-pages", "buffers", "commit", "wal", "io", "jit", "slots")
 
 
-def an_attribution(factors: int, kind: AttributionKind = AttributionKind.FACTORS) -> Attribution:
+def an_attribution(
+    factors: int, kind: model.AttributionKind = model.AttributionKind.FACTORS
+) -> model.Attribution:
     """Return the design of a kind for so many factors."""
-    named = tuple(Factor(name=name, first="off", second="on") for name in NAMES[:factors])
-    if kind is AttributionKind.LADDER:
-        return Attribution(kind=kind, factors=named, combinations=factorial.ladder(factors))
-    if kind is AttributionKind.ABLATION:
-        return Attribution(kind=kind, factors=named, combinations=factorial.ablation(factors))
+    named = tuple(model.Factor(name=name, first="off", second="on") for name in NAMES[:factors])
+    if kind is model.AttributionKind.LADDER:
+        return model.Attribution(kind=kind, factors=named, combinations=factorial.ladder(factors))
+    if kind is model.AttributionKind.ABLATION:
+        return model.Attribution(kind=kind, factors=named, combinations=factorial.ablation(factors))
     design = factorial.factorial_design(factors)
-    return Attribution(
+    return model.Attribution(
         kind=kind,
         factors=named,
         combinations=design.combinations,
@@ -40,15 +35,15 @@ def an_attribution(factors: int, kind: AttributionKind = AttributionKind.FACTORS
 
 def with_factors(
     factors: int,
-    kind: AttributionKind = AttributionKind.FACTORS,
+    kind: model.AttributionKind = model.AttributionKind.FACTORS,
     *,
     workloads: int = 1,
     loads: int = 2,
-) -> Experiment:
+) -> model.Experiment:
     """Return an experiment of these factors, its configurations named by their combination."""
     attribution = an_attribution(factors, kind)
     configurations = tuple(
-        Configuration(name="".join(map(str, combination)), target=LocalTarget())
+        model.Configuration(name="".join(map(str, combination)), target=LocalTarget())
         for combination in attribution.combinations
     )
     return replace(
@@ -60,7 +55,7 @@ def with_factors(
 
 
 def measured(
-    experiment: Experiment, truth: Callable[[Combination], float], blocks: int = 12
+    experiment: model.Experiment, truth: Callable[[model.Combination], float], blocks: int = 12
 ) -> CampaignRecord:
     """Return a record whose combinations are as much faster as ``truth`` says, in logs."""
     assert experiment.attribution is not None

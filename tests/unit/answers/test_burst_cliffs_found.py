@@ -17,18 +17,9 @@ from steelyard.answers.sustained.compute import (
     long_runs,
     within_bursts,
 )
+from steelyard.core import measurement
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.findings import Fact, Finding, Validity
-from steelyard.core.measurement import (
-    Environment,
-    Evidence,
-    Measurement,
-    Quantity,
-    Second,
-    Series,
-    SustainedRun,
-    WaitClass,
-)
 from steelyard.core.schedule import CellKey, Load
 from steelyard.core.target import EndpointTarget, LocalTarget
 from steelyard.record.directory import read_campaign
@@ -40,9 +31,9 @@ FALLS_AT_S = 300
 CLIFF, BESIDE = "burst-cliff", "drop-beside-neighbours"
 
 
-def a_measurement(rates: Sequence[float]) -> Measurement:
+def a_measurement(rates: Sequence[float]) -> measurement.Measurement:
     """Return a run with one second per rate, the ramp first."""
-    return Measurement(
+    return measurement.Measurement(
         transactions=float(sum(rates[1:])),
         seconds=float(len(rates) - 1),
         latency_mean_s=0.001,
@@ -50,15 +41,15 @@ def a_measurement(rates: Sequence[float]) -> Measurement:
         failed=0,
         connection_s=0.0,
         series=tuple(
-            Second(end_s=end, transactions=rate, seconds=1.0, latency_mean_s=0.001)
+            measurement.Second(end_s=end, transactions=rate, seconds=1.0, latency_mean_s=0.001)
             for end, rate in enumerate(rates, start=1)
         ),
     )
 
 
-def a_long_run(rates: Sequence[float], **changes: object) -> SustainedRun:
+def a_long_run(rates: Sequence[float], **changes: object) -> measurement.SustainedRun:
     """Return a long run of the baseline."""
-    run = SustainedRun(
+    run = measurement.SustainedRun(
         configuration="slow",
         cell=CELL,
         started_at=10_000.0,
@@ -81,30 +72,30 @@ def host_series(
     *,
     throttled: tuple[float, float] = (0.0, 0.0),
     at_s: int = FALLS_AT_S,
-) -> Series:
+) -> measurement.Series:
     """Return who used the CPUs before and after a drop, in CPUs."""
     names = (
-        *(Quantity.SERVER_CPU_S, Quantity.GENERATOR_CPU_S),
-        *(Quantity.OTHERS_CPU_S, Quantity.THROTTLED_S),
+        *(measurement.Quantity.SERVER_CPU_S, measurement.Quantity.GENERATOR_CPU_S),
+        *(measurement.Quantity.OTHERS_CPU_S, measurement.Quantity.THROTTLED_S),
     )
     rows = tuple(
         (own[side] * 0.7, own[side] * 0.3, others[side], throttled[side])
         for side in (int(second >= at_s) for second in range(900))
     )
-    return Series(subject="host", names=names, end_s=tuple(range(1, 901)), rows=rows)
+    return measurement.Series(subject="host", names=names, end_s=tuple(range(1, 901)), rows=rows)
 
 
-def waiting(sessions: tuple[float, float]) -> Series:
+def waiting(sessions: tuple[float, float]) -> measurement.Series:
     """Return mean sessions that waited for data files before and after the drop."""
     rows = tuple((sessions[int(second >= FALLS_AT_S)], 0.0) for second in range(900))
-    names = (WaitClass.IO, WaitClass.WAL)
-    return Series(subject="waits", names=names, end_s=tuple(range(1, 901)), rows=rows)
+    names = (measurement.WaitClass.IO, measurement.WaitClass.WAL)
+    return measurement.Series(subject="waits", names=names, end_s=tuple(range(1, 901)), rows=rows)
 
 
-def evidence(*series: Series) -> Evidence:
+def evidence(*series: measurement.Series) -> measurement.Evidence:
     """Return evidence of these series alone."""
     nothing = {"totals": {}, "levels": {}, "waits": None, "others": (), "absent": ()}
-    return Evidence(seconds=900.0, series=series, **nothing)  # type: ignore[arg-type]
+    return measurement.Evidence(seconds=900.0, series=series, **nothing)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +106,7 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> CampaignRecord:
     return read_campaign(path)
 
 
-def analysed(record: CampaignRecord, *runs: SustainedRun) -> CampaignAnalysis:
+def analysed(record: CampaignRecord, *runs: measurement.SustainedRun) -> CampaignAnalysis:
     """Return the analysis of the campaign with these long runs."""
     return analyse(replace(record, sustained=runs))
 
@@ -184,7 +175,7 @@ def test_a_steady_run_says_nothing(record: CampaignRecord) -> None:
     ],
 )
 def test_neighbours_who_came_are_no_cliff(
-    record: CampaignRecord, series: tuple[Series, ...], code: str
+    record: CampaignRecord, series: tuple[measurement.Series, ...], code: str
 ) -> None:
     """The larger part of the lost CPU time decides, and what else explains the drop."""
     analysis = analysed(record, a_long_run(falling(), evidence=evidence(*series)))
@@ -282,7 +273,7 @@ def test_known_credits_make_no_other_target() -> None:
 def test_a_machine_on_credits_is_named(record: CampaignRecord, fact: str, named: str) -> None:
     """By the facts of the machine alone; a run that is long enough answers it."""
     facts = (Fact(name="virtualisation", value=fact, subject="machine"),)
-    known = replace(record, environment=Environment(facts=facts, servers=()))
+    known = replace(record, environment=measurement.Environment(facts=facts, servers=()))
     told = finding(analysed(known), "burstable-machine")
     assert (told is not None) is bool(named)
     assert told is None or named in told.message

@@ -5,14 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fakes.analyses import quick
-from steelyard.answers.latency.compute import (
-    Basis,
-    LatencyAnalysis,
-    LatencyLevels,
-    PercentileLevel,
-    Timed,
-    campaign_latency,
-)
+from steelyard.answers.latency import compute
 from steelyard.answers.published import (
     RequestRow,
     published_json,
@@ -60,17 +53,17 @@ def cells(experiment: Experiment, workload: str = "set") -> list[CellSummary]:
     ]
 
 
-def latencies(experiment: Experiment) -> LatencyAnalysis:
+def latencies(experiment: Experiment) -> compute.LatencyAnalysis:
     """Return percentiles of the configuration without an append-only file."""
-    level = PercentileLevel(
-        share=0.99, basis=Basis.BLOCKS, value_s=estimate(0.005), there=1, needed=1
+    level = compute.PercentileLevel(
+        share=0.99, basis=compute.Basis.BLOCKS, value_s=estimate(0.005), there=1, needed=1
     )
-    return LatencyAnalysis(
+    return compute.LatencyAnalysis(
         levels=(
-            LatencyLevels(
+            compute.LatencyLevels(
                 configuration="aof-off",
                 cell=CellKey(workload="set", load=experiment.loads[0]),
-                timed=Timed.LATENCY,
+                timed=compute.Timed.LATENCY,
                 script="",
                 blocks=9,
                 transactions=1000,
@@ -85,11 +78,11 @@ def latencies(experiment: Experiment) -> LatencyAnalysis:
 def campaign(
     experiment: Experiment,
     summaries: list[CellSummary],
-    latency: LatencyAnalysis | None = None,
+    latency: compute.LatencyAnalysis | None = None,
 ) -> CampaignAnalysis:
     """Return the analysis of a campaign with these cells."""
     analysis = replace(quick(), experiment=experiment, cells=tuple(summaries))
-    return analysis.with_answer(campaign_latency, latency)
+    return analysis.with_answer(compute.campaign_latency, latency)
 
 
 def beside(experiment: Experiment, workload: str = "set") -> list[RequestRow]:

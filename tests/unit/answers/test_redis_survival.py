@@ -10,6 +10,7 @@ from fakes.durable import CLASSES
 from steelyard.answers.crashes import redis_survivals
 from steelyard.answers.durability.compute import durability_of
 from steelyard.answers.durability.results import Fate, Loss, Survival
+from steelyard.core import target as targets
 from steelyard.core.experiment import (
     Configuration,
     EffectiveSetting,
@@ -21,23 +22,15 @@ from steelyard.core.experiment import (
 )
 from steelyard.core.measurement import Environment, ServerEnvironment
 from steelyard.core.schedule import CellKey
-from steelyard.core.target import (
-    ClusterService,
-    EngineName,
-    RedisEndpointTarget,
-    RedisKubernetesTarget,
-    RedisLocalTarget,
-    RedisTarget,
-)
 
 OFF = {"appendonly": "no", "save": ""}
 EVERYSEC = {"appendonly": "yes", "appendfsync": "everysec"}
 ALWAYS = {"appendonly": "yes", "appendfsync": "always"}
-HERE = RedisLocalTarget()
-SPLIT = RedisLocalTarget(replica=tuple(EVERYSEC.items()))
+HERE = targets.RedisLocalTarget()
+SPLIT = targets.RedisLocalTarget(replica=tuple(EVERYSEC.items()))
 
 
-def _survival(target: RedisTarget, settings: Mapping[str, str], loss: Loss) -> Survival:
+def _survival(target: targets.RedisTarget, settings: Mapping[str, str], loss: Loss) -> Survival:
     (found,) = (s for s in redis_survivals(target, settings, CLASSES) if s.loss is loss)
     return found
 
@@ -74,7 +67,7 @@ def test_snapshots_lose_the_last_writes_and_say_how_many() -> None:
     by_time = _survival(HERE, {"save": "60 1"}, Loss.POWER)
     assert by_time.known_as == "60 s of writes and the time of two saves"
     assert _survival(HERE, EVERYSEC, Loss.POWER).known_as == ""
-    split = RedisLocalTarget(replica=(("appendonly", "no"), ("save", "5 1000")))
+    split = targets.RedisLocalTarget(replica=(("appendonly", "no"), ("save", "5 1000")))
     assert _survival(split, OFF, Loss.POWER).known_as == by_writes.known_as
 
 
@@ -93,7 +86,7 @@ def test_a_replica_keeps_what_its_primary_does_not() -> None:
 
 def test_a_replica_without_persistence_saves_nothing_from_a_power_cut() -> None:
     """Both die on one machine, and neither has written anything."""
-    bare = RedisLocalTarget(replica=())
+    bare = targets.RedisLocalTarget(replica=())
     assert _survival(bare, OFF, Loss.POWER).fate is Fate.ALL
 
 
@@ -107,13 +100,13 @@ def test_a_primary_with_a_log_comes_back_by_itself() -> None:
 )
 def test_a_volume_elsewhere_holds_no_more_than_was_flushed(storage_class: str, fate: Fate) -> None:
     """A replicated volume survives its node with what a power cut would leave; a local one not."""
-    target = RedisKubernetesTarget(storage_class=storage_class)
+    target = targets.RedisKubernetesTarget(storage_class=storage_class)
     assert _survival(target, EVERYSEC, Loss.NODE).fate is fate
 
 
 def test_servers_of_others_are_judged_by_their_settings_alone() -> None:
     """What is below them nobody here sees."""
-    target = RedisEndpointTarget(uri="redis://db.example")
+    target = targets.RedisEndpointTarget(uri="redis://db.example")
     assert _survival(target, ALWAYS, Loss.POWER).fate is Fate.KEPT
     assert _survival(target, ALWAYS, Loss.DISK).fate is Fate.UNKNOWN
 
@@ -121,8 +114,10 @@ def test_servers_of_others_are_judged_by_their_settings_alone() -> None:
 @pytest.mark.parametrize("loss", list(Loss))
 def test_a_server_of_others_that_shows_no_settings_promises_nothing(loss: Loss) -> None:
     """A managed one refuses CONFIG: that it has Redis' defaults would be made up."""
-    target = RedisEndpointTarget(uri="redis://db.example")
-    service = RedisKubernetesTarget(service=ClusterService(service="redis", secret=""))
+    target = targets.RedisEndpointTarget(uri="redis://db.example")
+    service = targets.RedisKubernetesTarget(
+        service=targets.ClusterService(service="redis", secret="")
+    )
     for each in (target, service):
         assert _survival(each, {}, loss).fate is Fate.UNKNOWN
     assert _survival(HERE, {}, loss).fate is not Fate.UNKNOWN
@@ -136,7 +131,7 @@ def _configuration(name: str, settings: Mapping[str, str]) -> Configuration:
 def _experiment(*workloads: Workload) -> Experiment:
     return replace(
         quick().experiment,
-        engine=EngineName.REDIS,
+        engine=targets.EngineName.REDIS,
         workloads=workloads or (Workload(name="set", builtin="set", redis=RedisWork()),),
         configurations=(_configuration("one", ALWAYS), _configuration("two", ALWAYS)),
         baseline="one",

@@ -8,19 +8,10 @@ from made_records import compared
 from steelyard.answers.observations import observe
 from steelyard.answers.validity.facts import CampaignFacts
 from steelyard.answers.validity.work_rules import CAMPAIGN_RULES, judged
+from steelyard.core import measurement
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import EffectiveSetting, Experiment, Layer, Setting
 from steelyard.core.findings import Finding, Ruling
-from steelyard.core.measurement import (
-    Absence,
-    Environment,
-    Evidence,
-    Run,
-    ServerEnvironment,
-    WaitClass,
-    WaitEvent,
-    Waits,
-)
 
 RUN_S = 7.0
 Numbers = Mapping[str, float]
@@ -31,14 +22,14 @@ def seen(
     levels: Numbers | None = None,
     *,
     client: float | None = None,
-    absent: tuple[Absence, ...] = (),
-) -> Evidence:
+    absent: tuple[measurement.Absence, ...] = (),
+) -> measurement.Evidence:
     """Return evidence; ``client`` is the mean number of sessions that waited for theirs."""
-    event = WaitEvent(
-        kind="Client", name="ClientRead", group=WaitClass.CLIENT, sessions=client or 0.0
+    event = measurement.WaitEvent(
+        kind="Client", name="ClientRead", group=measurement.WaitClass.CLIENT, sessions=client or 0.0
     )
-    waits = Waits(source="made", samples=50, lost=0, events=(event,))
-    return Evidence(
+    waits = measurement.Waits(source="made", samples=50, lost=0, events=(event,))
+    return measurement.Evidence(
         seconds=RUN_S,
         totals=dict(totals or {}),
         levels=dict(levels or {}),
@@ -50,7 +41,7 @@ def seen(
 
 
 def watched(
-    by_run: Callable[[Run], Evidence | None],
+    by_run: Callable[[measurement.Run], measurement.Evidence | None],
     *,
     blocks: int = 12,
     experiment: Experiment | None = None,
@@ -60,7 +51,9 @@ def watched(
     return replace(record, runs=tuple(replace(run, evidence=by_run(run)) for run in record.runs))
 
 
-def both(baseline: Evidence | None, other: Evidence | None, **how: object) -> CampaignRecord:
+def both(
+    baseline: measurement.Evidence | None, other: measurement.Evidence | None, **how: object
+) -> CampaignRecord:
     """Return a record in which all runs of a configuration were seen alike."""
     return watched(lambda run: baseline if run.configuration == "t0" else other, **how)
 
@@ -68,14 +61,14 @@ def both(baseline: Evidence | None, other: Evidence | None, **how: object) -> Ca
 def with_settings(record: CampaignRecord, **by_configuration: Mapping[str, str]) -> CampaignRecord:
     """Return it with what the configurations' servers report as in force."""
     servers = tuple(
-        ServerEnvironment(
+        measurement.ServerEnvironment(
             configuration=name,
             version="18.1",
             settings=tuple(EffectiveSetting(name=n, value=v) for n, v in settings.items()),
         )
         for name, settings in by_configuration.items()
     )
-    return replace(record, environment=Environment(facts=(), servers=servers))
+    return replace(record, environment=measurement.Environment(facts=(), servers=servers))
 
 
 def asking(experiment: Experiment, layer: Layer = Layer.POSTGRES, **asked: str) -> Experiment:

@@ -6,23 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from steelyard.core import linux
 from steelyard.core import linux as host_settings
 from steelyard.core.experiment import SwitchCost
 from steelyard.core.findings import Fact
-from steelyard.core.linux import (
-    KEYS,
-    Controller,
-    IdleState,
-    Limits,
-    LinuxFacts,
-    controllers_of,
-    cpu_list,
-    limits_of,
-    parse_cpu_list,
-    recorded_suspects,
-    shown_limit,
-    wake_up_facts,
-)
 from steelyard.core.wording import MIB, InputError
 
 
@@ -111,17 +98,17 @@ def test_what_a_running_server_does_not_surely_feel_costs_a_restart(
 
 
 NAMES = ("idle driver", "idle states", "guest halt polling", "wake-up limit")
-C1 = IdleState(name="C1", exit_latency_s=2e-6)
-C6 = IdleState(name="C6", exit_latency_s=133e-6)
-METAL = LinuxFacts(virtualization="none", idle_driver="intel_idle", idle_states=(C1, C6))
-GUEST = LinuxFacts(virtualization="kvm", idle_driver="haltpoll", guest_halt_poll_s=0.0)
+C1 = linux.IdleState(name="C1", exit_latency_s=2e-6)
+C6 = linux.IdleState(name="C6", exit_latency_s=133e-6)
+METAL = linux.LinuxFacts(virtualization="none", idle_driver="intel_idle", idle_states=(C1, C6))
+GUEST = linux.LinuxFacts(virtualization="kvm", idle_driver="haltpoll", guest_halt_poll_s=0.0)
 
 
-def rows(machine: LinuxFacts, *, limit_seen: bool = True) -> tuple[Fact, ...]:
+def rows(machine: linux.LinuxFacts, *, limit_seen: bool = True) -> tuple[Fact, ...]:
     """Return a record's rows, with that of the kind of machine which every record has."""
     virtual = "none seen" if machine.virtualization == "none" else "virtual machine (KVM)"
     kind = Fact(name="virtualisation", value=virtual, subject="machine")
-    return (kind, *wake_up_facts(machine, limit_seen=limit_seen))
+    return (kind, *linux.wake_up_facts(machine, limit_seen=limit_seen))
 
 
 @pytest.mark.parametrize(
@@ -136,19 +123,19 @@ def rows(machine: LinuxFacts, *, limit_seen: bool = True) -> tuple[Fact, ...]:
         (replace(GUEST, guest_halt_poll_s=200e-6), ()),
         (replace(GUEST, dma_latency_s=0.0), ()),  # it polls
         (replace(GUEST, idle_driver="none", guest_halt_poll_s=None), ("no idle driver",)),
-        (LinuxFacts(virtualization="kvm"), ()),  # nothing was visible
+        (linux.LinuxFacts(virtualization="kvm"), ()),  # nothing was visible
     ],
 )
-def test_what_is_written_is_read_back(machine: LinuxFacts, words: tuple[str, ...]) -> None:
+def test_what_is_written_is_read_back(machine: linux.LinuxFacts, words: tuple[str, ...]) -> None:
     """The suspects of the rows are those of the facts that they were made of."""
-    found = recorded_suspects(rows(machine))
+    found = linux.recorded_suspects(rows(machine))
     assert len(found) == len(words)
     assert all(word in clause for word, clause in zip(words, found, strict=True))
 
 
 def test_rows_say_what_was_not_visible() -> None:
     """A limit that nobody could look for is not the same as none."""
-    blind = {fact.name: fact.value for fact in rows(LinuxFacts(), limit_seen=False)}
+    blind = {fact.name: fact.value for fact in rows(linux.LinuxFacts(), limit_seen=False)}
     assert [blind[name] for name in NAMES] == ["not visible"] * 4
     told = {fact.name: fact.value for fact in rows(replace(METAL, guest_halt_poll_s=2e-4))}
     assert [told[name] for name in NAMES] == [
@@ -163,14 +150,14 @@ def test_rows_say_what_was_not_visible() -> None:
 def test_no_row_breaks_the_reader(names: list[str], text: str) -> None:
     """A record may come from anywhere: whatever its rows say, clauses come of it or none."""
     facts = [Fact(name=name, value=text, subject="machine") for name in names]
-    assert all(isinstance(clause, str) for clause in recorded_suspects(facts))
+    assert all(isinstance(clause, str) for clause in linux.recorded_suspects(facts))
 
 
 @given(st.from_regex(r"(C[0-9]{1,3} [0-9.e+]{1,12} µs( \(off\))?(, )?){1,4}", fullmatch=True))
 def test_no_number_breaks_the_reader(text: str) -> None:
     """Neither two points nor an infinite power of ten."""
     facts = [Fact(name="idle states", value=text, subject="machine")]
-    assert all(isinstance(clause, str) for clause in recorded_suspects(facts))
+    assert all(isinstance(clause, str) for clause in linux.recorded_suspects(facts))
 
 
 def test_every_key_is_read_in_its_own_way() -> None:
@@ -185,8 +172,8 @@ def test_every_key_is_read_in_its_own_way() -> None:
         "read_bytes_per_s": "20MB",
         "write_bytes_per_s": "4096",
     }
-    assert set(asked) == set(KEYS)
-    assert limits_of(asked) == Limits(
+    assert set(asked) == set(linux.KEYS)
+    assert linux.limits_of(asked) == linux.Limits(
         cpus=0.6,
         cpuset=(0, 2, 3),
         generator_cpuset=(1,),
@@ -200,8 +187,10 @@ def test_every_key_is_read_in_its_own_way() -> None:
 
 def test_nothing_asked_for_is_no_limit() -> None:
     """A configuration without the layer limits nothing."""
-    assert limits_of({}) == Limits()
-    assert [shown_limit(key, Limits()) for key in KEYS] == [("unlimited", None)] * len(KEYS)
+    assert linux.limits_of({}) == linux.Limits()
+    assert [linux.shown_limit(key, linux.Limits()) for key in linux.KEYS] == [
+        ("unlimited", None)
+    ] * len(linux.KEYS)
 
 
 @pytest.mark.parametrize(
@@ -231,27 +220,27 @@ def test_nothing_asked_for_is_no_limit() -> None:
 def test_what_is_no_limit_is_refused(key: str, text: str) -> None:
     """With the text in the message, and the way out."""
     with pytest.raises(InputError) as caught:
-        limits_of({key: text})
+        linux.limits_of({key: text})
     assert text in caught.value.message
     assert caught.value.hint
 
 
 def test_the_least_quota_is_the_kernels() -> None:
     """1 ms in a period of 100 ms is taken, and less is not."""
-    assert limits_of({"cpus": "0.01"}).cpus == 0.01
+    assert linux.limits_of({"cpus": "0.01"}).cpus == 0.01
 
 
 @given(st.sets(st.integers(min_value=0, max_value=9999), min_size=1))
 def test_lists_of_cpus_come_back(cpus: set[int]) -> None:
     """What is written from a set of CPUs is read as the same set, in order."""
-    assert parse_cpu_list(cpu_list(cpus)) == tuple(sorted(cpus))
+    assert linux.parse_cpu_list(linux.cpu_list(cpus)) == tuple(sorted(cpus))
 
 
 @given(st.text(max_size=20))
 def test_any_text_is_a_list_or_refused(text: str) -> None:
     """No text does anything else than being read or refused."""
     try:
-        found = parse_cpu_list(text)
+        found = linux.parse_cpu_list(text)
     except InputError:
         return
     assert found == tuple(sorted(set(found)))
@@ -260,22 +249,22 @@ def test_any_text_is_a_list_or_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("limits", "key", "shown"),
     [
-        (Limits(cpus=0.6), "cpus", ("0.6", None)),
-        (Limits(cpuset=(0, 1, 3)), "cpuset", ("0-1,3", None)),
-        (Limits(read_iops=200), "read_iops", ("200", None)),
-        (Limits(read_bytes_per_s=20 * MIB), "read_bytes_per_s", ("20480", "kB")),
-        (Limits(read_bytes_per_s=1000), "read_bytes_per_s", ("1000", "B")),
+        (linux.Limits(cpus=0.6), "cpus", ("0.6", None)),
+        (linux.Limits(cpuset=(0, 1, 3)), "cpuset", ("0-1,3", None)),
+        (linux.Limits(read_iops=200), "read_iops", ("200", None)),
+        (linux.Limits(read_bytes_per_s=20 * MIB), "read_bytes_per_s", ("20480", "kB")),
+        (linux.Limits(read_bytes_per_s=1000), "read_bytes_per_s", ("1000", "B")),
     ],
 )
 def test_limits_are_shown_with_their_unit(
-    limits: Limits, key: str, shown: tuple[str, str | None]
+    limits: linux.Limits, key: str, shown: tuple[str, str | None]
 ) -> None:
     """As the table of settings takes them: bytes in kB where they are whole kB."""
-    assert shown_limit(key, limits) == shown
+    assert linux.shown_limit(key, limits) == shown
 
 
 def test_only_what_is_asked_for_needs_a_controller() -> None:
     """The generator's CPUs are no matter of the server's group; the freezer limits nothing."""
-    assert controllers_of({"cpus"}) == {Controller.CPU}
-    assert controllers_of({"generator_cpuset"}) == set()
-    assert controllers_of(KEYS) == set(Controller) - {Controller.FREEZER}
+    assert linux.controllers_of({"cpus"}) == {linux.Controller.CPU}
+    assert linux.controllers_of({"generator_cpuset"}) == set()
+    assert linux.controllers_of(linux.KEYS) == set(linux.Controller) - {linux.Controller.FREEZER}

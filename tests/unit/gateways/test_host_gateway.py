@@ -17,31 +17,13 @@ from hypothesis import strategies as st
 from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from steelyard.core.wording import ExitCode, PreflightError, TargetError
-from steelyard.gateways.host import (
-    LOOPBACK,
-    Clock,
-    CpuLatency,
-    Host,
-    LocalHost,
-    free_port,
-    group_cpus,
-    group_quota,
-    groups_around,
-    innermost,
-    instance_type,
-    looks,
-    mount_of,
-    parse_mountinfo,
-    parse_mounts,
-    require_free_port,
-    until,
-)
+from steelyard.gateways import host as machine
 
 _FILES = {"/proc/loadavg": "0.5 0.4 0.3 1/200 77\n", "/sys/kernel/x": "a [b] c\n"}
 
 
 @pytest.fixture(params=["tree", "fake"])
-def host(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
+def host(request: pytest.FixtureRequest, tmp_path: Path) -> machine.Host:
     """Return each implementation in turn, with the same files."""
     if request.param == "fake":
         return FakeHost(files=_FILES)
@@ -49,10 +31,10 @@ def host(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
         path = tmp_path / name.lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return LocalHost(root=tmp_path)
+    return machine.LocalHost(root=tmp_path)
 
 
-def test_a_file_is_read_whole(host: Host) -> None:
+def test_a_file_is_read_whole(host: machine.Host) -> None:
     """The text comes back as it stands, with its newline; what is not there is None."""
     for name, text in _FILES.items():
         assert host.read(name) == text
@@ -63,7 +45,7 @@ def test_a_device_file_holds_a_number(tmp_path: Path) -> None:
     """Four bytes in the machine's order; fewer are no number, and absent is None."""
     (tmp_path / "limit").write_bytes((2_000_000_000).to_bytes(4, sys.byteorder))
     (tmp_path / "short").write_bytes(b"\x01")
-    tree = LocalHost(root=tmp_path)
+    tree = machine.LocalHost(root=tmp_path)
     fake = FakeHost(numbers={"/limit": 2_000_000_000})
     for host in (tree, fake):
         assert host.number("/limit") == 2_000_000_000
@@ -71,7 +53,7 @@ def test_a_device_file_holds_a_number(tmp_path: Path) -> None:
     assert tree.number("/short") is None
 
 
-def test_names_are_those_of_one_directory(host: Host) -> None:
+def test_names_are_those_of_one_directory(host: machine.Host) -> None:
     """Files and directories by name, not what lies deeper; nothing where there is nothing."""
     assert host.names("/proc") == ("loadavg",)
     assert set(host.names("/sys")) == {"kernel"}
@@ -79,7 +61,7 @@ def test_names_are_those_of_one_directory(host: Host) -> None:
     assert host.names("/proc/loadavg") == ()
 
 
-def test_a_device_has_two_numbers(host: Host) -> None:
+def test_a_device_has_two_numbers(host: machine.Host) -> None:
     """Whatever exists lies on a device, files and directories of one place on the same."""
     numbers = host.device("/proc/loadavg")
     assert numbers is not None
@@ -88,7 +70,7 @@ def test_a_device_has_two_numbers(host: Host) -> None:
     assert host.device("/proc/absent") is None
 
 
-def test_space_is_known_where_a_file_is(host: Host) -> None:
+def test_space_is_known_where_a_file_is(host: machine.Host) -> None:
     """Free bytes are some of all; there are none of a path that is not there."""
     space = host.space("/proc/loadavg")
     assert space is not None
@@ -99,7 +81,7 @@ def test_space_is_known_where_a_file_is(host: Host) -> None:
 
 def test_children_count_once_they_are_waited_for() -> None:
     """A child that worked and ended is in the sum of children and not in our own."""
-    host = LocalHost()
+    host = machine.LocalHost()
     children, own = host.children_cpu_s(), host.own_cpu_s()
     child = subprocess.run(
         [sys.executable, "-c", "import os, time\nwhile time.process_time() < 0.2: pass"],
@@ -113,20 +95,20 @@ def test_children_count_once_they_are_waited_for() -> None:
 def test_a_large_file_is_read_whole(tmp_path: Path) -> None:
     """Files longer than one read are put together; bytes that are no text do not stop it."""
     (tmp_path / "large").write_bytes(b"0123456789\xff" * 50_000)
-    text = LocalHost(root=tmp_path).read("/large")
+    text = machine.LocalHost(root=tmp_path).read("/large")
     assert text is not None
     assert len(text) == 550_000
-    assert LocalHost(root=tmp_path).read("/") is None  # a directory counts as absent
+    assert machine.LocalHost(root=tmp_path).read("/") is None  # a directory counts as absent
 
 
-@pytest.fixture(params=[Clock, FakeClock])
-def clock(request: pytest.FixtureRequest) -> Clock:
+@pytest.fixture(params=[machine.Clock, FakeClock])
+def clock(request: pytest.FixtureRequest) -> machine.Clock:
     """Return each implementation in turn."""
-    made: Clock = request.param()
+    made: machine.Clock = request.param()
     return made
 
 
-def test_sleep_lasts_at_least_as_long_as_asked(clock: Clock) -> None:
+def test_sleep_lasts_at_least_as_long_as_asked(clock: machine.Clock) -> None:
     """The monotonic clock has moved by it; the wall clock counts seconds since the epoch."""
     monotonic = clock.monotonic()
     clock.sleep(0.01)
@@ -147,16 +129,16 @@ def test_a_stepped_wall_leaves_monotonic_alone() -> None:
 def test_looks_come_at_once_after_each_pause_and_once_too_late() -> None:
     """The pauses are used up in order, the last again and again, until a look began too late."""
     clock = FakeClock()
-    assert list(looks(clock, 3.0, 0.5, 1.0)) == pytest.approx([0.0, 0.5, 1.5, 2.5, 3.5])
+    assert list(machine.looks(clock, 3.0, 0.5, 1.0)) == pytest.approx([0.0, 0.5, 1.5, 2.5, 3.5])
     assert clock.slept == [0.5, 1.0, 1.0, 1.0]
 
 
 def test_a_look_that_finds_it_ends_the_wait() -> None:
     """No pause is made before the first look, and none after one that found it."""
     clock, answers = FakeClock(), iter([False, False, True, False])
-    assert until(lambda: next(answers), clock, 10.0, 0.25)
+    assert machine.until(lambda: next(answers), clock, 10.0, 0.25)
     assert clock.slept == [0.25, 0.25]
-    assert until(lambda: True, clock, 0.0, 1.0)
+    assert machine.until(lambda: True, clock, 0.0, 1.0)
     assert len(clock.slept) == 2
 
 
@@ -169,7 +151,7 @@ def test_what_never_holds_is_given_up() -> None:
         return False
 
     begun = clock.monotonic()
-    assert not until(slow, clock, 10.0, 1.0)
+    assert not machine.until(slow, clock, 10.0, 1.0)
     assert clock.monotonic() - begun == pytest.approx(19.0)  # looks at 0, 5, 10, 15
 
 
@@ -177,7 +159,7 @@ def test_a_limit_is_written_as_the_kernel_wants_it(tmp_path: Path) -> None:
     """A word of four bytes, while the file is held open; released, nothing is open any more."""
     device = tmp_path / "latency"
     device.write_bytes(struct.pack("=i", 2_000_000_000))
-    latency = CpuLatency(device)
+    latency = machine.CpuLatency(device)
     assert latency.obstacle() is None
     assert latency.in_force_us() == 2_000_000_000
     latency.hold(20)
@@ -190,7 +172,7 @@ def test_a_limit_is_written_as_the_kernel_wants_it(tmp_path: Path) -> None:
 
 def test_without_the_device_there_is_no_limit(tmp_path: Path) -> None:
     """Nothing is visible, and nothing can be asked for."""
-    latency = CpuLatency(tmp_path / "absent")
+    latency = machine.CpuLatency(tmp_path / "absent")
     assert latency.in_force_us() is None
     assert "is not there" in str(latency.obstacle())
     with pytest.raises(TargetError, match="refused a wake-up of 5 us"):
@@ -199,19 +181,19 @@ def test_without_the_device_there_is_no_limit(tmp_path: Path) -> None:
 
 def test_a_free_port_can_be_used() -> None:
     """What was found free passes the check."""
-    port = free_port()
+    port = machine.free_port()
     assert 1024 < port < 65536
-    require_free_port(port)
+    machine.require_free_port(port)
 
 
 def test_a_taken_port_is_refused() -> None:
     """The sentence names the port; the hint says how to get a free one."""
     with closing(socket.socket()) as holder:
-        holder.bind((LOOPBACK, 0))
+        holder.bind((machine.LOOPBACK, 0))
         holder.listen()
         port = holder.getsockname()[1]
         with pytest.raises(PreflightError, match=f"port {port} on 127.0.0.1") as caught:
-            require_free_port(port)
+            machine.require_free_port(port)
     assert "port:" in caught.value.hint
     assert caught.value.exit_code is ExitCode.REFUSED
 
@@ -266,19 +248,19 @@ def served(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
 def test_the_type_is_asked_with_a_token() -> None:
     """Both requests are those that the service demands."""
     with served(_Service) as address:
-        assert instance_type(address) == "m6i.large"
+        assert machine.instance_type(address) == "m6i.large"
 
 
 def test_a_service_that_refuses_is_said() -> None:
     """Its status is in the sentence; its text is not taken for a type."""
     with served(_Refusing) as address, pytest.raises(TargetError, match="answered 403"):
-        instance_type(address)
+        machine.instance_type(address)
 
 
 def test_no_service_is_said() -> None:
     """Outside of a cloud nothing answers, which is no crash."""
     with pytest.raises(TargetError, match="no metadata service answers"):
-        instance_type(f"127.0.0.1:{free_port()}")
+        machine.instance_type(f"127.0.0.1:{machine.free_port()}")
 
 
 _INFO = (
@@ -295,24 +277,24 @@ _MOUNTS = (
 def test_the_innermost_mount_holds_a_directory() -> None:
     """A later mount hides an earlier one at its place; a name that only begins so is outside."""
     host = FakeHost(files={"/proc/self/mountinfo": _INFO})
-    found = mount_of(host, "/srv/my data/pg")
+    found = machine.mount_of(host, "/srv/my data/pg")
     assert found is not None
     assert (found.source, found.number, found.file_system) == ("/dev/sda2", "8:2", "xfs")
-    other = mount_of(host, "/srv/my database")
+    other = machine.mount_of(host, "/srv/my database")
     assert other is not None
     assert other.at == "/"
-    shm = mount_of(host, "/dev/shm")  # noqa: S108 - a mount table's
+    shm = machine.mount_of(host, "/dev/shm")  # noqa: S108 - a mount table's
     assert shm is not None
     assert shm.options == ("rw", "size=65536k")
-    assert mount_of(FakeHost(files={}), "/srv") is None
+    assert machine.mount_of(FakeHost(files={}), "/srv") is None
 
 
 def test_a_torn_line_of_mounts_is_left_out() -> None:
     """The others are there, with blanks in their names."""
-    first, second = parse_mounts(_MOUNTS)
+    first, second = machine.parse_mounts(_MOUNTS)
     assert (first.at, first.source) == ("/", "/dev/vda")
     assert (second.at, second.options) == ("/dev/huge pages", ("rw", "pagesize=1024M"))
-    assert list(parse_mounts(None)) == []
+    assert list(machine.parse_mounts(None)) == []
 
 
 @pytest.mark.parametrize(
@@ -329,15 +311,15 @@ def test_a_torn_line_of_mounts_is_left_out() -> None:
 def test_a_mount_is_found_whatever_its_name(name: str, written: str) -> None:
     """The kernel writes four characters in octal, the backslash too, and no others."""
     mounts = f"proc /proc proc rw 0 0\n/dev/loop7 /srv/{written} xfs rw,nosuid 0 0\n"
-    assert [each.at for each in parse_mounts(mounts)] == ["/proc", f"/srv/{name}"]
-    (found,) = parse_mountinfo(f"32 31 8:2 / /srv/{written} rw - xfs /dev/loop7 rw\n")
+    assert [each.at for each in machine.parse_mounts(mounts)] == ["/proc", f"/srv/{name}"]
+    (found,) = machine.parse_mountinfo(f"32 31 8:2 / /srv/{written} rw - xfs /dev/loop7 rw\n")
     assert (found.at, found.source) == (f"/srv/{name}", "/dev/loop7")
 
 
 def test_a_torn_mountinfo_is_an_error() -> None:
     """Half a line might be that of the mount that is looked for."""
     with pytest.raises((ValueError, LookupError), match=r"unpack|index"):
-        list(parse_mountinfo("22 1 254:0\n"))
+        list(machine.parse_mountinfo("22 1 254:0\n"))
 
 
 @pytest.mark.parametrize(
@@ -355,21 +337,24 @@ def test_a_torn_mountinfo_is_an_error() -> None:
 )
 def test_a_quota_is_worth_cpus_in_both_versions(files: dict[str, str], cpus: float | None) -> None:
     """No quota, a file that is absent and a period of 0 are worth nothing that could be said."""
-    assert group_quota(files.get) == cpus
+    assert machine.group_quota(files.get) == cpus
 
 
 def test_a_cpu_set_is_read_by_whichever_name_it_has() -> None:
     """What is in effect comes before what was asked for; a file that is odd says nothing."""
-    assert group_cpus({"cpuset.cpus.effective": "0-1\n", "cpuset.cpus": "0-3"}.get) == (0, 1)
-    assert group_cpus({"cpuset.effective_cpus": "", "cpuset.cpus": "2"}.get) == (2,)
-    assert group_cpus({"cpuset.cpus": "x"}.get) is None
-    assert group_cpus({}.get) is None
+    assert machine.group_cpus({"cpuset.cpus.effective": "0-1\n", "cpuset.cpus": "0-3"}.get) == (
+        0,
+        1,
+    )
+    assert machine.group_cpus({"cpuset.effective_cpus": "", "cpuset.cpus": "2"}.get) == (2,)
+    assert machine.group_cpus({"cpuset.cpus": "x"}.get) is None
+    assert machine.group_cpus({}.get) is None
 
 
 def test_groups_are_those_of_version_2_and_of_one_controller() -> None:
     """The nearest comes first, and the root of the mount last."""
     text = "5:memory:/m\n4:cpu,cpuacct:/a/b\n0::/c\n"
-    found = list(groups_around(text, "cpu"))
+    found = list(machine.groups_around(text, "cpu"))
     root = "/sys/fs/cgroup"
     assert found[:2] == [f"{root}/cpu,cpuacct/a/b", f"{root}/cpu/a/b"]
     assert found[4:6] == [f"{root}/cpu,cpuacct", f"{root}/cpu"]
@@ -379,8 +364,8 @@ def test_groups_are_those_of_version_2_and_of_one_controller() -> None:
 @given(text=st.text(), directory=st.text())
 def test_whatever_a_file_holds_no_reader_fails(text: str, directory: str) -> None:
     """Only mountinfo, whose place matters, says that it is torn."""
-    innermost(parse_mounts(text), directory)
-    list(groups_around(text, "cpu"))
-    group_quota(lambda _: text)
-    cpus = group_cpus(lambda _: text)
+    machine.innermost(machine.parse_mounts(text), directory)
+    list(machine.groups_around(text, "cpu"))
+    machine.group_quota(lambda _: text)
+    cpus = machine.group_cpus(lambda _: text)
     assert cpus is None or all(cpu >= 0 for cpu in cpus)

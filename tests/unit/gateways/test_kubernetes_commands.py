@@ -23,16 +23,8 @@ from steelyard.core.wording import (
     SteelyardError,
     TargetError,
 )
+from steelyard.gateways.kubernetes import client
 from steelyard.gateways.kubernetes.api import Answered, Asked, refused
-from steelyard.gateways.kubernetes.client import (
-    STATUS,
-    STDERR,
-    STDIN,
-    STDOUT,
-    OpenDialogue,
-    exit_status,
-    guarded,
-)
 
 WHERE = ContainerRef(namespace="bench", pod="p")
 SHELLS = [
@@ -50,7 +42,7 @@ def start(
     shell: Sequence[str], argv: Sequence[str], stdin: bytes = b""
 ) -> "subprocess.Popen[bytes]":
     """Start a guarded command as a container's runtime does: leading a group of its own."""
-    _, *rest = guarded(argv, stdin)
+    _, *rest = client.guarded(argv, stdin)
     process = subprocess.Popen(
         [*shell, *rest],
         stdin=subprocess.PIPE,
@@ -135,7 +127,7 @@ def test_it_dies_when_nobody_listens(shell: tuple[str, ...]) -> None:
 
 def test_it_kills_no_group_of_others() -> None:
     """Where the runtime starts no group of its own, the guard ends and kills nothing."""
-    _, *rest = guarded(["sh", "-c", "sleep 0.5; echo survived"])
+    _, *rest = client.guarded(["sh", "-c", "sleep 0.5; echo survived"])
     process = subprocess.Popen(["/bin/sh", *rest], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     out, _ = process.communicate()
     assert out == b"survived\n"
@@ -148,13 +140,13 @@ def test_the_exit_status_is_what_the_api_tells() -> None:
         "reason": "NonZeroExitCode",
         "details": {"causes": [{"reason": "ExitCode", "message": "7"}]},
     }
-    assert exit_status(b'{"metadata":{},"status":"Success"}', ["x"], WHERE) == 0
-    assert exit_status(json.dumps(failed).encode(), ["x"], WHERE) == 7
+    assert client.exit_status(b'{"metadata":{},"status":"Success"}', ["x"], WHERE) == 0
+    assert client.exit_status(json.dumps(failed).encode(), ["x"], WHERE) == 7
     with pytest.raises(TargetError, match="connection to Pod bench/p was lost while x ran"):
-        exit_status(b"", ["x"], WHERE)
+        client.exit_status(b"", ["x"], WHERE)
     broken = {"status": "Failure", "message": "container not found"}
     with pytest.raises(TargetError, match="x could not be run in Pod bench/p: container not found"):
-        exit_status(json.dumps(broken).encode(), ["x"], WHERE)
+        client.exit_status(json.dumps(broken).encode(), ["x"], WHERE)
 
 
 Message = tuple[int, bytes] | None
@@ -190,21 +182,24 @@ class Wire:
         self.closed += 1
 
 
-def dialogue(*messages: Message | Exception) -> tuple[OpenDialogue, Wire]:
+def dialogue(*messages: Message | Exception) -> tuple[client.OpenDialogue, Wire]:
     """Return a dialogue over a wire with these messages."""
     clock = FakeClock()
     wire = Wire(clock, messages)
-    return OpenDialogue(wire, WHERE, ("bash", "steer"), clock), wire  # type: ignore[arg-type]
+    return client.OpenDialogue(wire, WHERE, ("bash", "steer"), clock), wire  # type: ignore[arg-type]
 
 
 def test_an_answer_may_come_in_pieces() -> None:
     """What is behind its line belongs to the next one; what goes to stderr is no answer."""
     told, wire = dialogue(
-        (STDOUT, b"st"), (STDERR, b"noise\n"), (STDOUT, b"op 1\ngo"), (STDOUT, b" 2\n")
+        (client.STDOUT, b"st"),
+        (client.STDERR, b"noise\n"),
+        (client.STDOUT, b"op 1\ngo"),
+        (client.STDOUT, b" 2\n"),
     )
     assert told.ask("stop", timeout_s=1.0) == "stop 1"
     assert told.ask("go", timeout_s=1.0) == "go 2"
-    assert wire.sent == [(STDIN, b"stop\n"), (STDIN, b"go\n")]
+    assert wire.sent == [(client.STDIN, b"stop\n"), (client.STDIN, b"go\n")]
 
 
 def test_no_answer_is_an_error_after_a_while() -> None:
@@ -215,7 +210,8 @@ def test_no_answer_is_an_error_after_a_while() -> None:
 
 
 @pytest.mark.parametrize(
-    "end", [None, (STATUS, b'{"status": "Success"}'), WebSocketTimeoutException("gone"), OSError()]
+    "end",
+    [None, (client.STATUS, b'{"status": "Success"}'), WebSocketTimeoutException("gone"), OSError()],
 )
 def test_an_end_is_a_lost_connection(end: Message | Exception) -> None:
     """Of the connection or of the command: nobody answers any more."""

@@ -7,16 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from steelyard.core import target as targets
 from steelyard.core.experiment import KeySpace
 from steelyard.core.outside import stored_key
-from steelyard.core.target import (
-    CloudNativePgTarget,
-    KubernetesPlace,
-    LocalTarget,
-    PodResources,
-    RedisLocalTarget,
-    Target,
-)
 from steelyard.places.local.server import state_key
 from steelyard.systems.protocol import Dataset
 
@@ -66,18 +59,18 @@ def test_words_do_not_run_together(one: list[str], other: list[str]) -> None:
     assert state_key(one, ("x",)) != state_key([*one, "x"], ())
 
 
-CLUSTER = CloudNativePgTarget(
-    place=KubernetesPlace(namespace="bench"),
-    resources=PodResources(limits=(("cpu", "2"),)),
+CLUSTER = targets.CloudNativePgTarget(
+    place=targets.KubernetesPlace(namespace="bench"),
+    resources=targets.PodResources(limits=(("cpu", "2"),)),
 )
 
 
 @pytest.mark.parametrize(
     ("value", "key"),
     [
-        (LocalTarget(), "855a390045323b5e"),
-        (LocalTarget(bin="15", initdb=("--wal-segsize=64",)), "9943be33211b5ca0"),
-        (RedisLocalTarget(), "935156aa531c1835"),
+        (targets.LocalTarget(), "855a390045323b5e"),
+        (targets.LocalTarget(bin="15", initdb=("--wal-segsize=64",)), "9943be33211b5ca0"),
+        (targets.RedisLocalTarget(), "935156aa531c1835"),
         (CLUSTER, "f18c5ef1c870397c"),
         (
             Dataset(name="s10", scale_factor=10, prepare=(("a.sql", "SELECT 1"),)),
@@ -107,15 +100,15 @@ def test_the_name_of_a_class_and_a_further_field_change_nothing() -> None:
     assert stored_key(later(name="a", more="x")) != stored_key(_Before(name="a"))
 
 
-@pytest.mark.parametrize("target", [LocalTarget(), RedisLocalTarget(), CLUSTER])
-def test_what_makes_no_other_target_makes_no_other_key(target: Target) -> None:
+@pytest.mark.parametrize("target", [targets.LocalTarget(), targets.RedisLocalTarget(), CLUSTER])
+def test_what_makes_no_other_target_makes_no_other_key(target: targets.Target) -> None:
     """How long burst credits last is said of a place that stays the same."""
     assert stored_key(replace(target, burst_lasts_s=600.0)) == stored_key(target)
 
 
 def test_kinds_are_told_apart() -> None:
     """Where all else is as by default, too."""
-    assert stored_key(LocalTarget()) != stored_key(RedisLocalTarget())
+    assert stored_key(targets.LocalTarget()) != stored_key(targets.RedisLocalTarget())
 
 
 def test_what_has_no_lasting_form_makes_no_key() -> None:

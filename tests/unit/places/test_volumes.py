@@ -3,18 +3,8 @@
 from typing import Any
 
 from fakes.kubernetes_api import FakeKubernetesApi
+from steelyard.core import kubernetes as k8s
 from steelyard.core.findings import Fact
-from steelyard.core.kubernetes import (
-    CLAIM,
-    STORAGE_CLASS,
-    VOLUME,
-    class_facts,
-    class_in,
-    is_longhorn,
-    is_node_bound,
-    is_strict,
-    replicas,
-)
 from steelyard.core.stack import StorageClassFacts
 from steelyard.places.kubernetes.volumes import storage_class_facts, volume_facts
 
@@ -97,22 +87,22 @@ def cluster() -> FakeKubernetesApi:
 def test_classes_are_noted_by_name() -> None:
     """The classes that are used, as they are, and no other."""
     facts = storage_class_facts(cluster(), ["longhorn-2r"])
-    found = class_in(facts, "longhorn-2r")
+    found = k8s.class_in(facts, "longhorn-2r")
     assert found is not None
     assert found.provisioner == "driver.longhorn.io"
     assert (found.name, found.binding) == ("longhorn-2r", "WaitForFirstConsumer")
     assert found.parameters == {"numberOfReplicas": "2"}
-    assert class_in(facts, "local-path") is None
+    assert k8s.class_in(facts, "local-path") is None
 
 
 def test_without_a_name_the_default_is_noted() -> None:
     """A target that names no class gets the cluster's default, which the record then names."""
     facts = storage_class_facts(cluster(), [None])
-    found = class_in(facts, None)
+    found = k8s.class_in(facts, None)
     assert found is not None
     assert (found.name, found.parameters) == ("local-path", {})
-    assert class_in(facts, "longhorn-2r") is None
-    assert class_in(storage_class_facts(cluster(), ["longhorn-2r"]), None) is None
+    assert k8s.class_in(facts, "longhorn-2r") is None
+    assert k8s.class_in(storage_class_facts(cluster(), ["longhorn-2r"]), None) is None
 
 
 def test_volumes_are_told_by_driver_node_and_replicas() -> None:
@@ -134,12 +124,12 @@ def test_volumes_are_told_by_driver_node_and_replicas() -> None:
 def test_what_an_account_may_not_see_is_left_out() -> None:
     """Classes and volumes are no condition of a campaign: without the verb there are no facts."""
     api = cluster()
-    api.refuse("list", STORAGE_CLASS)
-    api.refuse("get", VOLUME)
+    api.refuse("list", k8s.STORAGE_CLASS)
+    api.refuse("get", k8s.VOLUME)
     assert storage_class_facts(api, ["longhorn-2r"]) == ()
     assert volume_facts(api, "bench", LABELS) == ()
     api.permit()
-    api.refuse("list", CLAIM)
+    api.refuse("list", k8s.CLAIM)
     assert volume_facts(api, "bench", LABELS) == ()
 
 
@@ -154,18 +144,22 @@ LOCAL = StorageClassFacts(name="local-path", provisioner="rancher.io/local-path"
 
 def test_what_was_not_noted_is_not_known() -> None:
     """Another name, or a class without its provisioner, is no class."""
-    assert class_in(class_facts(TWICE), "longhorn-1r") is None
+    assert k8s.class_in(k8s.class_facts(TWICE), "longhorn-1r") is None
     torn = (Fact(name="numberOfReplicas", value="2", subject="storage class torn"),)
-    assert class_in(torn, "torn") is None
+    assert k8s.class_in(torn, "torn") is None
 
 
 def test_what_a_class_says_of_the_place() -> None:
     """Longhorn by its provisioner, replicas by parameter or by Longhorn's default of three."""
-    assert (is_longhorn(TWICE), is_node_bound(TWICE), is_strict(TWICE)) == (True, False, False)
-    assert (is_longhorn(LOCAL), is_node_bound(LOCAL)) == (False, True)
+    assert (k8s.is_longhorn(TWICE), k8s.is_node_bound(TWICE), k8s.is_strict(TWICE)) == (
+        True,
+        False,
+        False,
+    )
+    assert (k8s.is_longhorn(LOCAL), k8s.is_node_bound(LOCAL)) == (False, True)
     strict = {"numberOfReplicas": "1", "dataLocality": "strict-local"}
     kept = StorageClassFacts(name="kept", provisioner=TWICE.provisioner, parameters=strict)
-    assert is_strict(kept)
-    assert not is_strict(StorageClassFacts(name="x", provisioner="x", parameters=strict))
+    assert k8s.is_strict(kept)
+    assert not k8s.is_strict(StorageClassFacts(name="x", provisioner="x", parameters=strict))
     bare = StorageClassFacts(name="bare", provisioner=TWICE.provisioner)
-    assert [replicas(each) for each in (TWICE, kept, bare)] == ["2", "1", "3"]
+    assert [k8s.replicas(each) for each in (TWICE, kept, bare)] == ["2", "1", "3"]

@@ -9,18 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from sample_entries import a_story
 
+from steelyard.core import measurement
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.measurement import (
-    Evidence,
-    Quantity,
-    RunLatency,
-    ScriptLatency,
-    Series,
-    StatementUse,
-    WaitClass,
-    WaitEvent,
-    Waits,
-)
 from steelyard.core.schedule import Load
 from steelyard.core.wording import RecordError
 from steelyard.record.journal import Line, RunFinished, replay
@@ -135,13 +125,13 @@ def test_intervals_are_rows_with_their_run(record: CampaignRecord, tmp_path: Pat
 
 def _watched(record: CampaignRecord) -> CampaignRecord:
     """Return the record with a timeline of two intervals in its last run."""
-    series = Series(
+    series = measurement.Series(
         subject="host",
         names=("server_cpu_s", "cpu_steal_s"),
         end_s=(1.0, 2.03),
         rows=((0.5, None), (0.75, 0.0)),
     )
-    evidence = Evidence(
+    evidence = measurement.Evidence(
         seconds=2.03, totals={}, levels={}, waits=None, series=(series,), others=(), absent=()
     )
     *earlier, last = record.runs
@@ -164,25 +154,29 @@ def test_the_machine_is_rows_with_their_run(record: CampaignRecord, tmp_path: Pa
 
 def _with_evidence() -> CampaignRecord:
     """Return a campaign whose second run was watched, and the first not."""
-    waits = Waits(
+    waits = measurement.Waits(
         source="pg_stat_activity at 10 Hz",
         samples=50,
         lost=0,
         events=(
-            WaitEvent(kind="IO", name="WalSync", group=WaitClass.WAL, sessions=1.5),
-            WaitEvent(kind="CPU", name="", group=WaitClass.CPU, sessions=0.25),
+            measurement.WaitEvent(
+                kind="IO", name="WalSync", group=measurement.WaitClass.WAL, sessions=1.5
+            ),
+            measurement.WaitEvent(
+                kind="CPU", name="", group=measurement.WaitClass.CPU, sessions=0.25
+            ),
         ),
     )
-    evidence = Evidence(
+    evidence = measurement.Evidence(
         seconds=5.0,
-        totals={Quantity.COMMITS: 5003.0, Quantity.WAL_BYTES: 1e6},
-        levels={Quantity.DATABASE_BYTES: 3e7},
+        totals={measurement.Quantity.COMMITS: 5003.0, measurement.Quantity.WAL_BYTES: 1e6},
+        levels={measurement.Quantity.DATABASE_BYTES: 3e7},
         waits=waits,
         series=(),
         others=(),
         absent=(),
         statements=(
-            StatementUse(
+            measurement.StatementUse(
                 text="END",
                 calls=5003.0,
                 seconds=1.5,
@@ -271,12 +265,14 @@ def test_loads_are_told_apart_by_their_rates(record: CampaignRecord, tmp_path: P
 
 def test_latencies_are_rows_by_bucket(record: CampaignRecord, tmp_path: Path) -> None:
     """Counts of every script, lag and service add up to what was logged; others have no rows."""
-    logged = RunLatency(
+    logged = measurement.RunLatency(
         scripts=(
-            ScriptLatency(
+            measurement.ScriptLatency(
                 script="new", latency=to_text(histogram_of([300, 301, 5000])), longest_s=1.0
             ),
-            ScriptLatency(script="old", latency=to_text(histogram_of([7])), longest_s=1.0),
+            measurement.ScriptLatency(
+                script="old", latency=to_text(histogram_of([7])), longest_s=1.0
+            ),
         ),
         lag=to_text(histogram_of([1, 2])),
         service=to_text(histogram_of([299])),

@@ -9,19 +9,9 @@ from steelyard.answers.stack.inspection import (
     inspection_json,
     shown,
 )
+from steelyard.core import stack
 from steelyard.core.findings import Severity, State
 from steelyard.core.linux import BlockDevice, LinuxFacts, NumaNode, PagePool
-from steelyard.core.stack import (
-    DomainFacts,
-    JudgedRule,
-    Kubelet,
-    KubernetesFacts,
-    Origin,
-    PodFacts,
-    PostgresFacts,
-    StackFacts,
-    Visibility,
-)
 from steelyard.core.wording import GIB, MIB
 from steelyard.report.document import Table
 from steelyard.report.terminal import render_terminal
@@ -30,10 +20,10 @@ from support.recorded_stacks import published
 
 def a_rule(
     code: str, state: State, severity: Severity = Severity.WARNING, **more: object
-) -> JudgedRule:
+) -> stack.JudgedRule:
     """Return a rule of which this came."""
     given = {"layers": ("linux",), "title": f"title of {code}", "why": "it costs", **more}
-    return JudgedRule(
+    return stack.JudgedRule(
         code=code, state=state, severity=severity, remedy="set it", source="a page", **given
     )
 
@@ -47,7 +37,7 @@ JUDGED = (
     a_rule("A6", State.NOT_APPLICABLE, missing=("linux.governor: no cpufreq here",)),
     a_rule("A7", State.NOT_APPLICABLE),
 )
-FACTS = StackFacts(
+FACTS = stack.StackFacts(
     linux=LinuxFacts(
         memory_bytes=16 * GIB,
         cpus=(0, 1, 2, 3),
@@ -64,14 +54,14 @@ FACTS = StackFacts(
         ),
         device=BlockDevice(name="vda", kind="virtio", read_ahead_bytes=8 * MIB),
     ),
-    domains=(DomainFacts(name="db", vcpus=2, memory_bytes=GIB, vcpu_pins={0: (4, 5)}),),
-    postgres=PostgresFacts(version=18, settings={"huge_pages": "on"}),
+    domains=(stack.DomainFacts(name="db", vcpus=2, memory_bytes=GIB, vcpu_pins={0: (4, 5)}),),
+    postgres=stack.PostgresFacts(version=18, settings={"huge_pages": "on"}),
     origins={
-        "linux": Origin(source="/proc"),
-        "linux.memory_bytes": Origin(source="the order form", assumed=True),
-        "linux.governor": Origin(source="no cpufreq here", visibility=Visibility.NO),
-        "linux.ping_pong": Origin(source="not measured", visibility=Visibility.UNKNOWN),
-        "linux.dma_latency_s": Origin(source="nobody holds a limit"),
+        "linux": stack.Origin(source="/proc"),
+        "linux.memory_bytes": stack.Origin(source="the order form", assumed=True),
+        "linux.governor": stack.Origin(source="no cpufreq here", visibility=stack.Visibility.NO),
+        "linux.ping_pong": stack.Origin(source="not measured", visibility=stack.Visibility.UNKNOWN),
+        "linux.dma_latency_s": stack.Origin(source="nobody holds a limit"),
     },
 )
 
@@ -127,9 +117,9 @@ def test_the_subtitle_counts_every_violation() -> None:
 def test_nothing_wrong_and_nothing_judged_are_different() -> None:
     """Without facts no rule holds, and the report does not say that all is well."""
     held, missing = JUDGED[3], JUDGED[6]
-    well = Inspection(place="x", facts=StackFacts(), judged=(held, missing))
+    well = Inspection(place="x", facts=stack.StackFacts(), judged=(held, missing))
     assert "No rule is violated." in text_of(well)
-    blind = Inspection(place="x", facts=StackFacts(), judged=(missing,))
+    blind = Inspection(place="x", facts=stack.StackFacts(), judged=(missing,))
     assert "Nothing was judged" in text_of(blind)
     assert "No rule is violated." not in text_of(blind)
 
@@ -149,7 +139,7 @@ def test_facts_have_value_visibility_and_source() -> None:
     assert "scaling driver" not in rows  # nobody said anything of it
 
 
-def rows_of(facts: StackFacts, title: str) -> dict[str, tuple[str, ...]]:
+def rows_of(facts: stack.StackFacts, title: str) -> dict[str, tuple[str, ...]]:
     """Return the rows of one table by their first cell."""
     (table,) = [b for b in fact_tables(facts) if isinstance(b, Table) and b.title == title]
     return {row.cells[0]: row.cells[1:] for row in table.rows}
@@ -157,13 +147,13 @@ def rows_of(facts: StackFacts, title: str) -> dict[str, tuple[str, ...]]:
 
 def test_a_guess_within_a_fact_is_no_published_fact() -> None:
     """A part of a compound fact has its own origin; a row of several says where one was assumed."""
-    guess = Origin(source="it must have one", assumed=True)
-    facts = StackFacts(
-        kubernetes=KubernetesFacts(
-            kubelet=Kubelet(kube_reserved={"cpu": "1"}), pods=(PodFacts(name="a"),)
+    guess = stack.Origin(source="it must have one", assumed=True)
+    facts = stack.StackFacts(
+        kubernetes=stack.KubernetesFacts(
+            kubelet=stack.Kubelet(kube_reserved={"cpu": "1"}), pods=(stack.PodFacts(name="a"),)
         ),
         origins={
-            "kubernetes": Origin(source="the article"),
+            "kubernetes": stack.Origin(source="the article"),
             "kubernetes.kubelet.kube_reserved": guess,
             "kubernetes.pods.limits": guess,
         },
@@ -181,13 +171,13 @@ def test_the_published_reservation_is_shown_as_the_guess_that_it_is() -> None:
 
 def test_each_virtual_machine_has_its_own_source() -> None:
     """What is said of one field of all of them goes before what is said of one as a whole."""
-    vms = tuple(DomainFacts(name=name, vcpus=1, memory_bytes=GIB) for name in ("a", "b"))
+    vms = tuple(stack.DomainFacts(name=name, vcpus=1, memory_bytes=GIB) for name in ("a", "b"))
     origins = {
-        "domains": Origin(source="virsh list --all"),
-        "domains.a": Origin(source="virsh dumpxml a"),
-        "domains.vcpus": Origin(source="guessed", assumed=True),
+        "domains": stack.Origin(source="virsh list --all"),
+        "domains.a": stack.Origin(source="virsh dumpxml a"),
+        "domains.vcpus": stack.Origin(source="guessed", assumed=True),
     }
-    rows = rows_of(StackFacts(domains=vms, origins=origins), "Virtual machines")
+    rows = rows_of(stack.StackFacts(domains=vms, origins=origins), "Virtual machines")
     assert rows["a: memory"][2] == "virsh dumpxml a"
     assert rows["b: memory"][2] == "virsh list --all"
     assert rows["a: vcpus"][1:] == ("assumed", "guessed")
@@ -196,7 +186,9 @@ def test_each_virtual_machine_has_its_own_source() -> None:
 def test_a_long_source_is_folded_and_not_cut() -> None:
     """A path that is wider than its column goes on in the next line: it is there to be read."""
     path = "/sys/devices/system/clocksource/clocksource0/available_clocksource/" + "x" * 60
-    facts = StackFacts(linux=LinuxFacts(swappiness=1), origins={"linux": Origin(source=path)})
+    facts = stack.StackFacts(
+        linux=LinuxFacts(swappiness=1), origins={"linux": stack.Origin(source=path)}
+    )
     text = text_of(Inspection(place="x", facts=facts, judged=()))
     assert path in "".join(text.split()).replace("\n", "")
     assert "…" not in text
@@ -209,7 +201,7 @@ def test_layers_that_are_not_there_say_why() -> None:
     assert "kubernetes" in absent
     assert "nobody looked" in absent
     assert "linux" not in absent.split("What is right")[0]
-    metal = StackFacts(hypervisor=FACTS.linux, linux=FACTS.linux)
+    metal = stack.StackFacts(hypervisor=FACTS.linux, linux=FACTS.linux)
     assert "This machine is the hypervisor" in text_of(
         Inspection(place="x", facts=metal, judged=())
     )

@@ -13,16 +13,7 @@ from fakes.campaigns import an_experiment
 from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcesses
 from fakes.sql import FakeSql
-from steelyard.core.experiment import (
-    Configuration,
-    EffectiveSetting,
-    Experiment,
-    Layer,
-    Script,
-    Setting,
-    SwitchCost,
-    Workload,
-)
+from steelyard.core import experiment as model
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.target import LocalTarget
@@ -35,25 +26,27 @@ from steelyard.systems.postgres.server import Installation, PostgresProgram
 from steelyard.systems.protocol import RunRequest, SyncRate, recordable
 
 _ADDRESS = ServerAddress(host="/run/x", port=5433, user="steelyard", database="postgres")
-_READS = Workload(name="reads", builtin="select-only", scale_factor=10)
-_WRITES = Workload(name="writes", builtin="simple-update", scale_factor=10)
-_OWN = Workload(
+_READS = model.Workload(name="reads", builtin="select-only", scale_factor=10)
+_WRITES = model.Workload(name="writes", builtin="simple-update", scale_factor=10)
+_OWN = model.Workload(
     name="orders",
-    prepare=(Script(name="orders.sql", text="CREATE TABLE orders (id int)"),),
-    scripts=(Script(name="new.sql", text="SELECT 1"),),
+    prepare=(model.Script(name="orders.sql", text="CREATE TABLE orders (id int)"),),
+    scripts=(model.Script(name="new.sql", text="SELECT 1"),),
 )
 _WRITING = replace(
-    _OWN, scripts=(*_OWN.scripts, Script(name="more.sql", text="DELETE FROM orders"))
+    _OWN, scripts=(*_OWN.scripts, model.Script(name="more.sql", text="DELETE FROM orders"))
 )
 
 
 def _engine(
-    *workloads: Workload, sql: FakeSql | None = None, processes: FakeProcesses | None = None
+    *workloads: model.Workload, sql: FakeSql | None = None, processes: FakeProcesses | None = None
 ) -> PostgresEngine:
-    experiment = Experiment(
+    experiment = model.Experiment(
         name="x",
         baseline="old",
-        configurations=tuple(Configuration(name=n, target=LocalTarget()) for n in ("old", "new")),
+        configurations=tuple(
+            model.Configuration(name=n, target=LocalTarget()) for n in ("old", "new")
+        ),
         workloads=workloads or (_READS,),
         loads=(Load(clients=8, threads=2),),
         seed=1,
@@ -102,7 +95,9 @@ def test_equal_data_are_one_data_set() -> None:
     assert names[0] == "steelyard_s10"
     assert len(names) == 2
     assert names[1].startswith("steelyard_own_")
-    changed = Workload(name="orders", prepare=(Script(name="orders.sql", text="SELECT 2"),))
+    changed = model.Workload(
+        name="orders", prepare=(model.Script(name="orders.sql", text="SELECT 2"),)
+    )
     assert dataset_of(changed).name != dataset_of(_OWN).name
 
 
@@ -184,11 +179,11 @@ def test_settings_of_a_server_that_is_there_go_into_the_record_without_secrets()
 
 def test_a_command_that_is_compared_is_in_the_record() -> None:
     """Whether it is in force as asked is told from its value."""
-    asked = Setting(layer=Layer.POSTGRES, name="archive_command", value="cp %p /srv/%f")
+    asked = model.Setting(layer=model.Layer.POSTGRES, name="archive_command", value="cp %p /srv/%f")
     experiment = an_experiment()
     (first, *others) = experiment.configurations
     configurations = (replace(first, settings=(asked,)), *others)
-    effective = EffectiveSetting(name="archive_command", value="cp %p /srv/%f")
+    effective = model.EffectiveSetting(name="archive_command", value="cp %p /srv/%f")
     compared = replace(experiment, configurations=configurations)
     assert recordable((effective,), compared) == (effective,)
     assert recordable((effective,), experiment)[0].value == "(not recorded)"
@@ -288,8 +283,8 @@ def test_data_that_are_too_large_are_not_loaded(limit: int | None, loaded: bool)
 
 def test_the_switch_cost_is_asked_of_the_configurations_own_binary() -> None:
     """The engine hands over to the catalogue of the configuration."""
-    assert _engine().switch_cost("new", ["shared_buffers"]) is SwitchCost.RESTART
-    assert _engine().switch_cost("new", ["work_mem"]) is SwitchCost.SESSION
+    assert _engine().switch_cost("new", ["shared_buffers"]) is model.SwitchCost.RESTART
+    assert _engine().switch_cost("new", ["work_mem"]) is model.SwitchCost.SESSION
 
 
 def test_a_run_is_given_up_well_after_its_end() -> None:
@@ -309,7 +304,7 @@ def test_a_server_needs_memory_for_all_its_data_once() -> None:
     """Two workloads of one scale share their data; another scale has data of its own."""
     one = _engine(_READS).memory_bytes("old")
     assert _engine(_READS, _WRITES).memory_bytes("old") == one
-    larger = Workload(name="more", builtin="select-only", scale_factor=100)
+    larger = model.Workload(name="more", builtin="select-only", scale_factor=100)
     more = _engine(_READS, larger).memory_bytes("old") - one
     assert more == dataset_of(larger).expected_bytes > 10**9
 
@@ -433,7 +428,7 @@ def test_no_text_is_a_surprise(text: str) -> None:
 )
 def test_the_method_that_commits_wait_for(shown: dict[str, str], method: str | None) -> None:
     """wal_sync_method, but none where commits do not wait or the server does not show it."""
-    effective = [EffectiveSetting(name=name, value=value) for name, value in shown.items()]
+    effective = [model.EffectiveSetting(name=name, value=value) for name, value in shown.items()]
     assert tools().sync_method(effective) == method
 
 

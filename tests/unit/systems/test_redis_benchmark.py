@@ -16,22 +16,8 @@ from steelyard.core.schedule import Load
 from steelyard.core.wording import InputError, MeasurementError, PreflightError
 from steelyard.stats.histogram import from_text
 from steelyard.systems.protocol import RunRequest
+from steelyard.systems.redis import redis_benchmark
 from steelyard.systems.redis import redis_benchmark as benchmark
-from steelyard.systems.redis.redis_benchmark import (
-    LONG_ENOUGH_S,
-    MOST_REQUESTS,
-    Pace,
-    PaceKey,
-    Printed,
-    Step,
-    credentials,
-    latency,
-    measurement,
-    parse,
-    refuse_password,
-    rising,
-    secrets_of,
-)
 from steelyard.systems.redis.settings import COMMANDS, rights_of
 
 _SOCKET = ServerAddress(host="/srv/x", port=7000)
@@ -176,10 +162,12 @@ def test_requests_are_named_by_the_test() -> None:
     assert benchmark.test_name(_request(None, command=("HGETALL", "h")).workload) == "hgetall"
 
 
-_KEY = PaceKey(configuration="a", workload="set", load=Load(clients=20, threads=1))
+_KEY = redis_benchmark.PaceKey(configuration="a", workload="set", load=Load(clients=20, threads=1))
 
 
-def _piloted(pace: Pace, key: PaceKey, rate_per_s: float) -> list[int]:
+def _piloted(
+    pace: redis_benchmark.Pace, key: redis_benchmark.PaceKey, rate_per_s: float
+) -> list[int]:
     """Let pilots run against a server of one speed; return what each asked for."""
     asked = []
     while (requests := pace.pilot(key)) is not None:
@@ -191,7 +179,7 @@ def _piloted(pace: Pace, key: PaceKey, rate_per_s: float) -> list[int]:
 @given(st.floats(min_value=5.0, max_value=5e6))
 def test_pilots_end_soon_at_any_speed(rate_per_s: float) -> None:
     """From 5 to 5 million requests a second a few growing pilots find the rate, short ones."""
-    pace = Pace()
+    pace = redis_benchmark.Pace()
     asked = _piloted(pace, _KEY, rate_per_s)
     assert len(asked) <= 9
     assert asked == sorted(set(asked))
@@ -201,7 +189,7 @@ def test_pilots_end_soon_at_any_speed(rate_per_s: float) -> None:
 
 def test_each_configuration_workload_and_load_has_its_own_pace() -> None:
     """What is known of one says nothing of another."""
-    pace = Pace()
+    pace = redis_benchmark.Pace()
     _piloted(pace, _KEY, 1000.0)
     assert pace.pilot(_KEY) is None
     others = [replace(_KEY, configuration="b"), replace(_KEY, workload="get")]
@@ -213,8 +201,8 @@ def test_each_configuration_workload_and_load_has_its_own_pace() -> None:
 
 def test_runs_outweigh_the_pilot() -> None:
     """A first half second in which a server was ten times as fast is soon forgotten."""
-    pace = Pace()
-    pace.learn(_KEY, 5000, LONG_ENOUGH_S)
+    pace = redis_benchmark.Pace()
+    pace.learn(_KEY, 5000, redis_benchmark.LONG_ENOUGH_S)
     assert pace.requests(_KEY, 5.0) == 50_000
     pace.learn(_KEY, 50_000, 50.0)
     assert pace.requests(_KEY, 5.0) == pytest.approx(5000, rel=0.1)
@@ -225,7 +213,7 @@ def test_runs_outweigh_the_pilot() -> None:
 
 def test_a_drift_is_followed() -> None:
     """A server that became slower is asked for less: old runs drop out."""
-    pace = Pace()
+    pace = redis_benchmark.Pace()
     for _ in range(9):
         pace.learn(_KEY, 10_000, 5.0)
     for _ in range(5):
@@ -235,21 +223,21 @@ def test_a_drift_is_followed() -> None:
 
 def test_every_client_has_something_to_do() -> None:
     """A server so slow that the time is over before all clients came is still measured."""
-    pace = Pace()
+    pace = redis_benchmark.Pace()
     pace.learn(_KEY, 20, 100.0)
     assert pace.requests(_KEY, 5.0) == 20
 
 
 def test_the_number_stays_within_what_the_generator_counts() -> None:
     """A long run of a fast server does not overflow."""
-    pace = Pace()
+    pace = redis_benchmark.Pace()
     pace.learn(_KEY, 10_000_000, 1.0)
-    assert pace.requests(_KEY, 36_000.0) == MOST_REQUESTS
+    assert pace.requests(_KEY, 36_000.0) == redis_benchmark.MOST_REQUESTS
 
 
 def test_a_pilot_without_a_time_leads_to_a_larger_one() -> None:
     """0 ms is no rate."""
-    pace = Pace()
+    pace = redis_benchmark.Pace()
     first = pace.pilot(_KEY)
     assert first is not None
     pace.learn(_KEY, first, 0.0)
@@ -302,18 +290,21 @@ def test_a_command_of_the_user_may_use_keys_like_its_words(
 def test_only_a_guest_s_password_goes_into_a_command_line() -> None:
     """That of the server's owner never does; a user without one takes any."""
     guest = Guest(name="steelyard-1", password="for-a-day")
-    assert credentials(_PLACE) is None
+    assert redis_benchmark.credentials(_PLACE) is None
     with pytest.raises(PreflightError, match="as an argument"):
-        refuse_password(_PLACE)
+        redis_benchmark.refuse_password(_PLACE)
     assert not any("planted" in word for word in _arguments(_request(address=_PLACE)))
     invited = ServerAddress(host="db", port=1, user="bench", password="planted", guest=guest)
-    user, word = credentials(invited) or ("", "")
+    user, word = redis_benchmark.credentials(invited) or ("", "")
     assert user == "steelyard-1"
     assert "for-a-day" not in word
-    assert secrets_of(invited) == {word: "for-a-day"}
-    refuse_password(invited)
+    assert redis_benchmark.secrets_of(invited) == {word: "for-a-day"}
+    redis_benchmark.refuse_password(invited)
     bare = ServerAddress(host="db", port=1, user="bench")
-    assert (credentials(bare), secrets_of(bare)) == (("bench", "none"), {})
+    assert (redis_benchmark.credentials(bare), redis_benchmark.secrets_of(bare)) == (
+        ("bench", "none"),
+        {},
+    )
     assert "for-a-day" not in repr(invited)
 
 
@@ -328,7 +319,7 @@ def _asked(recording: Recording, flag: str) -> int:
 @pytest.mark.parametrize("recording", _ONE_TEST, ids=str)
 def test_all_requests_are_counted_once_everywhere(recording: Recording) -> None:
     """Summary, distribution of latencies and progress tell of the same number of requests."""
-    printed = parse(recording.completed())
+    printed = redis_benchmark.parse(recording.completed())
     asked, pipeline = _asked(recording, "-n"), _asked(recording, "-P")
     assert asked <= printed.requests < asked + pipeline * _asked(recording, "-c")
     assert printed.steps[-1].requests == asked
@@ -341,18 +332,18 @@ def test_all_requests_are_counted_once_everywhere(recording: Recording) -> None:
 def test_the_rate_is_the_one_it_prints(recording: Recording) -> None:
     """The throughput is redis-benchmark's own to its last decimal, not that of a rounded time."""
     completed = recording.completed()
-    printed = parse(completed)
+    printed = redis_benchmark.parse(completed)
     rate = re.search(r"throughput summary: ([\d.]+) ", completed.stdout)
     assert rate is not None
-    assert measurement([printed]).tps == pytest.approx(float(rate[1]), rel=1e-4)
+    assert redis_benchmark.measurement([printed]).tps == pytest.approx(float(rate[1]), rel=1e-4)
 
 
 @pytest.mark.parametrize("recording", _ONE_TEST, ids=str)
 def test_percentiles_are_never_below_those_it_prints(recording: Recording) -> None:
     """p50, p95 and p99 of the counts are those of its summary, within a bucket."""
     completed = recording.completed()
-    printed = parse(completed)
-    told = latency([printed], "test")
+    printed = redis_benchmark.parse(completed)
+    told = redis_benchmark.latency([printed], "test")
     assert told is not None
     counts = from_text(told.scripts[0].latency)
     assert counts.total == _asked(recording, "-n")
@@ -366,8 +357,8 @@ def test_percentiles_are_never_below_those_it_prints(recording: Recording) -> No
 
 def test_a_count_between_two_steps_goes_to_the_upper_one() -> None:
     """p99.9 of a run is rounded up to a step of the table, never down."""
-    printed = parse(recorded("set"))
-    told = latency([printed], "set")
+    printed = redis_benchmark.parse(recorded("set"))
+    told = redis_benchmark.latency([printed], "set")
     assert told is not None
     value = from_text(told.scripts[0].latency).quantile(0.999)
     rank = math.ceil(0.999 * printed.requests)
@@ -377,7 +368,7 @@ def test_a_count_between_two_steps_goes_to_the_upper_one() -> None:
 
 def test_a_stalled_server_leaves_empty_seconds_and_a_clipped_latency() -> None:
     """Progress shows the seconds without an answer; a latency of 3.6 s is printed as 3 s."""
-    printed = parse(recorded("stalled"))
+    printed = redis_benchmark.parse(recorded("stalled"))
     rates = [second.transactions / second.seconds for second in printed.series]
     assert len(rates) == 5
     assert rates[1] == rates[2] == rates[3] == 0.0
@@ -387,20 +378,20 @@ def test_a_stalled_server_leaves_empty_seconds_and_a_clipped_latency() -> None:
 
 def test_a_short_run_is_one_interval() -> None:
     """A run that ended before the first progress line has its whole in one interval."""
-    printed = parse(recorded("one-request"))
+    printed = redis_benchmark.parse(recorded("one-request"))
     assert [second.transactions for second in printed.series] == [1.0]
     assert printed.seconds >= 1e-3
 
 
 def test_a_command_of_its_own_is_read_like_a_test() -> None:
     """A title of several words is understood."""
-    assert parse(recorded("command")).test == "HSET myhash f:__rand_int__ abcdef"
+    assert redis_benchmark.parse(recorded("command")).test == "HSET myhash f:__rand_int__ abcdef"
 
 
 def test_two_tests_in_one_output_are_refused() -> None:
     """`lrange_100` runs LPUSH first: their numbers are not taken for one."""
     with pytest.raises(MeasurementError, match="2 tests"):
-        parse(recorded("lrange"))
+        redis_benchmark.parse(recorded("lrange"))
 
 
 @pytest.mark.parametrize(
@@ -416,20 +407,20 @@ def test_two_tests_in_one_output_are_refused() -> None:
 def test_a_failure_is_told_in_the_servers_words(name: str, words: str) -> None:
     """What ended redis-benchmark stands in the error."""
     with pytest.raises(MeasurementError, match=words):
-        parse(recorded(name))
+        redis_benchmark.parse(recorded(name))
 
 
 def test_processes_of_one_run_are_added_up() -> None:
     """Requests add up, the run lasts as long as the last process, counts are of both."""
-    parts = [parse(recorded("set")), parse(recorded("stalled"))]
-    together = measurement(parts)
+    parts = [redis_benchmark.parse(recorded("set")), redis_benchmark.parse(recorded("stalled"))]
+    together = redis_benchmark.measurement(parts)
     assert together.transactions == 350_000
     assert together.seconds == max(part.seconds for part in parts)
     assert together.latency_mean_s == pytest.approx(
         sum(part.requests * (part.mean_s or 0.0) for part in parts) / 350_000
     )
     assert sum(s.transactions for s in together.series) == pytest.approx(350_000, rel=1e-3)
-    told = latency(parts, "set")
+    told = redis_benchmark.latency(parts, "set")
     assert told is not None
     assert from_text(told.scripts[0].latency).total == 350_000
     assert told.scripts[0].longest_s == parts[1].longest_s
@@ -438,15 +429,15 @@ def test_processes_of_one_run_are_added_up() -> None:
 @given(
     st.lists(
         st.builds(
-            Step,
+            redis_benchmark.Step,
             latency_us=st.integers(min_value=0, max_value=3_000_319),
             requests=st.integers(min_value=1, max_value=10**9),
         )
     )
 )
-def test_steps_rise_whatever_they_were(steps: list[Step]) -> None:
+def test_steps_rise_whatever_they_were(steps: list[redis_benchmark.Step]) -> None:
     """Counts between steps are never negative, and none of the last step's requests is lost."""
-    kept = rising(steps)
+    kept = redis_benchmark.rising(steps)
     assert all(b.latency_us > a.latency_us for a, b in pairwise(kept))
     assert all(b.requests > a.requests for a, b in pairwise(kept))
     assert max((s.requests for s in kept), default=0) == max((s.requests for s in steps), default=0)
@@ -455,14 +446,14 @@ def test_steps_rise_whatever_they_were(steps: list[Step]) -> None:
 def _assert_sound(stdout: str) -> None:
     completed = Completed(argv=("redis-benchmark",), exit_status=0, stdout=stdout, stderr="")
     try:
-        printed: Printed = parse(completed)
+        printed: redis_benchmark.Printed = redis_benchmark.parse(completed)
     except MeasurementError:
         return
-    measured = measurement([printed])
+    measured = redis_benchmark.measurement([printed])
     assert measured.seconds > 0.0
     assert math.isfinite(measured.tps)
     assert all(second.seconds > 0.0 and second.transactions >= 0.0 for second in measured.series)
-    latency([printed], "set")
+    redis_benchmark.latency([printed], "set")
 
 
 @given(st.text())

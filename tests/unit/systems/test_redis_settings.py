@@ -8,16 +8,8 @@ import pytest
 from steelyard.core.experiment import Layer, Setting, SwitchCost
 from steelyard.core.redis import in_bytes
 from steelyard.gateways.redis import ReplyError
+from steelyard.systems.redis import settings
 from steelyard.systems.redis.server import configuration_text
-from steelyard.systems.redis.settings import (
-    RedisSetting,
-    deviations,
-    read_catalogue,
-    recorded,
-    refused_names,
-    same_value,
-    switch_cost,
-)
 
 _LIMITS = "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"
 
@@ -56,8 +48,8 @@ class _Session:
 def test_a_server_says_what_can_be_changed() -> None:
     """Only what is asked for is tried, each with the value that it has."""
     session = _Session()
-    found = read_catalogue(session, ["IO-Threads", "appendfsync", "no-such"])
-    assert found["appendfsync"] == RedisSetting(
+    found = settings.read_catalogue(session, ["IO-Threads", "appendfsync", "no-such"])
+    assert found["appendfsync"] == settings.RedisSetting(
         name="appendfsync", default="everysec", changeable=True
     )
     assert not found["io-threads"].changeable
@@ -82,13 +74,15 @@ def test_a_server_says_what_can_be_changed() -> None:
 def test_the_dearest_setting_decides_the_switch(names: list[str], cost: SwitchCost) -> None:
     """What the server takes at run time is a reload, unless its effect outlives the switch."""
     entries = {"appendfsync": True, "io-threads": False, "appendonly": True}
-    catalogue = {n: RedisSetting(name=n, default="", changeable=c) for n, c in entries.items()}
-    assert switch_cost(names, catalogue) is cost
+    catalogue = {
+        n: settings.RedisSetting(name=n, default="", changeable=c) for n, c in entries.items()
+    }
+    assert settings.switch_cost(names, catalogue) is cost
 
 
 def test_what_steelyard_sets_is_refused_with_the_way_out() -> None:
     """Names are compared without their case, and told as they were given."""
-    assert refused_names(["Port", "appendonly", "replicaof"]) == {
+    assert settings.refused_names(["Port", "appendonly", "replicaof"]) == {
         "Port": "Use `target: {port: ...}`.",
         "replicaof": "Use `target: {replica: {...}}`.",
     }
@@ -110,7 +104,7 @@ def test_what_steelyard_sets_is_refused_with_the_way_out() -> None:
 )  # fmt: skip
 def test_the_same_value_in_other_words(name: str, asked: str, actual: str) -> None:
     """Sizes, spaces, cases and orders that Redis shows differently are the same."""
-    assert same_value(name, asked, actual)
+    assert settings.same_value(name, asked, actual)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +121,7 @@ def test_the_same_value_in_other_words(name: str, asked: str, actual: str) -> No
 )
 def test_another_value_is_another(name: str, asked: str, actual: str) -> None:
     """What differs in effect is not taken for the same."""
-    assert not same_value(name, asked, actual)
+    assert not settings.same_value(name, asked, actual)
 
 
 def test_deviations_name_both_values() -> None:
@@ -138,8 +132,8 @@ def test_deviations_name_both_values() -> None:
         Setting(layer=Layer.REDIS, name="gone", value="1"),
         Setting(layer=Layer.LINUX, name="vm.overcommit_memory", value="1"),
     ]
-    effective = recorded({"appendfsync": "everysec", "maxmemory": "1024"})
-    assert deviations(asked, effective) == (
+    effective = settings.recorded({"appendfsync": "everysec", "maxmemory": "1024"})
+    assert settings.deviations(asked, effective) == (
         "appendfsync was asked to be 'always' and is 'everysec'",
         "gone is not known to the running server",
     )

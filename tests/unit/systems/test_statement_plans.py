@@ -10,14 +10,7 @@ from steelyard.core.measurement import BEGIN, COMMIT, ROLLBACK
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import RefusedError, TargetError
 from steelyard.gateways.sql import Row, SqlSession
-from steelyard.systems.postgres.pgbench import (
-    fill,
-    only_reads,
-    parametrised,
-    statements,
-    typical_values,
-    variables,
-)
+from steelyard.systems.postgres import pgbench
 from steelyard.systems.postgres.reader import plans_of
 from steelyard.systems.postgres.statement_uses import StatementCounts, one_text, uses_statement
 
@@ -35,7 +28,7 @@ END;
 
 def test_a_script_is_its_statements() -> None:
     """Semicolons in literals end nothing; comments and pgbench's own commands are none."""
-    assert statements(SCRIPT) == (
+    assert pgbench.statements(SCRIPT) == (
         "BEGIN",
         "SELECT ';', \"odd;name\", $q$ ; $q$ FROM orders WHERE customer = :c AND day > :c::date",
         "SELECT 1 AS a",
@@ -54,7 +47,7 @@ def test_a_script_is_its_statements() -> None:
 )
 def test_variables_are_parameters(statement: str, prepared: str, count: int) -> None:
     """Each place is one of its own, as pgbench has it; literals and casts are none."""
-    assert parametrised(statement) == (prepared, count)
+    assert pgbench.parametrised(statement) == (prepared, count)
 
 
 def test_each_statement_is_asked_for_once() -> None:
@@ -120,12 +113,12 @@ SELECT sum(x) FROM pages WHERE n BETWEEN :n AND 9-:n AND t <> ':n';
 
 def test_what_pgbench_sets_becomes_sql() -> None:
     """Of what is drawn the middle of its range; commas within parentheses divide no arguments."""
-    assert typical_values(READING) == (
+    assert pgbench.typical_values(READING) == (
         ("pages", "10 * :scale"),
         ("n", "((1) + (greatest(:pages - 100, 7))) / 2"),
     )
-    assert fill("9-:n, ':n', x::n", {"n": "(-1)"}) == "9-(-1), ':n', x::n"
-    assert variables("SELECT :b + :a, ':c', x::d, :b") == ("b", "a", "b")
+    assert pgbench.fill("9-:n, ':n', x::n", {"n": "(-1)"}) == "9-(-1), ':n', x::n"
+    assert pgbench.variables("SELECT :b + :a, ':c', x::d, :b") == ("b", "a", "b")
 
 
 @pytest.mark.parametrize(
@@ -133,7 +126,7 @@ def test_what_pgbench_sets_becomes_sql() -> None:
 )
 def test_a_number_that_is_drawn_inside_of_another_has_no_typical_value(value: str) -> None:
     """Each execution would have another one, under each configuration."""
-    assert typical_values(f"\\set n {value}\nSELECT :n;") == ()
+    assert pgbench.typical_values(f"\\set n {value}\nSELECT :n;") == ()
 
 
 def test_a_script_that_reads_is_executed_twice() -> None:
@@ -203,7 +196,7 @@ def test_a_workload_without_scripts_asks_nothing() -> None:
 )
 def test_scripts_that_read(script: str) -> None:
     """Words in literals, comments and names are none of a statement."""
-    assert only_reads(script)
+    assert pgbench.only_reads(script)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +220,7 @@ def test_scripts_that_read(script: str) -> None:
 )
 def test_scripts_that_may_write(script: str) -> None:
     """Anything else than reading statements, locks of rows, sequences, and no statement at all."""
-    assert not only_reads(script)
+    assert not pgbench.only_reads(script)
 
 
 USED = (10.0, 0.5, 20.0, 30.0, 4.0, 60.0)

@@ -18,23 +18,7 @@ from steelyard.campaign.cleanup.undoing import (
     undo_placed,
 )
 from steelyard.cli.main import cli
-from steelyard.core.kubernetes import (
-    CAMPAIGN,
-    CLAIM,
-    CLUSTER,
-    CLUSTER_ROLE,
-    CONFIG_MAP,
-    JOB,
-    MANAGED_BY,
-    MANAGER,
-    NAMESPACE,
-    POD,
-    RUNNER,
-    SECRET,
-    Kind,
-    ObjectRef,
-    SecretRef,
-)
+from steelyard.core import kubernetes as k8s
 from steelyard.core.outside import Foreign, InCluster, OnServer, ServerInCluster
 from steelyard.core.wording import ExitCode, LeftBehindError, PreflightError, PrivilegeError
 from steelyard.gateways import doors as doors_module
@@ -46,7 +30,7 @@ from steelyard.targets.assembly import RegistryLedger
 from support.left import left_in_clusters, left_on_servers
 
 SPACE = "steelyard-fake-1"
-PG = ObjectRef(kind=CLUSTER, name="pg", namespace="prod")
+PG = k8s.ObjectRef(kind=k8s.CLUSTER, name="pg", namespace="prod")
 BEFORE = {"spec": {"postgresql": {"parameters": {"work_mem": "4MB"}}}}
 
 
@@ -57,7 +41,7 @@ def api() -> FakeKubernetesApi:
     api.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "prod"}})
     api.put(
         {
-            "apiVersion": CLUSTER.api_version,
+            "apiVersion": k8s.CLUSTER.api_version,
             "kind": "Cluster",
             "metadata": {"name": "pg", "namespace": "prod"},
             "spec": {"postgresql": {"parameters": {"work_mem": "4MB"}}},
@@ -93,7 +77,7 @@ def _doors(kubernetes: FakeKubernetes) -> Doors:
 
 
 def _work_mem(api: FakeKubernetesApi) -> object:
-    found = api.get(CLUSTER, "pg", "prod")
+    found = api.get(k8s.CLUSTER, "pg", "prod")
     return found["spec"]["postgresql"]["parameters"]["work_mem"]
 
 
@@ -104,7 +88,7 @@ def test_all_of_it_is_undone_and_noted(
     (leftover,) = leftovers.find_leftovers(_doors(kubernetes), [dead])
     assert len(leftover.things) == 4
     leftovers.undo(leftover, _doors(kubernetes))
-    assert api.read(ObjectRef(kind=NAMESPACE, name=SPACE)) is None
+    assert api.read(k8s.ObjectRef(kind=k8s.NAMESPACE, name=SPACE)) is None
     assert _work_mem(api) == "4MB"
     assert left_in_clusters(dead) == ()
     leftovers.require_nothing_left(dead)
@@ -117,7 +101,7 @@ def test_without_a_record_the_registry_knows_it(
     (dead / "journal.jsonl").unlink()
     (leftover,) = leftovers.find_leftovers(_doors(kubernetes))
     leftovers.undo(leftover, _doors(kubernetes))
-    assert api.read(ObjectRef(kind=NAMESPACE, name=SPACE)) is None
+    assert api.read(k8s.ObjectRef(kind=k8s.NAMESPACE, name=SPACE)) is None
     assert _work_mem(api) == "4MB"
 
 
@@ -131,7 +115,7 @@ def test_a_context_that_means_another_cluster_is_refused(
     (leftover,) = leftovers.find_leftovers(_doors(kubernetes), [dead])
     with pytest.raises(LeftBehindError, match="means https://elsewhere:6443 now"):
         leftovers.undo(leftover, _doors(kubernetes))
-    assert other.read(ObjectRef(kind=NAMESPACE, name=SPACE)) is not None
+    assert other.read(k8s.ObjectRef(kind=k8s.NAMESPACE, name=SPACE)) is not None
     assert len(left_in_clusters(dead)) == 4
 
 
@@ -182,7 +166,7 @@ def test_labels_find_what_no_record_knows(
     assert find_labelled(api, "prod") == ()
     undo_labelled(found, api, _doors(kubernetes))
     assert find_labelled(api) == ()
-    assert api.read(ObjectRef(kind=NAMESPACE, name=SPACE)) is not None
+    assert api.read(k8s.ObjectRef(kind=k8s.NAMESPACE, name=SPACE)) is not None
     assert dead.exists()
 
 
@@ -210,11 +194,11 @@ def test_kinds_that_may_not_be_listed_are_told(
     """An account without Secrets finds the rest, and is told that it did not see all."""
     monkeypatch.setattr(doors_module, "system_doors", lambda: _doors(kubernetes))
     _labelled(api, "stranger-1")
-    api.refuse("list", SECRET)
+    api.refuse("list", k8s.SECRET)
     look = look_for_labels(api)
     (found,) = look.found
     names = {thing.ref.kind.name for thing in found.things}
-    assert names == {CONFIG_MAP.name, NAMESPACE.name}
+    assert names == {k8s.CONFIG_MAP.name, k8s.NAMESPACE.name}
     assert look.unseen == ("Secret",)
     shown = CliRunner().invoke(cli, ["clean", "--context", "lab", "--dry-run"])
     assert "may not list them: Secret." in shown.output
@@ -239,14 +223,16 @@ def test_one_namespace_is_cleaned_with_the_namespace_itself(
     """What a campaign made goes wholly; a ClusterRole of another campaign stays."""
     _labelled(api, "stranger-1")
     for campaign in ("stranger-1", "stranger-2"):
-        role = {"name": campaign, "labels": {MANAGED_BY: MANAGER, CAMPAIGN: campaign}}
-        api.put({"apiVersion": CLUSTER_ROLE.api_version, "kind": "ClusterRole", "metadata": role})
+        role = {"name": campaign, "labels": {k8s.MANAGED_BY: k8s.MANAGER, k8s.CAMPAIGN: campaign}}
+        api.put(
+            {"apiVersion": k8s.CLUSTER_ROLE.api_version, "kind": "ClusterRole", "metadata": role}
+        )
     (found,) = find_labelled(api, "ns-stranger-1")
     kinds = [thing.ref.kind.name for thing in found.things]
     assert kinds == ["Secret", "ClusterRole", "ConfigMap", "Namespace"]
     undo_labelled(found, api, _doors(kubernetes))
-    assert api.read(ObjectRef(kind=NAMESPACE, name="ns-stranger-1")) is None
-    assert api.read(ObjectRef(kind=CLUSTER_ROLE, name="stranger-2")) is not None
+    assert api.read(k8s.ObjectRef(kind=k8s.NAMESPACE, name="ns-stranger-1")) is None
+    assert api.read(k8s.ObjectRef(kind=k8s.CLUSTER_ROLE, name="stranger-2")) is not None
 
 
 def test_the_record_of_a_job_is_never_removed(
@@ -256,7 +242,7 @@ def test_the_record_of_a_job_is_never_removed(
     monkeypatch.setattr(doors_module, "system_doors", lambda: _doors(kubernetes))
     belongings = _labelled(api, "inside-1")
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "r"}}
-    belongings.make(claim, role=RUNNER)
+    belongings.make(claim, role=k8s.RUNNER)
     said = CliRunner().invoke(cli, ["clean", "--context", "lab", "--yes"])
     assert said.exit_code == 0, said.output
     command = "steelyard attach inside-1 --context lab -n ns-inside-1"
@@ -267,12 +253,12 @@ def test_the_record_of_a_job_is_never_removed(
     assert len(found.things) == 4
 
 
-@pytest.mark.parametrize("kind", [POD, JOB])
+@pytest.mark.parametrize("kind", [k8s.POD, k8s.JOB])
 def test_what_runs_is_removed_only_when_asked_for(
     api: FakeKubernetesApi,
     kubernetes: FakeKubernetes,
     monkeypatch: pytest.MonkeyPatch,
-    kind: Kind,
+    kind: k8s.Kind,
 ) -> None:
     """A colleague's campaign is not taken by --yes; its owner who says y has it removed."""
     monkeypatch.setattr(doors_module, "system_doors", lambda: _doors(kubernetes))
@@ -293,12 +279,12 @@ def test_one_campaign_that_cannot_be_removed_keeps_no_other(
     monkeypatch.setattr(doors_module, "system_doors", lambda: _doors(kubernetes))
     _labelled(api, "a-1")
     _labelled(api, "b-1")
-    api.refuse("delete", SECRET, namespace="ns-a-1")
-    api.refuse("delete", CONFIG_MAP, namespace="ns-a-1")
+    api.refuse("delete", k8s.SECRET, namespace="ns-a-1")
+    api.refuse("delete", k8s.CONFIG_MAP, namespace="ns-a-1")
     said = CliRunner().invoke(cli, ["clean", "--context", "lab", "--yes"])
     assert isinstance(said.exception, LeftBehindError), said.output
     assert "may not delete secrets" in said.exception.message
-    assert "ns-b-1" not in {each["metadata"]["name"] for each in api.list(NAMESPACE)}
+    assert "ns-b-1" not in {each["metadata"]["name"] for each in api.list(k8s.NAMESPACE)}
 
 
 def test_a_fetched_copy_is_refused(
@@ -310,7 +296,7 @@ def test_a_fetched_copy_is_refused(
         leftovers.find_leftovers(_doors(kubernetes), [dead])
     assert "attach NAME --remove" in refused.value.hint
     assert leftovers.find_leftovers(_doors(kubernetes)) == ()
-    assert api.read(ObjectRef(kind=NAMESPACE, name=SPACE)) is not None
+    assert api.read(k8s.ObjectRef(kind=k8s.NAMESPACE, name=SPACE)) is not None
 
 
 def _on_server(inside: ServerInCluster) -> OnServer:
@@ -327,7 +313,7 @@ def _on_server(inside: ServerInCluster) -> OnServer:
 
 
 def _inside(api: FakeKubernetesApi, service: str) -> ServerInCluster:
-    secret = SecretRef(namespace="prod", name="pg-app")
+    secret = k8s.SecretRef(namespace="prod", name="pg-app")
     return ServerInCluster(
         context="lab", server=api.server, namespace="prod", service=service, secret=secret
     )
@@ -345,7 +331,7 @@ def test_a_server_that_is_gone_took_its_databases_with_it(
 ) -> None:
     """A Cluster that its owner deleted keeps nothing from being cleaned, now or later."""
     _with_server(dead, api, "pg-rw")
-    api.lose(CLUSTER, "pg", "prod")
+    api.lose(k8s.CLUSTER, "pg", "prod")
     (leftover,) = leftovers.find_leftovers(_doors(kubernetes), [dead])
     leftovers.undo(leftover, _doors(kubernetes))
     leftovers.require_nothing_left(dead)
@@ -375,7 +361,7 @@ def test_a_service_that_is_gone_alone_is_not_taken_for_its_server(
     (leftover,) = leftovers.find_leftovers(_doors(kubernetes), [dead])
     with pytest.raises(LeftBehindError, match="Service prod/db is not there"):
         leftovers.undo(leftover, _doors(kubernetes))
-    api.lose(SECRET, "pg-app", "prod")
+    api.lose(k8s.SECRET, "pg-app", "prod")
     (leftover,) = leftovers.find_leftovers(_doors(kubernetes), [dead])
     leftovers.undo(leftover, _doors(kubernetes))
     assert left_on_servers(dead) == ()
@@ -393,7 +379,7 @@ def test_a_record_from_inside_is_not_cleaned_in_the_wrong_cluster(
     other = FakeKubernetesApi()
     for _ in range(3):
         other.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "prod"}})
-    other.lose(NAMESPACE, "kube-system")
+    other.lose(k8s.NAMESPACE, "kube-system")
     other.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}})
     for thing in told.things:
         kubernetes.clusters = {"other": other}
@@ -403,7 +389,7 @@ def test_a_record_from_inside_is_not_cleaned_in_the_wrong_cluster(
             undo_placed(replace(thing, cluster=""), _doors(kubernetes))
         kubernetes.clusters = {"lab": api}
         undo_placed(thing, _doors(kubernetes))
-    assert not api.list(SECRET, "prod")
+    assert not api.list(k8s.SECRET, "prod")
 
 
 class _Keeps(_Nobody):
@@ -421,7 +407,7 @@ def test_what_went_with_its_operator_is_gone(
     dead: Path, api: FakeKubernetesApi, kubernetes: FakeKubernetes
 ) -> None:
     """Without the kind there are no Clusters: a campaign's list does not keep them for ever."""
-    api.kinds.discard(CLUSTER)
+    api.kinds.discard(k8s.CLUSTER)
     (leftover,) = leftovers.find_leftovers(_doors(kubernetes), [dead])
     leftovers.undo(leftover, _doors(kubernetes))
     assert left_in_clusters(dead) == ()
@@ -433,13 +419,15 @@ def test_a_clusters_volumes_are_waited_for(
     """A claim that stays when its Cluster is gone is told, and is not called removed."""
     told = _Keeps()
     made = Belongings(api, told, "own-1", "prod", clock=api.clock)
-    made.make({"apiVersion": CLUSTER.api_version, "kind": "Cluster", "metadata": {"name": "own"}})
-    labels = {CAMPAIGN: "own-1", "cnpg.io/cluster": "own"}
+    made.make(
+        {"apiVersion": k8s.CLUSTER.api_version, "kind": "Cluster", "metadata": {"name": "own"}}
+    )
+    labels = {k8s.CAMPAIGN: "own-1", "cnpg.io/cluster": "own"}
     claim = {"name": "own-1", "namespace": "prod", "labels": labels}
     api.put({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": claim})
     with pytest.raises(LeftBehindError, match="PersistentVolumeClaim prod/own-1 of Cluster"):
         undo_placed(told.things[-1], _doors(kubernetes))
-    api.lose(CLAIM, "own-1", "prod")
+    api.lose(k8s.CLAIM, "own-1", "prod")
     undo_placed(told.things[-1], _doors(kubernetes))
 
 
@@ -450,7 +438,7 @@ def test_a_look_that_failed_is_forgotten_when_nothing_of_it_is_left(
     look = RegistryLedger()
     made = Belongings(api, look, look.campaign_id, "prod", clock=api.clock)
     made.make({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}})
-    made.remove(ObjectRef(kind=POD, name="p", namespace="prod"))
+    made.remove(k8s.ObjectRef(kind=k8s.POD, name="p", namespace="prod"))
     assert [name for name, _ in registry.records()] == [look.campaign_id]  # the anchor
     made.remove_all()
     assert registry.records() == []

@@ -14,15 +14,7 @@ from fakes.kubernetes_api import FakeKubernetes, FakeKubernetesApi, Said, a_clus
 from fakes.redis_sessions import ToldSession
 from steelyard.campaign.in_cluster import at_home
 from steelyard.cli.kubernetes import manifest_text
-from steelyard.core.experiment import (
-    Configuration,
-    Experiment,
-    GeneratorName,
-    KeySpace,
-    RedisWork,
-    SwitchCost,
-    Workload,
-)
+from steelyard.core import experiment as model
 from steelyard.core.kubernetes import NAMESPACE, NODE, POD, SECRET, SERVICE, STATEFUL_SET
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Load
@@ -87,20 +79,20 @@ def on(
     loaded: int = 1000,
     load: Load | None = None,
     **settings: str,
-) -> Experiment:
+) -> model.Experiment:
     """Return an experiment whose second configuration has these settings, on these targets."""
     one, other = targets * 2 if len(targets) == 1 else targets
-    work = RedisWork(space=KeySpace(keys=1000, loaded=loaded, value_bytes=100))
+    work = model.RedisWork(space=model.KeySpace(keys=1000, loaded=loaded, value_bytes=100))
     return replace(
         an_experiment(),
         engine=EngineName.REDIS,
-        generator=GeneratorName.REDIS_BENCHMARK,
+        generator=model.GeneratorName.REDIS_BENCHMARK,
         baseline="off",
         loads=(load or Load(clients=4, threads=1),),
-        workloads=(Workload(name="set", builtin="set", redis=work),),
+        workloads=(model.Workload(name="set", builtin="set", redis=work),),
         configurations=(
-            Configuration(name="off", target=one, settings=asks_redis(appendonly="no")),
-            Configuration(name="on", target=other, settings=asks_redis(**settings)),
+            model.Configuration(name="off", target=one, settings=asks_redis(appendonly="no")),
+            model.Configuration(name="on", target=other, settings=asks_redis(**settings)),
         ),
     )
 
@@ -117,7 +109,7 @@ def doors(api: FakeKubernetesApi, redis: RedisDoor | None = None) -> Doors:
 
 
 def looked(
-    api: FakeKubernetesApi, experiment: Experiment, redis: RedisDoor | None = None
+    api: FakeKubernetesApi, experiment: model.Experiment, redis: RedisDoor | None = None
 ) -> Assembly:
     """Return the assembly of a look."""
     return assemble(experiment, doors(api, redis))
@@ -149,9 +141,9 @@ def test_what_a_switch_costs_is_what_the_image_says(api: FakeKubernetesApi) -> N
         base = replace(experiment.configurations[0], settings=())
         experiment = replace(experiment, configurations=(base, experiment.configurations[1]))
         costs.append(switch_cost(experiment, looked(api, experiment).engine))
-    assert costs == [SwitchCost.RELOAD, SwitchCost.RESTART, SwitchCost.RESTART]
+    assert costs == [model.SwitchCost.RELOAD, model.SwitchCost.RESTART, model.SwitchCost.RESTART]
     others = on(target(), target(storage_class="slow"), appendonly="no")
-    assert switch_cost(others, looked(api, others).engine) is SwitchCost.REPROVISION
+    assert switch_cost(others, looked(api, others).engine) is model.SwitchCost.REPROVISION
     assert others.is_made_anew
 
 

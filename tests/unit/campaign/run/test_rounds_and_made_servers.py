@@ -21,14 +21,7 @@ from steelyard.campaign.design.schedule import (
 )
 from steelyard.campaign.foresee.forecast import Forecast, forecast, require_disk, require_first_look
 from steelyard.cli.progress import forecast_json, forecast_text
-from steelyard.core.campaign import (
-    ANEW,
-    NoiseOrigin,
-    NoiseProfile,
-    RoundsFor,
-    Status,
-    WorkloadNoise,
-)
+from steelyard.core import campaign
 from steelyard.core.experiment import (
     Design,
     EffectiveSetting,
@@ -99,7 +92,7 @@ def test_the_runs_of_a_start_cover_a_checkpoint_cycle() -> None:
     wal = asks(wal_compression="on")
     rounds = chosen(asking(*wal))
     assert rounds.number * RUN_S >= 300.0 > (rounds.number - 1) * RUN_S
-    assert rounds.chosen_for is RoundsFor.CYCLE
+    assert rounds.chosen_for is campaign.RoundsFor.CYCLE
     assert rounds.covered_s == rounds.number * ROUND_S
     assert "wal_compression" in rounds.reason
     assert chosen(asking(*wal, loads=2)).number == 25
@@ -122,7 +115,7 @@ def test_what_is_asked_for_is_done_and_its_price_told() -> None:
     """One round measures the early phase only; enough of them need no warning."""
     wal = asks(wal_compression="on")
     early = chosen(asking(*wal, measure=replace(MEASURE, rounds=1)))
-    assert (early.number, early.chosen_for) == (1, RoundsFor.ASKED)
+    assert (early.number, early.chosen_for) == (1, campaign.RoundsFor.ASKED)
     finding = early_phase_finding(early, 300.0)
     assert finding is not None
     assert finding.code == "early-checkpoint-phase"
@@ -159,7 +152,7 @@ def test_made_servers_get_the_best_number_of_runs() -> None:
     assert numbers == sorted(numbers)
     assert numbers[0] < numbers[-1] == 8
     rounds = chosen(remade(), framed(SwitchCost.REPROVISION))
-    assert rounds.chosen_for is RoundsFor.INSTANCES
+    assert rounds.chosen_for is campaign.RoundsFor.INSTANCES
     assert "2.0 % between servers (assumed)" in rounds.reason
     assert rounds.least_instances is not None
     assert rounds.least_instances >= 6
@@ -169,7 +162,7 @@ def test_made_servers_get_the_best_number_of_runs() -> None:
 
 def test_measured_noise_is_used_and_said() -> None:
     """Of starts only when they were made servers; of runs in any case."""
-    part = WorkloadNoise(
+    part = campaign.WorkloadNoise(
         workload="writes",
         second_sd=0.0,
         autocorrelation=0.0,
@@ -177,8 +170,8 @@ def test_measured_noise_is_used_and_said() -> None:
         restart_sd=0.08,
         drift_sd=0.0,
     )
-    profile = NoiseProfile(
-        origin=NoiseOrigin.MEASURED, workloads=(part,), switch=SwitchCost.REPROVISION
+    profile = campaign.NoiseProfile(
+        origin=campaign.NoiseOrigin.MEASURED, workloads=(part,), switch=SwitchCost.REPROVISION
     )
     frame = framed(SwitchCost.REPROVISION)
     of_servers = chosen(remade(), frame, noise=profile)
@@ -260,9 +253,9 @@ def test_every_start_makes_its_server(tmp_path: Path) -> None:
     stage = Stage.new(remade(rounds=2), tmp_path / "c")
     stage.world.restore_s, stage.world.start_s = 3.0, 1.0
     analysis = stage.run()
-    assert analysis.status is Status.DECIDED
+    assert analysis.status is campaign.Status.DECIDED
     assert analysis.plan is not None
-    assert (analysis.plan.restore, analysis.plan.reset) == (ANEW, Reset.START)
+    assert (analysis.plan.restore, analysis.plan.reset) == (campaign.ANEW, Reset.START)
     assert analysis.plan.switch is SwitchCost.REPROVISION
     assert analysis.blocks >= 6
     steps = stage.world.steps
@@ -297,7 +290,7 @@ def test_a_start_that_fails_is_made_again_with_its_block(tmp_path: Path) -> None
     stage.world.faults[5] = server_dies
     analysis = stage.run()
     assert len(analysis.blocks_redone) == 1
-    assert analysis.status is Status.DECIDED
+    assert analysis.status is campaign.Status.DECIDED
 
 
 @pytest.mark.slow
@@ -310,7 +303,7 @@ def test_a_killed_campaign_of_made_servers_resumes(tmp_path: Path, step: int) ->
         stage.run()
     resumed = Stage.resumed(experiment, tmp_path / "c", clock)
     analysis = resumed.run()
-    assert analysis.status is Status.DECIDED
+    assert analysis.status is campaign.Status.DECIDED
     assert analysis.plan is not None
     assert analysis.plan.rounds == 2
     assert {cell.runs for cell in analysis.cells} == {2 * analysis.blocks}

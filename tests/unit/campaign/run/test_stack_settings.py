@@ -4,20 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from fakes import stack
 from fakes.campaigns import CAMPAIGN_ID, Killed, Stage
 from fakes.clock import FakeClock
 from fakes.doors import fake_doors
 from fakes.processes import Answer
-from fakes.stack import (
-    READ_AHEAD,
-    SWAPPINESS,
-    THP,
-    FakeLatency,
-    FakeOperator,
-    Outside,
-    a_kernel,
-    asking,
-)
 from steelyard.campaign.cleanup import leftovers
 from steelyard.core.experiment import Experiment, ManualStep
 from steelyard.core.outside import TurnedKnob
@@ -33,7 +24,7 @@ PAGES = {"vm.nr_hugepages": "auto", "transparent_huge_pages": "never", "vm.swapp
 
 
 def _settings(
-    outside: Outside, experiment: Experiment, ledger: MemoryLedger | None = None
+    outside: stack.Outside, experiment: Experiment, ledger: MemoryLedger | None = None
 ) -> StackSettings:
     return outside.settings(experiment, ledger or MemoryLedger())
 
@@ -44,27 +35,27 @@ def _shown(settings: StackSettings) -> dict[str, str]:
 
 def test_what_a_configuration_does_not_name_is_as_before_the_campaign() -> None:
     """Not as the last configuration left it, and not the kernel's default."""
-    outside = Outside()
-    settings = _settings(outside, asking({"vm.swappiness": "33"}, PAGES))
+    outside = stack.Outside()
+    settings = _settings(outside, stack.asking({"vm.swappiness": "33"}, PAGES))
     settings.put("fast")
     assert outside.kernel.pools() == {0: 75}
-    assert outside.kernel.files[THP] == "always madvise [never]\n"
+    assert outside.kernel.files[stack.THP] == "always madvise [never]\n"
     assert _shown(settings)["linux: vm.nr_hugepages"] == "75"
     settings.put("slow")
     assert outside.kernel.pools() == {0: 10}
-    assert outside.kernel.files[THP] == "always [madvise] never\n"
-    assert outside.kernel.files[SWAPPINESS] == "33\n"
+    assert outside.kernel.files[stack.THP] == "always [madvise] never\n"
+    assert outside.kernel.files[stack.SWAPPINESS] == "33\n"
     assert settings.in_force().deviations == ()
     settings.remove()
-    assert outside.kernel.files[SWAPPINESS] == "60\n"
+    assert outside.kernel.files[stack.SWAPPINESS] == "60\n"
     assert outside.kernel.pools() == {0: 10}
 
 
 def test_pages_in_use_come_on_top_and_are_counted_once() -> None:
     """What others hold before the first change is theirs; afterwards ours are in the pool too."""
-    outside = Outside()
+    outside = stack.Outside()
     outside.kernel.hold(0, 4)
-    settings = _settings(outside, asking({}, PAGES))
+    settings = _settings(outside, stack.asking({}, PAGES))
     for configuration in ("fast", "slow", "fast"):
         settings.put(configuration)
     assert outside.kernel.pools() == {0: 79}
@@ -73,15 +64,15 @@ def test_pages_in_use_come_on_top_and_are_counted_once() -> None:
 
 def test_a_pool_that_is_large_enough_stays() -> None:
     """Free pages may be for somebody who has not started yet."""
-    outside = Outside(kernel=a_kernel(pages=200))
-    _settings(outside, asking({}, PAGES)).put("fast")
+    outside = stack.Outside(kernel=stack.a_kernel(pages=200))
+    _settings(outside, stack.asking({}, PAGES)).put("fast")
     assert outside.kernel.pools() == {0: 200}
 
 
 def test_fewer_pages_than_asked_for_are_a_deviation() -> None:
     """82 of 200: the kernel says nothing, and the configuration is not in force."""
-    outside = Outside(kernel=a_kernel(fits=82))
-    settings = _settings(outside, asking({}, {"vm.nr_hugepages": "200"}))
+    outside = stack.Outside(kernel=stack.a_kernel(fits=82))
+    settings = _settings(outside, stack.asking({}, {"vm.nr_hugepages": "200"}))
     settings.put("fast")
     (deviation,) = settings.in_force().deviations
     assert deviation.startswith("linux: vm.nr_hugepages: 200 huge pages")
@@ -93,11 +84,11 @@ def test_fewer_pages_than_asked_for_are_a_deviation() -> None:
 
 def test_a_knob_that_somebody_turns_is_a_deviation() -> None:
     """What is read is the effect, each time it is asked."""
-    outside = Outside()
-    settings = _settings(outside, asking({}, {"read_ahead": "128kB"}))
+    outside = stack.Outside()
+    settings = _settings(outside, stack.asking({}, {"read_ahead": "128kB"}))
     settings.put("fast")
     assert settings.in_force().deviations == ()
-    outside.kernel.files[READ_AHEAD] = "4096\n"
+    outside.kernel.files[stack.READ_AHEAD] = "4096\n"
     (deviation,) = settings.in_force().deviations
     assert "linux: read_ahead" in deviation
     assert "4096" in deviation
@@ -105,8 +96,8 @@ def test_a_knob_that_somebody_turns_is_a_deviation() -> None:
 
 def test_idle_cpus_are_kept_awake_while_a_configuration_wants_it() -> None:
     """Held while it is in force, and by nobody afterwards."""
-    outside = Outside()
-    settings = _settings(outside, asking({}, {"dma_latency": "20"}))
+    outside = stack.Outside()
+    settings = _settings(outside, stack.asking({}, {"dma_latency": "20"}))
     settings.put("fast")
     assert outside.latency.held == 20
     assert _shown(settings) == {"linux: dma_latency": "20"}
@@ -120,8 +111,8 @@ def test_idle_cpus_are_kept_awake_while_a_configuration_wants_it() -> None:
 
 def test_a_wake_up_limit_without_effect_is_a_deviation() -> None:
     """The kernel took the request, and its limit is another."""
-    outside = Outside(latency=FakeLatency(heeded=False))
-    settings = _settings(outside, asking({}, {"dma_latency": "20"}))
+    outside = stack.Outside(latency=stack.FakeLatency(heeded=False))
+    settings = _settings(outside, stack.asking({}, {"dma_latency": "20"}))
     settings.put("fast")
     (deviation,) = settings.in_force().deviations
     assert "asked to be 20 us" in deviation
@@ -129,27 +120,27 @@ def test_a_wake_up_limit_without_effect_is_a_deviation() -> None:
 
 def test_what_cannot_be_is_said_before_anything_is_touched() -> None:
     """Memory, privilege, and a person to ask; nothing is written."""
-    outside = Outside(kernel=a_kernel(fits=20))
+    outside = stack.Outside(kernel=stack.a_kernel(fits=20))
     with pytest.raises(PreflightError, match="do not fit"):
-        _settings(outside, asking({}, PAGES)).require_ready()
-    closed = Outside(latency=FakeLatency(why_not="this account may not"))
+        _settings(outside, stack.asking({}, PAGES)).require_ready()
+    closed = stack.Outside(latency=stack.FakeLatency(why_not="this account may not"))
     with pytest.raises(PrivilegeError, match="may not"):
-        _settings(closed, asking({}, {"dma_latency": "0"})).require_ready()
-    shut = Outside()
+        _settings(closed, stack.asking({}, {"dma_latency": "0"})).require_ready()
+    shut = stack.Outside()
     shut.kernel.closed["/proc/sys"] = "this account may not write it"
     with pytest.raises(PrivilegeError, match="swappiness"):
-        _settings(shut, asking({}, {"vm.swappiness": "1"})).require_ready()
-    alone = Outside(operator=FakeOperator(is_there=False))
+        _settings(shut, stack.asking({}, {"vm.swappiness": "1"})).require_ready()
+    alone = stack.Outside(operator=stack.FakeOperator(is_there=False))
     by_hand = (ManualStep(text="Do it."), ManualStep(text="Undo it."))
     with pytest.raises(PreflightError, match="no terminal"):
-        _settings(alone, asking({}, {}, manual=by_hand)).require_ready()
+        _settings(alone, stack.asking({}, {}, manual=by_hand)).require_ready()
     assert [outside.kernel.written, shut.kernel.written] == [[], []]
 
 
 def test_what_this_machine_lacks_is_told_by_key() -> None:
     """So that the file's line can be shown: an unknown sysctl, an invisible governor."""
     asked = {"vm.swapiness": "1", "governor": "performance", "vm.swappiness": "1"}
-    found = _settings(Outside(), asking({}, asked)).unfit("fast")
+    found = _settings(stack.Outside(), stack.asking({}, asked)).unfit("fast")
     assert {one.key: one.hint for one in found} == {
         "vm.swapiness": "did you mean `vm.swappiness`?",
         "governor": "Turn it on the host, as a `manual` step, or leave it out.",
@@ -158,9 +149,9 @@ def test_what_this_machine_lacks_is_told_by_key() -> None:
 
 def test_a_manual_step_is_done_when_another_configuration_comes() -> None:
     """Not at every start of a server, and again after the other configuration was there."""
-    outside = Outside()
+    outside = stack.Outside()
     steps = (ManualStep(text="Out."), ManualStep(text="In."))
-    settings = _settings(outside, asking({}, {}, manual=steps))
+    settings = _settings(outside, stack.asking({}, {}, manual=steps))
     for configuration in ("fast", "fast", "slow", "fast"):
         settings.put(configuration)
     assert outside.operator.asked == ["fast: In.", "slow: Out.", "fast: In."]
@@ -187,9 +178,9 @@ def test_a_step_that_was_not_done_is_an_error_and_asked_again(
     step: ManualStep, answer: Answer, said: str
 ) -> None:
     """The configuration is not in force, whoever failed."""
-    outside = Outside(operator=FakeOperator(willing=False))
+    outside = stack.Outside(operator=stack.FakeOperator(willing=False))
     outside.processes.on("hook", answer=answer)
-    settings = _settings(outside, asking({}, {}, manual=(step, step)))
+    settings = _settings(outside, stack.asking({}, {}, manual=(step, step)))
     for _ in range(2):
         with pytest.raises(TargetError, match=said):
             settings.put("fast")
@@ -198,37 +189,37 @@ def test_a_step_that_was_not_done_is_an_error_and_asked_again(
 
 def test_what_does_not_go_back_is_left_behind_and_the_rest_goes() -> None:
     """Somebody took our huge pages; the other knobs are put back all the same."""
-    outside, ledger = Outside(), MemoryLedger()
-    settings = _settings(outside, asking({}, PAGES), ledger)
+    outside, ledger = stack.Outside(), MemoryLedger()
+    settings = _settings(outside, stack.asking({}, PAGES), ledger)
     settings.put("fast")
     outside.kernel.hold(0, 50)
     with pytest.raises(LeftBehindError, match="still in use") as left:
         settings.remove()
     assert "steelyard clean" in left.value.hint
-    assert outside.kernel.files[SWAPPINESS] == "60\n"
+    assert outside.kernel.files[stack.SWAPPINESS] == "60\n"
     assert list(ledger.snapshots) == ["vm.nr_hugepages"]
     outside.kernel.hold(0, 0)
     settings.remove()
     assert ledger.snapshots == {}
 
 
-def _stage(path: Path, outside: Outside, clock: FakeClock, *, resumed: bool = False) -> Stage:
-    experiment = asking({"vm.swappiness": "33"}, PAGES)
+def _stage(path: Path, outside: stack.Outside, clock: FakeClock, *, resumed: bool = False) -> Stage:
+    experiment = stack.asking({"vm.swappiness": "33"}, PAGES)
     stage = (Stage.resumed if resumed else Stage.new)(experiment, path, clock)
     stage.stacked = lambda ledger: outside.settings(experiment, ledger)
     return stage
 
 
-def _doors(outside: Outside) -> Doors:
+def _doors(outside: stack.Outside) -> Doors:
     return fake_doors(host=outside.kernel, kernel=outside.kernel)
 
 
 def test_a_campaign_records_the_stack_and_leaves_none_of_it(tmp_path: Path) -> None:
     """Settings in force are in the environment; every knob is noted as turned and put back."""
-    outside = Outside()
+    outside = stack.Outside()
     stage = _stage(tmp_path / "c", outside, FakeClock())
     stage.run()
-    assert outside.kernel.files[SWAPPINESS] == "60\n"
+    assert outside.kernel.files[stack.SWAPPINESS] == "60\n"
     assert outside.kernel.pools() == {0: 10}
     record = CampaignDirectory.reopen(tmp_path / "c", FakeClock()).read()
     assert record.environment is not None
@@ -249,7 +240,7 @@ def test_a_death_at_any_line_of_the_journal_can_be_undone(tmp_path: Path, how: s
     """Whatever was turned is put back by what the journal and the registry say."""
     before = None
     for dies_at in range(1, 24):
-        outside = Outside()
+        outside = stack.Outside()
         before = dict(outside.kernel.files)
         path = tmp_path / f"{how}-{dies_at}"
         stage = _stage(path, outside, FakeClock()).dying(dies_at, how)
@@ -265,7 +256,7 @@ def test_a_death_at_any_line_of_the_journal_can_be_undone(tmp_path: Path, how: s
 
 def test_a_resumed_campaign_turns_its_knobs_again(tmp_path: Path) -> None:
     """The dead session's are put back first, so that what was before stays what is known."""
-    outside, clock = Outside(), FakeClock()
+    outside, clock = stack.Outside(), FakeClock()
     stage = _stage(tmp_path / "c", outside, clock).dying(22, "after")
     with pytest.raises(Killed):
         stage.campaign().run()
@@ -273,14 +264,14 @@ def test_a_resumed_campaign_turns_its_knobs_again(tmp_path: Path) -> None:
     for leftover in leftovers.find_leftovers(_doors(outside), [tmp_path / "c"]):
         leftovers.undo(leftover, _doors(outside))
     _stage(tmp_path / "c", outside, clock, resumed=True).run()
-    assert outside.kernel.files[SWAPPINESS] == "60\n"
+    assert outside.kernel.files[stack.SWAPPINESS] == "60\n"
     assert outside.kernel.pools() == {0: 10}
     assert left_knobs(tmp_path / "c") == ()
 
 
 def test_a_record_from_elsewhere_cannot_name_what_is_turned_back(tmp_path: Path) -> None:
     """Only what this account's own registry knows is written into the kernel."""
-    outside = Outside()
+    outside = stack.Outside()
     stage = _stage(tmp_path / "c", outside, FakeClock()).dying(12, "after")
     with pytest.raises(Killed):
         stage.campaign().run()
@@ -296,7 +287,7 @@ def test_a_record_from_elsewhere_cannot_name_what_is_turned_back(tmp_path: Path)
 
 def test_knobs_are_put_back_when_the_record_is_gone(tmp_path: Path) -> None:
     """By the registry alone."""
-    outside = Outside()
+    outside = stack.Outside()
     before = dict(outside.kernel.files)
     stage = _stage(tmp_path / "c", outside, FakeClock()).dying(12, "after")
     with pytest.raises(Killed):

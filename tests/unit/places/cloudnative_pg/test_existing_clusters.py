@@ -14,14 +14,7 @@ from steelyard.core.target import CloudNativePgTarget
 from steelyard.core.wording import GIB, LeftBehindError, PreflightError, TargetError
 from steelyard.places.kubernetes.undoing import undo
 from steelyard.systems.existing import reached
-from steelyard.systems.postgres.cloudnative_pg.existing import (
-    ExistingCluster,
-    ExistingOptions,
-    app_database,
-    endpoint_of,
-    read_cluster,
-    secret_of,
-)
+from steelyard.systems.postgres.cloudnative_pg import existing
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
 from steelyard.systems.postgres.existing.server import DatasetNeeds, Means
 from steelyard.systems.postgres.existing.server import undo as undo_on_server
@@ -61,19 +54,19 @@ class _Used:
     def __init__(self, world: World, *, allowed: bool = True, restarts: bool = True) -> None:
         self.world = world
         target = CloudNativePgTarget(cluster="pg", allow_existing=allowed)
-        options = ExistingOptions(
+        options = existing.ExistingOptions(
             target=target,
             campaign_id="night",
             namespace="bench",
             settings=("max_connections", "work_mem"),
             restarts=restarts,
         )
-        cluster = read_cluster(options, world.means)
-        secret = secret_of(cluster, world.means)
-        self.place = ExistingCluster(options, world.means, cluster, secret)
+        cluster = existing.read_cluster(options, world.means)
+        secret = existing.secret_of(cluster, world.means)
+        self.place = existing.ExistingCluster(options, world.means, cluster, secret)
         self.platform = EndpointPlatform(
             EndpointOptions(
-                target=endpoint_of(options, secret),
+                target=existing.endpoint_of(options, secret),
                 entrance=ServerAddress(host="nowhere", port=1),
                 campaign_id="night",
                 datasets=(DatasetNeeds(name="steelyard_s1", tables=True, scripts=False),),
@@ -440,7 +433,7 @@ def test_an_unhealthy_cluster_is_refused(world: World) -> None:
 def test_an_absent_cluster_is_refused_with_those_that_are_there(world: World) -> None:
     """The message lists the Clusters of the namespace."""
     _put(world)
-    options = ExistingOptions(
+    options = existing.ExistingOptions(
         target=CloudNativePgTarget(cluster="gp"),
         campaign_id="night",
         namespace="bench",
@@ -448,17 +441,19 @@ def test_an_absent_cluster_is_refused_with_those_that_are_there(world: World) ->
         restarts=False,
     )
     with pytest.raises(PreflightError, match=r"bench/gp is not there; the namespace has pg"):
-        read_cluster(options, world.means)
+        existing.read_cluster(options, world.means)
 
 
 def test_the_superusers_secret_comes_first(world: World) -> None:
     """Without access for a superuser, or without its Secret, it is the application's."""
     cluster = _put(world)
-    assert secret_of(cluster, world.means) == SecretRef(namespace="bench", name="pg-superuser")
+    assert existing.secret_of(cluster, world.means) == SecretRef(
+        namespace="bench", name="pg-superuser"
+    )
     world.api.lose(SECRET, "pg-superuser", "bench")
-    assert secret_of(cluster, world.means).name == "pg-app"
+    assert existing.secret_of(cluster, world.means).name == "pg-app"
     cluster["spec"]["bootstrap"]["initdb"]["secret"] = {"name": "given"}
-    assert secret_of(cluster, world.means).name == "given"
+    assert existing.secret_of(cluster, world.means).name == "given"
 
 
 def test_the_operators_own_database_is_known() -> None:
@@ -468,7 +463,7 @@ def test_the_operators_own_database_is_known() -> None:
         ({"initdb": {"database": "shop"}}, "shop"),
         ({"recovery": {"source": "a", "database": "old"}}, "old"),
     ):
-        assert app_database({"spec": {"bootstrap": bootstrap}}) == name
+        assert existing.app_database({"spec": {"bootstrap": bootstrap}}) == name
 
 
 def test_a_tool_that_keeps_the_cluster_is_a_finding(world: World) -> None:

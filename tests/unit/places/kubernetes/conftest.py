@@ -5,15 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from fakes import generator_pods
 from fakes.clock import FakeClock
-from fakes.generator_pods import (
-    CAMPAIGN_ID,
-    HastyClock,
-    ToldLedger,
-    TwoPods,
-    plan_of,
-    prepare,
-)
 from fakes.kubernetes_api import FakeKubernetesApi, run_pods
 from fakes.pods_here import PodsHere
 from steelyard.core.kubernetes import POD
@@ -24,9 +17,9 @@ from steelyard.places.kubernetes.generators import GeneratorPods
 
 
 @pytest.fixture
-def ledger() -> ToldLedger:
+def ledger() -> generator_pods.ToldLedger:
     """Return a ledger that remembers."""
-    return ToldLedger()
+    return generator_pods.ToldLedger()
 
 
 @pytest.fixture
@@ -39,14 +32,16 @@ def clock() -> FakeClock:
 def api(clock: FakeClock) -> FakeKubernetesApi:
     """Return a cluster in memory with the campaign's namespace and two nodes."""
     api = FakeKubernetesApi(clock=clock)
-    prepare(api)
+    generator_pods.prepare(api)
     return api
 
 
 @pytest.fixture
-def belongings(api: FakeKubernetesApi, ledger: ToldLedger, clock: FakeClock) -> Belongings:
+def belongings(
+    api: FakeKubernetesApi, ledger: generator_pods.ToldLedger, clock: FakeClock
+) -> Belongings:
     """Return what the campaign has in the cluster in memory: nothing yet."""
-    return Belongings(api, ledger, CAMPAIGN_ID, "bench", clock=clock)
+    return Belongings(api, ledger, generator_pods.CAMPAIGN_ID, "bench", clock=clock)
 
 
 @pytest.fixture
@@ -55,7 +50,7 @@ def pods_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PodsH
     cluster = PodsHere(directory=tmp_path / "pods")
     monkeypatch.setattr(generators, "WORK", str(cluster.work))
     monkeypatch.setattr(generators, "LOGS", str(cluster.log_folder))
-    prepare(cluster)
+    generator_pods.prepare(cluster)
     cluster.react(POD, run_pods())
     cluster.serve()
     try:
@@ -65,13 +60,13 @@ def pods_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PodsH
 
 
 @pytest.fixture
-def two_pods(pods_here: PodsHere, ledger: ToldLedger) -> TwoPods:
+def two_pods(pods_here: PodsHere, ledger: generator_pods.ToldLedger) -> generator_pods.TwoPods:
     """Return two generators that are ready."""
-    clock = HastyClock()
-    belongings = Belongings(pods_here, ledger, CAMPAIGN_ID, "bench", clock=clock)
-    pods = TwoPods(
+    clock = generator_pods.HastyClock()
+    belongings = Belongings(pods_here, ledger, generator_pods.CAMPAIGN_ID, "bench", clock=clock)
+    pods = generator_pods.TwoPods(
         api=pods_here,
-        generators=GeneratorPods(plan_of(2), belongings, pods_here, clock),
+        generators=GeneratorPods(generator_pods.plan_of(2), belongings, pods_here, clock),
     )
     pods.generators.make(pods.told.append)
     return pods
@@ -85,11 +80,11 @@ def roots(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def processes(two_pods: TwoPods, roots: Path) -> AgentProcesses:
+def processes(two_pods: generator_pods.TwoPods, roots: Path) -> AgentProcesses:
     """Return what runs programs in the two pods."""
     return AgentProcesses(
         two_pods.generators,
-        HastyClock(),
+        generator_pods.HastyClock(),
         roots=[roots],
         told=two_pods.told.append,
     )

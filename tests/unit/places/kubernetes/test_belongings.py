@@ -9,20 +9,7 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.generator_pods import CAMPAIGN_ID, ToldLedger
 from fakes.kubernetes_api import FakeKubernetesApi
-from steelyard.core.kubernetes import (
-    CAMPAIGN,
-    CLAIM,
-    CONFIG_MAP,
-    MANAGED_BY,
-    MANAGER,
-    NAMESPACE,
-    POD,
-    ROLE,
-    STORAGE_CLASS,
-    Kind,
-    Manifest,
-    ObjectRef,
-)
+from steelyard.core import kubernetes as k8s
 from steelyard.core.wording import LeftBehindError, PreflightError, PrivilegeError
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.undoing import undo
@@ -30,7 +17,7 @@ from steelyard.places.kubernetes.undoing import undo
 _ANCHOR = "ConfigMap bench/steelyard-trial-0a1b2c"
 
 
-def _pod(name: str = "p") -> Manifest:
+def _pod(name: str = "p") -> k8s.Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -39,8 +26,8 @@ def _pod(name: str = "p") -> Manifest:
     }
 
 
-def _ref(name: str = "p") -> ObjectRef:
-    return ObjectRef(kind=POD, name=name, namespace="bench")
+def _ref(name: str = "p") -> k8s.ObjectRef:
+    return k8s.ObjectRef(kind=k8s.POD, name=name, namespace="bench")
 
 
 def test_what_is_made_has_labels_and_an_owner(
@@ -49,9 +36,13 @@ def test_what_is_made_has_labels_and_an_owner(
     """The campaign's label, the role and the anchor are on it, and its own labels stay."""
     made = belongings.make(_pod(), role="generator")
     labels = made["metadata"]["labels"]
-    assert (labels["own"], labels[CAMPAIGN], labels[ROLE]) == ("kept", CAMPAIGN_ID, "generator")
+    assert (labels["own"], labels[k8s.CAMPAIGN], labels[k8s.ROLE]) == (
+        "kept",
+        CAMPAIGN_ID,
+        "generator",
+    )
     (owner,) = made["metadata"]["ownerReferences"]
-    anchor = api.get(CONFIG_MAP, "steelyard-trial-0a1b2c", "bench")
+    anchor = api.get(k8s.CONFIG_MAP, "steelyard-trial-0a1b2c", "bench")
     assert owner["uid"] == anchor["metadata"]["uid"]
 
 
@@ -59,7 +50,7 @@ def test_the_ledger_hears_of_it_before_the_cluster(
     belongings: Belongings, api: FakeKubernetesApi, ledger: ToldLedger
 ) -> None:
     """What the cluster refuses was announced: a death in between leaves nothing unknown."""
-    api.reject(POD, PreflightError("quota"))
+    api.reject(k8s.POD, PreflightError("quota"))
     with pytest.raises(PreflightError):
         belongings.make(_pod())
     assert ledger.placements == [_ANCHOR + " in lab", "Pod bench/p in lab"]
@@ -82,9 +73,9 @@ def test_removing_all_leaves_nothing_and_tells_so(
     belongings.make(_pod("b"))
     belongings.remove_all()
     assert not ledger.now
-    assert not api.list(POD, "bench")
-    assert not api.list(CONFIG_MAP, "bench")
-    assert api.read(ObjectRef(kind=NAMESPACE, name="bench")) is not None
+    assert not api.list(k8s.POD, "bench")
+    assert not api.list(k8s.CONFIG_MAP, "bench")
+    assert api.read(k8s.ObjectRef(kind=k8s.NAMESPACE, name="bench")) is not None
 
 
 def test_a_namespace_of_its_own_goes_last(
@@ -110,13 +101,13 @@ def test_what_cannot_be_removed_keeps_nothing_else(
     belongings.make(_pod())
     belongings.make(
         {
-            "apiVersion": STORAGE_CLASS.api_version,
-            "kind": STORAGE_CLASS.name,
+            "apiVersion": k8s.STORAGE_CLASS.api_version,
+            "kind": k8s.STORAGE_CLASS.name,
             "metadata": {"name": "slow", "namespace": ""},
             "provisioner": "p",
         }
     )
-    api.refuse("delete", STORAGE_CLASS)
+    api.refuse("delete", k8s.STORAGE_CLASS)
     with pytest.raises(LeftBehindError, match="delete storageclasses"):
         belongings.remove_all()
     assert list(ledger.now) == ["StorageClass slow in lab"]
@@ -130,9 +121,9 @@ def test_pods_go_with_their_anchor(
 ) -> None:
     """The cluster itself takes away what belongs to the anchor, whoever may not delete it."""
     belongings.make(_pod())
-    api.refuse("delete", POD)
+    api.refuse("delete", k8s.POD)
     belongings.remove_all()
-    assert not api.list(POD, "bench")
+    assert not api.list(k8s.POD, "bench")
     assert not ledger.now
 
 
@@ -141,7 +132,7 @@ def test_an_object_of_the_same_name_is_left_alone(
 ) -> None:
     """Without the campaign's label nothing is deleted."""
     belongings.make(_pod())
-    api.get(POD, "p", "bench")["metadata"]["labels"][CAMPAIGN] = "another"
+    api.get(k8s.POD, "p", "bench")["metadata"]["labels"][k8s.CAMPAIGN] = "another"
     with pytest.raises(LeftBehindError, match="does not carry the label"):
         belongings.remove(_ref())
     assert api.read(_ref()) is not None
@@ -152,7 +143,7 @@ def test_an_object_that_does_not_go_is_told_with_its_finalizers(
 ) -> None:
     """Waiting ends, and says for whom the object waits."""
     belongings.make(_pod())
-    api.get(POD, "p", "bench")["metadata"]["finalizers"] = ["somebody/holds-it"]
+    api.get(k8s.POD, "p", "bench")["metadata"]["finalizers"] = ["somebody/holds-it"]
     api.delete = lambda *_, **__: True  # type: ignore[method-assign]
     with pytest.raises(LeftBehindError, match="somebody/holds-it"):
         belongings.remove(_ref())
@@ -171,14 +162,14 @@ def test_an_altered_object_is_put_back_once_and_first(
             "data": {"a": "1"},
         }
     )
-    theirs = ObjectRef(kind=CONFIG_MAP, name="theirs", namespace="bench")
+    theirs = k8s.ObjectRef(kind=k8s.CONFIG_MAP, name="theirs", namespace="bench")
     before = {"data": {"a": "1", "b": None}}
     belongings.alter(theirs, {"data": {"a": "2"}}, before=before)
     belongings.alter(theirs, {"data": {"b": "3"}}, before={"data": {"a": "2"}})
     (noted,) = ledger.now.values()
     assert json.loads(noted.before) == before
     belongings.remove_all()
-    assert api.get(CONFIG_MAP, "theirs", "bench")["data"] == {"a": "1"}
+    assert api.get(k8s.CONFIG_MAP, "theirs", "bench")["data"] == {"a": "1"}
     assert not ledger.now
 
 
@@ -189,8 +180,8 @@ def test_clean_undoes_from_the_ledger_alone(
     belongings.make(_pod())
     for thing in [*reversed(ledger.now.values()), *ledger.now.values()]:
         undo(thing, api, clock=clock)
-    assert not api.list(POD, "bench")
-    assert not api.list(CONFIG_MAP, "bench")
+    assert not api.list(k8s.POD, "bench")
+    assert not api.list(k8s.CONFIG_MAP, "bench")
 
 
 def test_clean_notices_that_a_context_means_another_cluster(
@@ -209,13 +200,13 @@ def test_a_lost_connection_while_something_goes_is_waited_for(
 ) -> None:
     """An API that is away for a moment is no reason to call something left behind."""
     made = belongings.make(_pod())
-    api.get(POD, "p", "bench")["metadata"]["finalizers"] = ["later"]
+    api.get(k8s.POD, "p", "bench")["metadata"]["finalizers"] = ["later"]
     deleted = api.delete
 
-    def delete(ref: ObjectRef, *, grace_s: int | None = None) -> bool:
+    def delete(ref: k8s.ObjectRef, *, grace_s: int | None = None) -> bool:
         there = deleted(ref, grace_s=grace_s)
         api.lose_connection(2, "read")
-        api.lose(POD, "p", "bench")
+        api.lose(k8s.POD, "p", "bench")
         return there
 
     api.delete = delete  # type: ignore[method-assign]
@@ -225,7 +216,7 @@ def test_a_lost_connection_while_something_goes_is_waited_for(
 
 def test_a_missing_verb_is_named(belongings: Belongings, api: FakeKubernetesApi) -> None:
     """Who may not make pods is told so before anything else happens."""
-    api.refuse("patch", POD)
+    api.refuse("patch", k8s.POD)
     with pytest.raises(PrivilegeError, match="patch pods"):
         belongings.make(_pod())
 
@@ -244,7 +235,7 @@ def test_a_namespace_that_another_made_meanwhile_is_not_taken_over(
         second.make_namespace()
     assert not ledger.now
     second.remove_all()
-    assert api.get(NAMESPACE, "own")["metadata"]["labels"][CAMPAIGN] == "other-1"
+    assert api.get(k8s.NAMESPACE, "own")["metadata"]["labels"][k8s.CAMPAIGN] == "other-1"
 
 
 def test_an_anchor_of_another_is_not_taken_over(
@@ -255,7 +246,7 @@ def test_an_anchor_of_another_is_not_taken_over(
     api.put({"apiVersion": "v1", "kind": "ConfigMap", "metadata": name, "data": {"a": "b"}})
     with pytest.raises(PreflightError, match="did not make it"):
         belongings.make(_pod())
-    assert api.get(CONFIG_MAP, name["name"], "bench")["data"] == {"a": "b"}
+    assert api.get(k8s.CONFIG_MAP, name["name"], "bench")["data"] == {"a": "b"}
     assert not ledger.now
 
 
@@ -276,7 +267,10 @@ def test_an_anchor_of_its_own_is_gone_on_with(
         {
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": {"name": "keep", "labels": {MANAGED_BY: MANAGER, CAMPAIGN: "other-1"}},
+            "metadata": {
+                "name": "keep",
+                "labels": {k8s.MANAGED_BY: k8s.MANAGER, k8s.CAMPAIGN: "other-1"},
+            },
         },
     ],
 )
@@ -291,8 +285,8 @@ def test_a_namespace_with_things_of_others_is_kept(
     with pytest.raises(LeftBehindError, match=r"is kept, because others have .* own/keep"):
         own.remove_all()
     assert list(ledger.now) == ["Namespace own in lab"]
-    assert not api.list(POD, "own")
-    api.lose(Kind(api_version=stranger["apiVersion"], name=stranger["kind"]), "keep", "own")
+    assert not api.list(k8s.POD, "own")
+    api.lose(k8s.Kind(api_version=stranger["apiVersion"], name=stranger["kind"]), "keep", "own")
     own.remove_all()
     assert not ledger.now
 
@@ -303,7 +297,7 @@ def test_a_namespace_into_which_it_may_not_look_is_kept(
     """Whether there are volumes of others is not guessed."""
     own = Belongings(api, ledger, CAMPAIGN_ID, "own", clock=clock)
     own.make_namespace()
-    api.refuse("list", CLAIM)
+    api.refuse("list", k8s.CLAIM)
     with pytest.raises(LeftBehindError, match="cannot be seen"):
         own.remove_all()
-    assert api.read(ObjectRef(kind=NAMESPACE, name="own")) is not None
+    assert api.read(k8s.ObjectRef(kind=k8s.NAMESPACE, name="own")) is not None
