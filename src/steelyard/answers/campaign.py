@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from steelyard.answers import findings, report
+from steelyard.answers import findings
 from steelyard.answers.ceilings import (
     ceiling_findings,
     device_read_findings,
@@ -92,6 +92,8 @@ def _with_answers(grounds: Grounds, *, all_of_them: bool) -> CampaignAnalysis:
         grounds: What they are computed from.
         all_of_them: Also those compute that no look needs; findings are looked for in any case.
     """
+    from steelyard.answers import report  # noqa: PLC0415 - all answers, which no refusal needs
+
     for answer in report.ANSWERS:
         analysis = grounds.analysis
         if answer.compute is not None and (all_of_them or answer.at_looks):

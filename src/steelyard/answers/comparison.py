@@ -28,7 +28,6 @@ from steelyard.answers.findings import negative_controls, with_controls
 from steelyard.answers.latency.compute import analyse_latency, campaign_latency
 from steelyard.answers.latency.section import latency_section
 from steelyard.answers.observations import Observations, ResultContrast, observe, result_contrasts
-from steelyard.answers.report import summary
 from steelyard.answers.result.compute import Pair, compare, terms_of
 from steelyard.answers.result.section import verdicts_and_findings
 from steelyard.answers.results import CampaignAnalysis, Comparison, command_pairs, ending
@@ -677,6 +676,8 @@ def _unit(pair: PairComparison) -> doc.Section:
 
 def pair_summary(pair: PairComparison) -> dict[str, doc.Json]:
     """Return the comparison of two configurations for programs."""
+    from steelyard.answers.report import summary  # noqa: PLC0415 - all answers, see `campaign`
+
     return {
         **summary(pair.campaign),
         "kind": "configurations",

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.gate import Broken, Judged, judge, junit, under_conditions
-from steelyard.answers.report import Listed, build_document, summary
 from steelyard.answers.results import CampaignAnalysis, uncompared
 from steelyard.core import wording
 from steelyard.core.campaign import CampaignRecord
@@ -22,8 +22,10 @@ from steelyard.gateways.files import may_write, tree_bytes, write_text
 from steelyard.record.directory import find_campaigns, is_held, left_behind, read_with_standing
 from steelyard.record.tables import INSTALL, can_make_tables, write_tables
 from steelyard.report.document import Document
-from steelyard.report.html import render_html, render_markdown, render_summary
 from steelyard.report.terminal import render_terminal
+
+if TYPE_CHECKING:
+    from steelyard.answers.report import Listed
 
 HOME = Path("campaigns")
 _WIDTH_UNKNOWN = 100
@@ -31,7 +33,7 @@ _WIDEST = 120
 _NARROWEST = 40
 
 
-def listed_campaigns(places: Sequence[Path]) -> tuple[Listed, ...]:
+def listed_campaigns(places: Sequence[Path]) -> "tuple[Listed, ...]":
     """Return every campaign below the places, oldest first, damaged ones last.
 
     Raises:
@@ -48,13 +50,15 @@ def listed_campaigns(places: Sequence[Path]) -> tuple[Listed, ...]:
     return tuple(sorted(found, key=_oldest_first))
 
 
-def _oldest_first(listed: Listed) -> tuple[bool, float, str]:
+def _oldest_first(listed: "Listed") -> tuple[bool, float, str]:
     moment = listed.analysis.started_at if listed.analysis is not None else 0.0
     return listed.analysis is None, moment, listed.directory
 
 
-def listed_campaign(path: Path, *, curves: bool = True) -> Listed:
+def listed_campaign(path: Path, *, curves: bool = True) -> "Listed":
     """Return one campaign, its scalability and noise floor too; a damaged record is only said."""
+    from steelyard.answers.report import Listed
+
     size = tree_bytes(path)
     try:
         record, standing = read_with_standing(path)
@@ -70,7 +74,7 @@ def listed_campaign(path: Path, *, curves: bool = True) -> Listed:
     )
 
 
-def readable(listed: Listed) -> CampaignAnalysis:
+def readable(listed: "Listed") -> CampaignAnalysis:
     """Return the analysis of a campaign.
 
     Raises:
@@ -239,6 +243,9 @@ def write_reports(record: CampaignRecord, analysis: CampaignAnalysis, path: Path
     Raises:
         RecordError: The disk is full or read-only.
     """
+    from steelyard.answers.report import build_document, summary
+    from steelyard.report.html import render_html, render_markdown
+
     document = build_document(analysis)
     write_text(path / "summary.json", as_json(summary(analysis)), error_type=wording.RecordError)
     write_text(path / "report.md", render_markdown(document), error_type=wording.RecordError)
@@ -271,6 +278,9 @@ def write_again(
 
 def rendered(analysis: CampaignAnalysis, form: str) -> str:
     """Return the report in a form: ``markdown``, ``summary``, ``html``, ``json``."""
+    from steelyard.answers.report import build_document, summary
+    from steelyard.report.html import render_html, render_markdown, render_summary
+
     if form == "json":
         return as_json(summary(analysis))
     document = build_document(analysis)
@@ -293,6 +303,8 @@ def show(
         is_written: The files beside the record are written, or about to be; else only those are
             named that are there.
     """
+    from steelyard.answers.report import build_document
+
     document = build_document(analysis)
     names = [path / name for name in ("report.html", "report.md", "summary.json")]
     files = tuple(str(each) for each in names if is_written or each.exists())

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from steelyard.core import outside
@@ -294,7 +294,10 @@ Entry = (
     | KnobPutBack
 )
 
-ENTRY: TypeAdapter[Entry] = TypeAdapter(Annotated[Entry, Field(discriminator="kind")])
+# Made when the first line is read or written: it takes 50 ms, and many commands need none.
+ENTRY: TypeAdapter[Entry] = TypeAdapter(
+    Annotated[Entry, Field(discriminator="kind")], config=ConfigDict(defer_build=True)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

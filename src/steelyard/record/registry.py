@@ -7,15 +7,15 @@ nothing outside its directory is undone, and no campaign goes on, unless the reg
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from steelyard.core import outside
 from steelyard.core.experiment import Experiment
 from steelyard.core.wording import RecordError
 from steelyard.gateways import files
-from steelyard.record.directory import standing_in
+from steelyard.record.directory import form, standing_in
 from steelyard.record.journal import Created, Standing
 
 # How the line of each kind begins: a path's with "/", that of a thing on a server with "{".
@@ -23,15 +23,14 @@ _PATHS: Final[dict[type[outside.Outside], str]] = {
     outside.MadeDirectory: "",
     outside.ControlGroup: "cgroup ",
 }
-_JSON: Final[dict[type[outside.Outside], tuple[str, TypeAdapter[Any]]]] = {
-    outside.OnServer: ("", TypeAdapter(outside.OnServer)),
-    outside.InCluster: ("in-cluster ", TypeAdapter(outside.InCluster)),
-    outside.InAws: ("in-aws ", TypeAdapter(outside.InAws)),
-    outside.TurnedKnob: ("knob ", TypeAdapter(outside.TurnedKnob)),
+_JSON: Final[dict[type[outside.Outside], str]] = {
+    outside.OnServer: "",
+    outside.InCluster: "in-cluster ",
+    outside.InAws: "in-aws ",
+    outside.TurnedKnob: "knob ",
 }
 _MOUNT: Final = "mount "  # begins the line of a directory where a file system is mounted
 _EXPERIMENT: Final = "experiment "  # begins the line of what the campaign compares, as JSON
-_EXPERIMENT_FORM: Final = TypeAdapter(Experiment)
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # never a path, never hidden
 
 
@@ -57,7 +56,7 @@ def register(campaign_id: str, record: Path, experiment: Experiment | None = Non
             unregister(other)  # it died before its first line, or its record was removed
     lines = [_one_line(record.absolute())]
     if experiment is not None:
-        lines.append(f"{_EXPERIMENT}{_EXPERIMENT_FORM.dump_json(experiment).decode()}")
+        lines.append(f"{_EXPERIMENT}{form(Experiment).dump_json(experiment).decode()}")
     lines += [line for line in _lines(campaign_id)[1:] if not line.startswith(_EXPERIMENT)]
     files.write_text(_file(campaign_id), "".join(f"{line}\n" for line in lines))
     files.sync_names(directory())
@@ -104,7 +103,7 @@ def _experiment(campaign_id: str) -> Experiment | None:
     for line in _lines(campaign_id):
         if line.startswith(_EXPERIMENT):
             with suppress(ValidationError):
-                return _EXPERIMENT_FORM.validate_json(line.removeprefix(_EXPERIMENT))
+                return form(Experiment).validate_json(line.removeprefix(_EXPERIMENT))
     return None
 
 
@@ -156,8 +155,7 @@ def note(campaign_id: str, thing: outside.Outside) -> None:
 def _line(thing: outside.Outside) -> str:
     if isinstance(thing, outside.MadeDirectory | outside.ControlGroup):
         return f"{_PATHS[type(thing)]}{_one_line(thing.path)}"
-    begin, form = _JSON[type(thing)]
-    return f"{begin}{form.dump_json(thing).decode()}"
+    return f"{_JSON[type(thing)]}{form(type(thing)).dump_json(thing).decode()}"
 
 
 def note_mount(campaign_id: str, place: Path) -> None:
@@ -198,10 +196,10 @@ def _thing(line: str) -> outside.Outside | None:
         return outside.MadeDirectory(path=Path(line))
     if line.startswith(group):
         return outside.ControlGroup(path=Path(line.removeprefix(group)))
-    for begin, form in _JSON.values():
+    for kind, begin in _JSON.items():
         if line.startswith(f"{begin}{{"):
             with suppress(ValidationError):
-                read: outside.Outside = form.validate_json(line.removeprefix(begin))
+                read: outside.Outside = form(kind).validate_json(line.removeprefix(begin))
                 return read
     return None
 

@@ -118,3 +118,20 @@ def test_the_module_can_be_run() -> None:
         check=False,
     )
     assert (ended.returncode, ended.stdout.split()[-1]) == (0, steelyard.__version__)
+
+
+@pytest.mark.parametrize(
+    "trial",
+    [
+        ["--set", "random_page_cost"],
+        ["--dsn", "host=/nowhere", "--set", "random_page_cost=1.1"],
+        ["--dsn", "postgresql://localhost/shop?schema=public", "--set", "jit=off"],
+    ],
+)
+def test_a_refused_trial_imports_no_report(trial: list[str]) -> None:
+    """Who mistyped an option hears of it within a second: charts and sections are not loaded."""
+    heavy = "scipy,pyarrow,jinja2,altair,kubernetes,boto3,redis,steelyard.answers.report"
+    words = [sys.executable, "-c", _IMPORTS, heavy, "try", *trial, "--dry-run"]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ended.returncode
+    assert ended.stdout.splitlines()[-1].strip() == "IMPORTED"

@@ -15,8 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from pydantic import TypeAdapter
-
 from steelyard.core import kubernetes as k8s
 from steelyard.core import outside
 from steelyard.core.campaign import CampaignRecord
@@ -40,7 +38,13 @@ from steelyard.places.kubernetes.undoing import undo as undo_in_cluster
 from steelyard.places.local.groups import remove_group
 from steelyard.places.local.server import MEMORY
 from steelyard.record import registry
-from steelyard.record.directory import CampaignDirectory, is_held, read_campaign, read_standing
+from steelyard.record.directory import (
+    CampaignDirectory,
+    form,
+    is_held,
+    read_campaign,
+    read_standing,
+)
 from steelyard.record.journal import Created, Removed
 from steelyard.systems.existing import reached
 from steelyard.systems.postgres.existing import server as undoing
@@ -52,8 +56,6 @@ from steelyard.systems.redis.existing.readiness import RedisMeans
 from steelyard.tuning.apply.kernel import kernel_doors
 
 _T = TypeVar("_T")
-_CONFIGURATION: Final = TypeAdapter(Configuration)
-_WORKLOAD: Final = TypeAdapter(Workload)
 
 
 def require_ours(record: CampaignRecord, path: Path) -> None:
@@ -99,14 +101,14 @@ def does(record: CampaignRecord) -> Iterator[str]:
     """Yield what going on with a campaign would use and run, by configuration."""
     for configuration in record.experiment.configurations:
         yield f"configuration {configuration.name}:"
-        yield f"  {_CONFIGURATION.dump_json(configuration, exclude_defaults=True).decode()}"
+        yield f"  {form(Configuration).dump_json(configuration, exclude_defaults=True).decode()}"
     if record.experiment.generator_flags:
         yield f"flags of the load generator: {shlex.join(record.experiment.generator_flags)}"
     if record.experiment.generator_host:
         yield f"host of the load generator: {record.experiment.generator_host}"
     for workload in record.experiment.workloads:
         yield f"workload {workload.name}:"
-        yield f"  {_WORKLOAD.dump_json(workload, exclude_defaults=True).decode()}"
+        yield f"  {form(Workload).dump_json(workload, exclude_defaults=True).decode()}"
 
 
 def adopt(path: Path, shown: CampaignRecord, doors: Doors) -> None:

@@ -40,9 +40,6 @@ class StoredProfile:
     format: int = FORMAT
 
 
-_STORED = TypeAdapter(StoredProfile)
-
-
 def profile_for(
     experiment: Experiment, host: Host | None = None, *, in_turns: bool = False
 ) -> NoiseProfile:
@@ -83,7 +80,7 @@ def keep_profile(analysis: CampaignAnalysis, host: Host | None = None) -> Path |
     )
     path = _home() / f"{analysis.campaign_id}.json"
     make_directory(path.parent)
-    write_text(path, _STORED.dump_json(stored, indent=1).decode() + "\n")
+    write_text(path, TypeAdapter(StoredProfile).dump_json(stored, indent=1).decode() + "\n")
     return path
 
 
@@ -164,7 +161,7 @@ def _home() -> Path:
 def _read(path: Path) -> StoredProfile | None:
     """Return a stored profile, or None when the file is none."""
     try:
-        stored = _STORED.validate_json(read_text(path) or "")
+        stored = TypeAdapter(StoredProfile).validate_json(read_text(path) or "")
     except ValueError:
         return None
     return stored if _is_sound(stored) else None

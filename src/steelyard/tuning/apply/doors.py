@@ -239,7 +239,6 @@ def ordered(knobs: Sequence[Knob]) -> tuple[Knob, ...]:
 
 NAME: Final = "plan.json"
 FILES: Final = "files"
-_PLAN: Final = TypeAdapter(StackPlan)
 _FORMAT: Final = 1
 _IDENTIFIER: Final = "SELECT system_identifier::text FROM pg_control_system()"
 _SERVER_PLACE: Final = """
@@ -262,7 +261,7 @@ def read_plan(directory: Path) -> StackPlan:
             hint=f"Make one: steelyard stack plan --cpus 2 --memory 8GiB --out {quoted(directory)}",
         )
     try:
-        plan = _PLAN.validate_json(text)
+        plan = TypeAdapter(StackPlan).validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
