@@ -35,7 +35,9 @@ class FakeEndpoint:
     changes: list[str] = field(default_factory=list)
     may_create: bool = True
     state: list[object] = field(
-        default_factory=lambda: [False, False, 180006, True, True, 90, -1, "0", True, 0, False]
+        default_factory=lambda: (
+            [False, False, 180006, True, True, 90, -1, "0", True, 0, False, "30s"]
+        )
     )
 
     def reach(self, keywords: Mapping[str, str]) -> ServerAddress:

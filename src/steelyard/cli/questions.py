@@ -643,7 +643,8 @@ def touched(experiment: Experiment, assembly: Assembly) -> Iterator[tuple[str, s
     """Yield what a trial touches: server, settings, data and for how long, each with its name."""
     facts = _trial_facts(assembly)
     if facts:
-        yield "server", f"{facts['address']}, as {facts['user']}"
+        is_standby = " (a standby)" if "standby" in facts else ""
+        yield "server", f"{facts['address']}{is_standby}, as {facts['user']}"
         yield "settings", _settings_touched(experiment, assembly, facts)
     else:
         yield "server", "one that Steelyard starts and removes"

@@ -657,4 +657,15 @@ def _translated(error: psycopg.Error, address: ServerAddress) -> TargetError:
             hint="If statement_timeout is too short for this user, set it to 0: ALTER ROLE ... SET"
             " statement_timeout = 0.",
         )
-    return RefusedError(f"the server at {where} refused: {text}", code=error.sqlstate or "")
+    code = error.sqlstate or ""
+    hint = _RECOVERY if code in _IN_THE_WAY else ""
+    return RefusedError(f"the server at {where} refused: {text}", hint=hint, code=code)
+
+
+# serialization_failure and deadlock_detected: a standby gives them to statements that keep it from
+# applying changes. Documentation: "Hot Standby", "Handling Query Conflicts".
+_IN_THE_WAY: Final = frozenset({"40001", "40P01"})
+_RECOVERY: Final = (
+    "On a standby it kept changes of the primary waiting: raise max_standby_streaming_delay there,"
+    " set hot_standby_feedback = on, or repeat it."
+)

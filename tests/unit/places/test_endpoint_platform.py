@@ -261,6 +261,39 @@ def test_what_cannot_be_measured_is_refused(column: int, value: object, words: s
     assert caught.value.hint
 
 
+@pytest.mark.parametrize("column", [0, 1])
+@pytest.mark.parametrize(
+    ("database", "datasets", "writes", "words"),
+    [
+        ("shop", (), False, ""),
+        ("shop", (), True, "the scripts may change data"),
+        ("shop", (_TABLES,), False, "Steelyard would make the data there"),
+        (None, (_TABLES,), False, "Steelyard would make the data there"),
+    ],
+)
+def test_who_takes_no_writes_is_refused_only_where_some_are_needed(
+    column: int,
+    database: str | None,
+    datasets: tuple[DatasetNeeds, ...],
+    writes: bool,  # noqa: FBT001 - a column of the table
+    words: str,
+) -> None:
+    """A standby or a read-only user serves scripts that read; else the reason and both ways out."""
+    place = _Place(EndpointTarget(dbname=database, allow_existing=database is not None), datasets)
+    place.server.state[column] = True
+    options = replace(place.platform._options, writes=writes)
+    platform = EndpointPlatform(options, place.ledger, place.means)
+    if not words:
+        platform.require_ready()
+        assert ("standby" in {each.code for each in platform.findings()}) is (column == 0)
+        assert ("standby" in {each.name for each in platform.facts()}) is (column == 0)
+        return
+    with pytest.raises(PreflightError, match=words) as caught:
+        platform.require_ready()
+    assert caught.value.hint.startswith(("Name the primary", "Turn it off"))
+    assert "scripts that only read" in caught.value.hint
+
+
 def test_the_clients_that_were_asked_for_are_those_of_the_message() -> None:
     """Not their sum over the configurations that take turns, which is beside it."""
     state = _Place().platform.state

@@ -738,10 +738,12 @@ RUN_RULES: Final[tuple[RunRule, ...]] = (
     RunRule(
         code="failed-transactions",
         severity=Severity.WARNING,
-        what="Transactions failed (serialisation, deadlock, an error of the script).",
+        what="Transactions failed (serialisation, deadlock, an error of the script, on a standby a"
+        " conflict with recovery).",
         why="They are not counted as done, and what they cost is in the run.",
         thresholds=(Threshold(value=0.0, shown="any", reason="each of them is a lost result"),),
-        remedy="See pgbench's --max-tries, or lower the isolation of the script.",
+        remedy="See pgbench's --max-tries, or lower the isolation of the script; on a standby raise"
+        " max_standby_streaming_delay, or set hot_standby_feedback = on.",
         source="the load generator's own count",
         judge=_failed_transactions,
     ),

@@ -186,16 +186,16 @@ class EndpointPlatform(existing.OthersServer):
         """
         self._place.require_ready()
         state = self.state
-        readiness.require_writable(state, self._where)
         options = self._options
+        if why := _writes(options):
+            readiness.require_writable(state, self._where, why)
         readiness.require_connections(state, options.clients, options.at_once, self._where)
-        if self._options.settings and self._store is not None:
+        if options.settings and self._store is not None:
             existing.require_no_campaign(state.other_marks, self._where)
-        if self._options.settings and self._store is self._alter_system:
+        if options.settings and self._store is self._alter_system:
             readiness.require_alter_system(state, self._where)
         self._require_database()
-        if self._options.target.reset_command:
-            options = self._options
+        if options.target.reset_command:
             readiness.require_resettable(
                 options.target, options.datasets, self._where, writes=options.writes
             )
@@ -320,6 +320,7 @@ class EndpointPlatform(existing.OthersServer):
         facts = {
             "address": self._where,
             "user": f"{self._entrance.user}, {'' if state.superuser else 'not '}a superuser",
+            **({"standby": "yes"} if state.standby else {}),
             "TLS": "yes" if state.tls else "no",
             "settings": "of own sessions only" if store is None else store.label,
             "restarted for a configuration": "yes" if self._options.restarts else "never",
@@ -345,6 +346,13 @@ class EndpointPlatform(existing.OthersServer):
 
     def _undo_there(self, thing: OnServer, password: str, reached: ServerAddress | None) -> None:
         undo(thing, self._means, password=password, reached=reached)
+
+
+def _writes(options: EndpointOptions) -> str:
+    """Return what is written on the server, as a clause; empty where nothing is."""
+    if not options.target.allow_existing or any(each.tables for each in options.datasets):
+        return "Steelyard would make the data there"
+    return "the scripts may change data" if options.writes else ""
 
 
 def _told_of(target: EndpointTarget) -> dict[str, str]:

@@ -404,7 +404,8 @@ SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',
        coalesce(current_setting('allow_alter_system', true), 'on') = 'on',
        (SELECT count(*) FROM pg_stat_activity WHERE state = 'active'
           AND pid <> pg_backend_pid() AND application_name NOT LIKE 'steelyard%%')::int,
-       coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false)
+       coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false),
+       current_setting('max_standby_streaming_delay')
 FROM pg_roles r WHERE r.rolname = current_user AND %s <> ''
 """
 _MARKED = """
@@ -421,6 +422,7 @@ class ServerState:
         connections_left: For the user that connects.
         active_others: Sessions of others that are at work; without superuser rights only the own
             user's are visible.
+        replay_waits: How long a standby lets statements stand in the way of its primary's changes.
         other_marks: Marks of other campaigns on databases.
     """
 
@@ -434,6 +436,7 @@ class ServerState:
     alters_system: bool
     active_others: int
     tls: bool
+    replay_waits: str
     other_marks: tuple[str, ...]
 
 
@@ -458,26 +461,34 @@ def read_state(address: ServerAddress, sql: Sql, mark: str) -> ServerState:
         alters_system=bool(row[8]),
         active_others=int(str(row[9])),
         tls=bool(row[10]),
+        replay_waits=str(row[11]),
         other_marks=tuple(sorted(found for found in marks if found != mark)),
     )
 
 
-def require_writable(state: ServerState, where: str) -> None:
-    """Raise when the server takes no writes.
+def require_writable(state: ServerState, where: str, why: str) -> None:
+    """Raise when the server takes no writes, and some are needed; ``why`` is a clause.
 
     Raises:
         PreflightError: It is a standby, or read-only for this user.
     """
     if state.standby:
         raise PreflightError(
-            f"the server at {where} is a standby: it takes no writes, so no data can be prepared",
-            hint="Name the primary.",
+            f"the server at {where} is a standby: it takes no writes, and {why}",
+            hint=f"Name the primary. {_READ_THERE}",
         )
     if state.read_only:
         raise PreflightError(
-            f"the server at {where} is read-only for this user (default_transaction_read_only)",
-            hint="Turn it off for the user or the server.",
+            f"the server at {where} is read-only for this user (default_transaction_read_only),"
+            f" and {why}",
+            hint=f"Turn it off for the user or the server. {_READ_THERE}",
         )
+
+
+_READ_THERE = (
+    "Or let scripts that only read run on tables that are there: `steelyard try --script`, or"
+    " `scripts` and `allow_existing: true` in a file."
+)
 
 
 def require_connections(state: ServerState, clients: int, at_once: int, where: str) -> None:
@@ -522,6 +533,16 @@ def state_findings(state: ServerState, where: str, *, alters: bool = False) -> I
             f"Steelyard is no superuser at {where}:{sets or ' it'}"
             " does not see settings that are for superusers, nor what others' sessions do",
             where,
+        )
+    if state.standby:
+        yield server_finding(
+            "standby",
+            f"the server at {where} is a standby: it applies the changes of its primary beside the"
+            " load, and ends statements that delay them by more than max_standby_streaming_delay ="
+            f" {state.replay_waits}",
+            where,
+            remedy="If it ends statements of the load, raise max_standby_streaming_delay there, or"
+            " set hot_standby_feedback = on.",
         )
     if state.statement_timeout not in ("0", ""):
         yield server_finding(
