@@ -7,8 +7,9 @@ not visible. A plan holds what was asked for, what was designed, and one knob pe
 of applying, verifying or reverting it is here too, and what came of judging the facts.
 """
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Final, Self
 
@@ -40,11 +41,13 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestCell:
-    """One NUMA cell that a virtual machine shows its guest.
+    """One NUMA cell that a virtual machine shows its guest, or a memory module in one.
 
     Attributes:
+        number: Of the cell.
         memory_mode: How strictly its own memory is bound; None: as the domain's.
         memory_nodes: Host nodes of its own memory (``memnode``); empty: those of the domain.
+        huge_page_bytes: Page size behind its own memory; None: as the domain's.
     """
 
     number: int
@@ -52,6 +55,7 @@ class GuestCell:
     cpus: tuple[int, ...] = ()
     memory_mode: str | None = None
     memory_nodes: tuple[int, ...] = ()
+    huge_page_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +75,11 @@ class DomainFacts:
         vcpu_pins: Host CPUs of each virtual CPU that is pinned.
         emulator_pins: Host CPUs of the emulator's threads; empty: not pinned.
         io_thread_pins: Likewise of all I/O threads together.
+        memory_bytes: Of cells and modules together where there are cells.
+        modules: Memory devices, each in the cell of its number.
         memory_mode: ``strict``, ``preferred``, ``interleave``; None without ``numatune``.
         memory_nodes: Host nodes of its memory; empty without ``numatune``.
-        huge_page_bytes: Page size behind its memory; None: ordinary pages.
+        huge_page_bytes: Page size behind memory that has none of its own; None: ordinary pages.
         balloon: Model of its memory balloon; libvirt adds ``virtio`` where none is named.
         threads_per_core: That the guest is shown.
         lost_elements: Of the XML that was asked for, what libvirt did not keep; None: not compared.
@@ -89,6 +95,7 @@ class DomainFacts:
     io_thread_pins: tuple[int, ...] = ()
     memory_bytes: int
     cells: tuple[GuestCell, ...] = ()
+    modules: tuple[GuestCell, ...] = ()
     memory_mode: str | None = None
     memory_nodes: tuple[int, ...] = ()
     huge_page_bytes: int | None = None
@@ -106,6 +113,36 @@ class DomainFacts:
     def pinned_cpus(self) -> frozenset[int]:
         """Return all host CPUs that its virtual CPUs are pinned to."""
         return frozenset(cpu for cpus in self.vcpu_pins.values() for cpu in cpus)
+
+    @property
+    def memory_parts(self) -> Mapping[str, GuestCell]:
+        """Return its memory by name, with binding and pages of its own or else of the domain.
+
+        Cells and modules, then what is left: all of it where the guest is shown no cells.
+        """
+        parts = {f"cell {cell.number}": cell for cell in self.cells}
+        parts |= {f"memory module {at}": module for at, module in enumerate(self.modules)}
+        rest = self.memory_bytes - sum(part.memory_bytes for part in parts.values())
+        if rest > 0:
+            parts["memory"] = GuestCell(number=len(self.cells), memory_bytes=rest)
+        return {
+            name: replace(
+                part,
+                memory_mode=(part.memory_nodes and part.memory_mode) or self.memory_mode,
+                memory_nodes=part.memory_nodes or self.memory_nodes,
+                huge_page_bytes=part.huge_page_bytes or self.huge_page_bytes,
+            )
+            for name, part in parts.items()
+        }
+
+    @property
+    def huge_bytes(self) -> Mapping[int, int]:
+        """Return how much of its memory lies on huge pages, by their size."""
+        sizes = Counter[int]()
+        for part in self.memory_parts.values():
+            if part.huge_page_bytes is not None:
+                sizes[part.huge_page_bytes] += part.memory_bytes
+        return sizes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

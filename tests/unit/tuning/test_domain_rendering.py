@@ -243,3 +243,6 @@ def test_another_domain_is_not_touched() -> None:
     with pytest.raises(InputError, match=r"`pg`.*`other`") as refused:
         patch_domain(EXISTING, stack_designs.domain(name="other"))
     assert "--name pg" in refused.value.hint
+    modules = EXISTING.replace("</devices>", "<memory model='dimm'/></devices>")
+    with pytest.raises(InputError, match="memory modules"):
+        patch_domain(modules, stack_designs.domain(name="pg"))

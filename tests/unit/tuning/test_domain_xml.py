@@ -19,6 +19,7 @@ from steelyard.tuning.facts.domain_xml import (
     numbers,
     parse_domain,
 )
+from support.domain_cases import DEFINED, PARTS
 
 RECORDED = Path(__file__).parents[2] / "recordings" / "libvirt"
 
@@ -150,6 +151,26 @@ def test_memory_of_the_cells_where_none_is_said() -> None:
         domain_facts("<domain><name>a</name></domain>")
 
 
+@pytest.mark.parametrize("name", PARTS)
+def test_each_part_of_the_memory_has_its_own_pages(name: str) -> None:
+    """Cells, modules, else the whole; the memory is that of the cells and modules."""
+    facts = domain_facts(DEFINED[name])
+    sizes = {"4K": None, "2M": 2 * MIB, "1G": GIB}
+    parts = [part.split() for part in PARTS[name].split(", ")]
+    read = [(-(-p.memory_bytes // MIB), p.huge_page_bytes) for p in facts.memory_parts.values()]
+    assert read == [(int(count), sizes[page]) for count, page in parts]
+    assert -(-facts.memory_bytes // MIB) == sum(int(count) for count, _ in parts)
+    assert sum(facts.huge_bytes.values()) <= facts.memory_bytes
+
+
+def test_virtual_cpus_of_no_cell_are_in_the_first_one() -> None:
+    """Libvirt puts them there; cells are told in the order of their numbers."""
+    (first, second) = domain_facts(DEFINED["virtual CPUs in no cell"]).cells
+    assert (first.cpus, second.cpus) == ((0, 1), (2, 3))
+    crossed = domain_facts(DEFINED["cells in another order"]).cells
+    assert [(cell.number, cell.cpus) for cell in crossed] == [(0, (2, 3)), (1, (0, 1))]
+
+
 def test_cdroms_are_no_disks() -> None:
     """Only what holds data is judged by its cache."""
     xml = a_domain(
@@ -236,11 +257,35 @@ def test_libvirt_s_text_survives_reading_and_writing() -> None:
 
 @pytest.mark.parametrize(
     ("unit", "factor"),
-    [(None, KIB), ("b", 1), ("KB", 1000), ("k", KIB), ("MiB", MIB), ("G", GIB), ("GB", 10**9)],
+    [
+        *((None, KIB), ("b", 1), ("bytes", 1), ("KB", 1000), ("k", KIB), ("kib", KIB)),
+        *(("MiB", MIB), ("G", GIB), ("GB", 10**9), ("t", 1024 * GIB), (" MiB ", MIB)),
+    ],
 )
 def test_units_of_libvirt(unit: str | None, factor: int) -> None:
     """The units of libvirt's documentation, KiB where there is none."""
-    assert as_bytes("3", unit) == 3 * factor
+    assert as_bytes("3072", unit) == 3072 * factor
+
+
+@pytest.mark.parametrize("number", ["1.5", "-3", "", "3 GiB", "0x10", "1e3", "³"])
+def test_what_is_no_amount_is_refused(number: str) -> None:
+    """Libvirt takes whole numbers alone; it rounds up what is no whole KiB."""
+    with pytest.raises(InputError, match="is no amount of memory"):
+        as_bytes(number, "MiB")
+    with pytest.raises(InputError, match="is no amount of memory"):
+        as_bytes("3", "XiB")
+    assert as_bytes(" 1025 ", "b") == 2 * KIB
+
+
+def test_what_stands_around_a_domain_changes_nothing() -> None:
+    """Declaration, comments, the namespace of QEMU; a balloon elsewhere is none of the devices."""
+    plain = a_domain("<devices><memballoon model='none'/></devices>")
+    told = plain.replace("<domain ", "<domain xmlns:qemu='http://libvirt.org/schemas/qemu' ")
+    told = told.replace("</domain>", "<qemu:commandline/><memballoon model='virtio'/></domain>")
+    head = "<?xml version='1.0' encoding='UTF-8'?><!-- of virsh edit -->"
+    assert domain_facts(head + told) == domain_facts(plain)
+    with pytest.raises(InputError, match="<domainsnapshot>"):
+        domain_facts(f"<domainsnapshot>{plain}</domainsnapshot>")
 
 
 def test_numbers_may_be_excluded() -> None:

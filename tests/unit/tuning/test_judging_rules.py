@@ -220,6 +220,8 @@ _BY_ANOTHER = {
     "K8S013": ("kubernetes.cluster", "postgres"),
     "KVM003": ("domains.huge_page_bytes",),  # of XML that has none
     "KVM006": ("domains.cpu_mode",),
+    # Pages count wherever they are.
+    **dict.fromkeys(("KVM010", "KVM017", "KVM018"), ("domains.memory_mode",)),
     "KVM011": ("domains", "linux"),  # of the other
     "KVM012": ("domains.disks.cache",),
     "KVM014": ("hypervisor.energy_preference",),  # a driver without any

@@ -9,6 +9,9 @@ from steelyard.core.findings import State
 from steelyard.core.linux import IdleState, NumaNode, PagePool
 from steelyard.core.stack import DomainDisk, DomainFacts, GuestCell, Origin, StackFacts
 from steelyard.core.wording import GIB, MIB
+from steelyard.tuning.facts.domains import with_asked_domain
+from steelyard.tuning.facts.file import read_facts
+from support.recorded_host import RECORDINGS
 from support.recorded_stacks import recommended
 from support.rule_cases import (
     domain,
@@ -19,6 +22,7 @@ from support.rule_cases import (
     with_linux,
 )
 
+FOREIGN = RECORDINGS.parent / "foreign" / "libvirt"
 C6 = IdleState(name="C6", exit_latency_s=133e-6)
 NOTHING = StackFacts()
 LONE = {vcpu: (8 + vcpu,) for vcpu in range(8)}  # one thread of each of eight cores
@@ -69,7 +73,7 @@ VIOLATED = {
     "KVM014": (with_hypervisor(governor="powersave"), "the clock follows the load"),
     "KVM015": (with_domain(vcpu_delay_fraction=0.011), "1.1 % of the time"),
     "KVM016": (recommended(), "host-passthrough"),
-    "KVM017": (with_domain(memory_bytes=257 * MIB), "memory of 269484032 bytes"),
+    "KVM017": (with_domain(memory_bytes=257 * MIB, cells=()), "memory of 269484032 bytes"),
     "KVM018": (with_domain(huge_page_bytes=GIB), "pages of 1.0 GiB"),
 }
 # With the missing facts that are named; none where there is nothing to judge.
@@ -332,6 +336,28 @@ def test_a_cell_of_half_a_page_is_told() -> None:
         "pg-node-1: its cell 0",
         "pg-node-1: its cell 2",
     ]
+
+
+@pytest.mark.parametrize("name", ["k1-two-sizes", "k2-two-sizes-reversed"])
+def test_each_cell_is_judged_by_its_own_pages(name: str) -> None:
+    """Of a domain on pages of two sizes: whole pages, free pages and mounts, size by size."""
+    host, xml = read_facts(FOREIGN / "host.yaml"), (FOREIGN / f"{name}.xml").read_text()
+    facts = with_asked_domain(host, xml, name, None)
+    assert judged("KVM017", facts).state is State.HOLDS
+    assert judged("KVM003", facts).state is State.HOLDS
+    assert judged("KVM018", facts).messages == ("pg: no hugetlbfs for pages of 1.0 GiB",)
+    odd = with_asked_domain(host, xml.replace("'4096'", "'4095'"), name, None)
+    told = [message.rpartition("bytes is ")[2] for message in judged("KVM017", odd).messages]
+    page = "1.0 GiB" if name == "k1-two-sizes" else "2.0 MiB"
+    assert f"no multiple of {page}" in told
+    below = host.hypervisor
+    assert below is not None
+    few = tuple(
+        replace(node, pools=tuple(replace(pool, free=3) for pool in node.pools))
+        for node in below.nodes or ()
+    )
+    found = judged("KVM003", replace(facts, hypervisor=replace(below, nodes=few)))
+    assert len(found.messages) == 3  # of each size on its node; of the smaller one on both nodes
 
 
 def _nodes(*sizes: int) -> StackFacts:

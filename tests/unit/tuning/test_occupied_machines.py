@@ -18,7 +18,7 @@ from steelyard.core.wording import GIB, KIB, MIB, InputError, PreflightError
 from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import design_stack
 from steelyard.tuning.plan.foreseen import foreseen
-from steelyard.tuning.plan.topology import others_bytes
+from steelyard.tuning.plan.topology import others_bytes, pages_to_come
 from steelyard.tuning.rules.catalogue import judge
 from support.made_machines import PAGE, bare, machine
 
@@ -118,6 +118,24 @@ def test_bound_cells_count_where_they_are() -> None:
     assert others_bytes(linux, first, (crossed,), PAGE) == 6 * GIB
     assert others_bytes(linux, second, (crossed,), PAGE) == 2 * GIB
     assert others_bytes(linux, first, (replace(ORDINARY, memory_bytes=8 * GIB),), PAGE) == 6 * GIB
+
+
+def test_cells_on_pages_of_two_sizes_count_in_their_own_pools() -> None:
+    """A guest that is off takes 4 GiB of the plan's pages, 3 GiB of others, 1 GiB of neither."""
+    cells = (
+        GuestCell(number=0, memory_bytes=4 * GIB, huge_page_bytes=PAGE),
+        GuestCell(number=1, memory_bytes=3 * GIB, huge_page_bytes=GIB),
+        GuestCell(number=2, memory_bytes=1 * GIB),
+    )
+    off = replace(PINNED, running=False, memory_bytes=8 * GIB, cells=cells)
+    linux = machine()
+    (node,) = linux.nodes or ()
+    assert pages_to_come((off,), node, (node,), PAGE) == 4 * GIB // PAGE
+    assert pages_to_come((off,), node, (node,), GIB) == 3
+    assert others_bytes(linux, node, (off,), PAGE) == 8 * GIB
+    pool = PagePool(page_bytes=GIB, total=5, free=5, reserved=0)  # 2 GiB more than it takes
+    node = replace(node, pools=(pool,))
+    assert others_bytes(replace(linux, nodes=(node,)), node, (off,), PAGE) == 10 * GIB
 
 
 def test_promised_pages_of_others_are_added() -> None:

@@ -74,7 +74,7 @@ def _pin(what: str, asked: tuple[int, ...], seen: tuple[int, ...] | None, remedy
 
 
 def _memory(asked: DomainFacts, process: GuestProcess) -> Iterator[Check]:
-    if asked.huge_page_bytes is None:
+    if not asked.huge_bytes:
         yield from _unread(asked)
         return
     if not process.memory_seen:
@@ -82,19 +82,21 @@ def _memory(asked: DomainFacts, process: GuestProcess) -> Iterator[Check]:
         yield Check(holds=None, facts=(fact,))
         return
     memory = process.memory
-    held = sum(memory.bytes_by_node.values()) if memory else 0
-    size = memory.page_bytes if memory else None
-    of_size = f" of {size // 1024} KiB" if size else ""
-    fact = (
-        f"{asked.memory_bytes // MIB} MiB are to lie on huge pages of"
-        f" {asked.huge_page_bytes // 1024} KiB; {held // MIB} MiB lie on huge pages{of_size}"
-        " (numa_maps)"
-    )
-    yield Check(
-        holds=held >= asked.memory_bytes and size == asked.huge_page_bytes,
-        facts=(fact,),
-        remedy="Allocate the pages on its node, then shut the domain down and start it.",
-    )
+    by_size = memory.bytes_by_size if memory else {}
+    held = [
+        f"{held // MIB} MiB lie on huge pages of {size // KIB} KiB"
+        for size, held in sorted(by_size.items())
+    ]
+    for size, count in asked.huge_bytes.items():
+        fact = (
+            f"{count // MIB} MiB are to lie on huge pages of {size // KIB} KiB;"
+            f" {', '.join(held) or '0 MiB lie on huge pages'} (numa_maps)"
+        )
+        yield Check(
+            holds=by_size.get(size, 0) >= count,
+            facts=(fact,),
+            remedy="Allocate the pages on its node, then shut the domain down and start it.",
+        )
     if memory and asked.memory_mode == "strict" and asked.memory_nodes:
         fact = (
             f"the memory is bound to node {cpu_list(asked.memory_nodes)}; it lies on node"
@@ -344,17 +346,16 @@ def unstartable(asked: DomainFacts, host: Host) -> Iterator[str]:
     pins = asked.pinned_cpus | {*asked.emulator_pins, *asked.io_thread_pins}
     yield from _absent("CPU", pins, _online(host, "cpu"))
     yield from _absent("NUMA node", frozenset(asked.memory_nodes), _online(host, "node"))
-    size = asked.huge_page_bytes
-    if size is None:
-        return
-    for amount in (asked.memory_bytes, *(cell.memory_bytes for cell in asked.cells)):
-        if amount % size:
-            yield f"{amount // KIB} KiB are no multiple of its pages of {size // KIB} KiB"
+    for part in asked.memory_parts.values():
+        if part.huge_page_bytes and part.memory_bytes % part.huge_page_bytes:
+            size = part.huge_page_bytes // KIB
+            yield f"{part.memory_bytes // KIB} KiB are no multiple of its pages of {size} KiB"
     pools = host.names(_HUGE_PAGES)
-    if pools and f"hugepages-{size // KIB}kB" not in pools:
-        yield f"the host has no pages of {size // KIB} KiB"
-    else:
-        yield from _unmounted(size, host)
+    for size in asked.huge_bytes:
+        if pools and f"hugepages-{size // KIB}kB" not in pools:
+            yield f"the host has no pages of {size // KIB} KiB"
+        else:
+            yield from _unmounted(size, host)
 
 
 def _unmounted(size: int, host: Host) -> Iterator[str]:
@@ -390,7 +391,14 @@ _ABSENT = ""  # the snapshot and the value of a domain that is not there
 # What tells nothing of a definition: libvirt fills in the mode of the CPU.
 _NEUTRAL = frozenset({"running", "autostart", "lost_elements", "vcpu_delay_fraction", "cpu_mode"})
 # What a machine is started with and its process does not tell.
-_STARTED_WITH = ("vcpus", "memory_bytes", "cells", "hard_limit_bytes", "threads_per_core")
+_STARTED_WITH = (
+    "vcpus",
+    "memory_bytes",
+    "cells",
+    "modules",
+    "hard_limit_bytes",
+    "threads_per_core",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

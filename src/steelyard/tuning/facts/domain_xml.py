@@ -8,6 +8,7 @@ libvirt drops what it does not know without a word; ``lost_elements`` finds it.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 from xml.parsers import expat
@@ -15,7 +16,7 @@ from xml.sax.saxutils import escape
 
 from steelyard.core.linux import parse_cpu_list
 from steelyard.core.stack import DomainDisk, DomainFacts, GuestCell
-from steelyard.core.wording import MIB, InputError
+from steelyard.core.wording import KIB, MIB, InputError
 
 _DEEPEST: Final = 64  # libvirt's own documents are ten deep; deeper ones are no domains
 _MOST_DIGITS: Final = 18
@@ -112,8 +113,8 @@ def amount_bytes(element: Element | None) -> int | None:
 def as_bytes(number: str, unit: str | None) -> int:
     """Return bytes from a number and a unit of libvirt's: KiB where none is named.
 
-    ``k`` and ``KiB`` are powers of 1024, ``KB`` is one of 1000 (libvirt, formatdomain, memory
-    allocation).
+    They are whole KiB, rounded up, as libvirt keeps them. ``k`` and ``KiB`` are powers of 1024,
+    ``KB`` is one of 1000 (libvirt, formatdomain, memory allocation).
 
     Raises:
         InputError: The number or the unit is none.
@@ -123,7 +124,7 @@ def as_bytes(number: str, unit: str | None) -> int:
     if not _is_whole(text) or factor is None:
         shown = f"{text} {unit or 'KiB'}"
         raise InputError(f"`{shown}` in the domain XML is no amount of memory", hint=_HINT)
-    return int(text) * factor
+    return -(-int(text) * factor // KIB) * KIB
 
 
 def _factor(unit: str) -> int | None:
@@ -251,8 +252,8 @@ def _is_kept(name: str, asked: Element, kept: Element) -> bool:
     wanted, found = asked.get(name, ""), kept.get(name)
     if name == "unit" or name in _SECRETS:  # the former is told by the amount beside it
         return True
-    if found is None:
-        return False
+    if found is None:  # without cells the first one is the whole domain, and is not written
+        return asked.tag == "page" and numbers(wanted) == (0,)
     if name in _SETS:
         return numbers(wanted) == numbers(found)
     if name in _AMOUNTS:
@@ -267,10 +268,10 @@ def _alike(wanted: str, found: str) -> bool:
 
 
 def _amount(text: str, element: Element) -> int | str:
-    """Return an amount of memory in KiB, rounded up as libvirt does; other texts as they are."""
+    """Return an amount of memory in bytes; other texts as they are."""
     if not text.isascii() or not text.isdigit():
         return text
-    return -(-as_bytes(text, element.get("unit")) // 1024)
+    return as_bytes(text, element.get("unit"))
 
 
 def _told(wanted: str, found: str | None) -> str:
@@ -281,6 +282,10 @@ _DISKS: Final = ("disk", "lun")  # no CD-ROMs and floppies
 _REFUSED: Final = ("disable", "forbid")  # policies of a CPU feature that the guest shall not see
 _USUAL_MODE: Final = "strict"  # of libvirt, where none is named
 _HUGE_PAGE_BYTES: Final = 2 * MIB  # x86-64 and 4 KiB pages of Arm, where the XML names no size
+SMALLEST_HUGE_BYTES: Final = 64 * KIB  # of any architecture (Arm, contiguous PTEs)
+_MOST_CPUS: Final = 2**14  # that libvirt takes in a set
+_REST: Final = -1  # memory of cells whose page size is not named
+_Pages = Mapping[int, int | None]
 
 
 def domain_facts(
@@ -298,6 +303,14 @@ def domain_facts(
         InputError: One of them is no XML of a domain.
     """
     root = parse_domain(xml)
+    pages = _pages(root, huge_page_bytes or _HUGE_PAGE_BYTES)
+    cells, modules = _cells(root, pages), tuple(_modules(root, pages))
+    sizes = {part.huge_page_bytes for part in (*cells, *modules)} or {pages.get(_REST)}
+    if len(sizes) == 1:  # a page size of the whole domain
+        cells, modules = (
+            tuple(replace(part, huge_page_bytes=None) for part in parts)
+            for parts in (cells, modules)
+        )
     topology = _attribute(root, "cpu/topology", "threads")
     return DomainFacts(
         name=(root.findtext("name") or "").strip(),
@@ -306,11 +319,12 @@ def domain_facts(
         vcpu_pins=_vcpu_pins(root),
         emulator_pins=numbers(_attribute(root, "cputune/emulatorpin", "cpuset")) or _anywhere(root),
         io_thread_pins=_union(root, "cputune/iothreadpin", "cpuset") or _io_threads(root),
-        memory_bytes=_memory_bytes(root),
-        cells=_cells(root),
+        memory_bytes=_memory_bytes(root, cells, modules),
+        cells=cells,
+        modules=modules,
         memory_mode=_memory_mode(root),
-        memory_nodes=_memory_nodes(root),
-        huge_page_bytes=_huge_page_bytes(root, huge_page_bytes or _HUGE_PAGE_BYTES),
+        memory_nodes=_memory_nodes(root, cells),
+        huge_page_bytes=sizes.pop() if len(sizes) == 1 else None,
         locked=root.find("memoryBacking/locked") is not None,
         hard_limit_bytes=amount_bytes(root.find("memtune/hard_limit")),
         balloon=_attribute(root, "devices/memballoon", "model") or "virtio",
@@ -364,35 +378,87 @@ def _io_threads(root: Element) -> tuple[int, ...]:
     return _anywhere(root) if root.find("iothreads") is not None else ()
 
 
-def _memory_bytes(root: Element) -> int:
-    """Return the memory; libvirt adds up the cells where it is not said."""
-    said = amount_bytes(root.find("memory"))
-    cells = sum(cell.memory_bytes for cell in _cells(root))
-    if said is None and not cells:
+def _memory_bytes(
+    root: Element, cells: tuple[GuestCell, ...], modules: tuple[GuestCell, ...]
+) -> int:
+    """Return the memory: libvirt's driver of QEMU sets it to that of the cells and modules."""
+    if sum(cell.memory_bytes for cell in cells):
+        return sum(part.memory_bytes for part in (*cells, *modules))
+    memory_bytes = amount_bytes(root.find("memory"))
+    if memory_bytes is None:
         message = "the domain XML does not say how much memory the machine has"
         raise InputError(message, hint="Add `<memory unit='GiB'>8</memory>` under <domain>.")
-    return cells if said is None else said
+    return memory_bytes
 
 
-def _cells(root: Element) -> tuple[GuestCell, ...]:
-    bound = {
-        whole(node.get("cellid"), "number of a cell"): node
-        for node in root.findall("numatune/memnode")
-    }
-    cells = enumerate(root.findall("cpu/numa/cell"))
-    return tuple(_cell(cell, place, bound) for place, cell in cells)
+def _cells(root: Element, pages: _Pages) -> tuple[GuestCell, ...]:
+    """Return the cells in order; virtual CPUs that no cell names are in the first one."""
+    cells = sorted(
+        (
+            replace(
+                _part(root, cell.get("id", str(place)), pages),
+                memory_bytes=as_bytes(cell.get("memory", ""), cell.get("unit")),
+                cpus=numbers(cell.get("cpus")),
+            )
+            for place, cell in enumerate(root.findall("cpu/numa/cell"))
+        ),
+        key=lambda cell: cell.number,
+    )
+    most = min(whole(root.findtext("vcpu", "1"), "number of CPUs"), _MOST_CPUS)
+    loose = set(range(most)) - {cpu for cell in cells for cpu in cell.cpus}
+    first = (replace(cell, cpus=tuple(sorted({*cell.cpus, *loose}))) for cell in cells[:1])
+    return (*first, *cells[1:])
 
 
-def _cell(cell: Element, place: int, bound: Mapping[int, Element]) -> GuestCell:
-    number = whole(cell.get("id", str(place)), "number of a cell")
-    own = bound.get(number)
+def _modules(root: Element, pages: _Pages) -> Iterator[GuestCell]:
+    """Yield the memory devices: what they do not say is as in their cell."""
+    for device in root.findall("devices/memory"):
+        part = _part(root, device.findtext("target/node", "0"), pages)
+        page, nodes = device.find("source/pagesize"), device.findtext("source/nodemask")
+        yield replace(
+            part,
+            memory_bytes=amount_bytes(device.find("target/size")) or 0,
+            memory_nodes=numbers(nodes) or part.memory_nodes,
+            huge_page_bytes=part.huge_page_bytes
+            if page is None
+            else _if_huge(as_bytes(page.text or "", page.get("unit"))),
+        )
+
+
+def _part(root: Element, cell: str, pages: _Pages) -> GuestCell:
+    """Return memory of a cell, bound and backed as that is; how much is not known yet."""
+    number = whole(cell, "number of a cell")
+    nodes = root.findall("numatune/memnode")
+    own = next((n for n in nodes if whole(n.get("cellid"), "number of a cell") == number), None)
     return GuestCell(
         number=number,
-        memory_bytes=as_bytes(cell.get("memory", ""), cell.get("unit")),
-        cpus=numbers(cell.get("cpus")),
+        memory_bytes=0,
         memory_mode=None if own is None else own.get("mode", _USUAL_MODE),
         memory_nodes=() if own is None else numbers(own.get("nodeset")),
+        huge_page_bytes=pages.get(number, pages.get(_REST)),
     )
+
+
+def _pages(root: Element, default: int) -> _Pages:
+    """Return the sizes of huge pages by cell, and by ``_REST`` that of all other memory.
+
+    Without cells, libvirt takes a node set of the first one for the whole domain.
+    """
+    backing = root.find("memoryBacking/hugepages")
+    if backing is None:
+        return {}
+    shown = root.find("cpu/numa/cell") is not None
+    sizes = {
+        cell: _if_huge(as_bytes(page.get("size", ""), page.get("unit")))
+        for page in backing.findall("page")
+        for cell in (shown and numbers(page.get("nodeset"))) or (_REST,)
+    }
+    return sizes or {_REST: default}
+
+
+def _if_huge(page_bytes: int) -> int | None:
+    """Return a size of huge pages; None where it is that of ordinary ones (formatdomain)."""
+    return page_bytes if page_bytes >= SMALLEST_HUGE_BYTES else None
 
 
 def _memory_mode(root: Element) -> str | None:
@@ -403,21 +469,11 @@ def _memory_mode(root: Element) -> str | None:
     return None
 
 
-def _memory_nodes(root: Element) -> tuple[int, ...]:
+def _memory_nodes(root: Element, cells: tuple[GuestCell, ...]) -> tuple[int, ...]:
     """Return the host nodes of its memory; the cells' own where each cell has one."""
-    cells = _cells(root)
     own = {node for cell in cells for node in cell.memory_nodes}
     whole_domain = _union(root, "numatune/memory", "nodeset")
     return whole_domain or (tuple(sorted(own)) if all(c.memory_nodes for c in cells) else ())
-
-
-def _huge_page_bytes(root: Element, default: int) -> int | None:
-    """Return the size of the pages behind its memory; the largest where cells differ."""
-    backing = root.find("memoryBacking/hugepages")
-    if backing is None:
-        return None
-    sizes = [as_bytes(each.get("size", ""), each.get("unit")) for each in backing.findall("page")]
-    return max(sizes, default=default)
 
 
 def _cpu_mode(cpu: Element | None) -> str | None:

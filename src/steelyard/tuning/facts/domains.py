@@ -6,6 +6,7 @@ for, what was not kept, or cannot be, is found too.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -16,7 +17,13 @@ from steelyard.core.stack import DomainFacts, Origin, StackFacts, Visibility
 from steelyard.core.wording import KIB, InputError, SteelyardError
 from steelyard.gateways.host import Clock, Host
 from steelyard.gateways.virsh import Domains
-from steelyard.tuning.facts.domain_xml import described, domain_facts, lost_elements, parse_domain
+from steelyard.tuning.facts.domain_xml import (
+    SMALLEST_HUGE_BYTES,
+    described,
+    domain_facts,
+    lost_elements,
+    parse_domain,
+)
 from steelyard.tuning.facts.linux import default_page_bytes
 
 # Where elements belong that tuning is about; elsewhere libvirt drops them (formatdomain).
@@ -61,7 +68,8 @@ def with_asked_domain(
     Raises:
         InputError: It is no XML of a domain.
     """
-    wanted = domain_facts(asked)
+    host = facts.hypervisor
+    wanted = domain_facts(asked, huge_page_bytes=host.huge_page_bytes if host else None)
     root = parse_domain(asked)
     if defined is not None:
         lost: tuple[str, ...] | None = lost_elements(root, parse_domain(defined))
@@ -105,7 +113,6 @@ _IO_THREAD = re.compile(r"IO iothread(\d+)$")
 _ALLOWED = re.compile(r"^Cpus_allowed_list:\s*(\S+)$", re.MULTILINE)
 _PAGE = re.compile(r" kernelpagesize_kB=(\d+)$")
 _ON_NODE = re.compile(r" N(\d+)=(\d+)")
-_SMALLEST_HUGE_BYTES = 64 * KIB  # 64 KiB is the smallest of any architecture (Arm, contiguous PTEs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,12 +121,12 @@ class HugeMemory:
 
     Attributes:
         bytes_by_node: What was touched of it, by host node.
-        page_bytes: The smallest of its page sizes.
+        bytes_by_size: Likewise by page size, also of sizes of which nothing was touched.
         bound: Its mappings may take memory from given nodes only, and no others.
     """
 
     bytes_by_node: Mapping[int, int]
-    page_bytes: int
+    bytes_by_size: Mapping[int, int]
     bound: bool
 
 
@@ -176,19 +183,21 @@ def guest_process(host: Host, name: str) -> GuestProcess | None:
 
 def huge_memory(maps: str) -> HugeMemory | None:
     """Return what ``numa_maps`` says of memory on huge pages; None where there is none."""
-    by_node: dict[int, int] = {}
-    sizes, policies = set(), set()
+    by_node, by_size = Counter[int](), Counter[int]()
+    policies = set()
     for line in maps.splitlines():
         page = _PAGE.search(line)
-        if page is None or " huge " not in line or int(page[1]) * KIB < _SMALLEST_HUGE_BYTES:
+        if page is None or " huge " not in line or int(page[1]) * KIB < SMALLEST_HUGE_BYTES:
             continue
-        sizes.add(int(page[1]) * KIB)
         policies.add(line.split()[1].partition(":")[0].partition("=")[0])
+        size = int(page[1]) * KIB
+        by_size[size] += 0
         for node, pages in _ON_NODE.findall(line):
-            by_node[int(node)] = by_node.get(int(node), 0) + int(pages) * int(page[1]) * KIB
-    if not sizes:
+            by_node[int(node)] += int(pages) * size
+            by_size[size] += int(pages) * size
+    if not by_size:
         return None
-    return HugeMemory(bytes_by_node=by_node, page_bytes=min(sizes), bound=policies == {"bind"})
+    return HugeMemory(bytes_by_node=by_node, bytes_by_size=by_size, bound=policies == {"bind"})
 
 
 def _threads(host: Host, pid: str) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -301,7 +310,7 @@ def _in_effect(
     if process.memory_seen and memory is not None and facts.memory_nodes:
         facts = _with_nodes(facts, tuple(sorted(memory.bytes_by_node)))
     if process.memory_seen:
-        facts = replace(facts, huge_page_bytes=memory.page_bytes if memory else None)
+        facts = _with_pages(facts, frozenset(memory.bytes_by_size if memory else ()))
     return replace(
         facts,
         vcpu_pins={number: pins(cpus) for number, cpus in process.vcpus.items() if pins(cpus)},
@@ -320,6 +329,18 @@ def _with_nodes(facts: DomainFacts, nodes: tuple[int, ...]) -> DomainFacts:
     if {node for cell in cells for node in cell.memory_nodes} != set(nodes):
         cells = tuple(replace(cell, memory_mode=None, memory_nodes=()) for cell in cells)
     return replace(facts, memory_nodes=nodes, cells=cells)
+
+
+def _with_pages(facts: DomainFacts, sizes: frozenset[int]) -> DomainFacts:
+    """Return the facts with the sizes of pages that the memory is on; see ``_with_nodes``."""
+    if sizes == frozenset(facts.huge_bytes):
+        return facts
+    cells, modules = (
+        tuple(replace(part, huge_page_bytes=None) for part in parts)
+        for parts in (facts.cells, facts.modules)
+    )
+    size = min(sizes, default=None)
+    return replace(facts, huge_page_bytes=size, cells=cells, modules=modules)
 
 
 def _online(host: Host) -> tuple[int, ...]:

@@ -234,6 +234,11 @@ def patch_domain(existing_xml: str, design: DomainDesign) -> str:
     if name != design.name:
         message = f"the XML is that of domain `{name}`; the plan is for `{design.name}`"
         raise InputError(message, hint=f"Plan for it with `--name {name}`, or give the other XML.")
+    if root.find("devices/memory") is not None:
+        raise InputError(
+            f"the XML of `{name}` has memory modules, which libvirt adds to the planned memory",
+            hint="Take them and <maxMemory> out: virsh detach-device NAME FILE --config.",
+        )
     _set_memory(root, design)
     _set_pins(root, design)
     set_hints(root, design)

@@ -8,7 +8,8 @@ accept.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,25 +43,22 @@ def floating(domains: Sequence[DomainFacts]) -> tuple[str, ...]:
     return tuple(each.name for each in domains if len(each.vcpu_pins) < each.vcpus)
 
 
-def share_of(domain: DomainFacts, node: NumaNode, nodes: Sequence[NumaNode]) -> int:
+def share_of(
+    domain: DomainFacts, node: NumaNode, nodes: Sequence[NumaNode], page_bytes: int | None
+) -> int:
     """Return how much of a virtual machine's memory counts on a node, in bytes.
 
-    What is bound to several nodes counts on each by its size; what is bound to none may be
-    anywhere, so it counts on all of them.
+    Of its memory on pages of a size, None: on ordinary ones. What is bound to several nodes counts
+    on each by its size; what is bound to none may be anywhere, so it counts on all of them.
     """
+    by_nodes = Counter[tuple[int, ...]]()
+    for part in domain.memory_parts.values():
+        if part.huge_page_bytes == page_bytes:
+            by_nodes[part.memory_nodes] += part.memory_bytes
     return sum(
         _part(size, node, [each for each in nodes if each.number in bound] or nodes)
-        for bound, size in _bindings(domain)
+        for bound, size in by_nodes.items()
     )
-
-
-def _bindings(domain: DomainFacts) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Yield nodes and bytes: of cells that are bound themselves, then of the rest."""
-    bound = [cell for cell in domain.cells if cell.memory_nodes]
-    yield from ((cell.memory_nodes, cell.memory_bytes) for cell in bound)
-    rest = domain.memory_bytes - sum(cell.memory_bytes for cell in bound)
-    if rest > 0:
-        yield domain.memory_nodes, rest
 
 
 def _part(size: int, node: NumaNode, among: Sequence[NumaNode]) -> int:
@@ -92,9 +90,9 @@ def pages_to_come(
 ) -> int:
     """Return the pages that virtual machines take from a node when they are started."""
     return sum(
-        -(-share_of(domain, node, nodes) // page_bytes)
+        -(-share_of(domain, node, nodes, page_bytes) // page_bytes)
         for domain in domains
-        if not domain.running and domain.huge_page_bytes == page_bytes
+        if not domain.running
     )
 
 
@@ -119,19 +117,17 @@ def others_bytes(
     """
     nodes = linux.nodes or (node,)
     sizes = {pool.page_bytes for pool in node.pools} | {page_bytes}
-    sizes |= {each.huge_page_bytes for each in domains if each.huge_page_bytes}
-    ordinary = [each for each in domains if not each.huge_page_bytes]
-    total = sum(share_of(each, node, nodes) for each in ordinary)
+    sizes |= {size for each in domains for size in each.huge_bytes}
+    total = sum(share_of(each, node, nodes, None) for each in domains)
     for size in sizes:
         pool = pool_of(node.pools, size)
-        same = [each for each in domains if each.huge_page_bytes == size]
         if size != page_bytes:
             there = pool.total * size if pool is not None else 0
-            total += max(there, sum(share_of(each, node, nodes) for each in same))
+            total += max(there, sum(share_of(each, node, nodes, size) for each in domains))
             continue
         used = pool.total - pool.free if pool is not None else 0
         used = max(used + promised_pages(linux, node, size) - own_pages, 0) * size
-        run = sum(share_of(each, node, nodes) for each in same if each.running)
+        run = sum(share_of(each, node, nodes, size) for each in domains if each.running)
         total += max(used, run) + pages_to_come(domains, node, nodes, size) * size
     return total
 
@@ -322,11 +318,11 @@ def _pages_of_domain(
     own: DomainFacts | None, node: NumaNode, nodes: Sequence[NumaNode], wanted: Wanted
 ) -> int:
     """Return the pages that the running domain holds on a node and gives back when it ends."""
-    if own is None or not own.running or own.huge_page_bytes != wanted.page_bytes:
+    if own is None or not own.running:
         return 0
     pool = pool_of(node.pools, wanted.page_bytes)
     used = pool.total - pool.free if pool is not None else 0
-    return min(share_of(own, node, nodes) // wanted.page_bytes, used)
+    return min(share_of(own, node, nodes, wanted.page_bytes) // wanted.page_bytes, used)
 
 
 def _no_room(wanted: Wanted, offers: Sequence[_Offer]) -> DoesNotFitError:

@@ -496,32 +496,23 @@ def _fits_its_nodes(facts: StackFacts) -> Rulings:
 
 
 def _demands(domains: Sequence[DomainFacts], nodes: dict[int, NumaNode]) -> list[_Demand]:
-    """Return what strict domains take from which nodes: of each cell that is bound, of the rest.
+    """Return what strict domains take from which nodes, by the parts of their memory.
 
     A node that does not exist is KVM002's matter.
     """
     return [
         _Demand(
-            nodes=frozenset(bound),
-            memory_bytes=memory_bytes,
-            page_bytes=domain.huge_page_bytes,
+            nodes=frozenset(part.memory_nodes),
+            memory_bytes=part.memory_bytes,
+            page_bytes=part.huge_page_bytes,
             held=domain.running,
         )
         for domain in domains
-        for bound, memory_bytes in _strict_parts(domain)
-        if bound and set(bound) <= set(nodes)
+        for part in domain.memory_parts.values()
+        if part.memory_mode == _STRICT
+        and part.memory_nodes
+        and set(part.memory_nodes) <= set(nodes)
     ]
-
-
-def _strict_parts(domain: DomainFacts) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Yield nodes and bytes of the cells that are bound themselves, then of what is left."""
-    bound = [cell for cell in domain.cells if cell.memory_nodes]
-    for cell in bound:
-        if (cell.memory_mode or domain.memory_mode) == _STRICT:
-            yield cell.memory_nodes, cell.memory_bytes
-    rest = domain.memory_bytes - sum(cell.memory_bytes for cell in bound)
-    if rest > 0 and domain.memory_mode == _STRICT:
-        yield domain.memory_nodes, rest
 
 
 def _fits(demands: Sequence[_Demand], nodes: dict[int, NumaNode]) -> Rulings:
@@ -595,7 +586,8 @@ def _locked_within_limits(domain: DomainFacts) -> Rulings:
 
 
 def _locked_for_a_reason(domain: DomainFacts) -> Rulings:
-    if domain.huge_page_bytes is None:
+    parts = domain.memory_parts.values()
+    if any(part.huge_page_bytes is None for part in parts):
         return NOTHING
     return violated_if(
         domain.locked, f"{domain.name}: its memory is locked, and on huge pages it stays anyway"
@@ -603,27 +595,33 @@ def _locked_for_a_reason(domain: DomainFacts) -> Rulings:
 
 
 def _whole_pages(domain: DomainFacts) -> Rulings:
-    page_bytes = domain.huge_page_bytes
-    if page_bytes is None:
-        return NOTHING
-    sizes = {
-        "memory": domain.memory_bytes,
-        **{f"cell {cell.number}": cell.memory_bytes for cell in domain.cells},
+    on_pages = {
+        name: (part.memory_bytes, part.huge_page_bytes)
+        for name, part in domain.memory_parts.items()
+        if part.huge_page_bytes is not None
     }
-    odd = {name: size for name, size in sizes.items() if size % page_bytes}
-    told = f"bytes is no multiple of {format_bytes(page_bytes)}"
-    return violated(*(f"{domain.name}: its {name} of {size} {told}" for name, size in odd.items()))
+    if not on_pages:
+        return NOTHING
+    return violated(
+        *(
+            f"{domain.name}: its {name} of {size} bytes is no multiple of {format_bytes(page)}"
+            for name, (size, page) in on_pages.items()
+            if size % page
+        )
+    )
 
 
 def _pages_are_mounted(facts: StackFacts) -> Rulings:
     mounted = (facts.hypervisor.hugetlbfs if facts.hypervisor else None) or ()
 
     def check(domain: DomainFacts) -> Rulings:
-        if domain.huge_page_bytes is None:
+        if not domain.huge_bytes:
             return NOTHING
-        return violated_if(
-            domain.huge_page_bytes not in mounted,
-            f"{domain.name}: no hugetlbfs for pages of {format_bytes(domain.huge_page_bytes)}",
+        return violated(
+            *(
+                f"{domain.name}: no hugetlbfs for pages of {format_bytes(size)}"
+                for size in sorted(set(domain.huge_bytes) - set(mounted))
+            )
         )
 
     return of_each_domain(check)(facts)
@@ -711,7 +709,8 @@ MEMORY_RULES: Final[tuple[StackRule, ...]] = (
         title="Guest memory is whole pages",
         why="257 MiB on pages of 2 MiB are accepted when the domain is defined and fail when it "
         'starts ("madvise: Invalid argument").',
-        detect="memory and numa/cell/@memory against hugepages/page/@size.",
+        detect="memory, or else each numa/cell/@memory and memory device, against "
+        "hugepages/page/@size, by its nodeset.",
         remedy="Round the memory, and that of each cell, up to whole pages.",
         source='libvirt, Domain XML format, section "Memory Backing" (hugepages); the failure is '
         "that of QEMU 7.2 under libvirt 9.0",

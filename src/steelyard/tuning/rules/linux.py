@@ -72,9 +72,9 @@ def _needed_bytes(facts: StackFacts, machine: LinuxFacts, pool: PagePool, asked:
     if facts.postgres is None or facts.postgres.running is not False:
         return max(asked, used)
     held = sum(
-        domain.memory_bytes
+        domain.huge_bytes.get(pool.page_bytes, 0)
         for domain in (facts.domains or ()) * (facts.hypervisor == machine)
-        if domain.running and domain.huge_page_bytes == pool.page_bytes
+        if domain.running
     )
     return asked - held + max(used, held)
 
@@ -102,8 +102,8 @@ def _asked_bytes(facts: StackFacts, machine: LinuxFacts, page_bytes: int) -> Ite
         yield pages * page_bytes
     if facts.hypervisor == machine:
         for domain in facts.domains or ():
-            if domain.huge_page_bytes == page_bytes:
-                yield domain.memory_bytes
+            if size := domain.huge_bytes.get(page_bytes):
+                yield size
 
 
 def _pages_of_server(facts: StackFacts) -> int | None:
@@ -134,7 +134,7 @@ def _no_bystander(facts: StackFacts) -> rule.Rulings:
 
 def _is_expected(user: PoolUser, facts: StackFacts) -> bool:
     """Return whether a process may hold pages: named so, or the QEMU of a known domain."""
-    on_pages = any(domain.huge_page_bytes for domain in facts.domains or ())
+    on_pages = any(domain.huge_bytes for domain in facts.domains or ())
     return user.pid in _own_processes(facts) or (on_pages and user.command.startswith(_EMULATOR))
 
 

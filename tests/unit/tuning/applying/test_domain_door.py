@@ -1,6 +1,7 @@
 """The door to domains: defined and put back exactly, verified in the process, no other touched."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,10 @@ import pytest
 from fakes.domains import FakeDomains
 from fakes.host import FakeHost
 from steelyard.core.stack import DomainDesign, Knob, KnobKind, Scope
-from steelyard.core.wording import MIB, PreflightError, TargetError
-from steelyard.tuning.apply.domain import DomainDoor, dropped
-from steelyard.tuning.facts.domain_xml import domain_text, parse_domain
+from steelyard.core.wording import KIB, MIB, PreflightError, TargetError
+from steelyard.tuning.apply.domain import DomainDoor, dropped, effects
+from steelyard.tuning.facts.domain_xml import domain_facts, domain_text, parse_domain
+from steelyard.tuning.facts.domains import guest_process
 from steelyard.tuning.files.domain import domain_xml, patch_domain
 from support.guest_files import Guest
 
@@ -113,7 +115,6 @@ def test_the_definition_that_was_asked_with_less_is_another_one() -> None:
     [
         ({"vcpu_pins": (0, 9)}, "no CPU 9, only 0-3"),
         ({"nodes": (5,)}, "no NUMA node 5, only 0-1"),
-        ({"memory_bytes": 257 * MIB}, "263168 KiB are no multiple of its pages of 2048 KiB"),
         ({"page_bytes": 1024 * MIB, "memory_bytes": 1024 * MIB}, "no pages of 1048576 KiB"),
     ],
 )
@@ -121,6 +122,47 @@ def test_what_could_not_start_is_refused_before(changes: dict[str, object], fact
     """Libvirt defines all of these, and fails at the start."""
     with pytest.raises(PreflightError, match=fact):
         _door(FakeDomains()).require(_knob(**changes))
+
+
+def _two_sizes() -> Knob:
+    """Return the knob of a domain with a cell on pages of 1 GiB and one on pages of 2 MiB."""
+    xml = domain_xml(_design(memory_bytes=2048 * MIB, nodes=(0, 1)))
+    page = "<page size='2048' unit='KiB' nodeset='0-1'/>"
+    pages = "<page size='1' unit='G' nodeset='0'/><page size='2' unit='M' nodeset='1'/>"
+    assert page in xml
+    return _knob(xml.replace(page, pages))
+
+
+def test_each_cell_must_be_whole_pages_of_its_own_size() -> None:
+    """Cells of 1 GiB suit both sizes, of which the host must have pages."""
+    knob = _two_sizes()
+    with pytest.raises(PreflightError) as refused:
+        _door(FakeDomains()).require(knob)
+    assert "start here: the host has no pages of 1048576 KiB" in refused.value.message
+    odd = replace(knob, value=knob.value.replace("'1048576' unit='KiB'", "'350209' unit='KiB'"))
+    with pytest.raises(PreflightError) as refused:
+        _door(FakeDomains()).require(odd)
+    for size in (1048576, 2048):
+        assert f"350209 KiB are no multiple of its pages of {size} KiB" in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("pages", "holds"),
+    [((512, 1024 * 1024), (True, False)), ((2**19, 2048), (False, True))],
+)
+def test_each_page_size_is_verified_alone(pages: tuple[int, int], holds: tuple[bool, bool]) -> None:
+    """Memory of one size is none of the other."""
+    count, size_kib = pages
+    guest = Guest(memory_bytes=count * size_kib * KIB, page_bytes=size_kib * KIB)
+    process = guest_process(FakeHost(files=guest.files()), "guest")
+    assert process is not None
+    found = [
+        check
+        for check in effects(domain_facts(_two_sizes().value), process)
+        if "are to lie on huge pages" in check.facts[0]
+    ]
+    assert tuple(check.holds for check in found) == holds
+    assert "1024 MiB are to lie on huge pages of 1048576 KiB" in found[0].facts[0]
 
 
 def test_huge_pages_need_a_mounted_hugetlbfs() -> None:

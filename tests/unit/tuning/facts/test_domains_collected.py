@@ -1,6 +1,9 @@
 """Facts of domains: the request where they are shut off, the effect where they run."""
 
 import re
+from dataclasses import replace
+
+import pytest
 
 from fakes.clock import FakeClock
 from fakes.domains import FakeDomains
@@ -63,6 +66,22 @@ def test_a_running_domain_is_told_as_it_is() -> None:
     assert (facts.memory_nodes, facts.huge_page_bytes) == ((1,), 2 * MIB)
     assert facts.cells[0].memory_nodes == ()  # what was asked for is not what is
     assert "/proc/4711" in origins["domains.guest"].source
+
+
+@pytest.mark.parametrize(
+    ("size", "read"), [("2048", (None, None, 2 * MIB)), ("1048576", (2 * MIB, None, None))]
+)
+def test_page_sizes_of_cells_are_those_of_the_process(
+    size: str, read: tuple[int | None, ...]
+) -> None:
+    """QEMU has pages of 2 MiB: those of the second cell, unless it was to have others."""
+    xml = domain_xml(replace(_DESIGN, nodes=(0, 1)))
+    page = f"<page size='{size}' unit='KiB' nodeset='1'/>"
+    domains = FakeDomains()
+    domains.define(re.sub("<page .*?/>", page, xml))
+    domains.start("guest")
+    ((facts,), _) = collect_domains(_hypervisor(domains, Guest()))
+    assert (facts.huge_page_bytes, *(cell.huge_page_bytes for cell in facts.cells)) == read
 
 
 def test_waiting_is_the_largest_share_of_the_moment() -> None:

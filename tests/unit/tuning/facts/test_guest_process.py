@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.host import FakeHost
-from steelyard.core.wording import MIB
+from steelyard.core.wording import GIB, KIB, MIB
 from steelyard.tuning.facts.domains import guest_process, huge_memory
 from support.guest_files import Guest
 
@@ -18,7 +18,8 @@ def test_threads_memory_and_devices_are_read() -> None:
     assert (process.io_threads, process.io_thread_cpus) == ({1: (0,)}, (0,))
     assert process.memory is not None
     assert process.memory.bytes_by_node == {0: 256 * MIB}
-    assert (process.memory.page_bytes, process.memory.bound) == (2 * MIB, True)
+    assert process.memory.bytes_by_size == {2 * MIB: 256 * MIB}
+    assert process.memory.bound
     assert (process.locked_bytes, process.balloon) == (0, False)
 
 
@@ -32,6 +33,16 @@ def test_ordinary_pages_are_no_huge_memory() -> None:
     hidden = guest_process(FakeHost(files=Guest(maps=False).files()), "guest")
     assert hidden is not None
     assert (hidden.memory, hidden.memory_seen) == (None, False)
+
+
+def test_pages_of_two_sizes_are_counted_apart() -> None:
+    """Also those of a mapping that nobody has touched yet."""
+    line = "7f00 bind:{0} file=/dev/hugepages/x huge{1} kernelpagesize_kB={2}\n"
+    maps = line.format(0, " N0=3", 1024 * 1024) + line.format(1, " N1=5", 2048)
+    memory = huge_memory(maps + line.format(1, "", 64))
+    assert memory is not None
+    assert memory.bytes_by_size == {GIB: 3 * GIB, 2 * MIB: 10 * MIB, 64 * KIB: 0}
+    assert memory.bytes_by_node == {0: 3 * GIB, 1: 10 * MIB}
 
 
 def test_a_preferred_node_is_not_bound() -> None:
@@ -54,5 +65,5 @@ def test_no_text_breaks_the_reading_of_maps(text: str) -> None:
     """Whatever ``numa_maps`` says, amounts are not negative and the page size is a huge one."""
     memory = huge_memory(text)
     if memory is not None:
-        assert memory.page_bytes >= 64 * 1024
+        assert min(memory.bytes_by_size) >= 64 * 1024
         assert all(count >= 0 for count in memory.bytes_by_node.values())
