@@ -20,7 +20,7 @@ SETTINGS = {
     "data_directory": "/srv/data",
     "primary_conninfo": "host=a password=secret",
 }
-_SMAPS = """\
+SMAPS = """\
 7f0000000000-7f0180000000 rw-s 00000000 00:0f 1 /anon_hugepage (deleted)
 Size:            6291456 kB
 KernelPageSize:     2048 kB
@@ -45,7 +45,7 @@ class FakeStack:
             **self.host.files,
             f"/proc/{BACKEND}/stat": f"{BACKEND} (postgres) S {POSTMASTER} 1 1 0 -1\n",
             f"/proc/{POSTMASTER}/stat": f"{POSTMASTER} (postgres) S 1 1 1 0 -1\n",
-            f"/proc/{POSTMASTER}/smaps": _SMAPS,
+            f"/proc/{POSTMASTER}/smaps": SMAPS,
             f"/proc/{POSTMASTER}/root/dev/shm/PostgreSQL.1": "",
         }
         self.serve(180004)

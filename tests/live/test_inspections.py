@@ -2,16 +2,23 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from steelyard.gateways.host import LocalHost
+from steelyard.core.linux import Controller
+from steelyard.core.wording import MIB, PrivilegeError
+from steelyard.gateways.cgroups import Cgroups
+from steelyard.gateways.host import LocalHost, groups_around
 from steelyard.gateways.process import SystemProcesses
+from steelyard.places.local.groups import memory_files, quota_files
 from steelyard.tuning.facts.linux import collect_linux, measure_wakeups
 from support.endpoint import Server
+from support.lacking import lacking
 from support.live import Steelyard
 from support.ssh_server import ssh_server
 
@@ -125,3 +132,50 @@ def test_a_real_server_is_told_with_its_machine(steelyard: Steelyard, server: Se
     assert postgres["settings"]["shared_buffers"].endswith(("MB", "GB", "kB"))
     assert postgres["huge_pages_needed"] > 0
     assert told["facts"]["linux"]["kernel"] == os.uname().release
+
+
+@contextmanager
+def _limited(pid: int, controller: Controller, memory: int, cpus: float) -> Iterator[str]:
+    """Put a process into a group below its own with a limit, and all of the group back again."""
+    cgroups = Cgroups()
+    try:
+        version = cgroups.hierarchy(controller).version
+    except PrivilegeError as error:
+        lacking(error.message)
+    own = Path(next(groups_around(LocalHost(), pid, controller)))
+    group = own / f"steelyard-test-{os.getpid()}"
+    is_memory = controller is Controller.MEMORY
+    limits = memory_files(version, memory) if is_memory else quota_files(version, cpus)
+    cgroups.make(group)
+    try:
+        for name, text in limits.items():
+            cgroups.write(group, name, text)
+        cgroups.write(group, "cgroup.procs", str(pid))
+        yield str(group)
+    finally:
+        for member in cgroups.members(group):
+            with suppress(OSError):  # it ended
+                (own / "cgroup.procs").write_text(str(member))
+        assert cgroups.remove(group)
+
+
+@pytest.mark.slow
+def test_a_server_in_a_limited_group_is_judged_by_its_limits(
+    steelyard: Steelyard, server: Server
+) -> None:
+    """Of its 36 MiB 16 are shared_buffers, and half a CPU serves 30 connections."""
+    pid = int((server.data / "postmaster.pid").read_text().split()[0])
+    asked = ("--no-ping-pong", "--dsn", server.uri)
+    with (
+        _limited(pid, Controller.MEMORY, 36 * MIB, 0.5) as memory,
+        _limited(pid, Controller.CPU, 36 * MIB, 0.5) as cpu,
+    ):
+        told = inspected(steelyard, *asked)
+    rules = {rule["code"]: rule for rule in told["rules"]}
+    assert rules["PG003"]["messages"] == ["shared_buffers is 16.0 MiB, 44.4 % of 36.0 MiB"]
+    assert rules["PG004"]["messages"] == ["30 connections on 0.5 CPUs"]
+    origins = told["facts"]["origins"]
+    assert origins["postgres.usable_memory_bytes"]["source"] == memory
+    assert origins["postgres.usable_cpus"]["source"] == cpu
+    free = {rule["code"]: rule["state"] for rule in inspected(steelyard, *asked)["rules"]}
+    assert free["PG003"] == "holds"

@@ -250,6 +250,8 @@ class PostgresFacts:
         checkpoints_requested: Since the statistics were reset; so the next.
         huge_page_mapping_bytes: Size of its mapping on huge pages, from ``/proc/PID/smaps``.
         processes: Ids of its processes on the machine of ``linux``, the first of them first.
+        usable_memory_bytes: That its processes may use: the smallest limit of the control groups
+            above them, else the machine's. So ``usable_cpus``, a fraction where a quota counts.
     """
 
     version: int | None = None
@@ -265,6 +267,8 @@ class PostgresFacts:
     checkpoints_timed: int | None = None
     huge_page_mapping_bytes: int | None = None
     processes: tuple[int, ...] | None = None
+    usable_memory_bytes: int | None = None
+    usable_cpus: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,7 +281,7 @@ class RedisFacts:
         fenced: It starts as a replica of its replica, by the mark of the recipe in docs/redis.md.
         storage: Kind of the storage below its data: ``local``, ``longhorn``, ``nfs``, ``ceph``,
             or another over the ``network``.
-        memory_limit: Of its container, as Kubernetes writes it.
+        memory_limit: Of its container or control groups, as Kubernetes writes it.
     """
 
     name: str

@@ -543,6 +543,7 @@ class Mount:
             told apart.
         number: Major and minor number of its device as ``254:0``, major 0 is no disk; empty in
             tables that do not have it.
+        root: The directory of the file system that is mounted, where the table has it.
     """
 
     at: str
@@ -550,10 +551,11 @@ class Mount:
     source: str
     options: tuple[str, ...]
     number: str = ""
+    root: str = "/"
 
     def holds(self, directory: str) -> bool:
         """Return whether a directory whose links are resolved is in it."""
-        return directory == self.at or directory.startswith(self.at.rstrip("/") + "/")
+        return _is_in(directory, self.at)
 
 
 def parse_mounts(text: str | None) -> Iterator[Mount]:
@@ -581,6 +583,7 @@ def parse_mountinfo(text: str | None) -> Iterator[Mount]:
         before, _, after = line.partition(" - ")
         fields, (kind, source, *options) = before.split(" "), after.split(" ")
         yield Mount(
+            root=_unescaped(fields[3]),
             at=_unescaped(fields[4]),
             file_system=kind,
             source=_unescaped(source),
@@ -623,25 +626,88 @@ def files_of(host: Host, group: str) -> GroupFile:
     return lambda name: host.read(f"{group}/{name}")
 
 
-def groups_around(text: str | None, controller: str) -> Iterator[str]:
-    """Yield the directories of a process's groups from its ``cgroup``, the nearest first.
+def groups_around(host: Host, pid: int | str, controller: str) -> Iterator[str]:
+    """Yield the directories of a process's groups, from the nearest to the root of each hierarchy.
 
-    They are of version 2 and of one controller of version 1. Inside a container the path often
-    names a group outside the mount; then only the root of the mount can be read, which is the
-    container's own group.
+    They are of version 2 and of one controller of version 1. A path that is not below a mount is
+    that of a group outside of a container; the root of the mount is then the container's own.
     """
-    for line in (text or "").splitlines():
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        if not controllers:
-            roots = (GROUPS, f"{GROUPS}/unified")
-        elif controller in controllers.split(","):
-            roots = (f"{GROUPS}/{controllers}", f"{GROUPS}/{controller}")
-        else:
+    try:
+        mounts = tuple(parse_mountinfo(host.read("/proc/self/mountinfo")))
+    except (ValueError, LookupError):
+        mounts = ()
+    mounts = tuple(each for each in mounts if each.file_system in ("cgroup", "cgroup2"))
+    for line in (host.read(f"/proc/{pid}/cgroup") or "").splitlines():
+        controllers, _, path = line.partition(":")[2].partition(":")
+        named = controllers.split(",")
+        if controllers and controller not in named:
             continue
-        parts = [part for part in path.split("/") if part]
-        for depth in range(len(parts), -1, -1):
-            yield from ("/".join([root, *parts[:depth]]) for root in roots)
+        places = [
+            (mount.root, mount.at)
+            for mount in mounts
+            if (mount.file_system == "cgroup2" and not controllers)
+            or (mount.file_system == "cgroup" and controllers and controller in mount.options)
+        ]
+        if not mounts:  # they are not visible: the usual ones
+            usual = dict.fromkeys((controllers, *named)) if controllers else ("", "unified")
+            places = [("/", f"{GROUPS}/{name}".rstrip("/")) for name in usual]
+        around = [(root.rstrip("/"), at) for root, at in places if _is_in(path, root)]
+        for root, at in around or ((path, at) for _, at in places):
+            parts = [part for part in path[len(root) :].split("/") if part]
+            yield from ("/".join([at, *parts[:depth]]) for depth in range(len(parts), -1, -1))
+
+
+def _is_in(path: str, directory: str) -> bool:
+    """Return whether a path without links is a directory or below it."""
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+_LIMIT_FILES: Final = {
+    "memory": ("memory.max", "memory.high", "memory.limit_in_bytes", "memory.stat"),
+    "cpu": ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us"),
+    "cpuset": CPU_SETS,
+}
+
+
+def limit_files(host: Host, pid: int) -> tuple[str, ...]:
+    """Return the files that limit the memory and CPUs of a process, there or not."""
+    of_groups = (
+        f"{group}/{name}"
+        for controller, names in _LIMIT_FILES.items()
+        for group in groups_around(host, pid, controller)
+        for name in names
+    )
+    return (f"/proc/{pid}/status", *of_groups)
+
+
+def memory_limits(host: Host, pid: int | str) -> list[tuple[int, str]]:
+    """Return each limit on the memory of a process, in bytes, and its group.
+
+    Version 1 also tells the smallest limit of the groups that a container does not see.
+    """
+    found = []
+    for group in groups_around(host, pid, "memory"):
+        read = files_of(host, group)
+        above = named_number(read("memory.stat"), "hierarchical_memory_limit")
+        limits = (group_memory(read), above if above and above < _NO_LIMIT_BYTES else None)
+        found += [(limit, group) for limit in limits if limit is not None]
+    return found
+
+
+def cpu_limits(host: Host, pid: int | str) -> list[tuple[float, str]]:
+    """Return each limit on the CPUs of a process, and where it stands.
+
+    A quota, a CPU set, its affinity, and what is online.
+    """
+    groups = (*groups_around(host, pid, "cpu"), *groups_around(host, pid, "cpuset"))
+    reads = [(files_of(host, group), group) for group in dict.fromkeys(groups)]
+    status, online = f"/proc/{pid}/status", "/sys/devices/system/cpu/online"
+    allowed = re.search(r"^Cpus_allowed_list:\s*(\S+)$", host.read(status) or "", re.MULTILINE)
+    cpus = [(group_cpus(read), group) for read, group in reads]
+    cpus += [(_cpu_list(allowed and allowed[1]), status), (_cpu_list(host.read(online)), online)]
+    quotas = [(group_quota(read), group) for read, group in reads]
+    sets = [(float(len(numbers)), place) for numbers, place in cpus if numbers]
+    return [*((quota, group) for quota, group in quotas if quota), *sets]
 
 
 def group_quota(read: GroupFile) -> float | None:
@@ -657,17 +723,28 @@ def group_quota(read: GroupFile) -> float | None:
 _NO_LIMIT_BYTES: Final = 1 << 60  # version 1 says "no limit" with a number near 2^63
 
 
+def smallest_limit(read: GroupFile, *names: str) -> int | None:
+    """Return the smallest limit in files of a group; None without one."""
+    limits = [whole_number((read(name) or "").strip()) for name in names]
+    return min(
+        (each for each in limits if each is not None and each < _NO_LIMIT_BYTES), default=None
+    )
+
+
 def group_memory(read: GroupFile) -> int | None:
-    """Return the bytes of memory that a group may use; None without a limit."""
-    limit = whole_number((read("memory.max") or read("memory.limit_in_bytes") or "").strip())
-    return limit if limit is not None and limit < _NO_LIMIT_BYTES else None
+    """Return the bytes of memory that a group may use without being throttled or killed."""
+    return smallest_limit(read, "memory.max", "memory.high", "memory.limit_in_bytes")
 
 
 def group_cpus(read: GroupFile) -> tuple[int, ...] | None:
     """Return the CPUs that a group may use; None where its files do not say."""
-    text = next((text for name in CPU_SETS if (text := (read(name) or "").strip())), "")
+    return _cpu_list(next((text for name in CPU_SETS if (text := (read(name) or "").strip())), ""))
+
+
+def _cpu_list(text: str | None) -> tuple[int, ...] | None:
+    """Return the CPUs of a list such as ``0-3,8``; None where it is absent or odd."""
     try:
-        return parse_cpu_list(text) if text else None
+        return parse_cpu_list(text.strip()) if text and text.strip() else None
     except InputError:
         return None
 

@@ -178,7 +178,8 @@ class Wanted:
 
     Attributes:
         files: Whole files; what is absent or closed to us is left out.
-        matching: Files by wildcard, of which those are wanted that hold the pattern of grep.
+        matching: Files by wildcard, of which those are wanted that hold the pattern of grep; of a
+            process its ``cgroup``, too.
         numbers: Device files that hold a 32-bit number.
         directories: Whose links are to be resolved.
     """
@@ -268,7 +269,8 @@ def script(wanted: Wanted, mark: str) -> str:
         files=" ".join(map(_pattern, wanted.files)),
         matching="".join(
             f"  for f in {_pattern(files)}; do\n"
-            f'    if grep -q {shlex.quote(pattern)} "$f"; then show "$f"; fi\n  done\n'
+            f'    if grep -q {shlex.quote(pattern)} "$f"; then show "$f" "${{f%/*}}/cgroup"; fi\n'
+            "  done\n"
             for files, pattern in wanted.matching
         ),
         numbers="".join(

@@ -354,18 +354,23 @@ def test_a_cpu_set_is_read_by_whichever_name_it_has() -> None:
 def test_groups_are_those_of_version_2_and_of_one_controller() -> None:
     """The nearest comes first, and the root of the mount last."""
     text = "5:memory:/m\n4:cpu,cpuacct:/a/b\n0::/c\n"
-    found = list(machine.groups_around(text, "cpu"))
+    host = FakeHost(files={"/proc/7/cgroup": text})
     root = "/sys/fs/cgroup"
-    assert found[:2] == [f"{root}/cpu,cpuacct/a/b", f"{root}/cpu/a/b"]
-    assert found[4:6] == [f"{root}/cpu,cpuacct", f"{root}/cpu"]
-    assert found[6:] == [f"{root}/c", f"{root}/unified/c", root, f"{root}/unified"]
+    places = [f"{root}/{name}" for name in ("cpu,cpuacct", "cpu", "cpuacct")]
+    assert list(machine.groups_around(host, 7, "cpu")) == [
+        *(f"{place}{below}" for place in places for below in ("/a/b", "/a", "")),
+        *(f"{root}/c", root, f"{root}/unified/c", f"{root}/unified"),
+    ]
 
 
 @given(text=st.text(), directory=st.text())
 def test_whatever_a_file_holds_no_reader_fails(text: str, directory: str) -> None:
     """Only mountinfo, whose place matters, says that it is torn."""
     machine.innermost(machine.parse_mounts(text), directory)
-    list(machine.groups_around(text, "cpu"))
+    files = {"/proc/7/cgroup": text, "/proc/self/mountinfo": text, "/proc/7/status": text}
+    host = FakeHost(files=files)
+    machine.memory_limits(host, 7)
+    machine.cpu_limits(host, 7)
     machine.group_quota(lambda _: text)
     cpus = machine.group_cpus(lambda _: text)
     assert cpus is None or all(cpu >= 0 for cpu in cpus)

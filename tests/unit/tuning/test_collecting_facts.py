@@ -2,15 +2,17 @@
 
 import os
 import re
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fakes.facts import BACKEND, POSTMASTER, FakeStack
+from fakes.facts import BACKEND, POSTMASTER, SMAPS, FakeStack
 from fakes.host import FakeHost
 from fakes.processes import Answer
+from steelyard.core.findings import State
 from steelyard.core.linux import PoolUser
 from steelyard.core.outside import Command, Completed
 from steelyard.core.stack import DomainFacts, Kubelet, Origin, StackFacts, Visibility
@@ -180,6 +182,7 @@ def test_what_is_said_of_a_machine_that_nobody_sees_is_judged() -> None:
     assert facts.linux is not None
     assert (memory_of_database(facts), cpus_of_database(facts)) == (64 * GIB, 16.0)
     assert facts.origin("linux.memory_bytes").assumed
+    assert facts.origin("postgres.usable_cpus").assumed
     assert facts.origin("linux.cpus").source == "as told by --cpus"
     assert "--on ssh://HOST" in facts.origin("linux.governor").source
 
@@ -191,6 +194,78 @@ def test_nothing_is_said_of_a_machine_that_is_looked_at(dsn: str | None) -> None
     stack.serve(180004)
     with pytest.raises(InputError, match="--memory says what nobody sees"):
         collect(Asked(dsn=dsn, memory_bytes=GIB, ping_pong=False), stack.doors())
+
+
+_GROUP = "/sys/fs/cgroup/db.slice"
+_LIMITED = {
+    f"/proc/{POSTMASTER}/cgroup": "0::/db.slice/pg.service\n",
+    f"{_GROUP}/memory.max": f"{512 * MIB}\n",
+    f"{_GROUP}/pg.service/cpu.max": "150000 100000\n",
+    f"/proc/{POSTMASTER}/smaps": "7f00-7f01 rw-s 0 00:0f 1 /a\nSize: 4 kB\nKernelPageSize: 4 kB\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "buffers", "message"),
+    [
+        ({}, "400MB", "shared_buffers is 400.0 MiB, 78.1 % of 512.0 MiB"),
+        ({}, "200MB", None),
+        ({f"{_GROUP}/memory.max": "max\n"}, "400MB", None),
+        ({f"{_GROUP}/pg.service/memory.high": f"{GIB}\n"}, "400MB", "78.1 % of 512.0 MiB"),
+        # No limit on memory counts huge pages: 6 GiB of them and 512 MiB beside.
+        ({f"/proc/{POSTMASTER}/smaps": SMAPS}, "2GB", None),
+    ],
+)
+def test_a_server_is_judged_by_the_limits_of_its_own_process(
+    files: dict[str, str], buffers: str, message: str | None
+) -> None:
+    """As ``docker run -m`` and ``MemoryMax=`` set them; the machine has more."""
+    stack = FakeStack()
+    stack.serve(160004, shared_buffers=buffers, max_connections="100", huge_pages_status="")
+    stack.host.files = {**stack.host.files, **_LIMITED, **files}
+    facts = collect(Asked(dsn=DSN, ping_pong=False), stack.doors())
+    memory = judged("PG003", facts)
+    assert memory.state is (State.HOLDS if message is None else State.VIOLATED)
+    assert message is None or message in memory.messages[0]
+    assert judged("PG004", facts).messages == ("100 connections on 1.5 CPUs",)
+    assert facts.origin("postgres.usable_cpus").source == f"{_GROUP}/pg.service"
+
+
+@pytest.mark.parametrize(
+    ("servers", "message"),
+    [
+        ((), "0 servers of PostgreSQL run over there"),
+        ((600,), None),
+        ((600, 800), "2 servers of PostgreSQL run over there"),
+    ],
+)
+def test_a_server_over_ssh_is_judged_by_the_limits_of_its_process(
+    tmp_path: Path, servers: tuple[int, ...], message: str | None
+) -> None:
+    """The same reader, from files that ssh brings; which of several it is nobody sees."""
+    tree = tmp_path / "tree"
+    shutil.copytree(SMALL_VM, tree, symlinks=True)
+    files = {name: text for name, text in _LIMITED.items() if "smaps" not in name}
+    for pid in servers:
+        files[f"/proc/{pid}/stat"] = f"{pid} (postgres) S 1 1 1 0 -1\n"
+        files[f"/proc/{pid}/status"] = "Name:\tpostgres\nCpus_allowed_list:\t0\n"
+    files["/proc/self/mountinfo"] = "30 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
+    for name, text in files.items():
+        place = tree / name.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    stack, shell = FakeStack(), ShellOfATree(tree)
+    stack.serve(160004, shared_buffers="400MB", max_connections="100", huge_pages_status="")
+    asked = Asked(on="ssh://db1", dsn=DSN, data_directory="/")
+    facts = collect(asked, replace(stack.doors(), processes=shell))
+    assert shell.calls == 2
+    for code, seen in (("PG003", "78.1 % of 512.0 MiB"), ("PG004", "100 connections on 1 CPUs")):
+        rule = judged(code, facts)
+        if message is None:
+            assert seen in rule.messages[0]
+        else:
+            assert rule.state is State.NOT_APPLICABLE
+            assert message in rule.missing[0]
 
 
 def test_a_forwarded_server_is_not_here_either() -> None:
@@ -394,7 +469,11 @@ def test_a_server_of_another_machine_is_not_looked_for_here() -> None:
 
 def test_what_is_wanted_can_be_asked_for_in_one_script() -> None:
     """Both scripts run to their end on this machine, whatever it has."""
-    for wanted in (wanted_at_first(("/",)), wanted_later(("/sys/dev/block/8:0",), (1,)), Wanted()):
+    for wanted in (
+        wanted_at_first(("/",)),
+        wanted_later(("/sys/dev/block/8:0",), ("/proc/1/cgroup",)),
+        Wanted(),
+    ):
         ended = subprocess.run(
             SHELL, input=script(wanted, "mark"), capture_output=True, text=True, check=False
         )
@@ -402,7 +481,7 @@ def test_what_is_wanted_can_be_asked_for_in_one_script() -> None:
 
 
 def test_pool_users_of_a_machine_elsewhere_are_brought() -> None:
-    """Only processes that hold pages travel, with their control groups in the second call."""
+    """Only processes that hold pages travel, with their control groups."""
     host = FakeHost(files={"/proc/5/status": "Name:\tpostgres\nHugetlbPages:\t  4096 kB\n"})
     host.files = {
         **host.files,
@@ -411,4 +490,4 @@ def test_pool_users_of_a_machine_elsewhere_are_brought() -> None:
     }
     facts, _ = collect_linux(host)
     assert facts.pool_users == (PoolUser(pid=5, command="postgres", held_bytes=4 * MIB),)
-    assert "/proc/5/cgroup" in wanted_later((), (5,)).files
+    assert '"${f%/*}/cgroup"' in script(wanted_at_first(()), "mark")

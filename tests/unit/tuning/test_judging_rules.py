@@ -204,7 +204,12 @@ def _sound() -> tuple[StackFacts, ...]:
     )
     outside = replace(other, kubernetes=None)
     on_metal = replace(below, virtualization="none")
-    bare = replace(third, linux=on_metal, hypervisor=None, domains=None, kubernetes=None)
+    limited = replace(
+        server, huge_page_mapping_bytes=GIB, usable_memory_bytes=24 * GIB, usable_cpus=6.0
+    )
+    bare = replace(
+        third, linux=on_metal, hypervisor=None, domains=None, kubernetes=None, postgres=limited
+    )
     return (first, other, third, outside, bare)
 
 
@@ -239,8 +244,13 @@ _BY_ANOTHER = {
     "OS012": ("bench", "linux.virtualization"),  # the machine's own type is seen
     "PG001": ("postgres.running",),  # one that runs has its pages already
     "PG002": ("kubernetes", "postgres.settings", "postgres.huge_pages_status"),  # cluster; mapping
-    "PG003": ("kubernetes",),  # no cluster
-    "PG004": ("kubernetes",),
+    # No cluster; a configuration that does not run; huge pages, which make the memory more.
+    "PG003": (
+        *("kubernetes", "linux", "linux.memory_bytes", "linux.huge_page_bytes"),
+        *("postgres.running", "postgres.huge_page_mapping_bytes", "postgres.huge_pages_status"),
+        *("postgres.huge_pages_needed", "postgres.huge_page_bytes"),
+    ),
+    "PG004": ("kubernetes", "postgres.running"),
     "PG007": ("postgres.checkpoints_requested", "postgres.checkpoints_timed"),  # settings
     "PG009": ("linux",),  # the storage as it was named
     "PG010": ("linux", "postgres.version"),  # the server's own word

@@ -130,7 +130,7 @@ def test_a_container_that_shows_nothing_says_nothing() -> None:
     assert files.cpus_of(empty) is None
     assert files.throttled_of(empty) is None
     assert files.huge_bytes_of(empty) is None
-    assert files.server_of(empty) is None
+    assert files.servers_of(empty) == ()
     assert files.shm_bytes_of(empty) is None
     torn = FetchedHost(files={"/proc/self/mountinfo": "735 720 0:45 / /dev"})
     assert files.shm_bytes_of(torn) is None

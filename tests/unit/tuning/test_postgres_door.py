@@ -47,9 +47,9 @@ def _kernel(pages: int = 100, *, smaps: str = "") -> FakeKernel:
         "/proc/42/comm": "postgres\n",
         "/proc/42/smaps": smaps,
         "/proc/42/cgroup": "5:hugetlb:/pod/c1\n0::/pod/c1\n",
-        "/proc/self/mounts": (
-            "cgroup /sys/fs/cgroup/hugetlb cgroup rw,hugetlb 0 0\n"
-            "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n"
+        "/proc/self/mountinfo": (
+            "31 24 0:27 / /sys/fs/cgroup/hugetlb rw - cgroup cgroup rw,hugetlb\n"
+            "32 24 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
         ),
     }
     return kernel

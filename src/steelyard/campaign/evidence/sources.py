@@ -124,14 +124,15 @@ Counted = dict[Quantity, float]
 
 
 def group_with_quota(host: Host, vantage: Vantage) -> str | None:
-    """Return the directory of the nearest group around the server that has a CPU quota.
+    """Return the directory of the group around the server whose CPU quota is the smallest.
 
-    Its own group comes first, then those above it, also those of a container around everything.
+    The nearest of equal ones counts; the groups of a container around everything are among them.
     """
     own = [str(path) for path in vantage.groups]
-    places = [*own, *groups_around(host.read(f"/proc/{vantage.pid}/cgroup"), "cpu")]
-    quotas = ((place, group_quota(files_of(host, place))) for place in places)
-    return next((place for place, quota in quotas if quota), None)
+    places = dict.fromkeys((*own, *groups_around(host, vantage.pid, "cpu")))
+    quotas = {place: group_quota(files_of(host, place)) for place in places}
+    limited = {place: quota for place, quota in quotas.items() if quota}
+    return min(limited, key=lambda place: limited[place], default=None)
 
 
 def throttling(host: Host, group: str) -> Throttling | None:

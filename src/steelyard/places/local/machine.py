@@ -19,12 +19,10 @@ from steelyard.gateways.files import existing_parent, make_directory, remove_tre
 from steelyard.gateways.host import (
     Clock,
     Host,
-    files_of,
-    group_memory,
-    group_quota,
-    groups_around,
+    cpu_limits,
     innermost,
     memory_bytes,
+    memory_limits,
     parse_mounts,
 )
 from steelyard.gateways.stores import StorePaths, Stores, Volumes, unmounted
@@ -32,6 +30,7 @@ from steelyard.places.protocol import Ledger
 from steelyard.record import registry
 
 _FILE_SYSTEM, _BLOCK, _READ_AHEAD = "data file system", "file-system block", "read-ahead"
+_OWN = "self"  # our own process
 DATA_FACTS = frozenset({_FILE_SYSTEM, _BLOCK, _READ_AHEAD})  # of the disk that the data lie on
 
 
@@ -64,11 +63,12 @@ def capacity(host: Host) -> Capacity:
 
 
 def _cpus(host: Host) -> float:
-    return min([float(host.cpus()), *_cpu_quotas(host)])
+    return min([float(host.cpus()), *(cpus for cpus, _ in cpu_limits(host, _OWN))])
 
 
 def _memory(host: Host) -> list[int]:
-    return [limit for limit in (_memory_total(host), *_memory_limits(host)) if limit > 0]
+    limits = (limit for limit, _ in memory_limits(host, _OWN))
+    return [limit for limit in (_memory_total(host), *limits) if limit > 0]
 
 
 def provision_here(host: Host, directory: Path, limits: Mapping[str, str]) -> Provision:
@@ -148,18 +148,6 @@ def _size(value: int | None) -> str:
 
 def _memory_total(host: Host) -> int:
     return memory_bytes(host.read("/proc/meminfo")).get("MemTotal", 0)
-
-
-def _memory_limits(host: Host) -> list[int]:
-    groups = groups_around(host.read("/proc/self/cgroup"), "memory")
-    limits = [group_memory(files_of(host, group)) for group in groups]
-    return [limit for limit in limits if limit is not None]
-
-
-def _cpu_quotas(host: Host) -> list[float]:
-    groups = groups_around(host.read("/proc/self/cgroup"), "cpu")
-    quotas = [group_quota(files_of(host, group)) for group in groups]
-    return [quota for quota in quotas if quota is not None]
 
 
 def _field(host: Host, path: str, name: str) -> str | None:

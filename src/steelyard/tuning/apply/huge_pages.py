@@ -26,7 +26,14 @@ from typing import Final
 from steelyard.core.outside import ServerAddress
 from steelyard.core.stack import Knob
 from steelyard.core.wording import GIB, KIB, MIB, PreflightError, TargetError, format_bytes
-from steelyard.gateways.host import Host, KernelFiles, Mount, memory_bytes, parse_mounts
+from steelyard.gateways.host import (
+    Host,
+    KernelFiles,
+    files_of,
+    groups_around,
+    memory_bytes,
+    smallest_limit,
+)
 from steelyard.gateways.sql import Sql
 from steelyard.tuning.apply.door import Check, KnobDoor, Seen, require_writable
 from steelyard.tuning.facts.linux import POOLS, default_page_bytes, holders, pool_at
@@ -238,10 +245,6 @@ def _remedy(knob: Knob) -> str:
     )
 
 
-_HUGETLB = "hugetlb"
-_UNLIMITED_FROM = 1 << 60  # version 1 writes the largest multiple of a page
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HugetlbLimit:
     """Limits of one control group; None: unlimited, or a kernel without the file.
@@ -279,44 +282,13 @@ def tightest(pid: int, page_bytes: int, host: Host) -> HugetlbLimit | None:
 
 
 def _limits(pid: int, page_bytes: int, host: Host) -> Iterator[HugetlbLimit]:
-    size = _size_name(page_bytes)
-    for root, path, version in _groups(pid, host):
+    prefix = f"hugetlb.{_size_name(page_bytes)}"
+    for group in groups_around(host, pid, "hugetlb"):
         faults, reservations = (
-            (f"hugetlb.{size}.max", f"hugetlb.{size}.rsvd.max")
-            if version == 2
-            else (f"hugetlb.{size}.limit_in_bytes", f"hugetlb.{size}.rsvd.limit_in_bytes")
+            smallest_limit(files_of(host, group), f"{name}.max", f"{name}.limit_in_bytes")
+            for name in (prefix, f"{prefix}.rsvd")
         )
-        parts = [part for part in path.split("/") if part]
-        for depth in range(len(parts), -1, -1):
-            group = "/".join([root, *parts[:depth]])
-            yield HugetlbLimit(
-                group=group,
-                faults_bytes=_limit(host.read(f"{group}/{faults}")),
-                reservations_bytes=_limit(host.read(f"{group}/{reservations}")),
-            )
-
-
-def _groups(pid: int, host: Host) -> Iterator[tuple[str, str, int]]:
-    """Yield mounted root, path of the process's group, and version of each hierarchy."""
-    mounts = tuple(parse_mounts(host.read("/proc/self/mounts")))
-    for line in (host.read(f"/proc/{pid}/cgroup") or "").splitlines():
-        _, controllers, path = line.split(":", 2)
-        for mount in mounts:
-            if not controllers and mount.file_system == "cgroup2":
-                yield mount.at, path, 2
-            elif _HUGETLB in controllers.split(",") and _is_v1(mount):
-                yield mount.at, path, 1
-
-
-def _is_v1(mount: Mount) -> bool:
-    return mount.file_system == "cgroup" and _HUGETLB in mount.options
-
-
-def _limit(text: str | None) -> int | None:
-    if text is None or not re.fullmatch(r"\d+", text.strip()):
-        return None  # absent, or `max`
-    limit = int(text)
-    return None if limit >= _UNLIMITED_FROM else limit
+        yield HugetlbLimit(group=group, faults_bytes=faults, reservations_bytes=reservations)
 
 
 def _size_name(page_bytes: int) -> str:

@@ -17,7 +17,7 @@ from steelyard.core.linux import LinuxFacts
 from steelyard.core.outside import ServerAddress
 from steelyard.core.stack import DomainFacts, Origin, PostgresFacts, StackFacts
 from steelyard.core.wording import InputError, PreflightError, SteelyardError, TargetError
-from steelyard.gateways.host import Clock, Host, instance_type, mount_of
+from steelyard.gateways.host import Clock, Host, instance_type, limit_files, mount_of
 from steelyard.gateways.kubernetes.api import Kubernetes
 from steelyard.gateways.placed_files import FetchedHost, Wanted
 from steelyard.gateways.process import Processes
@@ -25,7 +25,15 @@ from steelyard.gateways.redis import RedisDoor
 from steelyard.gateways.sql import Sql, parsed_uri
 from steelyard.gateways.ssh import SshMachine, parse_destination
 from steelyard.places.kubernetes.reaching import Reach, sql_knock
-from steelyard.tuning.facts.file import Finds, Found, hidden, seen, unknown
+from steelyard.tuning.facts.file import (
+    Finds,
+    Found,
+    hidden,
+    origins_of,
+    seen,
+    unknown,
+    values_of,
+)
 from steelyard.tuning.facts.kubernetes import (
     AskedCluster,
     Database,
@@ -35,7 +43,7 @@ from steelyard.tuning.facts.kubernetes import (
     find_database,
     kubernetes_facts,
     probe_on,
-    server_of,
+    servers_of,
     shm_bytes_of,
     wanted_at_first,
     wanted_later,
@@ -46,12 +54,12 @@ from steelyard.tuning.facts.kubernetes import (
 from steelyard.tuning.facts.linux import (
     collect_linux,
     measure_wakeups,
-    pool_users,
     steal,
     with_finds,
 )
 from steelyard.tuning.facts.machine import device_places
 from steelyard.tuning.facts.servers import (
+    USABLE,
     RedisSight,
     ServerSight,
     collect_postgres,
@@ -59,6 +67,7 @@ from steelyard.tuning.facts.servers import (
     huge_mapping_bytes,
     processes_of,
     redis_address,
+    usable_by,
 )
 
 _APART_S: Final = 1.0  # between the two looks
@@ -152,7 +161,20 @@ def collect(asked: Asked, doors: FactDoors) -> StackFacts:
     if machine is None:
         seen_here = _with_machine(facts, _here(directories, asked, doors), asked, doors)
         return _with_later_processes(seen_here, doors.host)
-    return _with_machine(facts, _there(directories, machine, doors), asked, doors)
+    there = _there(directories, machine, doors)
+    return _with_machine(_with_limits(facts, there.host), there, asked, doors)
+
+
+def _with_limits(facts: StackFacts, there: Host) -> StackFacts:
+    """Return the facts with what the server's process over there may use, if it is the only one."""
+    if facts.postgres is None:
+        return facts
+    pids = servers_of(there)
+    reason = f"{len(pids)} servers of PostgreSQL run over there: which of them it is is not visible"
+    finds = usable_by(there, pids[0]) if len(pids) == 1 else dict.fromkeys(USABLE, hidden(reason))
+    origins = origins_of(finds, "postgres")
+    facts = replace(facts, postgres=replace(facts.postgres, **values_of(finds)))
+    return _with_origins(facts, origins)
 
 
 def _with_later_processes(facts: StackFacts, host: Host) -> StackFacts:
@@ -232,11 +254,15 @@ def _as_told(facts: StackFacts, asked: Asked) -> StackFacts:
         return facts
     options = {"memory_bytes": "--memory", "cpus": "--cpus"}
     origins = {
-        f"linux.{name}": Origin(source=f"as told by {options[name]}", assumed=True)
+        f"{path}{name}": Origin(source=f"as told by {options[name]}", assumed=True)
         for name in given
+        for path in ("linux.", *(("postgres.usable_",) if facts.postgres is not None else ()))
     }
     linux = LinuxFacts(memory_bytes=asked.memory_bytes, cpus=told["cpus"])  # type: ignore[arg-type]
-    return _with_origins(replace(facts, linux=linux), origins)
+    server = facts.postgres
+    if server is not None:
+        server = replace(server, usable_memory_bytes=asked.memory_bytes, usable_cpus=asked.cpus)
+    return _with_origins(replace(facts, linux=linux, postgres=server), origins)
 
 
 def _here(directories: tuple[str, ...], asked: Asked, doors: FactDoors) -> _Machine:
@@ -261,9 +287,9 @@ def _there(directories: tuple[str, ...], machine: SshMachine, doors: FactDoors) 
     resolved = [first.resolved[name] for name in directories if name in first.resolved]
     directory = resolved[0] if resolved else None
     places = device_places(mount_of(first, directory)) if directory else ()
-    pids = tuple(user.pid for user in pool_users(first).value or ())
+    limits = (name for pid in servers_of(first) for name in limit_files(first, pid))
     doors.clock.sleep(_APART_S)
-    second = machine.fetch(wanted_later(places, pids))
+    second = machine.fetch(wanted_later(places, tuple(limits)))
     host = second.with_more(first)
     facts, origins = collect_linux(host, directory)
     finds = {
@@ -420,8 +446,7 @@ def ask(database: Database, asked: AskedCluster, sql: Sql, clock: Clock) -> Serv
 
 def wanted_of_server(own: FetchedHost) -> Wanted:
     """Return what is looked at of the server's first process, once that is known."""
-    pid = server_of(own)
-    return Wanted(files=() if pid is None else (f"/proc/{pid}/smaps",))
+    return Wanted(files=tuple(f"/proc/{pid}/smaps" for pid in servers_of(own)[:1]))
 
 
 def with_container(sight: ServerSight, own: FetchedHost) -> tuple[PostgresFacts, dict[str, Origin]]:
@@ -436,8 +461,8 @@ def with_container(sight: ServerSight, own: FetchedHost) -> tuple[PostgresFacts,
 
 
 def _mapping(own: FetchedHost) -> Found:
-    pid = server_of(own)
-    text = None if pid is None else own.read(f"/proc/{pid}/smaps")
+    pid = next(iter(servers_of(own)), None)
+    text = own.read(f"/proc/{pid}/smaps")
     if not text:
         return unknown("no process called postgres may be read in the container")
     return seen(huge_mapping_bytes(text), f"/proc/{pid}/smaps in the container")
@@ -591,7 +616,7 @@ def _twice(
     """Return two looks, the second with the disk, and with the first where it brings no newer."""
     first = machine.fetch(wanted_of_kernel())
     clock.sleep(_APART_S)
-    later = machine.fetch(wanted_later(places, ()))
+    later = machine.fetch(wanted_later(places))
     return first, first.with_more(later)
 
 

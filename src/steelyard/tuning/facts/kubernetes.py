@@ -81,21 +81,21 @@ def wanted_at_first(directories: tuple[str, ...]) -> Wanted:
     """Return everything but what depends on it; ``directories`` of the machine are resolved."""
     return Wanted(
         files=_FILES,
-        matching=(("/proc/[0-9]*/status", HOLDING),),
+        matching=(("/proc/[0-9]*/status", HOLDING), ("/proc/[0-9]*/stat", _SERVERS)),
         numbers=("/dev/cpu_dma_latency",),
         directories=directories,
     )
 
 
-def wanted_later(places: tuple[str, ...], pids: tuple[int, ...]) -> Wanted:
-    """Return what is looked at a second time, with the disk's directories and some processes."""
+def wanted_later(places: tuple[str, ...], further: tuple[str, ...] = ()) -> Wanted:
+    """Return what is looked at a second time, with the disk's directories and further files."""
     return Wanted(
         files=(
             "/proc/stat",
             *(f"{place}/queue/{name}" for place in places for name in _QUEUE),
             *(f"{place}/uevent" for place in places),
             *(f"{place}/device/{name}" for place in places for name in ("model", "vendor")),
-            *(f"/proc/{pid}/cgroup" for pid in pids),
+            *further,
         )
     )
 
@@ -261,11 +261,11 @@ def huge_bytes_of(host: FetchedHost) -> int | None:
     return max(charged.values(), default=None)
 
 
-def server_of(host: FetchedHost) -> int | None:
-    """Return the first process of the server, as its container counts them."""
-    texts = (text for path, text in host.files.items() if path.endswith("/stat"))
+def servers_of(host: machine.Host) -> tuple[int, ...]:
+    """Return the first process of each server, as its machine or container counts them."""
+    texts = (host.read(f"/proc/{name}/stat") or "" for name in host.names("/proc"))
     parents = {int(m[1]): int(m[2]) for m in map(_SERVER.match, texts) if m}
-    return next((pid for pid, parent in parents.items() if parent not in parents), None)
+    return tuple(pid for pid, parent in parents.items() if parent not in parents)
 
 
 def shm_bytes_of(host: FetchedHost) -> int | None:

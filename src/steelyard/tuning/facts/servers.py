@@ -4,7 +4,7 @@ They come from the servers themselves, and from their processes where these are 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +13,7 @@ from steelyard.core.stack import Origin, PostgresFacts, RedisFacts
 from steelyard.core.target import RedisEndpointTarget
 from steelyard.core.wording import KIB, TargetError, in_unit, is_secret_setting, redacted
 from steelyard.gateways import redis as redis_gateway
-from steelyard.gateways.host import GROUPS, Host, mount_of
+from steelyard.gateways.host import Host, cpu_limits, memory_bytes, memory_limits, mount_of
 from steelyard.gateways.sql import Row, Sql, SqlSession
 from steelyard.systems.redis.existing.readiness import address_of
 from steelyard.tuning.facts.file import (
@@ -165,6 +165,7 @@ def _from_processes(host: Host, postmaster: int | None) -> Finds:
             "shared_memory_directory_bytes": elsewhere,
             "huge_page_mapping_bytes": elsewhere,
             "processes": elsewhere,
+            **dict.fromkeys(USABLE, elsewhere),
         }
     place = f"/proc/{postmaster}/root/dev/shm"
     space = host.space(place)
@@ -176,6 +177,24 @@ def _from_processes(host: Host, postmaster: int | None) -> Finds:
         if smaps
         else closed,
         "processes": seen(processes_of(host, postmaster), "/proc/*/stat"),
+        **usable_by(host, postmaster),
+    }
+
+
+USABLE: Final = ("usable_memory_bytes", "usable_cpus")
+
+
+def usable_by(host: Host, process: int) -> Finds:
+    """Return the memory and CPUs that a process may use: those of the machine, or its limits."""
+    there = memory_bytes(host.read("/proc/meminfo")).get("MemTotal")
+    memory = [] if there is None else [(there, "MemTotal in /proc/meminfo")]
+    limits: tuple[Sequence[tuple[float, str]], ...] = (
+        [*memory, *memory_limits(host, process)],
+        cpu_limits(host, process),
+    )
+    return {
+        name: seen(*min(of_name)) if of_name else hidden("neither /proc nor its groups say it")
+        for name, of_name in zip(USABLE, limits, strict=True)
     }
 
 
@@ -329,7 +348,7 @@ def _from_process(host: Host, process: int | None, directory: str | None) -> Fin
     return {
         "auto_restart": _restarts(host, groups),
         "storage": _storage(host, directory),
-        "memory_limit": _memory_limit(host, groups),
+        "memory_limit": _memory_limit(host, process),
     }
 
 
@@ -373,15 +392,10 @@ def _storage(host: Host, directory: str | None) -> Found:
     return seen(told if told in ("ceph", "longhorn", "network") else "local", device.origin.source)
 
 
-def _memory_limit(host: Host, groups: str) -> Found:
-    """Return the limit of the nearest control group that has one, version 2 alone."""
-    own = next((line[3:] for line in groups.splitlines() if line.startswith("0::")), None)
-    if own is None:
-        return hidden("its control group is none of version 2")
-    parts = [part for part in own.split("/") if part]
-    for depth in range(len(parts), 0, -1):
-        place = f"{GROUPS}/{'/'.join(parts[:depth])}/memory.max"
-        text = (host.read(place) or "").strip()
-        if text.isdecimal():
-            return seen(text, place)
-    return hidden("no control group above its process limits its memory")
+def _memory_limit(host: Host, process: int) -> Found:
+    """Return the smallest limit of the control groups above a process."""
+    limits = memory_limits(host, process)
+    if not limits:
+        return hidden("no control group above its process limits its memory")
+    limit, group = min(limits)
+    return seen(str(limit), group)

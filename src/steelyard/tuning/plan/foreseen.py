@@ -307,6 +307,8 @@ def _postgres(
         huge_pages_status=None,
         running=False,
         huge_page_mapping_bytes=None,
+        usable_memory_bytes=None,  # it starts anew where the plan puts it
+        usable_cpus=None,
         shared_memory_directory_bytes=(
             design.pod.shm_bytes if design.pod is not None else seen.shared_memory_directory_bytes
         ),

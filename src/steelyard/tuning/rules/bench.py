@@ -347,8 +347,8 @@ RULES: Final[tuple[rule.StackRule, ...]] = (
         title="What is compared has equal CPUs and memory",
         why="more of either is another configuration; a limit of memory and one of huge pages"
         " add up",
-        detect="the pod's limits, huge pages included, else the machine's CPUs and memory, against"
-        " the instance class, within 10 %",
+        detect="limits of pod or process, huge pages included, else the machine's CPUs and memory,"
+        " against the instance class, within 10 %",
         remedy="Give both the same budget.",
         source=f"{rule.TUNING_ARTICLE}: 12 GiB against 8",
         needs=(),

@@ -166,8 +166,8 @@ MEMORY_RULES: Final[tuple[StackRule, ...]] = (
         severity=Severity.WARNING,
         title="shared_buffers is at most 40 % of the memory that the database may use",
         why="what is cached in both is cached once too often, and little is left to sort and hash",
-        detect="shared_buffers against the pod's limits (huge pages included), else the machine's"
-        " memory",
+        detect="shared_buffers against the limits of the pod or of the server's control groups"
+        " (huge pages included), else the machine's memory",
         remedy="Start at 25 %, stay at or below 40 %.",
         source=_RESOURCES,
         judge=_share_of_buffers,
@@ -307,8 +307,8 @@ RULES: Final[tuple[StackRule, ...]] = (
         title="max_connections suits the CPUs",
         why="what more connections than CPUs do is wait: in the published series latency grows in"
         " proportion beyond 10 clients on 2 CPUs",
-        detect="max_connections against the CPUs of the pod or machine:"
-        f" {MOST_CONNECTIONS_PER_CPU} each, a guess",
+        detect="max_connections against the CPUs of the pod, of the server's control groups or of"
+        f" the machine: {MOST_CONNECTIONS_PER_CPU} each, a guess",
         remedy="Put a pooler before the server and let 4 to 8 per CPU be active.",
         source=f"{TUNING_ARTICLE}; PostgreSQL documentation, 'Managing Kernel Resources',"
         " advises pooling",

@@ -13,7 +13,14 @@ from typing import Final, TypeVar
 
 from steelyard.core import findings, wording
 from steelyard.core.findings import KEPT, Rule, Ruling, State, broken
-from steelyard.core.stack import DomainFacts, JudgedRule, PodFacts, StackFacts, Visibility
+from steelyard.core.stack import (
+    DomainFacts,
+    JudgedRule,
+    PodFacts,
+    PostgresFacts,
+    StackFacts,
+    Visibility,
+)
 
 TUNING_ARTICLE: Final = (
     'Iwan Setiawan, "Bare Metal vs. AWS RDS: CPU/NUMA Pinning and HugePages - How We Beat Aurora on'
@@ -214,36 +221,50 @@ def whole_cpus(pod: PodFacts) -> int | None:
 
 
 def limits_path(facts: StackFacts, of_machine: str) -> str:
-    """Return the path of the fact that says what the database may use."""
-    return "kubernetes.pods" if _pods_unseen(facts) else f"linux.{of_machine}"
+    """Return the path of the fact that says what the database may use.
 
-
-def _pods_unseen(facts: StackFacts) -> bool:
-    """Return whether the database may be in a pod whose limits are unseen."""
-    return facts.kubernetes is not None and facts.kubernetes.pods is None
+    That of a server that runs is of its process, or of a pod that is known.
+    """
+    if facts.kubernetes is not None and facts.kubernetes.pods is None:
+        return "kubernetes.pods"
+    runs_bare = facts.postgres and facts.postgres.running and not database_pods(facts)
+    return f"postgres.usable_{of_machine}" if runs_bare else f"linux.{of_machine}"
 
 
 def memory_of_database(facts: StackFacts) -> int | None:
     """Return the memory that the database may use, huge pages included.
 
-    That of its pod, else of the machine; None where neither is known.
+    That of its pod, else of its process, before it starts of the machine; None where it is unknown.
     """
-    if _pods_unseen(facts):
-        return None
     for pod in database_pods(facts):
         memory_bytes = bytes_of(pod.limits, "memory")
         if memory_bytes is not None:
             return memory_bytes + sum(huge_pages_of(pod).values())
-    return facts.linux.memory_bytes if facts.linux is not None else None
+    there = facts.linux.memory_bytes if facts.linux is not None else None
+    server = facts.postgres or PostgresFacts()
+    if server.usable_memory_bytes is not None and not database_pods(facts):
+        whole = server.usable_memory_bytes + _on_huge_pages(facts)  # which no such limit counts
+        return whole if there is None else min(whole, there)
+    return there if limits_path(facts, "memory_bytes") == "linux.memory_bytes" else None
+
+
+def _on_huge_pages(facts: StackFacts) -> int:
+    """Return the bytes that a server has on huge pages, as far as they are known."""
+    server, size = facts.postgres or PostgresFacts(), huge_page_of_server(facts) or 0
+    needed = (server.huge_pages_needed or 0) * size if server.huge_pages_status == "on" else 0
+    return server.huge_page_mapping_bytes or needed
 
 
 def cpus_of_database(facts: StackFacts) -> float | None:
-    """Return the CPUs that the database may use: those of its pod, else of the machine."""
+    """Return the CPUs that its pod, its process or the machine lets the database use."""
     for pod in database_pods(facts):
         limit = amount(pod.limits, "cpu")
         if limit is not None:
             return float(limit)
-    if facts.linux is None or _pods_unseen(facts):
+    server = facts.postgres or PostgresFacts()
+    if server.usable_cpus is not None and not database_pods(facts):
+        return server.usable_cpus
+    if facts.linux is None or limits_path(facts, "cpus") != "linux.cpus":
         return None
     cpus = facts.linux.allowed_cpus or facts.linux.cpus
     return float(len(cpus)) if cpus else None

@@ -60,15 +60,40 @@ def test_a_group_without_the_controller_says_nothing() -> None:
             {"/sys/fs/cgroup/cpu.max": "200000 100000\n"},
             "/sys/fs/cgroup",
         ),
+        (
+            "0::/pod/pg\n",
+            {
+                "/sys/fs/cgroup/pod/pg/cpu.max": "200000 100000\n",
+                "/sys/fs/cgroup/pod/cpu.max": "60000 100000\n",
+            },
+            "/sys/fs/cgroup/pod",
+        ),
+        (
+            "0::/pod/pg\n",
+            {
+                "/sys/fs/cgroup/pod/pg/cpu.max": "60000 100000\n",
+                "/sys/fs/cgroup/pod/cpu.max": "120000 200000\n",
+            },
+            "/sys/fs/cgroup/pod/pg",
+        ),
         ("0::/\n", {"/sys/fs/cgroup/cpu.max": "max 100000\n"}, None),
         ("odd\n:\n::::\n", {}, None),
     ],
-    ids=["own", "above", "version 2 above", "container", "no quota", "odd"],
+    ids=[
+        "own",
+        "above",
+        "version 2 above",
+        "container",
+        "tighter above",
+        "equal",
+        "no quota",
+        "odd",
+    ],
 )
-def test_the_nearest_group_with_a_quota_binds(
+def test_the_group_with_the_smallest_quota_binds(
     cgroup: str, files: dict[str, str], expected: str | None
 ) -> None:
-    """From the server's own group upwards, the first that has a quota; ``max`` and -1 are none."""
+    """Of the server's own group and those above, the nearest of equal ones; -1 is none."""
     host = FakeHost(files={"/proc/77/cgroup": cgroup, **files})
     assert group_with_quota(host, _SERVER) == expected
 

@@ -146,6 +146,36 @@ def test_who_starts_it_again(files: Mapping[str, str], restarted: bool | None) -
     assert _seen(_host(files)).facts.auto_restart is restarted
 
 
+@pytest.mark.parametrize(
+    ("group", "files", "limit"),
+    [
+        (
+            "0::/db.slice/redis.service\n",
+            {
+                "db.slice/memory.max": "1073741824",
+                "db.slice/redis.service/memory.max": "2147483648",
+            },
+            "1073741824",
+        ),
+        ("0::/\n", {"memory.max": "268435456\n"}, "268435456"),
+        ("9:memory:/redis\n", {"memory/redis/memory.limit_in_bytes": "268435456\n"}, "268435456"),
+        (
+            "9:memory:/docker/a\n0::/docker/a\n",
+            {"memory/docker/a/memory.limit_in_bytes": "268435456\n"},
+            "268435456",
+        ),
+        ("9:memory:/redis\n", {"memory/redis/memory.limit_in_bytes": "9223372036854771712"}, None),
+        ("0::/redis.service\n", {"redis.service/memory.max": "max\n"}, None),
+    ],
+)
+def test_the_memory_limit_is_the_smallest_of_its_control_groups(
+    group: str, files: Mapping[str, str], limit: str | None
+) -> None:
+    """Of version 1, version 2 and both, in a container and outside of one."""
+    below = {f"/sys/fs/cgroup/{name}": text for name, text in files.items()}
+    assert _seen(_host({f"/proc/{_PID}/cgroup": group, **below})).facts.memory_limit == limit
+
+
 def test_a_unit_of_a_template_is_told_by_the_template() -> None:
     """Several servers of one machine are instances of one file."""
     files = {
