@@ -21,6 +21,9 @@ from steelyard.core.wording import Problem
 KeyPath = tuple[str | int, ...]
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 
+# What is behind a decimal comma: digits and a unit.
+_AFTER_COMMA: Final = re.compile(r"[0-9]+ ?(?:%|[A-Za-z]{1,3})")
+_OTHER_SPACE: Final = re.compile(r"(\w+):[^\S ]+(.*)")  # no-break, thin: as editors put them
 # Aliases can make a small text describe a huge value; no experiment comes near this. A guess.
 MAX_VALUES: Final = 50_000
 MAX_DEPTH: Final = 40
@@ -185,6 +188,8 @@ def _syntax_problem(text: str, error: MarkedYAMLError) -> Problem:
     hint = "Look at the indentation, colons and brackets of this line and the one before."
     if re.match(r"\s*\t", written):
         hint = "Indent with spaces: YAML does not allow tabs."
+    elif written.startswith("---"):
+        hint = "Keep one document: an experiment has a file of its own."
     return Problem(message=message, hint=hint, line=line, column=column)
 
 
@@ -227,13 +232,35 @@ class _Builder:
         return scalar(node)
 
     def mapping(self, node: MappingNode, path: KeyPath) -> dict[str, Value]:
-        """Return a mapping; the first of several equal keys counts."""
+        """Return a mapping; the first of several equal keys counts.
+
+        What a merge key or a comma in a number was meant to say counts, too: so what is wrong with
+        them is one problem.
+        """
         result: dict[str, Value] = {}
+        merged: dict[str, Value] = {}
+        before: tuple[Node, KeyPath] | None = None
         for key_node, value_node in node.value:
             if not isinstance(key_node, ScalarNode) or _unusable(key_node):
                 self.refuse(key_node, path, "the key is not a word", "Write `key: value`.")
                 continue
+            if key_node.tag == f"{_TAG}merge":
+                hint = "Use `extends: NAME` in a configuration, or write the keys out."
+                self.refuse(key_node, path, "the merge key `<<` is not taken", hint)
+                value = self.value(value_node, path)
+                for part in value if isinstance(value, list) else [value]:
+                    merged |= part if isinstance(part, dict) else {}
+                continue
             key = str(key_node.value)
+            if before and _is_absent(value_node) and self.comma(*before, key_node):
+                result[str(before[1][-1])] = f"{before[0].value}.{key}"
+                continue
+            if _is_absent(value_node) and (odd := _OTHER_SPACE.fullmatch(key)):
+                message = f"behind `{odd[1]}:` stands a space that YAML does not know"
+                self.refuse(key_node, (*path, odd[1]), message, "Write a plain space there.")
+                result[odd[1]] = odd[2]
+                continue
+            before = value_node, (*path, key)
             if key in result:
                 line = self.places[(*path, key)].key or (0, 0)
                 message = f"the key `{key}` was already given on line {line[0]}"
@@ -243,15 +270,35 @@ class _Builder:
                 key=_start(key_node), value=_value_start(key_node, value_node)
             )
             result[key] = self.value(value_node, (*path, key))
-        return result
+        return {**merged, **result}
 
     def sequence(self, node: SequenceNode, path: KeyPath) -> list[Value]:
         """Return a list."""
         result: list[Value] = []
-        for index, item in enumerate(node.value):
-            self.places[(*path, index)] = Place(key=_start(item), value=_start(item))
-            result.append(self.value(item, (*path, index)))
+        before: Node | None = None
+        for item in node.value:
+            where = (*path, len(result))
+            if before and self.comma(before, (*path, len(result) - 1), item):
+                result[-1] = f"{before.value}.{item.value}"
+                continue
+            before = item
+            self.places[where] = Place(key=_start(item), value=_start(item))
+            result.append(self.value(item, where))
         return result
+
+    def comma(self, before: Node, path: KeyPath, after: Node) -> bool:
+        """Note where `[0,5%]` and `{budget: 1,5h}` are a number with a comma; return whether.
+
+        In brackets and braces YAML reads two values. A number alone behind the comma may be one.
+        """
+        whole, rest = str(before.value), str(after.value)
+        is_number = isinstance(before, ScalarNode) and re.fullmatch("[0-9]+", whole)
+        is_rest = isinstance(after, ScalarNode) and _AFTER_COMMA.fullmatch(rest)
+        if not (is_number and is_rest and after.start_mark.index == before.end_mark.index + 1):
+            return False
+        message = f"`{whole},{rest}` has a comma where a decimal point belongs"
+        self.refuse(before, path, message, f"Write `{whole}.{rest}`.")
+        return True
 
     def refuse(self, node: Node, path: KeyPath, message: str, hint: str = "") -> None:
         """Note a problem at a node."""
@@ -306,8 +353,11 @@ def _start(node: Node) -> tuple[int, int]:
 
 def _value_start(key: Node, value: Node) -> tuple[int, int]:
     # An absent value (`loads:` and nothing) is marked at the next token, perhaps lines below.
-    absent = isinstance(value, ScalarNode) and value.start_mark.index == value.end_mark.index
-    return _start(key) if absent else _start(value)
+    return _start(key) if _is_absent(value) else _start(value)
+
+
+def _is_absent(value: Node) -> bool:
+    return isinstance(value, ScalarNode) and value.start_mark.index == value.end_mark.index
 
 
 def _one_based(mark: StringMark) -> tuple[int, int]:

@@ -558,7 +558,11 @@ def load_text(
         *SYSTEMS[draft.engine].memory_issues(draft, surroundings.facts),
     )
     found = (*unsound, *between, *of_scripts)
-    problems = [*document.problems, *map(document.problem, found)]
+    # What could not be read is missing; its place has one problem.
+    unread = {(problem.line, problem.column) for problem in document.problems}
+    located = map(document.problem, found)
+    seen = [one for one in located if one.line is None or (one.line, one.column) not in unread]
+    problems = [*document.problems, *seen]
     if problems or draft.form is None:
         raise ExperimentFileError(source, in_line_order(problems))
     merged = plan.merged if plan else own

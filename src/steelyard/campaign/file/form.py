@@ -620,8 +620,6 @@ def _way_out(key: str, form: type[form_values.Form] | None) -> str:
     known = form.model_fields if form else {}
     if hint := did_you_mean(key, known):
         return hint
-    if key == "<<":
-        return "Use `extends` instead of YAML's merge key."
     if elsewhere := _belongs_to(key):
         return elsewhere
     takes_settings = form in (ConfigurationForm, LevelForm)

@@ -159,6 +159,10 @@ def currency(value: object) -> str:
 
 def version(value: object) -> int:
     """Return the version of the file format; there is one so far."""
+    if isinstance(value, str | float) and value in ("1", 1):
+        written = f"the text '{value}'" if isinstance(value, str) else shown(value)
+        hint = "Write `version: 1`, without quotation marks or a point."
+        raise refusal(f"the version of the file format is {written}, not a whole number", hint)
     if isinstance(value, bool) or value != 1:
         message = f"version {shown(value)} of the file format is not known here"
         raise refusal(message, "Write `version: 1`, or use a newer Steelyard.")

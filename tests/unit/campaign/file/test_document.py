@@ -72,11 +72,40 @@ def test_a_list_or_a_word_is_no_experiment() -> None:
     assert "`hello` is not a mapping" in only_problem("hello")
 
 
-def test_tags_and_merge_keys_are_refused() -> None:
-    """A file constructs nothing, and `extends` is the one way to inherit."""
-    assert "the YAML tag '!sh' means nothing here" in only_problem(with_line("description: !sh x"))
-    merged = with_line("  third: {<<: {protocol: simple}}", after="  other: {extends: default}\n")
-    assert "Use `extends` instead of YAML's merge key." in only_problem(merged)
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("name: small", "name: !sh x", "2:7: name: the YAML tag '!sh' means nothing here"),
+        ("{extends: default}", "{<<: {protocol: simple}}", "9:11: configurations.other: the merge"),
+        ("{extends: default}", "{postgres: {<<: {jit: off}, fsync: on}}", "9:22: configurations"),
+        ("{clients: 1}", "{<<: [{clients: 1}, {threads: 1}]}", "5:9: loads: the merge key `<<`"),
+        (", scale_factor: 1}", ", <<: {scale_factor: 1}}", "4:41: workloads.0: the merge key"),
+        ("seed: 1", "stop: {budget: 1,5h}", "6:16: stop.budget: `1,5h` has a comma where a"),
+        ("seed: 1", "stop: {decide: 0,5%, budget: 1h}", "(Write `0.5%`.)"),
+        ("seed: 1", "stop: {decide: 0,5 %}", "(Write `0.5 %`.)"),
+        ("seed: 1", "measure: {slice: 2,5s, ramp: 1s}", "6:18: measure.slice: `2,5s` has a comma"),
+        ("{clients: 1}", "{clients: 1, rate: [70%, 82,5%]}", "5:33: loads.rate.1: `82,5%` has a"),
+        ("{clients: 1}", "{clients:\u00a01}", "5:9: loads.clients: behind `clients:` stands a"),
+        ("{clients: 1}", "{clients:\u20091, threads: 1}", "(Write a plain space there.)"),
+        ("version: 1", "version: '1'", "1:10: version: the version of the file format is the text"),
+        ("version: 1", 'version: "1"', "(Write `version: 1`, without quotation marks or a point.)"),
+        ("version: 1", "version: 1.0", "of the file format is `1.0`, not a whole number"),
+        ("version: 1", "version: true", "version `true` of the file format is not known here"),
+    ],
+)
+def test_what_yaml_and_habits_allow_is_one_problem(old: str, new: str, expected: str) -> None:
+    """A file constructs nothing and inherits by `extends`; what was meant is no second problem."""
+    assert expected in only_problem(SMALL.replace(old, new))
+
+
+def test_commas_between_values_are_no_decimal_commas() -> None:
+    """Lists of whole numbers, and of values with a space between them, are what they were."""
+    value = parse_document("{a: [1,5], b: [1, 5h], c: [1,x5h], d: [1.5,5h], e: '1,5h', f: 1,g: }")
+    assert not value.problems
+    assert value.value == {
+        "a": [1, 5], "b": [1, "5h"], "c": [1, "x5h"], "d": [1.5, "5h"], "e": "1,5h", "f": 1,
+        "g": None,
+    }  # fmt: skip
 
 
 def test_aliases_are_values_like_any_other() -> None:
