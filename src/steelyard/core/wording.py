@@ -236,7 +236,8 @@ class Complaint:
     """Something an engine knows will not work, before anything is started.
 
     Attributes:
-        setting: Name of the setting it is about, or None when it is about the load.
+        setting: Name of the setting it is about; empty: of a configuration's settings together;
+            None: it is about the load.
     """
 
     setting: str | None

@@ -428,16 +428,29 @@ def fixed_settings(refused: Mapping[str, str]) -> Iterator[Complaint]:
 
 
 def too_few_connections(
-    configuration: Configuration, loads: Sequence[Load], *, limit: str, default: int, kept: int
+    configuration: Configuration,
+    loads: Sequence[Load],
+    *,
+    limit: str,
+    default: int,
+    kept: int,
+    most: int,
 ) -> Iterator[Complaint]:
     """Yield a complaint when the clients do not fit into what a server lets in.
 
-    The setting that limits its connections is named in small letters, with its default and how
-    many are kept from clients.
+    The setting that limits its connections is named in small letters, with its default, how
+    many are kept from clients, and the most that it takes.
     """
     text = configuration.asked_folded().get(limit, str(default))
     clients = max(load.clients for load in loads)
-    if text.isdigit() and clients > int(text) - kept:
+    if clients > most - kept:
+        yield Complaint(
+            setting=None,
+            message=f"{clients} clients are more than any server takes: its `{limit}` is at most"
+            f" {most}",
+            hint=f"Use at most {most - kept} clients.",
+        )
+    elif text.isdigit() and clients > int(text) - kept:
         yield Complaint(
             setting=None,
             message=f"{clients} clients do not fit into {limit} = {text} of configuration"

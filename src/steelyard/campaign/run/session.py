@@ -375,7 +375,8 @@ def _problems(loaded: LoadedExperiment, assembly: Assembly) -> Iterator[Problem]
             if complaint.setting is None:
                 yield loaded.problem(("loads", "clients"), complaint.message, complaint.hint)
             else:
-                place = ("configurations", configuration.name, own, complaint.setting)
+                setting = (complaint.setting,) if complaint.setting else ()
+                place = ("configurations", configuration.name, own, *setting)
                 yield loaded.problem(place, complaint.message, complaint.hint)
         limits = configuration.asked(Layer.CGROUP)
         stack = () if assembly.stack is None else assembly.stack.unfit(configuration.name)
@@ -384,5 +385,5 @@ def _problems(loaded: LoadedExperiment, assembly: Assembly) -> Iterator[Problem]
             Layer.LINUX: stack,
         }
         for layer, unfit in ((layer, one) for layer, found in unfits.items() for one in found):
-            place = ("configurations", configuration.name, layer.value, unfit.key)
-            yield loaded.problem(place, unfit.message, unfit.hint)
+            path = ("configurations", configuration.name, layer.value, unfit.key)
+            yield loaded.problem(path, unfit.message, unfit.hint)

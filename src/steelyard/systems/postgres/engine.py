@@ -10,9 +10,17 @@ import re
 import secrets
 import threading
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
-from steelyard.core.experiment import EffectiveSetting, Experiment, Setting, SwitchCost, Workload
+from steelyard.core.experiment import (
+    Configuration,
+    EffectiveSetting,
+    Experiment,
+    Setting,
+    SwitchCost,
+    Workload,
+)
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import CheckpointAge, Measurement, StatementPlan
 from steelyard.core.outside import Command, Completed, ServerAddress, stored_key
@@ -24,7 +32,7 @@ from steelyard.gateways.sql import Sql, reload
 from steelyard.systems.postgres import pgbench, settings
 from steelyard.systems.postgres.load_programs import filled, load_program, values_of_server
 from steelyard.systems.postgres.reader import open_reader, plans_of, unknown_in
-from steelyard.systems.postgres.server import Installation, PostgresProgram, find_program
+from steelyard.systems.postgres.server import Installation, PostgresProgram, find_program, trial
 from steelyard.systems.postgres.settings import SettingEntry
 from steelyard.systems.protocol import (
     Dataset,
@@ -130,11 +138,41 @@ class PostgresEngine(Engine):
         installation = self.program(configuration).installation
         catalogue = self._catalogues[configuration]
         with settings.empty_configuration() as empty:
-            return (
-                *settings.fixed_settings(asked),
-                *settings.refused_values(asked, installation, catalogue, empty, self._processes),
-                *settings.too_few_connections(asked, self._experiment.loads),
-            )
+            alone = settings.refused_values(asked, installation, catalogue, empty, self._processes)
+            # What is refused alone, and then together with others, is told once.
+            found = {
+                one.setting: one for one in (*self._refused_together.get(configuration, ()), *alone)
+            }
+        return (
+            *settings.fixed_settings(asked),
+            *found.values(),
+            *settings.too_few_connections(asked, self._experiment.loads),
+        )
+
+    @cached_property
+    def _refused_together(self) -> Mapping[str, tuple[Complaint, ...]]:
+        """Return what a start would refuse of each configuration; each server has a new cluster.
+
+        ``initdb:`` is equal in all configurations.
+        """
+        tried: dict[Installation, list[Configuration]] = {}
+        for configuration in self._experiment.configurations:
+            name = configuration.name
+            if name in self._programs and settings.needs_trial(
+                configuration, self._programs[name], self._catalogues[name]
+            ):
+                tried.setdefault(self._programs[name].installation, []).append(configuration)
+        found = {}
+        for configurations in tried.values():
+            program = self._programs[configurations[0].name]
+            with trial(program, self._account, self._processes) as started:
+                for configuration in configurations:
+                    name = configuration.name
+                    complaints = settings.refused_together(
+                        configuration, started, self._catalogues[name]
+                    )
+                    found[name] = tuple(complaints)
+        return found
 
     def check_flags(self) -> None:
         """Raise where the load generator cannot do what is asked of it."""

@@ -3,14 +3,16 @@
 import re
 import signal
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
+from typing import Final
 
-from steelyard.core.outside import Command, ServerAddress
+from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.wording import PreflightError, TargetError
-from steelyard.gateways.files import read_text
+from steelyard.gateways.files import read_text, remove_tree, short_directory
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
 
@@ -396,3 +398,97 @@ def shared_memory_residue(data: Path) -> tuple[Command, ...]:
     lines = (read_text(data / "postmaster.pid") or "").splitlines()
     fields = lines[6].split() if len(lines) > 6 else []
     return (Command(argv=("ipcrm", "--shmem-id", fields[1])),) if len(fields) == 2 else ()
+
+
+ENGLISH: Final = {"LC_ALL": "C"}  # for what a program says, where it is read
+_INITDB_TIMEOUT_S = 60.0
+PRELOADS: Final = re.compile(r"(?:shared|session|local)_preload_libraries", re.IGNORECASE)
+# The last of several counts: whatever is asked for, the words are English, and warnings are shown.
+_PLAIN = ("-c", "lc_messages=C", "-c", "log_min_messages=warning")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """Asks a server's program about settings together.
+
+    Attributes:
+        data: The data directory of a new cluster.
+        account: Its owner; None: our own.
+    """
+
+    installation: Installation
+    data: Path
+    account: str | None
+    processes: Processes
+
+    def against(self, settings: Mapping[str, str]) -> str:
+        """Return what the program says against these settings; empty: it takes them.
+
+        A value that only a start computes is printed on the way of a start, after rules between
+        settings, the control file, certificates and shared libraries, and before any memory is
+        taken: so sizes are tried as they are. What comes later is not tried: huge pages, which the
+        preflight counts, and sockets, which are ours. Libraries of sessions need a session, that of
+        ``--single``; it is given nothing else, so that it takes little memory.
+        """
+        completed = self._answer(("-C", "shared_memory_size"), settings)
+        if not completed.succeeded:
+            return server_words(completed.stderr)
+        of_libraries = {n: v for n, v in settings.items() if PRELOADS.fullmatch(n) or "." in n}
+        if not any(map(PRELOADS.fullmatch, of_libraries)):
+            return ""
+        completed = self._answer(("--single",), of_libraries, "postgres")
+        words = server_words(completed.stderr)
+        # A library warns of a setting that it does not know, and drops it.
+        is_refused = not completed.succeeded or named(words, of_libraries)
+        return words if is_refused else ""
+
+    def _answer(self, mode: Sequence[str], settings: Mapping[str, str], *last: str) -> Completed:
+        options = [word for name, v in settings.items() for word in ("-c", f"{name}={v}")]
+        program = self.installation.program("postgres")
+        argv = (program, *mode, "-D", str(self.data), *options, *_PLAIN, *last)
+        command = Command(argv=argv, environment=ENGLISH, account=self.account)
+        return self.processes.run(command, timeout_s=_TIMEOUT_S)
+
+
+@contextmanager
+def trial(program: PostgresProgram, account: str | None, processes: Processes) -> Iterator[Trial]:
+    """Make a new cluster, yield what asks its program, and remove it.
+
+    Raises:
+        PreflightError: It cannot be made.
+    """
+    home = short_directory("steelyard-check-", account=account, announce=lambda _: None)
+    try:
+        data = home / "data"
+        completed = processes.run(program.create(data, account), timeout_s=_INITDB_TIMEOUT_S)
+        if not completed.succeeded:
+            raise PreflightError(
+                f"initdb of PostgreSQL {program.version} failed: {completed.tail(1)}",
+                hint="Correct `initdb:` of the target, or the installation.",
+            )
+        yield Trial(
+            installation=program.installation, data=data, account=account, processes=processes
+        )
+    finally:
+        remove_tree(home)
+
+
+def server_words(stderr: str) -> str:
+    """Return what a server program complains about, without its time stamps."""
+    parts = re.findall(r"(?:FATAL|ERROR|WARNING|HINT|DETAIL):\s+(.*)", stderr)
+    last = stderr.strip().rpartition("\n")[2].removeprefix("postgres: ")
+    return " ".join(parts) or last
+
+
+def named(words: str, settings: Mapping[str, str]) -> list[str]:
+    """Return the settings that a message names, or whose value it quotes: a library, a file."""
+    mentioned = [name for name in settings if mentions(words, name)]
+    quoted = re.findall(r'"([^"]+)"', words)
+    return mentioned or [
+        n for n, value in settings.items() if any(word in value for word in quoted)
+    ]
+
+
+def mentions(words: str, name: str) -> bool:
+    """Return whether a message has the whole name of a setting."""
+    return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w|\.\w)", words, re.IGNORECASE) is not None

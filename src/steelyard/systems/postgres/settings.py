@@ -28,7 +28,8 @@ from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
 from steelyard.systems import existing as complaints
 from steelyard.systems.existing import named_in
-from steelyard.systems.postgres.server import VERSIONS_RUN, Installation
+from steelyard.systems.postgres import server
+from steelyard.systems.postgres.server import Installation
 
 _TIMEOUT_S = 20.0
 _SWITCH_COST = {
@@ -125,7 +126,7 @@ def _told(
     """
     asked = ("-c", option) if option else ()
     argv = (postgres, "-C", name, "-D", str(empty), *asked)
-    return processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S)
+    return processes.run(Command(argv=argv, environment=server.ENGLISH), timeout_s=_TIMEOUT_S)
 
 
 def undescribed(
@@ -186,8 +187,7 @@ def check_values(
         option = f"{setting.name}={setting.value}"
         completed = _told(postgres, "port", empty, processes, option)
         if not completed.succeeded:
-            parts = re.findall(r"(?:FATAL|ERROR|HINT|DETAIL):\s+(.*)", completed.stderr)
-            refused[setting.name] = " ".join(parts) if parts else completed.stderr.strip()
+            refused[setting.name] = server.server_words(completed.stderr)
     return refused
 
 
@@ -406,7 +406,9 @@ def _bytes(value: str | None, *, unit: tuple[str, int], default: int) -> int:
     return default if found is None else round(found * size)
 
 
+_TRIAL_FROM: Final = 15  # the first whose program prints what only a start computes
 _DEFAULT_MAX_CONNECTIONS = 100
+_MOST_CONNECTIONS: Final = 2**18 - 1  # MAX_BACKENDS; other processes of the server count, too
 _KEPT_FOR_US = 5  # superuser_reserved_connections, reserved ones, and our own checks
 
 
@@ -426,22 +428,72 @@ def refused_values(
 
     It is asked with an empty configuration, where the programs are.
     """
-    fixed = refused_names(list(configuration.asked()))
-    known = {name.lower() for name in catalogue}
-    settings = [
-        setting
-        for setting in configuration.settings
-        if setting.layer is Layer.POSTGRES
-        and setting.name.lower() in known
-        and setting.name not in fixed
-    ]
+    settings = [one for one in _known(configuration, catalogue) if "." not in one.name]
     refused = check_values(installation.program("postgres"), settings, empty, processes)
     for name, complaint in refused.items():
         yield Complaint(
             setting=name,
             message=f"PostgreSQL {installation.version} refuses this value: {complaint}",
-            hint=f"Correct `{name}`.",
+            hint="Remove it." if "cannot be changed" in complaint else f"Correct `{name}`.",
         )
+
+
+def _known(
+    configuration: Configuration, catalogue: Mapping[str, SettingEntry]
+) -> Iterator[Setting]:
+    """Yield the settings that its server knows, or that an extension may: not what we set."""
+    fixed = refused_names(list(configuration.asked()))
+    known = {name.lower() for name in catalogue}
+    for setting in configuration.settings:
+        is_known = setting.name.lower() in known or "." in setting.name
+        if setting.layer is Layer.POSTGRES and is_known and setting.name not in fixed:
+            yield setting
+
+
+def needs_trial(
+    configuration: Configuration,
+    program: server.PostgresProgram,
+    catalogue: Mapping[str, SettingEntry],
+) -> bool:
+    """Return whether a start may refuse what a configuration asks for, value by value fine.
+
+    Settings of sessions stand alone. Before PostgreSQL 15 no program says more without a start,
+    and a directory for the WAL that the target names is not ours to fill twice.
+    """
+    names = [setting.name for setting in _known(configuration, catalogue)]
+    is_of_start = switch_cost(names, catalogue) is not SwitchCost.SESSION
+    return (
+        (is_of_start or any(map(server.PRELOADS.fullmatch, names)))
+        and program.installation.major >= _TRIAL_FROM
+        and not any(option.startswith(("-X", "--waldir")) for option in program.initdb)
+    )
+
+
+def refused_together(
+    configuration: Configuration, trial: server.Trial, catalogue: Mapping[str, SettingEntry]
+) -> Iterator[Complaint]:
+    """Yield a complaint for whatever the server's program says against all settings at once.
+
+    It tells one thing at a time, so what it named is left out of the next trial.
+    """
+    left = {setting.name: setting.value for setting in _known(configuration, catalogue)}
+    is_first = True
+    while left and (words := trial.against(left)):
+        named = server.named(words, left)
+        if not named and not is_first:
+            return  # it is about what is left without the settings that were named before
+        others = [n for n in catalogue if "_" in n and n not in named and server.mentions(words, n)]
+        ways = [f"correct {' or '.join(f'`{name}`' for name in named)}"] if named else []
+        ways += [f"set {', '.join(f'`{name}`' for name in others)} to fit"] if others else []
+        hint = ", or ".join(ways) or "correct one of them"
+        yield Complaint(
+            setting=next(iter(named), ""),
+            message=f"PostgreSQL {trial.installation.version} does not take these settings:"
+            f" {words}",
+            hint=f"{hint[0].upper()}{hint[1:]}.",
+        )
+        left = {name: value for name, value in left.items() if named and name not in named}
+        is_first = False
 
 
 def too_few_connections(
@@ -454,12 +506,13 @@ def too_few_connections(
         limit="max_connections",
         default=_DEFAULT_MAX_CONNECTIONS,
         kept=_KEPT_FOR_US,
+        most=_MOST_CONNECTIONS,
     )
 
 
 def version_finding(installation: Installation) -> Finding | None:
     """Return a finding when Steelyard's own tests do not run this version."""
-    if installation.major in VERSIONS_RUN:
+    if installation.major in server.VERSIONS_RUN:
         return None
     return complaints.version_not_run(
         f"PostgreSQL {installation.version}", f"PostgreSQL {installation.major}"

@@ -476,6 +476,7 @@ def refusal_in(log: str) -> Refusal:
 
 
 _DEFAULT_CLIENTS = 10_000
+_MOST_CLIENTS: Final = 2**32 - 1  # config.c
 _KEPT_FOR_US = 5  # the probes' session and our own checks
 
 
@@ -564,7 +565,12 @@ def too_few_connections(
 ) -> Iterator[Complaint]:
     """Yield a complaint when the clients do not fit into maxclients."""
     yield from complaints.too_few_connections(
-        configuration, loads, limit="maxclients", default=_DEFAULT_CLIENTS, kept=_KEPT_FOR_US
+        configuration,
+        loads,
+        limit="maxclients",
+        default=_DEFAULT_CLIENTS,
+        kept=_KEPT_FOR_US,
+        most=_MOST_CLIENTS,
     )
 
 
