@@ -152,6 +152,7 @@ class Kubelet:
     cpu_manager_policy: str = "none"
     cpu_manager_options: Mapping[str, str] = field(default_factory=dict)
     topology_manager_policy: str = "none"
+    topology_manager_scope: str = "container"
     memory_manager_policy: str = "None"
     reserved_system_cpus: str | None = None
     kube_reserved: Mapping[str, str] = field(default_factory=dict)
@@ -162,11 +163,23 @@ class Kubelet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerFacts:
+    """One container of a pod; quantities as Kubernetes writes them."""
+
+    name: str
+    requests: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PodFacts:
     """One pod: its containers' requests and limits added up, quantities as Kubernetes writes them.
 
     Attributes:
         database: PostgreSQL runs in it.
+        containers: The server's, then all others, also those that end before it starts; empty: not
+            known, or there is one, which has what the pod has.
+        pod_level: The pod has requests or limits of its own (``spec.resources``).
         qos_class: ``Guaranteed``, ``Burstable`` or ``BestEffort``, as the cluster says; None: by
             requests and limits.
         cpus: That its container may really run on; None: not seen.
@@ -179,6 +192,8 @@ class PodFacts:
     database: bool = False
     requests: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, str] = field(default_factory=dict)
+    containers: tuple[ContainerFacts, ...] = ()
+    pod_level: bool = False
     qos_class: str | None = None
     cpus: tuple[int, ...] | None = None
     quota_cpus: float | None = None

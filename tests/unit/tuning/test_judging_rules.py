@@ -214,11 +214,12 @@ def _sound() -> tuple[StackFacts, ...]:
 
 
 # Without these facts a rule holds by another one that was seen, or they are no facts of the rule.
+_SUMS = ("kubernetes.pods.cpus", "kubernetes.shared_cpus")  # a pod's limits are known
 _BY_ANOTHER = {
-    "K8S001": ("intent",),  # what is wanted, which no machine tells
+    "K8S001": ("intent", *_SUMS),  # what is wanted, which no machine tells
     "K8S003": ("intent", "kubernetes.kubelet"),  # the CPUs of the container are seen
-    "K8S004": ("kubernetes.pods.throttled_periods",),  # nothing may throttle it
-    "K8S005": ("intent",),
+    "K8S004": ("kubernetes.pods.throttled_periods", *_SUMS),  # nothing may throttle it
+    "K8S005": ("intent", *_SUMS),
     "K8S006": ("kubernetes.kubelet.reserved_system_cpus",),  # a kubelet that reserves none
     "K8S007": ("linux",),  # for a share of the memory alone
     "K8S012": ("kubernetes.cluster", "postgres.settings"),  # of the other

@@ -11,6 +11,7 @@ from steelyard.core.kubernetes import REFUSED
 from steelyard.core.linux import LinuxFacts, NumaNode, PagePool
 from steelyard.core.stack import (
     ClusterFacts,
+    ContainerFacts,
     Intent,
     Kubelet,
     KubernetesFacts,
@@ -19,7 +20,10 @@ from steelyard.core.stack import (
     StackFacts,
 )
 from steelyard.core.wording import GIB, MIB
+from steelyard.tuning.facts.file import read_facts
+from steelyard.tuning.rules.rule import cpus_of_database, memory_of_database
 from support.judged_rules import HOLDS, NOTHING, judged, said
+from support.recorded_host import RECORDINGS
 
 RESOURCES = {"cpu": "2", "memory": "10Gi", "hugepages-2Mi": "6500Mi"}
 POD = PodFacts(name="pg-1", database=True, requests=RESOURCES, limits=RESOURCES)
@@ -61,10 +65,33 @@ def without_pages(**changes: Any) -> PodFacts:
     return replace(POD, requests=both, limits=both)
 
 
+def of_containers(*cpus: str, pages: str | None = None, **changes: Any) -> PodFacts:
+    """Return the database's pod of a server's container and others; memory is 5 GiB each."""
+    containers = tuple(
+        ContainerFacts(name=f"c{number}", requests=limits, limits=limits)
+        for number, limits in enumerate({"cpu": each, "memory": "5Gi"} for each in cpus)
+    )
+    if pages is not None:
+        limits = {**containers[-1].limits, "hugepages-2Mi": pages}
+        containers = (*containers[:-1], replace(containers[-1], requests=limits, limits=limits))
+    return pod(containers=containers, **changes)
+
+
 @pytest.mark.parametrize(
     ("facts", "told"),
     [
         (stack(), HOLDS),
+        (stack(of_containers("2", "100m")), HOLDS),
+        (stack(of_containers("1500m", "500m")), "pg-1, container c0: 1500m CPUs are no whole"),
+        (stack(pod(qos_class="Guaranteed", limits={"cpu": "0"})), "0 CPUs are no whole number"),
+        (stack(replace(POD, qos_class="Guaranteed", limits={})), "0 CPUs are no whole number"),
+        (stack(pod(pod_level=True)), "resources of the pod's own"),
+        # Of sums alone the container's own CPUs prove more.
+        (stack(pod({"cpu": "2100m"}, cpus=(1, 2)), shared_cpus=(0, 3)), HOLDS),
+        (stack(pod({"cpu": "2100m"}, cpus=(1, 2)), shared_cpus=(0, 1, 2)), "2100m CPUs are no"),
+        (stack(pod({"cpu": "2100m"}, cpus=(1, 2))), "2100m CPUs are no"),
+        (stack(pod({"cpu": "1500m"}, cpus=(1, 2)), shared_cpus=(0, 3)), "1500m CPUs are no"),
+        (stack(of_containers("1500m", "500m", cpus=(1, 2)), shared_cpus=(0,)), "1500m CPUs"),
         (stack(pod(requests={"memory": "10Gi"})), HOLDS),  # an absent request is its limit
         (stack(pod(requests={**RESOURCES, "cpu": "2000m"})), HOLDS),
         (stack(pod(requests={**RESOURCES, "cpu": "1"})), "not equal"),
@@ -107,6 +134,9 @@ def test_the_cpu_policy_is_static_where_cpus_shall_be_exclusive(
         (stack(pod(cpus=(0, 1, 2, 3))), "may run on CPUs 0-3, its limit is 2"),
         (stack(pod(cpus=(2, 3)), shared_cpus=(0, 1, 3)), "CPUs 3 are in the shared pool too"),
         (stack(POD), NOTHING),
+        (stack(pod({"cpu": "4"}, cpus=(1, 2, 3)), shared_cpus=(0,)), HOLDS),  # sums of a pod
+        (stack(of_containers("3", "1", cpus=(1, 2, 3)), shared_cpus=(0,)), HOLDS),
+        (stack(of_containers("3", "1", cpus=(1, 2))), "c0: may run on CPUs 1-2, its limit is 3"),
         (stack(pod(cpus=(0, 1, 2, 3)), kubelet=Kubelet(), exclusive=None), NOTHING),
         (stack(pod(cpus=(0, 1, 2, 3)), kubelet=Kubelet()), "its limit is 2"),
         (stack(pod({"cpu": "1500m"}, cpus=(0, 1, 2, 3))), NOTHING),  # K8S001 says it
@@ -132,6 +162,9 @@ def test_a_container_whose_cpus_nobody_saw_is_named_as_lacking() -> None:
         (stack(version="v1.34.4+k3s1"), HOLDS),
         (stack(version="1.32"), "1.32 keeps the CFS quota"),
         (stack(version="1.9"), "1.9 keeps the CFS quota"),
+        (stack(of_containers("2", "100m"), version="1.32"), "1.32 keeps the CFS quota"),
+        (stack(of_containers("2500m", "500m"), version="1.32"), NOTHING),  # in the shared pool
+        (stack(of_containers("2", "100m")), HOLDS),
         (stack(version="1.32", kubelet=replace(STATIC, cpu_cfs_quota=False)), HOLDS),
         (stack(version="1.32", kubelet=Kubelet()), NOTHING),  # a quota is all that it has
         (stack(pod(throttled_periods=0), version="1.32", kubelet=Kubelet()), HOLDS),
@@ -166,6 +199,11 @@ FOUR_THREADS = replace(LINUX, siblings=((0, 1, 2, 3), (4, 5, 6, 7)))
         (stack(pod({"cpu": "3"}), kubelet=FULL), "3 CPUs are no whole cores of 2 threads"),
         (stack(kubelet=FULL, linux=FOUR_THREADS), "2 CPUs are no whole cores of 4 threads"),
         (stack(pod({"cpu": "3"}), linux=replace(LINUX, smt=False)), HOLDS),
+        (stack(of_containers("4", "500m"), kubelet=FULL, linux=TWO_THREADS), HOLDS),
+        (stack(of_containers("3", "1"), kubelet=FULL), "c0: 3 CPUs are no whole cores"),
+        (stack(of_containers("2", "1"), kubelet=FULL), "c1: 1 CPUs are no whole cores"),  # refused
+        (stack(of_containers("500m", "1"), kubelet=FULL), "c1: 1 CPUs are no whole cores"),
+        (stack(of_containers("500m", "1")), NOTHING),
         (stack(linux=replace(LINUX, smt=None)), NOTHING),
         (stack(kubelet=Kubelet()), NOTHING),
     ],
@@ -188,6 +226,16 @@ UNSEEN = replace(NODE, memory_bytes=None)
         (stack(pod({"cpu": "7"}), kubelet=ONE_NODE), "no NUMA node has 7 CPUs"),  # 2 are reserved
         (stack(pod({"memory": "18Gi"}), kubelet=ONE_NODE), "18.0 GiB of memory"),
         (stack(pod({"hugepages-2Mi": "8Gi"}), kubelet=ONE_NODE), "8.0 GiB of 2.0 MiB pages"),
+        (stack(of_containers("4", "4"), kubelet=ONE_NODE), HOLDS),  # each of them for itself
+        (stack(pod({"cpu": "8"}), kubelet=ONE_NODE), "no NUMA node has 8 CPUs"),
+        (stack(of_containers("4", "7"), kubelet=ONE_NODE), "c1: no NUMA node has 7 CPUs"),
+        (
+            stack(
+                of_containers("4", "4", limits={"cpu": "8"}),
+                kubelet=replace(ONE_NODE, topology_manager_scope="pod"),
+            ),
+            "pg-1: no NUMA node has 8 CPUs",
+        ),
         (stack(kubelet=ONE_NODE, linux=replace(LINUX, nodes=(HALF, NODE))), HOLDS),
         (stack(kubelet=ONE_NODE, linux=replace(LINUX, nodes=(HALF, HALF))), "no NUMA node"),
         (stack(kubelet=ONE_NODE, linux=replace(LINUX, nodes=(UNSEEN,))), NOTHING),
@@ -280,6 +328,8 @@ CAPACITY = {"hugepages-2Mi": "6656Mi"}
         (stack(pod({"hugepages-1Gi": "2Gi"}), capacity=CAPACITY), "offers no hugepages-1Gi"),
         (stack(pod({"hugepages-big": "2Gi"})), "names no page size"),
         (stack(without_pages(memory="4GiB")), "'4GiB', is not a quantity"),
+        (stack(of_containers("2", "1", pages="1Mi")), "container c1: 1Mi are no whole pages"),
+        (stack(of_containers("2", "much")), "c1: its request of cpu, 'much', is not a quantity"),
         (stack(without_pages()), NOTHING),
     ],
 )
@@ -330,6 +380,8 @@ def test_the_pool_holds_what_all_need(facts: StackFacts, told: str) -> None:
     [
         (stack(pod({"hugepages-2Mi": "6354Mi"})), HOLDS),  # 3177 pages
         (stack(pod({"hugepages-2Mi": "6352Mi"})), "3176 pages, 3177 are needed"),
+        (stack(of_containers("2", pages="6352Mi")), "c0: 3176 pages, 3177 are needed"),
+        (stack(of_containers("2", "1", pages="2Mi")), NOTHING),  # those of its neighbour
         (stack(pod({"hugepages-2Mi": "2Mi"}), postgres=PostgresFacts()), NOTHING),
         (stack(without_pages()), NOTHING),
         (
@@ -375,6 +427,8 @@ TRIES = ClusterFacts(parameters={})
         (stack(without_pages()), "huge_pages = on, no limit of huge pages, and the node has 3328"),
         (stack(without_pages(), postgres=replace(POSTGRES, settings={})), "huge_pages = try"),
         (stack(without_pages(), postgres=None, cluster=TRIES), "huge_pages = try"),
+        (stack(of_containers("2", pages="6500Mi")), HOLDS),
+        (stack(of_containers("2", "1", pages="6500Mi")), "c0: huge_pages = on, no limit"),
         (stack(without_pages(), postgres=OFF), HOLDS),
         (stack(without_pages(), linux=replace(LINUX, pools=(replace(POOL, total=0),))), HOLDS),
         (stack(without_pages(), postgres=None), NOTHING),
@@ -403,6 +457,24 @@ def test_the_limit_covers_what_is_not_on_huge_pages(
     """K8S014: backends, work_mem and maintenance within 80 % of the limit."""
     postgres = replace(POSTGRES, settings=settings)
     assert told in said("K8S014", stack(pod({"memory": memory}), postgres=postgres))
+
+
+def test_what_the_database_may_use_is_what_its_container_may() -> None:
+    """Sidecars have memory, CPUs and pages of their own."""
+    facts = stack(of_containers("2", "1", pages="6500Mi"))
+    assert (memory_of_database(facts), cpus_of_database(facts)) == (5 * GIB, 2.0)
+    assert memory_of_database(stack(of_containers("2", pages="1Gi"))) == 6 * GIB
+    postgres = replace(POSTGRES, settings={"work_mem": "20MB"})  # 4.8 GiB, and the cache
+    assert "c0: 4.8 GiB in the worst case" in said(
+        "K8S014", stack(facts.kubernetes.pods[0], postgres=postgres)
+    )
+
+
+def test_a_pod_whose_sidecar_has_a_fraction_of_a_cpu() -> None:
+    """The file knows sums alone, and the CPUs of the container, which are its own."""
+    facts = read_facts(RECORDINGS.parent / "foreign" / "kubernetes" / "pod-facts.yaml")
+    for code in ("K8S001", "K8S002", "K8S003", "K8S004", "K8S005"):
+        assert said(code, facts) == HOLDS
 
 
 def test_buffers_that_are_not_on_huge_pages_count_too() -> None:

@@ -7,6 +7,7 @@ import pytest
 from steelyard.gateways.placed_files import FetchedHost
 from steelyard.tuning.facts import kubernetes as files
 from steelyard.tuning.facts.kubernetes import cluster_facts, kubelet_of, pod_facts, pods_of
+from steelyard.tuning.rules.rule import is_guaranteed, whole_cpus
 from support.database_in_cluster import cluster
 
 
@@ -59,6 +60,25 @@ def _pod(*containers: dict[str, Any], inits: tuple[dict[str, Any], ...] = ()) ->
             {},
         ),
         (_pod({"limits": {"cpu": "much"}}, {"limits": {"cpu": "1"}}), {}, {"cpu": "much"}),
+        # A container without huge pages has none; one without memory has no limit of it.
+        (
+            _pod({"limits": {"memory": "1Gi", "hugepages-2Mi": "1Gi"}}, {}),
+            {},
+            {"hugepages-2Mi": "1Gi"},
+        ),
+        # Beside a container that passes are those that stay and were started before it.
+        (
+            _pod(
+                {"requests": {"cpu": "1"}},
+                inits=(
+                    {"requests": {"cpu": "1"}, "restartPolicy": "Always"},
+                    {"requests": {"cpu": "3"}},
+                    {"requests": {"cpu": "500m"}, "restartPolicy": "Always"},
+                ),
+            ),
+            {"cpu": "4"},
+            {},
+        ),
     ],
 )
 def test_resources_are_those_of_the_whole_pod(
@@ -67,6 +87,63 @@ def test_resources_are_those_of_the_whole_pod(
     """As the scheduler counts them; what is no quantity is kept for the rule that tells of it."""
     facts = pod_facts(pod)
     assert (facts.requests, facts.limits, facts.qos_class) == (requests, limits, "Burstable")
+
+
+def _equal(name: str, cpu: str, **more: Any) -> dict[str, Any]:
+    """Return a container that requests what it is limited to."""
+    limits = {"cpu": cpu, "memory": "1Gi", **more.pop("limits", {})}
+    return {"name": name, "resources": {"requests": limits, "limits": limits}, **more}
+
+
+_EXPORTER = _equal("exporter", "100m")
+_PROXY = _equal("proxy", "250m", restartPolicy="Always")
+_FREE = {"name": "free"}
+
+
+@pytest.mark.parametrize(
+    ("containers", "inits", "exclusive"),
+    [
+        ([_equal("postgres", "2")], [], 2),
+        ([_equal("postgres", "2000m")], [], 2),
+        ([_equal("postgres", "1500m")], [], None),
+        ([_equal("postgres", "1500m"), _equal("exporter", "500m")], [], None),
+        ([_equal("postgres", "2"), _EXPORTER], [], 2),
+        ([_EXPORTER, _equal("postgres", "2")], [], 2),
+        ([_equal("postgres", "4")], [_PROXY], 4),
+        ([_equal("postgres", "2")], [_equal("setup", "3500m")], 2),
+        ([_equal("postgres", "3"), _equal("exporter", "1")], [], 3),
+        ([_equal("postgres", "2"), _FREE], [], None),
+        ([_equal("postgres", "2")], [_FREE], None),  # the pod is Burstable
+        ([_equal("postgresql", "2"), _EXPORTER], [], 2),
+        ([_EXPORTER, _equal("app", "2")], [], 2),  # by its annotation
+        ([_equal("postgres", "0")], [], None),
+    ],
+)
+def test_the_cpus_are_those_of_the_servers_container(
+    containers: list[dict[str, Any]], inits: list[dict[str, Any]], exclusive: int | None
+) -> None:
+    """The kubelet gives CPUs to containers, in pods that are Guaranteed as a whole."""
+    pod: dict[str, Any] = _pod()
+    pod["metadata"]["annotations"] = {"kubectl.kubernetes.io/default-container": "app"}
+    pod["spec"].update(containers=containers, initContainers=inits)
+    for quality in (None, "Burstable" if _FREE in (*containers, *inits) else "Guaranteed"):
+        pod["status"] = {"qosClass": quality}
+        facts = pod_facts(pod)
+        assert whole_cpus(facts) == exclusive
+        assert len(facts.containers) in (0, len(containers) + len(inits))
+
+
+def test_resources_of_the_pod_itself_are_for_all_of_its_containers() -> None:
+    """They count whatever the containers have; the kubelet gives none of them a CPU for itself."""
+    pod: dict[str, Any] = _pod()
+    own = {"cpu": "4", "memory": "8Gi"}
+    pod["spec"]["containers"] = [_equal("postgres", "2"), _FREE]
+    pod["spec"]["resources"] = {"requests": own, "limits": own}
+    del pod["status"]
+    facts = pod_facts(pod)
+    assert (facts.requests, facts.limits, facts.pod_level) == (own, own, True)
+    assert [each.limits["cpu"] for each in facts.containers] == ["2", "4"]
+    assert (is_guaranteed(facts), whole_cpus(facts)) == (True, None)
 
 
 def test_pods_that_ended_hold_nothing_of_a_node() -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Final
 
 from ruamel.yaml import YAML
@@ -26,7 +26,13 @@ from ruamel.yaml.error import YAMLError
 from steelyard.core import kubernetes as k8s
 from steelyard.core import stack
 from steelyard.core.linux import LinuxFacts, parse_cpu_list
-from steelyard.core.wording import InputError, SteelyardError, TargetError, parse_quantity
+from steelyard.core.wording import (
+    InputError,
+    SteelyardError,
+    TargetError,
+    page_bytes_of,
+    parse_quantity,
+)
 from steelyard.gateways import host as machine
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.placed_files import FetchedHost, Wanted, new_mark, parse_fetched, script
@@ -288,6 +294,7 @@ CPU_STATE: Final = "/var/lib/kubelet/cpu_manager_state"
 _TEXTS: Final = {
     "cpuManagerPolicy": "cpu_manager_policy",
     "topologyManagerPolicy": "topology_manager_policy",
+    "topologyManagerScope": "topology_manager_scope",
     "memoryManagerPolicy": "memory_manager_policy",
     "reservedSystemCPUs": "reserved_system_cpus",
 }
@@ -378,6 +385,7 @@ def _non_pod(host: machine.Host, linux: LinuxFacts) -> file.Found:
 
 DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
+_DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 _RESTARTS: Final = "Always"  # of an init container that stays beside the others
 
 
@@ -392,48 +400,83 @@ def pods_of(pods: Iterable[k8s.Manifest], node: str) -> tuple[k8s.Manifest, ...]
 
 
 def pod_facts(pod: k8s.Manifest, *, database: bool = False) -> stack.PodFacts:
-    """Return what the API says of a pod: containers' requests and limits added up.
+    """Return what the API says of a pod: containers' requests and limits added up, and each's.
 
-    A resource that one of the containers has no limit of is not limited.
+    CPU and memory that one of the containers has no limit of are not limited; of huge pages it has
+    none then. If the pod has resources of its own they count, also for containers without any.
     """
-    metadata = pod["metadata"]
+    metadata, spec = pod["metadata"], pod["spec"]
+    own = {kind: _resources(spec, kind) for kind in ("requests", "limits")}
+    server = server_container(pod)
+    each = sorted(
+        (*spec["containers"], *(spec.get("initContainers") or ())),
+        key=lambda container: container["name"] != server,
+    )
+    containers = tuple(
+        stack.ContainerFacts(
+            name=str(container["name"]),
+            requests=_resources(container, "requests"),
+            limits={**own["limits"], **_resources(container, "limits")},
+        )
+        for container in each
+    )
     return stack.PodFacts(
         name=f"{metadata['namespace']}/{metadata['name']}",
         database=database,
-        requests=_together(pod, "requests"),
-        limits=_together(pod, "limits"),
+        requests={**_together(spec, "requests"), **own["requests"]},
+        limits={**_together(spec, "limits"), **own["limits"]},
+        containers=containers if len(containers) > 1 else (),
+        pod_level=any(own.values()),
         qos_class=(pod.get("status") or {}).get("qosClass"),
     )
 
 
-def _together(pod: k8s.Manifest, kind: str) -> dict[str, str]:
+def server_container(pod: k8s.Manifest) -> str:
+    """Return the container of the server: the operator's, or the one that kubectl takes."""
+    names = [str(each["name"]) for each in pod["spec"]["containers"]]
+    default = (pod["metadata"].get("annotations") or {}).get(_DEFAULT_CONTAINER)
+    return next((name for name in (k8s.SERVER_CONTAINER, default) if name in names), names[0])
+
+
+def _resources(owner: Mapping[str, Any], kind: str) -> dict[str, str]:
+    found = (owner.get("resources") or {}).get(kind) or {}
+    return {name: str(text) for name, text in found.items()}
+
+
+def _together(spec: Mapping[str, Any], kind: str) -> dict[str, str]:
     """Return the effective resources of a pod.
 
     Source: Kubernetes documentation, 'Sidecar Containers', "Resource sharing within containers".
     """
-    inits: Sequence[Any] = pod["spec"].get("initContainers") or ()
-    staying = [each for each in inits if each.get("restartPolicy") == _RESTARTS]
-    passing = [each for each in inits if each.get("restartPolicy") != _RESTARTS]
-    lasting = [*pod["spec"]["containers"], *staying]
-    texts = [(each.get("resources") or {}).get(kind) or {} for each in lasting]
-    names = {name for text in texts for name in text}
+    staying: list[dict[str, str]] = []
+    passing = []
+    for each in spec.get("initContainers") or ():
+        if each.get("restartPolicy") == _RESTARTS:
+            staying.append(_resources(each, kind))
+        else:
+            passing.append([_resources(each, kind), *staying])
+    lasting = [*(_resources(each, kind) for each in spec["containers"]), *staying]
+    names = {name for group in (lasting, *passing) for text in group for name in text}
     if kind == "limits":
-        names = {name for name in names if all(name in text for text in texts)}
-    found = {name: _sum([text[name] for text in texts if name in text], name) for name in names}
-    for each in passing:
-        for name, text in ((each.get("resources") or {}).get(kind) or {}).items():
-            if name in found or kind == "requests":
-                found[name] = _larger(found.get(name, "0"), str(text))
-    return dict(sorted(found.items()))
+        names = {n for n in names if page_bytes_of(n) or all(n in text for text in lasting)}
+    found = {}
+    for name in sorted(names):
+        sums = [
+            _sum(texts, name)
+            for group in (lasting, *passing)
+            if (texts := [text[name] for text in group if name in text])
+        ]
+        found[name] = reduce(_larger, sums)
+    return found
 
 
 def _sum(texts: Sequence[str], name: str) -> str:
     if len(texts) == 1:
-        return str(texts[0])
+        return texts[0]
     try:
         return _written(sum(map(parse_quantity, texts), Fraction(0)), name)
     except InputError:
-        return str(texts[0])  # rules tell of what is no quantity
+        return texts[0]  # rules tell of what is no quantity
 
 
 def _larger(one: str, other: str) -> str:
@@ -590,9 +633,7 @@ def find_database(api: KubernetesApi, asked: AskedCluster) -> Database:
     owner = (pod["metadata"].get("labels") or {}).get(k8s.OF_CLUSTER)
     if cluster is None and owner and api.knows(k8s.CLUSTER):
         cluster = api.read(k8s.ObjectRef(kind=k8s.CLUSTER, name=owner, namespace=namespace))
-    names = [str(each["name"]) for each in pod["spec"]["containers"]]
-    container = k8s.SERVER_CONTAINER if k8s.SERVER_CONTAINER in names else names[0]
-    where = k8s.ContainerRef(namespace=namespace, pod=name, container=container)
+    where = k8s.ContainerRef(namespace=namespace, pod=name, container=server_container(pod))
     return Database(api=api, namespace=namespace, pod=pod, container=where, cluster=cluster)
 
 

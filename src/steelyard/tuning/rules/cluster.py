@@ -5,6 +5,7 @@ Of CPUs: exclusive ones, their quota, their cores and their NUMA node.
 
 import re
 from functools import partial
+from itertools import starmap
 from typing import Final
 
 from steelyard.core import kubernetes as k8s
@@ -12,6 +13,7 @@ from steelyard.core.findings import Severity
 from steelyard.core.linux import NumaNode, cpu_list, parse_cpu_list
 from steelyard.core.stack import (
     ClusterFacts,
+    ContainerFacts,
     Kubelet,
     KubernetesFacts,
     PodFacts,
@@ -139,14 +141,19 @@ def _wants_cpus(facts: StackFacts) -> tuple[PodFacts, ...]:
     return () if facts.intent.exclusive_cpus is False else rule.database_pods(facts)
 
 
-def _guaranteed(pod: PodFacts) -> rule.Rulings:
-    if not rule.is_guaranteed(pod):
-        return rule.violated(f"{pod.name}: requests and limits of CPU and memory are not equal")
-    if rule.whole_cpus(pod) is None:
-        return rule.violated(
-            f"{pod.name}: {pod.limits['cpu']} CPUs are no whole number: shared pool"
-        )
-    return rule.HOLDS
+def _guaranteed(facts: StackFacts) -> rule.Rulings:
+    def check(pod: PodFacts) -> rule.Rulings:
+        name, container = rule.server_of(pod)
+        cpus = container.limits.get("cpu", "0")
+        if not rule.is_guaranteed(pod):
+            return rule.violated(f"{pod.name}: requests and limits of CPU and memory are not equal")
+        if rule.exclusive_cpus(facts, pod) is not None:
+            return rule.HOLDS
+        if pod.pod_level:
+            return rule.violated(f"{pod.name}: resources of the pod's own: shared pool")
+        return rule.violated(f"{name}: {cpus} CPUs are no whole number: shared pool")
+
+    return rule.of_each(_wants_cpus(facts), check)
 
 
 def _static(facts: StackFacts) -> rule.Rulings:
@@ -167,12 +174,14 @@ def _exclusive(facts: StackFacts) -> rule.Rulings:
     shared = facts.kubernetes.shared_cpus
 
     def check(pod: PodFacts) -> rule.Rulings:
-        whole = rule.whole_cpus(pod)
+        whole = rule.exclusive_cpus(facts, pod)
         if whole is None:
             return rule.NOTHING  # K8S001 says it
         if pod.cpus is None:
             return rule.lacking("kubernetes.pods.cpus")
-        told = f"{pod.name}: may run on CPUs {cpu_list(pod.cpus)}, its limit is {whole}"
+        told = (
+            f"{rule.server_of(pod)[0]}: may run on CPUs {cpu_list(pod.cpus)}, its limit is {whole}"
+        )
         counted = rule.violated_if(len(pod.cpus) != whole, told)
         return rule.combined((counted, _outside_shared_pool(pod, shared)))
 
@@ -194,30 +203,32 @@ def _no_quota(facts: StackFacts) -> rule.Rulings:
     kept = rule.HOLDS
     if cluster.kubelet is None:
         kept = rule.lacking("kubernetes.kubelet")
-    elif any(_gets_exclusive(cluster, pod) for pod in pods):
+    elif any(_gets_exclusive(facts, cluster, pod) for pod in pods):
         before = _is_before(cluster.version, _NO_QUOTA_SINCE)
         kept = rule.lacking("kubernetes.version")
         kept = kept if before is None else rule.violated_if(before, told)
-    return rule.combined((*(_unthrottled(cluster, pod) for pod in pods), kept))
+    return rule.combined((*(_unthrottled(facts, cluster, pod) for pod in pods), kept))
 
 
-def _unthrottled(cluster: KubernetesFacts, pod: PodFacts) -> rule.Rulings:
-    """Judge by the count of periods; without one only where nothing can throttle the pod."""
+def _unthrottled(facts: StackFacts, cluster: KubernetesFacts, pod: PodFacts) -> rule.Rulings:
+    """Judge by the count of periods; without one only where nothing can throttle the server."""
     if pod.throttled_periods is not None:
         told = f"{pod.name}: throttled in {pod.throttled_periods} periods"
         return rule.violated_if(pod.throttled_periods > 0, told)
     kubelet = cluster.kubelet
-    limited = kubelet is None or (kubelet.cpu_cfs_quota and "cpu" in pod.limits)
-    if limited and not _gets_exclusive(cluster, pod):
+    _, container = rule.server_of(pod)
+    limited = kubelet is None or (kubelet.cpu_cfs_quota and "cpu" in container.limits)
+    if limited and not _gets_exclusive(facts, cluster, pod):
         return rule.lacking("kubernetes.pods.throttled_periods")
     return rule.HOLDS
 
 
-def _gets_exclusive(cluster: KubernetesFacts, pod: PodFacts) -> bool:
-    """Return whether the kubelet gives a pod CPUs of its own, on which a quota may be kept."""
+def _gets_exclusive(facts: StackFacts, cluster: KubernetesFacts, pod: PodFacts) -> bool:
+    """Return whether the server gets CPUs of its own, on which the kubelet may keep a quota."""
     kubelet = cluster.kubelet
-    static = kubelet is not None and kubelet.cpu_manager_policy == "static"
-    return static and bool(kubelet and kubelet.cpu_cfs_quota) and rule.whole_cpus(pod) is not None
+    if kubelet is None or kubelet.cpu_manager_policy != "static" or not kubelet.cpu_cfs_quota:
+        return False
+    return rule.exclusive_cpus(facts, pod) is not None
 
 
 def _is_before(version: str | None, limit: tuple[int, int]) -> bool | None:
@@ -235,17 +246,23 @@ def _whole_cores(facts: StackFacts) -> rule.Rulings:
     full = kubelet.cpu_manager_options.get("full-pcpus-only", "").lower() == "true"
 
     def check(pod: PodFacts) -> rule.Rulings:
-        whole = rule.whole_cpus(pod)
-        if whole is None:
+        server, _ = rule.server_of(pod)
+        cpus = {name: rule.whole_cpus(pod, each) for name, each in rule.containers_of(pod).items()}
+        cpus[server] = rule.exclusive_cpus(facts, pod)
+        whole = {name: count for name, count in cpus.items() if count is not None}
+        if not whole:
             return rule.NOTHING
-        if not full:
+        if not full and server in whole:
             return rule.violated(
                 f"{pod.name}: full-pcpus-only is off, another pod may get a sibling thread"
             )
-        if whole % threads:
-            return rule.violated(
-                f"{pod.name}: {whole} CPUs are no whole cores of {threads} threads"
-            )
+        odd = [
+            f"{name}: {count} CPUs are no whole cores of {threads} threads"
+            for name, count in whole.items()
+            if full and count % threads
+        ]
+        if odd or server not in whole:
+            return rule.violated(*odd) if odd else rule.NOTHING
         return rule.HOLDS if linux.siblings is not None else rule.lacking("linux.siblings")
 
     return rule.of_each(_wants_cpus(facts), check)
@@ -260,21 +277,27 @@ def _one_node(facts: StackFacts) -> rule.Rulings:
     reserved = _reserved_cpus(kubelet)
 
     def check(pod: PodFacts) -> rule.Rulings:
-        nodes = linux.nodes or ()
-        fits = [_fits(pod, node, reserved) for node in nodes]
+        whole = kubelet.topology_manager_scope == "pod"
+        owners = {pod.name: pod} if whole else rule.containers_of(pod)
+        return rule.combined(starmap(alone, owners.items()))
+
+    def alone(name: str, owner: PodFacts | ContainerFacts) -> rule.Rulings:
+        fits = [_fits(owner, node, reserved) for node in linux.nodes or ()]
         if any(fits):
             return rule.HOLDS
         if None in fits:
             return rule.lacking("linux.nodes.memory_bytes", "linux.nodes.pools")
-        return rule.violated(f"{pod.name}: no NUMA node has {_wanted(pod)}")
+        return rule.violated(f"{name}: no NUMA node has {_wanted(owner)}")
 
     return rule.of_each(rule.database_pods(facts), check)
 
 
-def _fits(pod: PodFacts, node: NumaNode, reserved: frozenset[int]) -> bool | None:
-    """Return whether a node could hold a pod; None where that is not known."""
-    cpus, memory_bytes = rule.amount(pod.limits, "cpu"), rule.bytes_of(pod.limits, "memory")
-    pages = rule.huge_pages_of(pod)
+def _fits(
+    owner: PodFacts | ContainerFacts, node: NumaNode, reserved: frozenset[int]
+) -> bool | None:
+    """Return whether a node could hold a pod or container; None where that is not known."""
+    cpus, memory_bytes = rule.amount(owner.limits, "cpu"), rule.bytes_of(owner.limits, "memory")
+    pages = rule.huge_pages_of(owner)
     if cpus is not None and cpus > len(set(node.cpus) - reserved):
         return False
     if node.memory_bytes is None or (pages and not node.pools):
@@ -285,16 +308,16 @@ def _fits(pod: PodFacts, node: NumaNode, reserved: frozenset[int]) -> bool | Non
     return memory_bytes is None or memory_bytes <= node.memory_bytes - sum(pools.values())
 
 
-def _wanted(pod: PodFacts) -> str:
+def _wanted(owner: PodFacts | ContainerFacts) -> str:
     parts = []
-    if "cpu" in pod.limits:
-        parts.append(f"{pod.limits['cpu']} CPUs")
-    memory_bytes = rule.bytes_of(pod.limits, "memory")
+    if "cpu" in owner.limits:
+        parts.append(f"{owner.limits['cpu']} CPUs")
+    memory_bytes = rule.bytes_of(owner.limits, "memory")
     if memory_bytes is not None:
         parts.append(f"{format_bytes(memory_bytes)} of memory")
     parts += [
         f"{format_bytes(size)} of {format_bytes(page)} pages"
-        for page, size in rule.huge_pages_of(pod).items()
+        for page, size in rule.huge_pages_of(owner).items()
     ]
     return " + ".join(parts)
 
@@ -330,14 +353,14 @@ RULES: Final[tuple[rule.StackRule, ...]] = (
     _rule(
         code="K8S001",
         severity=Severity.ERROR,
-        title="The database's pod is Guaranteed and asks for whole CPUs",
+        title="The database's pod is Guaranteed, its container asks for whole CPUs",
         why="only containers with whole CPUs in Guaranteed pods get exclusive CPUs; one container"
         " without limits, an init container too, makes the pod Burstable",
         detect="the containers' resources; status.qosClass",
-        remedy="Set requests equal to limits in every container, and whole CPUs.",
+        remedy="Set requests equal to limits in every container, and whole CPUs in the server's.",
         source=_POLICIES,
         needs=("kubernetes.pods",),
-        judge=rule.of_all(_wants_cpus, _guaranteed),
+        judge=_guaranteed,
     ),
     _rule(
         code="K8S002",
@@ -383,7 +406,8 @@ RULES: Final[tuple[rule.StackRule, ...]] = (
         title="Exclusive CPUs are whole cores",
         why="without full-pcpus-only another pod may get the sibling thread of a core; with it, a"
         " request of half a core ends in SMTAlignmentError",
-        detect="cpuManagerPolicyOptions; /sys/devices/system/cpu/smt/active; the CPU limit",
+        detect="cpuManagerPolicyOptions; /sys/devices/system/cpu/smt/active; the CPU limit of each"
+        " container",
         remedy="Set full-pcpus-only and ask for a multiple of the threads of a core.",
         source="Kubernetes documentation, 'Node Resource Managers'",
         needs=_NODE_AND_PODS,
@@ -395,7 +419,8 @@ RULES: Final[tuple[rule.StackRule, ...]] = (
         severity=Severity.ERROR,
         title="A pod that must be on one NUMA node fits one",
         why="it fails admission with TopologyAffinityError: Failed, not Pending",
-        detect="topologyManagerPolicy; CPUs, memory and huge pages of each NUMA node",
+        detect="topologyManagerPolicy and topologyManagerScope: each container, or the pod; CPUs,"
+        " memory and huge pages of each NUMA node",
         remedy="Make the pod smaller, or use the policy best-effort.",
         source="Kubernetes documentation, 'Utilizing the NUMA-aware Memory Manager'",
         needs=("kubernetes.kubelet", "kubernetes.pods", "linux.nodes"),

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from steelyard.core.findings import Severity
-from steelyard.core.stack import Kubelet, KubernetesFacts, PodFacts, StackFacts
+from steelyard.core.stack import ContainerFacts, Kubelet, KubernetesFacts, PodFacts, StackFacts
 from steelyard.core.wording import GIB, MIB, InputError, format_bytes, page_bytes_of, parse_quantity
 from steelyard.tuning.rules import rule
 
@@ -68,10 +68,13 @@ def _well_formed(facts: StackFacts) -> rule.Rulings:
         return rule.NOTHING
 
     def check(pod: PodFacts) -> rule.Rulings:
-        wrong = [*_unreadable(pod)]
-        asked = [name for name in pod.limits if name.startswith("hugepages-")]
-        for name in asked:
-            wrong += _wrong_pages(pod, name, cluster)
+        wrong, asked = [], set[str]()
+        for owner, container in rule.containers_of(pod).items():
+            wrong += _unreadable(owner, container)
+            pages = [name for name in container.limits if name.startswith("hugepages-")]
+            for name in pages:
+                wrong += _wrong_pages(owner, container, name, cluster)
+            asked |= {*pages}
         if not asked and not wrong:
             return rule.NOTHING
         unseen = (
@@ -84,30 +87,33 @@ def _well_formed(facts: StackFacts) -> rule.Rulings:
     return rule.of_each(cluster.pods or (), check)
 
 
-def _unreadable(pod: PodFacts) -> list[str]:
+def _unreadable(owner: str, container: ContainerFacts) -> list[str]:
     told = []
-    for kind, resources in (("request", pod.requests), ("limit", pod.limits)):
+    for kind, resources in (("request", container.requests), ("limit", container.limits)):
         for name, text in resources.items():
             try:
                 parse_quantity(text)
             except InputError:
-                told.append(f"{pod.name}: its {kind} of {name}, {text!r}, is not a quantity")
+                told.append(f"{owner}: its {kind} of {name}, {text!r}, is not a quantity")
     return told
 
 
-def _wrong_pages(pod: PodFacts, name: str, cluster: KubernetesFacts) -> list[str]:
-    page_bytes, limit = page_bytes_of(name), rule.bytes_of(pod.limits, name)
+def _wrong_pages(
+    owner: str, container: ContainerFacts, name: str, cluster: KubernetesFacts
+) -> list[str]:
+    limits, requests = container.limits, container.requests
+    page_bytes, limit = page_bytes_of(name), rule.bytes_of(limits, name)
     if page_bytes is None:
-        return [f"{pod.name}: {name} names no page size"]
+        return [f"{owner}: {name} names no page size"]
     if limit is None:
         return []  # told as unreadable
     told = []
-    if limit != rule.bytes_of({name: pod.limits[name], **pod.requests}, name):
-        told.append(f"{pod.name}: it requests {pod.requests[name]} and limits {pod.limits[name]}")
+    if limit != rule.bytes_of({name: limits[name], **requests}, name):
+        told.append(f"{owner}: it requests {requests[name]} and limits {limits[name]}")
     if limit % page_bytes:
-        told.append(f"{pod.name}: {pod.limits[name]} are no whole pages of {name}")
+        told.append(f"{owner}: {limits[name]} are no whole pages of {name}")
     if cluster.capacity is not None and limit and not rule.bytes_of(cluster.capacity, name):
-        told.append(f"{pod.name}: the node offers no {name}")
+        told.append(f"{owner}: the node offers no {name}")
     return told
 
 
@@ -166,16 +172,16 @@ def _holds_the_server(facts: StackFacts) -> rule.Rulings:
     page_bytes = rule.huge_page_of_server(facts)
 
     def check(pod: PodFacts) -> rule.Rulings:
+        name, container = rule.server_of(pod)
+        pages = rule.huge_pages_of(container)
         if page_bytes is None:
-            return (
-                rule.lacking("linux.huge_page_bytes") if rule.huge_pages_of(pod) else rule.NOTHING
-            )
-        limit = rule.huge_pages_of(pod).get(page_bytes)
+            return rule.lacking("linux.huge_page_bytes") if pages else rule.NOTHING
+        limit = pages.get(page_bytes)
         if limit is None:
             return rule.NOTHING
         return rule.violated_if(
             limit < needed * page_bytes,
-            f"{pod.name}: {limit // page_bytes} pages, {needed} are needed",
+            f"{name}: {limit // page_bytes} pages, {needed} are needed",
         )
 
     return rule.of_each(rule.database_pods(facts), check)
@@ -189,9 +195,10 @@ def _off_without_pages(facts: StackFacts) -> rule.Rulings:
     there = sum(pool.total for pool in pools)
 
     def check(pod: PodFacts) -> rule.Rulings:
+        name, container = rule.server_of(pod)
         return rule.violated_if(
-            asked != "off" and there > 0 and not any(rule.huge_pages_of(pod).values()),
-            f"{pod.name}: huge_pages = {asked}, no limit of huge pages, and the node has {there}",
+            asked != "off" and there > 0 and not any(rule.huge_pages_of(container).values()),
+            f"{name}: huge_pages = {asked}, no limit of huge pages, and the node has {there}",
         )
 
     return rule.of_each(rule.database_pods(facts), check)
@@ -204,14 +211,15 @@ def _limit_covers(facts: StackFacts) -> rule.Rulings:
         return rule.NOTHING
 
     def check(pod: PodFacts) -> rule.Rulings:
-        limit = rule.bytes_of(pod.limits, "memory")
+        name, container = rule.server_of(pod)
+        limit = rule.bytes_of(container.limits, "memory")
         if limit is None:
             return rule.NOTHING
-        on_huge_pages = any(rule.huge_pages_of(pod).values())
+        on_huge_pages = any(rule.huge_pages_of(container).values())
         worst = private + (0 if on_huge_pages else shared * _SHARED_OVERHEAD)
         return rule.violated_if(
             worst > limit * LIMIT_SHARE,
-            f"{pod.name}: {format_bytes(worst)} in the worst case and the page cache, the limit is"
+            f"{name}: {format_bytes(worst)} in the worst case and the page cache, the limit is"
             f" {format_bytes(limit)}",
         )
 
@@ -323,10 +331,10 @@ RULES: Final[tuple[rule.StackRule, ...]] = (
         code="K8S012",
         layers=("kubernetes", "postgres"),
         severity=Severity.ERROR,
-        title="The pod's huge pages hold the server's shared memory",
+        title="The container's huge pages hold the server's shared memory",
         why="too few: FATAL with huge_pages = on; under a runtime that sets no reservation limit it"
         " starts and dies of SIGBUS later",
-        detect="the pod's limit against postgres -C shared_memory_size_in_huge_pages",
+        detect="the container's limit against postgres -C shared_memory_size_in_huge_pages",
         remedy="Limit = that many pages, rounded up.",
         source="docker-library/postgres#946; tried with PostgreSQL 15 and 18 in a hugetlb control"
         " group of less than they need",
@@ -337,10 +345,10 @@ RULES: Final[tuple[rule.StackRule, ...]] = (
         code="K8S013",
         layers=("kubernetes", "postgres"),
         severity=Severity.ERROR,
-        title="A pod without huge pages has huge_pages = off",
+        title="A container without huge pages has huge_pages = off",
         why="the kubelet limits it to 0 pages; with a free pool and a runtime that sets no"
         " reservation limit, initdb and postgres die of SIGBUS (exit code 135)",
-        detect="the pod's limits; the node's pool; huge_pages",
+        detect="the container's limits; the node's pool; huge_pages",
         remedy="Set huge_pages = off, request pages, or use runc 1.1.10, 1.2 or later.",
         source="CloudNativePG documentation, 'Troubleshooting'; opencontainers/runc#4073; tried"
         " with hugetlb.max = 0 and no reservation limit: exit code 135",

@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 from steelyard.core import findings, wording
 from steelyard.core.findings import KEPT, Rule, Ruling, State, broken
 from steelyard.core.stack import (
+    ContainerFacts,
     DomainFacts,
     JudgedRule,
     PodFacts,
@@ -191,33 +192,66 @@ def bytes_of(resources: Mapping[str, str], name: str) -> int | None:
         return None
 
 
-def huge_pages_of(pod: PodFacts) -> dict[int, int]:
-    """Return the bytes of huge pages that a pod may use, by page size; malformed ones left out."""
-    sizes = {name: size for name in pod.limits if (size := wording.page_bytes_of(name)) is not None}
-    found = {size: bytes_of(pod.limits, name) for name, size in sizes.items()}
+def containers_of(pod: PodFacts) -> Mapping[str, ContainerFacts]:
+    """Return the containers of a pod by their names in sentences, the server's first.
+
+    Where none is known, there is one that has what the pod has.
+    """
+    own = {f"{pod.name}, container {each.name}": each for each in pod.containers}
+    alone = ContainerFacts(name=pod.name, requests=pod.requests, limits=pod.limits)
+    return own or {pod.name: alone}
+
+
+def server_of(pod: PodFacts) -> tuple[str, ContainerFacts]:
+    """Return the container of the server, after its name in sentences."""
+    return next(iter(containers_of(pod).items()))
+
+
+def huge_pages_of(owner: PodFacts | ContainerFacts) -> dict[int, int]:
+    """Return the bytes of huge pages that it may use, by page size; malformed ones left out."""
+    limits = owner.limits
+    sizes = {name: size for name in limits if (size := wording.page_bytes_of(name)) is not None}
+    found = {size: bytes_of(limits, name) for name, size in sizes.items()}
     return {size: count for size, count in found.items() if count is not None}
 
 
 def is_guaranteed(pod: PodFacts) -> bool:
     """Return whether requests equal limits in CPU and memory; an absent request is its limit.
 
-    What the cluster says counts: it looks at each container, also those that ended before.
+    In each container, also those that ended before, or in the pod's own. What the cluster says
+    counts.
     """
     if pod.qos_class is not None:
         return pod.qos_class == _GUARANTEED
-    for name in ("cpu", "memory"):
-        limit = amount(pod.limits, name)
-        if limit is None or limit != amount({name: pod.limits[name], **pod.requests}, name):
-            return False
+    for owner in (pod,) if pod.pod_level else containers_of(pod).values():
+        for name in ("cpu", "memory"):
+            limit = amount(owner.limits, name)
+            if limit is None or limit != amount({name: owner.limits[name], **owner.requests}, name):
+                return False
     return True
 
 
-def whole_cpus(pod: PodFacts) -> int | None:
-    """Return the CPUs of a pod that may have them exclusively; None where it may not."""
-    limit = amount(pod.limits, "cpu")
-    if limit is None or limit.denominator != 1 or not is_guaranteed(pod):
+def whole_cpus(pod: PodFacts, container: ContainerFacts | None = None) -> int | None:
+    """Return the CPUs that a container gets exclusively, by default the server's; None: none.
+
+    Source: policy_static.go of the kubelet 1.34 (guaranteedCPUs; resources of a pod's own are
+    passed over).
+    """
+    limit = amount((container or server_of(pod)[1]).limits, "cpu")
+    if not limit or limit.denominator != 1 or pod.pod_level or not is_guaranteed(pod):
         return None
     return int(limit)
+
+
+def exclusive_cpus(facts: StackFacts, pod: PodFacts) -> int | None:
+    """Return the CPUs that the server's container has exclusively; None: none.
+
+    Where only the sums of the pod are known, the container's own CPUs prove more than they do.
+    """
+    own, limit = pod.cpus or (), amount(pod.limits, "cpu") or 0
+    shared = facts.kubernetes.shared_cpus if facts.kubernetes is not None else None
+    proven = 0 < len(own) <= limit and shared is not None and not {*own} & {*shared}
+    return len(own) if proven and not pod.containers and is_guaranteed(pod) else whole_cpus(pod)
 
 
 def limits_path(facts: StackFacts, of_machine: str) -> str:
@@ -234,12 +268,12 @@ def limits_path(facts: StackFacts, of_machine: str) -> str:
 def memory_of_database(facts: StackFacts) -> int | None:
     """Return the memory that the database may use, huge pages included.
 
-    That of its pod, else of its process, before it starts of the machine; None where it is unknown.
+    That of its container, else of its process, before it starts of the machine; None: unknown.
     """
-    for pod in database_pods(facts):
-        memory_bytes = bytes_of(pod.limits, "memory")
+    for _, container in map(server_of, database_pods(facts)):
+        memory_bytes = bytes_of(container.limits, "memory")
         if memory_bytes is not None:
-            return memory_bytes + sum(huge_pages_of(pod).values())
+            return memory_bytes + sum(huge_pages_of(container).values())
     there = facts.linux.memory_bytes if facts.linux is not None else None
     server = facts.postgres or PostgresFacts()
     if server.usable_memory_bytes is not None and not database_pods(facts):
@@ -256,9 +290,9 @@ def _on_huge_pages(facts: StackFacts) -> int:
 
 
 def cpus_of_database(facts: StackFacts) -> float | None:
-    """Return the CPUs that its pod, its process or the machine lets the database use."""
-    for pod in database_pods(facts):
-        limit = amount(pod.limits, "cpu")
+    """Return the CPUs that its container, its process or the machine lets the database use."""
+    for _, container in map(server_of, database_pods(facts)):
+        limit = amount(container.limits, "cpu")
         if limit is not None:
             return float(limit)
     server = facts.postgres or PostgresFacts()
