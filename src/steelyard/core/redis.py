@@ -363,6 +363,10 @@ DEFAULT_PORT: Final = 6379
 SCHEMES: Final = ("redis", "rediss", "unix")
 _FORMS: Final = "Write redis://USER@HOST:PORT/DB, rediss:// with TLS, or unix:///PATH?db=0."
 _NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
+# What other clients write: redis+sentinel, redis-socket, rediss+cluster, valkeys, jdbc:redis.
+_NAMES_REDIS: Final = re.compile(
+    r"(jdbc:)?((redis|valkey)s?|unix)([+.-][a-z0-9+.-]*)?:", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -385,8 +389,8 @@ class RedisUri:
 
 
 def is_redis_uri(text: str) -> bool:
-    """Return whether a URI has a scheme of Redis."""
-    return text.partition("://")[0].lower() in SCHEMES and "://" in text
+    """Return whether a URI names Redis, also in a form that is refused."""
+    return _NAMES_REDIS.match(text) is not None
 
 
 def parse_redis_uri(text: str) -> RedisUri:
@@ -395,6 +399,14 @@ def parse_redis_uri(text: str) -> RedisUri:
     Raises:
         InputError: It is none of Redis, or it has a password, which is not repeated.
     """
+    named = _NAMES_REDIS.match(text)
+    scheme = "" if named is None else named[0][:-1].lower()
+    if scheme not in SCHEMES:
+        form = "the URI is none of a Redis server"
+        if scheme:
+            form = f"a URI that begins with `{scheme}:` is not taken"
+        sentinel = " SENTINEL GET-MASTER-ADDR-BY-NAME tells which server that is."
+        raise InputError(form, hint=_FORMS + sentinel * ("sentinel" in scheme))
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -402,13 +414,8 @@ def parse_redis_uri(text: str) -> RedisUri:
         raise InputError(
             "the URI is not understood: its port or host is wrong", hint=_FORMS
         ) from error
-    if parts.scheme not in SCHEMES:
-        raise InputError("the URI is none of a Redis server", hint=_FORMS)
     if parts.password is not None:
-        raise InputError(
-            "the URI has a password in it",
-            hint="Records carry no secrets: put it into REDISCLI_AUTH.",
-        )
+        raise _with_password()
     user = unquote(parts.username) if parts.username else None
     if parts.scheme == "unix":
         return RedisUri(host=_socket(parts), user=user, db=_database(parts, path=""))
@@ -421,6 +428,13 @@ def parse_redis_uri(text: str) -> RedisUri:
     )
 
 
+def _with_password() -> InputError:
+    return InputError(
+        "the URI has a password in it",
+        hint="Records carry no secrets: put it into REDISCLI_AUTH.",
+    )
+
+
 def _socket(parts: SplitResult) -> str:
     if not parts.path.startswith("/") or parts.path == "/" or parts.hostname:
         raise InputError("the URI names no Unix socket", hint="Write unix:///PATH, three slashes.")
@@ -430,9 +444,12 @@ def _socket(parts: SplitResult) -> str:
 def _database(parts: SplitResult, *, path: str) -> int | None:
     """Return the number of the database, in the path or as ``?db=``; None where there is none."""
     asked = parse_qs(parts.query, keep_blank_values=True)
-    if asked.keys() - {"db"} or parts.fragment:
+    if "password" in asked:
+        raise _with_password()
+    if (others := sorted(asked.keys() - {"db"})) or parts.fragment:
+        names = ", ".join(f"`{name}`" for name in others if name.isidentifier())
         raise InputError(
-            "the URI has options that Steelyard does not know",
+            f"the URI has options that Steelyard does not know{names and ': '}{names}",
             hint="Only ?db= may be there; the target's keys say the rest (`cacert`, `cert`).",
         )
     given = [*asked.get("db", ()), *([path] if path else ())]

@@ -190,9 +190,39 @@ def test_what_is_no_uri_of_redis(text: str) -> None:
     assert refused.value.hint
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("redis+sentinel://h:26379/mymaster/0", "`redis+sentinel:`|SENTINEL GET-MASTER-ADDR"),
+        ("redis-sentinel://h:26379,i:26379/0#mymaster", "`redis-sentinel:`|SENTINEL GET-MASTER"),
+        ("redis-socket:///run/redis.sock", "`redis-socket:`|unix:///PATH?db=0"),
+        ("redis+socket:///run/redis.sock?virtual_host=1", "`redis+socket:`|unix:///PATH?db=0"),
+        ("rediss+cluster://h:6379", "`rediss+cluster:`|rediss:// with TLS"),
+        ("REDISS+Insecure://h:6379", "`rediss+insecure:`|rediss:// with TLS"),
+        ("valkey://u:hunter2@h:6379/0", "`valkey:`|redis://USER@HOST:PORT/DB"),
+        ("valkeys://h", "`valkeys:`|rediss:// with TLS"),
+        ("jdbc:redis://h:6379/0", "`jdbc:redis:`|redis://USER@HOST:PORT/DB"),
+        ("unix:///x.sock?db=1&protocol=3", "`protocol`|?db="),
+        ("redis://h/0?ssl_cert_reqs=none", "`ssl_cert_reqs`|?db="),
+    ],
+)
+def test_forms_of_other_clients_are_named_with_what_is_taken(text: str, words: str) -> None:
+    """They are read as meant for Redis, never as libpq's; nothing but the form is repeated."""
+    assert is_redis_uri(text)
+    with pytest.raises(InputError) as refused:
+        parse_redis_uri(text)
+    for word in words.split("|"):
+        assert word in f"{refused.value.message} {refused.value.hint}"
+    assert "hunter2" not in repr(refused.value) + refused.value.hint
+
+
 def test_a_password_is_refused_and_not_repeated() -> None:
-    """Records carry no secrets."""
-    for text in ("redis://u:hunter2@h", "redis://:hunter2@h", "unix://u:hunter2@/x.sock"):
+    """Records carry no secrets, also as redis-py has them among the options."""
+    in_options = "unix:///x.sock?db=0&password=hunter2"
+    for text in (
+        *("redis://u:hunter2@h", "redis://:hunter2@h", "unix://u:hunter2@/x.sock"),
+        *(in_options, "redis://h?password=hunter2"),
+    ):
         with pytest.raises(InputError, match="password") as refused:
             parse_redis_uri(text)
         assert "hunter2" not in repr(refused.value) + refused.value.hint

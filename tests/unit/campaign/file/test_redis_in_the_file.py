@@ -119,6 +119,8 @@ def test_a_misspelled_kind_is_one_problem() -> None:
         ("postgresql://h/d", "puts load on Redis, and the target is a server of PostgreSQL"),
         ("15", "puts load on Redis, and the target is a server of PostgreSQL"),
         ("redis://:hunter2@h", "has a password in it"),
+        ("redis+sentinel://h:26379/mymaster", "begins with `redis+sentinel:` is not taken"),
+        ("{kind: redis-endpoint, uri: 'valkeys://h'}", "begins with `valkeys:` is not taken"),
     ],
 )
 def test_another_target_for_all(target: str, expected: object) -> None:
