@@ -355,9 +355,9 @@ TAKEN: Final = {
     Mode.STARTS: "one by one",
     Mode.BACK_TO_BACK: "one by one, back to back",
 }
-WHY_SWITCHED: Final = {
+_WHY_SWITCHED: Final = {
     SwitchCost.SESSION: "a new session is enough to switch",
-    SwitchCost.RELOAD: "a reload is enough to switch",
+    SwitchCost.RELOAD: "{reload} is enough to switch",
     SwitchCost.RESTART: "switching needs a restart",
     SwitchCost.REPROVISION: "switching needs a new server",
 }
@@ -394,14 +394,34 @@ CUT_LATENCY: Final = (
 
 
 def taken_words(
-    mode: Mode, reason: str, switch: SwitchCost, memory: SharedMemory | None = None
+    experiment: Experiment,
+    mode: Mode,
+    reason: str,
+    switch: SwitchCost,
+    memory: SharedMemory | None = None,
 ) -> str:
-    """Return which design was taken and why, for a line that is called design."""
+    """Return which design was taken and why, for a line that is called design.
+
+    What a switch costs says how starts are planned. A server that is there already need not be
+    restarted for it, so there the reason alone is told.
+    """
     if mode is Mode.ALTERNATING:
         parts = "" if memory is None or memory.at_once is None else f" {_parts(memory.at_once)}"
         return f"{TAKEN[mode]}{parts}, because {reason}" if reason else f"{TAKEN[mode]}{parts}"
+    if not is_told(switch, experiment):
+        targets = [configuration.target for configuration in experiment.configurations]
+        because = f", because {reason}" if reason else ""
+        kept = "" if any(each.is_restarted for each in targets) else "; no server is restarted"
+        return f"{TAKEN[mode]}{because}{kept}"
     not_alternating = f"; not alternating, because {reason}" if reason else ""
-    return f"{TAKEN[mode]}, because {WHY_SWITCHED[switch]}{not_alternating}"
+    why = _WHY_SWITCHED[switch].format(reload=experiment.system.reload)
+    return f"{TAKEN[mode]}, because {why}{not_alternating}"
+
+
+def is_told(switch: SwitchCost, experiment: Experiment) -> bool:
+    """Return whether the cost of a switch says what is done to every server, not how it counts."""
+    made = all(configuration.target.is_made for configuration in experiment.configurations)
+    return made or switch.rank < SwitchCost.RESTART.rank
 
 
 def _parts(at_once: int) -> str:

@@ -330,7 +330,9 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
     elif stop.fail_if:
         goal = " or when every condition of `fail_if` is decided"
     cells = count(len(cells_of(experiment)), "cell")
-    words = taken_words(expected.mode, expected.design_reason, expected.switch, expected.memory)
+    words = taken_words(
+        experiment, expected.mode, expected.design_reason, expected.switch, expected.memory
+    )
     design = f"{words}; {_data(experiment, expected)}; seed {experiment.seed}"
     rounds = f" x {expected.rounds.number} rounds" if expected.rounds.number > 1 else ""
     block = (

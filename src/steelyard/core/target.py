@@ -75,6 +75,7 @@ class DatabaseSystem:
         has_checkpoints: It writes its pages out in cycles.
         passwords: Where the password for a server comes from.
         mixes_kinds: Its servers of different kinds of target can be in one experiment.
+        reload: What gives a running server other settings for everyone.
     """
 
     name: EngineName
@@ -85,6 +86,7 @@ class DatabaseSystem:
     has_checkpoints: bool = False
     passwords: str = "the environment"
     mixes_kinds: bool = False
+    reload: str = "a reload"
 
 
 POSTGRES_WORDS: Final = WorkWords()
@@ -111,6 +113,7 @@ REDIS: Final = DatabaseSystem(
     words=REDIS_WORDS,
     takes_time=False,
     passwords="REDISCLI_AUTH",
+    reload="CONFIG SET",
 )
 
 

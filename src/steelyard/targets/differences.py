@@ -270,16 +270,16 @@ def _obstacles(experiment: Experiment, engine: Engine, room: Room) -> Iterator[s
         yield "there is one configuration"
     if room.pausing is None:
         yield room.unable
+    is_elsewhere = room.pausing is schedule.Pausing.GENERATOR
+    for target, names in experiment.shared_servers.items() if is_elsewhere else ():
+        reasons = _obstacles_of_one_server(experiment, engine, target, names)
+        yield from (f"{', '.join(names)} are on one server, {reason}" for reason in reasons)
     yield from _obstacles_of_the_work(experiment)
     yield from _obstacles_of_the_file(experiment)
     yield from _obstacles_of_settings(experiment, engine)
     yield from _obstacles_of_others(experiment, room)
-    if room.pausing is schedule.Pausing.GENERATOR:
-        for target, names in experiment.shared_servers.items():
-            reasons = _obstacles_of_one_server(experiment, engine, target, names)
-            yield from (f"{', '.join(names)} are on one server, {reason}" for reason in reasons)
-        if experiment.shared_servers and room.mixed_sessions:
-            yield room.mixed_sessions
+    if is_elsewhere and experiment.shared_servers and room.mixed_sessions:
+        yield room.mixed_sessions
     yield from _obstacles_of_memory(experiment, engine, room)
 
 

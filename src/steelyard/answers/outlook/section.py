@@ -338,7 +338,10 @@ def _time_and_disk(found: CampaignOutlook) -> doc.Section:
     arms = len(experiment.configurations)
     block = format_duration(found.block_s)
     pairs = [
-        ("design", taken_words(found.mode, found.design_reason, found.switch, found.memory)),
+        (
+            "design",
+            taken_words(experiment, found.mode, found.design_reason, found.switch, found.memory),
+        ),
         *command_pairs(experiment),
         *_turns(found),
         ("preparation", _preparation(found)),

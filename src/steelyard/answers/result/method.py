@@ -9,7 +9,14 @@ from steelyard.answers import results
 from steelyard.answers.attribution import warnings
 from steelyard.answers.cells import InstanceNoise, instance_noise
 from steelyard.answers.findings import checkpoint_phases
-from steelyard.answers.turns import BACKGROUND, shared_pairs, taken_words, turn_pairs, warm_up_words
+from steelyard.answers.turns import (
+    BACKGROUND,
+    is_told,
+    shared_pairs,
+    taken_words,
+    turn_pairs,
+    warm_up_words,
+)
 from steelyard.core import campaign
 from steelyard.core.experiment import (
     ONE,
@@ -453,10 +460,11 @@ def design_pairs(
         )
     if plan.mode is Mode.ALTERNATING:
         return _alternating_pairs(analysis, plan)
+    cost = f" (switch cost: {plan.switch.value})" * is_told(plan.switch, analysis.experiment)
     return (
-        *((("design", _design(plan)),) if plan.design_reason else ()),
+        *((("design", _design(analysis, plan)),) if plan.design_reason else ()),
         ("run", _run(analysis.experiment)),
-        ("mode", f"{_MODE[plan.mode]} (switch cost: {plan.switch.value})"),
+        ("mode", f"{_MODE[plan.mode]}{cost}"),
         *_rounds(plan),
         *_judging(analysis, plan),
         ("warm-up", _chosen_warm_up(plan.warm_up)),
@@ -468,7 +476,7 @@ def _alternating_pairs(
     analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan
 ) -> tuple[tuple[str, str], ...]:
     return (
-        ("design", _design(plan)),
+        ("design", _design(analysis, plan)),
         ("mode", _MODE[plan.mode] if plan.at_once is None else _SUB_BLOCKS),
         *turn_pairs(analysis.experiment, plan.turns),
         *shared_pairs(plan.pausing, plan.memory),
@@ -497,8 +505,8 @@ def _data_of_turns(experiment: Experiment, plan: campaign.CampaignPlan) -> str:
     return f"each configuration from a fresh copy in every block, {_means(plan)}"
 
 
-def _design(plan: campaign.CampaignPlan) -> str:
-    return taken_words(plan.mode, plan.design_reason, plan.switch, plan.memory)
+def _design(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) -> str:
+    return taken_words(analysis.experiment, plan.mode, plan.design_reason, plan.switch, plan.memory)
 
 
 def _warm_up(analysis: results.CampaignAnalysis, choice: campaign.WarmUpChoice) -> str:

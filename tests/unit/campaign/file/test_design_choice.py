@@ -9,6 +9,7 @@ import pytest
 from fakes.campaigns import an_experiment, asks
 from fakes.clock import FakeClock
 from fakes.servers import FakeEngine, World
+from steelyard.answers.turns import taken_words
 from steelyard.core.experiment import (
     Calibration,
     CapacityAsked,
@@ -26,10 +27,11 @@ from steelyard.core.experiment import (
     Setting,
     SwitchCost,
 )
-from steelyard.core.schedule import Load, Pausing, TurnTimes, WorkloadTurns
+from steelyard.core.schedule import Load, Mode, Pausing, TurnTimes, WorkloadTurns
 from steelyard.core.target import (
     EndpointTarget,
     EngineName,
+    LocalTarget,
     RedisEndpointTarget,
     RedisLocalTarget,
     Target,
@@ -368,6 +370,79 @@ def test_a_server_with_a_replica_beside_it_is_not_paused(
     found = chosen(of_redis(replica))
     assert not found.alternates
     assert found.reason == "a replica watches its server, and would take a pause for its end"
+
+
+_BACK_TO_BACK = "one by one, back to back, because {} is enough to switch; not alternating, because"
+_ONE_REDIS = "slow, fast are on one server, and a setting of Redis holds for all its sessions"
+_ONE_SERVER = "slow, fast are on one server, and no session can have its own shared_buffers"
+_RATE = "under a rate what is due in a pause would be worked off after it"
+_AT_A_RATE = replace(an_experiment(), loads=(Load(clients=1, threads=1, rate_per_s=5.0),))
+
+
+@pytest.mark.parametrize(
+    ("targets", "mode", "switch", "words"),
+    [
+        (
+            [RedisEndpointTarget(uri="redis://h")] * 2,
+            Mode.STARTS,
+            SwitchCost.RESTART,
+            f"one by one, because {_ONE_REDIS}; no server is restarted",
+        ),
+        (
+            [RedisEndpointTarget(uri="redis://h", restart_command=("x",))] * 2,
+            Mode.STARTS,
+            SwitchCost.RESTART,
+            f"one by one, because {_ONE_REDIS}",
+        ),
+        (
+            [RedisEndpointTarget(uri="redis://h")] * 2,
+            Mode.BACK_TO_BACK,
+            SwitchCost.RELOAD,
+            f"{_BACK_TO_BACK.format('CONFIG SET')} {_ONE_REDIS}",
+        ),
+        (
+            [EndpointTarget(uri="postgresql://h/d")] * 2,
+            Mode.BACK_TO_BACK,
+            SwitchCost.RELOAD,
+            f"{_BACK_TO_BACK.format('a reload')} {_ONE_SERVER}",
+        ),
+        (
+            [EndpointTarget(uri="postgresql://h/d"), EndpointTarget(uri="postgresql://i/d")],
+            Mode.STARTS,
+            SwitchCost.RESTART,
+            f"one by one, because {_RATE}; no server is restarted",
+        ),
+        (
+            [LocalTarget(), EndpointTarget(uri="postgresql://i/d")],
+            Mode.STARTS,
+            SwitchCost.RESTART,
+            f"one by one, because {_RATE}",
+        ),
+        (
+            [LocalTarget()] * 2,
+            Mode.STARTS,
+            SwitchCost.RESTART,
+            f"one by one, because switching needs a restart; not alternating, because {_RATE}",
+        ),
+    ],
+)
+def test_the_design_names_the_true_reason(
+    targets: list[Target], mode: Mode, switch: SwitchCost, words: str
+) -> None:
+    """Of a server that is there already nobody reads that it is restarted, unless it will be."""
+
+    class _Engine(FakeEngine):
+        def beyond_sessions(self, *_: object) -> tuple[str, ...]:
+            return ("shared_buffers",)
+
+    of_redis_too = of_redis(None) if isinstance(targets[0], RedisEndpointTarget) else _AT_A_RATE
+    pairs = zip(of_redis_too.configurations, targets, strict=True)
+    experiment = replace(
+        of_redis_too, configurations=tuple(replace(each, target=one) for each, one in pairs)
+    )
+    engine = _Engine(World(clock=FakeClock(), experiment=experiment))
+    reason = choose_design(experiment, engine, Room(pausing=Pausing.GENERATOR)).reason
+    assert taken_words(experiment, mode, reason, switch) == words
 
 
 def bursting(experiment: Experiment) -> Experiment:
