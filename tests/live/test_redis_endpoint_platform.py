@@ -96,6 +96,7 @@ class _Place:
         settings: tuple[str, ...] = _SETTINGS,
         datasets: int = 2,
         password: str = "",
+        commands: tuple[tuple[str, ...], ...] = (),
     ) -> None:
         asked = target or RedisEndpointTarget(host=str(server.socket))
         self.server = server
@@ -113,6 +114,7 @@ class _Place:
             restart_command=asked.restart_command,
             clients=8,
             guest=("+select", "+set", "~key:*"),
+            commands=commands,
         )
         self.platform = RedisEndpointPlatform(options, self.ledger, self.means)
 
@@ -522,50 +524,115 @@ def test_a_wrong_or_missing_password_is_said(password: str) -> None:
     assert "wrong" not in error.message.replace("WRONGPASS", "")
 
 
+_NEEDED = "info dbsize time get set flushdb select config|get config|set acl|setuser acl|deluser"
+_LACKS = (
+    *((rule, "") for rule in _NEEDED.split()),
+    *((rule, "-multi") for rule in _NEEDED.split()),  # asked of by ACL DRYRUN
+    *((rule, "-multi -acl|dryrun") for rule in _NEEDED.split()),  # by harmless forms
+    ("info config|get set", "-client -echo"),
+    ("info dbsize time config|get", "-multi -acl|dryrun"),
+    (_NEEDED, "-client -echo -multi"),
+    (_NEEDED.replace(" flushdb", ""), "-client -echo -multi -acl|dryrun"),
+)
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[RedisServer]:
+    """A server whose users the tests make."""
+    with redis_started() as made:
+        yield made
+
+
+def _bench(server: RedisServer, *rules: str) -> RedisEndpointTarget:
+    server.command("ACL", "SETUSER", "bench", "reset", "on", *rules)
+    return RedisEndpointTarget(host=str(server.socket), user="bench")
+
+
+@pytest.mark.parametrize(("lacking", "beside"), _LACKS)
+def test_all_commands_that_a_user_lacks_are_named(
+    guarded: RedisServer, lacking: str, beside: str
+) -> None:
+    """At once, before anything is done; the rules that the hint names are enough."""
+    without = [f"-{rule}" for rule in lacking.split()]
+    target = _bench(guarded, ">planted-7c", "~*", "+@all", *without, *beside.split())
+    error = _refusal(_Place(guarded, target, password="planted-7c"))
+    assert f"the user bench at {guarded.socket} may not use the command" in error.message
+    listed = error.message.partition(" the command")[2].removeprefix("s").partition(", which")[0]
+    names = {rule.upper().replace("|", " ") for rule in lacking.split()}
+    assert set(listed.strip().split(", ")) == names
+    line = error.hint.partition("ACL SETUSER bench ")[2].partition(".")[0].split()
+    untried = ["+flushdb"] if "dbsize" in lacking and "dryrun" in beside else []
+    assert {*line, *untried} == {*(f"+{rule}" for rule in lacking.split()), *untried}
+    guarded.command("ACL", "SETUSER", "bench", *line)
+    _Place(guarded, target, password="planted-7c").platform.require_ready()
+
+
+@pytest.mark.parametrize("beside", ["", "-multi"])
 @pytest.mark.parametrize(
-    ("rules", "command"),
+    ("rules", "words"),
     [
-        ("+@all -info", "INFO"),
-        ("+@all -flushdb", "FLUSHDB"),
-        ("+@all -set", "SET"),
-        ("+@all -config|set", "CONFIG SET"),
-        ("+@all -dbsize", "DBSIZE"),
-        ("+@all -acl|setuser", "ACL SETUSER"),
-        ("+@all -acl|deluser", "ACL DELUSER"),
-        ("+@all -client", "CLIENT SETNAME"),
-        ("+@all -echo", "ECHO"),
+        ("~order:* +@all", "the keys that Steelyard makes (~steelyard:* ~key:*)"),
+        ("~steelyard:* +@all", "the keys that Steelyard makes (~key:*)"),
+        ("%R~* +@all", "the keys that Steelyard makes (~steelyard:* ~key:*)"),
+        ("~key:* +@all -info", "command INFO, which Steelyard needs, and the keys that Steelyard"),
+        ("~order:* +@all -set -get -lpush", "commands GET, SET, LPUSH, which Steelyard needs"),
+        ("~* +@all -lpush", "may not use the command LPUSH"),
     ],
 )
-def test_a_command_that_a_user_lacks_is_named(rules: str, command: str) -> None:
-    """Before anything is done, with what allows it."""
-    with redis_started({"user": f"bench on >planted-7c ~* {rules}"}) as own:
-        target = RedisEndpointTarget(host=str(own.socket), user="bench")
-        error = _refusal(_Place(own, target, password="planted-7c"))
-    assert f"the user bench at {own.socket} may not use the command {command}" in error.message
-    assert "ACL SETUSER bench +" in error.hint
+def test_a_user_who_may_not_use_our_keys_is_told(
+    guarded: RedisServer, rules: str, words: str, beside: str
+) -> None:
+    """Patterns of keys are part of what a user may, and so is the load where it needs no guest."""
+    target = _bench(guarded, "nopass", *rules.split(), *beside.split())
+    error = _refusal(_Place(guarded, target, commands=(("LPUSH", "key:list", "x"),)))
+    assert words in error.message
+    line = error.hint.partition("ACL SETUSER bench ")[2].partition(".")[0].split()
+    more = error.hint.partition("add ")[2].partition(".")[0].split()
+    guarded.command("ACL", "SETUSER", "bench", *line, *more)
+    _Place(guarded, target, commands=(("LPUSH", "key:list", "x"),)).platform.require_ready()
 
 
-def test_a_user_who_may_not_use_our_keys_is_told(server: RedisServer) -> None:
-    """Patterns of keys are part of what a user may."""
-    with redis_started({"user": "bench on nopass ~order:* +@all"}) as own:
-        target = RedisEndpointTarget(host=str(own.socket), user="bench")
-        error = _refusal(_Place(own, target, password="x"))
-    assert "may not use the keys" in error.message
+def test_a_user_with_little_more_than_the_needed_can_work(guarded: RedisServer) -> None:
+    """The commands that the manual names are enough, without ECHO, CLIENT and transactions."""
+    rules = "+info +config|get +config|set +dbsize +time +get +set +flushdb +select"
+    place = _Place(guarded, _bench(guarded, "nopass", "~*", *rules.split()))
+    place.work()
+    place.platform.destroy()
+    assert keys_of(guarded) == {}
+    assert setting_of(guarded, "maxmemory") == "0"
 
 
-def test_a_user_with_little_more_than_the_needed_can_work() -> None:
-    """The commands that the manual names are enough."""
-    needed = (
-        "+info +config|get +config|set +dbsize +get +set +flushdb +multi +discard +select +echo"
-        " +client|setname"
-    )
-    with redis_started({"user": f"bench on nopass ~* {needed}"}) as own:
-        target = RedisEndpointTarget(host=str(own.socket), user="bench")
-        place = _Place(own, target, password="")
-        place.work()
+@pytest.mark.parametrize(
+    ("renamed", "settings", "words"),
+    [
+        (("CONFIG",), _SETTINGS, "does not let CONFIG be used|compare two servers"),
+        (("CONFIG", "INFO"), _SETTINGS, "does not let CONFIG be used|a target of its own"),
+        (("CONFIG", "CLIENT", "ECHO", "LATENCY", "SLOWLOG", "MEMORY", "COMMAND"), (), ""),
+        (("INFO", "TIME"), (), "does not have the commands INFO, TIME, which|rename-command"),
+        (("ACL",), (), "has no users (ACL, Redis 6)|without a password"),
+        (("MULTI", "ACL"), (), "has no users (ACL, Redis 6)|without a password"),
+        (("MULTI", "FLUSHDB"), (), "does not have the command FLUSHDB, which"),
+    ],
+)
+def test_what_is_renamed_or_forbidden_is_no_knowledge(
+    renamed: tuple[str, ...], settings: tuple[str, ...], words: str
+) -> None:
+    """Such a server does not say that it has no settings; what can do without them goes on."""
+    forbidden = "\nrename-command ".join(f'{name} ""' for name in renamed)
+    password = "planted-7c" if "ACL" in renamed else ""
+    with redis_started({"rename-command": forbidden}, password=password) as own:
+        target = RedisEndpointTarget(uri=own.uri)
+        place = _Place(own, target, settings=settings, password=password)
+        if words:
+            error = _refusal(place)
+            for word in words.split("|"):
+                assert word in f"{error.message} {error.hint}"
+            return
+        place.work({})
+        facts = {fact.name: fact.value for fact in place.platform.facts()}
+        assert facts["database"] == "0, 1"  # how many there are is not shown
+        assert "settings-unseen" in {finding.code for finding in place.platform.findings()}
         place.platform.destroy()
-        assert keys_of(own) == {}
-        assert setting_of(own, "maxmemory") == "0"
 
 
 def test_a_server_that_cannot_save_is_refused() -> None:

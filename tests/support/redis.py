@@ -165,7 +165,9 @@ class RedisServer:
 
 def _quoted(name: str, value: str) -> str:
     """Return a value as redis.conf has it; several words stay several, as in ``save 60 1``."""
-    several = name in ("save", "client-output-buffer-limit", "user", "replicaof", "bind")
+    several = name in (
+        *("save", "client-output-buffer-limit", "user", "replicaof", "bind", "rename-command"),
+    )
     return value if several and value else '"' + value.replace("\\", "\\\\") + '"'
 
 

@@ -405,7 +405,7 @@ def parse_redis_uri(text: str) -> RedisUri:
         form = "the URI is none of a Redis server"
         if scheme:
             form = f"a URI that begins with `{scheme}:` is not taken"
-        sentinel = " SENTINEL GET-MASTER-ADDR-BY-NAME tells which server that is."
+        sentinel = " SENTINEL GET-MASTER-ADDR-BY-NAME has its address."
         raise InputError(form, hint=_FORMS + sentinel * ("sentinel" in scheme))
     try:
         parts = urlsplit(text)

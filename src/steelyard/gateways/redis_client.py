@@ -90,6 +90,7 @@ def connection_failure(text: str, *, where: str) -> TargetError:
 
 
 _CONNECT_TIMEOUT_S: Final = 10.0
+_LACKING: Final = re.compile("no permissions|unknown (sub)?command", re.IGNORECASE)
 _GREETING_TIMEOUT_S: Final = 30.0  # TLS and the first answer
 
 
@@ -99,16 +100,26 @@ def connect(address: ServerAddress, timeout_s: float) -> redis_gateway.RedisSess
     where = str(path) if path is not None else f"{address.host}:{address.port}"
     try:
         # Connects already; however long the commands may take, who is silent is no server.
-        client = _client(address, min(timeout_s, _GREETING_TIMEOUT_S))
+        client = _named(address, min(timeout_s, _GREETING_TIMEOUT_S))
         connection = _greeted(client, timeout_s)
     except AuthenticationError as error:
         message = f"{where} refuses user and password: {error}"
         raise LoginError(message, hint=_FROM_OUTSIDE) from error
-    except ResponseError as error:  # of what a session begins with: its name, its database
-        raise _refused(error, where) from error
     except (RedisError, OSError) as error:
+        if isinstance(error, ResponseError) and "DENIED" not in str(error):
+            raise _refused(error, where) from error  # of what a session begins with
         raise connection_failure(str(error), where=where) from error
     return _Session(client, connection, where)
+
+
+def _named(address: ServerAddress, timeout_s: float) -> redis.Redis:
+    """Return a client with a name that the server shows, if it takes one."""
+    try:
+        return _client(address, timeout_s, name="steelyard")
+    except ResponseError as error:
+        if _LACKING.search(str(error)) is None:
+            raise
+    return _client(address, timeout_s)
 
 
 def _greeted(client: redis.Redis, timeout_s: float) -> ConnectionInterface:
@@ -118,7 +129,11 @@ def _greeted(client: redis.Redis, timeout_s: float) -> ConnectionInterface:
     try:
         # Not PING, which a server that cannot save refuses (MISCONF): it may be put right.
         connection.send_command("ECHO", "steelyard")  # type: ignore[no-untyped-call]
-        connection.read_response()
+        try:
+            connection.read_response()
+        except ResponseError as error:
+            if _LACKING.search(str(error)) is None:  # a refusal is an answer, too
+                raise
         connection.update_current_socket_timeout(timeout_s)
     except BaseException:
         connection.disconnect()  # type: ignore[no-untyped-call]
@@ -130,7 +145,7 @@ def _refused(error: ResponseError, where: str) -> redis_gateway.ReplyError:
     return redis_gateway.ReplyError(f"{where} refuses a command: {error}")
 
 
-def _client(address: ServerAddress, timeout_s: float) -> redis.Redis:
+def _client(address: ServerAddress, timeout_s: float, name: str | None = None) -> redis.Redis:
     path = redis_gateway.socket_path(address)
     given = dict(address.parameters)
     return redis.Redis(
@@ -146,7 +161,7 @@ def _client(address: ServerAddress, timeout_s: float) -> redis.Redis:
         ssl_ca_certs=given.get(redis_gateway.CACERT),
         ssl_certfile=given.get(redis_gateway.CERT),
         ssl_keyfile=given.get(redis_gateway.KEY),
-        client_name="steelyard",
+        client_name=name,
         single_connection_client=True,
         retry=Retry(NoBackoff(), 0),
         protocol=2,

@@ -58,7 +58,7 @@ from steelyard.systems.redis.factory import (
     needs_restart,
     redis_endpoint_engine,
 )
-from steelyard.systems.redis.settings import rights_of
+from steelyard.systems.redis.settings import command_of, rights_of
 from steelyard.targets.differences import Room, can_alternate
 
 ProgramReach = Callable[[Path, tuple[Path, ...], str], Path]
@@ -456,6 +456,7 @@ def redis_options(
         allow_existing=target.allow_existing,
         clients=max(load.clients for load in experiment.loads),
         guest=rights_of(experiment.workloads),
+        commands=tuple(map(command_of, experiment.workloads)),
     )
 
 
@@ -482,4 +483,5 @@ def _values_on(experiment: Experiment, target: Target) -> tuple[tuple[str, str],
 
 def require_different(states: Sequence[ServerState]) -> None:
     """Raise when two targets lead to one server: each would keep the other's settings."""
-    _require_as_many({state.run_id for state in states}, states)
+    told = {state.run_id or str(number) for number, state in enumerate(states)}
+    _require_as_many(told, states)

@@ -14,8 +14,9 @@ from steelyard.core.experiment import Configuration, Experiment, KeySpace, Redis
 from steelyard.core.outside import ServerAddress
 from steelyard.core.target import RedisLocalTarget
 from steelyard.core.wording import GIB, MIB, PreflightError, TargetError
-from steelyard.gateways.redis import Reply
+from steelyard.gateways.redis import Reply, ReplyError
 from steelyard.systems.redis.datasets import aof_bytes, growth_bytes, growth_findings
+from steelyard.systems.redis.existing import readiness
 from steelyard.systems.redis.server import (
     RedisInstallation,
     RedisProgram,
@@ -401,3 +402,83 @@ def test_what_grows_beyond_what_is_loaded_is_told(builtin: str, space: KeySpace,
     assert len(found) == bool(said)
     assert all(message.startswith(said) for message in found)
     assert not list(growth_findings(weighing(work, maxmemory="1gb")))
+
+
+class Refusing(ToldSession):
+    """A server that refuses some commands in the words of its version, and queues the others."""
+
+    def __init__(self, refused: dict[str, str]) -> None:
+        super().__init__({})
+        self._refused = refused
+
+    def command(self, *words: str | bytes | int) -> Reply:
+        """Return that it is queued, or raise."""
+        asked = " ".join(map(str, words))
+        for begin, text in self._refused.items():
+            if asked.startswith(begin):
+                raise ReplyError(f"h:6379 refuses a command: {text}")
+        return b"QUEUED"
+
+
+_NEEDS = (
+    readiness.Need(words=("INFO",)),
+    readiness.Need(words=("SET", "steelyard:campaign", "x"), keys=("~steelyard:*",)),
+    readiness.Need(words=("CONFIG", "SET", "save", "")),
+)
+
+
+@pytest.mark.parametrize(
+    ("refused", "words"),
+    [
+        (
+            {"CONFIG": "this user has no permissions to run the 'config' command or its own"},
+            "may not use the command CONFIG SET, |ACL SETUSER bench +config|set.",
+        ),
+        (
+            {
+                "INFO": "User bench has no permissions to run the 'info' command",
+                "SET": "No permissions to access a key",
+            },
+            "the command INFO, which Steelyard needs, and the keys|bench +info ~steelyard:*.",
+        ),
+        (
+            {"SET": "this user has no permissions to access one of the keys used as arguments"},
+            "may not use the keys that Steelyard makes (~steelyard:*)|bench ~steelyard:*.",
+        ),
+        (
+            {"CONFIG": "unknown command `CONFIG`, with args beginning with: `SET`, `save`, "},
+            "does not let CONFIG be used|compare two servers",
+        ),
+        (
+            {"CONFIG": "unknown command 'config', with args beginning with: 'set' 'save' "},
+            "does not let CONFIG be used|compare two servers",
+        ),
+        ({"INFO": "unknown command 'INFO'"}, "does not have the command INFO|rename-command"),
+    ],
+)
+def test_refusals_in_the_words_of_any_version(refused: dict[str, str], words: str) -> None:
+    """Of Redis 6.0 to 7.4 and Valkey, and of managed servers that forbid commands."""
+    address = ServerAddress(host="h", port=6379, user="bench")
+    with pytest.raises(PreflightError) as caught:
+        readiness.require_allowed(address, _means(Refusing(refused)), "h:6379", _NEEDS)
+    for word in words.replace("config|set", "config/set").split("|"):
+        assert word.replace("/", "|") in f"{caught.value.message} {caught.value.hint}"
+
+
+def test_an_empty_answer_is_no_knowledge() -> None:
+    """A server that shows no settings has some; one that says nothing of itself may hold keys."""
+    address = ServerAddress(host="h", port=6379)
+    told = {"INFO everything": [b"redis_version:7.2.4\r\n"], "CONFIG GET *": [[]]}
+    state = readiness.read_state(address, _means(ToldSession(told)), "h:6379")
+    assert state.settings is None
+    with pytest.raises(PreflightError, match="shows no settings"):
+        readiness.require_settings(state, "h:6379")
+    proxy = ToldSession({"INFO everything": [b""], "CONFIG GET *": [[]]})
+    with pytest.raises(PreflightError, match="does not describe itself"):
+        readiness.read_state(address, _means(proxy), "h:6379")
+
+
+def _means(session: ToldSession) -> readiness.RedisMeans:
+    return readiness.RedisMeans(
+        redis=ToldDoor(session), processes=FakeProcesses(), clock=FakeClock()
+    )

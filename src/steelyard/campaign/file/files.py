@@ -667,4 +667,6 @@ def unknown_settings(
             path = ("configurations", name, setting.layer.value, setting.name)
             hint = did_you_mean(setting.name, sorted(known))
             message = f"`{setting.name}` is not a setting of {server}"
+            if not configuration.target.is_made:  # who runs it may let only some be seen
+                message = f"`{setting.name}` is not among the settings that {server} shows"
             yield loaded.problem(path, message, hint or "Remove it.", at_key=True)

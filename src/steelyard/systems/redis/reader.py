@@ -552,7 +552,7 @@ class RedisReader(ServerReader):
         """Return the longest of each kind of event since the beginning."""
         found: dict[str, float] = {}
         for name in event_names(self._allowed("LATENCY", "LATEST")):
-            history = self._asked("LATENCY", "HISTORY", name)
+            history = self._allowed("LATENCY", "HISTORY", name)
             worst_s = longest_s(history, since=self._since_s)
             if worst_s is not None:
                 kind = KINDS[name]

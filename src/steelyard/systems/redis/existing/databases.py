@@ -17,11 +17,12 @@ from steelyard.core.redis import in_bytes
 from steelyard.core.wording import PreflightError, TargetError, format_bytes
 from steelyard.gateways.redis import RedisSession, ReplyError, opened
 from steelyard.systems.redis.existing.readiness import (
+    Need,
     RedisMeans,
     ServerState,
     keys_by_database,
-    lacking_command,
     refused,
+    rehearse,
 )
 
 _LIMIT: Final = "maxmemory"
@@ -104,6 +105,7 @@ def _values(asked: Asked, name: str) -> Iterator[str]:
 
 
 MARK_KEY: Final = f"{REDIS_MARK}campaign"
+_LOADED_KEY: Final = "key:000000000000"
 
 
 def mark_of(campaign_id: str) -> str:
@@ -208,48 +210,46 @@ class Databases:
             self._numbers = _chosen(self._naming, state, where)
         return self._numbers
 
-    def require_usable(
-        self, entrance: ServerAddress, changes: Sequence[tuple[str, ...]], where: str
-    ) -> None:
-        """Raise when the user may not do there what is needed, or the server takes no writes.
-
-        Nothing is done: the commands are queued in a transaction, at which the server checks each,
-        and thrown away.
+    def require_usable(self, entrance: ServerAddress, where: str) -> None:
+        """Raise when the server takes no writes, or a database that was empty holds keys.
 
         Args:
             entrance: Of the server.
-            changes: Commands that are needed there beside those for the keys.
             where: The server, for messages.
 
         Raises:
-            PreflightError: Which command, or why.
+            PreflightError: Why.
             TargetError: The server is gone.
         """
         for number in self._numbers:
             address = replace(entrance, database=str(number))
             try:
                 with opened(self._means.redis, address) as session:
-                    self._rehearse(session, changes)
+                    if held := int(str(session.command("DBSIZE"))):
+                        raise PreflightError(
+                            f"a database that was empty holds {held} keys now",
+                            hint="Somebody else uses it; name another with `db:`.",
+                        )
+                    rehearsal = rehearse(session, self.needs, address.user)
             except ReplyError as error:
                 raise refused(error, where=where, user=address.user) from error
+            for _, refusal in rehearsal.refusals:
+                raise refused(refusal, where=where, user=address.user)
 
-    def _rehearse(self, session: RedisSession, changes: Sequence[tuple[str, ...]]) -> None:
-        found = int(str(session.command("DBSIZE")))
-        if found:
-            raise PreflightError(
-                f"a database that was empty holds {found} keys now",
-                hint="Somebody else uses it; name another with `db:`.",
-            )
-        try:
-            session.command("MULTI")
-        except ReplyError as error:
-            if lacking_command(error) is None:
-                raise
-            return  # whoever may not use transactions learns it when it is done
-        own = (("SET", MARK_KEY, self._naming.mark), ("GET", MARK_KEY), ("FLUSHDB",))
-        for command in (*own, *changes):
-            session.command(*command)
-        session.command("DISCARD")
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """Return the commands that making, filling and emptying databases takes."""
+        mark, first = (f"~{REDIS_MARK}*",), self._naming.first or 0
+        others = first > 0 or len(self._naming.datasets) > 1
+        select = (("SELECT", str(first)),) if others else ()
+        looks = (("INFO",), ("DBSIZE",), ("TIME",), *select)
+        return (
+            *(Need(words=words, harmless=words) for words in looks),
+            Need(words=("FLUSHDB",), harmless=("FLUSHDB", "STEELYARD")),
+            Need(words=("GET", MARK_KEY), harmless=("GET", MARK_KEY), keys=mark),
+            _setting(MARK_KEY, self._naming.mark, mark),
+            _setting(_LOADED_KEY, "", ("~key:*",)),
+        )
 
     def make(self, entrance: ServerAddress) -> None:
         """Announce and mark the databases.
@@ -301,6 +301,11 @@ class Databases:
         return True
 
 
+def _setting(key: str, value: str, patterns: tuple[str, ...]) -> Need:
+    """Return that a key is set; with two conditions that exclude each other it never is."""
+    return Need(words=("SET", key, value), harmless=("SET", key, value, "XX", "NX"), keys=patterns)
+
+
 def _require_empty(session: RedisSession, number: int) -> None:
     found = int(str(session.command("DBSIZE")))
     if found:
@@ -322,8 +327,10 @@ def flush(session: RedisSession, how: str) -> None:
 
 def _chosen(naming: Naming, state: ServerState, where: str) -> tuple[int, ...]:
     taken = {number for number, _ in state.keys}
-    free = [number for number in range(state.databases) if number not in taken]
     count = len(naming.datasets)
+    unseen = 0 if state.settings else (naming.first or 0) + count
+    last = max(state.databases, unseen)  # a server that does not show how many there are
+    free = [number for number in range(last) if number not in taken]
     if naming.first is None:
         if len(free) < count:
             raise PreflightError(

@@ -38,7 +38,7 @@ from steelyard.systems.redis.existing import databases as eviction
 from steelyard.systems.redis.existing.readiness import (
     Guests,
     RedisMeans,
-    lacking_command,
+    is_lack,
     refused,
     started_at,
 )
@@ -96,6 +96,15 @@ class ServerSettings:
         with opened(self._means.redis, address) as session:
             changed = set_all(session, wanted)
             await_quiet(session, self._means.clock, rewrites=_LAST in changed)
+
+
+def _reading(name: str) -> readiness.Need:
+    return readiness.Need(words=("CONFIG", "GET", name), harmless=("CONFIG", "GET", name))
+
+
+def _changing(name: str) -> readiness.Need:
+    no_name = ("CONFIG", "SET", "steelyard-has-no-such", "")
+    return readiness.Need(words=("CONFIG", "SET", name, ""), harmless=no_name)
 
 
 def read_saved(
@@ -185,7 +194,6 @@ def await_quiet(
 
 _DUMP: Final = "BGSAVE"
 _REWRITE: Final = "BGREWRITEAOF"
-_UNKNOWN: Final = "unknown command"
 SETTLING: Final = (_DUMP, _REWRITE)
 
 
@@ -215,33 +223,14 @@ def _do(session: RedisSession, command: str) -> None:
     try:
         session.command(command)
     except ReplyError as error:
-        if not (_is_refusal(error) or "in progress" in error.message):
+        if not (is_lack(error) or "in progress" in error.message):
             raise
 
 
-def unsettled_by(session: RedisSession) -> tuple[str, ...]:
-    """Return which of the commands a user may not use: they are queued and thrown away."""
-    refused = list[str]()
-    for command in SETTLING:
-        try:
-            session.command("MULTI")
-            session.command(command)
-        except ReplyError as error:
-            if not _is_refusal(error):
-                raise
-            if lacking_command(error) == "MULTI":
-                return ()  # that is not known then
-            refused.append(command)
-        try:
-            session.command("DISCARD")
-        except ReplyError as error:
-            if "without MULTI" not in error.message and not _is_refusal(error):
-                raise
-    return tuple(refused)
-
-
-def _is_refusal(error: ReplyError) -> bool:
-    return lacking_command(error) is not None or _UNKNOWN in error.message
+def unsettled_by(session: RedisSession, user: str) -> tuple[str, ...]:
+    """Return which of the commands a user may not use."""
+    needs = [readiness.Need(words=(command,)) for command in SETTLING]
+    return tuple(need.verb for need in readiness.rehearse(session, needs, user).needs(is_lack))
 
 
 def undo_on_redis(
@@ -362,6 +351,7 @@ class RedisEndpointOptions:
         restart_command: Restarts it at every start; empty: it is never restarted.
         clients: Of the largest load.
         guest: What a user has to be allowed who sends the load, as rules for ACL SETUSER.
+        commands: Of the load.
     """
 
     entrance: ServerAddress
@@ -375,6 +365,7 @@ class RedisEndpointOptions:
     restart_command: tuple[str, ...] = ()
     clients: int
     guest: tuple[str, ...] = ()
+    commands: tuple[tuple[str, ...], ...] = ()
 
 
 class RedisEndpointPlatform(existing.OthersServer):
@@ -425,8 +416,24 @@ class RedisEndpointPlatform(existing.OthersServer):
     def state(self) -> readiness.ServerState:
         """Return what the server said of itself when it was first asked."""
         if self._state is None:
+            readiness.require_allowed(self._entrance, self._means, self._where, self._needs())
             self._state = readiness.read_state(self._entrance, self._means, self._where)
+            if self._options.settings:
+                readiness.require_settings(self._state, self._where)
         return self._state
+
+    def _needs(self) -> tuple[readiness.Need, ...]:
+        """Return every command of the campaign; without a guest the user sends the load, too."""
+        options = self._options
+        sent = () if self._entrance.password else options.commands
+        keys = tuple(rule for rule in options.guest if rule.startswith("~"))
+        return (
+            *self._databases.needs,
+            *map(_reading, options.settings),
+            *map(_changing, options.settings),
+            *self._guests.needed(self._entrance),
+            *(readiness.Need(words=words, keys=keys) for words in sent),
+        )
 
     def _inside(self, entrance: ServerAddress) -> ServerAddress:
         live = self._databases.live
@@ -456,8 +463,6 @@ class RedisEndpointPlatform(existing.OthersServer):
             readiness.require_no_keys(state, self._where)
         if options.restart_command:
             readiness.require_nothing_lost(state, self._where)
-        if options.settings:
-            readiness.require_settings(state, self._where, self._entrance.user)
         readiness.require_connections(state, options.clients, self._where)
         needed_bytes = sum(size for _, size in options.datasets)
         eviction.require_kept(state, options.asked, self._where)
@@ -465,14 +470,10 @@ class RedisEndpointPlatform(existing.OthersServer):
         eviction.require_fitting(state, options.asked, needed_bytes, self._where)
         readiness.require_room(state, needed_bytes, self._where)
         self._databases.choose(state, self._where)
-        changes = (
-            *(("CONFIG", "SET", name, "") for name in options.settings),
-            *self._guests.needed(self._entrance),
-        )
-        self._databases.require_usable(self._entrance, changes, self._where)
+        self._databases.require_usable(self._entrance, self._where)
         if state.saves or {"save", "appendonly"} & set(options.settings):
             with opened(self._means.redis, self._entrance) as session:
-                self._unsettled_by = unsettled_by(session)
+                self._unsettled_by = unsettled_by(session, self._entrance.user)
 
     def _require_alone(self) -> None:
         try:
@@ -578,6 +579,7 @@ class RedisEndpointPlatform(existing.OthersServer):
         """Return what a reader must know of the server."""
         state, options = self.state, self._options
         numbers = ", ".join(number for _, number in self._databases.live)
+        of_all = f" of {state.databases}" if state.settings else ""
         facts = {
             "address": self._where,
             "user": self._entrance.user or "default",
@@ -585,7 +587,7 @@ class RedisEndpointPlatform(existing.OthersServer):
             "TLS": "yes" if dict(self._entrance.parameters).get(TLS) else "no",
             "settings": "by CONFIG SET" if options.settings else "as they are",
             "restarted for a configuration": "yes" if options.restart_command else "never",
-            "database": f"{numbers} of {state.databases}" if numbers else "",
+            "database": f"{numbers}{of_all}" if numbers else "",
             "keys of others": str(sum(count for _, count in state.keys)),
         }
         told = tuple(Fact(name=n, value=v, subject="endpoint") for n, v in facts.items() if v)

@@ -10,8 +10,9 @@ gone at its end.
 
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from steelyard.core.findings import Finding, Severity
@@ -77,9 +78,14 @@ _GUEST: Final = (
 )
 _REFUSALS: Final = (
     (
-        r"no permissions to access|can't access at least one of the keys",
+        r"(?i)no permissions to access|can't access at least one of the keys",
         "{who} may not use the keys that Steelyard makes",
         "Let it: ACL SETUSER {user} ~steelyard:* and the names of the workload's keys, ~key:*.",
+    ),
+    (
+        r"DB index is out of range",
+        "the server has fewer databases",
+        "Name a lower number with `db:`, or a server with more of them (`databases`).",
     ),
     (
         r"MISCONF",
@@ -142,6 +148,180 @@ def lacking_command(error: redis_gateway.ReplyError) -> str | None:
     return None if match is None else match[1].upper().replace("|", " ")
 
 
+_NOT_FOUND: Final = re.compile(r"Command '[^']*' not found")  # of DRYRUN
+_UNKNOWN: Final = re.compile(rf"(?i:unknown (sub)?command)|{_NOT_FOUND.pattern}")
+_NO_KEYS: Final = re.compile(_REFUSALS[0][0])
+_FLUSH: Final = "FLUSHDB"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """A command that a campaign sends.
+
+    Attributes:
+        words: With its arguments.
+        keys: Patterns that hold the names of its keys.
+        harmless: The same command with arguments that change nothing; empty: there are no such.
+    """
+
+    words: tuple[str, ...]
+    keys: tuple[str, ...] = ()
+    harmless: tuple[str, ...] = ()
+
+    @property
+    def verb(self) -> str:
+        """Return the command, with what is below it: ``CONFIG GET``."""
+        return " ".join(self.words[: 1 + (self.words[0] in ("ACL", "CONFIG"))]).upper()
+
+    @property
+    def rule(self) -> str:
+        """Return what allows it."""
+        return f"+{self.verb.lower().replace(' ', '|')}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """Commands that a server refuses, each with its refusal, and those that were not tried."""
+
+    refusals: tuple[tuple[Need, redis_gateway.ReplyError], ...]
+    untried: tuple[Need, ...] = ()
+
+    def needs(self, is_such: Callable[[redis_gateway.ReplyError], object]) -> tuple[Need, ...]:
+        """Return the commands that are refused for such a reason."""
+        return tuple(need for need, error in self.refusals if is_such(error))
+
+
+def rehearse(session: redis_gateway.RedisSession, needs: Sequence[Need], user: str) -> Rehearsal:
+    """Try commands; keys and settings stay as they are.
+
+    They are queued in a transaction, which checks each and ends with the session. A user who may
+    use none asks ACL DRYRUN (Redis 7); one who may not do that sends the harmless forms.
+    """
+    transaction = _answer(session, ("MULTI",))
+    if transaction is not None and not is_lack(transaction):
+        raise transaction
+    refusals, untried = list[tuple[Need, redis_gateway.ReplyError]](), list[Need]()
+    for need in needs:
+        error = None
+        if transaction is None:
+            error = _answer(session, need.words)
+        elif (dry := _dry_answer(session, need, user or "default")) is not None:
+            error = dry if dry.message else None
+        elif need.harmless and (need.verb != _FLUSH or _is_empty(session)):
+            error = _answer(session, need.harmless)
+            error = error if error is not None and _is_refusal(error) else None
+        else:
+            untried.append(need)
+        if error is not None:
+            refusals.append((need, error))
+    return Rehearsal(refusals=tuple(refusals), untried=tuple(untried))
+
+
+def is_lack(error: redis_gateway.ReplyError) -> bool:
+    """Return whether the user may not use a command, or the server does not have it."""
+    return lacking_command(error) is not None or _UNKNOWN.search(error.message) is not None
+
+
+def _is_refusal(error: redis_gateway.ReplyError) -> bool:
+    return is_lack(error) or any(re.search(each, error.message) for each, _, _ in _REFUSALS)
+
+
+def _is_empty(session: redis_gateway.RedisSession) -> bool:
+    """Return whether a form of FLUSHDB that a server takes by mistake would remove no key."""
+    with suppress(redis_gateway.ReplyError):
+        return session.command("DBSIZE") == 0
+    return False
+
+
+def _answer(
+    session: redis_gateway.RedisSession, words: Sequence[str]
+) -> redis_gateway.ReplyError | None:
+    """Return a refusal, if there is one."""
+    try:
+        session.command(*words)
+    except redis_gateway.ReplyError as error:
+        return error
+    return None
+
+
+def _dry_answer(
+    session: redis_gateway.RedisSession, need: Need, user: str
+) -> redis_gateway.ReplyError | None:
+    """Return how the server would refuse, empty if it would not; None: the user may not ask."""
+    try:
+        answer = session.command("ACL", "DRYRUN", user, *need.words)
+    except redis_gateway.ReplyError as error:
+        lacks_acl = need.words[0] == "ACL" and "unknown command" in error.message
+        return error if lacks_acl or _NOT_FOUND.search(error.message) else None
+    return redis_gateway.ReplyError("" if answer == b"OK" else redis_gateway.as_text(answer))
+
+
+def require_allowed(
+    address: ServerAddress, means: RedisMeans, where: str, needs: Sequence[Need]
+) -> None:
+    """Raise when the user or the server lacks commands or keys, with all of them.
+
+    Raises:
+        PreflightError: With the rules for ACL SETUSER, or what can be done without them.
+        TargetError: The server cannot be reached.
+    """
+    with redis_gateway.opened(means.redis, replace(address, database="0")) as session:
+        rehearsal = rehearse(session, needs, address.user)
+    unknown = _verbs(rehearsal.needs(lambda error: _UNKNOWN.search(error.message)))
+    if "CONFIG GET" in unknown or "CONFIG SET" in unknown:
+        raise _without_settings(where, "does not let CONFIG be used (it is renamed or forbidden)")
+    if unknown and unknown[0].startswith("ACL"):
+        error = next(error for need, error in rehearsal.refusals if need.verb == unknown[0])
+        raise refused(error, where=where, user=address.user)
+    if unknown:
+        raise PreflightError(
+            f"{where}: the server does not have the {_commands(unknown)}, which Steelyard needs",
+            hint="They may have been renamed (rename-command), or be forbidden by who runs the"
+            " server.",
+        )
+    _require_rights(rehearsal, needs, where, address.user or "default")
+
+
+def _require_rights(rehearsal: Rehearsal, needs: Sequence[Need], where: str, user: str) -> None:
+    by_command = rehearsal.needs(lacking_command)
+    by_key = rehearsal.needs(lambda error: _NO_KEYS.search(error.message))
+    if not by_command and not by_key:
+        return
+    keys = dict.fromkeys(key for need in by_key for key in need.keys)
+    tried = {need.verb for need in needs if need not in rehearsal.untried}
+    not_seen = (*by_command, *(need for need in rehearsal.untried if need.verb not in tried))
+    seen = {key for need in needs if need not in not_seen for key in need.keys}
+    unclear = dict.fromkeys(key for need in not_seen for key in need.keys if key not in seen)
+    verbs = _verbs(by_command)
+    lacks = [
+        *([f"the {_commands(verbs)}, which Steelyard needs"] if verbs else []),
+        *([f"the keys that Steelyard makes ({' '.join(keys)})"] if keys else []),
+    ]
+    rules = [*dict.fromkeys(need.rule for need in not_seen), *keys]
+    more = f" If its keys are limited, add {' '.join(unclear)}." if unclear else ""
+    guest = f" {_GUEST}" if any(verb.startswith("ACL ") for verb in verbs) else ""
+    raise PreflightError(
+        f"the user {user} at {where} may not use {', and '.join(lacks)}",
+        hint=f"Allow it: ACL SETUSER {user} {' '.join(rules)}.{more}{guest}",
+    )
+
+
+def _verbs(needs: Iterable[Need]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(need.verb for need in needs))
+
+
+def _commands(verbs: Sequence[str]) -> str:
+    return f"command{'s' * (len(verbs) > 1)} {', '.join(verbs)}"
+
+
+def _without_settings(where: str, why: str) -> PreflightError:
+    return PreflightError(
+        f"the server at {where} {why}: its settings cannot be compared",
+        hint="Remove them from the configurations, or compare two servers: give each"
+        " configuration a target of its own.",
+    )
+
+
 _OUR_SESSIONS: Final = 3  # one for our own checks, one that samples, one to spare
 _DATABASES: Final = 16  # what redis.conf has, and what a server has that does not show it
 _BUSY_PER_S: Final = 20.0  # a guess: some times what our own questions are
@@ -196,9 +376,15 @@ def read_state(address: ServerAddress, means: RedisMeans, where: str) -> ServerS
     """
     try:
         with redis_gateway.opened(means.redis, address) as session:
-            return _state(session.info(), _settings(session))
+            lines, settings = session.info(), _settings(session)
     except redis_gateway.ReplyError as error:
         raise refused(error, where=where, user=address.user) from error
+    if "redis_version" not in lines:  # nor would it have said which databases hold keys
+        raise PreflightError(
+            f"the server at {where} does not describe itself (INFO)",
+            hint="Name the server itself, not a proxy before it.",
+        )
+    return _state(lines, settings)
 
 
 def started_at(address: ServerAddress, means: RedisMeans) -> str:
@@ -212,9 +398,9 @@ def started_at(address: ServerAddress, means: RedisMeans) -> str:
 
 
 def _settings(session: redis_gateway.RedisSession) -> Mapping[str, str] | None:
-    """Return the settings; None where the user may not ask for them."""
+    """Return the settings; None if the server does not show them to this user."""
     try:
-        return redis_gateway.settings_like(session, "*")
+        return redis_gateway.settings_like(session, "*") or None
     except redis_gateway.ReplyError:
         return None
 
@@ -315,19 +501,14 @@ def require_nothing_lost(state: ServerState, where: str) -> None:
         )
 
 
-def require_settings(state: ServerState, where: str, user: str) -> None:
-    """Raise when settings are to be changed that cannot be seen.
+def require_settings(state: ServerState, where: str) -> None:
+    """Raise when settings are to be changed that the server does not show.
 
     Raises:
-        PreflightError: The user may not ask for them.
+        PreflightError: It hides them.
     """
     if state.settings is None:
-        named = user or "default"
-        raise PreflightError(
-            f"the user {named} at {where} may not ask for settings (CONFIG GET), so none can be"
-            " changed and put back",
-            hint=f"Allow it: ACL SETUSER {named} +config|get +config|set.",
-        )
+        raise _without_settings(where, "shows no settings (CONFIG GET)")
 
 
 def require_connections(state: ServerState, clients: int, where: str) -> None:
@@ -367,9 +548,10 @@ def state_findings(state: ServerState, where: str) -> Iterator[Finding]:
     if state.settings is None:
         yield server_finding(
             "settings-unseen",
-            f"the server at {where} does not show its settings to this user (CONFIG GET)",
+            f"the server at {where} does not show its settings to this user (CONFIG GET); whether"
+            " it dumps by itself (save) is not known, and a dump may fall into a slice",
             where,
-            remedy="Allow it: ACL SETUSER USER +config|get.",
+            remedy="If the server has CONFIG, allow it: ACL SETUSER USER +config|get.",
             severity=Severity.WARNING,
         )
     if state.replicas:
@@ -496,12 +678,14 @@ class Guests:
         )
         return (found,)
 
-    def needed(self, entrance: ServerAddress) -> tuple[tuple[str, ...], ...]:
+    def needed(self, entrance: ServerAddress) -> tuple[Need, ...]:
         """Return the commands that making one takes and removing it, for a rehearsal."""
         if not entrance.password:
             return ()
         nobody = Guest(name="steelyard-rehearsal", password="")
-        return (making(nobody, self._rules), ("ACL", "DELUSER", nobody.name))
+        made, removed = making(nobody, self._rules), ("ACL", "DELUSER", nobody.name)
+        no_rule = ("ACL", "SETUSER", nobody.name, "no-rule")
+        return (Need(words=made, harmless=no_rule), Need(words=removed, harmless=removed))
 
 
 def making(guest: Guest, rules: tuple[str, ...]) -> tuple[str, ...]:
