@@ -142,6 +142,7 @@ class LinuxFacts:
         huge_page_bytes: Default size of huge pages.
         pools: All huge pages by size.
         requested_huge_pages: Of the default size, as configured; the kernel may have given fewer.
+        requested_other_pages: So of other sizes, by size; None where none are asked for.
         overcommit_huge_pages: How many more of the default size may be made on demand.
         hugetlbfs: Page sizes for which a hugetlbfs is mounted, in bytes.
         transparent_huge_pages: ``always``, ``madvise``, ``never``; likewise ``thp_defrag``.
@@ -174,6 +175,7 @@ class LinuxFacts:
     huge_page_bytes: int | None = None
     pools: tuple[PagePool, ...] | None = None
     requested_huge_pages: int | None = None
+    requested_other_pages: Mapping[int, int] | None = None
     overcommit_huge_pages: int | None = None
     hugetlbfs: tuple[int, ...] | None = None
     transparent_huge_pages: str | None = None

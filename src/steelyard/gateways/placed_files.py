@@ -161,7 +161,9 @@ def _attributes(path: Path) -> dict[str, bytes]:
 _SCRIPT: Final = """\
 LC_ALL=C; export LC_ALL
 show() {{ for f do
-  if [ -f "$f" ] && [ -r "$f" ]; then printf '\\n%s file %s\\n' {mark} "$f"; cat "$f"; fi
+  if {{ [ -f "$f" ] || [ -c "$f" ]; }} && [ -r "$f" ]; then
+    printf '\\n%s file %s\\n' {mark} "$f"; cat "$f"
+  fi
 done; }}
 main() {{
   printf '\\n%s kernel %s\\n' {mark} "$(uname -r) $(uname -m)"

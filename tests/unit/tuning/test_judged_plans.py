@@ -27,6 +27,7 @@ from steelyard.tuning.plan import foreseen as foresight
 from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import knobs_of
 from steelyard.tuning.plan.foreseen import foreseen, make_plan
+from steelyard.tuning.plan.machine import is_check
 from steelyard.tuning.rules.catalogue import judge
 from support.made_machines import PAGE, bare, machine
 
@@ -94,6 +95,19 @@ def test_an_older_request_is_a_step_that_names_its_file() -> None:
     assert [each.layer for each in both.knobs if each.scope is Scope.REBOOT] == ["hypervisor"]
 
 
+def test_an_older_request_for_another_size_is_a_step_too() -> None:
+    """4 pages of 1 GiB on the command line would come back beside those of the plan."""
+    linux = replace(machine(node_gib=256), requested_other_pages={GIB: 4})
+    source = Origin(source="hugepages= in /proc/cmdline")
+    facts = replace(bare(linux), origins={"linux.requested_other_pages": source})
+    plan = made(facts, page_bytes=GIB, memory_bytes=32 * GIB)
+    ((what, check),) = [step for step in steps(plan) if "Take away" in step[0]]
+    assert "command line" in what
+    assert is_check(check)
+    assert plan.left == ()
+    assert steps(made(facts)) == []  # pages of 2 MiB: those of 1 GiB are another pool's
+
+
 def test_the_check_of_a_step_tells_the_line(tmp_path: Path) -> None:
     """It fails while the line is there, and succeeds without it, or without the file."""
     file = tmp_path / "huge.conf"
@@ -136,7 +150,7 @@ def test_the_unit_is_a_request() -> None:
     files = {"/proc/meminfo": "Hugepagesize:       2048 kB\n", UNIT_PATH: unit}
     found = pool_facts(FakeHost(files=files))["requested_huge_pages"]
     assert (found.value, found.origin.source) == (1024, UNIT_PATH)
-    more = {**files, "/etc/sysctl.conf": "vm.nr_hugepages = 5000\n"}
+    more = {**files, "/etc/sysctl.d/a.conf": "vm.nr_hugepages = 5000\n"}
     assert pool_facts(FakeHost(files=more))["requested_huge_pages"].value == 5000
 
 

@@ -1,7 +1,9 @@
 """Facts of a machine: from a recorded virtual one, from one of metal, and from odd ones."""
 
+import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,9 +12,12 @@ from hypothesis import strategies as st
 from fakes.host import FakeHost
 from steelyard.core.linux import BlockDevice, LinuxFacts, PoolUser
 from steelyard.core.stack import Origin, Visibility
-from steelyard.core.wording import KIB, MIB
+from steelyard.core.wording import GIB, KIB, MIB
+from steelyard.gateways.placed_files import Wanted, parse_fetched, script
 from steelyard.tuning.facts.linux import collect_linux, steal
 from support.machines import metal
+
+_INIT = {"/proc/1/status": "Name:\tinit\nHugetlbPages:\t       0 kB\n"}
 
 
 def facts_with(files: Mapping[str, str]) -> tuple[LinuxFacts, Mapping[str, Origin]]:
@@ -50,17 +55,104 @@ def test_the_request_for_huge_pages_is_read_where_it_is_configured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "asked"),
+    ("line", "asked", "others"),
     [
-        ("quiet hugepages=64", 64),
-        ("default_hugepagesz=1G hugepagesz=1G hugepages=4 hugepagesz=2M hugepages=512", 4),
-        ("hugepagesz=1G hugepages=4", None),
-        ("quiet", None),
+        ("quiet hugepages=64", 64, None),
+        ("ro hugepagesz=2M hugepages=512", 512, None),  # Oracle Linux, Bottlerocket
+        ("hugepagesz=1G hugepages=4 hugepagesz=2M hugepages=1500", 1500, {GIB: 4}),
+        ("default_hugepagesz=2M hugepages=5 hugepagesz=1g hugepages=4", 5, {GIB: 4}),
+        ("default_hugepagesz=1G hugepages=4", None, {GIB: 4}),  # refused: the kernel has 2 MiB
+        ("hugepages=0:256,1:256", 512, None),
+        ("hugepagesz=1073741824 hugepages=0:1,2:3", None, {GIB: 4}),
+        ("hugepages=256 hugepagesz=2048K hugepages=512", 256, None),  # hugetlbpage.rst
+        ("hugepagesz=2X hugepages=512", None, None),
+        ("sysctl.vm.nr_hugepages=0x40 hugepages=512", 64, None),
+        ("foo.hugepages=3 quiet", None, None),
+        ("quiet", None, None),
     ],
 )
-def test_kernel_arguments_ask_for_huge_pages(line: str, asked: int | None) -> None:
-    """Only those of the default size count; of another size they are another pool's."""
-    assert facts_with({"/proc/cmdline": line})[0].requested_huge_pages == asked
+def test_kernel_arguments_ask_for_huge_pages(
+    line: str, asked: int | None, others: dict[int, int] | None
+) -> None:
+    """Each size by itself, in every form that the kernel takes; nodes are added up."""
+    facts, origins = facts_with({"/proc/cmdline": line})
+    assert (facts.requested_huge_pages, facts.requested_other_pages) == (asked, others)
+    if others:
+        assert origins["linux.requested_other_pages"].source == "hugepages= in /proc/cmdline"
+
+
+def test_the_default_size_is_the_kernel_s() -> None:
+    """What ``default_hugepagesz`` asked for is in /proc/meminfo where the CPU can do it."""
+    line = "default_hugepagesz=1G hugepagesz=1G hugepages=4 hugepagesz=2M hugepages=512"
+    files = {"/proc/cmdline": line, "/proc/meminfo": "Hugepagesize: 1048576 kB\n"}
+    facts, _ = facts_with(files)
+    assert (facts.requested_huge_pages, facts.requested_other_pages) == (4, {2 * MIB: 512})
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("vm.nr_hugepages = 1024\n", 1024),
+        ("-vm/nr_hugepages=1024", 1024),
+        ("#vm.nr_hugepages=1024\n; vm.nr_hugepages=5\n", None),
+        ("\tvm.nr_hugepages\t=\t1024\r\n", 1024),
+        ("vm.nr_hugepages=1\nvm.nr_hugepages=2\n", 2),
+        ("vm.nr_hugepages=0x400\n", 1024),
+        ("vm.nr_hugepages=0X3fF\n", 1023),
+        ("vm.nr_hugepages=0100\n", 64),
+        ("vm.nr_hugepages=089\n", None),
+        ("vm.nr_hugepages=0\n", 0),
+        ("vm.nr_hugepages=\n7\n", None),
+        ("vm.nr_hugepages=64 # for the server\n", 64),
+        ("vm.nr_hugepages=64k\n", None),
+    ],
+)
+def test_a_number_of_sysctl_is_read_as_the_kernel_reads_it(text: str, asked: int | None) -> None:
+    """Hexadecimal and octal too; what the kernel refuses asks for nothing."""
+    files = {"/etc/sysctl.d/90-pg.conf": text}
+    assert facts_with(files)[0].requested_huge_pages == asked
+
+
+def _pages(*places: str) -> dict[str, str]:
+    """Return files that ask for 1, 2, ... pages."""
+    return {p: f"vm.nr_hugepages={n}\n" for n, p in enumerate(places, 1)}
+
+
+@pytest.mark.parametrize(
+    ("files", "asked"),
+    [
+        (_pages("/lib/sysctl.d/a.conf"), 1),
+        (_pages("/usr/lib/sysctl.d/a.conf", "/usr/local/lib/sysctl.d/a.conf"), 2),
+        (_pages("/usr/local/lib/sysctl.d/b.conf", "/run/sysctl.d/a.conf"), 1),
+        (_pages("/etc/sysctl.d/a.conf", "/run/sysctl.d/a.conf"), 1),
+        (_pages("/run/sysctl.d/10.conf", "/etc/sysctl.d/9.conf"), 2),
+        ({**_pages("/usr/lib/sysctl.d/a.conf"), "/etc/sysctl.d/a.conf": ""}, None),  # masked
+        (_pages("/etc/sysctl.d/90-pg.conf", "/etc/sysctl.conf"), 1),
+        (_pages("/etc/sysctl.d/a", "/etc/sysctl.conf"), None),
+        (_pages("/etc/sysctl.d/90-pg.conf", "/etc/sysctl.d/99-sysctl.conf"), 2),
+        (_pages("/etc/sysctl.d/z.conf", "/etc/sysctl.d/99-sysctl.conf"), 1),
+        ({**_pages("/etc/sysctl.d/z.conf", "/etc/sysctl.conf"), **_INIT}, 2),
+    ],
+)
+def test_the_file_of_sysctl_that_counts(files: dict[str, str], asked: int | None) -> None:
+    """As sysctl.d(5) says; /etc/sysctl.conf by itself is read where another init runs."""
+    assert facts_with(files)[0].requested_huge_pages == asked
+
+
+def test_a_masked_file_is_seen_over_ssh(tmp_path: Path) -> None:
+    """A link to /dev/null hides the file of that name below /usr/lib."""
+    masked = tmp_path / "a.conf"
+    masked.symlink_to("/dev/null")
+    ended = subprocess.run(
+        ["/bin/sh", "-s"],
+        input=script(Wanted(files=(f"{tmp_path}/*.conf",)), "mark"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    fetched = parse_fetched(ended.stdout, "mark")
+    assert fetched is not None
+    assert fetched.read(str(masked)) == ""
 
 
 def test_who_holds_huge_pages_is_told() -> None:

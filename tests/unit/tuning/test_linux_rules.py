@@ -164,6 +164,30 @@ def test_surplus_pages_are_not_what_was_asked_for() -> None:
     assert found.messages == ("3328 huge pages were asked for, 3327 are there",)
 
 
+@pytest.mark.parametrize(
+    ("default", "others", "messages"),
+    [
+        (3328, {GIB: 4}, ()),
+        (None, {GIB: 5}, ("5 huge pages of 1.0 GiB were asked for, 4 are there",)),
+        (
+            3329,
+            {GIB: 4, 64 * KIB: 8},
+            (
+                "8 huge pages of 64.0 KiB were asked for, 0 are there",
+                "3329 huge pages were asked for, 3328 are there",
+            ),
+        ),
+    ],
+)
+def test_every_page_size_that_was_asked_for_is_judged(
+    default: int | None, others: dict[int, int], messages: tuple[str, ...]
+) -> None:
+    """A size that the kernel does not have has no pages."""
+    pools = (pool(3328), pool(4, page_bytes=GIB))
+    facts = with_linux(pools=pools, requested_huge_pages=default, requested_other_pages=others)
+    assert judged("OS001", facts).messages == messages
+
+
 def test_every_page_size_is_judged_by_its_own_consumers() -> None:
     """Idle pages of 1 GiB are found although those of 2 MiB are in use, and the other way."""
     facts = with_linux(pools=(pool(3328), pool(4, page_bytes=GIB)))

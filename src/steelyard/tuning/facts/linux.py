@@ -88,12 +88,20 @@ def _page(host: Host) -> Found:
 
 
 POOLS: Final = "/sys/kernel/mm/hugepages"
-SYSCTL_PLACES: Final = ("/usr/lib/sysctl.d", "/run/sysctl.d", "/etc/sysctl.d")  # later ones win
+# Later ones win; the first is a link to the second on most systems.
+SYSCTL_PLACES: Final = (
+    *("/lib/sysctl.d", "/usr/lib/sysctl.d", "/usr/local/lib/sysctl.d"),
+    *("/run/sysctl.d", "/etc/sysctl.d"),
+)
 _SYSCTL_FILE: Final = "/etc/sysctl.conf"
-_REQUEST: Final = re.compile(r"^\s*-?\s*vm[./]nr_hugepages\s*=\s*(\d+)\s*$", re.MULTILINE)
+_ASKED_FOR: Final = re.compile(
+    r"^[ \t]*-?[ \t]*vm[./]nr_hugepages[ \t]*=[ \t]*(0[xX][0-9a-fA-F]+|\d+)(?=\s|$)",
+    re.MULTILINE,
+)
 # As `tuning.files.files` writes it.
 _ALLOCATION: Final = re.compile(r"echo (\d+) >\S*/hugepages-(\d+)kB/nr_hugepages")
 _DIRECTORY: Final = re.compile(r"hugepages-(\d+)kB")
+_COMMAND_LINE: Final = "/proc/cmdline"
 
 
 def pools_in(host: Host, directory: str) -> tuple[PagePool, ...]:
@@ -127,7 +135,7 @@ def pool_facts(host: Host) -> Finds:
     return {
         "huge_page_bytes": _default_size(host),
         "pools": seen(pools, POOLS) if pools else hidden(f"there is no {POOLS}"),
-        "requested_huge_pages": _requested(host),
+        **_requested(host),
         "overcommit_huge_pages": read_fact(host, "/proc/sys/vm/nr_overcommit_hugepages", int),
         "hugetlbfs": attempted("/proc/self/mounts", lambda: _mounted(host)),
     }
@@ -140,24 +148,45 @@ def _default_size(host: Host) -> Found:
     return found
 
 
-def _requested(host: Host) -> Found:
+def _requested(host: Host) -> Finds:
     """Return what the configuration asks for: ``/proc/sys`` only says what the kernel gave."""
-    found = _on_command_line(host)
-    for path in _sysctl_files(host):
-        matches = _REQUEST.findall(host.read(path) or "")
-        if matches:
-            found = seen(int(matches[-1]), path)
-    default = _default_size(host).value
-    asked = _ALLOCATION.findall(host.read(UNIT_PATH) or "")
-    pages = [int(count) for count, kib in asked if int(kib) * KIB == default]
-    in_unit = seen(sum(pages) if pages else None, UNIT_PATH)
-    return in_unit if (in_unit.value or -1) > (found.value or 0) else found
+    words = (host.read("/proc/cmdline") or "").split()
+    default, by_size = _on_command_line(words, default_page_bytes(host))
+    of_size = {size: (count, f"hugepages= in {_COMMAND_LINE}") for size, count in by_size.items()}
+    settings = "\n".join(word[7:] for word in words if word.startswith("sysctl."))
+    texts = [(f"sysctl.vm.nr_hugepages= in {_COMMAND_LINE}", settings)]
+    for source, text in (*texts, *((path, host.read(path) or "") for path in _sysctl_files(host))):
+        for number in map(_as_the_kernel, _ASKED_FOR.findall(text)):
+            of_size |= {} if number is None else {default: (number, source)}
+    in_unit: dict[int, int] = {}
+    for count, kib in _ALLOCATION.findall(host.read(UNIT_PATH) or ""):
+        in_unit[int(kib) * KIB] = in_unit.get(int(kib) * KIB, 0) + int(count)
+    for size, count in in_unit.items():
+        if size not in of_size or count > of_size[size][0]:
+            of_size[size] = (count, UNIT_PATH)
+    nobody = "no file of sysctl and no kernel argument asks for any"
+    others = {size: count for size, (count, _) in of_size.items() if size != default}
+    sources = sorted({source for size, (_, source) in of_size.items() if size != default})
+    return {
+        "requested_huge_pages": seen(*of_size.get(default, (None, nobody))),
+        "requested_other_pages": seen(others or None, "; ".join(sources) or nobody),
+    }
+
+
+def _as_the_kernel(text: str) -> int | None:
+    """Return a number as the kernel reads it: ``0x`` is hexadecimal, a leading ``0`` octal."""
+    base = 16 if text[:2].lower() == "0x" else 8 if text.startswith("0") else 10
+    try:
+        return int(text, base)
+    except ValueError:
+        return None  # it refuses 089
 
 
 def _sysctl_files(host: Host) -> tuple[str, ...]:
     """Return the files in the order that systemd-sysctl reads them (sysctl.d(5)).
 
-    One file of a name in a later place replaces the others; they are read by name.
+    One file of a name in a later place replaces the others; they are read by name. The file without
+    a directory is read by ``sysctl --system`` alone, which runs where no systemd does.
     """
     by_name = {
         name: f"{place}/{name}"
@@ -165,22 +194,31 @@ def _sysctl_files(host: Host) -> tuple[str, ...]:
         for name in host.names(place)
         if name.endswith(".conf")
     }
-    return (*(by_name[name] for name in sorted(by_name)), _SYSCTL_FILE)
+    init = _NAME.search(host.read("/proc/1/status") or "")
+    own = (_SYSCTL_FILE,) if init is not None and init[1] != "systemd" else ()
+    return (*(by_name[name] for name in sorted(by_name)), *own)
 
 
-def _on_command_line(host: Host) -> Found:
-    line = host.read("/proc/cmdline") or ""
-    sizes = re.findall(r"\bdefault_hugepagesz=(\S+)", line)
-    size: str | None = None
-    count: int | None = None
-    for name, value in re.findall(r"\b(hugepagesz|hugepages)=(\S+)", line):
-        if name == "hugepagesz":
-            size = value
-        elif value.isdecimal() and (size is None or size in sizes):
-            count = int(value)
-    if count is None:
-        return seen(None, "no file of sysctl and no kernel argument asks for any")
-    return seen(count, "hugepages= in /proc/cmdline")
+def _on_command_line(words: list[str], default: int | None) -> tuple[int, dict[int, int]]:
+    """Return the default page size, and the pages that the kernel's arguments ask for by size.
+
+    The first number of a size counts (hugetlbpage.rst); numbers of NUMA nodes are added up.
+
+    Args:
+        words: The arguments.
+        default: The default size where the kernel tells it; it may have refused another one.
+    """
+    found: dict[int, int] = {}
+    size: int | None = default or 0
+    for name, _, value in (word.partition("=") for word in words):
+        if name in ("hugepagesz", "default_hugepagesz"):
+            match = re.fullmatch(r"(\d+)([kmgt]?)", value.lower())
+            size = int(match[1]) * KIB ** " kmgt".index(match[2] or " ") if match else None
+            default = default or size
+        elif name == "hugepages" and size is not None:
+            numbers = re.findall(r"(?:^|,)(?:\d+:)?(\d+)", value)
+            found.setdefault(size, sum(map(int, numbers)))
+    return default or 0, found
 
 
 def _mounted(host: Host) -> Found:

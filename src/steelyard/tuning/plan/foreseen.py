@@ -146,7 +146,16 @@ def _with_pools(linux: LinuxFacts, machine: stack.MachineDesign) -> LinuxFacts:
     requested = linux.requested_huge_pages
     if default and (machine.steps or default[0] > (requested or 0)):
         requested = default[0]  # of the plan's unit; a step takes older requests away
-    return replace(linux, pools=pools, nodes=nodes, requested_huge_pages=requested)
+    others = dict(linux.requested_other_pages or {})
+    planned = {design.page_bytes for design in machine.pools if machine.steps} & others.keys()
+    others |= {pool.page_bytes: pool.total for pool in pools if pool.page_bytes in planned}
+    return replace(
+        linux,
+        pools=pools,
+        nodes=nodes,
+        requested_huge_pages=requested,
+        requested_other_pages=others or None,
+    )
 
 
 def _resized(

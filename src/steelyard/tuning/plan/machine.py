@@ -519,7 +519,7 @@ _COMMAND_LINE: Final = "/proc/cmdline"
 def old_requests(
     linux: LinuxFacts, pools: tuple[stack.PoolDesign, ...], facts: stack.StackFacts, layer: str
 ) -> Iterator[stack.PlannedSetting]:
-    """Yield the step that ends an older request for pages of the kernel's default size.
+    """Yield the steps that end older requests for pages of the planned sizes.
 
     Args:
         linux: The machine that the pools are planned for.
@@ -527,11 +527,21 @@ def old_requests(
         facts: With the origins, which name the file.
         layer: ``hypervisor`` or ``linux``.
     """
-    asked, size = linux.requested_huge_pages, linux.huge_page_bytes
-    planned = [pool.pages for pool in pools if pool.page_bytes == size]
-    if asked is None or not planned or (asked == sum(planned) and len(planned) == 1):
+    for size in dict.fromkeys(pool.page_bytes for pool in pools):
+        planned = [pool.pages for pool in pools if pool.page_bytes == size]
+        yield from _old_request(linux, size, planned, facts, layer)
+
+
+def _old_request(
+    linux: LinuxFacts, size: int, planned: list[int], facts: stack.StackFacts, layer: str
+) -> Iterator[stack.PlannedSetting]:
+    is_default = size == linux.huge_page_bytes
+    others = linux.requested_other_pages or {}
+    asked = linux.requested_huge_pages if is_default else others.get(size)
+    if asked is None or (asked == sum(planned) and len(planned) == 1):
         return
-    path = _path_of(facts, layer)
+    name = "requested_huge_pages" if is_default else "requested_other_pages"
+    path = _path_of(facts, layer, name)
     if path == stack.UNIT_PATH or (path is None and not asked):
         return
     told = f"{asked} huge pages are asked for"
@@ -548,11 +558,11 @@ def old_requests(
     )
 
 
-def _path_of(facts: stack.StackFacts, layer: str) -> str | None:
+def _path_of(facts: stack.StackFacts, layer: str, name: str) -> str | None:
     """Return the file that the request is in; None where nobody knows it."""
-    origin = facts.origin(f"{layer}.requested_huge_pages")
+    origin = facts.origin(f"{layer}.{name}")
     if origin.visibility is not stack.Visibility.YES and facts.hypervisor == facts.linux:
-        origin = facts.origin("linux.requested_huge_pages")
+        origin = facts.origin(f"linux.{name}")
     found = _PATH.search(origin.source)
     return found[1] if found is not None and origin.visibility is stack.Visibility.YES else None
 
@@ -565,5 +575,5 @@ def is_check(command: str) -> bool:
 
 def _check(path: str) -> str:
     if path == _COMMAND_LINE:
-        return f"! grep -Eq '(^| )hugepages=' {path}"
+        return f"! grep -Eq '(^| )(hugepages|sysctl.vm[./]nr_hugepages)=' {path}"
     return f"! grep -Eqs '^[[:space:]]*-?[[:space:]]*vm[./]nr_hugepages' {path}"

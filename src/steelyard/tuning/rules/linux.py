@@ -27,15 +27,26 @@ _EMULATOR: Final = "qemu"  # so begin the names of QEMU's processes
 
 def _all_obtained(facts: StackFacts) -> rule.Rulings:
     machine = facts.linux or LinuxFacts()
-    asked, pool = machine.requested_huge_pages, machine.pool()
-    if asked is None:
-        return rule.NOTHING
-    if pool is None:
-        return rule.lacking("linux.huge_page_bytes")
-    lasting = pool.total - pool.surplus
-    return rule.violated_if(
-        lasting < asked, f"{asked} huge pages were asked for, {lasting} are there"
+    asked, default = dict(machine.requested_other_pages or {}), machine.requested_huge_pages
+    if default is None and not asked:
+        return rule.lacking("linux.requested_huge_pages")
+    if default is not None:
+        if machine.pool() is None:
+            return rule.lacking("linux.huge_page_bytes")
+        asked[machine.huge_page_bytes or 0] = default
+    lasting = {pool.page_bytes: pool.own for pool in machine.pools or ()}
+    return rule.violated(
+        *(
+            f"{pages} huge pages{_of_size(size, machine)} were asked for, {lasting.get(size, 0)}"
+            " are there"
+            for size, pages in sorted(asked.items())
+            if lasting.get(size, 0) < pages
+        )
     )
+
+
+def _of_size(size: int, machine: LinuxFacts) -> str:
+    return "" if size == machine.huge_page_bytes else f" of {format_bytes(size)}"
 
 
 def _none_stranded(facts: StackFacts) -> rule.Rulings:
@@ -151,14 +162,14 @@ PAGE_POOL_RULES: Final[tuple[rule.StackRule, ...]] = (
         title="All huge pages that were asked for were obtained",
         why="Setting vm.nr_hugepages succeeds when the kernel finds fewer pages: 200 asked, 82 "
         "given, exit code 0.",
-        detect="The configured number against the lasting pages of "
+        detect="The configured number of each page size against the lasting pages of "
         "/sys/kernel/mm/hugepages/hugepages-*/{nr,surplus}_hugepages.",
         remedy="Allocate at boot, before memory is fragmented; compact memory "
         "(/proc/sys/vm/compact_memory) and set the number again; let the unit that sets it fail "
         "when it reads back less.",
         source="Linux, Documentation/admin-guide/mm/hugetlbpage.rst (nr_hugepages: success depends "
         "on how much contiguous memory there is); tried in a guest of two nodes under Linux 6.1",
-        needs=("linux.requested_huge_pages", "linux.pools"),
+        needs=("linux.pools",),
         judge=_all_obtained,
     ),
     _rule(
