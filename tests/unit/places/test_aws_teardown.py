@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from fakes.analyses import quick
 from fakes.clock import FakeClock
@@ -42,9 +43,11 @@ from steelyard.places.aws import (
     tagged,
     undo,
 )
+from steelyard.systems.postgres.factory import Bounds
 from steelyard.targets.prices import load_prices
 from steelyard.targets.rds import ParameterGroup, priced, steps
 from support.aws import ACCOUNT, REGION, Account, an_account
+from support.recorded_host import RECORDINGS
 
 # Faults of the gate; `STEELYARD_AWS_FAULTS=200` tries more.
 FAULTS = int(os.environ.get("STEELYARD_AWS_FAULTS", "5"))
@@ -247,6 +250,36 @@ def test_settings_of_a_cluster_go_where_they_belong(api: AwsApi) -> None:
             *("rds", "DescribeDBClusterParameters", "Parameters"), DBClusterParameterGroupName=name
         )
         assert {each["ParameterName"] for each in shared} == wanted.keys() - {"work_mem"}
+
+
+def test_values_of_a_file_are_written_in_the_units_of_the_server(api: AwsApi) -> None:
+    """A parameter group takes bare numbers: pages of 8 kB, kB, MB, seconds, milliseconds."""
+    text = (RECORDINGS.parent / "foreign" / "kubernetes" / "rds.yaml").read_text()
+    settings = YAML(typ="safe", pure=True).load(text)["configurations"]["b"]["postgres"]
+    sizes = {"effective_cache_size": 786432, "shared_buffers": 262144, "temp_buffers": 2048}
+    units = {
+        "8kB": {**sizes, "wal_buffers": 2048},
+        "kB": {"work_mem": 8192},
+        "MB": {"max_wal_size": 4096},
+        "s": {"checkpoint_timeout": 900},
+        "ms": {"log_min_duration_statement": 1000},
+        None: {"random_page_cost": 1.1},
+    }
+    bounds = {
+        name: Bounds(unit=u, low=-1, high=1e12) for u, names in units.items() for name in names
+    }
+    kinds = {**dict.fromkeys(bounds, "integer"), "huge_pages": "enum", "fsync": "bool"}
+    entries = {name: SimpleNamespace(kind=kind, context="sighup") for name, kind in kinds.items()}
+    target = RdsTarget()
+    name = make_all(a_maker(api, Noted()), target=target)
+    group = ParameterGroup(target, name, api, system_doors())
+    group.server = SimpleNamespace(catalogue=entries, bounds=bounds)  # type: ignore[assignment]
+    group.change({key: str(value) for key, value in settings.items()})
+    own = api.listed("rds", "DescribeDBParameters", "Parameters", DBParameterGroupName=name)
+    written = {"huge_pages": "on", "fsync": "0", "rds.force_ssl": "1"}
+    for names in units.values():
+        written |= {name: str(value) for name, value in names.items()}
+    assert {each["ParameterName"]: each["ParameterValue"] for each in own} == written
 
 
 def test_a_cluster_has_its_price() -> None:
