@@ -19,7 +19,7 @@ from pathlib import PurePath
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement
 
-from steelyard.core.linux import cpu_list, parse_cpu_list
+from steelyard.core.linux import cpu_list
 from steelyard.core.stack import DomainFacts, Knob
 from steelyard.core.wording import (
     KIB,
@@ -33,8 +33,8 @@ from steelyard.core.wording import (
 from steelyard.gateways.host import Host
 from steelyard.gateways.virsh import Domains
 from steelyard.tuning.apply.door import Check, KnobDoor, Seen
-from steelyard.tuning.facts.domain_xml import domain_facts, domain_text, parse_domain
-from steelyard.tuning.facts.domains import GuestProcess, guest_process
+from steelyard.tuning.facts.domain_xml import attribute, domain_facts, domain_text, parse_domain
+from steelyard.tuning.facts.domains import GuestProcess, guest_process, online
 from steelyard.tuning.facts.linux import default_page_bytes, mounted_sizes
 
 
@@ -213,7 +213,7 @@ def _is_made_by_libvirt(device: Element, asked: Element) -> bool:
     if device.tag == "controller":
         return device.get("type") != "scsi" or device.get("model") in (None, "lsilogic")
     if device.tag == "console":  # that of the first serial port is the port itself
-        return _attribute(device, "target", "type") in ("", "serial")
+        return (attribute(device, "target", "type") or "serial") == "serial"
     if device.tag == "input":
         return device.get("bus") == "ps2"
     if device.tag == "video":
@@ -223,8 +223,8 @@ def _is_made_by_libvirt(device: Element, asked: Element) -> bool:
 
 def _kind(device: Element) -> str:
     """Return a device's tag; a lone console becomes a serial port."""
-    serial = device.tag == "console" and _attribute(device, "target", "type") in ("", "serial")
-    return "serial" if serial else str(device.tag)
+    serial = (attribute(device, "target", "type") or "serial") == "serial"
+    return "serial" if serial and device.tag == "console" else str(device.tag)
 
 
 def _traits(device: Element) -> Traits:
@@ -264,11 +264,6 @@ def _system(root: Element) -> Element:
 
 def _text(root: Element, path: str) -> str:
     return (root.findtext(path) or "").strip()
-
-
-def _attribute(element: Element, path: str, name: str) -> str:
-    found = element.find(path)
-    return "" if found is None else found.get(name, "")
 
 
 _NO_ADDRESS = frozenset({"index", "startupPolicy"})  # attributes of a source that do not name it
@@ -337,15 +332,14 @@ def _source(disk: Element) -> tuple[str, ...]:
     return tuple(sorted(value for name, value in attributes.items() if name not in _NO_ADDRESS))
 
 
-_ONLINE = "/sys/devices/system/{}/online"
 _HUGE_PAGES = "/sys/kernel/mm/hugepages"
 
 
 def unstartable(asked: DomainFacts, host: Host) -> Iterator[str]:
     """Return why a domain could not start on a host, in sentences."""
     pins = asked.pinned_cpus | {*asked.emulator_pins, *asked.io_thread_pins}
-    yield from _absent("CPU", pins, _online(host, "cpu"))
-    yield from _absent("NUMA node", frozenset(asked.memory_nodes), _online(host, "node"))
+    yield from _absent("CPU", pins, online(host, "cpu"))
+    yield from _absent("NUMA node", frozenset(asked.memory_nodes), online(host, "node"))
     for part in asked.memory_parts.values():
         if part.huge_page_bytes and part.memory_bytes % part.huge_page_bytes:
             size = part.huge_page_bytes // KIB
@@ -375,16 +369,9 @@ def _unmounted(size: int, host: Host) -> Iterator[str]:
         )
 
 
-def _absent(what: str, wanted: frozenset[int], there: frozenset[int] | None) -> Iterator[str]:
-    if there is not None and wanted - there:
-        yield f"the host has no {what} {cpu_list(wanted - there)}, only {cpu_list(there)}"
-
-
-def _online(host: Host, what: str) -> frozenset[int] | None:
-    try:
-        return frozenset(parse_cpu_list((host.read(_ONLINE.format(what)) or "").strip())) or None
-    except InputError:
-        return None
+def _absent(what: str, wanted: frozenset[int], there: tuple[int, ...]) -> Iterator[str]:
+    if there and (absent := wanted.difference(there)):
+        yield f"the host has no {what} {cpu_list(absent)}, only {cpu_list(there)}"
 
 
 _ABSENT = ""  # the snapshot and the value of a domain that is not there

@@ -84,16 +84,13 @@ def domain_text(root: Element) -> str:
 def _written(element: Element) -> str:
     if not isinstance(element.tag, str):  # a comment: its tag is the function that makes one
         return f"<!--{element.text}-->"
-    attributes = "".join(f" {name}={_quoted(value)}" for name, value in element.attrib.items())
+    quoted = {name: escape(value, _IN_ATTRIBUTES) for name, value in element.attrib.items()}
+    attributes = "".join(f" {name}='{value}'" for name, value in quoted.items())
     inside = escape(element.text or "")
     inside += "".join(_written(child) + escape(child.tail or "") for child in element)
     if not inside:
         return f"<{element.tag}{attributes}/>"
     return f"<{element.tag}{attributes}>{inside}</{element.tag}>"
-
-
-def _quoted(value: str) -> str:
-    return f"'{escape(value, _IN_ATTRIBUTES)}'"
 
 
 def amount_bytes(element: Element | None) -> int | None:
@@ -311,14 +308,15 @@ def domain_facts(
             tuple(replace(part, huge_page_bytes=None) for part in parts)
             for parts in (cells, modules)
         )
-    topology = _attribute(root, "cpu/topology", "threads")
+    topology = attribute(root, "cpu/topology", "threads")
     return DomainFacts(
         name=(root.findtext("name") or "").strip(),
         vcpus=_vcpus(root),
         running="id" in root.attrib,
         vcpu_pins=_vcpu_pins(root),
-        emulator_pins=numbers(_attribute(root, "cputune/emulatorpin", "cpuset")) or _anywhere(root),
-        io_thread_pins=_union(root, "cputune/iothreadpin", "cpuset") or _io_threads(root),
+        emulator_pins=numbers(attribute(root, "cputune/emulatorpin", "cpuset")) or _anywhere(root),
+        io_thread_pins=_union(root, "cputune/iothreadpin", "cpuset")
+        or (() if root.find("iothreads") is None else _anywhere(root)),
         memory_bytes=_memory_bytes(root, cells, modules),
         cells=cells,
         modules=modules,
@@ -327,16 +325,25 @@ def domain_facts(
         huge_page_bytes=sizes.pop() if len(sizes) == 1 else None,
         locked=root.find("memoryBacking/locked") is not None,
         hard_limit_bytes=amount_bytes(root.find("memtune/hard_limit")),
-        balloon=_attribute(root, "devices/memballoon", "model") or "virtio",
+        balloon=attribute(root, "devices/memballoon", "model") or "virtio",
         cpu_mode=_cpu_mode(root.find("cpu")),
         threads_per_core=1 if topology is None else whole(topology, "number of threads"),
         features=tuple(_features(root)),
-        disks=tuple(_disk(each) for each in root.findall("devices/disk") if _holds_data(each)),
+        disks=tuple(
+            DomainDisk(
+                device=attribute(disk, "target", "dev") or "",
+                cache=attribute(disk, "driver", "cache"),
+                io=attribute(disk, "driver", "io"),
+            )
+            for disk in root.findall("devices/disk")
+            if disk.get("device", "disk") in _DISKS
+        ),
         lost_elements=None if asked is None else lost_elements(parse_domain(asked), root),
     )
 
 
-def _attribute(root: Element, path: str, name: str) -> str | None:
+def attribute(root: Element, path: str, name: str) -> str | None:
+    """Return an attribute of the first element at a path; None: one of them is not there."""
     found = root.find(path)
     return None if found is None else found.get(name)
 
@@ -371,11 +378,6 @@ def _vcpu_pins(root: Element) -> dict[int, tuple[int, ...]]:
         for pin in root.findall("cputune/vcpupin")
     }
     return pins | {n: anywhere for n in range(_vcpus(root)) if anywhere and n not in pins}
-
-
-def _io_threads(root: Element) -> tuple[int, ...]:
-    """Return the CPUs of I/O threads without a pin; empty where there are no such threads."""
-    return _anywhere(root) if root.find("iothreads") is not None else ()
 
 
 def _memory_bytes(
@@ -493,15 +495,3 @@ def _features(root: Element) -> Iterator[str]:
     for feature in root.findall("cpu/feature"):
         if feature.get("policy", "require") not in _REFUSED:
             yield feature.get("name", "")
-
-
-def _holds_data(disk: Element) -> bool:
-    return disk.get("device", "disk") in _DISKS
-
-
-def _disk(disk: Element) -> DomainDisk:
-    return DomainDisk(
-        device=_attribute(disk, "target", "dev") or "",
-        cache=_attribute(disk, "driver", "cache"),
-        io=_attribute(disk, "driver", "io"),
-    )

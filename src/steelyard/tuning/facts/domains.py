@@ -229,7 +229,7 @@ def _amount(status: str, field: str) -> int | None:
 
 
 _PATH = "domains"
-_ONLINE = "/sys/devices/system/cpu/online"
+_ONLINE = "/sys/devices/system/{}/online"
 _MOMENT_S = 1.0  # a guess: ten periods of the kernel's longest scheduling round
 
 
@@ -301,7 +301,7 @@ def _in_effect(
     facts = replace(facts, vcpu_delay_fraction=delay_fraction)
     if process is None:
         return facts
-    everywhere = _online(host)
+    everywhere = online(host, "cpu")
 
     def pins(cpus: tuple[int, ...]) -> tuple[int, ...]:
         return () if cpus == everywhere else cpus
@@ -343,9 +343,10 @@ def _with_pages(facts: DomainFacts, sizes: frozenset[int]) -> DomainFacts:
     return replace(facts, huge_page_bytes=size, cells=cells, modules=modules)
 
 
-def _online(host: Host) -> tuple[int, ...]:
+def online(host: Host, what: str) -> tuple[int, ...]:
+    """Return the numbers of a host's CPUs or nodes (``cpu``, ``node``); empty: not visible."""
     try:
-        return parse_cpu_list((host.read(_ONLINE) or "").strip())
+        return parse_cpu_list((host.read(_ONLINE.format(what)) or "").strip())
     except InputError:
         return ()
 

@@ -166,10 +166,10 @@ class Decoder:
             for name in known
             if name in value
         }
-        required = [each.name for each in fields(kind) if _is_required(each)]
-        for name in required:
-            if name not in value:
-                self.problem(path, f"`{name}` is missing", "")
+        for each in fields(kind):
+            is_required = each.default is MISSING and each.default_factory is MISSING
+            if is_required and each.name not in value:
+                self.problem(path, f"`{each.name}` is missing", "")
         return kind(**given) if len(self.problems) == before else None
 
     def _tuple(self, kind: Any, value: object, path: KeyPath) -> Any:  # noqa: ANN401 - any type
@@ -194,10 +194,6 @@ class Decoder:
 def _key(kind: Any, key: object) -> object:  # noqa: ANN401 - any type
     """Return a key: in JSON, all of them are texts."""
     return int(key) if kind is int and isinstance(key, str) and key.isdecimal() else key
-
-
-def _is_required(each: Any) -> bool:  # noqa: ANN401 - Field takes a type
-    return each.default is MISSING and each.default_factory is MISSING
 
 
 def _word(kind: type[Enum], value: object) -> Enum:

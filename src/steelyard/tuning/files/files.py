@@ -291,20 +291,15 @@ def tuned_profile(design: stack.MachineDesign, *, hypervisor: bool) -> str:
 
     The governor is set only by a machine that sees its CPUs' clock.
     """
+    in_guest = "virtual-guest" if design.governor is None else "throughput-performance"
     return rendered(
         "tuned.conf",
-        below=_profile_below(design, hypervisor=hypervisor),
+        below="virtual-host" if hypervisor else in_guest,
         governor=design.governor,
         huge_pages=[each for each in design.sysfs if each.name == _THP],
         sysctls=design.sysctls,
         sysfs=[each for each in design.sysfs if each.name != _THP],
     )
-
-
-def _profile_below(design: stack.MachineDesign, *, hypervisor: bool) -> str:
-    if hypervisor:
-        return "virtual-host"
-    return "virtual-guest" if design.governor is None else "throughput-performance"
 
 
 MOST_PER_CALL: Final = 20
@@ -346,7 +341,9 @@ def parameter_group_files(design: stack.StackDesign) -> tuple[stack.RenderedFile
     Raises:
         InputError: A setting has a unit, and nothing says in which one RDS takes it.
     """
-    taken = _taken(design)
+    taken = tuple(each for each in design.postgres.settings if each.name not in LEFT_OUT)
+    if design.request.logical_decoding:
+        taken = (*taken, _DECODING)
     calls = [taken[at : at + MOST_PER_CALL] for at in range(0, len(taken), MOST_PER_CALL)]
     family = f"postgres{design.postgres.version}"
     names = [f"rds/parameters-{number}.json" for number, _ in enumerate(calls, 1)]
@@ -361,11 +358,6 @@ def parameter_group_files(design: stack.StackDesign) -> tuple[stack.RenderedFile
         for name, call in zip(names, calls, strict=True)
     )
     return (*parameters, _commands(design, names, taken))
-
-
-def _taken(design: stack.StackDesign) -> tuple[stack.PlannedSetting, ...]:
-    taken = tuple(each for each in design.postgres.settings if each.name not in LEFT_OUT)
-    return (*taken, _DECODING) if design.request.logical_decoding else taken
 
 
 def _call(group: str, settings: Sequence[stack.PlannedSetting]) -> str:

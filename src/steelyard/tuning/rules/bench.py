@@ -58,7 +58,11 @@ def wake_ups(facts: StackFacts) -> WakeUps:
     return WakeUps(
         each_s=_each(measured),
         farther_s=_farther(measured),
-        suspects=(*_idle(facts), *_halted(facts), *_contended(facts)),
+        suspects=(
+            *(told for name, machine in _machines(facts) for told in idle_suspects(machine, name)),
+            *_halted(facts),
+            *_contended(facts),
+        ),
         unseen=tuple(_unseen(facts)),
         one_node=_has_one_node(facts),
     )
@@ -82,11 +86,6 @@ def _machines(facts: StackFacts) -> Iterator[tuple[str, LinuxFacts]]:
         yield "the hypervisor", facts.hypervisor
     if facts.linux is not None:
         yield "this machine", facts.linux
-
-
-def _idle(facts: StackFacts) -> Iterator[str]:
-    for name, machine in _machines(facts):
-        yield from idle_suspects(machine, name)
 
 
 def _halted(facts: StackFacts) -> Iterator[str]:

@@ -15,7 +15,6 @@ from steelyard.core.stack import (
     ClusterFacts,
     ContainerFacts,
     Kubelet,
-    KubernetesFacts,
     PodFacts,
     StackFacts,
     StorageClassFacts,
@@ -179,61 +178,48 @@ def _exclusive(facts: StackFacts) -> rule.Rulings:
             return rule.NOTHING  # K8S001 says it
         if pod.cpus is None:
             return rule.lacking("kubernetes.pods.cpus")
-        told = (
-            f"{rule.server_of(pod)[0]}: may run on CPUs {cpu_list(pod.cpus)}, its limit is {whole}"
-        )
+        name, cpus = rule.server_of(pod)[0], cpu_list(pod.cpus)
+        told = f"{name}: may run on CPUs {cpus}, its limit is {whole}"
         counted = rule.violated_if(len(pod.cpus) != whole, told)
-        return rule.combined((counted, _outside_shared_pool(pod, shared)))
+        if shared is None:
+            return (*counted, *rule.lacking("kubernetes.shared_cpus"))
+        overlap = cpu_list(sorted({*shared} & {*pod.cpus}))
+        told = f"{name}: CPUs {overlap} are in the shared pool too"
+        return (*counted, *rule.violated_if(bool(overlap), told))
 
     return rule.of_each(_wants_cpus(facts), check)
-
-
-def _outside_shared_pool(pod: PodFacts, shared: tuple[int, ...] | None) -> rule.Rulings:
-    if shared is None:
-        return rule.lacking("kubernetes.shared_cpus")
-    overlap = cpu_list(sorted({*shared} & {*(pod.cpus or ())}))
-    return rule.violated_if(bool(overlap), f"{pod.name}: CPUs {overlap} are in the shared pool too")
 
 
 def _no_quota(facts: StackFacts) -> rule.Rulings:
     cluster, pods = facts.kubernetes, rule.database_pods(facts)
     if cluster is None or not pods:
         return rule.NOTHING
-    told = f"Kubernetes {cluster.version} keeps the CFS quota on exclusive CPUs"
-    kept = rule.HOLDS
-    if cluster.kubelet is None:
+    kubelet, version = cluster.kubelet, re.match(r"v?([0-9]+)\.([0-9]+)", cluster.version or "")
+    may_keep = kubelet and kubelet.cpu_manager_policy == "static" and kubelet.cpu_cfs_quota
+    exclusive = [pod for pod in pods if may_keep and rule.exclusive_cpus(facts, pod) is not None]
+    if kubelet is None:
         kept = rule.lacking("kubernetes.kubelet")
-    elif any(_gets_exclusive(facts, cluster, pod) for pod in pods):
-        before = _is_before(cluster.version, _NO_QUOTA_SINCE)
+    elif not exclusive:
+        kept = rule.HOLDS
+    elif version is None:
         kept = rule.lacking("kubernetes.version")
-        kept = kept if before is None else rule.violated_if(before, told)
-    return rule.combined((*(_unthrottled(facts, cluster, pod) for pod in pods), kept))
+    else:
+        told = f"Kubernetes {cluster.version} keeps the CFS quota on exclusive CPUs"
+        kept = rule.violated_if((int(version[1]), int(version[2])) < _NO_QUOTA_SINCE, told)
+    shared = [_unthrottled(kubelet, pod, is_exclusive=pod in exclusive) for pod in pods]
+    return rule.combined((*shared, kept))
 
 
-def _unthrottled(facts: StackFacts, cluster: KubernetesFacts, pod: PodFacts) -> rule.Rulings:
+def _unthrottled(kubelet: Kubelet | None, pod: PodFacts, *, is_exclusive: bool) -> rule.Rulings:
     """Judge by the count of periods; without one only where nothing can throttle the server."""
     if pod.throttled_periods is not None:
         told = f"{pod.name}: throttled in {pod.throttled_periods} periods"
         return rule.violated_if(pod.throttled_periods > 0, told)
-    kubelet = cluster.kubelet
     _, container = rule.server_of(pod)
     limited = kubelet is None or (kubelet.cpu_cfs_quota and "cpu" in container.limits)
-    if limited and not _gets_exclusive(facts, cluster, pod):
+    if limited and not is_exclusive:
         return rule.lacking("kubernetes.pods.throttled_periods")
     return rule.HOLDS
-
-
-def _gets_exclusive(facts: StackFacts, cluster: KubernetesFacts, pod: PodFacts) -> bool:
-    """Return whether the server gets CPUs of its own, on which the kubelet may keep a quota."""
-    kubelet = cluster.kubelet
-    if kubelet is None or kubelet.cpu_manager_policy != "static" or not kubelet.cpu_cfs_quota:
-        return False
-    return rule.exclusive_cpus(facts, pod) is not None
-
-
-def _is_before(version: str | None, limit: tuple[int, int]) -> bool | None:
-    found = re.match(r"v?([0-9]+)\.([0-9]+)", version or "")
-    return None if found is None else (int(found[1]), int(found[2])) < limit
 
 
 def _whole_cores(facts: StackFacts) -> rule.Rulings:
@@ -453,7 +439,7 @@ def _one_replica(each: StorageClassFacts) -> rule.Rulings:
 
 
 def _replicated_once(facts: StackFacts) -> rule.Rulings:
-    cluster = facts.kubernetes.cluster if facts.kubernetes is not None else None
+    cluster = _cluster(facts)
     if cluster is None:
         return rule.NOTHING
 

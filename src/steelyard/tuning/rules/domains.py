@@ -6,13 +6,12 @@ states, frequency.
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from steelyard.core.findings import Severity
 from steelyard.core.linux import WAITED_FRACTION, LinuxFacts, NumaNode
-from steelyard.core.stack import DomainFacts, StackFacts
+from steelyard.core.stack import DomainFacts, GuestCell, StackFacts
 from steelyard.core.wording import GIB, US_PER_S, format_bytes, format_share
 from steelyard.tuning.rules.rule import (
     HOLDS,
@@ -32,8 +31,6 @@ from steelyard.tuning.rules.rule import (
 _OWN_CPU: Final = ("host-passthrough", "maximum")  # modes that give the guest the host's CPU
 _TOPOEXT: Final = "topoext"
 _X86: Final = "x86_64"
-
-Claims = dict[str, frozenset[int]]  # CPUs by virtual CPU
 
 _rule = partial(StackRule, layers=("kvm",), needs=("domains",))
 
@@ -79,19 +76,16 @@ def _far(
 
 
 def _no_cpu_pinned_twice(facts: StackFacts) -> Rulings:
-    return combined(_too_many_on(_claims(group)) for group in groups_at_once(facts.domains or ()))
+    return combined(map(_too_many_pins, groups_at_once(facts.domains or ())))
 
 
-def _claims(domains: Sequence[DomainFacts]) -> Claims:
-    return {
+def _too_many_pins(domains: Sequence[DomainFacts]) -> Rulings:
+    """Return the smallest sets of CPUs that more virtual CPUs are confined to than they are."""
+    claims = {
         f"{domain.name}/{vcpu}": frozenset(cpus)
         for domain in domains
         for vcpu, cpus in sorted(domain.vcpu_pins.items())
     }
-
-
-def _too_many_on(claims: Claims) -> Rulings:
-    """Return the smallest sets of CPUs that more virtual CPUs are confined to than they are."""
     if not claims:
         return NOTHING
     confined = {
@@ -478,56 +472,41 @@ _OVERHEAD_SHARE: Final = 0.10
 _STRICT: Final = "strict"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Demand:
-    """Memory that must come from some nodes."""
-
-    nodes: frozenset[int]
-    memory_bytes: int
-    page_bytes: int | None
-    held: bool
+Demand = tuple[GuestCell, bool]  # strict memory, and whether its domain runs
 
 
 def _fits_its_nodes(facts: StackFacts) -> Rulings:
     nodes = {node.number: node for node in _nodes(facts)}
     groups = [_demands(group, nodes) for group in groups_at_once(facts.domains or ())]
-    outcomes = (_fits(group, nodes) for group in groups if group)
-    return combined(outcomes)
+    return combined(_fits(group, nodes) for group in groups if group)
 
 
-def _demands(domains: Sequence[DomainFacts], nodes: dict[int, NumaNode]) -> list[_Demand]:
-    """Return what strict domains take from which nodes, by the parts of their memory.
-
-    A node that does not exist is KVM002's matter.
-    """
+def _demands(domains: Sequence[DomainFacts], nodes: Mapping[int, NumaNode]) -> list[Demand]:
+    """Return the strict memory of domains; a node that does not exist is KVM002's matter."""
     return [
-        _Demand(
-            nodes=frozenset(part.memory_nodes),
-            memory_bytes=part.memory_bytes,
-            page_bytes=part.huge_page_bytes,
-            held=domain.running,
-        )
+        (part, domain.running)
         for domain in domains
         for part in domain.memory_parts.values()
         if part.memory_mode == _STRICT
         and part.memory_nodes
-        and set(part.memory_nodes) <= set(nodes)
+        and nodes.keys() >= {*part.memory_nodes}
     ]
 
 
-def _fits(demands: Sequence[_Demand], nodes: dict[int, NumaNode]) -> Rulings:
+def _fits(demands: Sequence[Demand], nodes: Mapping[int, NumaNode]) -> Rulings:
     """Return where demands that are confined to some nodes exceed what these have together.
 
     Memory may be divided among its nodes at will, so demands fit if and only if no union of their
     node sets is asked for more than it has (Hall's condition for a transport problem).
     """
     outcomes: list[Rulings] = []
-    for union in _unions({demand.nodes for demand in demands}):
-        confined = [demand for demand in demands if demand.nodes <= union]
+    for union in _unions({frozenset(part.memory_nodes) for part, _ in demands}):
+        confined = [each for each in demands if union.issuperset(each[0].memory_nodes)]
         members = [nodes[number] for number in sorted(union)]
-        outcomes.append(_in_memory(confined, members))
-        sizes = {demand.page_bytes for demand in confined if not demand.held} - {None}
-        outcomes += [_in_pages(confined, members, size) for size in sorted(filter(None, sizes))]
+        outcomes.append(_in_memory(sum(part.memory_bytes for part, _ in confined), members))
+        to_come = [part for part, runs in confined if not runs]
+        sizes = {part.huge_page_bytes for part in to_come if part.huge_page_bytes}
+        outcomes += [_in_pages(to_come, members, size) for size in sorted(sizes)]
     return combined(outcomes)
 
 
@@ -539,37 +518,31 @@ def _unions(sets: set[frozenset[int]]) -> list[frozenset[int]]:
     return sorted(found, key=lambda union: (len(union), sorted(union)))
 
 
-def _in_memory(demands: Sequence[_Demand], nodes: Sequence[NumaNode]) -> Rulings:
+def _in_memory(asked: int, nodes: Sequence[NumaNode]) -> Rulings:
     sizes = [node.memory_bytes for node in nodes if node.memory_bytes is not None]
     if len(sizes) < len(nodes):
         return lacking("hypervisor.nodes.memory_bytes")
-    asked, there = sum(demand.memory_bytes for demand in demands), sum(sizes)
+    numbers = listed(node.number for node in nodes)
     return violated_if(
-        asked > FOR_GUESTS * there,
-        f"node {_numbers(nodes)}: strict virtual machines need {format_bytes(asked)} of"
-        f" {format_bytes(there)}",
+        asked > FOR_GUESTS * sum(sizes),
+        f"node {numbers}: strict virtual machines need {format_bytes(asked)} of"
+        f" {format_bytes(sum(sizes))}",
     )
 
 
-def _in_pages(demands: Sequence[_Demand], nodes: Sequence[NumaNode], page_bytes: int) -> Rulings:
+def _in_pages(parts: list[GuestCell], nodes: Sequence[NumaNode], page_bytes: int) -> Rulings:
     if not all(node.pools for node in nodes):
         return lacking("hypervisor.nodes.pools")
-    asked = sum(
-        -(-demand.memory_bytes // page_bytes)
-        for demand in demands
-        if demand.page_bytes == page_bytes and not demand.held
-    )
+    sizes = [part.memory_bytes for part in parts if part.huge_page_bytes == page_bytes]
+    asked = sum(-(-size // page_bytes) for size in sizes)
     pools = [pool for node in nodes for pool in node.pools if pool.page_bytes == page_bytes]
     free = sum(pool.free for pool in pools)
+    numbers = listed(node.number for node in nodes)
     return violated_if(
         asked > free,
-        f"node {_numbers(nodes)}: virtual machines that are off need {asked} pages of"
+        f"node {numbers}: virtual machines that are off need {asked} pages of"
         f" {format_bytes(page_bytes)}, and {free} are free",
     )
-
-
-def _numbers(nodes: Sequence[NumaNode]) -> str:
-    return listed(node.number for node in nodes)
 
 
 def _locked_within_limits(domain: DomainFacts) -> Rulings:
