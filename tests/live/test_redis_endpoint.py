@@ -275,3 +275,64 @@ def test_a_campaign_through_verified_tls(
     assert [fact["value"] for fact in facts if fact["name"] == "TLS"] == ["yes"]
     assert not [run for run in steelyard.runs if run["validity"] == "invalid"]
     assert keys_of(own) == {}
+
+
+_TAKEN = {
+    "save": "900 1 300 10",
+    "maxmemory": "100mb",
+    "client-output-buffer-limit": "normal 0 0 0 pubsub 32mb 8mb 60",
+    "notify-keyspace-events": "KEA",
+    "maxmemory-clients": "5%",
+    "oom-score-adj-values": "1 2",  # what it means is the server's machine's to say
+}
+_REFUSED = {
+    "save": "3600 1 300",
+    "client-output-buffer-limit": "normal 0 0",
+    "maxmemory": "50%",
+    "hz": "100.5",
+    "latency-monitor-threshold": "100ms",
+    "maxmemory-policy": "lru",
+    "notify-keyspace-events": "Q",
+}
+
+
+def _with_settings(server: RedisServer, *asked: dict[str, str]) -> str:
+    """Return an experiment whose further configurations ask for these settings, one a line."""
+    lines = [
+        line
+        for number, settings in enumerate(asked)
+        for line in (
+            f"  c{number}:\n    extends: off\n    redis:",
+            *(f"      {name}: '{value}'" for name, value in settings.items()),
+        )
+    ]
+    return at(server) + "\n".join([*lines, ""])
+
+
+def test_values_that_redis_refuses_are_told_before_the_start(
+    steelyard: Steelyard, redis: RedisServer
+) -> None:
+    """A program of the same family here says all of them, with their lines; nothing is changed."""
+    source = steelyard.experiment(_with_settings(redis, _TAKEN, {"save": "900"}, _REFUSED))
+    done = steelyard.run("run", source, "--dry-run")
+    assert done.returncode == 2
+    problems = [line for line in done.stderr.splitlines() if " refuses this value: " in line]
+    expected = [("c1", "save"), *(("c2", name) for name in _REFUSED)]
+    assert len(problems) == len(expected)
+    lines = Path(steelyard.directory / source).read_text().splitlines()
+    for problem, (configuration, name) in zip(problems, expected, strict=True):
+        line = lines[int(problem.split(":")[1]) - 1]
+        assert f"configurations.{configuration}.redis.{name}: " in problem
+        assert line.strip().startswith(f"{name}: ")
+
+
+def test_a_value_that_the_server_alone_refuses_has_its_line(
+    steelyard: Steelyard, redis: RedisServer
+) -> None:
+    """Redis' words at the start of the configuration, with the place in the file before them."""
+    text = _with_settings(redis, {"oom-score-adj-values": "1 2"})
+    done = _run(steelyard, text)
+    number = text.splitlines().index("      oom-score-adj-values: '1 2'") + 1
+    assert done.returncode == 4
+    assert f":{number}:29: configurations.c0.redis.oom-score-adj-values: " in done.stderr
+    assert "CONFIG SET failed" in done.stderr

@@ -241,8 +241,26 @@ def start(
         told(checked.assembly)
         foretell(checked, path, options)
         agreed(checked.assembly)
-    request = checked.request
-    _finish(lambda progress: session.new_campaign(request, path, doors, progress), path, options)
+
+    def campaign(progress: Progress) -> CampaignAnalysis:
+        try:
+            return session.new_campaign(checked.request, path, doors, progress)
+        except wording.SettingError as error:
+            raise _located(loaded, error) from error
+
+    _finish(campaign, path, options)
+
+
+def _located(loaded: files.LoadedExperiment, error: wording.SettingError) -> wording.SteelyardError:
+    """Return the error with the line of the setting that a server refused."""
+    for configuration in loaded.experiment.configurations:
+        for name, value in configuration.asked().items():
+            if (name.lower(), value) == (error.setting, error.value):
+                layer = configuration.server_layer.value
+                path = ("configurations", configuration.name, layer, name)
+                located = loaded.problem(path, error.message).located(loaded.source)
+                return wording.TargetError(located, hint=error.hint)
+    return error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,6 +72,15 @@ class TargetError(SteelyardError):
     exit_code = ExitCode.TARGET
 
 
+class SettingError(TargetError):
+    """A server that runs refuses the value of a setting."""
+
+    def __init__(self, message: str, *, hint: str, setting: str, value: str) -> None:
+        super().__init__(message, hint=hint)
+        self.setting = setting
+        self.value = value
+
+
 class RefusedError(TargetError):
     """The server answered, with an error in words of its own; ``code`` is its SQLSTATE, if any."""
 

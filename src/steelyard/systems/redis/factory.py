@@ -4,10 +4,12 @@ A server that Steelyard did not start differs in complaints and settings only; t
 container image run in pods.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Literal
 
 from steelyard.core.experiment import Configuration, EffectiveSetting, Experiment
@@ -187,13 +189,26 @@ def needs_restart(name: str) -> bool:
     return name.lower() in _NEED_RESTART
 
 
+# What these mean depends on the files, addresses and CPUs of the server's machine.
+_OF_THE_PLACE: Final = re.compile(r"tls-.*|bind-.*|.*file.*|.*_cpulist|locale-collate|oom-.*")
+
+
 class RedisEndpointEngine(RedisEngine):
     """Running Redis servers under a load generator of this machine."""
 
+    _trials: Mapping[str, redis_server.Trial] = MappingProxyType({})
+
+    def try_by(self, trials: Mapping[str, redis_server.Trial]) -> None:
+        """Let these programs of this machine say which values their servers would refuse."""
+        self._trials = trials
+
     def complaints(self, configuration: str) -> tuple[Complaint, ...]:
-        """Return what cannot be set on this server."""
+        """Return what cannot be set on this server, by a program of its version where one is."""
         asked = self._experiment.configuration(configuration)
-        return tuple(_out_of_reach(asked))
+        trial, catalogue = self._trials.get(configuration), self._catalogues[configuration]
+        tried = {n: one for n, one in catalogue.items() if not _OF_THE_PLACE.fullmatch(n)}
+        refused = () if trial is None else checks.refused_values(asked, trial, tried)
+        return (*_out_of_reach(asked), *refused)
 
     def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
         """Return all settings that say something about the server; none that it does not show."""
@@ -220,7 +235,32 @@ def redis_endpoint_engine(
     if any(dict(address.parameters).get(TLS) == "on" for address in addresses.values()):
         _require_tls(generator.program, surroundings.processes)
     filling = partial(fill, beside=MARKERS)
-    return running_engine(experiment, servers, generator, surroundings.redis, fill=filling)
+    engine = running_engine(experiment, servers, generator, surroundings.redis, fill=filling)
+    trials = {name: _trial(server, surroundings) for name, server in servers.items()}
+    engine.try_by({name: trial for name, trial in trials.items() if trial is not None})
+    return engine
+
+
+def _trial(server: RunningRedis, surroundings: RedisSurroundings) -> redis_server.Trial | None:
+    """Return what starts a server of the same family; None: this machine has no such program.
+
+    Releases of one family, such as 7.0, have the same settings. Before 7.0 a file took other words
+    than CONFIG SET does.
+    """
+    try:
+        found = redis_server.find_redis(f"{server.flavour}-server", surroundings.processes)
+    except PreflightError:
+        return None
+    there = _installation(server)
+    is_same = (found.flavour, found.version_key[:2]) == (there.flavour, there.version_key[:2])
+    if not is_same or there.version_key < (7,):
+        return None
+    return redis_server.Trial(
+        installation=found,
+        redis=surroundings.redis,
+        processes=surroundings.processes,
+        account=surroundings.account,
+    )
 
 
 def running_engine(

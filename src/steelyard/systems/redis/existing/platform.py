@@ -27,7 +27,13 @@ from steelyard.core.outside import (
     ServerAddress,
     ServerProgram,
 )
-from steelyard.core.wording import LeftBehindError, PreflightError, SteelyardError, TargetError
+from steelyard.core.wording import (
+    LeftBehindError,
+    PreflightError,
+    SettingError,
+    SteelyardError,
+    TargetError,
+)
 from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.redis import TLS, RedisSession, ReplyError, opened, settings_like
 from steelyard.places.elsewhere import restart_by
@@ -138,18 +144,23 @@ def set_all(session: RedisSession, wanted: Mapping[str, str]) -> tuple[str, ...]
         try:
             session.command("CONFIG", "SET", name, wanted[name])
         except ReplyError as error:
-            raise _not_set(name, error) from error
+            raise _not_set(name, wanted[name], error) from error
     return changed
 
 
-def _not_set(name: str, error: ReplyError) -> TargetError:
+def _not_set(name: str, value: str, error: ReplyError) -> TargetError:
     if "immutable" in error.message:
         return TargetError(
             f"`{name}` cannot be changed on a running server: {error.message}",
             hint="Let the `restart_command` of the target give the server its settings: they are"
             f" in its environment, {RESTART_VARIABLE}, as lines of redis.conf.",
         )
-    return TargetError(f"`{name}` cannot be set: {error.message}", hint="Correct its value.")
+    return SettingError(
+        f"`{name}` cannot be set: {error.message}",
+        hint="Correct its value.",
+        setting=name,
+        value=value,
+    )
 
 
 def restart_text(wanted: Mapping[str, str]) -> str:
