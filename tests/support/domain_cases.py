@@ -25,9 +25,9 @@ def _pages(*pages: str) -> str:
     return f"<memoryBacking><hugepages>{''.join(pages)}</hugepages></memoryBacking>"
 
 
-def _module(source: str = "", node: int = 1) -> str:
+def _module(source: str = "", node: int = 1, model: str = "dimm") -> str:
     target = f"<target><size unit='MiB'>1024</size><node>{node}</node></target>"
-    return f"<memory model='dimm'>{source}{target}</memory>"
+    return f"<memory model='{model}'>{source}{target}</memory>"
 
 
 def _domain(
@@ -72,6 +72,10 @@ _DEFINED = {
     ),
     ("modules apart", "4096 1G, 3584 4K, 1024 2M, 1024 1G"): _domain(
         _HOTPLUG + _CELLS + _pages(_GIB), _module(_PAGE_SIZE) + _module(node=0)
+    ),
+    ("a module in a file", "4096 1G, 3584 4K, 1024 4K"): _domain(
+        _HOTPLUG + _CELLS + _pages(_GIB),
+        _module("<source><path>/var/tmp/a</path></source>", node=0, model="nvdimm"),
     ),
     ("one page for the rest", "4096 1G, 3584 2M"): _domain(
         _CELLS + _pages(_GIB, "<page size='2' unit='M'/>")

@@ -274,17 +274,13 @@ def dropped(asked: Element, present: Element) -> Iterator[str]:
 
     Settings are none of it: memory, CPUs, pins and features are what a plan changes.
     """
-    yield from _dropped_disks(asked, present)
-    yield from _dropped_cards(asked, present)
-    yield from lost_devices(asked, present)
-    yield from lost_system(asked, present)
-
-
-def _dropped_disks(asked: Element, present: Element) -> Iterator[str]:
     disks = {_source(disk) for disk in asked.findall("devices/disk")}
     for disk in present.findall("devices/disk"):
         if _source(disk) not in disks:
             yield f"disk {' '.join(_source(disk)) or 'without a source'}"
+    yield from _dropped_cards(asked, present)
+    yield from lost_devices(asked, present)
+    yield from lost_system(asked, present)
 
 
 def _dropped_cards(asked: Element, present: Element) -> Iterator[str]:

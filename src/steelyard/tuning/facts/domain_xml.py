@@ -416,14 +416,13 @@ def _modules(root: Element, pages: _Pages) -> Iterator[GuestCell]:
     """Yield the memory devices: what they do not say is as in their cell."""
     for device in root.findall("devices/memory"):
         part = _part(root, device.findtext("target/node", "0"), pages)
-        page, nodes = device.find("source/pagesize"), device.findtext("source/nodemask")
+        page_bytes = amount_bytes(device.find("source/pagesize"))
+        if page_bytes is not None or device.find("source/path") is not None:  # of its own, a file
+            part = replace(part, huge_page_bytes=_if_huge(page_bytes or 0))
         yield replace(
             part,
             memory_bytes=amount_bytes(device.find("target/size")) or 0,
-            memory_nodes=numbers(nodes) or part.memory_nodes,
-            huge_page_bytes=part.huge_page_bytes
-            if page is None
-            else _if_huge(as_bytes(page.text or "", page.get("unit"))),
+            memory_nodes=numbers(device.findtext("source/nodemask")) or part.memory_nodes,
         )
 
 

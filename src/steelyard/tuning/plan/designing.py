@@ -514,12 +514,13 @@ def _objects(
     objects = [file for file in files if file.layer == wanted]
     for file in sorted(objects, key=lambda file: _rank(file.name)):
         rank = _rank(file.name)
+        of_cluster = KnobKind.OBJECT if rank else KnobKind.KUBELET
         earlier = (knob.name for knob in knobs if _rank(knob.place) < rank)
         knobs.append(
             Knob(
                 name=f"{file.layer}:{file.name}",
                 layer=file.layer,
-                kind=_kind_of(design, file),
+                kind=KnobKind.RENDERED if design.pod is None else of_cluster,
                 place=file.name,
                 value=file.content,
                 after=(*after, *earlier) if rank != 1 else (),  # a class waits for nothing
@@ -530,12 +531,6 @@ def _objects(
             )
         )
     return tuple(knobs)
-
-
-def _kind_of(design: StackDesign, file: RenderedFile) -> KnobKind:
-    if design.pod is None:
-        return KnobKind.RENDERED
-    return KnobKind.KUBELET if _rank(file.name) == 0 else KnobKind.OBJECT
 
 
 def _rank(name: str) -> int:

@@ -518,14 +518,14 @@ def _unions(sets: set[frozenset[int]]) -> list[frozenset[int]]:
     return sorted(found, key=lambda union: (len(union), sorted(union)))
 
 
-def _in_memory(asked: int, nodes: Sequence[NumaNode]) -> Rulings:
+def _in_memory(needed: int, nodes: Sequence[NumaNode]) -> Rulings:
     sizes = [node.memory_bytes for node in nodes if node.memory_bytes is not None]
     if len(sizes) < len(nodes):
         return lacking("hypervisor.nodes.memory_bytes")
     numbers = listed(node.number for node in nodes)
     return violated_if(
-        asked > FOR_GUESTS * sum(sizes),
-        f"node {numbers}: strict virtual machines need {format_bytes(asked)} of"
+        needed > FOR_GUESTS * sum(sizes),
+        f"node {numbers}: strict virtual machines need {format_bytes(needed)} of"
         f" {format_bytes(sum(sizes))}",
     )
 
