@@ -10,6 +10,7 @@ values, and ``cgroup`` what control groups of the kernel let server and generato
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -279,7 +280,34 @@ _REFUSED: Final = (
     "kernel.sem_next_id",
 )
 _SYSCTL: Final = re.compile(r"[a-z0-9_]+(\.[a-z0-9_-]+)+", re.ASCII)
-_VALUE: Final = re.compile(r"-?[A-Za-z0-9_.]+([ \t]+-?[A-Za-z0-9_.]+)*", re.ASCII)
+_VALUE: Final = re.compile(r"[A-Za-z0-9_.]+([ \t]+[A-Za-z0-9_.]+)*", re.ASCII)
+# A number reads back as decimal digits: one that is written otherwise would not be in force.
+_NUMBERS: Final = re.compile(r"-?(0|[1-9][0-9]*)([ \t]+-?(0|[1-9][0-9]*))*", re.ASCII)
+# All others are numbers.
+_WORDS: Final = (
+    "net.core.default_qdisc",
+    "net.core.flow_limit_cpu_bitmap",
+    "net.core.rps_default_mask",
+    "net.ipv4.tcp_allowed_congestion_control",
+    "net.ipv4.tcp_congestion_control",
+)
+# The least and the largest number that the kernel takes; older kernels may take less.
+# Source: Linux 6.12, the tables of mm/page-writeback.c, mm/vmscan.c, mm/util.c and kernel/sysctl.c.
+_RANGES: Final = {
+    "vm.swappiness": (0, 200),
+    "vm.dirty_ratio": (0, 100),
+    "vm.dirty_background_ratio": (0, 100),
+    "vm.dirty_bytes": (8 * KIB, None),  # two pages
+    "vm.dirty_background_bytes": (1, None),
+    "vm.overcommit_memory": (0, 2),
+    "vm.page-cluster": (0, 31),
+    "vm.compaction_proactiveness": (0, 100),
+    "vm.extfrag_threshold": (0, 1000),
+    "vm.watermark_scale_factor": (1, 3000),
+    "kernel.numa_balancing": (0, 4),
+    "kernel.io_uring_disabled": (0, 2),
+    "kernel.timer_migration": (0, 1),
+}
 _MODES: Final = {
     TRANSPARENT: ("always", "madvise", "never"),
     TRANSPARENT_DEFRAG: ("always", "defer", "defer+madvise", "madvise", "never"),
@@ -356,8 +384,28 @@ def check_value(name: str, text: str) -> None:
                 f"`{text}` is no number of huge pages",
                 hint=f"Write a number, or `{AUTO}` for what the configuration's server needs.",
             )
-    elif not _VALUE.fullmatch(text):
-        raise InputError(f"`{text}` is no value of a sysctl", hint="Write numbers or one word.")
+    else:
+        _check_sysctl(name, text)
+
+
+def _check_sysctl(name: str, text: str) -> None:
+    if name in _WORDS:
+        if not _VALUE.fullmatch(text):
+            raise InputError(f"`{text}` is not a value of a sysctl", hint="Write words.")
+        return
+    least, most = _RANGES.get(name, (0 if name.startswith("vm.") else None, None))
+    span = f" from {least} to {most}" if most is not None else ""
+    if not span and least is not None:
+        span = f" of {least} or more"
+    if not _NUMBERS.fullmatch(text):
+        hint = f"Write a number{span}." if span else "Write decimal numbers."
+        if name.endswith("_bytes"):
+            with suppress(InputError):
+                hint = f"Write it in bytes: {parse_bytes(text)}."
+        raise InputError(f"the kernel takes numbers for `{name}`, not `{text}`", hint=hint)
+    numbers = [int(word) for word in text.split()]
+    if any((least is not None and n < least) or (most is not None and n > most) for n in numbers):
+        raise InputError(f"the kernel refuses {text} for `{name}`", hint=f"Write a number{span}.")
 
 
 def read_ahead_kib(text: str) -> int:

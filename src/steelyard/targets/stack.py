@@ -32,7 +32,7 @@ from steelyard.places.local.machine import capacity
 from steelyard.places.protocol import Ledger, LimitsInForce, Unfit
 from steelyard.systems.postgres.server import Installation
 from steelyard.tuning.apply.applier import SnapshotLedger, change, put_back
-from steelyard.tuning.apply.door import KnobDoor
+from steelyard.tuning.apply.door import COUNTERPART, KnobDoor
 from steelyard.tuning.facts.linux import POOLS, default_page_bytes, pool_at
 from steelyard.tuning.plan.arithmetic import (
     COUNTING_SINCE,
@@ -125,12 +125,25 @@ def require_shared_memory(experiment: Experiment, host: Host) -> None:
     largest = max(needs, key=lambda configuration: needs[configuration])
     memory = capacity(host).memory_bytes
     if needs[largest] > memory:
+        culprit = _largest_part(largest)
+        usual = ": a quarter of the memory is usual" if culprit == "shared_buffers" else ""
         raise wording.PreflightError(
             f"the server of configuration `{largest.name}` takes at least"
             f" {wording.format_bytes(needs[largest])} of shared memory, and there are"
             f" {wording.format_bytes(memory)} of memory here",
-            hint="Lower its `shared_buffers`: a quarter of the memory is usual.",
+            hint=f"Lower its `{culprit}`{usual}.",
         )
+
+
+def _largest_part(configuration: Configuration) -> str:
+    """Return the setting without which a configuration needs the least shared memory."""
+    asked = configuration.asked_folded()
+    return min(
+        ("shared_buffers", *asked),
+        key=lambda name: least_shared_memory_bytes(
+            {each: value for each, value in asked.items() if each != name}, _FRUGAL_VERSION
+        ),
+    )
 
 
 def _require_system_v(needs: Mapping[Configuration, int], host: Host) -> None:
@@ -489,7 +502,18 @@ class StackSettings:
         """Return what of a configuration's ``linux`` this machine cannot have."""
         asked = self._experiment.configuration(configuration).asked(Layer.LINUX)
         device = self._means.devices.get(configuration)
-        return tuple(unfit_settings(asked, self._means.host, device=device))
+        pairs = {
+            one: two for one, two in COUNTERPART.items() if one > two and {one, two} <= {*asked}
+        }
+        exclusive = (
+            Unfit(
+                key=one,
+                message=f"`{configuration}` sets `{one}` and `{two}`: the kernel zeroes one",
+                hint="Leave one of the two out; null removes an inherited one.",
+            )
+            for one, two in pairs.items()
+        )
+        return (*exclusive, *unfit_settings(asked, self._means.host, device=device))
 
     def require_ready(self) -> None:
         """Check everything that can be known before anything is touched.

@@ -135,6 +135,13 @@ class LookingDoor(KnobDoor):
 _SELECTED = re.compile(r"\[([^\]]+)\]")
 # Parameters of modules: they take 1 and show Y (kernel/params.c, param_get_bool).
 _TRUTH = {"Y": "1", "N": "0"}
+_PAIRS = (
+    ("vm.dirty_bytes", "vm.dirty_ratio"),
+    ("vm.dirty_background_bytes", "vm.dirty_background_ratio"),
+    ("vm.overcommit_kbytes", "vm.overcommit_ratio"),
+)
+# Of two sysctl settings one is in force: the kernel zeroes the other when one is written.
+COUNTERPART = {**dict(_PAIRS), **{second: first for first, second in _PAIRS}}
 
 
 def current(text: str) -> str:

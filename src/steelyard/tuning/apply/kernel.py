@@ -35,12 +35,6 @@ from steelyard.tuning.apply import door
 from steelyard.tuning.apply.huge_pages import HugePagesDoor
 
 _POOL: Final = frozenset({"vm.nr_hugepages", "vm.nr_hugepages_mempolicy"})
-_PAIRS: Final = (
-    ("vm.dirty_bytes", "vm.dirty_ratio"),
-    ("vm.dirty_background_bytes", "vm.dirty_background_ratio"),
-    ("vm.overcommit_kbytes", "vm.overcommit_ratio"),
-)
-_COUNTERPART: Final = {**dict(_PAIRS), **{second: first for first, second in _PAIRS}}
 _ACTIONS: Final = frozenset({"vm.drop_caches", "vm.compact_memory"})
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+(?:[./][A-Za-z0-9_:-]+)+")
 
@@ -149,7 +143,7 @@ class SysctlDoor(door.KnobDoor):
         return text.strip("\n")
 
     def _together(self, name: str) -> tuple[str, ...]:
-        other = _COUNTERPART.get(name)
+        other = door.COUNTERPART.get(name)
         return (name,) if other is None else (name, other)
 
     def _as_pool(self, knob: Knob) -> Knob:

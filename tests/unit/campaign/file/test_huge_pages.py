@@ -74,6 +74,26 @@ def test_a_server_larger_than_the_machine_is_refused(
         require_shared_memory(experiment, FakeHost(files=files))
 
 
+@pytest.mark.parametrize(
+    ("settings", "culprit"),
+    [
+        ("max_locks_per_transaction: 100000000", "max_locks_per_transaction"),
+        ("max_locks_per_transaction: 1000000, max_connections: 5000", "max_locks_per_transaction"),
+        ("max_locks_per_transaction: 128, max_connections: 262000000", "max_connections"),
+        ("wal_buffers: 900GB", "wal_buffers"),
+        ("max_connections: 200", "shared_buffers"),
+    ],
+)
+def test_the_setting_that_takes_the_memory_is_named(settings: str, culprit: str) -> None:
+    """Lowering another one would not help."""
+    buffers = "400GB" if culprit == "shared_buffers" else "1GB"
+    text = asking("off", buffers).replace("huge_pages:", f"{settings}, huge_pages:")
+    host = FakeHost(files={"/proc/meminfo": "MemTotal:       24731648 kB\n"})
+    with pytest.raises(PreflightError) as refused:
+        require_shared_memory(load(text).experiment, host)
+    assert refused.value.hint.startswith(f"Lower its `{culprit}`")
+
+
 def with_large_pages(free: int) -> FakeHost:
     """Return a machine with pages of 2 MiB in plenty, and so many of 1 GiB."""
     host = machine(5000)

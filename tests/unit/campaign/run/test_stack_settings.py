@@ -147,6 +147,43 @@ def test_what_this_machine_lacks_is_told_by_key() -> None:
     }
 
 
+_DIRTY = {"dirty_bytes": "0", "dirty_ratio": "20", "overcommit_kbytes": "0"}
+
+
+def _with_dirty_limits() -> stack.Outside:
+    outside = stack.Outside()
+    for name, value in {**_DIRTY, "overcommit_ratio": "50"}.items():
+        outside.kernel.files[f"/proc/sys/vm/{name}"] = f"{value}\n"
+    return outside
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("vm.dirty_bytes", "vm.dirty_ratio"), ("vm.overcommit_kbytes", "vm.overcommit_ratio")],
+)
+def test_settings_that_exclude_each_other_are_told_by_key(one: str, other: str) -> None:
+    """The kernel zeroes the first when the second is written."""
+    (found,) = _settings(_with_dirty_limits(), stack.asking({}, {one: "9000", other: "5"})).unfit(
+        "fast"
+    )
+    assert found.key == other
+    assert f"`fast` sets `{other}` and `{one}`" in found.message
+
+
+def test_they_may_be_compared_with_each_other() -> None:
+    """One configuration has a share of the memory and the other bytes: each is in force."""
+    outside = _with_dirty_limits()
+    asked = stack.asking({"vm.dirty_ratio": "5"}, {"vm.dirty_bytes": "536870912"})
+    settings = _settings(outside, asked)
+    for configuration, expected in (("fast", "536870912"), ("slow", "0"), ("fast", "536870912")):
+        assert settings.unfit(configuration) == ()
+        settings.put(configuration)
+        assert settings.in_force().deviations == ()
+        assert outside.kernel.files["/proc/sys/vm/dirty_bytes"] == f"{expected}\n"
+    settings.remove()
+    assert outside.kernel.files["/proc/sys/vm/dirty_ratio"] == "20\n"
+
+
 def test_a_manual_step_is_done_when_another_configuration_comes() -> None:
     """Not at every start of a server, and again after the other configuration was there."""
     outside = stack.Outside()
