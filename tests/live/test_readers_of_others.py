@@ -5,6 +5,7 @@ import re
 import shutil
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import RefusedError
 from steelyard.gateways.sql import Sql
+from steelyard.systems.postgres.existing.server import read_state
 from support.endpoint import Server, as_account, free_port, make_home, run, started
 from support.live import Steelyard, wait_for
 
@@ -168,3 +170,31 @@ def test_a_statement_that_recovery_ends_has_a_way_out(primary: Server, standby: 
     assert error.code == "40001"
     assert "max_standby_streaming_delay" in error.hint
     assert "hot_standby_feedback" in error.hint
+
+
+@pytest.mark.parametrize(
+    ("limits", "database", "left"),
+    [
+        (("ROLE reader CONNECTION LIMIT 6",), "", 5),
+        (("ROLE reader CONNECTION LIMIT 2",), "", 1),
+        (("DATABASE shop CONNECTION LIMIT 4",), "shop", 3),
+        (("DATABASE shop CONNECTION LIMIT 4",), "", None),  # the load is put on another one
+        (("ROLE reader CONNECTION LIMIT 9", "DATABASE shop CONNECTION LIMIT 7"), "shop", 6),
+    ],
+)
+def test_limits_of_role_and_database_count_the_sessions_that_are_open(
+    primary: Server, limits: tuple[str, ...], database: str, left: int | None
+) -> None:
+    """One session of the role is open in the database beside that which asks."""
+    address = ServerAddress(
+        host=str(primary.home), port=primary.port, user="reader", database="shop"
+    )
+    primary.do(*(f"ALTER {limit}" for limit in limits))
+    try:
+        with closing(Sql().session(address, "held", patience_s=9.0)):
+            state = read_state(address, Sql(), "steelyard campaign x", database)
+    finally:
+        primary.do(
+            "ALTER ROLE reader CONNECTION LIMIT -1", "ALTER DATABASE shop CONNECTION LIMIT -1"
+        )
+    assert state.connections_left == left or (left is None and state.connections_left > 9)

@@ -432,16 +432,18 @@ def too_few_connections(
     loads: Sequence[Load],
     *,
     limit: str,
-    default: int,
+    default: int | None,
     kept: int,
     most: int,
 ) -> Iterator[Complaint]:
     """Yield a complaint when the clients do not fit into what a server lets in.
 
     The setting that limits its connections is named in small letters, with its default, how
-    many are kept from clients, and the most that it takes.
+    many are kept from clients, and the most that it takes. Without a default only what a
+    configuration sets is judged: the server itself is asked for the rest.
     """
-    text = configuration.asked_folded().get(limit, str(default))
+    written = {name.lower(): name for name in configuration.asked()}.get(limit)
+    text = str(default) if written is None else configuration.asked()[written]
     clients = max(load.clients for load in loads)
     if clients > most - kept:
         yield Complaint(
@@ -452,7 +454,7 @@ def too_few_connections(
         )
     elif text.isdigit() and clients > int(text) - kept:
         yield Complaint(
-            setting=None,
+            setting=written,
             message=f"{clients} clients do not fit into {limit} = {text} of configuration"
             f" `{configuration.name}`",
             hint=f"Set `{limit}` to at least {clients + kept} in every configuration.",

@@ -418,7 +418,13 @@ def assemble_redis_endpoints(asked: Asked) -> Servers:
 
 def running(state: ServerState) -> RunningRedis:
     """Return what an engine has to know of a server."""
-    return RunningRedis(version=state.version, flavour=state.flavour, settings=state.settings)
+    return RunningRedis(
+        version=state.version,
+        flavour=state.flavour,
+        settings=state.settings,
+        connections=state.connections,
+        replicas=state.replicas,
+    )
 
 
 def _options(

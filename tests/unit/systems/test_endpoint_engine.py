@@ -11,6 +11,7 @@ from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql, Rows
 from steelyard.core.experiment import (
     Configuration,
+    EffectiveSetting,
     Experiment,
     Layer,
     Script,
@@ -113,6 +114,44 @@ def test_complaints(
     assert engine.complaints("a") == ()
     assert [complaint.setting for complaint in found] == ([name] if words else [])
     assert all(words in complaint.message and complaint.hint for complaint in found)
+
+
+@pytest.mark.parametrize(
+    ("superuser", "settings", "words"),
+    [
+        (True, {"max_connections": "3"}, "2 clients do not fit into max_connections = 3"),
+        (True, {"Max_Connections": "4"}, ""),
+        (True, {"superuser_reserved_connections": "99"}, ""),  # they are for this user, too
+        (False, {"max_connections": "6"}, "= 6 of configuration `b`, of which 3 are for"),
+        (False, {"max_connections": "7"}, ""),
+        (
+            False,
+            {"superuser_reserved_connections": "97"},
+            "= 100 of configuration `b`, of which 97",
+        ),
+        (False, {"reserved_connections": "95"}, "= 100 of configuration `b`, of which 98"),
+        (False, {"work_mem": "8MB"}, ""),  # what the server has now is judged with its sessions
+    ],
+)
+def test_the_clients_must_fit_into_each_configuration(
+    *, superuser: bool, settings: dict[str, str], words: str
+) -> None:
+    """Whatever the server lets in now; the setting's own line is named."""
+    asked = tuple(settings)
+    server = _server(superuser=superuser, granted=asked)
+    in_force = {
+        name: EffectiveSetting(name=name, value=value)
+        for name, value in (
+            *(("max_connections", "100"), ("superuser_reserved_connections", "3")),
+            ("reserved_connections", "0"),
+        )
+    }
+    engine = _engine(replace(server, in_force=in_force), ("restart",), **settings)
+    engine._experiment = replace(engine._experiment, loads=(Load(clients=2, threads=1),))
+    found = [each for each in engine.complaints("b") if "do not fit" in each.message]
+    assert [each.setting for each in found] == [*asked] * bool(words)
+    assert all(words in each.message for each in found)
+    assert not [each for each in engine.complaints("a") if "do not fit" in each.message]
 
 
 def test_it_is_what_the_server_says() -> None:

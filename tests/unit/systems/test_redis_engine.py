@@ -22,13 +22,14 @@ from steelyard.core.experiment import (
 )
 from steelyard.core.outside import Completed, Guest, ServerAddress
 from steelyard.core.schedule import Load, Pausing
-from steelyard.core.target import EngineName, RedisLocalTarget
-from steelyard.core.wording import InputError, MeasurementError, TargetError
+from steelyard.core.target import EngineName, RedisEndpointTarget, RedisLocalTarget
+from steelyard.core.wording import MIB, InputError, MeasurementError, TargetError
 from steelyard.gateways.redis import Reply
 from steelyard.systems.protocol import RunRequest
 from steelyard.systems.redis import redis_benchmark as benchmark
 from steelyard.systems.redis.datasets import Databases, dataset_of, datasets_of
 from steelyard.systems.redis.engine import Generator, RedisEngine
+from steelyard.systems.redis.factory import RunningRedis, running_engine
 from steelyard.systems.redis.reader import CommandCounter, await_quiet
 from steelyard.systems.redis.server import RedisInstallation, RedisProgram
 from steelyard.systems.redis.settings import RedisSetting, command_of
@@ -121,6 +122,76 @@ def _printed(argv: tuple[str, ...], *, requests: int, seconds: float) -> Complet
 
 def _asked_requests(argv: tuple[str, ...]) -> int:
     return int(argv[argv.index("-n") + 1])
+
+
+_FEW = {"connections": 4, "replicas": 1}
+
+
+@pytest.mark.parametrize(
+    ("there", "settings", "words"),
+    [
+        (
+            None,
+            {"maxclients": "6"},
+            "2 clients do not fit into maxclients = 6 of configuration `b`",
+        ),
+        (None, {"maxclients": "7"}, ""),
+        (None, {"maxmemory": "1kb"}, "the loaded keys take about 1.3 KiB, and maxmemory of"),
+        (None, {"MaxMemory": "1mb"}, ""),
+        (None, {"maxmemory": "0"}, ""),
+        (None, {"min-replicas-to-write": "1"}, "takes no writes: 0 replicas follow it"),
+        (None, {"databases": "1"}, "have 2 different key spaces, and a server of `b` has 1"),
+        ({}, {"maxclients": "3"}, "2 clients do not fit into maxclients = 3 of configuration `b`"),
+        ({}, {"maxclients": "5"}, ""),
+        (
+            _FEW,
+            {"maxclients": "8"},
+            "2 clients do not fit into maxclients = 8 of configuration `b`",
+        ),
+        (_FEW, {"maxclients": "9"}, ""),
+        (_FEW, {"min-replicas-to-write": "1"}, ""),
+        (_FEW, {"min-replicas-to-write": "2"}, "takes no writes: 1 replicas follow it"),
+        ({}, {"maxmemory": "1k"}, "the loaded keys take about 1.3 KiB, and maxmemory of"),
+        (
+            {},
+            {"proto-max-bulk-len": "1mb"},
+            "the largest value has 2.0 MiB, and proto-max-bulk-len",
+        ),
+        ({}, {"client-query-buffer-limit": "1mb"}, "the largest value has 2.0 MiB, and client-qu"),
+    ],
+)
+def test_limits_are_those_of_each_configuration(
+    there: dict[str, int] | None, settings: dict[str, str], words: str
+) -> None:
+    """Not of the server as it is now; the setting has its line."""
+    value_bytes = 2 * MIB if "largest" in words else 3
+    space = KeySpace(keys=9, loaded=5, value_bytes=value_bytes)
+    work = replace(_SET, redis=RedisWork(space=space))
+    target = RedisLocalTarget() if there is None else RedisEndpointTarget(restart_command=("x",))
+    experiment = replace(
+        _EXPERIMENT,
+        baseline="a",
+        workloads=(work, _GET),
+        configurations=(
+            replace(_configuration("a"), target=target),
+            replace(_configuration("b", **settings), target=target),
+        ),
+    )
+    engine, _ = _engine(experiment=experiment)
+    if there is not None:
+        running = RunningRedis(version="7.0.15", flavour="redis", settings={}, **there)
+        servers = {each.name: running for each in experiment.configurations}
+        engine = running_engine(
+            experiment, servers, engine._generator, engine._redis, fill=lambda *_: None
+        )
+    found = engine.complaints("b")
+    assert [each.message for each in found if words and words in each.message] == [
+        each.message for each in found
+    ]
+    assert len(found) == bool(words)
+    own = [name for name in settings if name != "databases"]
+    assert [each.setting for each in found if each.setting] == own * bool(words)
+    assert not engine.complaints("a")
 
 
 def test_the_password_of_a_guest_stands_in_no_argument_that_is_kept() -> None:

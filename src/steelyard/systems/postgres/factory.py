@@ -236,6 +236,37 @@ _NEEDS_RESTART = "postmaster"
 _FIXED = "internal"
 
 
+_RESERVED: Final = ("superuser_reserved_connections", "reserved_connections")
+_MOST: Final = "max_connections"
+_OUR_SESSIONS: Final = 2  # one for our own checks, one to spare
+
+
+def _crowded(
+    configuration: Configuration, server: RunningServer, experiment: Experiment
+) -> Iterator[Complaint]:
+    """Yield that the clients do not fit into what a configuration lets in.
+
+    What the server lets in now is another check's, which knows the sessions of others.
+    """
+    by_name = {name.lower(): name for name in configuration.asked()}
+    written = next((by_name[name] for name in (_MOST, *_RESERVED) if name in by_name), None)
+    if written is None:
+        return
+    there = {name: each.value for name, each in server.in_force.items()}
+    numbers = {
+        name: int(text)
+        for name, text in {**there, **configuration.asked_folded()}.items()
+        if name in (_MOST, *_RESERVED) and text.isdigit()
+    }
+    reserved = 0 if server.superuser else sum(numbers.get(name, 0) for name in _RESERVED)
+    found = checks.too_few_connections(
+        configuration, experiment.loads, numbers.get(_MOST), kept=_OUR_SESSIONS + reserved
+    )
+    for complaint in found:
+        of_them = f", of which {reserved} are for superusers" if reserved else ""
+        yield replace(complaint, setting=written, message=f"{complaint.message}{of_them}")
+
+
 class EndpointEngine(PostgresEngine):
     """Running PostgreSQL servers under the newest pgbench of this machine."""
 
@@ -284,6 +315,7 @@ class EndpointEngine(PostgresEngine):
             *checks.fixed_settings(asked),
             *_out_of_reach(asked, server, server.not_alterable(together)),
             *_out_of_range(asked, bounds),
+            *_crowded(asked, server, self._experiment),
         )
 
     def check_flags(self) -> None:

@@ -497,15 +497,18 @@ def refused_together(
 
 
 def too_few_connections(
-    configuration: Configuration, loads: tuple[Load, ...]
+    configuration: Configuration,
+    loads: tuple[Load, ...],
+    default: int | None = _DEFAULT_MAX_CONNECTIONS,
+    kept: int = _KEPT_FOR_US,
 ) -> Iterator[Complaint]:
     """Yield a complaint when the clients do not fit into max_connections."""
     yield from complaints.too_few_connections(
         configuration,
         loads,
         limit="max_connections",
-        default=_DEFAULT_MAX_CONNECTIONS,
-        kept=_KEPT_FOR_US,
+        default=default,
+        kept=kept,
         most=_MOST_CONNECTIONS,
     )
 

@@ -1,17 +1,24 @@
 """Redis under redis-benchmark as the runner sees it, and a replica replacing a dead primary."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.experiment import EffectiveSetting, Experiment, Setting, SwitchCost, Workload
+from steelyard.core.experiment import (
+    Configuration,
+    EffectiveSetting,
+    Experiment,
+    Setting,
+    SwitchCost,
+    Workload,
+)
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import Measurement, RunLatency
 from steelyard.core.outside import Command, Completed, ServerAddress
-from steelyard.core.redis import changes_keys
+from steelyard.core.redis import changes_keys, in_bytes
 from steelyard.core.target import RedisLocalTarget
-from steelyard.core.wording import MIB, Complaint, MeasurementError, TargetError
+from steelyard.core.wording import MIB, Complaint, MeasurementError, TargetError, format_bytes
 from steelyard.gateways.host import LOOPBACK, Clock, until
 from steelyard.gateways.redis import RedisSession, opened, settings_like
 from steelyard.systems.protocol import Dataset, Engine, RunRequest, ServerReader, recordable
@@ -32,6 +39,7 @@ from steelyard.systems.redis.settings import Catalogue, command_of, same_value
 _SIGKILL = 9
 # Persistence and housekeeping by the clock: an fsync per second, a save after so many seconds.
 _TIMED = (
+    "timeout",  # ends connections that stand still
     *("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "save", "hz", "dynamic-hz"),
     *("auto-aof-rewrite-percentage", "auto-aof-rewrite-min-size", "aof-use-rdb-preamble"),
     *("activerehashing", "activedefrag", "rdb-save-incremental-fsync"),
@@ -89,11 +97,17 @@ class RedisEngine(Engine):
     def complaints(self, configuration: str) -> tuple[Complaint, ...]:
         """Return what cannot be, without a look at the server."""
         asked = self._experiment.configuration(configuration)
-        return (
-            *checks.fixed_settings(asked),
-            *checks.too_few_connections(asked, self._experiment.loads),
-            *checks.too_few_databases(asked, len(self.datasets())),
-        )
+        return (*checks.fixed_settings(asked), *self._beyond(asked))
+
+    def _beyond(self, configuration: Configuration) -> Iterator[Complaint]:
+        """Yield what the limits of a configuration do not let in."""
+        program = self.program(configuration.name)
+        company = program.company
+        if program.replica is not None:
+            company = replace(company, replicas=1)
+        yield from checks.too_few_connections(configuration, self._experiment.loads, company)
+        yield from checks.too_few_databases(configuration, len(self.datasets()), company)
+        yield from exceeded_limits(configuration, self.datasets(), company)
 
     def check_flags(self) -> None:
         """Raise an InputError for generator flags that Steelyard sets itself."""
@@ -286,6 +300,41 @@ def _pace_key(request: RunRequest) -> redis_benchmark.PaceKey:
     return redis_benchmark.PaceKey(
         configuration=request.configuration, workload=request.workload.name, load=request.load
     )
+
+
+def exceeded_limits(
+    configuration: Configuration, datasets: Sequence[Dataset], company: checks.Company
+) -> Iterator[Complaint]:
+    """Yield a complaint for each limit of a configuration under which the keys cannot be written.
+
+    A policy that evicts makes room in ``maxmemory``, but not for keys that have to stay.
+    """
+    needed = sum(dataset.expected_memory_bytes for dataset in datasets)
+    largest = max((each.space.value_bytes for each in datasets if each.space), default=0)
+    value = (largest, "the largest value has")
+    needs = {
+        "maxmemory": (needed, "the loaded keys take about"),
+        "proto-max-bulk-len": value,
+        "client-query-buffer-limit": value,
+    }
+    for name, text in configuration.asked().items():
+        size, words = needs.get(name.lower(), (0, ""))
+        limit = in_bytes(text)
+        if limit and size > limit:
+            yield Complaint(
+                setting=name,
+                message=f"{words} {format_bytes(size)}, and {name} of configuration"
+                f" `{configuration.name}` is {format_bytes(limit)}",
+                hint=f"Raise `{name}`, or load fewer or smaller keys.",
+            )
+        is_copied = name.lower() == "min-replicas-to-write" and text.isdigit()
+        if is_copied and int(text) > company.replicas:
+            yield Complaint(
+                setting=name,
+                message=f"with {name} = {text} of configuration `{configuration.name}` the server"
+                f" takes no writes: {company.replicas} replicas follow it",
+                hint=f"Lower `{name}`, or start the replicas.",
+            )
 
 
 class InstalledRedisEngine(RedisEngine):

@@ -169,11 +169,15 @@ class RunningRedis:
 
     Attributes:
         settings: By name, as it shows them; None where the user may not ask.
+        connections: Of others.
+        replicas: That follow it.
     """
 
     version: str
     flavour: Literal["redis", "valkey"]
     settings: Mapping[str, str] | None = field(hash=False)
+    connections: int = 0
+    replicas: int = 0
 
     @property
     def catalogue(self) -> Catalogue:
@@ -208,7 +212,7 @@ class RedisEndpointEngine(RedisEngine):
         trial, catalogue = self._trials.get(configuration), self._catalogues[configuration]
         tried = {n: one for n, one in catalogue.items() if not _OF_THE_PLACE.fullmatch(n)}
         refused = () if trial is None else checks.refused_values(asked, trial, tried)
-        return (*_out_of_reach(asked), *refused)
+        return (*_out_of_reach(asked), *refused, *self._beyond(asked))
 
     def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
         """Return all settings that say something about the server; none that it does not show."""
@@ -279,7 +283,12 @@ def running_engine(
         experiment,
         {
             name: redis_server.RedisProgram(
-                installation=_installation(server), redis=redis, tcp=True
+                installation=_installation(server),
+                redis=redis,
+                tcp=True,
+                company=redis_server.Company(
+                    connections=server.connections, replicas=server.replicas, is_there=True
+                ),
             )
             for name, server in servers.items()
         },

@@ -177,6 +177,24 @@ _LOADING: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Company:
+    """Those that a server has beside the load of a campaign.
+
+    Attributes:
+        connections: Of others.
+        replicas: That follow it.
+        is_there: It is an existing server, with values of its own.
+    """
+
+    connections: int = 0
+    replicas: int = 0
+    is_there: bool = False
+
+
+_ALONE: Final = Company()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RedisProgram:
     """One installed Redis as a server program.
 
@@ -185,6 +203,7 @@ class RedisProgram:
         replica: Settings of a replica that is started beside it; None: there is none. With none
             of its own it has the server's.
         datasets: So many databases have keys.
+        company: Of an existing server.
     """
 
     installation: RedisInstallation
@@ -192,6 +211,7 @@ class RedisProgram:
     tcp: bool = False
     replica: tuple[tuple[str, str], ...] | None = None
     datasets: int = 1
+    company: Company = _ALONE
 
     @property
     def version(self) -> str:
@@ -478,6 +498,7 @@ def refusal_in(log: str) -> Refusal:
 _DEFAULT_CLIENTS = 10_000
 _MOST_CLIENTS: Final = 2**32 - 1  # config.c
 _KEPT_FOR_US = 5  # the probes' session and our own checks
+_KEPT_THERE = 3  # one for our own checks, one that samples, one to spare
 
 
 def fixed_settings(configuration: Configuration) -> Iterator[Complaint]:
@@ -561,22 +582,25 @@ def replica_finding(experiment: Experiment) -> Finding | None:
 
 
 def too_few_connections(
-    configuration: Configuration, loads: tuple[Load, ...]
+    configuration: Configuration, loads: tuple[Load, ...], company: Company = _ALONE
 ) -> Iterator[Complaint]:
     """Yield a complaint when the clients do not fit into maxclients."""
     yield from complaints.too_few_connections(
         configuration,
         loads,
         limit="maxclients",
-        default=_DEFAULT_CLIENTS,
-        kept=_KEPT_FOR_US,
+        default=None if company.is_there else _DEFAULT_CLIENTS,
+        kept=(_KEPT_THERE if company.is_there else _KEPT_FOR_US) + company.connections,
         most=_MOST_CLIENTS,
     )
 
 
-def too_few_databases(configuration: Configuration, datasets: int) -> Iterator[Complaint]:
+def too_few_databases(
+    configuration: Configuration, datasets: int, company: Company = _ALONE
+) -> Iterator[Complaint]:
     """Yield a complaint when each data set cannot have a database of its own."""
-    text = configuration.asked_folded().get("databases", str(DEFAULT_DATABASES))
+    default = "" if company.is_there else str(DEFAULT_DATABASES)
+    text = configuration.asked_folded().get("databases", default)
     if text.isdigit() and datasets > int(text):
         yield Complaint(
             setting=None,

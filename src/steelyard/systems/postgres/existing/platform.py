@@ -154,7 +154,8 @@ class EndpointPlatform(existing.OthersServer):
     def state(self) -> readiness.ServerState:
         """Return what the server said of itself when it was first asked."""
         if self._state is None:
-            self._state = readiness.read_state(self._entrance, self._means.sql, self._mark)
+            found = self._entrance.database if self._options.target.allow_existing else ""
+            self._state = readiness.read_state(self._entrance, self._means.sql, self._mark, found)
         return self._state
 
     def _inside(self, entrance: ServerAddress) -> ServerAddress:

@@ -400,7 +400,15 @@ SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',
              current_setting('superuser_reserved_connections')::int
              + coalesce(current_setting('reserved_connections', true)::int, 0) END
          - (SELECT coalesce(sum(numbackends), 1) FROM pg_stat_database)::int + 1,
-       r.rolconnlimit, current_setting('statement_timeout'),
+       coalesce(least(
+         CASE WHEN r.rolconnlimit >= 0 THEN greatest(0, r.rolconnlimit + 1
+           - (SELECT count(*) FROM pg_stat_activity
+              WHERE usesysid = r.oid AND backend_type = 'client backend')::int) END,
+         (SELECT greatest(0, d.datconnlimit + 1
+           - (SELECT count(*) FROM pg_stat_activity a
+              WHERE a.datid = d.oid AND a.backend_type = 'client backend')::int)
+          FROM pg_database d WHERE d.datname = %s AND d.datconnlimit >= 0)), -1),
+       current_setting('statement_timeout'),
        coalesce(current_setting('allow_alter_system', true), 'on') = 'on',
        (SELECT count(*) FROM pg_stat_activity WHERE state = 'active'
           AND pid <> pg_backend_pid() AND application_name NOT LIKE 'steelyard%%')::int,
@@ -440,23 +448,22 @@ class ServerState:
     other_marks: tuple[str, ...]
 
 
-def read_state(address: ServerAddress, sql: Sql, mark: str) -> ServerState:
-    """Return what a server says of itself.
+def read_state(address: ServerAddress, sql: Sql, mark: str, database: str = "") -> ServerState:
+    """Return what a server says of itself; an existing database may be used for the load.
 
     Raises:
         TargetError: It cannot be reached.
     """
-    (row,) = sql.rows(address, _STATE, [mark])
+    (row,) = sql.rows(address, _STATE, [database, mark])
     marks = [str(found[0]) for found in sql.rows(address, _MARKED, [f"{POSTGRES_MARK}%"])]
-    role_limit = int(str(row[6]))
-    left = int(str(row[5]))
+    left, by_limit = int(str(row[5])), int(str(row[6]))
     return ServerState(
         standby=bool(row[0]),
         read_only=bool(row[1]),
         version_num=int(str(row[2])),
         superuser=bool(row[3]),
         makes_databases=bool(row[4]),
-        connections_left=left if role_limit < 0 or row[3] else min(left, role_limit),
+        connections_left=left if by_limit < 0 or row[3] else min(left, by_limit),
         statement_timeout=str(row[7]),
         alters_system=bool(row[8]),
         active_others=int(str(row[9])),

@@ -340,6 +340,7 @@ class ServerState:
         run_id: Of this start of it.
         keys: How many keys each database has that has any, by number.
         databases: How many there are.
+        connections: Of others.
         connections_left: None where it is not shown.
         most_bytes: Memory that it may use: maxmemory, or the machine's; None where not shown.
         limit_bytes: Of maxmemory; 0: it has none.
@@ -357,6 +358,7 @@ class ServerState:
     run_id: str
     keys: tuple[tuple[int, int], ...]
     databases: int
+    connections: int
     connections_left: int | None
     used_bytes: int
     most_bytes: int | None
@@ -409,6 +411,7 @@ def _state(told: Mapping[str, str], settings: Mapping[str, str] | None) -> Serve
     asked = settings or {}
     most = [int(told.get(n, "0") or 0) for n in ("maxmemory", "total_system_memory")]
     clients = told.get("maxclients") or asked.get("maxclients")
+    others = int(told.get("connected_clients", "1")) - 1
     follows = told.get("role") == "slave"
     policy = told.get("maxmemory_policy", asked.get("maxmemory-policy", ""))
     in_cluster = told.get("cluster_enabled") == "1"
@@ -424,9 +427,8 @@ def _state(told: Mapping[str, str], settings: Mapping[str, str] | None) -> Serve
         run_id=told.get("run_id", ""),
         keys=keys_by_database(told),
         databases=int(asked.get("databases", _DATABASES)),
-        connections_left=int(clients) - int(told.get("connected_clients", "1")) + 1
-        if clients
-        else None,
+        connections=others,
+        connections_left=int(clients) - others if clients else None,
         used_bytes=int(told.get("used_memory", "0")),
         most_bytes=most[0] or round(_ROOM * most[1]) or None,
         limit_bytes=most[0],
