@@ -4,15 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from steelyard.core.linux import LinuxFacts
-from steelyard.core.stack import DomainFacts, JudgedRule, StackFacts
-from steelyard.tuning.rules.catalogue import RULES
-from steelyard.tuning.rules.rule import judge_by
+from steelyard.core.stack import DomainFacts, StackFacts
 from support.recorded_stacks import recommended
-
-
-def judged(code: str, facts: StackFacts) -> JudgedRule:
-    """Return what one rule of the catalogue makes of facts."""
-    return judge_by(next(rule for rule in RULES if rule.code == code), facts)
 
 
 def with_domain(**changes: Any) -> StackFacts:

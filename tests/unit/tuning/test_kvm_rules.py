@@ -11,11 +11,12 @@ from steelyard.core.stack import DomainDisk, DomainFacts, GuestCell, Origin, Sta
 from steelyard.core.wording import GIB, MIB
 from steelyard.tuning.facts.domains import with_asked_domain
 from steelyard.tuning.facts.file import read_facts
+from steelyard.tuning.rules.catalogue import RULES
+from support.judged_rules import judged
 from support.recorded_host import RECORDINGS
 from support.recorded_stacks import recommended
 from support.rule_cases import (
     domain,
-    judged,
     with_domain,
     with_domains,
     with_hypervisor,
@@ -34,24 +35,10 @@ def other(**changes: Any) -> StackFacts:
 
 
 HOLDING = {
-    "KVM001": recommended(),
-    "KVM002": recommended(),
-    "KVM003": recommended(),
-    "KVM004": recommended(),
-    "KVM005": recommended(),
-    "KVM006": recommended(),
-    "KVM007": recommended(),
-    "KVM008": recommended(),
-    "KVM009": recommended(),
+    **{f"KVM{number:03}": recommended() for number in range(1, 19)},
     "KVM010": with_domain(locked=False),
-    "KVM011": recommended(),
-    "KVM012": recommended(),
-    "KVM013": recommended(),
-    "KVM014": recommended(),
     "KVM015": with_domain(vcpu_delay_fraction=0.01),
     "KVM016": with_domain(cpu_mode="host-model"),
-    "KVM017": recommended(),
-    "KVM018": recommended(),
 }
 VIOLATED = {
     "KVM001": (with_domain(lost_elements=("memballoon",)), "lost memballoon"),
@@ -126,7 +113,7 @@ def test_a_rule_is_not_applicable(code: str) -> None:
 
 def test_every_rule_has_a_case_of_each_kind() -> None:
     """No rule is left out."""
-    codes = {f"KVM{number:03}" for number in range(1, 19)}
+    codes = {rule.code for rule in RULES if rule.code.startswith("KVM")}
     assert codes == set(HOLDING) == set(VIOLATED) == set(NOT_APPLICABLE)
 
 

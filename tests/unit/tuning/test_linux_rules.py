@@ -19,8 +19,9 @@ from steelyard.core.stack import (
     Visibility,
 )
 from steelyard.core.wording import GIB, KIB, MIB
+from support.judged_rules import judged
 from support.recorded_stacks import published, recommended
-from support.rule_cases import judged, with_domain, with_linux
+from support.rule_cases import with_domain, with_linux
 
 NOTHING = StackFacts()
 SMALL = 2 * MIB

@@ -19,6 +19,7 @@ from steelyard.gateways.host import Clock, Host
 from steelyard.gateways.virsh import Domains
 from steelyard.tuning.facts.domain_xml import (
     SMALLEST_HUGE_BYTES,
+    amount_bytes,
     described,
     domain_facts,
     lost_elements,
@@ -49,6 +50,7 @@ _HOMES: Final = {
     "hint-dedicated": "features/kvm",
     "poll-control": "features/kvm",
 }
+_CELLS_COUNT: Final = "memory (libvirt makes it that of the cells and memory modules)"
 _FOREIGN: Final = ("metadata", "description", "{")  # of others: anything may stand in them
 
 
@@ -62,8 +64,8 @@ def with_asked_domain(
         asked: The XML.
         source: The file that it stands in.
         defined: The domain of that name as libvirt keeps it; None: libvirt has none, or was not
-            asked. Then only elements are told that stand where libvirt drops them; that there are
-            none is no proof that it keeps them all.
+            asked. Then only elements are told that stand where libvirt drops them, and memory that
+            is not that of the cells; that there are none is no proof that it keeps them all.
 
     Raises:
         InputError: It is no XML of a domain.
@@ -75,7 +77,9 @@ def with_asked_domain(
         lost: tuple[str, ...] | None = lost_elements(root, parse_domain(defined))
         told = f"{source}, compared with virsh dumpxml --inactive {wanted.name}"
     else:
-        lost = misplaced_elements(root) or None
+        memory = amount_bytes(root.find("memory"))
+        changed = () if memory in (None, wanted.memory_bytes) else (_CELLS_COUNT,)
+        lost = (*misplaced_elements(root), *changed) or None
         told = f"{source}: elements in the wrong place; what libvirt kept was not compared"
     path = f"domains.{wanted.name}"
     origins = {**facts.origins, f"{path}.lost_elements": Origin(source=told)}

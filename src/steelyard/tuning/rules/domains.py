@@ -360,7 +360,7 @@ DEFINITION_RULES: Final[tuple[StackRule, ...]] = (
         "balloon is added in its stead.",
         detect="The XML that was asked for (inspect --domain-xml FILE), compared with virsh "
         "dumpxml --inactive; where libvirt has no such domain, elements of it that stand in the "
-        "wrong place.",
+        "wrong place, and memory that is not that of the cells.",
         remedy="Check with virt-xml-validate, define with virsh define --validate, and read back.",
         source='libvirt, virsh(1), define --validate; Domain XML format, section "Memory balloon '
         'device"; tried with libvirt 9.0',

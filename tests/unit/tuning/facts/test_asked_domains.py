@@ -7,6 +7,7 @@ from steelyard.core.stack import DomainFacts, StackFacts
 from steelyard.core.wording import GIB
 from steelyard.tuning.facts.domain_xml import parse_domain
 from steelyard.tuning.facts.domains import misplaced_elements, with_asked_domain
+from support.domain_cases import DEFINED
 from support.judged_rules import judged
 from support.recorded_host import RECORDINGS
 
@@ -50,6 +51,23 @@ def test_without_libvirt_only_what_is_sure_is_told() -> None:
     whole = with_asked_domain(StackFacts(), recorded("rendered.xml"), "vm.xml", None)
     assert judged("KVM001", whole).state is State.NOT_APPLICABLE
     assert judged("KVM007", whole).state is State.HOLDS  # the file itself is judged
+
+
+@pytest.mark.parametrize(
+    ("name", "is_changed"),
+    [
+        ("more memory than cells", True),
+        ("less memory than cells", True),
+        ("a module", True),
+        ("a module that is counted", False),
+        ("cells alone", False),
+        ("memory alone", False),
+    ],
+)
+def test_memory_of_another_sum_than_the_cells_is_told(name: str, *, is_changed: bool) -> None:
+    """Libvirt says nothing when it sets the memory to that of cells and modules."""
+    found = judged("KVM001", with_asked_domain(StackFacts(), DEFINED[name], "vm.xml", None))
+    assert any("lost memory (libvirt makes it" in each for each in found.messages) is is_changed
 
 
 @pytest.mark.parametrize(
