@@ -226,6 +226,7 @@ def servers_in_kubernetes(asked: Asked, site: KubernetesSite) -> Servers:
             sql=doors.sql,
             account=None,
             reach=lambda path, _parts, _label: path,
+            here=doors.processes,
         ),
     )
     platforms = {

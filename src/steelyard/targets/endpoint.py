@@ -140,6 +140,7 @@ def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
         account=None,
         reach=reach,
         host=host_of(doors),
+        here=doors.processes,
     )
     engine = endpoint_engine(
         experiment, {name: servers[target] for name, target in targets.items()}, surroundings

@@ -588,6 +588,7 @@ def _assembled(
             account=None,
             reach=reach,
             host=host_of(doors),
+            here=doors.processes,
         ),
     )
     needs = dataset_needs(engine.datasets())

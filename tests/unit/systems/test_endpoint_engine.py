@@ -23,12 +23,14 @@ from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import PreflightError, RefusedError
+from steelyard.gateways.process import Processes, SystemProcesses
 from steelyard.systems.postgres import engine as reloading
 from steelyard.systems.postgres import factory as running
 from steelyard.systems.postgres import server as installation
 from steelyard.systems.postgres.factory import EndpointEngine, Surroundings
 from steelyard.systems.postgres.reader import unknown_in
 from steelyard.systems.postgres.server import Installation
+from steelyard.systems.postgres.settings import SettingEntry
 
 if TYPE_CHECKING:
     from steelyard.gateways.sql import Sql
@@ -56,7 +58,10 @@ def _server(
 
 
 def _engine(
-    server: running.RunningServer, restart: tuple[str, ...] = (), **settings: str
+    server: running.RunningServer,
+    restart: tuple[str, ...] = (),
+    here: Processes | None = None,
+    **settings: str,
 ) -> EndpointEngine:
     target = EndpointTarget(restart_command=restart)
     asked = tuple(Setting(layer=Layer.POSTGRES, name=n, value=v) for n, v in settings.items())
@@ -76,6 +81,7 @@ def _engine(
         sql=FakeSql(),
         account=None,
         reach=lambda programs, _parts, _label: programs,
+        here=here,
     )
     clients = Installation(programs=Path("/bin"), root=Path("/bin"), version="16.1")
     return EndpointEngine(experiment, {"a": server, "b": server}, clients, surroundings)
@@ -366,3 +372,35 @@ def test_a_reload_is_asked_for_where_the_rights_are(monkeypatch: pytest.MonkeyPa
     own = replace(_ADDRESS, database="steelyard_s1_night")
     engine.reload(own, "a", FakeClock())
     assert asked == [_ADDRESS.database]
+
+
+@pytest.mark.parametrize(
+    ("version", "restart", "senders", "asked", "words"),
+    [
+        ("18.6", ("again",), "10", {"wal_level": "minimal"}, 'requires "wal_level" to be'),
+        ("18.6", ("again",), "0", {"wal_level": "minimal"}, ""),
+        ("18.6", ("again",), "10", {"Wal_Level": "minimal", "max_wal_senders": "0"}, ""),
+        ("18.6", ("again",), "10", {"max_connections": "5"}, '"superuser_reserved_connections"'),
+        ("18.6", ("again",), "262142", {"max_connections": "9"}, "too many server processes"),
+        ("18.6", (), "10", {"wal_level": "minimal"}, "needs a restart"),
+        ("14.20", ("again",), "10", {"wal_level": "minimal"}, ""),
+        ("99.1", ("again",), "10", {"wal_level": "minimal"}, ""),
+    ],
+)
+def test_a_server_that_is_there_is_not_restarted_in_vain(
+    version: str, restart: tuple[str, ...], senders: str, asked: dict[str, str], words: str
+) -> None:
+    """A program of its version here knows the rules, beside what is in force there."""
+    names = ("wal_level", "max_wal_senders", "max_connections", "superuser_reserved_connections")
+    server = replace(
+        _server(superuser=True, version=version),
+        catalogue={
+            name: SettingEntry(name=name, context="postmaster", group="", kind="enum")
+            for name in names
+        },
+        shown={**dict(zip(names, ("replica", senders, "100", "5"), strict=True)), "port": "1"},
+    )
+    engine = _engine(server, restart, here=SystemProcesses(), **asked)
+    found = engine.complaints("b")
+    assert [words in complaint.message for complaint in found] == ([True] if words else [])
+    assert engine.complaints("a") == ()

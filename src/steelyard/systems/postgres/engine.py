@@ -13,14 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from steelyard.core.experiment import (
-    Configuration,
-    EffectiveSetting,
-    Experiment,
-    Setting,
-    SwitchCost,
-    Workload,
-)
+from steelyard.core.experiment import EffectiveSetting, Experiment, Setting, SwitchCost, Workload
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import CheckpointAge, Measurement, StatementPlan
 from steelyard.core.outside import Command, Completed, ServerAddress, stored_key
@@ -155,22 +148,17 @@ class PostgresEngine(Engine):
 
         ``initdb:`` is equal in all configurations.
         """
-        tried: dict[Installation, list[Configuration]] = {}
-        for configuration in self._experiment.configurations:
-            name = configuration.name
-            if name in self._programs and settings.needs_trial(
-                configuration, self._programs[name], self._catalogues[name]
-            ):
-                tried.setdefault(self._programs[name].installation, []).append(configuration)
+        tried: dict[Installation, dict[str, Mapping[str, str]]] = {}
+        for name, program in self._programs.items():
+            configuration, catalogue = self._experiment.configuration(name), self._catalogues[name]
+            if asked := settings.asked_together(configuration, program, catalogue):
+                tried.setdefault(program.installation, {})[name] = asked
         found = {}
-        for configurations in tried.values():
-            program = self._programs[configurations[0].name]
+        for by_name in tried.values():
+            program = self._programs[next(iter(by_name))]
             with trial(program, self._account, self._processes) as started:
-                for configuration in configurations:
-                    name = configuration.name
-                    complaints = settings.refused_together(
-                        configuration, started, self._catalogues[name]
-                    )
+                for name, asked in by_name.items():
+                    complaints = settings.refused_together(asked, started, self._catalogues[name])
                     found[name] = tuple(complaints)
         return found
 

@@ -19,9 +19,16 @@ from steelyard.core.experiment import (
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.outside import Command, ServerAddress
 from steelyard.core.target import CloudNativePgTarget, EndpointTarget
-from steelyard.core.wording import Complaint, PreflightError, in_unit, with_unit
+from steelyard.core.wording import (
+    Complaint,
+    PreflightError,
+    PrivilegeError,
+    in_unit,
+    with_unit,
+)
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
+from steelyard.places.local.server import server_account
 from steelyard.systems.postgres import settings
 from steelyard.systems.postgres import settings as checks
 from steelyard.systems.postgres.engine import PostgresEngine
@@ -31,6 +38,7 @@ from steelyard.systems.postgres.server import (
     find_clients,
     find_installation,
     speaks_tls,
+    trial,
     version_in,
     version_numbers,
     wheel_parts,
@@ -47,6 +55,7 @@ class Surroundings:
         reach: Given a directory of programs, the directories that must stay side by side with
             it, and a label; returns where that account can reach the programs.
         host: Another host that the processes are on; empty: they are on this machine.
+        here: Processes of this machine, which may have a program of a server's version.
     """
 
     processes: Processes
@@ -54,6 +63,7 @@ class Surroundings:
     account: str | None
     reach: Callable[[Path, tuple[Path, ...], str], Path]
     host: str = ""
+    here: Processes | None = None
 
 
 def postgres_engine(experiment: Experiment, surroundings: Surroundings) -> PostgresEngine:
@@ -232,6 +242,14 @@ _NAME_IT: Final = (
     "Name the database that has it, with `allow_existing: true` in the target or --allow-existing,"
     " or make it by `prepare` scripts; or correct the script."
 )
+# The rules of a start between these are the same on every machine.
+_RULED: Final = frozenset(
+    {
+        *("archive_mode", "max_wal_senders", "summarize_wal", "wal_level"),
+        *("max_connections", "reserved_connections", "superuser_reserved_connections"),
+        *("autovacuum_max_workers", "autovacuum_worker_slots", "max_worker_processes"),
+    }
+)
 _NEEDS_RESTART = "postmaster"
 _FIXED = "internal"
 
@@ -294,6 +312,7 @@ class EndpointEngine(PostgresEngine):
             account=None,
         )
         self._servers = servers
+        self._here = surroundings.here
 
     @property
     def needs_tls(self) -> bool:
@@ -316,7 +335,32 @@ class EndpointEngine(PostgresEngine):
             *_out_of_reach(asked, server, server.not_alterable(together)),
             *_out_of_range(asked, bounds),
             *_crowded(asked, server, self._experiment),
+            *self._refused_by_rules(asked, server),
         )
+
+    def _refused_by_rules(
+        self, configuration: Configuration, server: RunningServer
+    ) -> tuple[Complaint, ...]:
+        """Return what a start would refuse, by a program of the server's version on this machine.
+
+        It is asked about what is in force and what is asked for. It says nothing where there is
+        none, or nobody else than root could run it.
+        """
+        asked = {n: v for n, v in configuration.asked_folded().items() if n in _RULED}
+        in_force = {name: server.shown[name] for name in _RULED & server.shown.keys()}
+        major, processes = version_numbers(server.version)[0], self._here
+        if not (asked and in_force and processes and configuration.target.is_restarted):
+            return ()
+        if major < settings.TRIAL_FROM:
+            return ()
+        try:
+            found = find_installation(str(major), processes)
+            program = PostgresProgram(installation=found, initdb=(), sql=self._sql)
+            with trial(program, server_account(()), processes) as started:
+                refused = checks.refused_together(asked, started, server.catalogue, in_force)
+                return tuple(refused)
+        except (PreflightError, PrivilegeError):
+            return ()
 
     def check_flags(self) -> None:
         """Raise where the load generator or a server cannot do what is asked of it.

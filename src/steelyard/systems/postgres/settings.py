@@ -406,7 +406,7 @@ def _bytes(value: str | None, *, unit: tuple[str, int], default: int) -> int:
     return default if found is None else round(found * size)
 
 
-_TRIAL_FROM: Final = 15  # the first whose program prints what only a start computes
+TRIAL_FROM: Final = 15  # the first whose program prints what only a start computes
 _DEFAULT_MAX_CONNECTIONS = 100
 _MOST_CONNECTIONS: Final = 2**18 - 1  # MAX_BACKENDS; other processes of the server count, too
 _KEPT_FOR_US = 5  # superuser_reserved_connections, reserved ones, and our own checks
@@ -450,35 +450,39 @@ def _known(
             yield setting
 
 
-def needs_trial(
+def asked_together(
     configuration: Configuration,
     program: server.PostgresProgram,
     catalogue: Mapping[str, SettingEntry],
-) -> bool:
-    """Return whether a start may refuse what a configuration asks for, value by value fine.
+) -> Mapping[str, str]:
+    """Return the settings that a start may refuse though each value is fine; empty: none.
 
     Settings of sessions stand alone. Before PostgreSQL 15 no program says more without a start,
     and a directory for the WAL that the target names is not ours to fill twice.
     """
-    names = [setting.name for setting in _known(configuration, catalogue)]
-    is_of_start = switch_cost(names, catalogue) is not SwitchCost.SESSION
-    return (
-        (is_of_start or any(map(server.PRELOADS.fullmatch, names)))
-        and program.installation.major >= _TRIAL_FROM
+    asked = {setting.name: setting.value for setting in _known(configuration, catalogue)}
+    is_of_start = switch_cost(list(asked), catalogue) is not SwitchCost.SESSION
+    is_tried = (
+        (is_of_start or any(map(server.PRELOADS.fullmatch, asked)))
+        and program.installation.major >= TRIAL_FROM
         and not any(option.startswith(("-X", "--waldir")) for option in program.initdb)
     )
+    return asked if is_tried else {}
 
 
 def refused_together(
-    configuration: Configuration, trial: server.Trial, catalogue: Mapping[str, SettingEntry]
+    wanted: Mapping[str, str],
+    trial: server.Trial,
+    catalogue: Mapping[str, SettingEntry],
+    in_force: Mapping[str, str] | None = None,
 ) -> Iterator[Complaint]:
     """Yield a complaint for whatever the server's program says against all settings at once.
 
-    It tells one thing at a time, so what it named is left out of the next trial.
+    It tells one thing at a time, so what it named is left out of the next trial. Settings in force
+    are those of a server that runs; the names of both are in small letters then.
     """
-    left = {setting.name: setting.value for setting in _known(configuration, catalogue)}
-    is_first = True
-    while left and (words := trial.against(left)):
+    left, is_first = dict(wanted), True
+    while left and (words := trial.against({**(in_force or {}), **left})):
         named = server.named(words, left)
         if not named and not is_first:
             return  # it is about what is left without the settings that were named before
