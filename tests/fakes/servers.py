@@ -63,6 +63,7 @@ class World:
         slot: Its own; None for the one server.
         outer: The world of the one server; None there.
         needed_bytes: What each server may take.
+        now: Settings of a server that is there.
     """
 
     clock: FakeClock
@@ -98,6 +99,7 @@ class World:
     slot: int | None = None
     outer: "World | None" = None
     needed_bytes: int = 1
+    now: dict[str, str] = field(default_factory=dict)
     generators: list[FakeGenerators] = field(default_factory=list)
 
     @property
@@ -272,6 +274,11 @@ class FakeEngine:
     def paid_by_others(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those that speak of others."""
         return tuple(name for name in names if "others" in name)
+
+    def short_limits(self, configuration: str, pause_s: float) -> Mapping[str, str]:
+        """Return those that the experiment's configuration asks for, or its server has."""
+        asked = self._world.experiment.configuration(configuration).asked_folded()
+        return postgres_settings.short_limits({**self._world.now, **asked}, pause_s)
 
     def timed_settings(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those that speak of the clock."""

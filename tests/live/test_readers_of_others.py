@@ -1,4 +1,7 @@
-"""Trials that only read, where nothing may be written: a standby, and roles that may only read."""
+"""Trials that only read: where nothing may be written, and where sessions end by the clock.
+
+A standby, roles that may only read, and limits of sessions that are shorter than pauses of turns.
+"""
 
 import json
 import re
@@ -6,6 +9,7 @@ import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,16 +23,22 @@ from support.live import Steelyard, wait_for
 
 pytestmark = pytest.mark.live
 
+FOREIGN = Path(__file__).parents[1] / "recordings" / "foreign"
 _READS = "\\set c random(1, 100)\nBEGIN;\nSELECT count(*) FROM orders WHERE customer = :c;\nEND;\n"
 _ROLES = (
     "CREATE ROLE turned LOGIN",
     "ALTER ROLE turned SET default_transaction_read_only = on",
     "CREATE ROLE reader LOGIN",
+    "CREATE ROLE ended LOGIN",
+    "ALTER ROLE ended SET idle_in_transaction_session_timeout = '100ms'",
+    "ALTER ROLE ended IN DATABASE shop SET transaction_timeout = '1500ms'",
+    "ALTER ROLE turned SET idle_session_timeout = '200ms'",
+    "ALTER DATABASE shop SET lock_timeout = '1900ms'",
 )
 _DATA = (
     "CREATE TABLE orders AS SELECT g id, g % 100 customer FROM generate_series(1, 2000) g",
     "CREATE TABLE secrets (n int)",  # which no role but its owner may read
-    "GRANT SELECT ON orders TO turned, reader",
+    "GRANT SELECT ON orders TO turned, reader, ended",
     "VACUUM ANALYZE",
 )
 _FILE = """\
@@ -50,7 +60,7 @@ configurations:
 def primary(programs: Path) -> Iterator[Server]:
     """A server with a database of somebody, and roles that may only read it."""
     with started(programs) as made:
-        made.do(*_ROLES, "CREATE DATABASE shop")
+        made.do("CREATE DATABASE shop", *_ROLES)
         made.do(*_DATA, database="shop")
         yield made
 
@@ -198,3 +208,66 @@ def test_limits_of_role_and_database_count_the_sessions_that_are_open(
             "ALTER ROLE reader CONNECTION LIMIT -1", "ALTER DATABASE shop CONNECTION LIMIT -1"
         )
     assert state.connections_left == left or (left is None and state.connections_left > 9)
+
+
+@pytest.mark.parametrize(
+    ("role", "options", "changed", "words"),
+    [
+        ("turned", "", "jit=off", "idle_session_timeout = 0 (now 200ms)"),
+        ("reader", "", "jit=off", "lock_timeout = 0 (now 1900ms)"),
+        ("ended", "", "jit=off", "transaction_timeout = 0 (now 1500ms)"),
+        ("ended", "", "jit=off", "idle_in_transaction_session_timeout = 0 (now 100ms)"),
+        ("reader", "-c statement_timeout=1s", "jit=off", "statement_timeout = 0 (now 1s)"),
+        (
+            *("reader", "", "idle_session_timeout=1s"),
+            "idle_session_timeout = 1s of changed goes on in the pauses, which may last 2 s",
+        ),
+    ],
+)
+def test_limits_by_the_clock_are_seen_before_the_start(
+    steelyard: Steelyard, primary: Server, role: str, options: str, changed: str, words: str
+) -> None:
+    """Of a database, a role, both, or asked for: lifted, or what is compared, one by one."""
+    (steelyard.directory / "reads.sql").write_text(_READS)
+    asked = replace(steelyard, extra={"PGOPTIONS": options})
+    words_of_try = ["--set", changed, "--script", "reads.sql", "--dry-run"]
+    done = asked.run("try", "--dsn", _uri(primary, role), *words_of_try)
+    assert done.returncode == 0, done.stderr
+    assert words in " ".join((done.stdout + done.stderr).split())
+
+
+@pytest.mark.slow
+def test_turns_are_taken_where_sessions_would_end_in_their_pauses(
+    steelyard: Steelyard, primary: Server
+) -> None:
+    """Transactions that a pause cuts in two go on; the server's limits are what they were."""
+    (steelyard.directory / "reads.sql").write_text(_READS)
+    text = _FILE.replace("PLACE", json.dumps(_uri(primary, "ended")))
+    text = text.replace("SETTING", "work_mem: 9MB").replace("slice: 1s", "slice: 2s")
+    done = steelyard.until_blocks(1, "run", steelyard.experiment(text), "--out", "c", "--yes")
+    assert done.returncode == 130, done.stderr
+    (plan,) = (entry["plan"] for entry in steelyard.journal if entry["kind"] == "planned")
+    assert plan["mode"] == "alternating"
+    assert "transaction_session_timeout = 0 (now 100ms)" in plan["design_reason"]
+    assert all(run["measurement"]["failed"] == 0 for run in steelyard.counted_runs)
+    assert [each["attempt"] for each in steelyard.blocks[:1]] == [0]
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "words"),
+    [
+        ("z38", "idle_session_timeout: 100ms", "not alternating, because idle_session_timeout"),
+        ("z38", "transaction_timeout: 2000", "not alternating, because transaction_timeout = 2000"),
+        ("z38", "statement_timeout: 1h", "alternating, because all of them"),
+        ("z35", "statement_timeout: 1ms", "not alternating, because statement_timeout = 1ms of b"),
+    ],
+)
+def test_limits_of_the_file_are_compared_one_by_one(
+    steelyard: Steelyard, name: str, setting: str, words: str
+) -> None:
+    """Local servers: a limit that no pause uses up changes nothing."""
+    text = (FOREIGN / "experiments" / f"{name}.yaml").read_text()
+    text = re.sub(r"postgres: \{.*\}", f"postgres: {{{setting}}}", text)
+    done = steelyard.run("run", steelyard.experiment(text), "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert words in " ".join(done.stdout.split())

@@ -652,10 +652,11 @@ def _translated(error: psycopg.Error, address: ServerAddress) -> TargetError:
         in_cluster = address.inside is not None
         return connection_failure(text, where=where, user=address.user, in_cluster=in_cluster)
     if isinstance(error, psycopg.errors.QueryCanceled):
-        return TargetError(
+        return RefusedError(
             f"the server at {where} broke a statement off: {text}",
             hint="If statement_timeout is too short for this user, set it to 0: ALTER ROLE ... SET"
             " statement_timeout = 0.",
+            code=error.sqlstate or "",
         )
     code = error.sqlstate or ""
     hint = _RECOVERY if code in _IN_THE_WAY else ""

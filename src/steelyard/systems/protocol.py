@@ -395,6 +395,13 @@ class SettingsOf(Protocol):
         """
         return ()
 
+    def short_limits(self, configuration: str, pause_s: float) -> Mapping[str, str]:  # noqa: ARG002 - likewise
+        """Return the limits by the clock under which a session may end in a pause of so long.
+
+        As the configuration asks for them, else as an existing server shows them.
+        """
+        return {}
+
     def beyond_sessions(self, configuration: str, names: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - likewise
         """Return those of these settings that no user can have for own sessions alone."""
         return tuple(names)

@@ -50,7 +50,7 @@ from steelyard.systems.postgres.factory import (
     read_running,
 )
 from steelyard.systems.protocol import Dataset
-from steelyard.targets.differences import Room, switch_cost
+from steelyard.targets.differences import Room, can_alternate, limits_to_lift, switch_cost
 from steelyard.targets.endpoint import (
     Asked,
     Servers,
@@ -229,16 +229,27 @@ def servers_in_kubernetes(asked: Asked, site: KubernetesSite) -> Servers:
             here=doors.processes,
         ),
     )
+    room = Room(unable=_ON_ONE) if len(found) < len(targets) else generators.room
+    lifted: dict[Target, dict[str, str]] = {}
+    if can_alternate(experiment, engine, room):
+        lifted = {target: limits_to_lift(experiment, engine, target) for target in found}
+        room = replace(room, lifted={n: v for each in lifted.values() for n, v in each.items()})
     platforms = {
-        target: _platform(asked, target, server, running[target], (site, generators, engine))
+        target: _platform(
+            asked,
+            target,
+            server,
+            running[target],
+            (site, generators, engine),
+            lifted.get(target, {}),
+        )
         for target, server in found.items()
     }
     by_name = {name: platforms[target] for name, target in targets.items()}
-    several = len(platforms) < len(by_name)
     return Servers(
         engine=engine,
         platforms=by_name,
-        room=Room(unable=_ON_ONE) if several else generators.room,
+        room=room,
         slots=lambda _: one_each(by_name),
     )
 
@@ -355,6 +366,7 @@ def _platform(
     server: _Server,
     running: RunningServer,
     made: tuple[KubernetesSite, Generators, EndpointEngine],
+    lifted: Mapping[str, str],
 ) -> EndpointPlatform:
     site, generators, engine = made
     doors, experiment = asked.doors, asked.experiment
@@ -370,6 +382,7 @@ def _platform(
         restarts=restarts,
         clients=max(load.clients for load in experiment.loads),
         writes=engine.writes(),
+        lifted=lifted,
     )
     means = Means(
         sql=doors.sql, processes=generators.processes, clock=doors.clock, here=doors.processes

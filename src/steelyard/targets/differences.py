@@ -1,8 +1,8 @@
 """What differs between the configurations, what it costs to switch, and whether they alternate."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, combinations
 from typing import Final
 
@@ -167,6 +167,7 @@ class Room:
         huge_page_bytes: Free in the pool of huge pages; None: there is no pool.
         mixed_sessions: Why sessions of one server cannot have settings of their own, as a clause;
             empty where they can, and where nobody needs them to.
+        lifted: Limits of existing servers that sessions in turns go without, as they are.
         unable: Why there is no such place, as a clause; empty where there is.
     """
 
@@ -174,6 +175,7 @@ class Room:
     memory_bytes: int | None = None
     huge_page_bytes: int | None = None
     mixed_sessions: str = ""
+    lifted: Mapping[str, str] = field(default_factory=dict)
     unable: str = "its servers can only be up one at a time here"
 
 
@@ -193,6 +195,7 @@ def shared_room(rooms: Sequence[Room]) -> Room:
         memory_bytes=min(memory, default=None),
         huge_page_bytes=min(pages, default=None),
         mixed_sessions=next((room.mixed_sessions for room in rooms if room.mixed_sessions), ""),
+        lifted={name: value for room in rooms for name, value in room.lifted.items()},
     )
 
 
@@ -244,6 +247,9 @@ def choose_design(
         reason = "the experiment asks for it" if asked else f"{fit} at the same time"
         if experiment.workloads[0].command is not None:
             reason += f", and the log of {experiment.generator} counts their turns"
+        if room.lifted:
+            limits = ", ".join(f"{name} = 0 (now {value})" for name, value in room.lifted.items())
+            reason += f"; so that no pause ends them, sessions of the load have {limits}"
         return DesignChoice(alternates=True, reason=reason, memory=memory)
     if experiment.design is Design.ALTERNATING:
         raise _cannot_alternate("; ".join(obstacles))
@@ -278,7 +284,7 @@ def _obstacles(experiment: Experiment, engine: Engine, room: Room) -> Iterator[s
     yield from _obstacles_of_the_file(experiment)
     yield from _obstacles_of_settings(experiment, engine)
     yield from _obstacles_of_others(experiment, room)
-    if is_elsewhere and experiment.shared_servers and room.mixed_sessions:
+    if is_elsewhere and room.mixed_sessions:
         yield room.mixed_sessions
     yield from _obstacles_of_memory(experiment, engine, room)
 
@@ -327,6 +333,7 @@ def _obstacles_of_settings(experiment: Experiment, engine: Engine) -> Iterator[s
         for one, other in combinations(experiment.configurations, 2)
         for name in differing_settings(one, other)
     }
+    yield from _obstacles_of_limits(experiment, engine)
     if not engine.writes():
         return
     timed = engine.timed_settings(sorted(names))
@@ -339,6 +346,47 @@ def _obstacles_of_settings(experiment: Experiment, engine: Engine) -> Iterator[s
             f"the effect of {', '.join(cycle)} changes over a checkpoint cycle, which one start has"
             " to cover; with `measure.rounds: 1` only its beginning is measured, and they alternate"
         )
+
+
+def _obstacles_of_limits(experiment: Experiment, engine: Engine) -> Iterator[str]:
+    """Yield limits that are compared and end sessions in pauses; others can be lifted."""
+    names = {name for each in experiment.configurations for name in each.asked_folded()}
+    pause_s = longest_pause_s(experiment)
+    for each in experiment.configurations:
+        for name, value in engine.short_limits(each.name, pause_s).items():
+            if name in names:
+                yield (
+                    f"{name} = {value} of {each.name} goes on in the pauses, which may last"
+                    f" {pause_s:g} s"
+                )
+
+
+def limits_to_lift(experiment: Experiment, engine: Engine, target: Target) -> dict[str, str]:
+    """Return limits of an existing server that would end sessions in pauses, as they are.
+
+    Those that a configuration asks for are compared, and are not among them.
+    """
+    names = {name for each in experiment.configurations for name in each.asked_folded()}
+    return {
+        name: value
+        for each in experiment.configurations
+        if each.target == target
+        for name, value in engine.short_limits(each.name, longest_pause_s(experiment)).items()
+        if name not in names
+    }
+
+
+def longest_pause_s(experiment: Experiment) -> float:
+    """Return how long a session stands still at most: a turn of each other configuration.
+
+    Turns are made longer where transactions are long. As much again is for what is done between
+    turns: connecting, ending generators, reading counters. That is a guess.
+    """
+    turn_s = max(experiment.measure.turns.turn_s, schedule.LONGEST_TURN_S)
+    return _BETWEEN_TURNS * turn_s * (len(experiment.configurations) - 1)
+
+
+_BETWEEN_TURNS: Final = 2.0
 
 
 def _obstacles_of_others(experiment: Experiment, room: Room) -> Iterator[str]:

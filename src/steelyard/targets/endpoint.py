@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.experiment import Experiment, SwitchCost
+from steelyard.core.experiment import Experiment, Layer, Setting, SwitchCost
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import (
@@ -59,7 +59,7 @@ from steelyard.systems.redis.factory import (
     redis_endpoint_engine,
 )
 from steelyard.systems.redis.settings import command_of, rights_of
-from steelyard.targets.differences import Room, can_alternate
+from steelyard.targets.differences import Room, can_alternate, limits_to_lift
 
 ProgramReach = Callable[[Path, tuple[Path, ...], str], Path]
 """Returns where an account can reach programs, of which parts and by what label."""
@@ -150,6 +150,7 @@ def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
         asked=asked,
         engine=engine,
         shared=experiment.shared_servers if can_alternate(experiment, engine, room) else {},
+        lifts=bool(room.lifted),
     )
     options = {
         target: ground.options(target, entrances[target], server)
@@ -201,11 +202,13 @@ class _Ground:
 
     Attributes:
         shared: Servers on which several configurations take turns, by sessions of their own.
+        lifts: Sessions of the load go without limits that would end them in pauses.
     """
 
     asked: Asked
     engine: Engine
     shared: Mapping[EndpointTarget | RedisEndpointTarget, tuple[str, ...]]
+    lifts: bool
 
     def options(
         self, target: EndpointTarget, entrance: ServerAddress, server: RunningServer
@@ -230,6 +233,7 @@ class _Ground:
             ),
             alters=not server.not_alterable(names),
             writes=self.engine.writes(),
+            lifted=limits_to_lift(experiment, self.engine, target) if self.lifts else {},
         )
 
     def platform(self, options: EndpointOptions) -> EndpointPlatform:
@@ -262,20 +266,32 @@ def _room(
     entrances: Mapping[EndpointTarget, ServerAddress],
     sql: Sql,
 ) -> Room:
-    """Return what servers offer that go on in pauses; of one that is shared its sessions are tried.
+    """Return what servers offer that go on in pauses; their sessions are tried where they differ.
 
     They are tried only where nothing else keeps the configurations from taking turns.
     """
     room = Room(pausing=Pausing.GENERATOR)
-    if not experiment.shared_servers or not can_alternate(experiment, engine, room):
+    if not can_alternate(experiment, engine, room):
         return room
-    troubles = (
-        trouble
-        for target, names in experiment.shared_servers.items()
-        if isinstance(target, EndpointTarget)
-        for trouble in _troubles(experiment, names, entrances[target], sql)
-    )
-    return replace(room, mixed_sessions=next(troubles, ""))
+    lifted = {target: limits_to_lift(experiment, engine, target) for target in entrances}
+    mixed = next(_troubles_in_turns(experiment, lifted, entrances, sql), "")
+    if mixed:
+        return replace(room, mixed_sessions=mixed)
+    return replace(room, lifted={n: v for each in lifted.values() for n, v in each.items()})
+
+
+def _troubles_in_turns(
+    experiment: Experiment,
+    lifted: Mapping[EndpointTarget, Mapping[str, str]],
+    entrances: Mapping[EndpointTarget, ServerAddress],
+    sql: Sql,
+) -> Iterator[str]:
+    """Yield why sessions cannot have what they need for themselves where they take turns."""
+    for target, entrance in entrances.items():
+        without = dict.fromkeys(lifted[target], "0")
+        names = experiment.shared_servers.get(target, ())
+        wanted = [{**experiment.configuration(each).asked(), **without} for each in names]
+        yield from _troubles(wanted or ([without] if without else []), entrance, sql)
 
 
 # A session may have them, but it is autovacuum that works by them.
@@ -284,15 +300,18 @@ _REFUSED: Final = "unsupported startup parameter"  # PgBouncer, of what it does 
 
 
 def _troubles(
-    experiment: Experiment, names: Sequence[str], entrance: ServerAddress, sql: Sql
+    wanted: Sequence[Mapping[str, str]], entrance: ServerAddress, sql: Sql
 ) -> Iterator[str]:
-    """Yield why configurations cannot have sessions with settings of their own on a server."""
+    """Yield why sessions on a server cannot have these settings for themselves."""
+    if not wanted:
+        return
     try:
         if mixed := mixed_sessions(entrance, sql):
             yield mixed
-        for configuration in map(experiment.configuration, names):
-            shown = shown_settings(configuration.asked(), entrance, sql)
-            yield from deviations(configuration.settings, shown)
+        for values in wanted:
+            shown = shown_settings(values, entrance, sql)
+            settings = [Setting(layer=Layer.POSTGRES, name=n, value=v) for n, v in values.items()]
+            yield from deviations(settings, shown)
     except TargetError as error:
         if _REFUSED in error.message:
             yield "a pooler in between refuses libpq's `options`, by which a session has settings"
@@ -316,8 +335,8 @@ def fit_sessions(
         return False
     if any(name.startswith(_OF_VACUUM) for name in names):
         return False
-    asking = [e.name for e in experiment.configurations if e.target == target]
-    return next(_troubles(experiment, asking, entrance, sql), None) is None
+    asking = [each.asked() for each in experiment.configurations if each.target == target]
+    return next(_troubles(asking, entrance, sql), None) is None
 
 
 def dataset_needs(datasets: Sequence[Dataset]) -> tuple[DatasetNeeds, ...]:

@@ -467,6 +467,20 @@ def test_each_has_its_settings_and_nothing_is_altered(*, own: bool) -> None:
     assert shared.altered == []
 
 
+def test_sessions_go_without_limits_that_a_pause_uses_up() -> None:
+    """Those of the load, whatever they are on the server; nothing of it is altered."""
+    shared = _Shared(own=False)
+    shared.options = replace(shared.options, lifted={"idle_session_timeout": "200ms"})
+    shared.seats = [shared.seat(None) for _ in (1, 2)]
+    shared.up()
+    options = [dict(seat.address.parameters)["options"] for seat in shared.seats]
+    assert options == [
+        "-c work_mem=5MB -c idle_session_timeout=0",
+        "-c work_mem=9MB -c idle_session_timeout=0",
+    ]
+    assert shared.altered == []
+
+
 def test_the_server_as_a_whole_is_not_altered_either() -> None:
     """It is brought up for each once, before the turns: then they are its sessions'."""
     shared = _Shared(own=True)

@@ -476,3 +476,24 @@ def test_a_value_is_tried_however_its_setting_is_spelled(name: str, tmp_path: Pa
     (found,) = postgres.refused_values(asked, installation, known, tmp_path, processes)
     assert found.setting == name
     assert found.message == "PostgreSQL 15.18 refuses this value: no such zone"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_short"),
+    [
+        ("idle_session_timeout", "100ms", True),
+        ("idle_in_transaction_session_timeout", "2s", True),
+        ("transaction_timeout", "2000", True),
+        ("statement_timeout", "2001", False),
+        ("lock_timeout", "1min", False),
+        ("tcp_user_timeout", "1500", True),
+        ("lock_timeout", "0", False),
+        ("lock_timeout", "nonsense", False),
+        ("deadlock_timeout", "1ms", False),
+        ("client_connection_check_interval", "1ms", False),
+        ("tcp_keepalives_idle", "1", False),
+    ],
+)
+def test_limits_that_a_pause_uses_up(name: str, value: str, *, is_short: bool) -> None:
+    """As a file writes them, or as a server shows them; milliseconds where there is no unit."""
+    assert checkpoints.short_limits({name: value}, 2.0) == ({name: value} if is_short else {})

@@ -517,3 +517,16 @@ def test_turns_are_counted_on_the_server() -> None:
     opened = engine.turn_counter(a_request(workload=_EXPERIMENT.workloads[0]))
     assert opened.read().transactions == 900
     assert session.asked == ["TIME", "INFO commandstats"]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_short"), [("1", True), ("2", True), ("3", False), ("0", False)]
+)
+def test_idle_connections_end_by_the_clock(text: str, *, is_short: bool) -> None:
+    """Seconds, and 0 is never; without the setting none end."""
+    first, *others = _EXPERIMENT.configurations
+    ending = replace(first, settings=(Setting(layer=Layer.REDIS, name="timeout", value=text),))
+    engine, _ = _engine(experiment=replace(_EXPERIMENT, configurations=(ending, *others)))
+    found = engine.short_limits(first.name, 2.0)
+    assert found == ({"timeout": f"{text} s"} if is_short else {})
+    assert not any(engine.short_limits(each.name, 2.0) for each in others)

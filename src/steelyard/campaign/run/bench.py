@@ -26,6 +26,7 @@ from steelyard.core.storage import Provision
 from steelyard.core.wording import (
     Interrupted,
     MeasurementError,
+    RefusedError,
     SteelyardError,
     TargetError,
     format_duration,
@@ -50,6 +51,8 @@ _LAST_LINES = 2
 _CREDITS_EVERY_S = 60.0  # as often as CloudWatch publishes a balance
 _PUBLISHED_S = 900.0  # within which a balance that there is was published; a guess
 _FULL_PERCENT = 99.0  # of a balance: a mean over a minute
+# SQLSTATE, by which a server says in any language what ended a statement or a session.
+_ENDED_BY = {"57014": "statement_timeout", "25P04": "transaction_timeout"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +217,19 @@ class Bench:
         Raises:
             TargetError: The server did not start, or copying failed.
         """
+        try:
+            return self._activate(name, restore=restore, means=means)
+        except RefusedError as error:
+            limit = _ENDED_BY.get(error.code, "")
+            asked = self.experiment.configuration(name).asked_folded().get(limit)
+            if asked is not None:
+                error.hint = (
+                    f"Configuration `{name}` sets {limit} = {asked}, which holds for Steelyard's"
+                    " own statements on its server, too: allow more there."
+                )
+            raise
+
+    def _activate(self, name: str, *, restore: bool, means: str) -> Start:
         configuration = self.experiment.configuration(name)
         platform, means = self._platforms[name], self.own_means(name, means)
         self.stop(keep_data=means == TEMPLATE or not restore)

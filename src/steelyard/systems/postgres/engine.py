@@ -230,6 +230,13 @@ class PostgresEngine(Engine):
         """Return those of these settings whose effect is one of the clock, not of the work."""
         return settings.timed_settings(names)
 
+    def short_limits(self, configuration: str, pause_s: float) -> Mapping[str, str]:
+        """Return the limits by the clock under which a session may end in a pause of so long."""
+        asked = self._experiment.configuration(configuration).asked_folded()
+        return settings.short_limits(
+            {**self.shown_now(configuration, settings.LIMITS), **asked}, pause_s
+        )
+
     def beyond_sessions(self, configuration: str, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of these settings that no user can have for own sessions alone."""
         return settings.beyond_sessions(names, self._catalogues[configuration])

@@ -416,6 +416,8 @@ class EndpointEngine(PostgresEngine):
 
     def shown_now(self, configuration: str, names: Sequence[str]) -> Mapping[str, str]:
         """Return what the server showed of these settings when it was asked."""
+        if configuration not in self._servers:  # its server comes about in another way
+            return {}
         shown = self._servers[configuration].shown
         return {name: shown[name.lower()] for name in names if name.lower() in shown}
 
@@ -772,6 +774,10 @@ class JoinedEngine(PostgresEngine):
         if engine is self._engines[other]:
             return engine.asks_the_same(one, other, names)
         return super().asks_the_same(one, other, names)
+
+    def short_limits(self, configuration: str, pause_s: float) -> Mapping[str, str]:
+        """Return the limits by the clock, as their engine knows them."""
+        return self._engines[configuration].short_limits(configuration, pause_s)
 
     def complaints(self, configuration: str) -> tuple[Complaint, ...]:
         """Return what the engine of a configuration knows will not work."""

@@ -333,6 +333,12 @@ _FACTS = """
 SELECT current_setting('server_version_num')::int, pg_backend_pid(),
        (SELECT array_agg(oid::int8) FROM pg_class WHERE relkind IN ('r', 'm', 't'))
 """
+# What limits the sessions of the load, as a configuration may ask, would end this one between two
+# looks or in a pause.
+_UNLIMITED = """
+SELECT set_config(name, '0', false) FROM pg_settings WHERE setting <> '0'
+   AND name IN ('idle_session_timeout', 'statement_timeout', 'transaction_timeout')
+"""
 _LEVELS = "SELECT pg_database_size(current_database()), pg_size_bytes(current_setting(%s))"
 # A session reports what it did once a second at most, unless it is told to; and not even then its
 # commits alone, without a table that it touched (pgstat_report_stat in 15 to 18, and measured).
@@ -507,6 +513,7 @@ def open_reader(sql: Sql, address: ServerAddress, *, is_own: bool = False) -> Po
     """
     session = sql.session(address, READER_NAME, patience_s=_PATIENCE_S)
     try:
+        session.do(_UNLIMITED)
         return PostgresReader(session, Clock(), is_own=is_own)
     except TargetError:
         session.close()

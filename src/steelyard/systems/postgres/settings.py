@@ -23,7 +23,7 @@ from steelyard.core.findings import Finding
 from steelyard.core.measurement import CheckpointAge
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.schedule import Load
-from steelyard.core.wording import MIB, Complaint, PreflightError, in_unit
+from steelyard.core.wording import MIB, MS_PER_S, Complaint, PreflightError, in_unit
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
 from steelyard.systems import existing as complaints
@@ -311,6 +311,13 @@ _PAID_BY_OTHERS = (
     "backend_flush_after",
 )
 _TIMED_FAMILIES = ("autovacuum", "bgwriter_")
+# They end a session or its work by the clock; any user may set them. What keeps TCP alive is not
+# among them: the kernel of a program that stands still answers it. Documentation: "Statement
+# Behavior", "TCP Settings".
+LIMITS = (
+    *("idle_in_transaction_session_timeout", "idle_session_timeout", "lock_timeout"),
+    *("statement_timeout", "tcp_user_timeout", "transaction_timeout"),
+)
 # A restart from a clean shutdown writes no checkpoint, but begins a cycle: the checkpointer's clock
 # starts, and every page is older than the last checkpoint. Its time is that of its beginning, and
 # is told when it is complete (pg_control_checkpoint, since 9.6), in whole seconds.
@@ -336,6 +343,13 @@ def timed_settings(names: Sequence[str]) -> tuple[str, ...]:
         for name in names
         if name.lower() in _TIMED_SETTINGS or name.lower().startswith(_TIMED_FAMILIES)
     )
+
+
+def short_limits(values: Mapping[str, str], pause_s: float) -> Mapping[str, str]:
+    """Return limits among these settings that a pause of so long may use up; 0 is unlimited."""
+    given = {name: values[name] for name in LIMITS if name in values}
+    lengths_ms = {name: in_unit(value, "ms") or 0.0 for name, value in given.items()}
+    return {name: given[name] for name, ms in lengths_ms.items() if 0 < ms <= pause_s * MS_PER_S}
 
 
 def paid_by_others(names: Sequence[str]) -> tuple[str, ...]:

@@ -172,6 +172,15 @@ class RedisEngine(Engine):
         """Return those of these settings whose effect is one of the clock, not of the work."""
         return tuple(name for name in names if name.lower() in _TIMED)
 
+    def short_limits(self, configuration: str, pause_s: float) -> Mapping[str, str]:
+        """Return the seconds after which the server ends idle connections, if a pause is as long.
+
+        Source: redis.conf, ``timeout``; 0 is never.
+        """
+        text = self._experiment.configuration(configuration).asked_folded().get("timeout", "0")
+        is_short = text.isdecimal() and 0 < int(text) <= pause_s
+        return {"timeout": f"{text} s"} if is_short else {}
+
     def build(
         self,
         dataset: Dataset,

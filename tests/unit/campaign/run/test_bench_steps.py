@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes.campaigns import Stage, an_experiment
+from fakes.campaigns import Stage, an_experiment, asks
 from fakes.clock import FakeClock
 from steelyard.campaign.run.bench import TEMPLATE, Bench
 from steelyard.campaign.run.beside_blocks import choose_means
@@ -20,7 +20,13 @@ from steelyard.core.experiment import (
 )
 from steelyard.core.schedule import CellKey, Mode, PlannedRun
 from steelyard.core.target import EndpointTarget
-from steelyard.core.wording import Interrupted, LeftBehindError, PreflightError, TargetError
+from steelyard.core.wording import (
+    Interrupted,
+    LeftBehindError,
+    PreflightError,
+    RefusedError,
+    TargetError,
+)
 from steelyard.systems.protocol import content_of
 from steelyard.targets.differences import switch_cost
 
@@ -216,6 +222,35 @@ def test_running_without_a_server_is_a_target_error(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="not running"):
         bench.request(PlannedRun(configuration="slow", cell=cell), seconds=3)
     assert not bench.is_running()
+
+
+@pytest.mark.parametrize(
+    ("setting", "code", "is_named"),
+    [
+        ("statement_timeout", "57014", True),
+        ("Transaction_Timeout", "25P04", True),
+        ("work_mem", "57014", False),
+        ("statement_timeout", "42501", False),
+    ],
+)
+def test_a_limit_of_the_file_that_ends_own_statements_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, code: str, *, is_named: bool
+) -> None:
+    """By the code of the server: the way out is the configuration, and no role of the server."""
+    experiment = an_experiment()
+    first, second = experiment.configurations
+    second = replace(second, settings=(*second.settings, *asks(**{setting: "1ms"})))
+    stage = _stage(tmp_path, replace(experiment, configurations=(first, second)))
+    bench = _prepared(stage)
+
+    def refuse(_: object) -> None:
+        raise RefusedError("the server broke a statement off", hint="ALTER ROLE", code=code)
+
+    monkeypatch.setattr(bench._engine, "effective", refuse)
+    with pytest.raises(RefusedError) as caught:
+        bench.activate(second.name, restore=True, means="reflink")
+    words = f"Configuration `{second.name}` sets {setting.lower()} = 1ms"
+    assert caught.value.hint.startswith(words if is_named else "ALTER ROLE")
 
 
 def test_where_blocks_are_shared_nothing_else_is_tried(tmp_path: Path) -> None:

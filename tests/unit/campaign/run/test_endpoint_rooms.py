@@ -43,9 +43,12 @@ def server(pids: list[int], work_mem_kb: list[int]) -> FakeSql:
     return FakeSql({_BACKEND: lambda: [(next(on),)], _SHOWN: row})
 
 
-def room_reason(experiment: Experiment, sql: FakeSql) -> tuple[bool, str]:
-    """Return whether they alternate in the room that there is, and why."""
-    engine = FakeEngine(World(clock=FakeClock(), experiment=experiment))
+def room_reason(experiment: Experiment, sql: FakeSql, **now: str) -> tuple[bool, str]:
+    """Return whether they alternate in the room that there is, and why.
+
+    ``now`` are settings of the servers.
+    """
+    engine = FakeEngine(World(clock=FakeClock(), experiment=experiment, now=now))
     entrances = {
         target: ServerAddress(host="db", port=5432, user="bench", database="postgres")
         for target in experiment.endpoint_targets.values()
@@ -115,6 +118,62 @@ def test_nobody_is_asked_where_it_does_not_matter(design: Design) -> None:
     assert alternates is (design is Design.AUTO)
     assert sql.asked == []
     assert sql.open_sessions == 0
+
+
+def _limited(value: str) -> FakeSql:
+    """Return a server whose new sessions show this limit, and what they asked for."""
+    on, shown = iter(_APART * 2), iter(_ARRIVED)
+
+    def rows() -> list[Row]:
+        memory = next(shown, 0)
+        limit: Row = ("idle_session_timeout", value, "ms")
+        return [limit, ("work_mem", str(memory), "kB")] if memory else [limit]
+
+    return FakeSql({_BACKEND: lambda: [(next(on),)], _SHOWN: rows})
+
+
+@pytest.mark.parametrize("hosts", [("a", "a"), ("a", "b")])
+@pytest.mark.parametrize("shown", ["0", "200"])
+def test_a_limit_by_the_clock_is_lifted_where_sessions_can(
+    hosts: tuple[str, str], shown: str
+) -> None:
+    """The plan says from what; where the session shows another value there are no turns."""
+    experiment = sessions_of(*hosts)
+    if hosts == ("a", "b"):
+        plain = tuple(replace(each, settings=()) for each in experiment.configurations)
+        experiment = replace(experiment, configurations=plain)
+    alternates, told = room_reason(experiment, _limited(shown), idle_session_timeout="200ms")
+    assert alternates is (shown == "0")
+    words = "idle_session_timeout = 0 (now 200ms)" if alternates else "was asked to be '0'"
+    assert words in told
+
+
+@pytest.mark.parametrize("text", ["0", "10min", "2001ms"])
+def test_a_limit_that_no_pause_uses_up_is_left(text: str) -> None:
+    """None, or longer than all turns of the others."""
+    sql = FakeSql({})
+    told = room_reason(sessions_of("a", "b"), sql, idle_session_timeout=text)
+    assert told == (True, "all of them can be up at the same time")
+    assert sql.asked == []
+
+
+@pytest.mark.parametrize(
+    ("contender", "words"),
+    [
+        ({"idle_session_timeout": "100ms"}, "idle_session_timeout = 200ms of slow"),
+        ({"Idle_Session_Timeout": "1h"}, "idle_session_timeout = 200ms of slow"),
+        ({"transaction_timeout": "1"}, "transaction_timeout = 1 of fast"),
+    ],
+)
+def test_a_limit_that_is_compared_is_never_lifted(contender: dict[str, str], words: str) -> None:
+    """Who does not ask for it has the server's."""
+    experiment = sessions_of("a", "a")
+    first, second = experiment.configurations
+    second = replace(second, settings=asks(**contender))
+    experiment = replace(experiment, configurations=(first, second))
+    alternates, told = room_reason(experiment, _limited("0"), idle_session_timeout="200ms")
+    assert not alternates
+    assert told == f"{words} goes on in the pauses, which may last 2 s"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ settings, and nothing is altered.
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from steelyard.core.experiment import EffectiveSetting
@@ -83,6 +83,7 @@ class EndpointOptions:
         sessions: Settings are of own sessions only, whoever asks: nothing is changed for everyone.
         alters: The user may change all of them for everyone, though no superuser.
         writes: A workload may change the data.
+        lifted: Limits by the clock, as they are there, which the sessions of the load go without.
     """
 
     target: EndpointTarget
@@ -96,6 +97,7 @@ class EndpointOptions:
     sessions: bool = False
     alters: bool = False
     writes: bool = True
+    lifted: Mapping[str, str] = field(default_factory=dict)
 
 
 class EndpointPlatform(existing.OthersServer):
@@ -166,7 +168,9 @@ class EndpointPlatform(existing.OthersServer):
         only_read = not options.writes and (options.sessions or options.target.allow_existing)
         reading = {_READ_ONLY: "on"} if only_read else {}
         return replace(
-            with_settings(entrance, {**self._session, **reading}),
+            with_settings(
+                entrance, {**self._session, **reading, **dict.fromkeys(options.lifted, "0")}
+            ),
             database=live[0][1] if live else entrance.database,
             databases=live,
         )

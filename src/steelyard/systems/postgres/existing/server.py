@@ -493,8 +493,8 @@ def require_writable(state: ServerState, where: str, why: str) -> None:
 
 
 _READ_THERE = (
-    "Or let scripts that only read run on tables that are there: `steelyard try --script`, or"
-    " `scripts` and `allow_existing: true` in a file."
+    "Or run scripts that only read on your own tables: `steelyard try --script`, or `scripts` and"
+    " `allow_existing: true` in a file."
 )
 
 
@@ -544,8 +544,8 @@ def state_findings(state: ServerState, where: str, *, alters: bool = False) -> I
     if state.standby:
         yield server_finding(
             "standby",
-            f"the server at {where} is a standby: it applies the changes of its primary beside the"
-            " load, and ends statements that delay them by more than max_standby_streaming_delay ="
+            f"the server at {where} is a standby: during the load it applies the"
+            " changes of its primary, and ends statements that delay them by more than max_standby_streaming_delay ="
             f" {state.replay_waits}",
             where,
             remedy="If it ends statements of the load, raise max_standby_streaming_delay there, or"
