@@ -306,7 +306,7 @@ class FakeOperator(Sql):
             serving.IS_SUPERUSER: [(self.superuser,)],
             serving.PENDING: [(name,) for name in self.pending(server)],
             changed._STATE: [
-                (False, False, 150020, self.superuser, True, 90, -1, "0", False, 0, True)
+                (False, False, 150020, self.superuser, True, 90, -1, "0", False, 0, True, "30s")
             ],
             changed._MARKED: [(mark,) for mark in marks],
             changed._IS_THERE: [(1,)] if first in self.databases else [],

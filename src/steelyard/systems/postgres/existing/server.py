@@ -544,9 +544,9 @@ def state_findings(state: ServerState, where: str, *, alters: bool = False) -> I
     if state.standby:
         yield server_finding(
             "standby",
-            f"the server at {where} is a standby: during the load it applies the"
-            " changes of its primary, and ends statements that delay them by more than max_standby_streaming_delay ="
-            f" {state.replay_waits}",
+            f"the server at {where} is a standby: during the load it applies the changes of its"
+            " primary, and ends statements that delay them by more than"
+            f" max_standby_streaming_delay = {state.replay_waits}",
             where,
             remedy="If it ends statements of the load, raise max_standby_streaming_delay there, or"
             " set hot_standby_feedback = on.",
