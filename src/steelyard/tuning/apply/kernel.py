@@ -340,13 +340,12 @@ class FileDoor(door.KnobDoor):
     def revert(self, knob: Knob, snapshot: str) -> None:
         """Put back the file that was there, or remove it and the directories made for it."""
         before: dict[str, Any] = json.loads(snapshot)
-        if "absent" in before:
+        was = _file(before)
+        if was is None:
             self.files.remove(knob.place)
             for directory in reversed(before["absent"]):
                 self.files.remove_directory(directory)
-            return
-        was = _file(before)
-        if self.files.look(knob.place) != was:
+        elif self.files.look(knob.place) != was:
             self.files.place(knob.place, was)
 
     def altered(self, knob: Knob, snapshot: str) -> str:
@@ -355,9 +354,7 @@ class FileDoor(door.KnobDoor):
         Raises:
             TargetError: It is no plain file any more.
         """
-        before: dict[str, Any] = json.loads(snapshot)
-        found = self.files.look(knob.place)
-        former = None if "absent" in before else _file(before)
+        found, former = self.files.look(knob.place), _file(json.loads(snapshot))
         if found == former or (found is not None and found.content == knob.value.encode()):
             return ""
         how = "removed" if found is None else "changed"
@@ -374,7 +371,10 @@ class FileDoor(door.KnobDoor):
         )
 
 
-def _file(before: dict[str, Any]) -> PlacedFile:
+def _file(before: dict[str, Any]) -> PlacedFile | None:
+    """Return the file of a snapshot; None: there was none."""
+    if "absent" in before:
+        return None
     return PlacedFile(
         content=b64decode(before["content"]),
         mode=before["mode"],
@@ -409,20 +409,13 @@ class ManualDoor(door.LookingDoor):
 
     def verify(self, knob: Knob) -> door.Check:
         """Return what the check of the step says."""
-        if not knob.value:
-            return door.Check(
-                holds=None,
-                facts=(f"Nothing tells whether this was done: {knob.place}.",),
-                pending=knob.place,
-            )
-        if not self.is_ours(knob.value):
-            return door.Check(
-                holds=None,
-                facts=(
-                    f"The check is only shown, because Steelyard did not write it: `{knob.value}`.",
-                ),
-                pending=knob.place,
-            )
+        if not knob.value or not self.is_ours(knob.value):
+            fact = f"Nothing tells whether this was done: {knob.place}."
+            if knob.value:
+                fact = (
+                    f"The check is only shown, because Steelyard did not write it: `{knob.value}`."
+                )
+            return door.Check(holds=None, facts=(fact,), pending=knob.place)
         if _BOOTED in knob.value and "system" not in self.host.names("/run/systemd"):
             return door.Check(
                 holds=None,
@@ -436,10 +429,9 @@ class ManualDoor(door.LookingDoor):
             return door.Check(holds=None, facts=(f"{error.message}.",), pending=knob.place)
         if completed.succeeded:
             return door.Check(holds=True, facts=(f"`{knob.value}` says that it is done.",))
-        fact = f"`{knob.value}` exits with {completed.exit_status}: {completed.tail(1)}".rstrip(
-            ": "
-        )
-        return door.Check(holds=False, facts=(f"{fact}.",), remedy=knob.place, pending=knob.place)
+        fact = f"`{knob.value}` exits with {completed.exit_status}: {completed.tail(1)}"
+        facts = (f"{fact.rstrip(': ')}.",)
+        return door.Check(holds=False, facts=facts, remedy=knob.place, pending=knob.place)
 
     def commands(self, knob: Knob) -> Sequence[str]:
         """Return the step, as a comment, and its check."""

@@ -235,20 +235,19 @@ def _whole_cores(facts: StackFacts) -> rule.Rulings:
         server, _ = rule.server_of(pod)
         cpus = {name: rule.whole_cpus(pod, each) for name, each in rule.containers_of(pod).items()}
         cpus[server] = rule.exclusive_cpus(facts, pod)
-        whole = {name: count for name, count in cpus.items() if count is not None}
-        if not whole:
-            return rule.NOTHING
-        if not full and server in whole:
+        if not full and cpus[server] is not None:
             return rule.violated(
                 f"{pod.name}: full-pcpus-only is off, another pod may get a sibling thread"
             )
         odd = [
             f"{name}: {count} CPUs are no whole cores of {threads} threads"
-            for name, count in whole.items()
-            if full and count % threads
+            for name, count in cpus.items()
+            if full and count is not None and count % threads
         ]
-        if odd or server not in whole:
-            return rule.violated(*odd) if odd else rule.NOTHING
+        if odd:
+            return rule.violated(*odd)
+        if cpus[server] is None:
+            return rule.NOTHING
         return rule.HOLDS if linux.siblings is not None else rule.lacking("linux.siblings")
 
     return rule.of_each(_wants_cpus(facts), check)
