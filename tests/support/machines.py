@@ -94,6 +94,7 @@ def _disk() -> dict[str, str]:
             "22 20 0:40 / /srv/net rw - nfs4 filer:/export rw\n"
             "23 20 0:41 / /srv/fast rw - tmpfs tmpfs rw\n"
             "24 20 0:42 / /srv/layers rw - overlay overlay rw\n"
+            "25 20 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
         ),
         f"{place}/../queue/rotational": "0\n",
         f"{place}/../queue/scheduler": "[none] mq-deadline\n",

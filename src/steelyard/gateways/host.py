@@ -630,13 +630,13 @@ def groups_around(host: Host, pid: int | str, controller: str) -> Iterator[str]:
     """Yield the directories of a process's groups, from the nearest to the root of each hierarchy.
 
     They are of version 2 and of one controller of version 1. A path that is not below a mount is
-    that of a group outside of a container; the root of the mount is then the container's own.
+    that of a group outside of a container; the root of the mount is then the container's own. Where
+    a mount is of a group above a namespace, nobody knows which of the groups below is meant.
     """
     try:
         mounts = tuple(parse_mountinfo(host.read("/proc/self/mountinfo")))
     except (ValueError, LookupError):
         mounts = ()
-    mounts = tuple(each for each in mounts if each.file_system in ("cgroup", "cgroup2"))
     for line in (host.read(f"/proc/{pid}/cgroup") or "").splitlines():
         controllers, _, path = line.partition(":")[2].partition(":")
         named = controllers.split(",")
@@ -645,10 +645,11 @@ def groups_around(host: Host, pid: int | str, controller: str) -> Iterator[str]:
         places = [
             (mount.root, mount.at)
             for mount in mounts
-            if (mount.file_system == "cgroup2" and not controllers)
-            or (mount.file_system == "cgroup" and controllers and controller in mount.options)
+            if mount.file_system == ("cgroup" if controllers else "cgroup2")
+            and (not controllers or controller in mount.options)
+            and not mount.root.startswith("/..")
         ]
-        if not mounts:  # they are not visible: the usual ones
+        if not mounts:  # the table is not readable: the usual ones
             usual = dict.fromkeys((controllers, *named)) if controllers else ("", "unified")
             places = [("/", f"{GROUPS}/{name}".rstrip("/")) for name in usual]
         around = [(root.rstrip("/"), at) for root, at in places if _is_in(path, root)]

@@ -220,6 +220,27 @@ def test_the_files_that_hold_the_limits_are_named(tmp_path: Path, name: str) -> 
     assert usable_by(part, 77)["usable_cpus"].value == cpus
 
 
+@pytest.mark.parametrize(
+    ("group", "mounts"),
+    [
+        ("0::/pg.service\n", "24 1 8:0 / / rw - ext4 /dev/sda rw\n"),
+        ("9:memory:/pg\n4:cpu:/pg\n", _UNIFIED),
+        ("4:cpu,cpuacct:/\n9:memory:/\n", _V1.format(root="/../..", at="/g", names="memory,cpu")),
+        ("0::/\n", _V2.format(root="/..", at=_G)),
+    ],
+    ids=["no mount", "the other version", "above a namespace", "above a namespace, version 2"],
+)
+def test_limits_that_cannot_be_seen_are_not_taken_for_none(
+    tmp_path: Path, group: str, mounts: str
+) -> None:
+    """The groups of the process are named, and their files are not there."""
+    host = _tree(tmp_path, group, mounts, {"memory.max": f"{GIB}\n"})
+    for found in usable_by(host, 77).values():
+        assert found.value is None
+        assert "are not mounted here" in found.origin.source
+    assert capacity(host).memory_bytes == _MACHINE
+
+
 def test_the_affinity_of_the_process_counts(tmp_path: Path) -> None:
     """Those of ``taskset`` and ``CPUAffinity=`` stand in its status; an odd list says nothing."""
     host = _tree(tmp_path, "0::/\n", _UNIFIED, {})

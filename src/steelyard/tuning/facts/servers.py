@@ -13,7 +13,14 @@ from steelyard.core.stack import Origin, PostgresFacts, RedisFacts
 from steelyard.core.target import RedisEndpointTarget
 from steelyard.core.wording import KIB, TargetError, in_unit, is_secret_setting, redacted
 from steelyard.gateways import redis as redis_gateway
-from steelyard.gateways.host import Host, cpu_limits, memory_bytes, memory_limits, mount_of
+from steelyard.gateways.host import (
+    Host,
+    cpu_limits,
+    groups_around,
+    memory_bytes,
+    memory_limits,
+    mount_of,
+)
 from steelyard.gateways.sql import Row, Sql, SqlSession
 from steelyard.systems.redis.existing.readiness import address_of
 from steelyard.tuning.facts.file import (
@@ -186,6 +193,12 @@ USABLE: Final = ("usable_memory_bytes", "usable_cpus")
 
 def usable_by(host: Host, process: int) -> Finds:
     """Return the memory and CPUs that a process may use: those of the machine, or its limits."""
+    text = host.read(f"/proc/{process}/cgroup") or ""
+    for controller in ("memory", "cpu"):
+        has_one = re.search(rf"^\d+:(?:[^:]*\b{controller}\b[^:]*)?:", text, re.MULTILINE)
+        if has_one and not any(groups_around(host, process, controller)):
+            reason = f"the control groups ({controller}) above its process are not mounted here"
+            return dict.fromkeys(USABLE, hidden(reason))
     there = memory_bytes(host.read("/proc/meminfo")).get("MemTotal")
     memory = [] if there is None else [(there, "MemTotal in /proc/meminfo")]
     limits: tuple[Sequence[tuple[float, str]], ...] = (

@@ -28,6 +28,10 @@ _SETTINGS = {
     "requirepass": "secret",
 }
 _HERE = ServerAddress(host="127.0.0.1", port=6379)
+_GROUPS = """\
+30 25 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw
+31 25 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+"""
 _UNIT = "/lib/systemd/system/redis-server.service"
 
 
@@ -55,7 +59,7 @@ def _host(files: Mapping[str, str] | None = None) -> FakeHost:
         f"/proc/{_PID}/comm": "redis-server\n",
         f"/proc/{_PID}/cgroup": "0::/system.slice/redis-server.service\n",
         _UNIT: "[Service]\nRestart=always\n",
-        "/proc/self/mountinfo": "25 1 254:0 / / rw - ext4 /dev/vda rw\n",
+        "/proc/self/mountinfo": f"25 1 254:0 / / rw - ext4 /dev/vda rw\n{_GROUPS}",
         "/sys/dev/block/254:0/queue/rotational": "1\n",
     }
     return FakeHost(files={**own, **(files or {})})
