@@ -186,7 +186,7 @@ def test_a_statement_that_recovery_ends_has_a_way_out(primary: Server, standby: 
     ("limits", "database", "left"),
     [
         (("ROLE reader CONNECTION LIMIT 6",), "", 5),
-        (("ROLE reader CONNECTION LIMIT 2",), "", 1),
+        (("ROLE reader CONNECTION LIMIT 3",), "", 2),
         (("DATABASE shop CONNECTION LIMIT 4",), "shop", 3),
         (("DATABASE shop CONNECTION LIMIT 4",), "", None),  # the load is put on another one
         (("ROLE reader CONNECTION LIMIT 9", "DATABASE shop CONNECTION LIMIT 7"), "shop", 6),
@@ -199,6 +199,8 @@ def test_limits_of_role_and_database_count_the_sessions_that_are_open(
     address = ServerAddress(
         host=str(primary.home), port=primary.port, user="reader", database="shop"
     )
+    ended = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'reader'"
+    wait_for(lambda: primary.rows(ended) == [(0,)])
     primary.do(*(f"ALTER {limit}" for limit in limits))
     try:
         with closing(Sql().session(address, "held", patience_s=9.0)):
