@@ -97,6 +97,7 @@ class _Place:
         datasets: int = 2,
         password: str = "",
         commands: tuple[tuple[str, ...], ...] = (),
+        values: tuple[tuple[str, str], ...] = (),
     ) -> None:
         asked = target or RedisEndpointTarget(host=str(server.socket))
         self.server = server
@@ -115,6 +116,7 @@ class _Place:
             clients=8,
             guest=("+select", "+set", "~key:*"),
             commands=commands,
+            asked=values,
         )
         self.platform = RedisEndpointPlatform(options, self.ledger, self.means)
 
@@ -647,6 +649,61 @@ def test_a_server_that_cannot_save_is_refused() -> None:
         error = _refusal(_Place(own))
     assert "MISCONF" in error.message
     assert "disk" in error.hint
+
+
+@pytest.mark.parametrize("password", ["a:b@c#d%e/f", "näh?&=+ ;", "%2F%00"])
+def test_any_password_lets_the_user_in(guarded: RedisServer, password: str) -> None:
+    """It comes from the environment, and no part of it is read as one of a URI."""
+    _bench(guarded, f">{password}", "~*", "+@all")
+    target = RedisEndpointTarget(uri=f"redis://bench@localhost:{guarded.port}/2")
+    place = _Place(guarded, target, password=password)
+    place.platform.require_ready()
+    assert place.platform.facts()
+
+
+@pytest.mark.parametrize(
+    ("settings", "target", "words"),
+    [
+        ({"min-replicas-to-write": "1"}, {}, "too few replicas (min-replicas-to-write)"),
+        ({"databases": "1"}, {}, "2 empty databases are needed, and the server at"),
+        ({}, {"db": 99}, "database 99 of the server at 127.0.0.1:"),
+        ({}, {"db": 15}, "database 16 of the server at 127.0.0.1:"),
+        ({"bind": "127.0.0.1 ::1"}, {"host": "::1"}, ""),
+        ({"bind": "127.0.0.1 ::1"}, {"host": "::1", "db": 14}, ""),
+    ],
+)
+def test_what_a_server_is_set_to_decides(
+    settings: dict[str, str], target: dict[str, object], words: str
+) -> None:
+    """Too few databases or replicas are told; an address of version 6 is as good as any."""
+    with redis_started(settings) as own:
+        place = _Place(
+            own, RedisEndpointTarget(**{"host": "127.0.0.1", "port": own.port, **target})
+        )
+        if words:
+            assert words in _refusal(place).message
+        else:
+            place.platform.require_ready()
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ((("maxmemory", "800kb"),), " to 800.0 KiB: it uses "),
+        ((("maxmemory", "1gb"),), ""),
+        ((("maxmemory", "800kb"), ("maxmemory-policy", "volatile-lru")), "would refuse writes"),
+        ((("maxmemory", "800kb"), ("maxmemory-policy", "allkeys-lru")), ""),  # it makes room
+    ],
+)
+def test_the_keys_must_fit_into_the_memory_of_each_configuration(
+    guarded: RedisServer, values: tuple[tuple[str, str], ...], words: str
+) -> None:
+    """Whatever the server may use now."""
+    place = _Place(guarded, values=values)
+    if not words:
+        place.platform.require_ready()
+        return
+    assert words in _refusal(place).message
 
 
 @pytest.fixture(scope="module")

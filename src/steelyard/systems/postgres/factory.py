@@ -281,7 +281,7 @@ def _crowded(
         configuration, experiment.loads, numbers.get(_MOST), kept=_OUR_SESSIONS + reserved
     )
     for complaint in found:
-        of_them = f", of which {reserved} are for superusers" if reserved else ""
+        of_them = f" ({reserved} of them are for superusers)" if reserved else ""
         yield replace(complaint, setting=written, message=f"{complaint.message}{of_them}")
 
 

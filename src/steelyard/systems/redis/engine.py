@@ -39,7 +39,6 @@ from steelyard.systems.redis.settings import Catalogue, command_of, same_value
 _SIGKILL = 9
 # Persistence and housekeeping by the clock: an fsync per second, a save after so many seconds.
 _TIMED = (
-    "timeout",  # ends connections that stand still
     *("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "save", "hz", "dynamic-hz"),
     *("auto-aof-rewrite-percentage", "auto-aof-rewrite-min-size", "aof-use-rdb-preamble"),
     *("activerehashing", "activedefrag", "rdb-save-incremental-fsync"),

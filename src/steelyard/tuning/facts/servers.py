@@ -22,7 +22,7 @@ from steelyard.gateways.host import (
     mount_of,
 )
 from steelyard.gateways.sql import Row, Sql, SqlSession
-from steelyard.systems.redis.existing.readiness import address_of
+from steelyard.systems.redis.existing.readiness import address_of, refused
 from steelyard.tuning.facts.file import (
     Finds,
     Found,
@@ -273,12 +273,16 @@ def collect_redis(door: redis_gateway.RedisDoor, address: ServerAddress, host: H
     """Return the facts of a server, those of its process too where it runs on ``host``.
 
     Raises:
-        TargetError: It cannot be reached, or does not let this user ask for INFO.
+        TargetError: It cannot be reached.
+        PreflightError: It does not let this user ask for INFO.
     """
-    with redis_gateway.opened(door, address) as session:
-        told, asked = session.info("all"), _settings(session)
     path = redis_gateway.socket_path(address)
     name = str(path) if path is not None else f"{address.host}:{address.port}"
+    try:
+        with redis_gateway.opened(door, address) as session:
+            told, asked = session.info("all"), _settings(session)
+    except redis_gateway.ReplyError as error:
+        raise refused(error, where=name, user=address.user) from error
     process = _process(host, told) if _redis_may_be_here(address) else None
     directory = asked.get("dir") if isinstance(asked, dict) else None
     finds = {

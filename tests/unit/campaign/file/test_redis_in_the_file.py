@@ -291,3 +291,23 @@ def test_keys_must_fit_into_the_memory_of_this_machine() -> None:
     beyond = with_work(fits.replace("90000", "100000"))
     assert "take 16.8 GiB, and this machine has 16.0 GiB of memory" in only_problem(beyond)
     assert not problems_of(beyond.replace("redis-local", "redis-endpoint"))
+
+
+_FOREIGN = Path(__file__).parents[3] / "recordings" / "foreign" / "redis"
+_POINTS = '"900 1 300 10"'
+
+
+@pytest.mark.parametrize(
+    ("name", "points"),
+    [
+        *((name, _POINTS) for name in ("s2", "s3", "samp", "samp2", "save", "set")),
+        *(("save", points) for points in ("[900 1, 300 10]", "{900: 1}", "[[900, 1]]")),
+    ],
+)
+def test_files_that_others_wrote_for_redis(name: str, points: str) -> None:
+    """They are taken, several save points as one text; lists are refused where they stand."""
+    text = (_FOREIGN / f"{name}.yaml").read_text().replace(_POINTS, points)
+    if points == _POINTS:
+        assert not problems_of(text)
+        return
+    assert "is a list or mapping, not a setting's value (Write it as one text" in only_problem(text)

@@ -10,7 +10,8 @@ from fakes.host import FakeHost
 from fakes.redis_sessions import ToldDoor, ToldSession
 from steelyard.core.outside import ServerAddress
 from steelyard.core.stack import RedisFacts, StackFacts, Visibility
-from steelyard.core.wording import InputError
+from steelyard.core.wording import InputError, PreflightError
+from steelyard.gateways.redis import Reply, ReplyError
 from steelyard.tuning.facts.collecting import Asked, collect
 from steelyard.tuning.facts.file import facts_json, facts_yaml, parse_facts
 from steelyard.tuning.facts.servers import RedisSight, collect_redis, redis_address
@@ -250,3 +251,19 @@ def test_a_password_in_the_uri_is_refused_and_not_repeated() -> None:
     with pytest.raises(InputError, match="password") as caught:
         redis_address("redis://:hunter2@host")
     assert "hunter2" not in str(caught.value)
+
+
+def test_a_user_who_may_not_ask_for_info_is_told_what_allows_it() -> None:
+    """Of a server that says nothing no rule holds."""
+    address = replace(_HERE, user="bench")
+    words = "user bench at 127.0.0.1:6379 may not use the command INFO"
+    with pytest.raises(PreflightError, match=words) as caught:
+        collect_redis(ToldDoor(_Deaf({})), address, FakeHost())
+    assert "ACL SETUSER bench +info" in caught.value.hint
+
+
+class _Deaf(ToldSession):
+    def command(self, *words: str | bytes | int) -> Reply:
+        """Refuse everything as Redis 7 does."""
+        name = str(words[0]).lower()
+        raise ReplyError(f"User bench has no permissions to run the '{name}' command")

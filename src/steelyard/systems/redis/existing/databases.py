@@ -28,6 +28,7 @@ from steelyard.systems.redis.existing.readiness import (
 _LIMIT: Final = "maxmemory"
 _POLICY: Final = "maxmemory-policy"
 _KEEPS: Final = "noeviction"
+_EVICTS: Final = "allkeys"
 _WAY_OUT: Final = "name a server of your own"
 Asked = Sequence[tuple[str, str]]
 
@@ -71,17 +72,24 @@ def require_kept(state: ServerState, asked: Asked, where: str) -> None:
 def require_fitting(state: ServerState, asked: Asked, needed_bytes: int, where: str) -> None:
     """Raise when a limit that a configuration sets has no room for keys of others and the own.
 
+    Beside keys of others nothing may be evicted. Where there are none, a policy may make room.
+
     Raises:
         PreflightError: Their writes would be refused.
     """
     limits = [in_bytes(value) or 0 for value in _values(asked, _LIMIT)]
     least = min((limit for limit in limits if limit), default=None)
-    if not state.keys or least is None or state.used_bytes + needed_bytes <= least:
+    policies = {state.policy, *(value.lower() for value in _values(asked, _POLICY))}
+    makes_room = not state.keys and any(each.startswith(_EVICTS) for each in policies)
+    if makes_room or least is None or state.used_bytes + needed_bytes <= least:
         return
+    others, then = "", "then it would refuse writes"
+    if state.keys:
+        others, then = ", where others have keys", "then it would refuse what others write"
     raise PreflightError(
-        f"a configuration limits the server at {where} to {format_bytes(least)}, where others have"
-        f" keys: it uses {format_bytes(state.used_bytes)}, the workloads make about"
-        f" {format_bytes(needed_bytes)}, and then it would refuse what others write",
+        f"a configuration limits the server at {where} to {format_bytes(least)}{others}: it uses"
+        f" {format_bytes(state.used_bytes)}, the workloads make about"
+        f" {format_bytes(needed_bytes)}, and {then}",
         hint=f"Raise `maxmemory` in the configuration, load fewer or smaller keys, or {_WAY_OUT}.",
     )
 
