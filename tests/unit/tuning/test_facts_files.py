@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from steelyard.core.linux import IdleState, LinuxFacts, NumaNode, PingPong
@@ -66,6 +66,8 @@ _FACTS = st.builds(
 
 
 @given(facts=_FACTS)
+@example(facts=StackFacts(postgres=PostgresFacts(settings={"a" * 82: "0\U000100000 0\x7f"})))
+@example(facts=StackFacts(postgres=PostgresFacts(settings={"a" * 84: "0\x1f0 0 0"})))
 def test_what_is_written_is_read_again(facts: StackFacts) -> None:
     """YAML and JSON give back equal facts: nothing is lost, nothing is made up."""
     assert parse_facts(facts_json(facts), "facts.json") == facts

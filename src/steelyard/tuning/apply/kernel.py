@@ -372,7 +372,7 @@ class FileDoor(door.KnobDoor):
 
 
 def _file(before: dict[str, Any]) -> PlacedFile | None:
-    """Return the file of a snapshot; None: there was none."""
+    """Return the file of a snapshot; None for a file that was absent."""
     if "absent" in before:
         return None
     return PlacedFile(

@@ -250,6 +250,7 @@ _FORMAT: Final = 1
 _NOT_YAML: Final = re.compile(
     "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff]"
 )
+_ESCAPE: Final = re.compile(r"\\[bfnrtu]")  # of JSON, for what YAML escapes, too
 _HINT: Final = "`steelyard inspect --save FILE` writes such a file."
 
 
@@ -339,9 +340,11 @@ def facts_yaml(facts: StackFacts) -> str:
     yaml: Any = YAML(typ="safe", pure=True)
     yaml.Representer = _Representer
     yaml.default_flow_style = None  # lists of numbers in one line
-    yaml.width = 100
-    # All of Unicode is escaped where there is something that must be: ruamel knows no better.
-    yaml.allow_unicode = not _NOT_YAML.search(json.dumps(plain(facts), ensure_ascii=False))
+    text = json.dumps(plain(facts), ensure_ascii=False)
+    # All of Unicode is escaped where there is something that must be: ruamel knows no better. Where
+    # it folds a text after an escape, it adds a blank.
+    yaml.allow_unicode = not _NOT_YAML.search(text)
+    yaml.width = 100 if yaml.allow_unicode and not _ESCAPE.search(text) else len(text) * 10
     yaml.sort_base_mapping_type_on_output = False
     out = io.StringIO()
     yaml.dump(plain(facts), out)
