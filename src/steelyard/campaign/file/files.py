@@ -424,12 +424,17 @@ def _read(base: Path, name: str) -> str | tuple[str, str]:
             return f"there is no file {shown(name)}", _nearby(file)
         if file.stat().st_size > MAX_SCRIPT_BYTES:
             return f"{shown(name)} is larger than 16 MiB", "Generate the data in SQL."
-        return _usable(name, file.read_text("utf-8"))
+        return _usable(name, _text_of(file))
     except UnicodeDecodeError:
         return f"{shown(name)} is not UTF-8 text", "Convert it to UTF-8."
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "its name is not usable"
         return f"{shown(name)} cannot be read: {reason}", "Check its name and permissions."
+
+
+def _text_of(file: Path) -> str:
+    """Return the text of a file that somebody wrote, in any editor: without a byte-order mark."""
+    return file.read_text("utf-8-sig")
 
 
 def _located(base: Path, name: str) -> Path:
@@ -605,7 +610,7 @@ def _file_text(path: Path) -> str:
         if path.stat().st_size > MAX_FILE_BYTES:
             message = "it is larger than 1 MiB, which no experiment is"
             raise ExperimentFileError(source, [Problem(message=message, hint="Name another file.")])
-        return path.read_bytes().decode("utf-8-sig")
+        return _text_of(path)
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         column = error.start - (error.object.rfind(b"\n", 0, error.start) + 1) + 1

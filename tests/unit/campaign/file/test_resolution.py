@@ -125,6 +125,24 @@ def test_scripts_that_cannot_be_used(tmp_path: Path, content: bytes, expected: s
         load(with_workload("{name: own, scripts: [{file: own.sql}]}"), tmp_path)
 
 
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_a_text_is_what_an_editor_shows(tmp_path: Path, mark: bytes, end: bytes) -> None:
+    """The experiment, its scripts and what prepares data: no byte-order mark, one end of lines."""
+    lines = (b"SELECT 1;", b"SELECT 2;", b"")
+    for name in ("own.sql", "data.sql"):
+        (tmp_path / name).write_bytes(mark + end.join(lines))
+    text = with_workload("{name: own, prepare: [data.sql], scripts: [{file: own.sql}]}")
+    file = tmp_path / "e.yaml"
+    file.write_bytes(mark + text.encode().replace(b"\n", end))
+    loaded = load_experiment(file, facts=FACTS)
+    (workload,) = loaded.experiment.workloads
+    assert {each.text for each in (*workload.scripts, *workload.prepare)} == {
+        "SELECT 1;\nSELECT 2;\n"
+    }
+    assert loaded.text == text
+
+
 @pytest.mark.parametrize(
     "text",
     [
