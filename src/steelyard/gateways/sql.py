@@ -514,6 +514,15 @@ class SqlSession:
             self._connection.pgconn.send_prepare(name.encode(), statement.encode())
             self._answer()
 
+    def columns(self, statement: str) -> tuple[str, ...]:
+        """Return the names of what a statement would return, which is prepared and not executed."""
+        self.prepare(statement)
+        with _in_words(self._address), self._in_use:
+            self._connection.pgconn.send_describe_prepared(b"")
+            result = self._answer()
+            names = map(result.fname, range(result.nfields))
+            return tuple((name or b"").decode(errors="replace") for name in names)
+
     def do(self, statement: str) -> None:
         """Run one statement that returns nothing."""
         with _in_words(self._address), self._in_use:

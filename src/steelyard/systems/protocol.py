@@ -6,7 +6,7 @@ has a body here is how it is where a database system has nothing of the kind.
 """
 
 import signal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -634,6 +634,18 @@ class Generators(LoadProgram, Protocol):
 
     def learn(self, request: RunRequest, completed: Sequence[Completed]) -> None:  # noqa: ARG002 - likewise
         """Take from what was run how fast the configuration's server is under this load."""
+        return
+
+    def try_scripts(
+        self,
+        requests: Sequence[RunRequest],  # noqa: ARG002 - likewise
+        run: Callable[[Command], Completed],  # noqa: ARG002 - likewise
+    ) -> None:
+        """Try each script of a configuration once, on data that are restored afterwards.
+
+        Raises:
+            PreflightError: Scripts cannot be run: all of them, with what is wrong.
+        """
         return
 
     def run_commands(self, request: RunRequest) -> tuple[Command, ...]:

@@ -281,11 +281,12 @@ class _Grammar:
     def do(self, statement: str) -> None:
         self.done.append(statement)
 
-    def prepare(self, statement: str) -> None:
+    def columns(self, statement: str) -> tuple[str, ...]:
         for words, (code, said) in self.refused.items():
             if words in statement:
-                message = f"the server at db:5432 refused: {said} LINE 1: SELECT x ^"
+                message = f"the server at db:5432 refused: {said} ZEILE 2: SELECT x ^"
                 raise RefusedError(message, code=code)
+        return ("a",)
 
     def session(self, *_: object, **__: object) -> "_Grammar":
         return self
@@ -300,35 +301,43 @@ _SHOP = {
     "itms": ("42P01", 'relation "itms" does not exist'),
     "nn": ("42703", 'column "nn" does not exist'),
     "vague": ("42725", "operator is not unique: unknown + unknown"),
+    "gone": ("57P01", "terminating connection"),
 }
 
 
 @pytest.mark.parametrize(
-    ("text", "tables", "said"),
+    ("text", "protocol", "tables", "said"),
     [
-        ("SELECT 1 FRM t;\nSELECT 1;", True, ['syntax error at or near "FRM"']),
-        ("SELECT 1 FRM t;", False, ['syntax error at or near "FRM"']),
-        ("SELECT 1 FROM itms; SELECT nn FROM t;", True, ["relation", "column"]),
-        ("SELECT 1 FROM itms;", False, []),
-        ("CREATE TEMP TABLE itms (a int);\nSELECT a FROM itms;", True, []),
-        ("\\set n 1\nSELECT 1 LIMIT :n;", True, []),
-        ("SELECT vague;", True, []),
-        ("BEGIN;\nVACUUM t FRM;\nCOMMIT;", True, []),
+        ("SELECT 1 FRM t;\nSELECT 1;", "prepared", True, ['2: syntax error at or near "FRM"']),
+        ("\n\nSELECT 1\nFRM t;", "simple", False, ['4: syntax error at or near "FRM"']),
+        ("SELECT 1 FROM itms; SELECT nn FROM t;", "simple", True, ["2: relation", "2: column"]),
+        ("SELECT 1 FROM itms;", "prepared", False, []),
+        ("CREATE TEMP TABLE itms (a int);\nSELECT a FROM itms;", "prepared", True, []),
+        ("SET search_path = x;\nSELECT a FROM itms;", "prepared", True, []),
+        ("SELECT 1 LIMIT :n;", "simple", True, []),
+        ("SELECT 1 LIMIT :n;", "prepared", True, ['2: syntax error at or near ":n"']),
+        ("SELECT vague;", "simple", True, ["2: operator is not unique"]),
+        ("SELECT vague, :n;", "simple", True, []),
+        ("SELECT vague, :n;", "extended", True, ["2: operator is not unique"]),
+        ("SELECT gone;", "prepared", True, []),
+        ("BEGIN;\nVACUUM t FRM;\nCOMMIT;", "prepared", True, ["3: syntax error"]),
     ],
 )
 def test_what_a_server_does_not_know_of_a_script_is_told_before(
-    text: str, said: list[str], *, tables: bool
+    text: str, protocol: str, said: list[str], *, tables: bool
 ) -> None:
-    """In its words; nothing is executed, and no statement of SQL prepares it."""
+    """With its line; nothing is executed, and of a value in the text the server sees nothing."""
     workload = Workload(name="w", scripts=(Script(name="q.sql", text=text),))
-    sql = _Grammar(_SHOP)
-    found = list(unknown_in(workload, _ADDRESS, cast("Sql", sql), empty=False, tables=tables))
-    assert [name for name, _ in found] == ["q.sql"] * len(said)
-    assert all(line.startswith(words) for (_, line), words in zip(found, said, strict=True))
-    assert not any("LINE" in line for _, line in found)
-    verbs = {statement.split()[0] for statement in sql.done}
-    assert verbs <= {"BEGIN", "ROLLBACK", "closed"}
-    assert sql.done.count("ROLLBACK") == sql.done.count("BEGIN READ ONLY")
+    sql = cast("Sql", _Grammar(_SHOP))
+    columns: dict[str, tuple[str, ...]] = {}
+    found = unknown_in(workload, _ADDRESS, sql, protocol=protocol, columns=columns, tables=tables)
+    told = [f"{line}: {words}" for _, line, words in found]
+    assert len(told) == len(said)
+    assert all(line.startswith(words) for line, words in zip(told, said, strict=True))
+    assert not any("ZEILE" in line for line in told)
+    done = cast("_Grammar", sql).done
+    assert {statement.split()[0] for statement in done} <= {"BEGIN", "ROLLBACK", "closed"}
+    assert done.count("ROLLBACK") == done.count("BEGIN READ ONLY")
 
 
 @pytest.mark.parametrize(
@@ -353,15 +362,16 @@ def test_the_database_that_is_measured_in_is_the_one_that_is_asked(
     )
     seen = []
 
-    def unknown(_: Workload, address: ServerAddress, *, empty: bool, tables: bool) -> object:
+    def unknown(_: Workload, address: ServerAddress, *_args: str, **kinds: bool) -> object:
         assert address == _ADDRESS
-        seen.append((empty, tables))
-        return (("q.sql", 'relation "t" does not exist'),)
+        seen.append((kinds["empty"], kinds["tables"]))
+        return ('q.sql:1: relation "t" does not exist' + reloading.IN_EMPTY * kinds["empty"],)
 
     engine.unknown = unknown  # type: ignore[method-assign, assignment]
-    with pytest.raises(PreflightError, match=r'q.sql: relation "t" does not exist') as refused:
-        engine._require_known(engine._experiment.configurations[0])
-    assert seen == [asked]
+    cast("FakeProcesses", engine._processes).on("pgbench")
+    with pytest.raises(PreflightError, match=r'q.sql:1: relation "t" does not exist') as refused:
+        engine.check_flags()
+    assert seen == [asked]  # both configurations are of one server
     assert ("allow_existing" in refused.value.hint) is asked[0]
 
 

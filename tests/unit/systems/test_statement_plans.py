@@ -10,9 +10,8 @@ from steelyard.core.measurement import BEGIN, COMMIT, ROLLBACK
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import RefusedError, TargetError
 from steelyard.gateways.sql import Row, SqlSession
-from steelyard.systems.postgres import pgbench
-from steelyard.systems.postgres.reader import plans_of
-from steelyard.systems.postgres.statement_uses import StatementCounts, one_text, uses_statement
+from steelyard.systems.postgres import scripts
+from steelyard.systems.postgres.reader import StatementCounts, one_text, plans_of, uses_statement
 
 ADDRESS = ServerAddress(host="h", port=5432, user="u")
 SCRIPT = """\
@@ -28,7 +27,7 @@ END;
 
 def test_a_script_is_its_statements() -> None:
     """Semicolons in literals end nothing; comments and pgbench's own commands are none."""
-    assert pgbench.statements(SCRIPT) == (
+    assert scripts.statements(SCRIPT) == (
         "BEGIN",
         "SELECT ';', \"odd;name\", $q$ ; $q$ FROM orders WHERE customer = :c AND day > :c::date",
         "SELECT 1 AS a",
@@ -47,7 +46,7 @@ def test_a_script_is_its_statements() -> None:
 )
 def test_variables_are_parameters(statement: str, prepared: str, count: int) -> None:
     """Each place is one of its own, as pgbench has it; literals and casts are none."""
-    assert pgbench.parametrised(statement) == (prepared, count)
+    assert scripts.parametrised(statement) == (prepared, count)
 
 
 def test_each_statement_is_asked_for_once() -> None:
@@ -113,12 +112,12 @@ SELECT sum(x) FROM pages WHERE n BETWEEN :n AND 9-:n AND t <> ':n';
 
 def test_what_pgbench_sets_becomes_sql() -> None:
     """Of what is drawn the middle of its range; commas within parentheses divide no arguments."""
-    assert pgbench.typical_values(READING) == (
+    assert scripts.typical_values(READING) == (
         ("pages", "10 * :scale"),
         ("n", "((1) + (greatest(:pages - 100, 7))) / 2"),
     )
-    assert pgbench.fill("9-:n, ':n', x::n", {"n": "(-1)"}) == "9-(-1), ':n', x::n"
-    assert pgbench.variables("SELECT :b + :a, ':c', x::d, :b") == ("b", "a", "b")
+    assert scripts.fill("9-:n, ':n', x::n", {"n": "(-1)"}) == "9-(-1), ':n', x::n"
+    assert scripts.variables("SELECT :b + :a, ':c', x::d, :b") == ("b", "a", "b")
 
 
 @pytest.mark.parametrize(
@@ -126,7 +125,7 @@ def test_what_pgbench_sets_becomes_sql() -> None:
 )
 def test_a_number_that_is_drawn_inside_of_another_has_no_typical_value(value: str) -> None:
     """Each execution would have another one, under each configuration."""
-    assert pgbench.typical_values(f"\\set n {value}\nSELECT :n;") == ()
+    assert scripts.typical_values(f"\\set n {value}\nSELECT :n;") == ()
 
 
 def test_a_script_that_reads_is_executed_twice() -> None:
@@ -192,11 +191,17 @@ def test_a_workload_without_scripts_asks_nothing() -> None:
         "/* delete; */ SELECT $$insert;$$, $a$merge$a$;",
         "select update_time from orders;",
         "VALUES (1); TABLE orders; SHOW work_mem;",
+        "\\set n random(1,\\\n  9)\nSELECT :n;",
+        "(SELECT 1) UNION ALL (SELECT 2);",
+        "EXPLAIN UPDATE t SET a = 1; EXPLAIN (ANALYZE) SELECT 1; EXPLAIN ANALYZE (TABLE t);",
+        "SET LOCAL work_mem = '1MB'; RESET work_mem; SET TRANSACTION READ ONLY;",
+        "PREPARE q (int) AS SELECT $1; EXECUTE q(1); DEALLOCATE q;",
+        "DECLARE c CURSOR FOR SELECT 1; FETCH 5 FROM c; CLOSE c;",
     ],
 )
 def test_scripts_that_read(script: str) -> None:
     """Words in literals, comments and names are none of a statement."""
-    assert pgbench.only_reads(script)
+    assert scripts.only_reads(script)
 
 
 @pytest.mark.parametrize(
@@ -212,15 +217,20 @@ def test_scripts_that_read(script: str) -> None:
         "BEGIN READ WRITE; SELECT 1; END;",
         "SELECT 1; CALL f();",
         "DO $$ SELECT 1 $$;",
-        "SET jit = off; SELECT 1;",
+        "SET default_transaction_read_only = off; SELECT f();",
         "VACUUM orders;",
+        "EXPLAIN (ANALYZE) UPDATE t SET a = 1;",
+        "EXPLAIN ANALYZE VERBOSE DELETE FROM t;",
+        "(WITH d AS (DELETE FROM t RETURNING 1) SELECT 1 FROM d);",
+        "PREPARE q AS INSERT INTO t VALUES (1); EXECUTE q;",
+        "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE; SELECT f();",
         "\\set a 1\n",
         "",
     ],
 )
 def test_scripts_that_may_write(script: str) -> None:
     """Anything else than reading statements, locks of rows, sequences, and no statement at all."""
-    assert not pgbench.only_reads(script)
+    assert not scripts.only_reads(script)
 
 
 USED = (10.0, 0.5, 20.0, 30.0, 4.0, 60.0)

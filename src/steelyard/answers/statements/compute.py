@@ -1,6 +1,6 @@
 """What single statements take, on the server and of a single client's latency.
 
-From pg_stat_statements, read around each run (``systems.postgres.statement_uses``). Totals are of
+From pg_stat_statements, read around each run (``systems.postgres.reader``). Totals are of
 the whole run with its ramp, so they are divided by all of its transactions. Statements are the same
 by their text, in which constants are parameters.
 

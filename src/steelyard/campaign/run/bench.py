@@ -6,6 +6,7 @@ every configuration is kept here, and how the live data come back from it.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from steelyard.campaign.evidence.turn_watch import Place, probes_for
@@ -20,7 +21,7 @@ from steelyard.core.experiment import (
     Workload,
 )
 from steelyard.core.measurement import BURST_BALANCES, CheckpointAge, ProviderSeries
-from steelyard.core.outside import Completed, ServerAddress
+from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.schedule import CellKey, Load, PlannedRun
 from steelyard.core.storage import Provision
 from steelyard.core.wording import (
@@ -50,6 +51,7 @@ TEMPLATE = "template"
 _LAST_LINES = 2
 _CREDITS_EVERY_S = 60.0  # as often as CloudWatch publishes a balance
 _PUBLISHED_S = 900.0  # within which a balance that there is was published; a guess
+_TRIAL_TIMEOUT_S = 60.0  # of one transaction of one script
 _FULL_PERCENT = 99.0  # of a balance: a mean over a minute
 # SQLSTATE, by which a server says in any language what ended a statement or a session.
 _ENDED_BY = {"57014": "statement_timeout", "25P04": "transaction_timeout"}
@@ -380,6 +382,32 @@ class Bench:
             sampling=self.experiment.measure.log_sampling,
             configuration=planned.configuration,
         )
+
+    def try_scripts(self, name: str) -> None:
+        """Try the scripts on the server in force, on data that Steelyard made and restores.
+
+        Raises:
+            PreflightError: Some cannot be run.
+            TargetError: The server is gone.
+        """
+        cells = [
+            CellKey(workload=workload.name, load=self.warming_load)
+            for workload in self.experiment.workloads
+            if workload.scripts and not self.experiment.uses_found_data
+        ]
+        planned = [PlannedRun(configuration=name, cell=cell) for cell in cells]
+        if planned:
+            requests = [self.request(each, seconds=1) for each in planned]
+            self._engine.try_scripts(requests, partial(self._try, self._platforms[name]))
+
+    @staticmethod
+    def _try(platform: Platform, command: Command) -> Completed:
+        """Run one command; one that is ended for its time counts as right."""
+        try:
+            (completed,) = platform.run_together([command], timeout_s=_TRIAL_TIMEOUT_S)
+        except MeasurementError:
+            return Completed(argv=command.argv, exit_status=0, stdout="", stderr="")
+        return completed
 
     def rehearse(self, planned: PlannedRun, request: RunRequest) -> None:
         """Let the generator find out how many requests fill the run, where it takes no time.

@@ -359,6 +359,7 @@ class Campaign:
 
         Raises:
             MeasurementError: A setting did not take effect.
+            PreflightError: A script cannot be run.
         """
         restore_s, start_s, switch_s = 0.0, 0.0, durations.GUESSED_SWITCH_S
         for configuration in self.experiment.configurations:
@@ -382,6 +383,7 @@ class Campaign:
                 plans=self.engine.plans(self.bench.platform(configuration.name).address),
                 provision=self.bench.provision(configuration.name),
             )
+            self.bench.try_scripts(configuration.name)
         self._write_environment()
         return durations.SwitchTimes(restore_s=restore_s, start_s=start_s, switch_s=switch_s)
 

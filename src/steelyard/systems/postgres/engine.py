@@ -9,20 +9,27 @@ commits.
 import re
 import secrets
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from steelyard.core.experiment import EffectiveSetting, Experiment, Setting, SwitchCost, Workload
+from steelyard.core.experiment import (
+    EffectiveSetting,
+    Experiment,
+    Script,
+    Setting,
+    SwitchCost,
+    Workload,
+)
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import CheckpointAge, Measurement, StatementPlan
 from steelyard.core.outside import Command, Completed, ServerAddress, stored_key
 from steelyard.core.schedule import Stretch
-from steelyard.core.wording import US_PER_S, Complaint, TargetError
+from steelyard.core.wording import US_PER_S, Complaint, PreflightError, TargetError
 from steelyard.gateways.host import LOOPBACK, Clock
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql, reload
-from steelyard.systems.postgres import pgbench, settings
+from steelyard.systems.postgres import pgbench, scripts, settings
 from steelyard.systems.postgres.load_programs import filled, load_program, values_of_server
 from steelyard.systems.postgres.reader import open_reader, plans_of, unknown_in
 from steelyard.systems.postgres.server import Installation, PostgresProgram, find_program, trial
@@ -38,6 +45,9 @@ from steelyard.systems.protocol import (
 )
 
 _BUILD_TIMEOUT_S = 6 * 3600.0
+_TRIAL_TIMEOUT_S = 30.0
+_WITHIN = "-c statement_timeout=10s"  # of a trial
+_MOST_PROBLEMS = 20  # of one script, as pgbench tells them
 _EFFECTIVE = (
     "SELECT name, setting, unit, source FROM pg_settings WHERE NOT (name = ANY(%s)) ORDER BY name"
 )
@@ -163,8 +173,160 @@ class PostgresEngine(Engine):
         return found
 
     def check_flags(self) -> None:
-        """Raise where the load generator cannot do what is asked of it."""
+        """Raise where the load generator cannot do what is asked of it.
+
+        Raises:
+            InputError: It refuses a flag.
+            PreflightError: Scripts cannot be measured: all that is wrong with all of them.
+        """
         self._load.check()
+        refuse_scripts(self.script_problems())
+
+    def script_problems(self) -> tuple[str, ...]:
+        """Return what is wrong with scripts, by their text and by how pgbench reads it."""
+        found: dict[str, None] = {}
+        for workload in self._workloads:
+            for script in workload.scripts:
+                problems = [*self._refused_by_pgbench(script.text)]
+                for protocol in self._protocols:
+                    problems += self._wrong(workload, script, protocol)
+                found |= dict.fromkeys(located(script, *each) for each in sorted(problems))
+        return tuple(found)
+
+    @property
+    def _protocols(self) -> tuple[str, ...]:
+        experiment = self._experiment
+        asked = (each.protocol or experiment.protocol for each in experiment.configurations)
+        return tuple(dict.fromkeys(asked))
+
+    def _wrong(
+        self,
+        workload: Workload,
+        script: Script,
+        protocol: str,
+        columns: Mapping[str, Sequence[str]] | None = None,
+    ) -> Iterator[tuple[int, str]]:
+        return scripts.problems(
+            script.text, protocol=protocol, defined=self._defined(workload), columns=columns
+        )
+
+    def _defined(self, workload: Workload) -> Mapping[str, object]:
+        """Return the variables that are given to the scripts of a workload from outside."""
+        return {
+            "scale": workload.scale_factor or 1,
+            **pgbench.defined(self._experiment.generator_flags),
+            **dict(workload.variables),
+        }
+
+    def _refused_by_pgbench(self, text: str) -> Iterator[tuple[int, str]]:
+        """Yield what pgbench cannot read of a script, which it reads before it looks for a server.
+
+        It tells one problem at a time, so that the line is left out and it is asked again. Where it
+        runs in a cluster it is not asked: before a campaign no pod of it is there.
+        """
+        lines = text.split("\n")
+        trial = pgbench.trial_of(self.generator.program("pgbench"), ("--file=-",))
+        for _ in range(0 if self._experiment.is_in_kubernetes else _MOST_PROBLEMS):
+            script = "\n".join(lines)
+            read = self._processes.run(trial, timeout_s=_TRIAL_TIMEOUT_S, stdin=script)
+            problem = scripts.failure(read.stderr, script)
+            if problem is None:
+                return
+            yield problem
+            # All else that is said of `\\if` and what belongs to it would follow from the first.
+            lines = [] if "\\" in problem[1] else lines
+            lines[problem[0] - 1 : problem[0]] = [""]
+
+    def unknown(
+        self,
+        workload: Workload,
+        address: ServerAddress,
+        protocol: str,
+        *,
+        empty: bool = False,
+        tables: bool = True,
+    ) -> Iterator[str]:
+        """Yield what is wrong with scripts by what a server says that does not execute them.
+
+        It prepares each statement. Then pgbench tries its own commands there, with ``SELECT 1`` in
+        place of each statement. Arguments as of ``unknown_in``.
+        """
+        columns: dict[str, tuple[str, ...]] = {}
+        asked = unknown_in(
+            workload,
+            address,
+            self._sql,
+            protocol=protocol,
+            columns=columns,
+            empty=empty,
+            tables=tables,
+        )
+        problems = [(script, line, said + IN_EMPTY * empty) for script, line, said in asked]
+        for script in workload.scripts:
+            wrong = [*self._wrong(workload, script, protocol, columns)]
+            if not (wrong or address.inside or any(each[0] is script for each in problems)):
+                wrong = self._rehearse(
+                    script, columns, self._trial(workload, address, protocol, "-")
+                )
+            problems += ((script, *each) for each in wrong)
+        yield from (located(*each) for each in problems)
+
+    def _rehearse(
+        self, script: Script, columns: Mapping[str, Sequence[str]], trial: Command
+    ) -> list[tuple[int, str]]:
+        """Return what pgbench has against its own commands of a script."""
+        text = scripts.rehearsal(script.text, columns)
+        tried = self._processes.run(trial, timeout_s=_TRIAL_TIMEOUT_S, stdin=text)
+        failed = scripts.failure(tried.stderr, script.text)
+        # What a server would return may be another number than 1.
+        is_guess = scripts.asks(script.text) and "evaluation of" in tried.stderr
+        return [] if failed is None or is_guess else [failed]
+
+    def try_scripts(
+        self, requests: Sequence[RunRequest], run: Callable[[Command], Completed]
+    ) -> None:
+        """Let the server prepare the statements of scripts, then run each script of ours once.
+
+        A statement that takes longer than 10 s counts as right. On a server that was there before
+        nothing is executed.
+
+        Raises:
+            PreflightError: What is wrong with all of them.
+        """
+        problems = []
+        for request in requests:
+            address = request.address.at(dataset_of(request.workload).name)
+            asked = (request.workload, address, request.protocol)
+            unknown = [*self.unknown(*asked)]
+            is_ours = request.configuration not in self._experiment.endpoint_targets
+            for script, (path, _) in zip(request.workload.scripts, request.scripts, strict=True):
+                if not unknown and is_ours:
+                    completed = run(self._trial(*asked, str(path), options=_WITHIN))
+                    failed = scripts.failure(completed.stderr, script.text)
+                    problems += [located(script, *failed)] if failed else []
+            problems += unknown
+        refuse_scripts(problems)
+
+    def _trial(
+        self,
+        workload: Workload,
+        address: ServerAddress,
+        protocol: str,
+        file: str,
+        *,
+        options: str = "",
+    ) -> Command:
+        """Return the command of one transaction of a script in its database."""
+        environment = {**pgbench.environment(address), "LC_ALL": "C"}
+        if options:
+            environment["PGOPTIONS"] = f"{environment.get('PGOPTIONS', '')} {options}"
+        arguments = pgbench.trial_arguments(protocol, self._defined(workload), file)
+        return Command(
+            argv=(self.generator.program("pgbench"), *arguments),
+            environment=environment,
+            account=self._account,
+            parent_death_signal=_SIGKILL,
+        )
 
     def findings(self) -> tuple[Finding, ...]:
         """Return which versions Steelyard's own tests do not run."""
@@ -349,12 +511,6 @@ class PostgresEngine(Engine):
             for plan in plans_of(workload, address.at(dataset_of(workload).name), self._sql)
         )
 
-    def unknown(
-        self, workload: Workload, address: ServerAddress, *, empty: bool, tables: bool
-    ) -> tuple[tuple[str, str], ...]:
-        """Return what a server does not know of a workload's statements, as ``unknown_in``."""
-        return tuple(unknown_in(workload, address, self._sql, empty=empty, tables=tables))
-
     def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
         """Return all settings as a new session sees them in the workloads' databases.
 
@@ -495,6 +651,37 @@ class PostgresEngine(Engine):
         """Return the tools to measure what a server can do at most."""
         installations = [program.installation for program in self._programs.values()]
         return PostgresCeilings(installations, processes=self._processes, sql=self._sql)
+
+
+# What a problem says, and the way out of it.
+_WAYS_OUT = {
+    " in the empty database that Steelyard makes": "Name the database that has it, with"
+    " `allow_existing: true` in the target or --allow-existing, or make it by `prepare` scripts; or"
+    " correct the script.",
+    "`--define` sets": r"Set it by `\set` before it is used, by `variables:` of the workload, or by"
+    " the generator's flag --define=NAME=VALUE.",
+    f"the protocol `{scripts.SIMPLE}`": "Correct the script, or choose another protocol"
+    " (`loads: {protocol: ...}` or --protocol).",
+}
+IN_EMPTY = next(iter(_WAYS_OUT))
+
+
+def located(script: Script, line: int, problem: str) -> str:
+    """Return a problem of a script with the place that an editor finds it by."""
+    return f"{script.name}:{line}: {problem}"
+
+
+def refuse_scripts(problems: Sequence[str]) -> None:
+    """Raise what is wrong with scripts, if anything is.
+
+    Raises:
+        PreflightError: All of it, with the ways out.
+    """
+    ways = [way for sign, way in _WAYS_OUT.items() if any(sign in each for each in problems)]
+    if problems:
+        raise PreflightError(
+            "\n".join(dict.fromkeys(problems)), hint=" ".join(ways) or "Correct the script."
+        )
 
 
 _HAS_PREWARM = "SELECT 1 FROM pg_available_extensions WHERE name = 'pg_prewarm'"

@@ -17,7 +17,7 @@ from steelyard.core.experiment import (
     Setting,
 )
 from steelyard.core.findings import Finding, Severity
-from steelyard.core.outside import Command, ServerAddress
+from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.target import CloudNativePgTarget, EndpointTarget
 from steelyard.core.wording import (
     Complaint,
@@ -238,10 +238,6 @@ def read_running(address: ServerAddress, sql: Sql) -> RunningServer:
     )
 
 
-_NAME_IT: Final = (
-    "Name the database that has it, with `allow_existing: true` in the target or --allow-existing,"
-    " or make it by `prepare` scripts; or correct the script."
-)
 # The rules of a start between these are the same on every machine.
 _RULED: Final = frozenset(
     {
@@ -362,32 +358,24 @@ class EndpointEngine(PostgresEngine):
         except (PreflightError, PrivilegeError):
             return ()
 
-    def check_flags(self) -> None:
-        """Raise where the load generator or a server cannot do what is asked of it.
-
-        Raises:
-            PreflightError: A server does not know what a script names.
-        """
-        super().check_flags()
-        for name in self._servers:
-            self._require_known(self._experiment.configuration(name))
-
-    def _require_known(self, configuration: Configuration) -> None:
-        """Look at the statements of scripts; nothing of them is executed."""
-        target, server = configuration.target, self._servers[configuration.name]
-        if server.address is None or not isinstance(target, EndpointTarget):
-            return
-        for workload in self._experiment.workloads:
-            made = (workload.scale_factor, workload.command, *workload.prepare)
-            tables = not any(made) and not configuration.prepare
-            empty = tables and not target.allow_existing
-            found = self.unknown(workload, server.address, empty=empty, tables=tables)
-            if found:
-                where = " in the empty database that Steelyard makes" if empty else ""
-                raise PreflightError(
-                    "\n".join(dict.fromkeys(f"{name}: {said}{where}" for name, said in found)),
-                    hint=_NAME_IT if empty else "Correct the script.",
-                )
+    def script_problems(self) -> tuple[str, ...]:
+        """Return what is wrong with scripts, by what the servers know of their statements, too."""
+        found = dict.fromkeys(super().script_problems())
+        asked: set[object] = set()  # most configurations are of one server
+        for configuration in map(self._experiment.configuration, self._servers):
+            address, target = self._servers[configuration.name].address, configuration.target
+            protocol = configuration.protocol or self._experiment.protocol
+            own = (address, protocol, configuration.prepare)
+            if address is None or not isinstance(target, EndpointTarget) or own in asked:
+                continue
+            asked.add(own)
+            for workload in self._experiment.workloads:
+                made = (workload.scale_factor, workload.command, *workload.prepare)
+                tables = not any(made) and not configuration.prepare
+                empty = tables and not target.allow_existing
+                problems = self.unknown(workload, address, protocol, empty=empty, tables=tables)
+                found |= dict.fromkeys(problems)
+        return tuple(found)
 
     def asks_the_same(self, one: str, other: str, names: Sequence[str]) -> bool:
         """Return whether two configurations mean the same by these settings.
@@ -763,10 +751,9 @@ class JoinedEngine(PostgresEngine):
         """Return whether any server was asked over TLS."""
         return any(engine.needs_tls for engine in self._parts)
 
-    def check_flags(self) -> None:
-        """Raise where the load generator or one of the servers cannot do what is asked of it."""
-        for part in self._parts:
-            part.check_flags()
+    def script_problems(self) -> tuple[str, ...]:
+        """Return what is wrong with scripts, by all servers."""
+        return tuple(dict.fromkeys(each for part in self._parts for each in part.script_problems()))
 
     def asks_the_same(self, one: str, other: str, names: Sequence[str]) -> bool:
         """Return whether two configurations mean the same, as their engine knows if it is one."""
@@ -811,3 +798,9 @@ class JoinedEngine(PostgresEngine):
     def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
         """Return the command line of each load generator, as the account that the server asks."""
         return self._engines[request.configuration].run_commands(request)
+
+    def try_scripts(
+        self, requests: Sequence[RunRequest], run: Callable[[Command], Completed]
+    ) -> None:
+        """Try the scripts of a configuration as its engine does."""
+        self._engines[requests[0].configuration].try_scripts(requests, run)

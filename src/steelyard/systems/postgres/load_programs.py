@@ -23,7 +23,7 @@ from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.schedule import Pausing, Stretch
 from steelyard.core.wording import InputError, MeasurementError, PreflightError
 from steelyard.gateways.process import Processes
-from steelyard.systems.postgres import pgbench
+from steelyard.systems.postgres import pgbench, scripts
 from steelyard.systems.postgres.log_lines import LogForm, us_of
 from steelyard.systems.postgres.server import Installation
 from steelyard.systems.postgres.transaction_log import (
@@ -381,7 +381,7 @@ class Pgbench(PostgresLoad):
     def only_reads(self, workload: model.Workload) -> bool:
         """Return whether a workload leaves the data as they are, by what its statements say."""
         if workload.scripts:
-            return all(pgbench.only_reads(script.text) for script in workload.scripts)
+            return all(scripts.only_reads(script.text) for script in workload.scripts)
         return workload.builtin in pgbench.READ_ONLY_BUILTINS
 
     def run_commands(self, request: RunRequest, address: ServerAddress) -> tuple[Command, ...]:

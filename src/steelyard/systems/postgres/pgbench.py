@@ -25,22 +25,6 @@ from steelyard.systems.protocol import RunRequest, together
 SESSION_NAME = "steelyard-pgbench"  # application_name of the generator's sessions
 BUILTINS = ("select-only", "simple-update", "tpcb-like")
 READ_ONLY_BUILTINS = frozenset({"select-only"})
-# Literals and quoted names; comments and pgbench's own commands to the end of their line; ends.
-_LITERAL = r"'(?:[^']|'')*'|\"[^\"]*\"|\$(\w*)\$.*?\$\1\$"
-_TOKEN = re.compile(
-    rf"(?:{_LITERAL})|(?P<dropped>--[^\n]*|/\*.*?\*/)"
-    r"|(?P<end>\\?;|\\[ag]set\b[^\n]*|^\s*\\[^\n]*)",
-    re.DOTALL | re.MULTILINE,
-)
-_VARIABLE = re.compile(rf"(?:{_LITERAL})|(?<!:):(?P<name>[A-Za-z_]\w*)", re.DOTALL)
-_READING = re.compile(
-    r"(select|with|values|table|show|begin|start|commit|end|rollback|abort|savepoint|release)\b",
-    re.IGNORECASE,
-)
-# Also locks of rows, which write into their pages, and sequences.
-_WRITING = re.compile(
-    r"\b(insert|update|delete|merge|into|share|nextval|setval|write)\b", re.IGNORECASE
-)
 # Flags that decide what is measured; the experiment file sets them.
 _SCRIPT_FLAGS = (
     *("-b", "--builtin", "-f", "--file"),
@@ -112,96 +96,6 @@ class _Counts:
         )
 
 
-def statements(script: str) -> tuple[str, ...]:
-    """Return the SQL statements of a script, without comments and pgbench's own commands."""
-    parts, at = [""], 0
-    for token in _TOKEN.finditer(script):
-        kept = token.start() if token["dropped"] or token["end"] else token.end()
-        parts[-1] += script[at:kept]
-        at = token.end()
-        if token["end"]:
-            parts.append("")
-    parts[-1] += script[at:]
-    return tuple(stripped for part in parts if (stripped := part.strip()))
-
-
-def parametrised(statement: str) -> tuple[str, int]:
-    """Return a statement as pgbench prepares it, and how many parameters it has.
-
-    Each place of a variable is a parameter of its own (``parseQuery``, pgbench.c).
-    """
-    count = 0
-
-    def numbered(found: re.Match[str]) -> str:
-        nonlocal count
-        if not found["name"]:
-            return found[0]
-        count += 1
-        return f"${count}"
-
-    return _VARIABLE.sub(numbered, statement), count
-
-
-def variables(statement: str) -> tuple[str, ...]:
-    """Return the variable of each parameter that ``parametrised`` makes, in their order."""
-    return tuple(found["name"] for found in _VARIABLE.finditer(statement) if found["name"])
-
-
-def typical_values(script: str) -> tuple[tuple[str, str], ...]:
-    r"""Return what ``\set`` makes of variables, as SQL expressions, in the script's order.
-
-    Of a random number it is the middle of its range; one inside of an expression has none. What
-    else pgbench computes is left as it is: most of its functions are PostgreSQL's, too.
-    """
-    told = ((each["name"], _typical(each["value"])) for each in _SET.finditer(script))
-    return tuple((name, value) for name, value in told if value)
-
-
-_SET: Final = re.compile(r"^[ \t]*\\set[ \t]+(?P<name>\w+)[ \t]+(?P<value>.*\S)", re.MULTILINE)
-_RANDOM: Final = re.compile(r"\brandom(?:_\w+)?[ \t]*\(", re.IGNORECASE)
-
-
-def _typical(value: str) -> str:
-    if not _RANDOM.search(value):
-        return value
-    drawn = _RANDOM.match(value)
-    if drawn is None or len(_RANDOM.findall(value)) > 1:
-        return ""
-    parts = [*_divide(value[drawn.end() :])]
-    if not parts or parts[-1] != ")" or len(parts) < 3:
-        return ""
-    return f"(({parts[0]}) + ({parts[1]})) / 2"
-
-
-def _divide(given: str) -> Iterator[str]:
-    """Yield arguments up to the parenthesis that ends them, then it with what follows."""
-    depth, begun = 0, 0
-    for at, character in enumerate(given):
-        if depth == 0 and character in ",)":
-            yield given[begun:at].strip()
-            begun = at + 1
-        if depth == 0 and character == ")":
-            yield given[at:]
-            return
-        depth += (character == "(") - (character == ")")
-
-
-def fill(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with the values of its variables; those without one are left."""
-    return _VARIABLE.sub(lambda found: values.get(found["name"] or "", found[0]), text)
-
-
-def only_reads(script: str) -> bool:
-    """Return whether all statements of a script only read, by their words.
-
-    What functions do, nobody sees: a script that calls one that writes is taken for one that reads.
-    """
-    bare = [re.sub(_LITERAL, " ", each, flags=re.DOTALL) for each in statements(script)]
-    return bool(bare) and all(
-        _READING.match(statement) and not _WRITING.search(statement) for statement in bare
-    )
-
-
 def refuse_own_flags(flags: tuple[str, ...]) -> None:
     """Raise for generator flags that the experiment file decides.
 
@@ -229,6 +123,25 @@ def _meant(flag: str) -> Iterator[str]:
                 return
 
 
+def defined(flags: Sequence[str]) -> Mapping[str, str]:
+    """Return the variables that flags give: ``-Dn=1``, ``-D n=1``, ``--define=n=1`` and so on."""
+    values: list[str] = []
+    awaits_value = False
+    for flag in flags:
+        word, equals, value = flag.partition("=")
+        letters = re.match(rf"-[^-{_LETTERS_WITH_VALUE}]*D(.*)", flag, re.DOTALL)
+        if awaits_value:
+            values.append(flag)
+            awaits_value = False
+        elif letters:
+            values += [letters[1]] if letters[1] else []
+            awaits_value = not letters[1]
+        elif len(word) > len("--d") and "--define".startswith(word):
+            values += [value] if equals else []
+            awaits_value = not equals
+    return {name: value for name, _, value in (each.partition("=") for each in values)}
+
+
 def trial_of(program: str, flags: Sequence[str]) -> Command:
     """Return the command that lets pgbench read flags and reach no server.
 
@@ -239,6 +152,15 @@ def trial_of(program: str, flags: Sequence[str]) -> Command:
         argv=(program, "--no-vacuum", "--time=1", *flags, f"host={_NOWHERE}"),
         # A word among the flags would be moved behind them and taken for the database.
         environment={"POSIXLY_CORRECT": "1", "LC_ALL": "C", "PGHOST": "/nonexistent"},
+    )
+
+
+def trial_arguments(protocol: str, values: Mapping[str, object], file: str) -> tuple[str, ...]:
+    """Return pgbench's arguments for one transaction of one script."""
+    variables = (f"--define={name}={value}" for name, value in values.items())
+    return (
+        *("--no-vacuum", "--transactions=1", f"--protocol={protocol}", *variables),
+        f"--file={file}",
     )
 
 

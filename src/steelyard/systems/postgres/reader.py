@@ -9,6 +9,18 @@ first and reads the wait events after that, so at tens of thousands of statement
 are of different moments (measured: more sessions "idle" without a wait event than "active" without
 one).
 
+Of each statement pg_stat_statements counts: of the load's own role and database, so that a database
+or a role of its own keeps configurations apart that share a server. Source: PostgreSQL's
+documentation, "pg_stat_statements", of versions 13 to 18; only top-level statements where a version
+tells them apart (14 and later): time of nested ones is in theirs. The extension is made only in
+databases that Steelyard made; in others it has to be there.
+
+Seen on 15 and 18: of BEGIN, END and other utility statements that a session has prepared, only the
+first execution is counted, because the extension clears the identifier in the plan that is kept.
+
+Seen on 18: of statements with one parse tree the text is whoever's was first, so that the END of a
+script is shown as the `commit` of whoever made its tables. Hence one text for each.
+
 Here also: how a server would run the statements of scripts, read before the first block. Generic
 plans, for parameters that are not known: they are the same whenever they are asked for, and those
 that pgbench's prepared statements get unless the values favour another one. Source: PostgreSQL 18,
@@ -17,7 +29,7 @@ only read are executed by that plan, too, twice, with values from the middle of 
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -25,6 +37,9 @@ from typing import Final
 
 from steelyard.core.experiment import Script, Workload
 from steelyard.core.measurement import (
+    BEGIN,
+    COMMIT,
+    ROLLBACK,
     STATEMENTS,
     Absence,
     Quantity,
@@ -32,12 +47,11 @@ from steelyard.core.measurement import (
     StatementUse,
     WaitClass,
 )
-from steelyard.core.outside import ServerAddress
+from steelyard.core.outside import POSTGRES_MARK, ServerAddress
 from steelyard.core.wording import RefusedError, TargetError
 from steelyard.gateways.host import Clock, until
 from steelyard.gateways.sql import Row, Sql, SqlSession
-from steelyard.systems.postgres import pgbench
-from steelyard.systems.postgres.statement_uses import StatementCounts
+from steelyard.systems.postgres import pgbench, scripts
 from steelyard.systems.protocol import ServerReader, Waiting
 
 _MAJOR: Final = 10000  # server_version_num is 10000 times the major version plus the minor
@@ -325,6 +339,125 @@ def _typed(row: Row) -> tuple[str | None, str | None, int, int]:
     )
 
 
+_FIRST_COUNTED: Final = (
+    13  # with the WAL of each statement, and the execution apart from the planning
+)
+_TOP_LEVEL_SINCE: Final = 14
+# ``pg_stat_statements.max`` is known if and only if the library is loaded, and to every role.
+_EXTENSION: Final = f"""
+SELECT (SELECT quote_ident(nspname) FROM pg_extension AS e
+        JOIN pg_namespace AS n ON n.oid = e.extnamespace WHERE extname = 'pg_stat_statements'),
+       current_setting('pg_stat_statements.max', true) IS NOT NULL,
+       coalesce(shobj_description(oid, 'pg_database') LIKE '{POSTGRES_MARK}%', false)
+FROM pg_database WHERE datname = current_database()
+"""  # noqa: S608 - all of it ours
+_MAKE_IT: Final = "CREATE EXTENSION pg_stat_statements"
+# What Steelyard itself asks: constants are not in the text, names of functions and views are.
+_OURS: Final = "pg_(stat_|database_size|backend_pid)"
+# PostgreSQL's documentation, of each command: WORK and TRANSACTION have no effect.
+_CONTROL: Final = (
+    (re.compile(r"(BEGIN( WORK| TRANSACTION)?|START TRANSACTION)", re.IGNORECASE), BEGIN),
+    (re.compile(r"(END|COMMIT)( WORK| TRANSACTION)?", re.IGNORECASE), COMMIT),
+    (re.compile(r"(ROLLBACK|ABORT)( WORK| TRANSACTION)?", re.IGNORECASE), ROLLBACK),
+)
+_LOAD_IT: Final = (
+    "pg_stat_statements is not loaded; add it to shared_preload_libraries of all configurations"
+)
+
+
+def uses_statement(schema: str, version: int) -> str:
+    """Return the query for what each statement of this role and database has used."""
+    top = " AND toplevel" if version >= _TOP_LEVEL_SINCE else ""
+    return (
+        "SELECT query, sum(calls)::float8, (sum(total_exec_time) / 1000)::float8,"  # noqa: S608 - the schema is quoted by the server
+        " sum(rows)::float8, sum(shared_blks_hit)::float8, sum(shared_blks_read)::float8,"
+        f" sum(wal_bytes)::float8 FROM {schema}.pg_stat_statements"
+        " WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        " AND userid = (SELECT oid FROM pg_roles WHERE rolname = current_user)"
+        f"{top} AND query !~ '{_OURS}' GROUP BY query"
+    )
+
+
+class StatementCounts:
+    """Reads them on a session that others use, too.
+
+    Args:
+        session: In the workload's database.
+        rows: Asks it; counts what is asked as its own.
+        version: Major version of the server.
+        is_own: The database is Steelyard's, by the server that it is on.
+    """
+
+    def __init__(
+        self,
+        session: SqlSession,
+        rows: Callable[[str], Sequence[Row]],
+        version: int,
+        *,
+        is_own: bool,
+    ) -> None:
+        self._session = session
+        self._rows = rows
+        self._version = version
+        self._is_own = is_own
+        self._statement: str | None = None
+
+    def read(self) -> tuple[StatementUse, ...]:
+        """Return what each statement has used so far.
+
+        Raises:
+            TargetError: The server does not tell it: why.
+        """
+        if self._statement is None:
+            self._statement = uses_statement(self._schema(), self._version)
+        return _merged(_use(row) for row in self._rows(self._statement))
+
+    def _schema(self) -> str:
+        """Return the schema of the extension, which is made where that is allowed."""
+        if self._version < _FIRST_COUNTED:
+            raise TargetError(
+                f"PostgreSQL {self._version} does not count it, {_FIRST_COUNTED} does"
+            )
+        ((schema, is_loaded, is_marked),) = self._rows(_EXTENSION)
+        if not is_loaded:
+            raise TargetError(_LOAD_IT)
+        if schema is None and not (self._is_own or is_marked):
+            raise TargetError(f"the database lacks the extension: {_MAKE_IT}")
+        if schema is None:
+            self._session.do(_MAKE_IT)
+            ((schema, *_),) = self._rows(_EXTENSION)
+        return str(schema)
+
+
+def one_text(text: str) -> str:
+    """Return a statement's text; of transaction control, the same for all ways to write it."""
+    plain = " ".join(text.split()).rstrip("; ")
+    return next((name for form, name in _CONTROL if form.fullmatch(plain)), text)
+
+
+def _merged(uses: Iterable[StatementUse]) -> tuple[StatementUse, ...]:
+    """Return one of each text, with the sums of those that have it."""
+    found: dict[str, StatementUse] = {}
+    for each in uses:
+        known = found.get(each.text)
+        found[each.text] = each if known is None else known.plus(each)
+    return tuple(found.values())
+
+
+def _use(row: Row) -> StatementUse:
+    text, *numbers = row
+    calls, seconds, rows, hit, read, wal = (float(str(number)) for number in numbers)
+    return StatementUse(
+        text=one_text(str(text)),
+        calls=calls,
+        seconds=seconds,
+        rows=rows,
+        pages_hit=hit,
+        pages_read=read,
+        wal_bytes=wal,
+    )
+
+
 READER_NAME: Final = "steelyard-probe"
 # A guess: longer than any statement here takes on a server that is alive, shorter than the end of
 # a run is waited for.
@@ -532,7 +665,7 @@ _PLANNING: Final = "steelyard-plans"
 _PLANS_WITHIN_S: Final = 30.0
 _GENERIC: Final = "SET plan_cache_mode = force_generic_plan"
 _PLANNED: Final = re.compile(
-    r"(select|with|insert|update|delete|merge|values|table)\b", re.IGNORECASE
+    r"\(*\s*(select|with|insert|update|delete|merge|values|table)\b", re.IGNORECASE
 )
 
 
@@ -546,7 +679,7 @@ def plans_of(workload: Workload, address: ServerAddress, sql: Sql) -> tuple[Stat
     """
     asked: dict[str, Script] = {}
     for script in workload.scripts:
-        for each in pgbench.statements(script.text):
+        for each in scripts.statements(script.text):
             if _PLANNED.match(each):
                 asked.setdefault(each, script)
     if not asked:
@@ -564,56 +697,86 @@ def plans_of(workload: Workload, address: ServerAddress, sql: Sql) -> tuple[Stat
 _NO_SYNTAX: Final = "42601"
 _NO_STATEMENT: Final = "26000"  # a pooler gave it another name than SQL knows
 _NOT_THERE: Final = frozenset({"42P01", "42703"})  # table, column
-_MAKES: Final = re.compile(r"\bcreate\b", re.IGNORECASE)
-_SAID: Final = re.compile(r"refused: (.*?)(?: LINE \d+:|$)", re.DOTALL)
+# Classes of codes by which a server refuses to prepare; PostgreSQL's documentation, appendix A.
+_REFUSED: Final = ("0A", "22", "3F", "42")
+_MAKES: Final = re.compile(r"\b(create|search_path)\b", re.IGNORECASE)
+_SAID: Final = re.compile(r"refused: (?P<said>.*?)(?: [^\W\d]+ (?P<line>\d+):|$)", re.DOTALL)
 
 
 def unknown_in(
-    workload: Workload, address: ServerAddress, sql: Sql, *, empty: bool, tables: bool = True
-) -> Iterator[tuple[str, str]]:
-    """Yield what a server does not know of the statements of scripts, with the script's name.
+    workload: Workload,
+    address: ServerAddress,
+    sql: Sql,
+    *,
+    protocol: str,
+    columns: dict[str, tuple[str, ...]],
+    empty: bool = False,
+    tables: bool = True,
+) -> Iterator[tuple[Script, int, str]]:
+    """Yield what a server does not know of the statements of scripts, with the script and its line.
 
-    They are prepared and nothing is executed. What a script makes itself nobody can look for, and
-    where a variable stands that no statement can have there, pgbench alone knows what it means.
+    They are prepared, as pgbench does it, and not executed. What a script makes itself cannot be
+    looked for. By the simple protocol values stand in the text: where a variable stands that no
+    prepared statement can have there, pgbench alone knows what it means.
 
-    ``empty``: as in a database in which nothing was made yet; ``tables``: ask for tables and
-    columns, too, else for the grammar alone.
+    Args:
+        workload: Has the scripts.
+        address: Of its database.
+        sql: Reaches it.
+        protocol: By which pgbench sends the statements.
+        columns: Gets what statements return whose results become variables, by their text.
+        empty: As in a database in which nothing was made yet.
+        tables: Ask for all names, too, else for the grammar alone.
 
     Raises:
         TargetError: The server lets nobody in.
     """
-    makes = any(_MAKES.search(script.text) for script in workload.scripts)
-    codes = {_NO_SYNTAX, *(_NOT_THERE if tables and not makes else ())}
-    asked = [
-        (script.name, each)
-        for script in workload.scripts
-        for each in pgbench.statements(script.text)
-        if _PLANNED.match(each)
-    ]
-    if not asked:
+    if not workload.scripts:
         return
     with closing(sql.session(address, _PLANNING, patience_s=_PLANS_WITHIN_S)) as session:
-        for name, each in asked:
-            error = _refusal(session, each, empty=empty)
-            said = "" if error is None else error.message
-            if error is not None and error.code in codes and '"$' not in said:
-                found = _SAID.search(said)
-                yield name, found[1] if found else said
+        for script in workload.scripts:
+            names = tables and not _MAKES.search(script.text)
+            for command in scripts.commands(script.text):
+                for statement in command.statements:
+                    answer = _described(session, statement, empty=empty)
+                    if isinstance(answer, tuple):
+                        columns |= {command.text: answer} if command.stores else {}
+                    elif _is_wrong(answer, statement, protocol, names=names):
+                        line, said = _place_in(statement, answer.message)
+                        yield script, command.line + line, said
 
 
-def _refusal(session: SqlSession, statement: str, *, empty: bool) -> RefusedError | None:
-    """Return why a server does not prepare a statement; None where it does."""
-    prepared, _ = pgbench.parametrised(statement)
+def _is_wrong(error: RefusedError, statement: str, protocol: str, *, names: bool) -> bool:
+    """Return whether pgbench would be refused, too."""
+    if protocol == scripts.SIMPLE and scripts.variables(statement):
+        known = error.code == _NO_SYNTAX or (names and error.code in _NOT_THERE)
+        return known and '"$' not in error.message
+    return error.code.startswith(_REFUSED) if names else error.code == _NO_SYNTAX
+
+
+def _place_in(statement: str, message: str) -> tuple[int, str]:
+    """Return in which line of a statement an error is, from 0, and what it says of variables."""
+    found = _SAID.search(message)
+    said, line = (found["said"], int(found["line"] or 1)) if found else (message, 1)
+    for number, name in reversed([*enumerate(scripts.variables(statement), start=1)]):
+        said = re.sub(rf"\${number}\b", f":{name}", said)
+    return line - 1, said
+
+
+def _described(
+    session: SqlSession, statement: str, *, empty: bool
+) -> tuple[str, ...] | RefusedError:
+    """Return the columns of a statement, or why a server does not prepare it."""
+    prepared, _ = scripts.parametrised(statement)
     try:
         session.do("BEGIN READ ONLY")
         if empty:
             session.do("SET LOCAL search_path = pg_catalog")
-        session.prepare(prepared)
+        return session.columns(prepared)
     except RefusedError as error:
         return error
     finally:
         session.do("ROLLBACK")
-    return None
 
 
 def _name(number: int) -> str:
@@ -621,7 +784,7 @@ def _name(number: int) -> str:
 
 
 def _plan(session: SqlSession, workload: str, statement: str, name: str) -> StatementPlan:
-    prepared, parameters = pgbench.parametrised(statement)
+    prepared, parameters = scripts.parametrised(statement)
     given = f" ({', '.join(['NULL'] * parameters)})" if parameters else ""
     explained = f"EXPLAIN (COSTS OFF) EXECUTE {name}{given}"
     try:
@@ -656,7 +819,7 @@ def _with_runs(
 
     The values of each script are computed once, and kept in ``known``.
     """
-    if plan.trouble or not pgbench.only_reads(script.text):
+    if plan.trouble or not scripts.only_reads(script.text):
         return plan
     runs: list[tuple[str, ...]] = []
     try:
@@ -664,7 +827,7 @@ def _with_runs(
         session.do(_WITHIN)
         if script not in known:
             known[script] = _values(session, workload, script)
-        given = [known[script][each] for each in pgbench.variables(plan.statement)]
+        given = [known[script][each] for each in scripts.variables(plan.statement)]
         executed = f"EXECUTE {name}" + (f" ({', '.join(given)})" if given else "")
         for _ in range(_EXECUTIONS):
             rows = session.rows(f"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) {executed}")
@@ -681,7 +844,7 @@ def _values(session: SqlSession, workload: Workload, script: Script) -> dict[str
     # In parentheses: what is below 0 may follow a minus.
     values = {name: f"({value})" for name, value in workload.variables}
     values["scale"] = str(workload.scale_factor or 1)
-    for name, expression in pgbench.typical_values(script.text):
-        ((value,),) = session.rows(f"SELECT {pgbench.fill(expression, values)}")
+    for name, expression in scripts.typical_values(script.text):
+        ((value,),) = session.rows(f"SELECT {scripts.fill(expression, values)}")
         values[name] = f"({value})"
     return values

@@ -230,10 +230,9 @@ def test_a_campaign_over_both_says_so(tmp_path: Path) -> None:
 
 def test_each_engine_checks_what_it_drives(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that is there says which names of a script it does not know, here too."""
-    asked: list[str] = []
-    monkeypatch.setattr(EndpointEngine, "_require_known", lambda _, each: asked.append(each.name))
-    _joined(here="18.6", there="18.6").check_flags()
-    assert asked == ["fast"]
+    monkeypatch.setattr(EndpointEngine, "script_problems", lambda _: ("q.sql:1: no t",))
+    with pytest.raises(PreflightError, match=r"^q\.sql:1: no t$"):
+        _joined(here="18.6", there="18.6").check_flags()
 
 
 def test_what_means_the_same_is_known_to_the_engine_of_both(
