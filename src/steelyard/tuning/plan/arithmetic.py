@@ -356,6 +356,13 @@ def database_lines(
     beside = "beside the huge pages"
     if not request.huge_pages:
         count, beside = f"{format_bytes(taken)} of ordinary pages", "beside the shared memory"
+    margin = (
+        ArithmeticLine(
+            label="margin of the huge pages",
+            amount_bytes=-(budget.reserved_bytes - taken),
+            why="a new extension or version takes some more; rule OS002",
+        ),
+    )
     lines = [
         ArithmeticLine(label="memory of the database", amount_bytes=budget.memory_bytes),
         ArithmeticLine(label="shared_buffers", amount_bytes=-budget.shared_buffers_bytes),
@@ -364,19 +371,13 @@ def database_lines(
             amount_bytes=-(taken - budget.shared_buffers_bytes),
             why=f"{count} in all, counted by {budget.counted_by}",
         ),
-        ArithmeticLine(
-            label="margin of the huge pages",
-            amount_bytes=-(budget.reserved_bytes - taken),
-            why="a new extension or version takes some more; rule OS002",
-        ),
+        *(margin if request.huge_pages else ()),
         ArithmeticLine(label=beside, amount_bytes=budget.beside_bytes, total=True),
         *(
             ArithmeticLine(label=label, amount_bytes=-size, why=why)
             for label, size, why in budget.takers
         ),
     ]
-    if not request.huge_pages:
-        del lines[3]  # the margin
     if shm_bytes:
         why = "of parallel queries, counted in the pod's limit; rule PG012"
         lines.append(ArithmeticLine(label="shared memory files", amount_bytes=-shm_bytes, why=why))
