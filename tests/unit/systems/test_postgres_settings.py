@@ -231,12 +231,19 @@ def test_values_are_checked_by_the_binary(tmp_path: Path) -> None:
     processes = FakeProcesses()
     processes.on("postgres", answer=Answer(stdout="5432\n"))
     processes.on("postgres", "work_mem=4QB", answer=Answer(exit_status=1, stderr=stderr))
-    asked = [_asked("work_mem", "4QB"), _asked("jit", "off")]
-    refused = settings.check_values("/bin/postgres", asked, tmp_path, processes)
-    assert refused == {
-        "work_mem": 'invalid value for parameter "work_mem": "4QB"'
+    asked = _with((_asked("work_mem", "4QB"), _asked("jit", "off")))
+    catalogue = settings.parse_catalogue(catalogue_text(16))
+    installation = Installation(programs=Path("/bin"), root=Path("/bin"), version="16.1")
+    (refused,) = settings.refused_values(asked, installation, catalogue, tmp_path, processes)
+    assert refused.setting == "work_mem"
+    assert refused.message == (
+        'PostgreSQL 16.1 refuses this value: invalid value for parameter "work_mem": "4QB"'
         ' Valid units for this parameter are "B", "kB".'
-    }
+    )
+    processes.ran.clear()
+    asked = _with((_asked("work_mem", "4MB"), _asked("jit", "off")))
+    assert not [*settings.refused_values(asked, installation, catalogue, tmp_path, processes)]
+    assert len(processes.ran) == 1
     assert all(command.argv[1] == "-C" for command in processes.ran)
 
 

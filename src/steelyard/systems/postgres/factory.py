@@ -30,7 +30,6 @@ from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
 from steelyard.places.local.server import server_account
 from steelyard.systems.postgres import settings
-from steelyard.systems.postgres import settings as checks
 from steelyard.systems.postgres.engine import PostgresEngine
 from steelyard.systems.postgres.server import (
     Installation,
@@ -273,7 +272,7 @@ def _crowded(
         if name in (_MOST, *_RESERVED) and text.isdigit()
     }
     reserved = 0 if server.superuser else sum(numbers.get(name, 0) for name in _RESERVED)
-    found = checks.too_few_connections(
+    found = settings.too_few_connections(
         configuration, experiment.loads, numbers.get(_MOST), kept=_OUR_SESSIONS + reserved
     )
     for complaint in found:
@@ -327,7 +326,7 @@ class EndpointEngine(PostgresEngine):
         fixed = {entry.name for entry in server.catalogue.values() if entry.context == _FIXED}
         bounds = {name: limits for name, limits in server.bounds.items() if name not in fixed}
         return (
-            *checks.fixed_settings(asked),
+            *settings.fixed_settings(asked),
             *_out_of_reach(asked, server, server.not_alterable(together)),
             *_out_of_range(asked, bounds),
             *_crowded(asked, server, self._experiment),
@@ -353,7 +352,7 @@ class EndpointEngine(PostgresEngine):
             found = find_installation(str(major), processes)
             program = PostgresProgram(installation=found, initdb=(), sql=self._sql)
             with trial(program, server_account(()), processes) as started:
-                refused = checks.refused_together(asked, started, server.catalogue, in_force)
+                refused = settings.refused_together(asked, started, server.catalogue, in_force)
                 return tuple(refused)
         except (PreflightError, PrivilegeError):
             return ()
@@ -390,7 +389,7 @@ class EndpointEngine(PostgresEngine):
             if len(given) == len(asked):
                 if not super().asks_the_same(one, other, (name,)):
                     return False
-            elif given and (now is None or not checks.is_in_force(name, given[0], now)):
+            elif given and (now is None or not settings.is_in_force(name, given[0], now)):
                 return False
         return True
 
@@ -640,7 +639,7 @@ def describe_image(
         catalogue=catalogue,
         refused={
             configuration.name: tuple(
-                checks.refused_values(
+                settings.refused_values(
                     configuration, installation, catalogue, Path(_EMPTY), processes
                 )
             )
@@ -704,9 +703,9 @@ class InImageEngine(PostgresEngine):
         """Return what the image's own server would refuse."""
         asked = self._experiment.configuration(configuration)
         return (
-            *checks.fixed_settings(asked),
+            *settings.fixed_settings(asked),
             *self._images[configuration].refused.get(configuration, ()),
-            *checks.too_few_connections(asked, self._experiment.loads),
+            *settings.too_few_connections(asked, self._experiment.loads),
         )
 
 

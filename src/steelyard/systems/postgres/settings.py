@@ -117,15 +117,13 @@ def empty_configuration() -> Iterator[Path]:
         yield empty
 
 
-def _told(
-    postgres: str, name: str, empty: Path, processes: Processes, option: str = ""
-) -> Completed:
-    """Return what a server program says of a setting's value; it starts nothing.
+def _told(postgres: str, name: str, empty: Path, processes: Processes, *options: str) -> Completed:
+    """Return what a server program says of a setting's value under options; it starts nothing.
 
     ``-C`` must come first: then even root may ask.
     """
-    asked = ("-c", option) if option else ()
-    argv = (postgres, "-C", name, "-D", str(empty), *asked)
+    given = [word for option in options for word in ("-c", option)]
+    argv = (postgres, "-C", name, "-D", str(empty), *given)
     return processes.run(Command(argv=argv, environment=server.ENGLISH), timeout_s=_TIMEOUT_S)
 
 
@@ -178,19 +176,6 @@ def refused_names(names: Sequence[str]) -> Mapping[str, str]:
     return named_in(names, _FIXED_BY_STEELYARD)
 
 
-def check_values(
-    postgres: str, settings: Sequence[Setting], empty: Path, processes: Processes
-) -> Mapping[str, str]:
-    """Return what the server itself says against each value it refuses, by setting name."""
-    refused = {}
-    for setting in settings:
-        option = f"{setting.name}={setting.value}"
-        completed = _told(postgres, "port", empty, processes, option)
-        if not completed.succeeded:
-            refused[setting.name] = server.server_words(completed.stderr)
-    return refused
-
-
 def value_of(
     postgres: str, name: str, written: str | None, empty: Path, processes: Processes
 ) -> str | None:
@@ -198,8 +183,8 @@ def value_of(
 
     It is asked for as it is written; None: its default.
     """
-    option = "" if written is None else f"{name}={written}"
-    completed = _told(postgres, name, empty, processes, option)
+    options = [] if written is None else [f"{name}={written}"]
+    completed = _told(postgres, name, empty, processes, *options)
     return completed.stdout.strip() if completed.succeeded else None
 
 
@@ -442,14 +427,23 @@ def refused_values(
 
     It is asked with an empty configuration, where the programs are.
     """
-    settings = [one for one in _known(configuration, catalogue) if "." not in one.name]
-    refused = check_values(installation.program("postgres"), settings, empty, processes)
-    for name, complaint in refused.items():
-        yield Complaint(
-            setting=name,
-            message=f"PostgreSQL {installation.version} refuses this value: {complaint}",
-            hint="Remove it." if "cannot be changed" in complaint else f"Correct `{name}`.",
-        )
+    asked = {
+        one.name: f"{one.name}={one.value}"
+        for one in _known(configuration, catalogue)
+        if "." not in one.name
+    }
+    postgres = installation.program("postgres")
+    if not asked or _told(postgres, "port", empty, processes, *asked.values()).succeeded:
+        return
+    for name, option in asked.items():
+        completed = _told(postgres, "port", empty, processes, option)
+        if not completed.succeeded:
+            words = server.server_words(completed.stderr)
+            yield Complaint(
+                setting=name,
+                message=f"PostgreSQL {installation.version} refuses this value: {words}",
+                hint="Remove it." if "cannot be changed" in words else f"Correct `{name}`.",
+            )
 
 
 def _known(
