@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 from typing import Final
 
 from steelyard.core.experiment import SwitchCost
@@ -293,12 +294,12 @@ _WORDS: Final = (
 )
 # The least and the largest number that the kernel takes; older kernels may take less.
 # Source: Linux 6.12, the tables of mm/page-writeback.c, mm/vmscan.c, mm/util.c and kernel/sysctl.c.
-_RANGES: Final = {
+_RANGES: Final[Mapping[str, tuple[int, float]]] = {
     "vm.swappiness": (0, 200),
     "vm.dirty_ratio": (0, 100),
     "vm.dirty_background_ratio": (0, 100),
-    "vm.dirty_bytes": (8 * KIB, None),  # two pages
-    "vm.dirty_background_bytes": (1, None),
+    "vm.dirty_bytes": (8 * KIB, inf),  # two pages
+    "vm.dirty_background_bytes": (1, inf),
     "vm.overcommit_memory": (0, 2),
     "vm.page-cluster": (0, 31),
     "vm.compaction_proactiveness": (0, 100),
@@ -393,19 +394,16 @@ def _check_sysctl(name: str, text: str) -> None:
         if not _VALUE.fullmatch(text):
             raise InputError(f"`{text}` is not a value of a sysctl", hint="Write words.")
         return
-    least, most = _RANGES.get(name, (0 if name.startswith("vm.") else None, None))
-    span = f" from {least} to {most}" if most is not None else ""
-    if not span and least is not None:
-        span = f" of {least} or more"
+    least, most = _RANGES.get(name, (0 if name.startswith("vm.") else -inf, inf))
+    bounds = [f"at least {least}"] * (least > -inf) + [f"at most {most}"] * (most < inf)
+    hint = f"Write {', '.join(['decimal numbers', *bounds])}."
     if not _NUMBERS.fullmatch(text):
-        hint = f"Write a number{span}." if span else "Write decimal numbers."
         if name.endswith("_bytes"):
             with suppress(InputError):
                 hint = f"Write it in bytes: {parse_bytes(text)}."
         raise InputError(f"the kernel takes numbers for `{name}`, not `{text}`", hint=hint)
-    numbers = [int(word) for word in text.split()]
-    if any((least is not None and n < least) or (most is not None and n > most) for n in numbers):
-        raise InputError(f"the kernel refuses {text} for `{name}`", hint=f"Write a number{span}.")
+    if not all(least <= int(word) <= most for word in text.split()):
+        raise InputError(f"the kernel refuses {text} for `{name}`", hint=hint)
 
 
 def read_ahead_kib(text: str) -> int:

@@ -630,8 +630,8 @@ def groups_around(host: Host, pid: int | str, controller: str) -> Iterator[str]:
     """Yield the directories of a process's groups, from the nearest to the root of each hierarchy.
 
     They are of version 2 and of one controller of version 1. A path that is not below a mount is
-    that of a group outside of a container; the root of the mount is then the container's own. Where
-    a mount is of a group above a namespace, nobody knows which of the groups below is meant.
+    that of a group outside of a container; the root of the mount is then the container's own. A
+    mount of a group above a namespace does not tell which group below it is meant: it is left out.
     """
     try:
         mounts = tuple(parse_mountinfo(host.read("/proc/self/mountinfo")))

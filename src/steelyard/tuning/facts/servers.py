@@ -167,13 +167,8 @@ def _postmaster(host: Host, backend: int) -> int | None:
 
 def _from_processes(host: Host, postmaster: int | None) -> Finds:
     if postmaster is None:
-        elsewhere = hidden("the server's processes cannot be seen from here")
-        return {
-            "shared_memory_directory_bytes": elsewhere,
-            "huge_page_mapping_bytes": elsewhere,
-            "processes": elsewhere,
-            **dict.fromkeys(USABLE, elsewhere),
-        }
+        names = ("shared_memory_directory_bytes", "huge_page_mapping_bytes", "processes", *USABLE)
+        return dict.fromkeys(names, hidden("the server's processes cannot be seen from here"))
     place = f"/proc/{postmaster}/root/dev/shm"
     space = host.space(place)
     smaps = host.read(f"/proc/{postmaster}/smaps")

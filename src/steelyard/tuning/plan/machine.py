@@ -529,33 +529,24 @@ def old_requests(
     """
     for size in dict.fromkeys(pool.page_bytes for pool in pools):
         planned = [pool.pages for pool in pools if pool.page_bytes == size]
-        yield from _old_request(linux, size, planned, facts, layer)
-
-
-def _old_request(
-    linux: LinuxFacts, size: int, planned: list[int], facts: stack.StackFacts, layer: str
-) -> Iterator[stack.PlannedSetting]:
-    is_default = size == linux.huge_page_bytes
-    others = linux.requested_other_pages or {}
-    asked = linux.requested_huge_pages if is_default else others.get(size)
-    if asked is None or (asked == sum(planned) and len(planned) == 1):
-        return
-    name = "requested_huge_pages" if is_default else "requested_other_pages"
-    path = _path_of(facts, layer, name)
-    if path == stack.UNIT_PATH or (path is None and not asked):
-        return
-    told = f"{asked} huge pages are asked for"
-    what = "whatever asks for them" if path is None else f"vm.nr_hugepages in {path}"
-    if path == _COMMAND_LINE:
-        what = "hugepages= on the kernel's command line"
-    yield stack.PlannedSetting(
-        name=f"Take away {what}",
-        value="" if path is None else _check(path),
-        reason=f"{told} beside this plan's {sum(planned)}: the next boot would allocate them, over"
-        " all nodes, or take the plan's away",
-        source=_SOURCE,
-        scope=stack.Scope.REBOOT,
-    )
+        name, asked = "requested_other_pages", (linux.requested_other_pages or {}).get(size)
+        if size == linux.huge_page_bytes:
+            name, asked = "requested_huge_pages", linux.requested_huge_pages
+        path = _path_of(facts, layer, name)
+        is_ours = path == stack.UNIT_PATH or planned == [asked]
+        if asked is None or is_ours or (path is None and not asked):
+            continue
+        what = "whatever asks for them" if path is None else f"vm.nr_hugepages in {path}"
+        if path == _COMMAND_LINE:
+            what = "hugepages= on the kernel's command line"
+        yield stack.PlannedSetting(
+            name=f"Take away {what}",
+            value="" if path is None else _check(path),
+            reason=f"{asked} huge pages are asked for beside this plan's {sum(planned)}: the next"
+            " boot would allocate them, over all nodes, or take the plan's away",
+            source=_SOURCE,
+            scope=stack.Scope.REBOOT,
+        )
 
 
 def _path_of(facts: stack.StackFacts, layer: str, name: str) -> str | None:
