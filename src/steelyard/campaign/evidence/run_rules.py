@@ -422,11 +422,21 @@ _OWN_NODE: Final = (
     "Give the database a node of its own (a taint, `node_selector` and `tolerations`), or allow"
     " more with `measure.neighbours`."
 )
-_LOG: Final = "Look into the server's log in raw/."
+_LOG: Final = "Look into the server's log, in raw/; an existing server keeps its own."
 
 
 def _generator_failed(facts: RunFacts) -> Iterator[Ruling]:
-    yield broken(facts.failure) if facts.failure and not facts.server_died else KEPT
+    if not facts.failure or facts.server_died:
+        yield KEPT
+        return
+    is_standby = facts.in_force.get("in_hot_standby") == "on"
+    yield broken(f"{facts.failure}{_RECOVERY if is_standby else ''}")
+
+
+_RECOVERY: Final = (
+    "; this server is a standby: if a conflict with recovery ended a session, raise"
+    " max_standby_streaming_delay there, or set hot_standby_feedback = on"
+)
 
 
 def _server_died(facts: RunFacts) -> Iterator[Ruling]:

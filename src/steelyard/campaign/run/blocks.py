@@ -140,6 +140,7 @@ class TakesBlocks:
             self._give_up(str(end))
         # The disk of the data may fill up in the middle of a block: then files refuse.
         except (TargetError, MeasurementError, PreflightError) as error:
+            self.way_out = error.hint
             self._give_up(error.message)
 
     def _give_up(self, reason: str) -> None:

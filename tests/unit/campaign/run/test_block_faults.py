@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ from fakes.campaigns import Stage, an_experiment, decided, of_redis
 from steelyard.core.campaign import CampaignRecord, Status
 from steelyard.core.experiment import Calibration, Measure
 from steelyard.core.findings import Validity
+from steelyard.core.outside import ServerAddress
 from steelyard.core.target import EngineName
-from steelyard.core.wording import MeasurementError, PreflightError
+from steelyard.core.wording import MeasurementError, PreflightError, RefusedError
 from steelyard.record.directory import read_campaign
 from support.left import left_over
 
@@ -98,6 +100,24 @@ def test_failed_transactions_make_a_run_suspect_and_keep_it(path: Path) -> None:
     assert record.runs[0].findings[0].code == "failed-transactions"
     assert "3 transactions failed" in record.runs[0].findings[0].message
     assert record.runs[0] in record.counted_runs
+
+
+def test_what_a_server_refuses_in_blocks_has_its_own_way_out(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is that of the error, such as a limit of a role, and no general one."""
+    stage, asked = Stage.new(an_experiment(), path), count()
+    original = servers.FakeEngine.effective
+
+    def refusing(engine: servers.FakeEngine, address: ServerAddress) -> object:
+        if next(asked) > len(stage.experiment.configurations):
+            raise RefusedError("the server broke a statement off", hint="Allow more.")
+        return original(engine, address)
+
+    monkeypatch.setattr(servers.FakeEngine, "effective", refusing)
+    with pytest.raises(MeasurementError, match="3 times: the server broke") as caught:
+        stage.run()
+    assert caught.value.hint.startswith("Allow more. Then go on with")
 
 
 def test_what_fails_three_times_fails_the_campaign(path: Path) -> None:

@@ -165,7 +165,8 @@ def test_what_fails_for_good_still_fails_beside_a_neighbour(
     stage.world.faults = dict.fromkeys(range(200), servers.generator_fails)
     with pytest.raises(MeasurementError, match="block 1 failed 3 times") as caught:
         stage.run()
-    assert caught.value.hint.startswith("Look into the server's log in raw/. Then go on with")
+    assert caught.value.hint.startswith("Look into the server's log, in raw/; an existing server")
+    assert "keeps its own. Then go on with" in caught.value.hint
 
 
 def test_a_calibration_beside_a_neighbour_is_borne_in_the_end(

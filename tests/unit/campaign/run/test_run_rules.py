@@ -237,6 +237,11 @@ BROKEN = [
         "5 s were meant (shorter by a factor of 2.08): the server was faster",
     ),
     ("no-transactions", RunFacts(measurement=measured(0)), "counts as a stall"),
+    (
+        "generator-failed",
+        RunFacts(failure="a session was ended", in_force={"in_hot_standby": "on"}),
+        "a session was ended; this server is a standby: if a conflict with recovery",
+    ),
     ("failed-transactions", RunFacts(measurement=measured(failed=1)), "1 transactions failed"),
     ("rate-not-reached", at_rate(100_000, done=97_999), "97999 transactions were done of about"),
     ("rate-not-reached", at_rate(100, done=59), "(59.0 %): the server did not keep up; latency"),
