@@ -278,6 +278,10 @@ class FakeOperator(Sql):
         name = where.pod.rpartition("-")[0]
         return int(self.api.get(k8s.CLUSTER, name, where.namespace)["spec"]["instances"])
 
+    def is_pooled(self, address: ServerAddress) -> bool:
+        """Return that no pooler is in between."""
+        return not self._server(address)
+
     def rows(
         self, address: ServerAddress, statement: str, parameters: Sequence[object] = ()
     ) -> list[Row]:

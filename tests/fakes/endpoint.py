@@ -22,6 +22,7 @@ class FakeEndpoint:
 
     Attributes:
         dies_at: Number of the change before which Steelyard dies; None: it lives.
+        faults: Of its configuration files: file, line, name and what is wrong.
         state: Columns of the readiness query.
     """
 
@@ -34,6 +35,7 @@ class FakeEndpoint:
     dies_at: int | None = None
     changes: list[str] = field(default_factory=list)
     may_create: bool = True
+    faults: list[Row] = field(default_factory=list)
     state: list[object] = field(
         default_factory=lambda: (
             [False, False, 180006, True, True, 90, -1, "0", True, 0, False, "30s"]
@@ -50,6 +52,11 @@ class FakeEndpoint:
             database=keywords.get("dbname", "postgres"),
             password="planted",
         )
+
+    def is_pooled(self, address: ServerAddress) -> bool:
+        """Return that no pooler is in between."""
+        assert address.user
+        return False
 
     def set_password(self, address: ServerAddress, password: str) -> None:
         """Refuse: no password is ever set on somebody else's server."""
@@ -74,6 +81,7 @@ class FakeEndpoint:
             changed.STARTED_AT: [(self.starts,)],
             gateway._LOADED_AT: [(self.loads,)],
             changed._IN_FILE: list(self.file.items()),
+            changed._FILE_ERRORS: list(self.faults),
             changed._IS_THERE: [(1,)] if first in self.databases else [],
             changed._MAY_CREATE: [(self.may_create,)],
             changed._TABLE_MARK: [(self.tables[table],)] if table in self.tables else [],
@@ -113,7 +121,7 @@ class FakeEndpoint:
         elif statement.startswith("ALTER SYSTEM SET"):
             self.file[names[0]] = text
         else:
-            own = ("VACUUM", "TRUNCATE", "SET statement_timeout")
+            own = ("VACUUM", "TRUNCATE", "SET statement_timeout", "SELECT pg_terminate_backend")
             assert statement.startswith(own), statement
 
     def _require_reachable(self) -> None:

@@ -48,6 +48,7 @@ class FakeSql(Sql):
         self.answers: dict[str, Rows] = dict(answers or {})
         self.refused: set[str] = set()
         self.reachable = True
+        self.pooled = False
         self.password: str | None = None
         self.executed: list[tuple[str, str]] = []
         self.asked: list[tuple[str, str, tuple[object, ...]]] = []
@@ -65,6 +66,11 @@ class FakeSql(Sql):
         )
         self._require_reachable(found)
         return found
+
+    def is_pooled(self, address: ServerAddress) -> bool:
+        """Return whether the test put a pooler in between."""
+        self._require_reachable(address)
+        return self.pooled
 
     def rows(
         self, address: ServerAddress, statement: str, parameters: Sequence[object] = ()

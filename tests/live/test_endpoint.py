@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -348,6 +349,94 @@ def test_what_keeps_steelyard_out_is_said(
     assert "hint:" in done.stderr
     assert ADMIN_PASSWORD not in done.stderr
     assert not (steelyard.directory / "c").exists()
+
+
+_DATABASE = ("for the database postgres (ALTER DATABASE)", 'ALTER DATABASE "postgres" RESET wal_')
+_ALL = ("for all users (ALTER ROLE ALL)", "ALTER ROLE ALL RESET wal_compression")
+_ROLE = ("for the user postgres (ALTER ROLE)", 'ALTER ROLE "postgres" RESET wal_compression')
+_BOTH = (
+    "log_min_duration_statement=9",
+    "for the user postgres in the database postgres",
+    'IN DATABASE "postgres" RESET log_min',
+)
+_PENDING = ("`shared_buffers` was changed on the server and waits for a restart", "Restart the")
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize(
+    ("before", "setting", "told", "way"),
+    [
+        ("ALTER DATABASE postgres SET wal_compression = off", "wal_compression=on", *_DATABASE),
+        ("ALTER ROLE ALL SET wal_compression = off", "wal_compression=on", *_ALL),
+        ("ALTER ROLE postgres SET wal_compression = off", "wal_compression=on", *_ROLE),
+        ("ALTER ROLE postgres IN DATABASE postgres SET log_min_duration_statement = 7", *_BOTH),
+        ("ALTER SYSTEM SET shared_buffers = '17MB'", "shared_buffers=18MB", *_PENDING),
+    ],
+)
+def test_what_no_change_of_files_reaches_is_told_before_the_start(
+    steelyard: Steelyard, server: Server, before: str, setting: str, told: str, way: str
+) -> None:
+    """Where the setting comes from, by pg_settings, and what to do there."""
+    after = re.sub(r"SET (\w+) = .*", r"RESET \1", before)
+    server.do(before, "SELECT pg_reload_conf()")
+    wait_for(lambda: "SYSTEM" not in before or server.rows(_WAITING) != [])
+    done = _tried(steelyard, server, setting)
+    server.do(after, "SELECT pg_reload_conf()")
+    wait_for(lambda: server.rows(_WAITING) == [])
+    assert done.returncode == 3, done.stderr
+    assert told in done.stderr
+    assert way in done.stderr
+
+
+@pytest.mark.usefixtures("untouched")
+def test_what_the_servers_command_line_says_is_told_before_the_start(
+    steelyard: Steelyard, server: Server
+) -> None:
+    """As Patroni and the files of docker-compose set it."""
+    log = ["-l", str(server.home / "log")]
+    command(server.control("restart", "-m", "fast", "-o", "-c wal_compression=off", *log))
+    done = _tried(steelyard, server, "wal_compression=on")
+    command(server.control("stop", "-m", "fast"))  # a restart would keep what it was given
+    command(server.control("start", *log))
+    assert done.returncode == 3, done.stderr
+    assert "`wal_compression` is set on the command line of the server" in done.stderr
+    assert "Patroni" in done.stderr
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("nosuch = 1", "10.conf, line 2: `nosuch`: unrecognized configuration parameter"),
+        ("work_mem = 'x", "10.conf, line 2: syntax error"),
+        ("include 'gone.conf'", "could not open file"),
+        ("work_mem = banana", ""),  # this line alone is not taken
+    ],
+)
+def test_a_file_that_the_server_cannot_read_is_named_before_the_start(
+    steelyard: Steelyard, server: Server, line: str, told: str
+) -> None:
+    """With its line and parameter: no change would come into force, and none is made."""
+    main, other = server.data / "postgresql.conf", server.home / "10.conf"
+    text = main.read_text()
+    other.write_text(f"# of somebody\n{line}\n")
+    main.write_text(f"{text}include '{other}'\n")
+    done = _tried(steelyard, server, "wal_compression=on")
+    main.write_text(text)
+    assert done.returncode == (3 if told else 0), done.stderr
+    assert told in done.stderr
+    assert ("cannot read its configuration" in done.stderr) is bool(told)
+
+
+_WAITING = "SELECT name FROM pg_settings WHERE pending_restart"
+
+
+def _tried(
+    steelyard: Steelyard, server: Server, setting: str
+) -> "subprocess.CompletedProcess[str]":
+    (steelyard.directory / "q.sql").write_text("SELECT 1;\n")
+    words = ["try", "--dsn", server.uri, "--set", setting, "--script", "q.sql", "--dry-run"]
+    return steelyard.run(*words, "--restart-command", "true")
 
 
 def test_a_server_that_wants_tls_is_said(steelyard: Steelyard, server: Server) -> None:

@@ -1,10 +1,6 @@
 """Campaigns in turns on servers that are there already: only their load generators are paused."""
 
 import json
-import os
-import shutil
-import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,13 +8,8 @@ from pathlib import Path
 import pytest
 from test_turns_of_redis import ratios, states_in
 
-from steelyard.core.experiment import Layer, Setting
 from steelyard.core.schedule import TurnTimes
-from steelyard.gateways.sql import Sql
-from steelyard.systems.postgres.existing.platform import mixed_sessions, shown_settings
-from steelyard.systems.postgres.settings import deviations
-from support.endpoint import Server, as_account, at_work, free_port, make_home, started
-from support.lacking import lacking
+from support.endpoint import Server, at_work, started
 from support.live import Steelyard, interrupted, living_servers, wait_for
 from support.redis import RedisServer, redis_started, require_redis
 
@@ -246,51 +237,6 @@ def test_sessions_of_one_server_take_turns_and_nothing_of_it_is_altered(
         for each in environment["servers"]
     }
     assert shown == {"one": "5120", "two": "9216"}
-
-
-@pytest.fixture(params=["session", "transaction"])
-def pooled(
-    request: pytest.FixtureRequest, server: Server, tmp_path: Path
-) -> Iterator[tuple[str, int]]:
-    """A real PgBouncer before the server, which drops the settings of sessions: mode and port."""
-    program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
-    if program is None:
-        lacking("there is no pgbouncer on this machine")
-    home, port = make_home(), free_port()
-    (home / "users").write_text('"postgres" ""\n')
-    (home / "ini").write_text(
-        f"[databases]\n* = user=postgres host={server.home} port={server.port}\n[pgbouncer]\n"
-        f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n"
-        f"auth_file = {home}/users\npool_mode = {request.param}\n"
-        "ignore_startup_parameters = extra_float_digits,options\n"
-    )
-    with (tmp_path / "pooler").open("wb") as log:
-        argv = [*as_account(), program, str(home / "ini")]
-        process = subprocess.Popen(argv, stdout=log, stderr=log, cwd="/")
-    wait_for(lambda: can_connect(port))
-    yield request.param, port
-    process.kill()
-    process.wait()
-    shutil.rmtree(home)
-
-
-def can_connect(port: int) -> bool:
-    """Return whether somebody listens."""
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-@pytest.mark.slow
-def test_sessions_through_a_pooler_do_not_take_turns(pooled: tuple[str, int]) -> None:
-    """Transactions that change backends are seen, and so are settings that do not arrive."""
-    mode, port = pooled
-    sql = Sql()
-    entrance = sql.reach({"host": "127.0.0.1", "port": str(port), "user": "postgres"})
-    mixed = mixed_sessions(entrance, sql)
-    assert ("transaction mode" in mixed) is (mode != "session")
-    (shown, *_) = shown_settings({"work_mem": "9MB"}, entrance, sql)
-    asked = Setting(layer=Layer.POSTGRES, name="work_mem", value="9MB")
-    assert deviations([asked], [shown]) != ()
 
 
 READS = """\

@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -155,6 +156,38 @@ def server(programs: Path) -> Iterator[Server]:
     """A server with a superuser, an ordinary role, and one that may make no databases."""
     with started(programs) as made:
         yield made
+
+
+@contextmanager
+def pooled(server: Server, mode: str, *lines: str, databases: str = "*") -> Iterator[int]:
+    """Start a real PgBouncer before a server, with further lines of its file; give its port."""
+    program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
+    if program is None:
+        lacking("there is no pgbouncer on this machine")
+    home, port = make_home(), free_port()
+    (home / "users").write_text('"postgres" ""\n"reader" ""\n')
+    (home / "ini").write_text(
+        f"[databases]\n{databases} = host={server.home} port={server.port}\n[pgbouncer]\n"
+        f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = trust\n"
+        f"auth_file = {home}/users\npool_mode = {mode}\n" + "\n".join(lines)
+    )
+    argv = [*as_account(), program, "-q", str(home / "ini")]
+    with (home / "log").open("wb") as log:
+        process = subprocess.Popen(argv, stdout=log, stderr=log, cwd="/")
+    try:
+        while not _listens(port):
+            assert process.poll() is None, (home / "log").read_text()
+            time.sleep(0.01)
+        yield port
+    finally:
+        process.kill()
+        process.wait()
+        shutil.rmtree(home)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @contextmanager

@@ -649,6 +649,8 @@ def touched(experiment: Experiment, assembly: Assembly) -> Iterator[tuple[str, s
     else:
         yield "server", "one that Steelyard starts and removes"
     yield "data", _data_touched(experiment, assembly, facts)
+    if "read-only sessions" in facts:
+        yield "remark", f"read-only sessions: {facts['read-only sessions']}"
     idle = assembly.engine.checkpoint_settings(tuple(experiment.configuration(CHANGED).asked()))
     if idle and all(map(assembly.engine.only_reads, experiment.workloads)):
         yield "remark", f"{', '.join(idle)}: of checkpoints and WAL, and all that is run only reads"

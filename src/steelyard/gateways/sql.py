@@ -24,6 +24,7 @@ import select
 import statistics
 import threading
 import time
+import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -216,6 +217,32 @@ _LOGIN: Final = f"{_REFUSED}|{_NONE_GIVEN}|{_ROLE}"
 _PREAMBLE: Final = re.compile(r"connection (?:to server (?:at|on) .*?)?\s*failed: ")
 _QUESTION: Final = re.compile(r"\s*Is the server running[^?]*\?")  # of libpq; a hint has it
 _FAILURES: Final = (
+    # What PgBouncer says itself, in English alone and always with SQLSTATE 08P01.
+    (
+        "unsupported startup parameter",
+        "the pooler at {where} refuses what {user} asks for when a session begins: {text}",
+        "Leave it out of target and PG* variables, or let ignore_startup_parameters drop it there.",
+    ),
+    (
+        "bouncer config error|no such database",
+        "the pooler at {where} has no entry for the database: {text}",
+        "Name a database of its [databases], or add an entry there.",
+    ),
+    (
+        "no such user",
+        "the pooler at {where} does not know {user}: {text}",
+        "Add the user to its auth_file, or let it ask the server (auth_query).",
+    ),
+    (
+        "no more connections allowed|max_client_conn",
+        "the pooler at {where} has no connection left: {text}",
+        "Close some, or raise max_client_conn there.",
+    ),
+    (
+        "server_login_retry|pgbouncer cannot connect to server",
+        "the pooler at {where} does not reach its server: {text}",
+        "Is that server running? Its [databases] say where the pooler looks for it.",
+    ),
     (
         _NONE_GIVEN,
         "the server at {where} asks {user} for a password, and there is none",
@@ -406,6 +433,12 @@ class Sql:
             where, user = asked_for(keywords)
             raise connection_failure(text, where=where, user=user) from error
 
+    def is_pooled(self, address: ServerAddress) -> bool:
+        """Return whether a pooler is in between: it invents the number of a session's backend."""
+        with self._connected(address) as connection:
+            rows = connection.execute(b"SELECT pg_backend_pid()").fetchall()
+            return rows != [(connection.info.backend_pid,)]
+
     def rows(
         self, address: ServerAddress, statement: str, parameters: Sequence[object] = ()
     ) -> list[Row]:
@@ -479,6 +512,14 @@ class Sql:
 _WAKE_UP_MS = 100  # as often as psycopg looks whether anybody still waits
 
 
+def prepared_name(statement: str) -> str:
+    """Return what sessions call a statement that they prepare.
+
+    A pooler in transaction mode mixes their backends: one name must not mean two statements.
+    """
+    return f"{_NAME}_{zlib.crc32(statement.encode()):08x}"
+
+
 class SqlSession:
     """A connection that stays open, for one thread; another may close it.
 
@@ -540,7 +581,7 @@ class SqlSession:
         """Return all rows of a statement, which the server prepares at its first use."""
         name = self._names.get(statement)
         if name is None:
-            name = b"steelyard_%d" % len(self._names)
+            name = prepared_name(statement).encode()
             self._connection.pgconn.send_prepare(name, statement.encode())
             self._answer()
             self._names[statement] = name

@@ -55,6 +55,7 @@ from steelyard.targets.endpoint import (
     Asked,
     Servers,
     dataset_needs,
+    obstacles_on,
     one_each,
     require_different_servers,
     restarts_on,
@@ -383,6 +384,7 @@ def _platform(
         clients=max(load.clients for load in experiment.loads),
         writes=engine.writes(),
         lifted=lifted,
+        obstacles=obstacles_on(experiment, target, running, allowed=server.endpoint.allow_existing),
     )
     means = Means(
         sql=doors.sql, processes=generators.processes, clock=doors.clock, here=doors.processes

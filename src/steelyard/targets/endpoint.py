@@ -28,14 +28,21 @@ from steelyard.places.agent.programs import PausedElsewhere
 from steelyard.places.local.groups import PausedGenerators
 from steelyard.places.protocol import Ledger, PausablePlatform, PausedPrograms, Platform
 from steelyard.systems.postgres.existing.platform import (
+    READ_ONLY,
     EndpointOptions,
     EndpointPlatform,
     EndpointSessions,
     keywords_of,
     mixed_sessions,
+    require_pool,
     shown_settings,
 )
-from steelyard.systems.postgres.existing.server import STARTED_AT, DatasetNeeds, Means
+from steelyard.systems.postgres.existing.server import (
+    STARTED_AT,
+    DatasetNeeds,
+    Means,
+    identifier,
+)
 from steelyard.systems.postgres.factory import (
     RunningServer,
     Surroundings,
@@ -133,6 +140,14 @@ def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
     targets = experiment.endpoint_targets
     entrances = {target: doors.sql.reach(keywords_of(target)) for target in targets.values()}
     require_different_servers(entrances.values(), doors.sql)
+    pooled = {target: doors.sql.is_pooled(address) for target, address in entrances.items()}
+    clients = max(load.clients for load in experiment.loads)
+    protocols = {each.protocol or experiment.protocol for each in experiment.configurations}
+    for target, is_pooled in pooled.items():
+        if is_pooled:
+            require_pool(
+                entrances[target], doors.sql, clients=clients, prepared="prepared" in protocols
+            )
     servers = {target: read_running(address, doors.sql) for target, address in entrances.items()}
     surroundings = Surroundings(
         processes=doors.of_the_load,
@@ -153,7 +168,7 @@ def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
         lifts=bool(room.lifted),
     )
     options = {
-        target: ground.options(target, entrances[target], server)
+        target: ground.options(target, entrances[target], server, is_pooled=pooled[target])
         for target, server in servers.items()
     }
     platforms = {target: ground.platform(each) for target, each in options.items()}
@@ -211,10 +226,15 @@ class _Ground:
     lifts: bool
 
     def options(
-        self, target: EndpointTarget, entrance: ServerAddress, server: RunningServer
+        self,
+        target: EndpointTarget,
+        entrance: ServerAddress,
+        server: RunningServer,
+        *,
+        is_pooled: bool,
     ) -> EndpointOptions:
         """Return how a server is used."""
-        experiment = self.asked.experiment
+        experiment, sql = self.asked.experiment, self.asked.doors.sql
         names = settings_on(experiment, target)
         restarts = target not in self.shared and restarts_on(experiment, target, names, server)
         return EndpointOptions(
@@ -227,13 +247,13 @@ class _Ground:
             clients=max(load.clients for load in experiment.loads),
             at_once=len(self.shared.get(target, ("one",))),
             sessions=target in self.shared
-            or (
-                not restarts
-                and fit_sessions(experiment, target, server, entrance, self.asked.doors.sql)
-            ),
+            or (not restarts and fit_sessions(experiment, target, server, entrance, sql)),
             alters=not server.not_alterable(names),
             writes=self.engine.writes(),
             lifted=limits_to_lift(experiment, self.engine, target) if self.lifts else {},
+            is_pooled=is_pooled,
+            passes=not is_pooled or passes_options(entrance, sql),
+            obstacles=obstacles_on(experiment, target, server, allowed=target.allow_existing),
         )
 
     def platform(self, options: EndpointOptions) -> EndpointPlatform:
@@ -319,6 +339,15 @@ def _troubles(
         yield f"sessions there have no settings of their own: {error.message}"
 
 
+def passes_options(entrance: ServerAddress, sql: Sql) -> bool:
+    """Return whether sessions there get what they ask for by libpq's ``options``.
+
+    A pooler may refuse or drop them, or give a transaction to a session of somebody else's.
+    """
+    wanted = [{READ_ONLY: value} for value in ("on", "off")]
+    return next(_troubles(wanted, entrance, sql), None) is None
+
+
 def fit_sessions(
     experiment: Experiment,
     target: EndpointTarget,
@@ -337,6 +366,83 @@ def fit_sessions(
         return False
     asking = [each.asked() for each in experiment.configurations if each.target == target]
     return next(_troubles(asking, entrance, sql), None) is None
+
+
+# What is above the server's files, by its name in pg_settings, with the way out. `override` is also
+# that of values that the server finds itself, such as wal_buffers = -1 (up to 14).
+_ABOVE: Final = {
+    "command line": (
+        "on the command line of the server",
+        "Take {name} from there (a container's `command:`, Patroni), and restart the server.",
+    ),
+    "global": ("for all users (ALTER ROLE ALL)", "ALTER ROLE ALL RESET {name}."),
+    "database": (
+        "for the database {database} (ALTER DATABASE)",
+        "ALTER DATABASE {database} RESET {name}.",
+    ),
+    "user": ("for the user {user} (ALTER ROLE)", "ALTER ROLE {user} RESET {name}."),
+    "database user": (
+        "for the user {user} in the database {database} (ALTER ROLE)",
+        "ALTER ROLE {user} IN DATABASE {database} RESET {name}.",
+    ),
+    "client": (
+        "for these sessions by libpq's `options`",
+        "Leave {name} out of PGOPTIONS and of the target.",
+    ),
+    "override": ("by the server itself", "Leave {name} out."),
+}
+_OF_DATABASE: Final = ("database", "database user")
+
+
+def obstacles_on(
+    experiment: Experiment, target: Target, server: RunningServer, *, allowed: bool
+) -> tuple[tuple[str, str], ...]:
+    """Return what keeps a change for everyone from the sessions of a load, each with the way out.
+
+    Args:
+        experiment: What it asks for and is in force already meets no obstacle.
+        target: Of the configurations that share the server.
+        server: As a session of the same user saw it.
+        allowed: The load runs in the database of that session, not in one of Steelyard's own.
+    """
+    wanted = [
+        setting
+        for configuration in experiment.configurations
+        if configuration.target == target
+        for setting in configuration.settings
+        if setting.layer is Layer.POSTGRES
+    ]
+    names = settings_on(experiment, target)
+    restarts = restarts_on(experiment, target, names, server)
+    waiting = [
+        (
+            f"`{name}` was changed on the server and waits for a restart",
+            f"Restart the server first, or take the change of {name} back.",
+        )
+        for name in server.pending
+        if restarts or name.lower() in names
+    ]
+    return (*dict.fromkeys(_set_above(wanted, server, allowed=allowed)), *waiting)
+
+
+def _set_above(
+    wanted: Sequence[Setting], server: RunningServer, *, allowed: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield the settings whose values do not come from the server's files."""
+    there = server.address or ServerAddress(host="", port=0)
+    for setting in wanted:
+        now = server.in_force.get(setting.name.lower())
+        if now is None or now.source not in _ABOVE or not deviations((setting,), (now,)):
+            continue
+        if now.source in _OF_DATABASE and not allowed:
+            continue
+        where, way = _ABOVE[now.source]
+        at = where.format(user=there.user, database=there.database)
+        user, database = identifier(there.user), identifier(there.database)
+        yield (
+            f"`{now.name}` is set {at}; a change for everyone does not reach it",
+            way.format(name=now.name, user=user, database=database),
+        )
 
 
 def dataset_needs(datasets: Sequence[Dataset]) -> tuple[DatasetNeeds, ...]:

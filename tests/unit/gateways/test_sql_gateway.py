@@ -25,6 +25,7 @@ from steelyard.gateways.sql import (
     connection_failure,
     last_result,
     parsed_uri,
+    prepared_name,
 )
 
 
@@ -211,6 +212,15 @@ def test_any_text_is_a_uri_or_refused(text: str) -> None:
         ('certificate for "a" does not match host name "h"', "no TLS connection"),
         ("FATAL: sorry, too many clients already", "no connection left"),
         ("could not translate host name", "cannot be reached"),
+        # Of PgBouncer 1.18, with one sentence of later versions.
+        ("FATAL: unsupported startup parameter: options", "the pooler at db:5432 refuses what b"),
+        ("FATAL: unsupported startup parameter in options: x", "refuses what b asks for"),
+        ("FATAL: bouncer config error", "no entry for the database"),
+        ("FATAL: no such database: shop", "no entry for the database: FATAL: no such database"),
+        ("FATAL: no such user: b", "does not know b"),
+        ("FATAL: no more connections allowed (max_client_conn)", "no connection left"),
+        ("FATAL: server login failed: x, retry (server_login_retry)", "does not reach its server"),
+        ("FATAL: pgbouncer cannot connect to server", "does not reach its server"),
     ],
 )
 def test_failures_have_a_way_out(text: str, words: str) -> None:
@@ -219,6 +229,15 @@ def test_failures_have_a_way_out(text: str, words: str) -> None:
     assert words in error.message
     assert "db:5432" in error.message
     assert error.hint
+    assert "Is it running" not in error.hint
+
+
+def test_a_name_of_a_prepared_statement_means_one_statement() -> None:
+    """Sessions behind a pooler find what others have prepared: it is the same text."""
+    texts = ["SELECT 1", "SELECT 2", "SELECT 1 "]
+    names = {prepared_name(text) for text in texts}
+    assert len(names) == len(texts)
+    assert prepared_name(texts[0]) == prepared_name("SELECT 1")
 
 
 def test_a_password_of_a_server_in_a_cluster_is_in_a_secret() -> None:

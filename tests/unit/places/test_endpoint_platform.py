@@ -1,9 +1,11 @@
 """A server that is there already: what is made is marked and noted first, and all is undone."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,10 +27,13 @@ from steelyard.systems.postgres.existing.platform import (
     EndpointPlatform,
     EndpointSessions,
     mixed_sessions,
+    require_any_database,
+    require_pool,
     shown_settings,
 )
 from steelyard.systems.postgres.existing.server import (
     GENERATOR_TABLES,
+    STARTED_AT,
     DatasetNeeds,
     Means,
     require_connections,
@@ -49,6 +54,7 @@ class _Place:
         settings: tuple[str, ...] = ("checkpoint_timeout", "work_mem"),
         *,
         alters: bool = False,
+        **more: Any,
     ) -> None:
         self.server = FakeEndpoint(file=dict(_BEFORE))
         self.clock = FakeClock()
@@ -63,6 +69,7 @@ class _Place:
             restarts=False,
             clients=8,
             alters=alters,
+            **more,
         )
         self.platform = EndpointPlatform(options, self.ledger, self.means)
 
@@ -292,6 +299,139 @@ def test_who_takes_no_writes_is_refused_only_where_some_are_needed(
         platform.require_ready()
     assert caught.value.hint.startswith(("Name the primary", "Turn it off"))
     assert "scripts that only read" in caught.value.hint
+
+
+_BROKEN = ("/etc/pg/10.conf", 3, "nosuch", "unrecognized configuration parameter")
+_IN_DATABASE = ("`work_mem` is set for the database shop", "ALTER DATABASE")
+
+
+@pytest.mark.parametrize(
+    ("more", "superuser", "words", "way"),
+    [
+        ({"obstacles": (_IN_DATABASE,)}, True, "set for the database shop", "ALTER DATABASE"),
+        ({"obstacles": (_IN_DATABASE,) * 2}, True, "shop\n`work_mem`", "ALTER DATABASE ALTER"),
+        ({"obstacles": (_IN_DATABASE,), "sessions": True}, True, "", ""),
+        ({"passes": False, "is_pooled": True}, False, "does not pass them on", "not the pooler"),
+        ({"passes": False}, True, "", ""),
+    ],
+)
+def test_changes_that_would_not_reach_the_sessions_are_refused(
+    more: dict[str, object], words: str, way: str, *, superuser: bool
+) -> None:
+    """A change for everyone has what is above it, one of sessions a pooler that drops it."""
+    place = _Place(EndpointTarget(dbname="shop", allow_existing=True), (), **more)
+    place.server.state[3] = superuser
+    if not words:
+        place.platform.require_ready()
+        return
+    with pytest.raises(PreflightError, match=words) as caught:
+        place.platform.require_ready()
+    assert way in caught.value.hint
+
+
+def test_files_that_the_server_cannot_read_are_named_at_every_step() -> None:
+    """Before anything is made, before a change, and where one is put back."""
+    place = _Place()
+    place.server.faults = [_BROKEN, ("/etc/pg/a.conf", 1, None, "syntax error")]
+    words = "10.conf, line 3: `nosuch`: unrecognized .*; /etc/pg/a.conf, line 1: syntax error"
+    with pytest.raises(PreflightError, match=words):
+        place.platform.require_ready()
+    with pytest.raises(TargetError, match=words):
+        place.work()
+    assert place.server.file == _BEFORE
+    place.server.faults = []
+    place.work()
+    place.server.faults = [_BROKEN]
+    with pytest.raises(
+        LeftBehindError, match=r"has its old values again, but .*10.conf, line 3"
+    ) as caught:
+        place.platform.destroy()
+    assert "PGPASSWORD" not in caught.value.hint
+    assert place.server.file == _BEFORE
+    place.server.faults = []
+    place.platform.destroy()
+    assert place.noted == []
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_sessions_are_read_only_where_a_pooler_passes_that_on(*, passes: bool) -> None:
+    """Where it does not, nobody asks for it, and the facts say so."""
+    target = EndpointTarget(dbname="shop", allow_existing=True)
+    place = _Place(target, (), writes=False, passes=passes, is_pooled=not passes)
+    place.server.state[3] = False  # settings are of own sessions
+    state = place.platform.prepare(FakeProgram(), [], lambda _: None)
+    place.platform.start(state, FakeProgram(), {})
+    assert ("options" in dict(place.platform.address.parameters)) is passes
+    facts = {fact.name: fact.value for fact in place.platform.facts()}
+    assert ("read-only sessions" in facts) is not passes
+
+
+class _Refusing(FakeSql):
+    """A pooler whose sessions run so many statements alone, and then refuse all."""
+
+    left = 0
+
+    def execute(self, address: ServerAddress, statements: Sequence[str]) -> None:
+        """Take a statement, while there are any left."""
+        self.left -= 1
+        if self.left < 0:
+            raise TargetError("the server refused")
+        super().execute(address, statements)
+
+
+@pytest.mark.parametrize(
+    ("taken", "rows", "prepared", "words"),
+    [
+        (0, 99, True, r"statement mode\)"),
+        (1, 99, True, r"statement mode\)"),
+        (9, 0, True, "serves 0 sessions at the same time; 4 clients need 6, with 2"),
+        (9, 5, True, "serves 5 sessions"),
+        (9, 6, True, r"transaction mode\)"),
+        (9, 7, True, r"transaction mode\)"),
+        (9, 8, True, ""),
+        (9, 6, False, ""),
+    ],
+)
+def test_what_a_load_needs_of_a_pooler_is_tried(
+    taken: int, rows: int, words: str, *, prepared: bool
+) -> None:
+    """Transactions, as many sessions as clients and two, and statements that stay prepared."""
+    left = iter(range(rows))
+
+    def row() -> list[Row]:
+        if next(left, None) is None:
+            raise TargetError("the server refused")
+        return [(1,)]
+
+    sql = _Refusing({_BACKEND: row, "SELECT 1": row})
+    sql.left = taken
+    if words:
+        with pytest.raises(PreflightError, match=words) as caught:
+            require_pool(_ADDRESS, sql, clients=4, prepared=prepared)
+        assert caught.value.hint
+    else:
+        require_pool(_ADDRESS, sql, clients=4, prepared=prepared)
+    assert sql.open_sessions == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "is_refused"),
+    [
+        ("FATAL: bouncer config error", True),
+        ("FATAL: no such database: steelyard_not_there", True),
+        ('FATAL: database "steelyard_not_there" does not exist', False),
+        ("FATAL: Datenbank existiert nicht", False),
+    ],
+)
+def test_a_pooler_that_lists_its_databases_is_seen(error: str, *, is_refused: bool) -> None:
+    """By PgBouncer's words; the server's own, in any language, are as they should be."""
+
+    def row() -> list[Row]:
+        raise TargetError(error)
+
+    sql = FakeSql({STARTED_AT: row})
+    with pytest.raises(PreflightError) if is_refused else nullcontext():
+        require_any_database(_ADDRESS, sql, "db:5432")
 
 
 def test_the_clients_that_were_asked_for_are_those_of_the_message() -> None:

@@ -50,7 +50,7 @@ def _server(
 ) -> running.RunningServer:
     answers: dict[str, Rows] = {
         running._SERVER: [(version, superuser, False)],
-        running._SETTINGS: _SETTINGS,
+        running._SETTINGS: [(*row, "default", False) for row in _SETTINGS],
     }
     if not superuser and not version.startswith("14"):
         answers[running._ALTERABLE] = [(name,) for name in granted]

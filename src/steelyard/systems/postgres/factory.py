@@ -128,7 +128,7 @@ _SERVER = (
 )
 _SETTINGS = (
     "SELECT name, context, category, vartype, unit, min_val, max_val, setting,"
-    " current_setting(name) FROM pg_settings"
+    " current_setting(name), source, pending_restart FROM pg_settings"
 )
 # What a user needs who is no superuser: to change it, to see what there was, and to have it read.
 _ALTERABLE = (
@@ -162,6 +162,7 @@ class RunningServer:
         shown: The same with units, as SHOW has them.
         alterable: Settings that this user may change for everyone, and put back, though no
             superuser.
+        pending: Settings that were changed and wait for a restart.
         address: Where it was asked; None: nobody did.
     """
 
@@ -173,6 +174,7 @@ class RunningServer:
     in_force: Mapping[str, EffectiveSetting] = field(default_factory=dict)
     shown: Mapping[str, str] = field(default_factory=dict)
     alterable: frozenset[str] = frozenset()
+    pending: tuple[str, ...] = ()
     address: ServerAddress | None = None
 
     @property
@@ -211,14 +213,16 @@ class RunningProgram(PostgresProgram):
 def read_running(address: ServerAddress, sql: Sql) -> RunningServer:
     """Return what a server says of itself; TargetError where it cannot be reached."""
     ((version, superuser, tls),) = sql.rows(address, _SERVER)
-    catalogue, bounds, in_force, shown = {}, {}, {}, {}
-    for name, context, group, kind, unit, low, high, value, text in sql.rows(address, _SETTINGS):
+    catalogue, bounds, in_force, shown, pending = {}, {}, {}, {}, []
+    for row in sql.rows(address, _SETTINGS):
+        name, context, group, kind, unit, low, high, value, text, source, waits = row
         catalogue[str(name)] = settings.SettingEntry(
             name=str(name), context=str(context), group=str(group), kind=str(kind)
         )
-        seen = settings.effective_setting(name, value, unit)
+        seen = settings.effective_setting(name, value, unit, source)
         in_force[str(name).lower()] = seen
         shown[str(name).lower()] = str(text)
+        pending += [str(name)] if waits else []
         if kind in ("integer", "real"):
             bounds[str(name)] = Bounds(unit=seen.unit, low=float(str(low)), high=float(str(high)))
     alterable: frozenset[str] = frozenset()
@@ -233,6 +237,7 @@ def read_running(address: ServerAddress, sql: Sql) -> RunningServer:
         in_force=in_force,
         shown=shown,
         alterable=alterable,
+        pending=tuple(pending),
         address=address,
     )
 

@@ -8,16 +8,16 @@ from fakes.campaigns import an_experiment, asks
 from fakes.clock import FakeClock
 from fakes.servers import FakeEngine, World
 from fakes.sql import FakeSql, Row
-from steelyard.core.experiment import Design, Experiment
+from steelyard.core.experiment import Design, Experiment, SwitchCost
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import TargetError
 from steelyard.systems.postgres.existing.platform import _BACKEND, _SHOWN
 from steelyard.systems.postgres.factory import RunningServer
-from steelyard.systems.postgres.settings import SettingEntry
+from steelyard.systems.postgres.settings import SettingEntry, effective_setting
 from steelyard.targets.differences import choose_design
-from steelyard.targets.endpoint import _room, fit_sessions
+from steelyard.targets.endpoint import _room, fit_sessions, obstacles_on
 
 
 def sessions_of(*hosts: str) -> Experiment:
@@ -211,3 +211,73 @@ def test_settings_that_fit_sessions_are_changed_for_nobody_else(
     )
     entrance = ServerAddress(host="db", port=5432, user="bench", database="postgres")
     assert fit_sessions(experiment, target, running, entrance, server(_APART, shown)) is fits
+
+
+@pytest.mark.parametrize(
+    ("source", "now", "allowed", "words"),
+    [
+        ("command line", "4096", True, "on the command line of the server; a change for everyone"),
+        ("global", "4096", False, "for all users (ALTER ROLE ALL)"),
+        ("database", "4096", True, "for the database shop (ALTER DATABASE)"),
+        ("database", "4096", False, ""),  # not of those that Steelyard makes
+        ("user", "4096", False, "for the user bench (ALTER ROLE)"),
+        ("database user", "4096", True, "for the user bench in the database shop"),
+        ("database user", "4096", False, ""),
+        ("client", "4096", True, "by libpq's `options`"),
+        ("override", "4096", True, "by the server itself"),
+        ("command line", "9216", True, ""),  # as it is asked for
+        ("configuration file", "4096", True, ""),
+        ("environment variable", "4096", True, ""),  # below the files
+        ("default", "4096", True, ""),
+    ],
+)
+def test_what_is_set_above_the_files_is_seen_before_the_start(
+    source: str, now: str, *, allowed: bool, words: str
+) -> None:
+    """Each source has its name and its way out; a value that is in force needs no change."""
+    (fact, way), *others = (*_obstacles(source, now, allowed=allowed), ("", ""))
+    assert words in fact
+    assert bool(fact) is bool(words)
+    assert ("work_mem" in way) is bool(words)
+    assert not fact or others == [("", "")]
+
+
+def _obstacles(
+    source: str, now: str = "9216", *, allowed: bool = True, **more: object
+) -> tuple[tuple[str, str], ...]:
+    experiment = sessions_of("a", "a")
+    changed = experiment.configurations[1]
+    experiment = replace(experiment, configurations=(replace(changed, name="one"), changed))
+    (target,) = set(experiment.endpoint_targets.values())
+    target = replace(target, restart_command=("restart",)) if "restarts" in more else target
+    if "restarts" in more:
+        measure = replace(experiment.measure, switch=SwitchCost.RESTART)
+        experiment = replace(experiment, measure=measure)
+    running = RunningServer(
+        version="17.2",
+        superuser=True,
+        tls=False,
+        catalogue={},
+        bounds={},
+        in_force={"work_mem": effective_setting("work_mem", now, "kB", source)},
+        pending=tuple(str(more.get("pending", "")).split()),
+        address=ServerAddress(host="db", port=5432, user="bench", database="shop"),
+    )
+    return obstacles_on(experiment, target, running, allowed=allowed)
+
+
+@pytest.mark.parametrize(
+    ("pending", "restarts", "names"),
+    [
+        ("Work_Mem", False, ["Work_Mem"]),
+        ("shared_buffers", False, []),
+        ("shared_buffers max_connections", True, ["shared_buffers", "max_connections"]),
+    ],
+)
+def test_a_change_that_waits_for_a_restart_is_seen(
+    pending: str, *, restarts: bool, names: list[str]
+) -> None:
+    """Of a setting that is asked for, and of any where a campaign's restarts would bring it."""
+    more = {"restarts": True} if restarts else {}
+    waiting = _obstacles("default", pending=pending, **more)
+    assert [fact.split("`")[1] for fact, _ in waiting] == names

@@ -7,9 +7,10 @@ Several configurations may be up at the same time on one server: the sessions of
 settings, and nothing is altered.
 """
 
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -24,8 +25,8 @@ from steelyard.core.outside import (
 )
 from steelyard.core.storage import Provision
 from steelyard.core.target import EndpointTarget
-from steelyard.core.wording import PreflightError, format_bytes
-from steelyard.gateways.sql import Sql, parsed_uri
+from steelyard.core.wording import PreflightError, TargetError, format_bytes
+from steelyard.gateways.sql import Sql, parsed_uri, prepared_name
 from steelyard.places import protocol
 from steelyard.places.elsewhere import reset_by, token_of
 from steelyard.places.kubernetes.reaching import await_service
@@ -84,6 +85,9 @@ class EndpointOptions:
         alters: The user may change all of them for everyone, though no superuser.
         writes: A workload may change the data.
         lifted: Limits by the clock, as they are there, which the sessions of the load go without.
+        is_pooled: A pooler is in between.
+        passes: Sessions get what they ask for by libpq's ``options``.
+        obstacles: What keeps a change for everyone from the sessions, each with the way out.
     """
 
     target: EndpointTarget
@@ -98,6 +102,9 @@ class EndpointOptions:
     alters: bool = False
     writes: bool = True
     lifted: Mapping[str, str] = field(default_factory=dict)
+    is_pooled: bool = False
+    passes: bool = True
+    obstacles: tuple[tuple[str, str], ...] = ()
 
 
 class EndpointPlatform(existing.OthersServer):
@@ -163,10 +170,7 @@ class EndpointPlatform(existing.OthersServer):
     def _inside(self, entrance: ServerAddress) -> ServerAddress:
         """Return the way in whose sessions have the configuration's own settings."""
         live, options = self._databases.live, self._options
-        # A function that writes fails, whatever its name promises: the data are somebody's, or all
-        # configurations read them.
-        only_read = not options.writes and (options.sessions or options.target.allow_existing)
-        reading = {_READ_ONLY: "on"} if only_read else {}
+        reading = {READ_ONLY: "on"} if self._only_read and options.passes else {}
         return replace(
             with_settings(
                 entrance, {**self._session, **reading, **dict.fromkeys(options.lifted, "0")}
@@ -174,6 +178,15 @@ class EndpointPlatform(existing.OthersServer):
             database=live[0][1] if live else entrance.database,
             databases=live,
         )
+
+    @property
+    def _only_read(self) -> bool:
+        """Return whether a function that writes is to fail, whatever its name promises.
+
+        The data are somebody's, or all configurations read them.
+        """
+        options = self._options
+        return not options.writes and (options.sessions or options.target.allow_existing)
 
     def sight(self) -> protocol.PodSight | protocol.HostSight | None:
         """Return what of pods or of the generators' host can be watched."""
@@ -194,16 +207,35 @@ class EndpointPlatform(existing.OthersServer):
         options = self._options
         if why := _writes(options):
             readiness.require_writable(state, self._where, why)
-        readiness.require_connections(state, options.clients, options.at_once, self._where)
-        if options.settings and self._store is not None:
-            existing.require_no_campaign(state.other_marks, self._where)
-        if options.settings and self._store is self._alter_system:
-            readiness.require_alter_system(state, self._where)
+        if not options.is_pooled or options.at_once > 1:
+            readiness.require_connections(state, options.clients, options.at_once, self._where)
+        if options.settings:
+            self._require_changeable()
         self._require_database()
         if options.target.reset_command:
             readiness.require_resettable(
                 options.target, options.datasets, self._where, writes=options.writes
             )
+
+    def _require_changeable(self) -> None:
+        """Raise when the settings would not reach the sessions that are measured."""
+        options, store = self._options, self._store
+        if store is None:
+            if not options.passes:
+                raise PreflightError(
+                    f"{self._entrance.user} can change settings of own sessions only, and the"
+                    f" pooler at {self._where} does not pass them on (libpq's `options`)",
+                    hint="Name the server itself, not the pooler, or connect as a superuser.",
+                )
+            return
+        existing.require_no_campaign(self.state.other_marks, self._where)
+        if options.obstacles:
+            facts, ways = zip(*options.obstacles, strict=True)
+            raise PreflightError("\n".join(facts), hint=" ".join(ways))
+        if store is self._alter_system:
+            readiness.require_alter_system(self.state, self._where)
+            if trouble := readiness.file_trouble(self._entrance, self._means.sql, self._where):
+                raise PreflightError(trouble, hint=readiness.CORRECT_FILE)
 
     def _require_database(self) -> None:
         named, target = named_database(self._options.target), self._options.target
@@ -223,6 +255,8 @@ class EndpointPlatform(existing.OthersServer):
                 " `dbname:` and allow it by `allow_existing: true` or --allow-existing, or give"
                 " `steelyard try` a --script on its tables.",
             )
+        elif self._options.is_pooled:
+            require_any_database(self._entrance, self._means.sql, self._where)
 
     def prepare(
         self,
@@ -330,6 +364,7 @@ class EndpointPlatform(existing.OthersServer):
             "settings": "of own sessions only" if store is None else store.label,
             "restarted for a configuration": "yes" if self._options.restarts else "never",
             **(reset if target.reset_command else {}),
+            **({_UNGUARDED: _NOT_PASSED} if self._only_read and not self._options.passes else {}),
             **_told_of(target),
             **_load_of(self._means.load),
             "database": named_database(target) or ""
@@ -386,8 +421,12 @@ def _naming(options: EndpointOptions, mark: str) -> Naming:
     )
 
 
+_UNGUARDED: Final = "read-only sessions"
+_NOT_PASSED: Final = (
+    "no: a pooler in between does not pass them on, so a function that writes is not stopped"
+)
 _RESETTING: Final = "steelyard-reset"
-_READ_ONLY: Final = "default_transaction_read_only"
+READ_ONLY: Final = "default_transaction_read_only"
 _SESSIONS: Final = 3  # a pooler in transaction mode has one backend for all that are idle
 _NAME: Final = "steelyard-sessions"
 _PATIENCE_S: Final = 10.0
@@ -457,6 +496,103 @@ class EndpointSessions(EndpointPlatform):
         self._session = dict(settings)
         self._since = self._started_at()
         return self._means.clock.monotonic() - begun
+
+
+_IN_POOL_WITHIN_S: Final = 5.0  # a pooler has a backend for a session; a guess
+_NO_ENTRY: Final = re.compile("bouncer config error|no such database")  # PgBouncer's own words
+_NOWHERE: Final = "steelyard_not_there"
+
+
+def require_pool(address: ServerAddress, sql: Sql, *, clients: int, prepared: bool) -> None:
+    """Raise when a load cannot go through the pooler that is in between.
+
+    Args:
+        address: Of the pooler.
+        sql: To reach it.
+        clients: Of the largest load.
+        prepared: The load prepares its statements.
+
+    Raises:
+        PreflightError: It takes no transactions (statement mode), serves too few sessions at the
+            same time, or gives prepared statements to other sessions (transaction mode).
+        TargetError: The server lets nobody in.
+    """
+    where = f"{address.host}:{address.port}"
+    with closing(sql.session(address, _NAME, patience_s=_PATIENCE_S)) as session:
+        try:
+            session.do("BEGIN")
+            session.do("ROLLBACK")
+        except TargetError as error:
+            raise PreflightError(
+                f"the pooler at {where} takes no transactions (statement mode): {error.message}",
+                hint="Name the server itself, or a pooler with `pool_mode = session`.",
+            ) from error
+    _require_sessions(address, sql, clients, where)
+    if prepared and (why := _forgotten(address, sql)):
+        raise PreflightError(
+            f"the pooler at {where} does not keep a session's prepared statements (transaction"
+            f" mode): {why}",
+            hint="Set `loads.protocol` to extended or simple, or name the server itself.",
+        )
+
+
+def _require_sessions(address: ServerAddress, sql: Sql, clients: int, where: str) -> None:
+    needed = clients + readiness.OUR_SESSIONS
+    with ExitStack() as stack:
+        for served in range(needed):
+            try:
+                session = sql.session(address, _NAME, patience_s=_IN_POOL_WITHIN_S)
+                stack.enter_context(closing(session)).rows(_BACKEND, [_NAME])
+            except TargetError as error:
+                raise PreflightError(
+                    f"the pooler at {where} serves {served} sessions at the same time; {clients}"
+                    f" clients need {needed}, with {readiness.OUR_SESSIONS} for Steelyard. The"
+                    f" next one failed: {error.message}",
+                    hint=f"Let it have {needed}: default_pool_size (or pool_size of the database),"
+                    " max_db_connections, max_user_connections, max_client_conn; or lower"
+                    " `loads.clients`.",
+                ) from error
+
+
+def _forgotten(address: ServerAddress, sql: Sql) -> str:
+    """Return why a session does not find what it has prepared; empty where it does.
+
+    Another session's transaction takes the backend on which it was prepared, if it can.
+    """
+    statement = "SELECT 1"
+    with (
+        closing(sql.session(address, _NAME, patience_s=_IN_POOL_WITHIN_S)) as session,
+        closing(sql.session(address, _NAME, patience_s=_IN_POOL_WITHIN_S)) as other,
+    ):
+        try:
+            session.rows(statement)
+            other.do("BEGIN")
+            session.rows(statement)
+        except TargetError as error:
+            with suppress(TargetError):
+                other.do(f"DEALLOCATE {prepared_name(statement)}")
+            return error.message
+    return ""
+
+
+def require_any_database(address: ServerAddress, sql: Sql, where: str) -> None:
+    """Raise when a pooler leads to those databases only that it lists.
+
+    Another one is asked for than will be made: a pooler remembers failures for a while.
+
+    Raises:
+        PreflightError: It has no entry for databases that Steelyard makes.
+    """
+    try:
+        sql.rows(replace(address, database=_NOWHERE), STARTED_AT)
+    except TargetError as error:
+        if _NO_ENTRY.search(error.message):
+            raise PreflightError(
+                f"the pooler at {where} does not lead to databases that Steelyard makes:"
+                f" {error.message}",
+                hint="Add an entry `*` to its [databases], name the server itself, or give"
+                " `steelyard try` a --script on the tables of your database.",
+            ) from error
 
 
 def mixed_sessions(address: ServerAddress, sql: Sql) -> str:

@@ -27,7 +27,13 @@ from steelyard.core.outside import (
     ServerAddress,
 )
 from steelyard.core.target import EndpointTarget
-from steelyard.core.wording import LeftBehindError, PreflightError, TargetError, format_duration
+from steelyard.core.wording import (
+    LeftBehindError,
+    PreflightError,
+    RefusedError,
+    TargetError,
+    format_duration,
+)
 from steelyard.gateways.sql import Sql, reload
 from steelyard.places.elsewhere import RestartMeans, restart_by, token_of
 from steelyard.places.protocol import HostSight
@@ -98,6 +104,14 @@ def drop_database(name: str, version_num: int) -> str:
     """Return DROP DATABASE; from 13 on it ends the sessions in it."""
     force = " WITH (FORCE)" if version_num >= _FORCE_FROM else ""
     return f"DROP DATABASE IF EXISTS {identifier(name)}{force}"
+
+
+def leave_database(name: str) -> str:
+    """Return the statement that ends own sessions in a database: a pooler keeps them open."""
+    return (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"  # noqa: S608 - a literal
+        f" WHERE datname = {literal(name)} AND usename = current_user AND pid <> pg_backend_pid()"
+    )
 
 
 def copy_database(name: str, template: str, version_num: int) -> str:
@@ -226,13 +240,16 @@ class Databases:
         """Make every measured database anew from its template."""
         for each in self._datasets:
             live = self._naming.live(each.name)
-            copy = copy_database(live, self._naming.prepared(each.name), version_num)
+            template = self._naming.prepared(each.name)
+            copy = copy_database(live, template, version_num)
+            leave = [leave_database(template)]
             if not self._sql.rows(address, _IS_THERE, [live]):
+                self._sql.execute(address, leave)
                 self._create(live, copy, address)
                 continue
             mark = mark_database(live, self._naming.mark)
             drop = drop_database(live, version_num)
-            self._sql.execute(address, [drop, copy, mark])
+            self._sql.execute(address, [drop, *leave, copy, mark])
 
     def vacuum(self, address: ServerAddress) -> None:
         """Clear dead rows away and empty the generator's history: the weaker reset."""
@@ -361,6 +378,8 @@ class AlterSystem:
         if not self._names:
             return False
         address, sql = self._entrance(), self._means.sql
+        if trouble := file_trouble(address, sql, f"{address.host}:{address.port}"):
+            raise TargetError(trouble, hint=CORRECT_FILE)
         if self._before is None:
             before = without_secrets(in_system_file(self._names, sql, address))
             self._keep(before)
@@ -391,7 +410,7 @@ def in_system_file(
     return tuple(SavedSetting(name=name, value=found.get(name)) for name in folded)
 
 
-_OUR_SESSIONS = 2  # one for our own checks, one to spare
+OUR_SESSIONS = 2  # one for our own checks, one to spare
 _STATE = """
 SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',
        current_setting('server_version_num')::int, r.rolsuper, r.rolsuper OR r.rolcreatedb,
@@ -504,14 +523,38 @@ def require_connections(state: ServerState, clients: int, at_once: int, where: s
     Raises:
         PreflightError: With both numbers.
     """
-    needed = at_once * clients + _OUR_SESSIONS
+    needed = at_once * clients + OUR_SESSIONS
     of_each = f" for each of {at_once} configurations at the same time" if at_once > 1 else ""
     if needed > state.connections_left:
         raise PreflightError(
             f"the server at {where} has {state.connections_left} connections left for this user;"
-            f" {clients} clients{of_each} need {needed}, with {_OUR_SESSIONS} for Steelyard",
+            f" {clients} clients{of_each} need {needed}, with {OUR_SESSIONS} for Steelyard",
             hint="Lower `loads.clients`, close other sessions, or raise max_connections there.",
         )
+
+
+_FILE_ERRORS = """
+SELECT sourcefile, sourceline, name, error FROM pg_file_settings
+WHERE error <> '' AND (SELECT NOT bool_or(applied) FROM pg_file_settings) ORDER BY seqno
+"""
+CORRECT_FILE = "Correct the file. Then SELECT pg_reload_conf() takes it."
+
+
+def file_trouble(address: ServerAddress, sql: Sql, where: str) -> str:
+    """Return why the server would take no change of its files, as a sentence; empty where it would.
+
+    Of values that it does not take alone, or only with a restart, it says no more here.
+    """
+    try:
+        rows = sql.rows(address, _FILE_ERRORS)
+    except RefusedError:
+        return ""  # this user may not look
+    faults = (
+        f"{file}, line {line}: {f'`{name}`: ' if name else ''}{error}"
+        for file, line, name, error in rows
+    )
+    listed = "; ".join(faults)
+    return f"the server at {where} cannot read its configuration: {listed}" if listed else ""
 
 
 def require_alter_system(state: ServerState, where: str) -> None:
@@ -682,6 +725,11 @@ def _put_back(thing: OnServer, address: ServerAddress, means: Means) -> None:
         if not _is_as_it_was(thing, address, means.sql):
             raise
         return  # the server refuses ALTER SYSTEM, and refused the first change, too
+    if trouble := file_trouble(address, means.sql, f"{address.host}:{address.port}"):
+        raise LeftBehindError(
+            f"postgresql.auto.conf has its old values again, but {trouble}",
+            hint="Correct the file, and run `steelyard clean` again.",
+        )
     reload(address, means.sql, means.clock)
     if thing.restart_command and _waits_for_restart(thing, address, means.sql):
         restart(thing.restart_command, lambda: address, means)
