@@ -42,14 +42,14 @@ class FakeEndpoint:
         )
     )
 
-    def reach(self, keywords: Mapping[str, str]) -> ServerAddress:
-        """Return the address that the keywords spell out."""
+    def reach(self, keywords: Mapping[str, str], *, any_database: bool = True) -> ServerAddress:
+        """Return the address that the keywords spell out; no database where one must be named."""
         self._require_reachable()
         return ServerAddress(
             host=keywords.get("host", "db"),
             port=int(keywords.get("port", "5432")),
             user=keywords.get("user", "bench"),
-            database=keywords.get("dbname", "postgres"),
+            database=keywords.get("dbname", "postgres" if any_database else ""),
             password="planted",
         )
 

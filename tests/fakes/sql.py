@@ -56,13 +56,13 @@ class FakeSql(Sql):
         self.trips: tuple[float, ...] = ()
         self.open_sessions = 0
 
-    def reach(self, keywords: Mapping[str, str]) -> ServerAddress:
+    def reach(self, keywords: Mapping[str, str], *, any_database: bool = True) -> ServerAddress:
         """Return the address that the keywords spell out."""
         found = ServerAddress(
             host=keywords.get("host", "/fake"),
             port=int(keywords.get("port", "5432")),
             user=keywords.get("user", "somebody"),
-            database=keywords.get("dbname", "postgres"),
+            database=keywords.get("dbname", "postgres" if any_database else ""),
         )
         self._require_reachable(found)
         return found
@@ -127,7 +127,7 @@ class FakeSql(Sql):
                 hint="Is it running, and does it listen there?",
             )
         if self.password not in {None, address.password}:
-            said = f'password authentication failed for user "{address.user}"'
+            said = f'FATAL: 28P01: password authentication failed for user "{address.user}"'
             raise connection_failure(
                 said, where=f"{address.host}:{address.port}", user=address.user
             )

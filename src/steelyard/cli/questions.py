@@ -20,7 +20,7 @@ import click
 from steelyard.campaign.file.files import PRESET, LoadedExperiment
 from steelyard.campaign.file.form_parts import CLOSED
 from steelyard.campaign.file.form_values import SEED_LIMIT
-from steelyard.campaign.file.overrides import is_of_redis, target_of
+from steelyard.campaign.file.overrides import is_of_redis, target_at, target_of
 from steelyard.campaign.foresee.forecast import (
     LEAST_BUDGET_S,
     aa_twin,
@@ -476,7 +476,7 @@ def trial_text(options: TrialOptions, seed: int) -> str:
     settings = _changes(options.changes)
     target: dict[str, Value] = {"kind": "endpoint"}
     if options.dsn:
-        target = target_of(options.dsn)
+        target = target_at(options.dsn)
     if is_of_redis(target):
         raise InputError(
             "`try` changes settings of its own sessions, and those of Redis hold for all sessions",

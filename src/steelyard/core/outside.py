@@ -29,6 +29,11 @@ from steelyard.core.wording import redacted
 _SERVER_ERROR: Final = re.compile(r"\b(ERROR|FATAL|PANIC): ")
 
 
+def host_and_port(host: str, port: int | str) -> str:
+    """Return them as one word, in which an IPv6 address stands in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     """One program call without a shell.
@@ -340,7 +345,7 @@ class OnServer:
     @property
     def label(self) -> str:
         """Return what it is called in lists; it tells things of one campaign apart."""
-        where = f"on {self.host}:{self.port}" if self.port else f"on {self.host}"
+        where = f"on {host_and_port(self.host, self.port)}" if self.port else f"on {self.host}"
         if self.resource is Foreign.USER:
             return f"user {', '.join(self.names)} {where}"
         if self.resource is Foreign.KEYS:

@@ -16,7 +16,7 @@ from redis.exceptions import AuthenticationError, RedisError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.retry import Retry
 
-from steelyard.core.outside import ServerAddress
+from steelyard.core.outside import ServerAddress, host_and_port
 from steelyard.core.wording import LoginError, TargetError
 from steelyard.gateways import redis as redis_gateway
 
@@ -97,7 +97,7 @@ _GREETING_TIMEOUT_S: Final = 30.0  # TLS and the first answer
 def connect(address: ServerAddress, timeout_s: float) -> redis_gateway.RedisSession:
     """Return a session; see ``gateways.redis.RedisDoor``."""
     path = redis_gateway.socket_path(address)
-    where = str(path) if path is not None else f"{address.host}:{address.port}"
+    where = str(path) if path is not None else host_and_port(address.host, address.port)
     try:
         # Connects already; however long the commands may take, who is silent is no server.
         client = _named(address, min(timeout_s, _GREETING_TIMEOUT_S))

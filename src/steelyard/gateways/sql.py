@@ -5,8 +5,12 @@ Statements are the engine's own text; values travel as parameters.
 Every call of ``Sql`` connects anew: what is verified is what a new session of the generator would
 get. Only ``session`` opens a connection that stays, for what watches a server.
 
-libpq finds a server as it always does: URIs, the service file, ``PG*`` variables, pgpass. The texts
-of a failed connection are libpq's and the server's own; there is no SQLSTATE for most.
+libpq finds a server as it always does: URIs, the service file, ``PG*`` variables, pgpass. Where it
+ends up is asked of the connection, made or failed; what the user wrote says less.
+
+A server refuses a connection in its own language. Of its text the SQLSTATE and the routine are
+read, which libpq adds for a connection whose errors are verbose. What libpq itself says is English:
+Python leaves the locale of messages alone.
 
 Prepared statements and timed round trips go to libpq itself, and never wait for ever. What watches
 a server asks ten times a second, and its CPU time is taken from what it watches; psycopg's own way
@@ -18,10 +22,13 @@ that swallows packets. What tells them apart is a second connection: where it ge
 nobody of ours is at work, the first is given up.
 """
 
+import ctypes
+import ctypes.util
 import os
 import re
 import select
 import statistics
+import sys
 import threading
 import time
 import zlib
@@ -31,15 +38,24 @@ from functools import partial
 from typing import Any, Final, NoReturn, TypeVar
 
 import psycopg
-from psycopg import adapt, errors, sql
+from psycopg import adapt, errors, pq, sql, waiting
 from psycopg.conninfo import conninfo_to_dict
 
-from steelyard.core.outside import ServerAddress
-from steelyard.core.wording import InputError, LoginError, RefusedError, TargetError
+from steelyard.core.outside import ServerAddress, host_and_port
+from steelyard.core.wording import InputError, LoginError, RefusedError, TargetError, listed
 from steelyard.gateways.host import Clock, until
 
 PATIENCE_S = 60.0  # as long as a run may stay without an end; a guess
 _Result = TypeVar("_Result")
+_BRIEF, _VERBOSE = 1, 2  # PQERRORS_DEFAULT and PQERRORS_VERBOSE of libpq-fe.h
+
+
+def _set_verbosity(pgconn: "pq.abc.PGconn", verbosity: int) -> None:
+    """Choose how much libpq says of an error, by libpq itself: psycopg has no name for it."""
+    module = str(sys.modules[type(pgconn).__module__].__file__)
+    libpq = ctypes.util.find_library("pq") if module.endswith(".py") else module
+    place = ctypes.c_void_p(pgconn.pgconn_ptr)  # type: ignore[attr-defined]
+    ctypes.CDLL(libpq).PQsetErrorVerbosity(place, verbosity)
 
 
 class PatientConnection(psycopg.Connection[tuple[object, ...]]):
@@ -65,6 +81,23 @@ class PatientConnection(psycopg.Connection[tuple[object, ...]]):
         self._patience_s = patience_s
         self._is_at_work = is_at_work
         self._is_unwanted = is_unwanted
+
+    @classmethod
+    def _connect_gen(cls, conninfo: str = "") -> Generator[Any, Any, "PatientConnection"]:
+        """Connect as psycopg does; the text of a refusal has its SQLSTATE and routine."""
+        pgconn = pq.PGconn.connect_start(conninfo.encode())
+        _set_verbosity(pgconn, _VERBOSE)
+        while pgconn.status != pq.ConnStatus.BAD:
+            polled = pgconn.connect_poll()
+            if polled == pq.PollingStatus.OK:
+                _set_verbosity(pgconn, _BRIEF)
+                pgconn.nonblocking = 1
+                return cls(pgconn)
+            reads = polled == pq.PollingStatus.READING
+            while polled and not (yield pgconn.socket, waiting.Wait.R if reads else waiting.Wait.W):
+                pass
+        message = f"connection failed: {pgconn.get_error_message()}"
+        raise psycopg.OperationalError(message, pgconn=errors.finish_pgconn(pgconn))
 
     def wait(self, gen: Generator[Any, Any, _Result], *args: Any, **kwargs: Any) -> _Result:  # noqa: ANN401 - psycopg's
         """Wait as psycopg does, which wakes up several times a second."""
@@ -209,13 +242,35 @@ _FROM_INSIDE: Final = (
     " (`secret`)."
 )
 _CORRECT_IT: Final = "Correct it where libpq finds it: PGPASSWORD, else ~/.pgpass."
-_REFUSED: Final = "password authentication failed"
-_NONE_GIVEN: Final = "no password supplied|password supplied"
-_ROLE: Final = r'role "[^"]*" does not exist'
+_NONE_GIVEN: Final = "no password supplied"
+_REFUSED: Final = ": 28P01: "
+_ROLE: Final = ": 28000: .*LOCATION: InitializeSessionUserId"
 _LOGIN: Final = f"{_REFUSED}|{_NONE_GIVEN}|{_ROLE}"
 # What psycopg and libpq put before the reason; the place is named already.
 _PREAMBLE: Final = re.compile(r"connection (?:to server (?:at|on) .*?)?\s*failed: ")
 _QUESTION: Final = re.compile(r"\s*Is the server running[^?]*\?")  # of libpq; a hint has it
+# psycopg tells the last of several attempts, then all of them.
+_LAST_OF_SEVERAL: Final = re.compile(r"^.*All failures were: - ")
+_TWICE: Final = re.compile(r"^(.+) \1$")  # with TLS and without
+# What an error of a server is called, in the words of libpq's verbose errors.
+_SQLSTATE: Final = re.compile(r"(?<=: )(?=[A-Z]*\d)[0-9A-Z]{5}: ")
+_ROUTINE: Final = re.compile(r" LOCATION: \w+, \S+:\d+")
+_KEPT_OUT: Final = "the server at {where} does not let {user} in: {text}"
+_NO_TLS: Final = "the server at {where} does not let {user} in without TLS, or not at all: {text}"
+_SAID_NO: Final = "the server at {where} refused: {text}"
+_UNREACHED: Final = "the server at {where} cannot be reached: {text}"
+_HBA: Final = "Add a line to its pg_hba.conf, or connect as another user."
+_ASK_FOR_TLS: Final = (
+    "Add `?sslmode=require` to the URI or set PGSSLMODE, or add a line to its pg_hba.conf."
+)
+_LISTENING: Final = "Is it running, and does it listen there?"
+_MISTOLD: Final = (
+    "invalid .*(value|number|option|size)|bad value|could not (match|parse)|service|not support"
+    "|(channel binding|authentication|GSSAPI|protocol).*(require|range|requirement)|requirepeer"
+    "|peer |cannot be|too long"
+)
+# The first that fits counts. A code is the server's SQLSTATE; all other words are libpq's or those
+# of a pooler, which speaks English.
 _FAILURES: Final = (
     # What PgBouncer says itself, in English alone and always with SQLSTATE 08P01.
     (
@@ -248,55 +303,71 @@ _FAILURES: Final = (
         "the server at {where} asks {user} for a password, and there is none",
         _FROM_OUTSIDE,
     ),
+    (_REFUSED, "the server at {where} refused the password of {user}", _CORRECT_IT),
     (
-        _REFUSED,
-        "the server at {where} refused the password of {user}",
-        _CORRECT_IT,
+        _ROLE,
+        _KEPT_OUT,
+        "Name a role that exists: postgresql://ROLE@HOST/DATABASE; or CREATE ROLE ... LOGIN there.",
     ),
     (
-        r"pg_hba.conf.*SSL encryption",
+        ": 28000: (?!.*All failures were).*: 28000: ",
         "the server at {where} does not let {user} in, with TLS or without: {text}",
-        "Add a line to its pg_hba.conf, or connect as another user.",
+        _HBA,
+    ),
+    (": 28000: .* sslmode=disable$", _NO_TLS, _ASK_FOR_TLS),
+    (": 28000: ", _KEPT_OUT, _HBA),
+    (
+        ": 53300: |no more connections allowed",
+        "the server at {where} has no connection left: {text}",
+        "Close some, or raise max_connections, or CONNECTION LIMIT of the role or database.",
     ),
     (
-        r"no encryption|SSL off|server requires (SSL|encryption)|SSL connection is required",
-        "the server at {where} does not let {user} in without TLS, or not at all: {text}",
-        "Add `?sslmode=require` to the URI or set PGSSLMODE, or add a line to its pg_hba.conf.",
+        ": 3D000: ",
+        _SAID_NO,
+        "Name a database that exists: `psql -l` lists those of the server.",
+    ),
+    (": 55000: ", _SAID_NO, "Name another database."),
+    (
+        ": 57P0[1-5]: ",
+        "the server at {where} takes no connections at the moment: {text}",
+        "Wait until it is up; its log says how far it is.",
     ),
     (
-        r"does not support SSL|SSL was required|certificate verify|root cert|match host name",
+        ": 42501: ",
+        _KEPT_OUT,
+        "Grant the role what it lacks, or connect as another one.",
+    ),
+    (
+        ": (22|42)[0-9A-Z]{3}: ",
+        _SAID_NO,
+        "Correct `options` in the URI, or PGOPTIONS.",
+    ),
+    ("SSL required", _NO_TLS, _ASK_FOR_TLS),
+    (r": (?=[A-Z]*\d)[0-9A-Z]{5}: ", _SAID_NO, "Its log may say more."),
+    (
+        "does not support SSL|SSL was required|certificate|root cert|private key|SSL error",
         "no TLS connection to the server at {where} came about: {text}",
         "Look at sslmode and sslrootcert, or PGSSLMODE and PGSSLROOTCERT.",
     ),
     (
-        r"too many clients|connection slots are reserved|too many connections",
-        "the server at {where} has no connection left: {text}",
-        "Close some, or raise max_connections.",
-    ),
-    (
-        r'database "[^"]*" does not exist',
-        "the server at {where} refused: {text}",
-        "Name a database that exists: `psql -l` lists those of the server.",
-    ),
-    (
-        _ROLE,
-        "the server at {where} does not let {user} in: {text}",
-        "Name a role that exists: postgresql://ROLE@HOST/DATABASE; or CREATE ROLE ... LOGIN there.",
-    ),
-    (
-        r"resolve host|translate host name|Name or service not known",
-        "the server at {where} cannot be reached: {text}",
+        "resolve host|translate host name|Name or service not known",
+        _UNREACHED,
         "Correct the host name, or see what `getent hosts NAME` says of it on this machine.",
     ),
     (
-        r"Connection refused|on socket .*No such file or directory",
-        "the server at {where} cannot be reached: {text}",
+        "Connection refused|on socket .*No such file or directory",
+        _UNREACHED,
         "Nothing listens there: is it running, and on this host, port or socket directory?",
     ),
     (
-        r"no pg_hba.conf entry|authentication failed",
-        "the server at {where} does not let {user} in: {text}",
-        "Add a line to its pg_hba.conf, or connect as another user.",
+        "session is (not )?read-only|server is (not )?in hot standby",
+        "the server at {where} is not one that target_session_attrs asks for: {text}",
+        "Leave target_session_attrs and PGTARGETSESSIONATTRS out, or name further hosts.",
+    ),
+    (
+        _MISTOLD,
+        "libpq does not connect to the server at {where} with these options: {text}",
+        "Correct it where libpq finds it: the URI, a PG* variable, or the service file.",
     ),
 )
 
@@ -309,9 +380,9 @@ def parsed_uri(uri: str) -> Mapping[str, str]:
     """
     try:
         keywords = conninfo_to_dict(uri)
-    except psycopg.ProgrammingError:
+    except psycopg.ProgrammingError as error:
         # Without the cause: libpq's message quotes parts of the URI, and they may be a secret.
-        raise _no_uri() from None
+        raise _no_uri(uri, str(error).splitlines()[0].partition(' "')[0].rstrip(":")) from None
     if _SECRETS & set(keywords):
         raise InputError(
             "the URI has a password in it",
@@ -321,28 +392,76 @@ def parsed_uri(uri: str) -> Mapping[str, str]:
         keywords.get("dbname", "")
     ):
         # What a password with an unescaped slash looks like to libpq.
-        raise _no_uri()
+        raise _no_uri(uri, "its port is not a number")
+    if keywords.get("replication", "false") not in ("false", "off", "no", "0"):
+        raise InputError(
+            "a connection for replication takes no queries", hint="Leave `replication` out."
+        )
     return {name: str(value) for name, value in keywords.items()}
 
 
-def _no_uri() -> InputError:
-    return InputError(
-        "this is no URI that libpq understands",
-        hint="Write postgresql://USER@HOST:PORT/DATABASE?sslmode=require, without a password.",
-    )
+_SCHEMES: Final = ("postgresql", "postgres")
+_FORM: Final = "Write postgresql://USER@HOST:PORT/DATABASE?sslmode=require, without a password."
+# Parameters that other drivers take from a URI, and what libpq has in their place.
+_OF_OTHERS: Final = {
+    "schema": "options=-csearch_path%3DSCHEMA",
+    "currentschema": "options=-csearch_path%3DSCHEMA",
+    "search_path": "options=-csearch_path%3DSCHEMA",
+    "ssl": "sslmode=require",
+    "username": "user=ROLE",
+    "database": "dbname=DATABASE",
+    "sslcertificate": "sslcert=FILE",
+    "timeout": "connect_timeout=SECONDS",
+    "command_timeout": "options=-cstatement_timeout%3DMILLISECONDS",
+}
 
 
-def asked_for(keywords: Mapping[str, str]) -> tuple[str, str]:
-    """Return place and user that libpq will try, for messages; no server is asked."""
-    defaults = {
-        option.keyword.decode(): (option.val or b"").decode(errors="replace")
-        for option in psycopg.pq.Conninfo.get_defaults()
+def _no_uri(uri: str, reason: str) -> InputError:
+    """Return what is wrong with a URI; of its text only a scheme and names of parameters."""
+    scheme, is_uri, rest = uri.partition("://")
+    if is_uri and scheme not in _SCHEMES and re.fullmatch(r"[A-Za-z0-9+.:-]+", scheme):
+        return InputError(
+            f"`{scheme}://` is the URI of another driver, and libpq does not understand it",
+            hint=_FORM,
+        )
+    known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()} | {"ssl"}
+    query = rest.partition("?")[2]
+    names = [pair.partition("=")[0] for pair in query.split("&")]
+    foreign = [name for name in names if name not in known]
+    # Behind a `?` of a password that is not escaped there is an `@`.
+    if foreign and "@" not in query and all(name.isidentifier() for name in names):
+        instead = [_OF_OTHERS[name.lower()] for name in foreign if name.lower() in _OF_OTHERS]
+        return InputError(
+            f"libpq does not know {listed(foreign)}, which the URI has behind its `?`",
+            hint=f"Leave it out, or write {listed(instead)}."
+            if instead
+            else "Leave it out: it belongs to another driver.",
+        )
+    if "=" not in uri and not is_uri:
+        return InputError("this is neither a URI nor a list of libpq's keywords", hint=_FORM)
+    return InputError(f"this is not a URI that libpq understands: {reason}", hint=_FORM)
+
+
+def asked_for(keywords: Mapping[str, str], error: psycopg.Error | None = None) -> tuple[str, str]:
+    """Return place and user that libpq will try, or has tried where ``error`` ended it."""
+    known = {**_filled_in(pq.Conninfo.get_defaults()), **_tried(error), **keywords}
+    user = known.get("user", "this account")
+    if "service" in known and "host" not in _tried(error):
+        return f"service {known['service']}", keywords.get("user", "its user")
+    host = known.get("host", known.get("hostaddr", "the default socket"))
+    return host_and_port(host, known.get("port", "5432")), user
+
+
+def _tried(error: psycopg.Error | None) -> Mapping[str, str]:
+    """Return the keywords of a failed connection, as libpq resolved them."""
+    pgconn = error and error.pgconn
+    return _filled_in(pgconn.info) if pgconn else {}
+
+
+def _filled_in(options: "Sequence[pq.ConninfoOption]") -> Mapping[str, str]:
+    return {
+        each.keyword.decode(): each.val.decode(errors="replace") for each in options if each.val
     }
-    known = {**{name: value for name, value in defaults.items() if value}, **keywords}
-    if "service" in keywords:
-        return f"service {keywords['service']}", keywords.get("user", "its user")
-    where = f"{known.get('host', 'the default socket')}:{known.get('port', '5432')}"
-    return where, known.get("user", "this account")
 
 
 def address_of(connection: "psycopg.Connection[tuple[object, ...]]") -> ServerAddress:
@@ -359,33 +478,43 @@ def address_of(connection: "psycopg.Connection[tuple[object, ...]]") -> ServerAd
 
 
 def connection_failure(
-    text: str, *, where: str, user: str, in_cluster: bool = False
+    text: str, *, where: str, user: str, in_cluster: bool = False, sslmode: str = ""
 ) -> TargetError:
     """Return a failed connection in words of fact, with the way out.
 
     Args:
-        text: What libpq said.
+        text: What libpq said, verbose.
         where: The server.
         user: Who was not let in; empty for this account.
         in_cluster: The server is in a cluster, and the password from a Secret there.
+        sslmode: That libpq was to use.
     """
-    named = user or "this account"
-    reason = _QUESTION.sub("", _PREAMBLE.sub("", text))
-    for pattern, message, hint in _FAILURES:
-        if re.search(pattern, text):
-            is_of_password = hint in (_FROM_OUTSIDE, _CORRECT_IT)
-            hint = _FROM_INSIDE if in_cluster and is_of_password else hint  # noqa: PLW2901
-            kind = LoginError if re.search(_LOGIN, text) else TargetError
-            return kind(message.format(where=where, user=named, text=reason), hint=hint)
-    return TargetError(
-        f"the server at {where} cannot be reached: {reason}",
-        hint="Is it running, and does it listen there?",
-    )
+    reason = text
+    for unwanted in (_LAST_OF_SEVERAL, _PREAMBLE, _QUESTION, _SQLSTATE, _ROUTINE):
+        reason = unwanted.sub("", reason)
+    reason = _TWICE.sub(r"\1", reason)
+    facts = f"{text} sslmode={sslmode}"
+    failures = (known for known in _FAILURES if re.search(known[0], facts))
+    _, message, hint = next(failures, ("", _UNREACHED, _LISTENING))
+    if in_cluster and hint in (_FROM_OUTSIDE, _CORRECT_IT):
+        hint = _FROM_INSIDE
+    kind = LoginError if re.search(_LOGIN, text) else TargetError
+    return kind(message.format(where=where, user=user or "this account", text=reason), hint=hint)
 
 
 _CONNECT_TIMEOUT_S = 10
 _NAME = "steelyard"
 _UNENCODED: Final = "SQL_ASCII"
+# What own sessions rely on, set where a role, a database or the server has it otherwise. All else
+# is left as the generator's sessions have it: what is planned depends on it. A pooler refuses some
+# of these when a session begins, and takes them afterwards. Who reads settings in force takes
+# ``reset_val`` where the source is the session. Digits cost a statement, so only what watches a
+# server sets them; single statements return whole numbers.
+_STYLES: Final = (("DateStyle", "ISO"), ("IntervalStyle", "postgres"))  # the server reports them
+_EXACT: Final = (
+    "SELECT pg_catalog.set_config('extra_float_digits', '1', false)"
+    " WHERE pg_catalog.current_setting('extra_float_digits')::int < 1"
+)
 _PASSWORDS = ("PGPASSWORD", "PGPASSFILE")
 # By name and not by process id, which a pooler invents.
 _AT_WORK = """
@@ -411,27 +540,31 @@ class Sql:
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
         self._patience_s = patience_s
 
-    def reach(self, keywords: Mapping[str, str]) -> ServerAddress:
+    def reach(self, keywords: Mapping[str, str], *, any_database: bool = True) -> ServerAddress:
         """Return where libpq ends up with these keywords and all that it finds by itself.
 
-        Who names no database gets libpq's, or `postgres` where that one does not exist.
+        Args:
+            keywords: Of libpq; Steelyard names its sessions itself.
+            any_database: Where nobody names a database and the user's own does not exist,
+                ``postgres`` will do.
 
         Raises:
             TargetError: Nowhere, or the server lets nobody in.
         """
-        asked = {"connect_timeout": str(_CONNECT_TIMEOUT_S), **keywords}
+        own = {"application_name": _NAME, "client_encoding": "UTF8"}  # names are read in it
+        asked = {"connect_timeout": str(_CONNECT_TIMEOUT_S), **keywords, **own}
         try:
-            try:
-                with psycopg.connect(application_name=_NAME, **asked) as connection:  # type: ignore[arg-type]
-                    return address_of(connection)
-            except psycopg.OperationalError as error:
-                if "dbname" in keywords or not _lacks_database(error):
-                    raise
-            return self.reach({**keywords, "dbname": "postgres"})
+            with PatientConnection.connect(**asked) as connection:  # type: ignore[arg-type]
+                return address_of(connection)
         except psycopg.Error as error:
+            tried = _tried(error)
+            is_named = "dbname" in keywords or tried.get("dbname") != tried.get("user")
             text = " ".join(str(error).split())
-            where, user = asked_for(keywords)
-            raise connection_failure(text, where=where, user=user) from error
+            if any_database and not is_named and ": 3D000: " in text:
+                return self.reach({**keywords, "dbname": "postgres"})
+            where, user = asked_for(keywords, error)
+            sslmode = tried.get("sslmode", "")
+            raise connection_failure(text, where=where, user=user, sslmode=sslmode) from error
 
     def is_pooled(self, address: ServerAddress) -> bool:
         """Return whether a pooler is in between: it invents the number of a session's backend."""
@@ -493,7 +626,9 @@ class Sql:
             patience_s: Without an answer for so long, a statement is given up.
         """
         with _in_words(address):
-            return SqlSession(_open(address, name), address, patience_s)
+            session = SqlSession(_open(address, name), address, patience_s)
+            session.do(_EXACT)
+            return session
 
     @contextmanager
     def _connected(self, address: ServerAddress) -> Iterator[PatientConnection]:
@@ -607,18 +742,25 @@ class SqlSession:
 
 def _open(address: ServerAddress, name: str = _NAME) -> PatientConnection:
     with _without_libpq_environment():
+        own = {
+            "host": address.host,
+            "port": address.port,
+            "user": address.user or None,
+            "dbname": address.database or None,
+            "password": address.password or None,
+            "connect_timeout": _CONNECT_TIMEOUT_S,
+            "application_name": name,
+            "client_encoding": "UTF8",
+        }
         connection = PatientConnection.connect(
-            host=address.host,
-            port=address.port,
-            user=address.user or None,
-            dbname=address.database or None,
-            password=address.password or None,
-            connect_timeout=_CONNECT_TIMEOUT_S,
-            application_name=name,
-            client_encoding="UTF8",
             autocommit=True,
-            **dict(address.parameters),  # type: ignore[arg-type]
+            **{**dict(address.parameters), **own},  # type: ignore[arg-type]
         )
+    shown = [(name, connection.info.parameter_status(name), value) for name, value in _STYLES]
+    foreign = [f"SET {name} TO {value};" for name, now, value in shown if now and value not in now]
+    if foreign:
+        connection.be_patient(_CONNECT_TIMEOUT_S, lambda: False)
+        connection.execute("".join(foreign).encode())
     if connection.info.parameter_status("server_encoding") == _UNENCODED:
         # The server converts nothing there, and refuses to send as UTF8 what is none.
         connection.execute(f"SET client_encoding TO {_UNENCODED}".encode())
@@ -680,10 +822,6 @@ def _without_libpq_environment() -> Iterator[None]:
             os.environ.update(_hidden.pop())
 
 
-def _lacks_database(error: psycopg.Error) -> bool:
-    return 'database "' in str(error) and "does not exist" in str(error)
-
-
 @contextmanager
 def _in_words(address: ServerAddress) -> Iterator[None]:
     """Turn psycopg's errors into words of fact."""
@@ -695,12 +833,16 @@ def _in_words(address: ServerAddress) -> Iterator[None]:
 
 def _translated(error: psycopg.Error, address: ServerAddress) -> TargetError:
     # A forwarded port says nothing to anybody: it is the server's service that is named.
-    host, port = address.inside or (address.host, address.port)
-    where = f"{host}:{port}"
+    where = host_and_port(*(address.inside or (address.host, address.port)))
     text = " ".join(str(error).split())
     if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
-        in_cluster = address.inside is not None
-        return connection_failure(text, where=where, user=address.user, in_cluster=in_cluster)
+        return connection_failure(
+            text,
+            where=where,
+            user=address.user,
+            in_cluster=address.inside is not None,
+            sslmode=_tried(error).get("sslmode", ""),
+        )
     if isinstance(error, psycopg.errors.QueryCanceled):
         return RefusedError(
             f"the server at {where} broke a statement off: {text}",

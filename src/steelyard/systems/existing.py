@@ -122,8 +122,8 @@ class Anywhere(ServerPlace):
     @property
     def label(self) -> str:
         """Return host and port, or the socket where there is no port."""
-        port = f":{self._entrance.port}" if self._entrance.port else ""
-        return f"{self._entrance.host}{port}"
+        host, port = self._entrance.host, self._entrance.port
+        return outside.host_and_port(host, port) if port else host
 
     def entrance(self) -> outside.ServerAddress:
         """Return where libpq found it."""

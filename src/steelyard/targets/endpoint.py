@@ -138,7 +138,10 @@ def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
     """
     experiment, doors = asked.experiment, asked.doors
     targets = experiment.endpoint_targets
-    entrances = {target: doors.sql.reach(keywords_of(target)) for target in targets.values()}
+    entrances = {
+        target: doors.sql.reach(keywords_of(target), any_database=not target.allow_existing)
+        for target in targets.values()
+    }
     require_different_servers(entrances.values(), doors.sql)
     pooled = {target: doors.sql.is_pooled(address) for target, address in entrances.items()}
     clients = max(load.clients for load in experiment.loads)

@@ -185,7 +185,7 @@ def test_the_guest_above_the_hypervisor_is_looked_at(shell: Shell) -> None:
     words = ("--for", "kvm", "--host-facts", str(RECOMMENDED), "--dsn", "nonsense://")
     code, _, err = shell.run(*ASKED, *words)
     assert code != 0
-    assert "no URI that libpq understands" in err
+    assert "`nonsense://` is the URI of another driver" in err
 
 
 def test_a_new_machine_gets_its_disks_and_its_bridge(shell: Shell) -> None:

@@ -52,6 +52,8 @@ class _Wire:
             if question[:1] == b"P":
                 answer = b"1" + struct.pack("!i", 4) + b"2" + struct.pack("!i", 4)
                 connection.sendall(answer + _one_row(b"1" if self.works else b"0", _BIGINT))
+        elif b"set_config" in question:
+            connection.sendall(_one_row(b"1", _TEXT))
         elif question[:1] == b"Q":
             self.silent.wait(20)
             connection.sendall(_one_row(b"at last", _TEXT))

@@ -26,6 +26,7 @@ from steelyard.systems.postgres.existing.platform import (
     EndpointOptions,
     EndpointPlatform,
     EndpointSessions,
+    keywords_of,
     mixed_sessions,
     require_any_database,
     require_pool,
@@ -60,9 +61,10 @@ class _Place:
         self.clock = FakeClock()
         self.ledger = FakeLedger()
         self.means = Means(sql=self.server, processes=FakeProcesses(self.clock), clock=self.clock)
+        named = target or EndpointTarget()
         options = EndpointOptions(
-            target=target or EndpointTarget(),
-            entrance=self.server.reach({}),
+            target=named,
+            entrance=self.server.reach(keywords_of(named), any_database=not named.allow_existing),
             campaign_id="night-1",
             datasets=datasets,
             settings=settings,

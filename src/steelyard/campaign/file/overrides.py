@@ -161,6 +161,22 @@ def target_of(text: str) -> dict[str, Value]:
     return _at(_uri_of(text)) if "=" in text else _by_word(text)
 
 
+def target_at(dsn: str) -> dict[str, Value]:
+    """Return the section ``target`` of a DSN, or of a word that ``target_of`` knows.
+
+    Raises:
+        InputError: It is neither; the message repeats nothing of what may have a password.
+    """
+    target = target_of(dsn)
+    programs = str(target.get("bin", _EMBEDDED))
+    if programs == _EMBEDDED or is_directory(programs) or is_version(programs):
+        return target
+    raise InputError(
+        "--dsn: this is neither a URI nor a list of libpq's keywords",
+        hint="Write postgresql://USER@HOST:PORT/DATABASE or 'host=HOST port=PORT dbname=DATABASE'.",
+    )
+
+
 def _uri_of(keywords: str) -> str:
     """Return libpq's keywords and values, ``host=db dbname=shop``, as a URI.
 

@@ -11,7 +11,7 @@ import click
 
 from steelyard.cli.options import at_terminal
 from steelyard.core import stack, wording
-from steelyard.core.outside import OnServer, ServerAddress
+from steelyard.core.outside import OnServer, ServerAddress, host_and_port
 from steelyard.record.journal import StackBegun
 from steelyard.tuning.apply import applier
 from steelyard.tuning.apply.door import Check, KnobDoor
@@ -488,8 +488,8 @@ def _show_claims(applied: applier.Applied) -> None:
     server = applied.begun.server if applied.begun else None
     if server is not None:
         further = "".join(f", {name} {value}" for name, value in server.parameters)
-        where = f"on the server {server.host}:{server.port}, as user {server.user}{further}:"
-        click.echo(wording.printable(where))
+        place = host_and_port(server.host, server.port)
+        click.echo(wording.printable(f"on the server {place}, as user {server.user}{further}:"))
     for kept in applied.snapshots.values():
         click.echo(wording.printable(f"{kept.knob.kind} {kept.knob.place} back to {kept.snapshot}"))
     for knob in applied.begun.knobs if applied.begun else ():

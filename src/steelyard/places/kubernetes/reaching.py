@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from steelyard.core import kubernetes as k8s
-from steelyard.core.outside import Command, ServerAddress
+from steelyard.core.outside import Command, ServerAddress, host_and_port
 from steelyard.core.wording import (
     LoginError,
     PreflightError,
@@ -415,6 +415,6 @@ def await_service(address: ServerAddress, processes: Processes, pods: int) -> No
     completed = processes.run_together([Command(argv=argv)] * pods, timeout_s=_WITHIN_S * 2.0)
     if not all(each.succeeded for each in completed):
         raise TargetError(
-            f"the pods of load generators do not reach {host}:{port}",
+            f"the pods of load generators do not reach {host_and_port(host, port)}",
             hint="Does a NetworkPolicy keep them apart? Look with `kubectl get networkpolicy`.",
         )

@@ -49,7 +49,8 @@ _TRIAL_TIMEOUT_S = 30.0
 _WITHIN = "-c statement_timeout=10s"  # of a trial
 _MOST_PROBLEMS = 20  # of one script, as pgbench tells them
 _EFFECTIVE = (
-    "SELECT name, setting, unit, source FROM pg_settings WHERE NOT (name = ANY(%s)) ORDER BY name"
+    "SELECT name, CASE source WHEN 'session' THEN reset_val ELSE setting END, unit, source"
+    " FROM pg_settings WHERE NOT (name = ANY(%s)) ORDER BY name"
 )
 # They differ from campaign to campaign and say nothing about speed.
 _IGNORED = ["data_directory", "config_file", "hba_file", "ident_file", "port"]

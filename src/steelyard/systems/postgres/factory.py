@@ -127,8 +127,10 @@ _SERVER = (
     " FROM pg_roles WHERE rolname = current_user"
 )
 _SETTINGS = (
-    "SELECT name, context, category, vartype, unit, min_val, max_val, setting,"
-    " current_setting(name), source, pending_restart FROM pg_settings"
+    "SELECT name, context, category, vartype, unit, min_val, max_val,"
+    " CASE source WHEN 'session' THEN reset_val ELSE setting END,"
+    " CASE source WHEN 'session' THEN reset_val ELSE current_setting(name) END,"
+    " source, pending_restart FROM pg_settings"
 )
 # What a user needs who is no superuser: to change it, to see what there was, and to have it read.
 _ALTERABLE = (

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from steelyard import __version__
 from steelyard.core.kubernetes import CLUSTER, OF_CLUSTER, POD
-from steelyard.core.outside import Foreign, OnServer, ServerAddress
+from steelyard.core.outside import Foreign, OnServer, ServerAddress, host_and_port
 from steelyard.core.stack import Knob, KnobKind, Site, StackPlan
 from steelyard.core.wording import InputError, PreflightError, SteelyardError, TargetError, quoted
 from steelyard.gateways.files import read_text
@@ -317,18 +317,17 @@ def require_same_server(begun: StackBegun, address: ServerAddress, sql: Sql) -> 
     Raises:
         PreflightError: It is another.
     """
-    found = identifier(address, sql)
+    found, where = identifier(address, sql), host_and_port(address.host, address.port)
     if begun.system_identifier and found != begun.system_identifier:
         raise PreflightError(
-            f"the server at {address.host}:{address.port} has other data than the one the plan was"
-            " applied to",
+            f"the server at {where} has other data than the one the plan was applied to",
             hint="Name that one with --dsn.",
         )
     place = server_place(address, sql)
     if place and begun.server_place and place != begun.server_place:
         raise PreflightError(
-            f"the server at {address.host}:{address.port} has the same data as the one the plan was"
-            " applied to, and runs at another place: it is a standby or a copy of it",
+            f"the server at {where} has the same data as the one the plan was applied to, and runs"
+            " at another place: it is a standby or a copy of it",
             hint="Name that one with --dsn.",
         )
 

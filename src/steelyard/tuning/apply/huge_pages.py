@@ -299,7 +299,7 @@ def _size_name(page_bytes: int) -> str:
 
 
 _WHERE = """
-SELECT current_setting('data_directory'), extract(epoch FROM pg_postmaster_start_time())::float8
+SELECT current_setting('data_directory'), extract(epoch FROM pg_postmaster_start_time())::bigint
 """
 # The server notes its start twice, a moment apart: in the file and for the function.
 _SAME_START_S = 10.0

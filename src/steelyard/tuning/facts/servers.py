@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from steelyard.core.outside import ServerAddress
+from steelyard.core.outside import ServerAddress, host_and_port
 from steelyard.core.stack import Origin, PostgresFacts, RedisFacts
 from steelyard.core.target import RedisEndpointTarget
 from steelyard.core.wording import KIB, TargetError, in_unit, is_secret_setting, redacted
@@ -39,7 +39,11 @@ IDENTITY: Final = """
 SELECT current_setting('server_version_num')::int, pg_backend_pid(),
        coalesce(host(inet_server_addr()), '')
 """
-SETTINGS: Final = "SELECT name, current_setting(name), pending_restart FROM pg_settings"
+SETTINGS: Final = """
+SELECT name, CASE source WHEN 'session' THEN reset_val ELSE current_setting(name) END,
+       pending_restart
+FROM pg_settings
+"""
 IO_METHODS: Final = "SELECT 'io_uring' = ANY (enumvals) FROM pg_settings WHERE name = 'io_method'"
 CHECKPOINTS: Final = "SELECT num_requested, num_timed FROM pg_stat_checkpointer"
 OLD_CHECKPOINTS: Final = "SELECT checkpoints_req, checkpoints_timed FROM pg_stat_bgwriter"
@@ -272,7 +276,7 @@ def collect_redis(door: redis_gateway.RedisDoor, address: ServerAddress, host: H
         PreflightError: It does not let this user ask for INFO.
     """
     path = redis_gateway.socket_path(address)
-    name = str(path) if path is not None else f"{address.host}:{address.port}"
+    name = str(path) if path is not None else host_and_port(address.host, address.port)
     try:
         with redis_gateway.opened(door, address) as session:
             told, asked = session.info("all"), _settings(session)

@@ -152,7 +152,7 @@ def test_configurations_that_differ_by_their_targets_keep_them() -> None:
         ("{kind", "--target: the target is not a YAML mapping"),
         ("db.example.com", "--target: `db.example.com` is neither `embedded`, nor a version"),
         ("cloudsql", "--target: `cloudsql` is neither `embedded`, nor a version"),
-        ("postgresql://db:port/x", "no URI that libpq understands"),
+        ("postgresql://db:port/x", "its port is not a number"),
     ],
 )
 def test_what_is_no_target(text: str, expected: str) -> None:

@@ -162,7 +162,7 @@ class ClusterWait:
         return f"; its job {', '.join(jobs)} goes on" if jobs else ""
 
 
-STARTED_AT: Final = "SELECT pg_postmaster_start_time()"
+STARTED_AT: Final = "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint"
 SEEN: Final = "SELECT current_setting('steelyard.change', true)"
 PENDING: Final = "SELECT count(*) FROM pg_settings WHERE pending_restart"
 REFUSED: Final = (

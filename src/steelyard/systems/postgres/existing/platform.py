@@ -67,11 +67,6 @@ def keywords_of(target: EndpointTarget) -> Mapping[str, str]:
     return keywords | {name: str(value) for name, value in given.items() if value is not None}
 
 
-def named_database(target: EndpointTarget) -> str | None:
-    """Return the database that the target names, by ``dbname:`` or in its URI."""
-    return keywords_of(target).get("dbname")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointOptions:
     """How a campaign uses a server.
@@ -105,6 +100,13 @@ class EndpointOptions:
     is_pooled: bool = False
     passes: bool = True
     obstacles: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def existing(self) -> str | None:
+        """Return the database that is there and may be used; None: none may, or none is named."""
+        if not self.target.allow_existing:
+            return None
+        return self.target.dbname if self.target.inside else self.entrance.database or None
 
 
 class EndpointPlatform(existing.OthersServer):
@@ -238,13 +240,13 @@ class EndpointPlatform(existing.OthersServer):
                 raise PreflightError(trouble, hint=readiness.CORRECT_FILE)
 
     def _require_database(self) -> None:
-        named, target = named_database(self._options.target), self._options.target
-        if target.allow_existing and named is None:
+        named = self._options.existing
+        if self._options.target.allow_existing and named is None:
             raise PreflightError(
                 "an existing database may be used, and none is named",
                 hint="Name it with `dbname:` in the target, or leave `allow_existing` out.",
             )
-        if target.allow_existing and named is not None:
+        if named is not None:
             inside = replace(self._entrance, database=named)
             require_usable(named, self._options.datasets, inside, self._means.sql, self._mark)
         elif not self.state.makes_databases:
@@ -308,7 +310,7 @@ class EndpointPlatform(existing.OthersServer):
             TargetError: It failed, or the server does not answer after it.
         """
         target = self._options.target
-        place = replace(self._entrance, database=named_database(target) or "", inside=None)
+        place = replace(self._entrance, database=self._options.existing or "", inside=None)
         variables = {**environment(place), "PGAPPNAME": _RESETTING}
         command = Command(argv=target.reset_command, environment=variables)
         reset_by(command, self._means, self._started_at, timeout_s=target.reset_timeout_s)
@@ -367,7 +369,7 @@ class EndpointPlatform(existing.OthersServer):
             **({_UNGUARDED: _NOT_PASSED} if self._only_read and not self._options.passes else {}),
             **_told_of(target),
             **_load_of(self._means.load),
-            "database": named_database(target) or ""
+            "database": self._options.existing or ""
             if target.allow_existing
             else "Steelyard's own",
         }
@@ -413,12 +415,7 @@ def _load_of(load: protocol.HostSight | None) -> dict[str, str]:
 
 
 def _naming(options: EndpointOptions, mark: str) -> Naming:
-    allowed = options.target.allow_existing
-    return Naming(
-        token=token_of(options.campaign_id),
-        mark=mark,
-        existing=named_database(options.target) if allowed else None,
-    )
+    return Naming(token=token_of(options.campaign_id), mark=mark, existing=options.existing)
 
 
 _UNGUARDED: Final = "read-only sessions"
@@ -430,7 +427,10 @@ READ_ONLY: Final = "default_transaction_read_only"
 _SESSIONS: Final = 3  # a pooler in transaction mode has one backend for all that are idle
 _NAME: Final = "steelyard-sessions"
 _PATIENCE_S: Final = 10.0
-_SHOWN: Final = "SELECT name, setting, unit FROM pg_settings WHERE lower(name) = ANY(%s)"
+_SHOWN: Final = """
+SELECT name, CASE source WHEN 'session' THEN reset_val ELSE setting END, unit
+FROM pg_settings WHERE lower(name) = ANY(%s)
+"""
 # With a parameter it is not prepared: a pooler gives the name of a statement to a backend.
 _BACKEND: Final = "SELECT pg_backend_pid() WHERE %s <> ''"
 

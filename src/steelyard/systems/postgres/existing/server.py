@@ -25,6 +25,7 @@ from steelyard.core.outside import (
     OnServer,
     SavedSetting,
     ServerAddress,
+    host_and_port,
 )
 from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import (
@@ -309,7 +310,7 @@ _TABLE_MARK = (
 )
 
 
-STARTED_AT = "SELECT pg_postmaster_start_time()"
+STARTED_AT = "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -779,7 +780,7 @@ def _drop_tables(thing: OnServer, address: ServerAddress, sql: Sql) -> None:
 
 def _not_ours(what: str, thing: OnServer) -> LeftBehindError:
     return LeftBehindError(
-        f"{what} on {thing.host}:{thing.port} does not carry the mark {thing.mark!r},"
+        f"{what} on {host_and_port(thing.host, thing.port)} does not carry the mark {thing.mark!r},"
         " so it is left as it is",
         hint="Look at it, and drop it by hand if it is not needed.",
     )

@@ -26,6 +26,7 @@ from steelyard.core.outside import (
     SavedSetting,
     ServerAddress,
     ServerProgram,
+    host_and_port,
 )
 from steelyard.core.wording import (
     LeftBehindError,
@@ -329,7 +330,7 @@ def _require_nobody(thing: OnServer, address: ServerAddress, means: RedisMeans) 
 
 
 def _where(thing: OnServer) -> str:
-    return f"{thing.host}:{thing.port}" if thing.port else thing.host
+    return host_and_port(thing.host, thing.port) if thing.port else thing.host
 
 
 def _set_back(saved: dict[str, str], address: ServerAddress, means: RedisMeans) -> bool:
