@@ -434,8 +434,8 @@ def _generator_failed(facts: RunFacts) -> Iterator[Ruling]:
 
 
 _RECOVERY: Final = (
-    "; this server is a standby: if a conflict with recovery ended a session, raise"
-    " max_standby_streaming_delay there, or set hot_standby_feedback = on"
+    " (This server is a standby: if a conflict with recovery ended a session, raise"
+    " max_standby_streaming_delay there, or set hot_standby_feedback = on.)"
 )
 
 

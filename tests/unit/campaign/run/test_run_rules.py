@@ -240,7 +240,7 @@ BROKEN = [
     (
         "generator-failed",
         RunFacts(failure="a session was ended", in_force={"in_hot_standby": "on"}),
-        "a session was ended; this server is a standby: if a conflict with recovery",
+        "a session was ended (This server is a standby: if a conflict with recovery",
     ),
     ("failed-transactions", RunFacts(measurement=measured(failed=1)), "1 transactions failed"),
     ("rate-not-reached", at_rate(100_000, done=97_999), "97999 transactions were done of about"),
