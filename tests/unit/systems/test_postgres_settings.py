@@ -441,6 +441,31 @@ def test_clients_of_postgresql_must_fit_however_the_limit_is_spelled(name: str) 
     assert found.hint == "Set `max_connections` to at least 26 in every configuration."
 
 
+@pytest.mark.parametrize(
+    ("clients", "most", "hint"),
+    [
+        (262_138, None, "Set `max_connections` to at least 262143 in every configuration."),
+        (262_139, 262_143, "Use at most 262138 clients."),
+        (10**32, 262_143, "Use at most 262138 clients."),
+    ],
+)
+def test_no_limit_is_advised_that_postgresql_refuses(
+    clients: int, most: int | None, hint: str
+) -> None:
+    """What it takes at most bounds the advice; then the clients are too many, not the limit low."""
+    (found,) = postgres.too_few_connections(_with(()), (Load(clients=clients, threads=1),))
+    assert found.hint == hint
+    assert (f"`max_connections` is at most {most}" in found.message) is (most is not None)
+
+
+def test_no_limit_is_advised_that_redis_refuses() -> None:
+    """Its maxclients has 32 bits."""
+    (most,) = redis.too_few_connections(_of_redis(), (Load(clients=2**32 - 6, threads=1),))
+    assert most.hint == "Set `maxclients` to at least 4294967295 in every configuration."
+    (more,) = redis.too_few_connections(_of_redis(), (Load(clients=2**32 - 5, threads=1),))
+    assert more.hint == "Use at most 4294967290 clients."
+
+
 @pytest.mark.parametrize("name", ["maxclients", "MaxClients"])
 def test_clients_of_redis_must_fit_however_the_limit_is_spelled(name: str) -> None:
     """The same of Redis, whose limit has another name."""
