@@ -168,6 +168,16 @@ def test_what_the_plan_promises_runs(
     assert (shop.configuration, shop.databases) == before
 
 
+def test_what_sessions_of_a_pooler_do_not_read_again_is_refused(
+    steelyard: Steelyard, poolers: dict[str, int], words: list[str]
+) -> None:
+    """A new session would show it, and those that the pooler has would be measured without it."""
+    trial = [*dsn(poolers["session"]), "--set", "log_disconnections=on", *words, "--dry-run"]
+    done = steelyard.run(*trial)
+    assert done.returncode == 3, done.stderr
+    assert "`log_disconnections` is read when a session begins" in done.stderr
+
+
 def test_databases_of_our_own_need_an_entry(steelyard: Steelyard, poolers: dict[str, int]) -> None:
     """A pooler that lists its databases is seen before one is made."""
     words = [*dsn(poolers["shop"]), "--set", "wal_compression=on", "--dry-run"]

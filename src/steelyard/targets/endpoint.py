@@ -256,7 +256,9 @@ class _Ground:
             lifted=limits_to_lift(experiment, self.engine, target) if self.lifts else {},
             is_pooled=is_pooled,
             passes=not is_pooled or passes_options(entrance, sql),
-            obstacles=obstacles_on(experiment, target, server, allowed=target.allow_existing),
+            obstacles=obstacles_on(
+                experiment, target, server, allowed=target.allow_existing, is_pooled=is_pooled
+            ),
         )
 
     def platform(self, options: EndpointOptions) -> EndpointPlatform:
@@ -398,7 +400,12 @@ _OF_DATABASE: Final = ("database", "database user")
 
 
 def obstacles_on(
-    experiment: Experiment, target: Target, server: RunningServer, *, allowed: bool
+    experiment: Experiment,
+    target: Target,
+    server: RunningServer,
+    *,
+    allowed: bool,
+    is_pooled: bool = False,
 ) -> tuple[tuple[str, str], ...]:
     """Return what keeps a change for everyone from the sessions of a load, each with the way out.
 
@@ -407,6 +414,7 @@ def obstacles_on(
         target: Of the configurations that share the server.
         server: As a session of the same user saw it.
         allowed: The load runs in the database of that session, not in one of Steelyard's own.
+        is_pooled: A pooler is in between, whose sessions on the server go on.
     """
     wanted = [
         setting
@@ -425,7 +433,21 @@ def obstacles_on(
         for name in server.pending
         if restarts or name.lower() in names
     ]
-    return (*dict.fromkeys(_set_above(wanted, server, allowed=allowed)), *waiting)
+    kept = [
+        (
+            f"`{name}` is read when a session begins, and a pooler goes on with those that it has",
+            f"Name the server itself to try {name}.",
+        )
+        for name in names
+        if is_pooled and not restarts and _is_read_at_begin(name, server)
+    ]
+    return (*dict.fromkeys(_set_above(wanted, server, allowed=allowed)), *waiting, *kept)
+
+
+def _is_read_at_begin(name: str, server: RunningServer) -> bool:
+    entry = server.catalogue.get(name)
+    is_of_backend = entry is not None and entry.context.endswith("backend")
+    return is_of_backend or name.endswith("_preload_libraries")
 
 
 def _set_above(

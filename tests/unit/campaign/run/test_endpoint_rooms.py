@@ -267,6 +267,36 @@ def _obstacles(
 
 
 @pytest.mark.parametrize(
+    ("name", "context", "is_pooled", "is_kept"),
+    [
+        ("log_disconnections", "superuser-backend", True, True),
+        ("ignore_system_indexes", "backend", True, True),
+        ("session_preload_libraries", "superuser", True, True),
+        ("log_disconnections", "superuser-backend", False, False),
+        ("work_mem", "user", True, False),
+    ],
+)
+def test_what_a_session_reads_at_its_begin_does_not_reach_those_of_a_pooler(
+    name: str, context: str, *, is_pooled: bool, is_kept: bool
+) -> None:
+    """They were begun before the change: they would be measured without it."""
+    experiment = sessions_of("a", "a")
+    experiment = replace(
+        experiment,
+        configurations=tuple(
+            replace(each, settings=asks(**{name: "on"})) for each in experiment.configurations
+        ),
+    )
+    (target,) = set(experiment.endpoint_targets.values())
+    entry = SettingEntry(name=name, context=context, group="", kind="")
+    running = RunningServer(
+        version="17.2", superuser=True, tls=False, catalogue={name: entry}, bounds={}
+    )
+    seen = obstacles_on(experiment, target, running, allowed=True, is_pooled=is_pooled)
+    assert [fact.split("`")[1] for fact, _ in seen] == ([name] if is_kept else [])
+
+
+@pytest.mark.parametrize(
     ("pending", "restarts", "names"),
     [
         ("Work_Mem", False, ["Work_Mem"]),
