@@ -21,7 +21,7 @@ from steelyard.core.experiment import (
 )
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.schedule import Load
-from steelyard.core.target import EndpointTarget
+from steelyard.core.target import EndpointTarget, LocalTarget
 from steelyard.core.wording import PreflightError, RefusedError
 from steelyard.gateways.process import Processes, SystemProcesses
 from steelyard.systems.postgres import engine as reloading
@@ -31,6 +31,7 @@ from steelyard.systems.postgres.factory import EndpointEngine, Surroundings
 from steelyard.systems.postgres.reader import unknown_in
 from steelyard.systems.postgres.server import Installation
 from steelyard.systems.postgres.settings import SettingEntry
+from steelyard.systems.protocol import RunRequest
 
 if TYPE_CHECKING:
     from steelyard.gateways.sql import Sql
@@ -373,6 +374,49 @@ def test_the_database_that_is_measured_in_is_the_one_that_is_asked(
         engine.check_flags()
     assert seen == [asked]  # both configurations are of one server
     assert ("allow_existing" in refused.value.hint) is asked[0]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_scripts_run_once_on_servers_of_our_own_alone(*, there: bool) -> None:
+    """There for 10 s a statement at most; a server that is there only prepares, in our database."""
+    engine, script = (
+        _engine(_server(superuser=True)),
+        Script(name="q.sql", text="SELECT 1;\nTABLE t"),
+    )
+    own = replace(engine._experiment.configurations[0], target=LocalTarget())
+    if not there:
+        engine._experiment = replace(engine._experiment, configurations=(own,), baseline="a")
+    workload = Workload(name="w", scripts=(script,), prepare=(script,))
+    seen: list[str] = []
+    engine.unknown = lambda _, address, __: seen.append(address.database) or ()  # type: ignore[method-assign, assignment, misc, return-value, func-returns-value]
+    request = RunRequest(
+        workload=workload,
+        load=Load(clients=1, threads=1),
+        protocol="prepared",
+        seconds=1,
+        address=_ADDRESS,
+        scripts=((Path("/c/0-q.sql"), 1),),
+        configuration="a",
+    )
+    ran: list[Command] = []
+
+    def run(command: Command) -> Completed:
+        ran.append(command)
+        said = "pgbench: error: client 0 script 0 aborted in command 1 query 0: ERROR:  no t"
+        return Completed(argv=command.argv, exit_status=2, stdout="", stderr=said)
+
+    if there:
+        engine.try_scripts([request], run)
+        assert ran == []
+    else:
+        with pytest.raises(PreflightError, match=r"^q\.sql:2: no t$"):
+            engine.try_scripts([request], run)
+        assert [each.environment["PGOPTIONS"].strip() for each in ran] == [
+            "-c statement_timeout=10s"
+        ]
+        assert {"--transactions=1", "--file=/c/0-q.sql"} <= set(ran[0].argv)
+    assert all(name.startswith("steelyard_own_") for name in seen)
+    assert len(seen) == 1
 
 
 def test_a_reload_is_asked_for_where_the_rights_are(monkeypatch: pytest.MonkeyPatch) -> None:

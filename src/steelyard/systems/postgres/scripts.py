@@ -6,6 +6,7 @@ looked for everywhere in a statement, in literals and comments, too.
 """
 
 import re
+from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -19,7 +20,7 @@ _LITERAL = (
 _CONTINUED = re.compile(r"\\\r?\n")
 _TOKEN = re.compile(
     rf"(?:{_LITERAL})|(?P<dashes>--[^\n]*)|/\*.*?\*/"
-    r"|(?P<own>\\[A-Za-z](?:\\\r?\n|[^\n])*)|(?P<end>;)|\\?\S",
+    r"|(?P<own>\\[A-Za-z](?:\\\r?\n|[^\n])*)|(?P<end>;)|\w+|\\?\S",
     re.DOTALL,
 )
 _BESIDE = re.compile(rf"(?:{_LITERAL})|(?P<comment>--[^\n]*|/\*.*?\*/)|(?P<joint>\\;)", re.DOTALL)
@@ -114,26 +115,26 @@ class ScriptCommand:
 def commands(script: str) -> tuple[ScriptCommand, ...]:
     """Return the commands of a script, in the order and number that pgbench gives them."""
     found: list[ScriptCommand] = []
+    ends = [each.start() for each in re.finditer("\n", script)]
     begun, depth = -1, 0
 
-    def end(at: int) -> None:
-        if begun >= 0:
-            line = script.count("\n", 0, begun) + 1
-            found.append(ScriptCommand(line=line, text=script[begun:at].rstrip()))
+    def add(at: int, text: str) -> None:
+        if at >= 0:
+            found.append(ScriptCommand(line=bisect(ends, at) + 1, text=text.rstrip()))
 
     for token in _TOKEN.finditer(script):
         at, own = token.start(), _CONTINUED.sub(" ", token["own"] or "").strip()
         if own or (token["end"] and depth <= 0):
-            end(at)
+            add(begun, script[begun:at])
             begun, depth = -1, 0
             if re.match(r"\\[ag]set\b", own) and found and not found[-1].own:
                 found[-1] = replace(found[-1], stores=own)
             elif own:
-                found.append(ScriptCommand(line=script.count("\n", 0, at) + 1, text=own))
+                add(at, own)
         elif begun >= 0 or not token["dashes"]:
             begun = at if begun < 0 else begun
             depth += (token[0] == "(") - (token[0] == ")")
-    end(len(script))
+    add(begun, script[begun:])
     return tuple(found)
 
 
@@ -212,8 +213,7 @@ def _known_in_branch(
 
 
 def _holds(names: frozenset[str], name: str) -> bool:
-    prefixes = [each[:-1] for each in names if each.endswith("*")]
-    return name in names or any(name.startswith(prefix) for prefix in prefixes)
+    return name in names or any(each[-1] == "*" and name.startswith(each[:-1]) for each in names)
 
 
 def rehearsal(script: str, columns: Mapping[str, Sequence[str]]) -> str:
@@ -222,10 +222,10 @@ def rehearsal(script: str, columns: Mapping[str, Sequence[str]]) -> str:
     ``SELECT 1`` stands for each statement but those that begin and end transactions. Nothing is
     slept, and no program is started.
     """
-    text = ""
+    lines = [""] * (script.count("\n") + 1)
     for command in commands(script):
-        text += "\n" * (command.line - 1 - text.count("\n")) + _rehearsed(command, columns)
-    return text
+        lines[command.line - 1] += _rehearsed(command, columns)
+    return "\n".join(lines)
 
 
 def _rehearsed(command: ScriptCommand, columns: Mapping[str, Sequence[str]]) -> str:
@@ -234,7 +234,7 @@ def _rehearsed(command: ScriptCommand, columns: Mapping[str, Sequence[str]]) -> 
     if command.own:
         return r"\sleep 0" if command.own in ("sleep", "shell") else command.text
     if not command.stores and any(map(_OF_TRANSACTIONS.match, command.statements)):
-        return f"{command.statements[0]};"
+        return f"{' '.join(command.statements[0].split())};"
     quoted = (name.replace('"', '""') for name in columns.get(command.text, ()))
     row = ", ".join(f'1 AS "{name}"' for name in quoted) or "1"
     return f"SELECT {row} {command.stores or ';'}"
