@@ -419,7 +419,7 @@ _OF_OTHERS: Final = {
 def _no_uri(uri: str, reason: str) -> InputError:
     """Return what is wrong with a URI; of its text only a scheme and names of parameters."""
     scheme, is_uri, rest = uri.partition("://")
-    if is_uri and scheme not in _SCHEMES and re.fullmatch(r"[A-Za-z0-9+.:-]+", scheme):
+    if is_uri and scheme not in _SCHEMES and re.fullmatch(r"(jdbc:)?[a-z][a-z0-9+.-]*", scheme):
         return InputError(
             f"`{scheme}://` is the URI of another driver, and libpq does not understand it",
             hint=_FORM,
@@ -545,8 +545,8 @@ class Sql:
 
         Args:
             keywords: Of libpq; Steelyard names its sessions itself.
-            any_database: Where nobody names a database and the user's own does not exist,
-                ``postgres`` will do.
+            any_database: ``postgres`` will do if no database is named and the user's own does not
+                exist.
 
         Raises:
             TargetError: Nowhere, or the server lets nobody in.

@@ -185,6 +185,10 @@ def test_a_uri_gives_its_keywords() -> None:
         "postgresql://u:hunter2/y@db/x",
         "host=db password=hunter2",
         "postgresql://u@db:hunter2/x?bogus=1",
+        "postgresql://u:hunter2?x=1@db/x",
+        "postgresql://u:hunter2%zz@db/x",
+        "u:hunter2://db/x",
+        "u:hunter2@db",
     ],
 )
 def test_a_secret_is_refused_and_not_repeated(uri: str) -> None:
@@ -298,6 +302,7 @@ def test_messages_name_what_libpq_will_try(monkeypatch: pytest.MonkeyPatch) -> N
     assert asked_for({"port": "7"}) == ("variable:7", "me")
     assert asked_for({"host": "given"})[0] == "given:5432"
     assert asked_for({"service": "lab"})[0] == "service lab"
+    assert asked_for({"host": "::1"})[0] == "[::1]:5432"
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ class EndpointOptions:
 
     @property
     def existing(self) -> str | None:
-        """Return the database that is there and may be used; None: none may, or none is named."""
+        """Return the existing database that may be used; None without permission or a name."""
         if not self.target.allow_existing:
             return None
         return self.target.dbname if self.target.inside else self.entrance.database or None
