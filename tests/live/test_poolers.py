@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.core.wording import TargetError
 from steelyard.gateways.sql import Sql
 from steelyard.systems.postgres.existing.platform import mixed_sessions
 from steelyard.targets.endpoint import passes_options
@@ -210,6 +211,17 @@ def test_what_a_pooler_says_itself_has_a_way_out(
     assert done.returncode == 4, done.stderr
     assert told in done.stderr
     assert "Is it running" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["session", "shop"])
+def test_a_database_of_the_users_name_is_not_needed(poolers: dict[str, int], name: str) -> None:
+    """Where it does not exist `postgres` is tried, and it is that one which an entry lacks."""
+    words = {"host": "127.0.0.1", "port": str(poolers[name]), "user": "reader"}
+    if name == "session":
+        assert Sql().reach(words).database == "postgres"
+        return
+    with pytest.raises(TargetError, match="no entry for the database"):
+        Sql().reach(words)
 
 
 @pytest.mark.parametrize("name", ["session", "session, drops", "transaction, drops"])

@@ -243,7 +243,10 @@ _FROM_INSIDE: Final = (
 )
 _CORRECT_IT: Final = "Correct it where libpq finds it: PGPASSWORD, else ~/.pgpass."
 _NONE_GIVEN: Final = "no password supplied"
-_REFUSED: Final = ": 28P01: "
+# PgBouncer gives 08P01 for all, also for what it passes on from the server.
+_REFUSED: Final = ": 28P01: |: 08P01: (password|SASL) authentication failed"
+_NO_DATABASE: Final = ': 3D000: |: 08P01: database "[^"]*" does not exist'
+NO_ENTRY: Final = "bouncer config error|no such database"
 _ROLE: Final = ": 28000: .*LOCATION: InitializeSessionUserId"
 _LOGIN: Final = f"{_REFUSED}|{_NONE_GIVEN}|{_ROLE}"
 # What psycopg and libpq put before the reason; the place is named already.
@@ -279,7 +282,7 @@ _FAILURES: Final = (
         "Leave it out of target and PG* variables, or let ignore_startup_parameters drop it there.",
     ),
     (
-        "bouncer config error|no such database",
+        NO_ENTRY,
         "the pooler at {where} has no entry for the database: {text}",
         "Name a database of its [databases], or add an entry there.",
     ),
@@ -322,7 +325,7 @@ _FAILURES: Final = (
         "Close some, or raise max_connections, or CONNECTION LIMIT of the role or database.",
     ),
     (
-        ": 3D000: ",
+        _NO_DATABASE,
         _SAID_NO,
         "Name a database that exists: `psql -l` lists those of the server.",
     ),
@@ -560,7 +563,8 @@ class Sql:
             tried = _tried(error)
             is_named = "dbname" in keywords or tried.get("dbname") != tried.get("user")
             text = " ".join(str(error).split())
-            if any_database and not is_named and ": 3D000: " in text:
+            lacks_it = re.search(f"{_NO_DATABASE}|{NO_ENTRY}", text)
+            if any_database and not is_named and lacks_it:
                 return self.reach({**keywords, "dbname": "postgres"})
             where, user = asked_for(keywords, error)
             sslmode = tried.get("sslmode", "")

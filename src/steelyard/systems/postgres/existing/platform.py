@@ -26,7 +26,7 @@ from steelyard.core.outside import (
 from steelyard.core.storage import Provision
 from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import PreflightError, TargetError, format_bytes
-from steelyard.gateways.sql import Sql, parsed_uri, prepared_name
+from steelyard.gateways.sql import NO_ENTRY, Sql, parsed_uri, prepared_name
 from steelyard.places import protocol
 from steelyard.places.elsewhere import reset_by, token_of
 from steelyard.places.kubernetes.reaching import await_service
@@ -499,7 +499,6 @@ class EndpointSessions(EndpointPlatform):
 
 
 _IN_POOL_WITHIN_S: Final = 5.0  # a pooler has a backend for a session; a guess
-_NO_ENTRY: Final = re.compile("bouncer config error|no such database")  # PgBouncer's own words
 _NOWHERE: Final = "steelyard_not_there"
 
 
@@ -586,7 +585,7 @@ def require_any_database(address: ServerAddress, sql: Sql, where: str) -> None:
     try:
         sql.rows(replace(address, database=_NOWHERE), STARTED_AT)
     except TargetError as error:
-        if _NO_ENTRY.search(error.message):
+        if re.search(NO_ENTRY, error.message):
             raise PreflightError(
                 f"the pooler at {where} does not lead to databases that Steelyard makes:"
                 f" {error.message}",
