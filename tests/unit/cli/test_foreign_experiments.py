@@ -156,6 +156,27 @@ def test_settings_are_refused_together(
         assert words in problem
 
 
+@pytest.mark.parametrize(
+    "own",
+    [
+        ("shared_preload_libraries: {library}",),
+        ("session_preload_libraries: auto_explain, {library}",),
+        ("dynamic_library_path: {directory}", "shared_preload_libraries: own"),
+        ("wal_level: replica", "archive_mode: on", "archive_command: touch {witness}"),
+    ],
+)
+def test_a_dry_run_loads_no_library_of_a_file(
+    doors: Doors, tmp_path: Path, own: tuple[str, ...]
+) -> None:
+    """Whoever looks at a file of somebody else runs nothing of it: only what is installed."""
+    places = {"library": tmp_path / "own", "directory": tmp_path, "witness": tmp_path / "ran"}
+    path = tmp_path / "own.yaml"
+    lines = "\n      ".join(own).format(**places)
+    path.write_text(_FILE.format(inherited="", own=lines), "utf-8")
+    assert outcome(path, doors) == ["0"]  # a library that was looked for would be missed
+    assert not places["witness"].exists()
+
+
 def test_an_inherited_setting_is_told_once(doors: Doors, tmp_path: Path) -> None:
     """Every configuration has it; its line has one problem, and the way out names the other."""
     path = tmp_path / "own.yaml"

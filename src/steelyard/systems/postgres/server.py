@@ -430,6 +430,7 @@ class Trial:
         preflight counts, and sockets, which are ours. Libraries of sessions need a session, that of
         ``--single``; it is given nothing else, so that it takes little memory.
         """
+        settings = _without_own_code(settings)
         completed = self._answer(("-C", "shared_memory_size"), settings)
         if not completed.succeeded:
             return server_words(completed.stderr)
@@ -448,6 +449,26 @@ class Trial:
         argv = (program, *mode, "-D", str(self.data), *options, *_PLAIN, *last)
         command = Command(argv=argv, environment=ENGLISH, account=self.account)
         return self.processes.run(command, timeout_s=_TIMEOUT_S)
+
+
+_INSTALLED: Final = "$libdir"
+
+
+def _without_own_code(settings: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the settings that run nothing but what is installed: a dry run takes any file.
+
+    A start loads libraries from wherever they are, and asks a command for the passphrase of a key.
+    """
+    folded = {name.lower(): value for name, value in settings.items()}
+    left_out = {n for n in folded if n.endswith("_command") or n.startswith("plperl.on_")}
+    left_out.add("dynamic_library_path")
+    if folded.get("ssl_passphrase_command"):
+        left_out.add("ssl")
+    elsewhere = folded.get("dynamic_library_path", _INSTALLED) != _INSTALLED
+    for name, value in folded.items():
+        if PRELOADS.fullmatch(name) and (elsewhere or "/" in value.replace(f"{_INSTALLED}/", "")):
+            left_out.add(name)
+    return {name: value for name, value in settings.items() if name.lower() not in left_out}
 
 
 @contextmanager
