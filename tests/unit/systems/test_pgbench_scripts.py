@@ -135,6 +135,7 @@ _EVALUATED = "pgbench: error: client 0 aborted in command 0 (set) of script 0; e
         ('pgbench: error: condition error in script "-" command 2: \\if ...\n', (3, "\\if ...")),
         ("pgbench: error: client 0 script 0 command 1 query 0: expected one row", (3, "expected")),
         ("pgbench: error: client 0 aborted: end of script reached\n", (3, "end of script")),
+        ("pgbench: error: client 0 aborted in command 1 (x) of script 0; no x\n", (3, "no x")),
         ("pgbench: error: COPY is not supported in pgbench, aborting\n", (3, "COPY is not")),
         (_ABORTED + "canceling statement due to statement timeout\n", None),
         ("pgbench: error: connection to server failed: FATAL:  role missing\n", None),

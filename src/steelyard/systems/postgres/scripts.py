@@ -48,7 +48,7 @@ _COMPLAINT = re.compile(
 )
 _ERROR = re.compile(
     r"^pgbench: (?:error|fatal): "
-    r"(?:(?:-|/[^:]*):\d+: |(?:client \d|condition error)[^:]*: )?(?:ERROR:\s+)?"
+    r"(?:(?:-|/[^:]*):\d+: |(?:client \d|condition error)[^:;]*[:;] )?(?:ERROR:\s+)?"
 )
 _OF_PGBENCH = frozenset({"scale", "client_id", "random_seed", "default_seed"})  # it sets them
 
@@ -86,7 +86,7 @@ class ScriptCommand:
 
     @property
     def uses(self) -> tuple[str, ...]:
-        """Return the variables that it names; casts, literals and slices of arrays are none."""
+        """Return the variables that it names; casts, literals and slices of arrays do not count."""
         text = self.text if self.own else " ".join(self.statements)
         is_shell = self.own in ("shell", "setshell")  # there a variable is a whole word
         return tuple(
@@ -219,7 +219,7 @@ def _holds(names: frozenset[str], name: str) -> bool:
 def rehearsal(script: str, columns: Mapping[str, Sequence[str]]) -> str:
     r"""Return a script by which pgbench tries its own commands alone, each in its line.
 
-    ``SELECT 1`` stands for each statement but those that begin and end transactions. Nothing is
+    ``SELECT 1`` replaces each statement but those that begin and end transactions. Nothing is
     slept, and no program is started.
     """
     lines = [""] * (script.count("\n") + 1)
