@@ -33,7 +33,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -51,11 +51,15 @@ _BRIEF, _VERBOSE = 1, 2  # PQERRORS_DEFAULT and PQERRORS_VERBOSE of libpq-fe.h
 
 
 def _set_verbosity(pgconn: "pq.abc.PGconn", verbosity: int) -> None:
-    """Choose how much libpq says of an error, by libpq itself: psycopg has no name for it."""
+    """Choose how much libpq says of an error, by libpq itself: psycopg has no name for it.
+
+    Where libpq cannot be called, refusals lack their SQLSTATE and get a general sentence.
+    """
     module = str(sys.modules[type(pgconn).__module__].__file__)
     libpq = ctypes.util.find_library("pq") if module.endswith(".py") else module
     place = ctypes.c_void_p(pgconn.pgconn_ptr)  # type: ignore[attr-defined]
-    ctypes.CDLL(libpq).PQsetErrorVerbosity(place, verbosity)
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(libpq).PQsetErrorVerbosity(place, verbosity)
 
 
 class PatientConnection(psycopg.Connection[tuple[object, ...]]):

@@ -49,6 +49,20 @@ def nowhere(tmp_path: Path) -> ServerAddress:
     )
 
 
+@pytest.mark.parametrize("missing", [OSError("no such library"), AttributeError("no symbol")])
+def test_a_libpq_that_cannot_be_called_is_no_obstacle(
+    nowhere: ServerAddress, monkeypatch: pytest.MonkeyPatch, missing: Exception
+) -> None:
+    """What it would say more of a refusal is absent; the sentence is there all the same."""
+
+    def absent(_: object) -> object:
+        raise missing
+
+    monkeypatch.setattr("ctypes.CDLL", absent)
+    with pytest.raises(TargetError, match="cannot be reached"):
+        Sql().rows(nowhere, "SELECT 1")
+
+
 @pytest.mark.parametrize("call", ["rows", "execute", "set_password", "round_trips", "session"])
 def test_an_unreachable_server_is_a_target_error(
     unreachable: Sql, nowhere: ServerAddress, call: str
