@@ -402,8 +402,8 @@ def taken_words(
 ) -> str:
     """Return which design was taken and why, for a line that is called design.
 
-    What a switch costs says how starts are planned. A server that is there already need not be
-    restarted for it, so there the reason alone is told.
+    What a switch costs says how starts are planned. An existing server need not be restarted for
+    it, so there the reason alone is told.
     """
     if mode is Mode.ALTERNATING:
         parts = "" if memory is None or memory.at_once is None else f" {_parts(memory.at_once)}"

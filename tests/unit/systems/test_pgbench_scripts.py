@@ -120,6 +120,24 @@ def test_a_rehearsal_executes_nothing_of_a_script() -> None:
     assert len(scripts.commands(rehearsed)) == len(scripts.commands(text))
 
 
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        *("\\SHELL rm x", "\\ shell rm x", "BEGIN \\ shell rm x", "BEGIN \\SetShell a rm x"),
+        *("SELECT 1 \\ \\\nshell rm x", "END 'a\n\\shell rm x'", "BEGIN \\\nshell rm x"),
+    ],
+)
+def test_a_rehearsal_starts_no_program_that_is_written_oddly(hidden: str) -> None:
+    r"""As `\SHELL` and `\ shell`, which pgbench takes; a dry run takes any file."""
+    assert "rm" not in scripts.rehearsal(hidden, {})
+
+
+@pytest.mark.parametrize("text", ["\\SET n 5\nSELECT :n;", "\\\nSELECT 5 AS n \\ GSET\nSELECT :n;"])
+def test_commands_of_any_case_set_variables(text: str) -> None:
+    """As pgbench reads them; a lone backslash is nothing."""
+    assert [*scripts.problems(text, protocol="prepared")] == []
+
+
 _ABORTED = "pgbench: error: client 0 script 0 aborted in command 1 query 0: ERROR:  "
 _EVALUATED = "pgbench: error: client 0 aborted in command 0 (set) of script 0; evaluation of it\n"
 

@@ -16,7 +16,7 @@ from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.target import LocalTarget, RedisLocalTarget, Target
 from steelyard.core.wording import GIB, KIB, MIB, ExitCode, PreflightError, TargetError
-from steelyard.systems.postgres import settings
+from steelyard.systems.postgres import server, settings
 from steelyard.systems.postgres import settings as checkpoints
 from steelyard.systems.postgres import settings as memory
 from steelyard.systems.postgres import settings as postgres
@@ -495,6 +495,30 @@ def test_settings_that_are_fixed_are_named_as_they_were_given() -> None:
     )
     (found,) = redis.fixed_settings(_of_redis(Dir="/elsewhere"))
     assert (found.setting, found.message) == ("Dir", "`Dir` is set by Steelyard")
+
+
+@pytest.mark.parametrize(
+    ("option", "is_tried"),
+    [
+        *(("--data-checksums", True), ("-k", True), ("--locale=C", True), ("--sync-only", True)),
+        *(("-X/wal", False), ("--waldir=/wal", False), ("--wald", False), ("-L/own", False)),
+        *(
+            ("-c", False),
+            ("-kc", False),
+            ("--set", False),
+            ("--se=ssl_passphrase_command=x", False),
+        ),
+    ],
+)
+def test_a_trial_makes_no_cluster_in_which_the_file_may_run_something(
+    option: str, *, is_tried: bool
+) -> None:
+    """Whoever looks at a file of somebody else runs nothing of it, and fills no directory."""
+    installation = Installation(programs=Path("/bin"), root=Path("/bin"), version="18.6")
+    program = server.PostgresProgram(installation=installation, initdb=(option,), sql=FakeSql())
+    known = {"wal_level": SettingEntry(name="wal_level", context="postmaster", group="", kind="")}
+    asked = postgres.asked_together(_with(asks(wal_level="logical")), program, known)
+    assert asked == ({"wal_level": "logical"} if is_tried else {})
 
 
 @pytest.mark.parametrize("name", ["timezone", "TimeZone"])

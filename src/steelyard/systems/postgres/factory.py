@@ -47,7 +47,7 @@ from steelyard.systems.protocol import Dataset, RunRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What the engine stands on.
+    """What the engine is made with.
 
     Attributes:
         account: Account for programs that Steelyard starts as root.

@@ -20,9 +20,10 @@ _LITERAL = (
 _CONTINUED = re.compile(r"\\\r?\n")
 _TOKEN = re.compile(
     rf"(?:{_LITERAL})|(?P<dashes>--[^\n]*)|/\*.*?\*/"
-    r"|(?P<own>\\[A-Za-z](?:\\\r?\n|[^\n])*)|(?P<end>;)|\w+|\\?\S",
+    r"|(?P<own>\\(?![;:])(?:\\\r?\n|[^\n])*)|(?P<end>;)|\w+|\\?\S",
     re.DOTALL,
 )
+_NAME_OF_OWN = re.compile(r"\A\\\s*(\S*)")  # `\ Shell`, too: of any case, and behind spaces
 _BESIDE = re.compile(rf"(?:{_LITERAL})|(?P<comment>--[^\n]*|/\*.*?\*/)|(?P<joint>\\;)", re.DOTALL)
 _NAME = r"(?<!:):(?P<name>[^\W\d]\w*)"
 _VARIABLE = re.compile(rf"(?:{_LITERAL})|{_NAME}", re.DOTALL)
@@ -39,8 +40,10 @@ _WRITING = re.compile(
     r"\b(insert|update|delete|merge|into|share|nextval|setval|write)\b", re.IGNORECASE
 )
 _COPIES = re.compile(r"copy\b.*\b(from\s+stdin|to\s+stdout)\b", re.IGNORECASE | re.DOTALL)
+# Of words alone: nothing in them can be another command for pgbench.
 _OF_TRANSACTIONS = re.compile(
-    r"(begin|start|commit|end|rollback|abort|savepoint|release)\b(?!.*\bprepared\b)", re.IGNORECASE
+    r"(begin|start|commit|end|rollback|abort|savepoint|release)\b(?!.*\bprepared\b)[\w\s,]*\Z",
+    re.IGNORECASE | re.DOTALL,
 )
 _COMPLAINT = re.compile(
     r"^pgbench: (?:error|fatal): (?:(?:-|/[^:]*):(?P<line>\d+): |client \d|condition error|COPY )",
@@ -49,6 +52,9 @@ _COMPLAINT = re.compile(
 _ERROR = re.compile(
     r"^pgbench: (?:error|fatal): "
     r"(?:(?:-|/[^:]*):\d+: |(?:client \d|condition error)[^:;]*[:;] )?(?:ERROR:\s+)?"
+)
+_COMPUTING = frozenset(
+    {"set", "if", "elif", "else", "endif", "startpipeline", "syncpipeline", "endpipeline"}
 )
 _OF_PGBENCH = frozenset({"scale", "client_id", "random_seed", "default_seed"})  # it sets them
 
@@ -59,7 +65,7 @@ class ScriptCommand:
 
     Attributes:
         line: Where it begins, from 1.
-        text: As written; a command of pgbench's own in one line.
+        text: As written; a command of pgbench's own in one line, its name in small letters.
         stores: ``\gset`` or ``\aset`` with its prefix, where that keeps what a statement returns.
     """
 
@@ -124,12 +130,13 @@ def commands(script: str) -> tuple[ScriptCommand, ...]:
 
     for token in _TOKEN.finditer(script):
         at, own = token.start(), _CONTINUED.sub(" ", token["own"] or "").strip()
+        own = _NAME_OF_OWN.sub(lambda name: f"\\{name[1].lower()}", own)
         if own or (token["end"] and depth <= 0):
             add(begun, script[begun:at])
             begun, depth = -1, 0
             if re.match(r"\\[ag]set\b", own) and found and not found[-1].own:
                 found[-1] = replace(found[-1], stores=own)
-            elif own:
+            elif own[1:]:
                 add(at, own)
         elif begun >= 0 or not token["dashes"]:
             begun = at if begun < 0 else begun
@@ -219,8 +226,8 @@ def _holds(names: frozenset[str], name: str) -> bool:
 def rehearsal(script: str, columns: Mapping[str, Sequence[str]]) -> str:
     r"""Return a script by which pgbench tries its own commands alone, each in its line.
 
-    ``SELECT 1`` replaces each statement but those that begin and end transactions. Nothing is
-    slept, and no program is started.
+    ``SELECT 1`` replaces each statement but those that begin and end transactions. Of its own
+    commands those are tried that compute: nothing is slept, and no program is started.
     """
     lines = [""] * (script.count("\n") + 1)
     for command in commands(script):
@@ -232,7 +239,7 @@ def _rehearsed(command: ScriptCommand, columns: Mapping[str, Sequence[str]]) -> 
     if command.own == "setshell":
         return rf"\set {''.join(command.text.split()[1:2])} 1"
     if command.own:
-        return r"\sleep 0" if command.own in ("sleep", "shell") else command.text
+        return command.text if command.own in _COMPUTING else r"\sleep 0"
     if not command.stores and any(map(_OF_TRANSACTIONS.match, command.statements)):
         return f"{' '.join(command.statements[0].split())};"
     quoted = (name.replace('"', '""') for name in columns.get(command.text, ()))

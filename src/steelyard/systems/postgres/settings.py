@@ -405,6 +405,8 @@ def _bytes(value: str | None, *, unit: tuple[str, int], default: int) -> int:
     return default if found is None else round(found * size)
 
 
+# Of initdb, as getopt takes them: --waldir, --set, and the directory of its scripts.
+_NOT_TRIED: Final = re.compile("-[dgknNsS]*[XcL]|--(wald|se)")
 TRIAL_FROM: Final = 15  # the first whose program prints what only a start computes
 _DEFAULT_MAX_CONNECTIONS = 100
 _MOST_CONNECTIONS: Final = 2**18 - 1  # MAX_BACKENDS; other processes of the server count, too
@@ -465,15 +467,16 @@ def asked_together(
 ) -> Mapping[str, str]:
     """Return the settings that a start may refuse though each value is fine; empty: none.
 
-    Settings of sessions stand alone. Before PostgreSQL 15 no program says more without a start,
-    and a directory for the WAL that the target names is not ours to fill twice.
+    Settings of sessions stand alone. Before PostgreSQL 15 no program says more without a start. A
+    directory for the WAL that the target names is not ours to fill twice, and what it gives the
+    new cluster by initdb (settings, scripts) may run what only the file names.
     """
     asked = {setting.name: setting.value for setting in _known(configuration, catalogue)}
     is_of_start = switch_cost(list(asked), catalogue) is not SwitchCost.SESSION
     is_tried = (
         (is_of_start or any(map(server.PRELOADS.fullmatch, asked)))
         and program.installation.major >= TRIAL_FROM
-        and not any(option.startswith(("-X", "--waldir")) for option in program.initdb)
+        and not any(map(_NOT_TRIED.match, program.initdb))
     )
     return asked if is_tried else {}
 

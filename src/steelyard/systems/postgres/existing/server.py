@@ -401,7 +401,7 @@ class AlterSystem:
 def in_system_file(
     names: Sequence[str], sql: Sql, address: ServerAddress
 ) -> tuple[SavedSetting, ...]:
-    """Return what stands in ``postgresql.auto.conf`` for each of these settings.
+    """Return what ``postgresql.auto.conf`` has for each of these settings.
 
     Raises:
         TargetError: The server cannot be reached, or does not show its files to this user.
