@@ -28,6 +28,11 @@ class FakeSession(SqlSession):
         """Note a statement that is prepared under a name, unless it is refused."""
         self.do(f"{name}: {statement}" if name else statement)
 
+    def columns(self, statement: str) -> tuple[str, ...]:
+        """Note a statement that is prepared; what it would return nobody knows here."""
+        self.prepare(statement)
+        return ()
+
     def do(self, statement: str) -> None:
         """Note a statement, unless it is refused."""
         if self._closed:
