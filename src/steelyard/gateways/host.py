@@ -630,8 +630,9 @@ def groups_around(host: Host, pid: int | str, controller: str) -> Iterator[str]:
     """Yield the directories of a process's groups, from the nearest to the root of each hierarchy.
 
     They are of version 2 and of one controller of version 1. A path that is not below a mount is
-    that of a group outside of a container; the root of the mount is then the container's own. A
-    mount of a group above a namespace does not tell which group below it is meant: it is left out.
+    that of a group outside of a container; the root of the mount is then the container's own, of a
+    process in our own group. A mount of a group above a namespace does not tell which group below
+    it is meant, nor is a group of another namespace below a mount of ours: they are left out.
     """
     try:
         mounts = tuple(parse_mountinfo(host.read("/proc/self/mountinfo")))
@@ -640,7 +641,7 @@ def groups_around(host: Host, pid: int | str, controller: str) -> Iterator[str]:
     for line in (host.read(f"/proc/{pid}/cgroup") or "").splitlines():
         controllers, _, path = line.partition(":")[2].partition(":")
         named = controllers.split(",")
-        if controllers and controller not in named:
+        if (controllers and controller not in named) or path.startswith("/.."):
             continue
         places = [
             (mount.root, mount.at)
@@ -653,7 +654,8 @@ def groups_around(host: Host, pid: int | str, controller: str) -> Iterator[str]:
             usual = dict.fromkeys((controllers, *named)) if controllers else ("", "unified")
             places = [("/", f"{GROUPS}/{name}".rstrip("/")) for name in usual]
         around = [(root.rstrip("/"), at) for root, at in places if _is_in(path, root)]
-        for root, at in around or ((path, at) for _, at in places):
+        own = (host.read("/proc/self/cgroup") or "").splitlines()
+        for root, at in around or ((path, at) for _, at in places if line in own):
             parts = [part for part in path[len(root) :].split("/") if part]
             yield from ("/".join([at, *parts[:depth]]) for depth in range(len(parts), -1, -1))
 

@@ -227,8 +227,13 @@ def test_the_files_that_hold_the_limits_are_named(tmp_path: Path, name: str) -> 
         ("9:memory:/pg\n4:cpu:/pg\n", _UNIFIED),
         ("4:cpu,cpuacct:/\n9:memory:/\n", _V1.format(root="/../..", at="/g", names="memory,cpu")),
         ("0::/\n", _V2.format(root="/..", at=_G)),
+        ("0::/../docker-4f5e.scope\n", _UNIFIED),
+        ("0::/../../kubepods.slice/cri-4f5e.scope\n", _UNIFIED),
     ],
-    ids=["no mount", "the other version", "above a namespace", "above a namespace, version 2"],
+    ids=[
+        *("no mount", "the other version", "above a namespace", "above a namespace, version 2"),
+        *("a container that shares its processes with us", "another container of a pod"),
+    ],
 )
 def test_limits_that_cannot_be_seen_are_not_taken_for_none(
     tmp_path: Path, group: str, mounts: str
@@ -239,6 +244,20 @@ def test_limits_that_cannot_be_seen_are_not_taken_for_none(
         assert found.value is None
         assert "are not mounted here" in found.origin.source
     assert capacity(host).memory_bytes == _MACHINE
+
+
+def test_limits_of_our_container_are_not_those_of_another_one(tmp_path: Path) -> None:
+    """Version 1 without namespaces: the server's container shares its processes with ours."""
+    files = {
+        "memory/memory.limit_in_bytes": f"{GIB}\n",
+        "cpu,cpuacct/cpu.cfs_quota_us": "50000\n",
+        "cpu,cpuacct/cpu.cfs_period_us": "100000\n",
+    }
+    group = "9:memory:/docker/77aa\n4:cpu,cpuacct:/docker/77aa\n"
+    host = _tree(tmp_path, group, _DOCKER_1, files)
+    (tmp_path / "proc/self/cgroup").write_text(group.replace("77aa", "4f5e"))
+    assert all(found.value is None for found in usable_by(host, 77).values())
+    assert capacity(host).memory_bytes == GIB
 
 
 def test_the_affinity_of_the_process_counts(tmp_path: Path) -> None:

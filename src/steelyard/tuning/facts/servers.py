@@ -192,12 +192,9 @@ USABLE: Final = ("usable_memory_bytes", "usable_cpus")
 
 def usable_by(host: Host, process: int) -> Finds:
     """Return the memory and CPUs that a process may use: those of the machine, or its limits."""
-    text = host.read(f"/proc/{process}/cgroup") or ""
-    for controller in ("memory", "cpu"):
-        has_one = re.search(rf"^\d+:(?:[^:]*\b{controller}\b[^:]*)?:", text, re.MULTILINE)
-        if has_one and not any(groups_around(host, process, controller)):
-            reason = f"the control groups ({controller}) above its process are not mounted here"
-            return dict.fromkeys(USABLE, hidden(reason))
+    unseen = _unseen_groups(host, process, "memory") or _unseen_groups(host, process, "cpu")
+    if unseen is not None:
+        return dict.fromkeys(USABLE, unseen)
     there = memory_bytes(host.read("/proc/meminfo")).get("MemTotal")
     memory = [] if there is None else [(there, "MemTotal in /proc/meminfo")]
     limits: tuple[Sequence[tuple[float, str]], ...] = (
@@ -208,6 +205,15 @@ def usable_by(host: Host, process: int) -> Finds:
         name: seen(*min(of_name)) if of_name else hidden("neither /proc nor its groups say it")
         for name, of_name in zip(USABLE, limits, strict=True)
     }
+
+
+def _unseen_groups(host: Host, process: int, controller: str) -> Found | None:
+    """Return why the limits of a process are not visible; None where its groups are."""
+    text = host.read(f"/proc/{process}/cgroup") or ""
+    has_one = re.search(rf"^\d+:(?:[^:]*\b{controller}\b[^:]*)?:", text, re.MULTILINE)
+    if not has_one or any(groups_around(host, process, controller)):
+        return None
+    return hidden(f"the control groups ({controller}) above its process are not mounted here")
 
 
 def processes_of(host: Host, postmaster: int) -> tuple[int, ...]:
@@ -411,7 +417,8 @@ def _storage(host: Host, directory: str | None) -> Found:
 def _memory_limit(host: Host, process: int) -> Found:
     """Return the smallest limit of the control groups above a process."""
     limits = memory_limits(host, process)
-    if not limits:
-        return hidden("no control group above its process limits its memory")
-    limit, group = min(limits)
-    return seen(str(limit), group)
+    if limits:
+        limit, group = min(limits)
+        return seen(str(limit), group)
+    none = "no control group above its process limits its memory"
+    return _unseen_groups(host, process, "memory") or hidden(none)

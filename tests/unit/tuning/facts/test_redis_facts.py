@@ -181,6 +181,14 @@ def test_the_memory_limit_is_the_smallest_of_its_control_groups(
     assert _seen(_host({f"/proc/{_PID}/cgroup": group, **below})).facts.memory_limit == limit
 
 
+def test_an_unseen_memory_limit_is_not_said_to_be_none() -> None:
+    """The server is in another container, whose processes alone are shown here."""
+    files = {f"/proc/{_PID}/cgroup": "0::/../docker-4f5e.scope\n", "/sys/fs/cgroup/memory.max": "9"}
+    seen = _seen(_host(files))
+    assert seen.facts.memory_limit is None
+    assert "are not mounted here" in seen.origins["redis.127.0.0.1:6379.memory_limit"].source
+
+
 def test_a_unit_of_a_template_is_told_by_the_template() -> None:
     """Several servers of one machine are instances of one file."""
     files = {
