@@ -399,7 +399,7 @@ def parse_redis_uri(text: str) -> RedisUri:
     Raises:
         InputError: It is none of Redis, or it has a password, which is not repeated.
     """
-    named = _NAMES_REDIS.match(text)
+    named = _NAMES_REDIS.match(text) or re.match(r"[A-Za-z][\w+.-]*:(?=//)", text, re.ASCII)
     scheme = "" if named is None else named[0][:-1].lower()
     if scheme not in SCHEMES:
         form = "the URI is none of a Redis server"

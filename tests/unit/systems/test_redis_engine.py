@@ -157,6 +157,7 @@ _FEW = {"connections": 4, "replicas": 1}
             {"proto-max-bulk-len": "1mb"},
             "the largest value has 2.0 MiB, and proto-max-bulk-len",
         ),
+        ({}, {"list-max-listpack-size": "-2", "slowlog-log-slower-than": "-1"}, ""),
         ({}, {"client-query-buffer-limit": "1mb"}, "the largest value has 2.0 MiB, and client-qu"),
     ],
 )

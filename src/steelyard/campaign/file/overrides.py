@@ -23,7 +23,7 @@ from steelyard.campaign.file.form_target import (
 from steelyard.campaign.file.form_values import BUILTINS, shown
 from steelyard.campaign.file.kinds import model_of
 from steelyard.core.experiment import AttributionKind
-from steelyard.core.redis import is_redis_uri
+from steelyard.core.redis import is_redis_uri, parse_redis_uri
 from steelyard.core.target import TARGETS, CloudNativePgTarget, EngineName
 from steelyard.core.wording import InputError, Problem, choice, listed
 from steelyard.systems.redis.redis_benchmark import BUILTINS as TESTS
@@ -118,6 +118,9 @@ def fitting_target(root: Mapping[str, Value], text: str) -> dict[str, Value]:
             return target  # no programs at all, which its form tells
     if is_of_redis(target) == for_redis:
         return target
+    uri = str(target.get("uri", "postgresql:"))
+    if for_redis and not uri.startswith(("postgresql:", "postgres:")):
+        parse_redis_uri(uri)  # it says which forms are taken
     system, here = ("Redis", "PostgreSQL") if for_redis else ("PostgreSQL", "Redis")
     hint = "`steelyard presets` lists experiments; those for Redis begin with `redis-`."
     message = f"the experiment puts load on {system}, and the target is a server of {here}"

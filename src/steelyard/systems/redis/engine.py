@@ -328,7 +328,7 @@ def exceeded_limits(
     for name, text in configuration.asked().items():
         size, words = needs.get(name.lower(), (0, ""))
         limit = in_bytes(text)
-        if limit and size > limit:
+        if limit is not None and 0 < limit < size:
             yield Complaint(
                 setting=name,
                 message=f"{words} {format_bytes(size)}, and {name} of configuration"

@@ -120,6 +120,9 @@ def test_a_misspelled_kind_is_one_problem() -> None:
         ("15", "puts load on Redis, and the target is a server of PostgreSQL"),
         ("redis://:hunter2@h", "has a password in it"),
         ("redis+sentinel://h:26379/mymaster", "begins with `redis+sentinel:` is not taken"),
+        ("keydb://h:6379", "begins with `keydb:` is not taken"),
+        ("tcp://h:6379", "begins with `tcp:` is not taken"),
+        ("elasticache://h", "begins with `elasticache:` is not taken"),
         ("{kind: redis-endpoint, uri: 'valkeys://h'}", "begins with `valkeys:` is not taken"),
     ],
 )

@@ -268,7 +268,8 @@ def require_allowed(
     with redis_gateway.opened(means.redis, replace(address, database="0")) as session:
         rehearsal = rehearse(session, needs, address.user)
     unknown = _verbs(rehearsal.needs(lambda error: _UNKNOWN.search(error.message)))
-    if "CONFIG GET" in unknown or "CONFIG SET" in unknown:
+    is_without_settings = "CONFIG GET" in unknown or "CONFIG SET" in unknown
+    if is_without_settings and {*unknown} <= {"CONFIG GET", "CONFIG SET"}:
         raise _without_settings(where, "does not let CONFIG be used (it is renamed or forbidden)")
     if unknown and unknown[0].startswith("ACL"):
         error = next(error for need, error in rehearsal.refusals if need.verb == unknown[0])
@@ -276,8 +277,10 @@ def require_allowed(
     if unknown:
         raise PreflightError(
             f"{where}: the server does not have the {_commands(unknown)}, which Steelyard needs",
-            hint="They may have been renamed (rename-command), or be forbidden by who runs the"
-            " server.",
+            hint=f"{'They' if len(unknown) > 1 else 'It'} may have been renamed (rename-command),"
+            " or be forbidden by who runs the server."
+            + " Without CONFIG two servers can be compared, settings cannot."
+            * is_without_settings,
         )
     _require_rights(rehearsal, needs, where, address.user or "default")
 
