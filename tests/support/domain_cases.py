@@ -47,6 +47,8 @@ def _foreign(name: str) -> str:
     return xml.replace("mode='host-passthrough'", "")
 
 
+_NODE = "<source><nodemask>0</nodemask></source>"
+_OF_ONE_CELL = "<numatune><memnode cellid='0' mode='preferred' nodeset='0'/></numatune>"
 _PAGE_SIZE = "<source><pagesize unit='KiB'>2048</pagesize></source>"
 # By name and by what it has: MiB of each part of the memory and size of the pages behind it.
 _DEFINED = {
@@ -76,6 +78,12 @@ _DEFINED = {
     ("a module in a file", "4096 1G, 3584 4K, 1024 4K"): _domain(
         _HOTPLUG + _CELLS + _pages(_GIB),
         _module("<source><path>/var/tmp/a</path></source>", node=0, model="nvdimm"),
+    ),
+    ("a module on a node of its own", "4096 4K, 3584 4K, 1024 4K"): _domain(
+        _HOTPLUG + _CELLS, _module(_NODE)
+    ),
+    ("a module beside a bound cell", "4096 4K, 3584 4K, 1024 4K"): _domain(
+        _HOTPLUG + _OF_ONE_CELL + _CELLS, _module(_NODE)
     ),
     ("one page for the rest", "4096 1G, 3584 2M"): _domain(
         _CELLS + _pages(_GIB, "<page size='2' unit='M'/>")

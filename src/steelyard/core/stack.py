@@ -128,7 +128,9 @@ class DomainFacts:
         return {
             name: replace(
                 part,
-                memory_mode=(part.memory_nodes and part.memory_mode) or self.memory_mode,
+                memory_mode=(part.memory_nodes and part.memory_mode) or self.memory_mode
+                if part.memory_nodes or self.memory_nodes
+                else None,
                 memory_nodes=part.memory_nodes or self.memory_nodes,
                 huge_page_bytes=part.huge_page_bytes or self.huge_page_bytes,
             )

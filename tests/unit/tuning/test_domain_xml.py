@@ -163,6 +163,17 @@ def test_each_part_of_the_memory_has_its_own_pages(name: str) -> None:
     assert sum(facts.huge_bytes.values()) <= facts.memory_bytes
 
 
+@pytest.mark.parametrize(
+    "name", ["a module on a node of its own", "a module beside a bound cell", "modules apart"]
+)
+def test_a_module_with_nodes_of_its_own_is_bound_strictly(name: str) -> None:
+    """Unless its cell or the domain has another mode; without nodes it is not bound."""
+    module = domain_facts(DEFINED[name]).memory_parts["memory module 0"]
+    assert (module.memory_mode, module.memory_nodes) == {
+        "modules apart": (None, ()),
+    }.get(name, ("strict", (0,)))
+
+
 def test_virtual_cpus_of_no_cell_are_in_the_first_one() -> None:
     """Libvirt puts them there; cells are told in the order of their numbers."""
     (first, second) = domain_facts(DEFINED["virtual CPUs in no cell"]).cells

@@ -414,15 +414,19 @@ def _cells(root: Element, pages: _Pages) -> tuple[GuestCell, ...]:
 
 def _modules(root: Element, pages: _Pages) -> Iterator[GuestCell]:
     """Yield the memory devices: what they do not say is as in their cell."""
+    general = root.find("numatune/memory")
+    usual = _USUAL_MODE if general is None else general.get("mode", _USUAL_MODE)
     for device in root.findall("devices/memory"):
         part = _part(root, device.findtext("target/node", "0"), pages)
         page_bytes = amount_bytes(device.find("source/pagesize"))
         if page_bytes is not None or device.find("source/path") is not None:  # of its own, a file
             part = replace(part, huge_page_bytes=_if_huge(page_bytes or 0))
+        own = numbers(device.findtext("source/nodemask"))
         yield replace(
             part,
             memory_bytes=amount_bytes(device.find("target/size")) or 0,
-            memory_nodes=numbers(device.findtext("source/nodemask")) or part.memory_nodes,
+            memory_mode=part.memory_mode or (usual if own else None),
+            memory_nodes=own or part.memory_nodes,
         )
 
 
