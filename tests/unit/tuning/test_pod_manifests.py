@@ -6,7 +6,13 @@ import pytest
 
 from steelyard.gateways.placed_files import FetchedHost
 from steelyard.tuning.facts import kubernetes as files
-from steelyard.tuning.facts.kubernetes import cluster_facts, kubelet_of, pod_facts, pods_of
+from steelyard.tuning.facts.kubernetes import (
+    cluster_facts,
+    kubelet_of,
+    pod_facts,
+    pods_of,
+    server_container,
+)
 from steelyard.tuning.rules.rule import is_guaranteed, whole_cpus
 from support.database_in_cluster import cluster
 
@@ -131,6 +137,20 @@ def test_the_cpus_are_those_of_the_servers_container(
         facts = pod_facts(pod)
         assert whole_cpus(facts) == exclusive
         assert len(facts.containers) in (0, len(containers) + len(inits))
+
+
+def test_a_servers_port_names_its_container() -> None:
+    """A proxy that is injected before it, and an exporter with a port, are passed over."""
+    pod: dict[str, Any] = _pod()
+    exporter = {**_EXPORTER, "ports": [{"containerPort": 9187}]}
+    for port in (5432, 6379):
+        server = {**_equal("main", "2"), "ports": [{"containerPort": 80}, {"containerPort": port}]}
+        pod["spec"]["containers"] = [_equal("proxy", "1"), exporter, server]
+        assert server_container(pod) == "main"
+        annotated = {"kubectl.kubernetes.io/default-container": "proxy"}
+        pod["metadata"]["annotations"] = annotated
+        assert server_container(pod) == "proxy"
+        pod["metadata"]["annotations"] = {}
 
 
 def test_resources_of_the_pod_itself_are_for_all_of_its_containers() -> None:

@@ -386,6 +386,7 @@ def _non_pod(host: machine.Host, linux: LinuxFacts) -> file.Found:
 DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
+_SERVER_PORTS: Final = {5432, 6379}  # of PostgreSQL and Redis
 _RESTARTS: Final = "Always"  # of an init container that stays beside the others
 
 
@@ -432,10 +433,19 @@ def pod_facts(pod: k8s.Manifest, *, database: bool = False) -> stack.PodFacts:
 
 
 def server_container(pod: k8s.Manifest) -> str:
-    """Return the container of the server: the operator's, or the one that kubectl takes."""
-    names = [str(each["name"]) for each in pod["spec"]["containers"]]
+    """Return the container of the server: the operator's, or the one that kubectl takes.
+
+    Kubectl's is the annotated one or the first. A container that declares a server's port goes
+    before the first: injected proxies are often that.
+    """
+    ports = {
+        str(container["name"]): {port.get("containerPort") for port in container.get("ports") or ()}
+        for container in pod["spec"]["containers"]
+    }
     default = (pod["metadata"].get("annotations") or {}).get(_DEFAULT_CONTAINER)
-    return next((name for name in (k8s.SERVER_CONTAINER, default) if name in names), names[0])
+    serving = (name for name, numbers in ports.items() if numbers & _SERVER_PORTS)
+    wanted = (k8s.SERVER_CONTAINER, default, *serving)
+    return next((name for name in wanted if name in ports), next(iter(ports)))
 
 
 def _resources(owner: Mapping[str, Any], kind: str) -> dict[str, str]:
