@@ -3,6 +3,7 @@
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from recorded_redis import recordings
@@ -140,6 +141,8 @@ _FEW = {"connections": 4, "replicas": 1}
         (None, {"MaxMemory": "1mb"}, ""),
         (None, {"maxmemory": "0"}, ""),
         (None, {"min-replicas-to-write": "1"}, "takes no writes: 0 replicas follow it"),
+        (None, {"min-replicas-to-write": "²"}, ""),  # the server refuses it
+        (None, {"databases": "²"}, ""),
         (None, {"databases": "1"}, "have 2 different key spaces, and a server of `b` has 1"),
         ({}, {"maxclients": "3"}, "2 clients do not fit into maxclients = 3 of configuration `b`"),
         ({}, {"maxclients": "5"}, ""),
@@ -180,11 +183,7 @@ def test_limits_are_those_of_each_configuration(
     )
     engine, _ = _engine(experiment=experiment)
     if there is not None:
-        running = RunningRedis(version="7.0.15", flavour="redis", settings={}, **there)
-        servers = {each.name: running for each in experiment.configurations}
-        engine = running_engine(
-            experiment, servers, engine._generator, engine._redis, fill=lambda *_: None
-        )
+        engine = _running(experiment, settings={}, **there)
     found = engine.complaints("b")
     assert [each.message for each in found if words and words in each.message] == [
         each.message for each in found
@@ -193,6 +192,16 @@ def test_limits_are_those_of_each_configuration(
     own = [name for name in settings if name != "databases"]
     assert [each.setting for each in found if each.setting] == own * bool(words)
     assert not engine.complaints("a")
+
+
+def _running(experiment: Experiment, **known: Any) -> RedisEngine:
+    """Return the engine for running servers of which this is known."""
+    running = RunningRedis(version="7.0.15", flavour="redis", **known)
+    servers = {each.name: running for each in experiment.configurations}
+    engine, _ = _engine(experiment=experiment)
+    return running_engine(
+        experiment, servers, engine._generator, engine._redis, fill=lambda *_: None
+    )
 
 
 def test_the_password_of_a_guest_stands_in_no_argument_that_is_kept() -> None:
@@ -531,3 +540,10 @@ def test_idle_connections_end_by_the_clock(text: str, *, is_short: bool) -> None
     found = engine.short_limits(first.name, 2.0)
     assert found == ({"timeout": f"{text} s"} if is_short else {})
     assert not any(engine.short_limits(each.name, 2.0) for each in others)
+
+
+def test_idle_connections_end_by_what_a_running_server_has() -> None:
+    """A configuration that asks for no ``timeout`` keeps that of the server, as it shows it."""
+    engine = _running(_EXPERIMENT, settings={"timeout": "2"})
+    assert engine.short_limits("one", 2.0) == {"timeout": "2 s"}
+    assert not engine.short_limits("one", 1.0)

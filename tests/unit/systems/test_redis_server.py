@@ -9,6 +9,7 @@ import pytest
 from fakes.campaigns import an_experiment, asks_redis
 from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcesses
+from fakes.programs import FakeLedger
 from fakes.redis_sessions import ToldDoor, ToldSession
 from steelyard.core.experiment import Configuration, Experiment, KeySpace, RedisWork, Workload
 from steelyard.core.outside import ServerAddress
@@ -17,6 +18,7 @@ from steelyard.core.wording import GIB, MIB, PreflightError, TargetError
 from steelyard.gateways.redis import Reply, ReplyError
 from steelyard.systems.redis.datasets import aof_bytes, growth_bytes, growth_findings
 from steelyard.systems.redis.existing import readiness
+from steelyard.systems.redis.existing.platform import RedisEndpointOptions, RedisEndpointPlatform
 from steelyard.systems.redis.server import (
     RedisInstallation,
     RedisProgram,
@@ -475,11 +477,45 @@ def test_an_empty_answer_is_no_knowledge() -> None:
     told = {"INFO everything": [b"redis_version:7.2.4\r\n"], "CONFIG GET *": [[]]}
     state = readiness.read_state(address, _means(ToldSession(told)), "h:6379")
     assert state.settings is None
-    with pytest.raises(PreflightError, match="shows no settings"):
-        readiness.require_settings(state, "h:6379")
     proxy = ToldSession({"INFO everything": [b""], "CONFIG GET *": [[]]})
     with pytest.raises(PreflightError, match="does not describe itself"):
         readiness.read_state(address, _means(proxy), "h:6379")
+
+
+class Hiding(Refusing):
+    """A server that describes itself and shows no settings."""
+
+    def command(self, *words: str | bytes | int) -> Reply:
+        """Return a description, no setting, or that a command is queued."""
+        answers: dict[str | bytes | int, Reply] = {"INFO": b"redis_version:7.2.4\r\n"}
+        return [] if words[-1] == "*" else answers.get(words[0], b"QUEUED")
+
+
+def test_settings_that_a_server_hides_cannot_be_compared() -> None:
+    """They could not go back to what they were."""
+    options = RedisEndpointOptions(
+        entrance=ServerAddress(host="h", port=6379),
+        campaign_id="night-1",
+        datasets=(("keys", 1),),
+        settings=("save",),
+        clients=1,
+    )
+    with pytest.raises(PreflightError, match="shows no settings"):
+        _ = RedisEndpointPlatform(options, FakeLedger(), _means(Hiding({}))).state
+
+
+@pytest.mark.parametrize(
+    ("host", "primary"), [("10.0.0.1", "10.0.0.1:6379"), ("::1", "[::1]:6379")]
+)
+def test_a_replica_names_its_primary(host: str, primary: str) -> None:
+    """In a form that another target can take: an IPv6 address stands in brackets."""
+    lines = f"redis_version:7.2.4\r\nrole:slave\r\nmaster_host:{host}\r\nmaster_port:6379\r\n"
+    told = {"INFO everything": [lines.encode()], "CONFIG GET *": [[]]}
+    address = ServerAddress(host="h", port=6379)
+    state = readiness.read_state(address, _means(ToldSession(told)), "h:6379")
+    with pytest.raises(PreflightError) as caught:
+        readiness.require_one_server(state, "h:6379")
+    assert caught.value.hint == f"Name the primary: {primary}."
 
 
 def _means(session: ToldSession) -> readiness.RedisMeans:

@@ -22,9 +22,9 @@ from steelyard.core.wording import MIB, Complaint, MeasurementError, TargetError
 from steelyard.gateways.host import LOOPBACK, Clock, until
 from steelyard.gateways.redis import RedisSession, opened, settings_like
 from steelyard.systems.protocol import Dataset, Engine, RunRequest, ServerReader, recordable
-from steelyard.systems.redis import redis_benchmark, settings
 from steelyard.systems.redis import redis_benchmark as benchmark
 from steelyard.systems.redis import server as checks
+from steelyard.systems.redis import settings
 from steelyard.systems.redis.datasets import Databases, dataset_of, datasets_of, growth_findings
 from steelyard.systems.redis.reader import (
     COUNTER_PATIENCE_S,
@@ -78,7 +78,7 @@ class RedisEngine(Engine):
         self._generator = generator
         self._databases = databases
         self._redis = databases.redis
-        self._pace = redis_benchmark.Pace()
+        self._pace = benchmark.Pace()
         self._names: dict[tuple[str, ...], str] = {}  # of what each command line measures
 
     def program(self, configuration: str) -> RedisProgram:
@@ -174,9 +174,13 @@ class RedisEngine(Engine):
     def short_limits(self, configuration: str, pause_s: float) -> Mapping[str, str]:
         """Return the seconds after which the server ends idle connections, if a pause is as long.
 
+        Where a configuration asks for none, they are what the server has.
+
         Source: redis.conf, ``timeout``; 0 is never.
         """
-        text = self._experiment.configuration(configuration).asked_folded().get("timeout", "0")
+        asked = self._experiment.configuration(configuration).asked_folded()
+        own = self._catalogues[configuration].get("timeout")
+        text = asked.get("timeout", "0" if own is None else own.default)
         is_short = text.isdecimal() and 0 < int(text) <= pause_s
         return {"timeout": f"{text} s"} if is_short else {}
 
@@ -246,19 +250,19 @@ class RedisEngine(Engine):
 
     def learn(self, request: RunRequest, completed: Sequence[Completed]) -> None:
         """Take from a run how fast the configuration's server is under this load."""
-        done = redis_benchmark.measurement([benchmark.parse(each) for each in completed])
+        done = benchmark.measurement([benchmark.parse(each) for each in completed])
         self._pace.learn(_pace_key(request), round(done.transactions), done.seconds)
 
     def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
         """Return the command line of each process of one run; in turns it ends when it is ended."""
         if request.in_turns:
             return self._commands(
-                request, redis_benchmark.MOST_REQUESTS * benchmark.processes(request.load)
+                request, benchmark.MOST_REQUESTS * benchmark.processes(request.load)
             )
         return self._commands(request, self._pace.requests(_pace_key(request), request.seconds))
 
     def _commands(self, request: RunRequest, requests: int) -> tuple[Command, ...]:
-        redis_benchmark.refuse_password(request.address)
+        benchmark.refuse_password(request.address)
         number = self._databases.number(request.address, request.workload)
         lists = benchmark.argument_lists(request, requests=requests, dbnum=number)
         lines = [(str(self._generator.program), *arguments) for arguments in lists]
@@ -266,7 +270,7 @@ class RedisEngine(Engine):
         return tuple(
             Command(
                 argv=line,
-                secrets=redis_benchmark.secrets_of(request.address),
+                secrets=benchmark.secrets_of(request.address),
                 account=self._generator.account,
                 parent_death_signal=_SIGKILL,
             )
@@ -288,7 +292,7 @@ class RedisEngine(Engine):
         slice_s: float | None = None,  # noqa: ARG002 - likewise
     ) -> Measurement:
         """Return what all processes of a run measured together."""
-        return redis_benchmark.measurement([benchmark.parse(each) for each in completed])
+        return benchmark.measurement([benchmark.parse(each) for each in completed])
 
     def processed(self, completed: Sequence[Completed]) -> int:
         """Return how many requests were answered."""
@@ -299,13 +303,13 @@ class RedisEngine(Engine):
         printed = [benchmark.parse(each) for each in completed]
         if not printed:
             return None
-        return redis_benchmark.latency(
+        return benchmark.latency(
             printed, self._names.get(completed[0].argv) or printed[0].test.lower()
         )
 
 
-def _pace_key(request: RunRequest) -> redis_benchmark.PaceKey:
-    return redis_benchmark.PaceKey(
+def _pace_key(request: RunRequest) -> benchmark.PaceKey:
+    return benchmark.PaceKey(
         configuration=request.configuration, workload=request.workload.name, load=request.load
     )
 
@@ -335,7 +339,7 @@ def exceeded_limits(
                 f" `{configuration.name}` is {format_bytes(limit)}",
                 hint=f"Raise `{name}`, or load fewer or smaller keys.",
             )
-        is_copied = name.lower() == "min-replicas-to-write" and text.isdigit()
+        is_copied = name.lower() == "min-replicas-to-write" and text.isdecimal()
         if is_copied and int(text) > company.replicas:
             yield Complaint(
                 setting=name,

@@ -523,19 +523,19 @@ def refused_values(
     configuration: Configuration, trial: Tries, catalogue: Catalogue
 ) -> Iterator[Complaint]:
     """Yield a complaint for each value that the server's own program refuses."""
-    fixed = refused_names(list(configuration.asked()))
-    known = {
-        name: value
-        for name, value in configuration.asked().items()
-        if name.lower() in catalogue and name not in fixed
-    }
+    for name, words in _refused(configuration.asked(), trial, catalogue):
+        message = f"{trial.installation.label} refuses this value: {words}"
+        yield Complaint(setting=name, message=message, hint=f"Correct `{name}`.")
+
+
+def _refused(
+    asked: Mapping[str, str], trial: Tries, catalogue: Catalogue
+) -> Iterator[tuple[str, str]]:
+    """Yield each setting that the program knows and refuses, with its words."""
+    fixed = refused_names(list(asked))
+    known = {n: value for n, value in asked.items() if n.lower() in catalogue and n not in fixed}
     for refusal in trial.refusals(known):
-        name = refusal.setting or next(iter(known))
-        yield Complaint(
-            setting=name,
-            message=f"{trial.installation.label} refuses this value: {refusal.words}",
-            hint=f"Correct `{name}`.",
-        )
+        yield refusal.setting or next(iter(known)), refusal.words
 
 
 def refused_of_replica(
@@ -552,14 +552,9 @@ def refused_of_replica(
         if name not in fixed and name.lower() not in catalogue:
             message = f"{trial.installation.label} does not know `{name}` of the replica"
             yield Complaint(setting=None, message=message, hint="CONFIG GET * lists what it knows.")
-    known = {n: value for n, value in asked.items() if n.lower() in catalogue and n not in fixed}
-    for refusal in trial.refusals(known):
-        name = refusal.setting or next(iter(known))
-        yield Complaint(
-            setting=None,
-            message=f"{trial.installation.label} refuses `{name}` of the replica: {refusal.words}",
-            hint=f"Correct `{name}`.",
-        )
+    for name, words in _refused(asked, trial, catalogue):
+        message = f"{trial.installation.label} refuses `{name}` of the replica: {words}"
+        yield Complaint(setting=None, message=message, hint=f"Correct `{name}`.")
 
 
 def replica_finding(experiment: Experiment) -> Finding | None:
@@ -601,7 +596,7 @@ def too_few_databases(
     """Yield a complaint when each data set cannot have a database of its own."""
     default = "" if company.is_there else str(DEFAULT_DATABASES)
     text = configuration.asked_folded().get("databases", default)
-    if text.isdigit() and datasets > int(text):
+    if text.isdecimal() and datasets > int(text):
         yield Complaint(
             setting=None,
             message=f"the workloads have {datasets} different key spaces, and a server of"

@@ -41,7 +41,6 @@ from steelyard.places.elsewhere import restart_by
 from steelyard.places.protocol import Ledger, PausedPrograms, PreparedState
 from steelyard.systems import existing
 from steelyard.systems.redis.existing import databases, readiness
-from steelyard.systems.redis.existing import databases as eviction
 from steelyard.systems.redis.existing.readiness import (
     Guests,
     RedisMeans,
@@ -103,15 +102,6 @@ class ServerSettings:
         with opened(self._means.redis, address) as session:
             changed = set_all(session, wanted)
             await_quiet(session, self._means.clock, rewrites=_LAST in changed)
-
-
-def _reading(name: str) -> readiness.Need:
-    return readiness.Need(words=("CONFIG", "GET", name), harmless=("CONFIG", "GET", name))
-
-
-def _changing(name: str) -> readiness.Need:
-    no_name = ("CONFIG", "SET", "steelyard-has-no-such", "")
-    return readiness.Need(words=("CONFIG", "SET", name, ""), harmless=no_name)
 
 
 def read_saved(
@@ -430,8 +420,8 @@ class RedisEndpointPlatform(existing.OthersServer):
         if self._state is None:
             readiness.require_allowed(self._entrance, self._means, self._where, self._needs())
             self._state = readiness.read_state(self._entrance, self._means, self._where)
-            if self._options.settings:
-                readiness.require_settings(self._state, self._where)
+            if self._options.settings and self._state.settings is None:
+                raise readiness.without_settings(self._where, "shows no settings (CONFIG GET)")
         return self._state
 
     def _needs(self) -> tuple[readiness.Need, ...]:
@@ -439,10 +429,13 @@ class RedisEndpointPlatform(existing.OthersServer):
         options = self._options
         sent = () if self._entrance.password else options.commands
         keys = tuple(rule for rule in options.guest if rule.startswith("~"))
+        reads = [("CONFIG", "GET", name) for name in options.settings]
+        changes = [("CONFIG", "SET", name, "") for name in options.settings]
+        no_change = ("CONFIG", "SET", "steelyard-has-no-such", "")
         return (
             *self._databases.needs,
-            *map(_reading, options.settings),
-            *map(_changing, options.settings),
+            *(readiness.Need(words=words, harmless=words) for words in reads),
+            *(readiness.Need(words=words, harmless=no_change) for words in changes),
             *self._guests.needed(self._entrance),
             *(readiness.Need(words=words, keys=keys) for words in sent),
         )
@@ -477,9 +470,9 @@ class RedisEndpointPlatform(existing.OthersServer):
             readiness.require_nothing_lost(state, self._where)
         readiness.require_connections(state, options.clients, self._where)
         needed_bytes = sum(size for _, size in options.datasets)
-        eviction.require_kept(state, options.asked, self._where)
-        eviction.require_bounded(state, options.growing, self._where)
-        eviction.require_fitting(state, options.asked, needed_bytes, self._where)
+        databases.require_kept(state, options.asked, self._where)
+        databases.require_bounded(state, options.growing, self._where)
+        databases.require_fitting(state, options.asked, needed_bytes, self._where)
         readiness.require_room(state, needed_bytes, self._where)
         self._databases.choose(state, self._where)
         self._databases.require_usable(self._entrance, self._where)
@@ -577,7 +570,7 @@ class RedisEndpointPlatform(existing.OthersServer):
         try:
             if self._options.restart_command:
                 readiness.require_nothing_lost(now, self._where)
-            eviction.require_kept(now, self._options.asked, self._where)
+            databases.require_kept(now, self._options.asked, self._where)
         except PreflightError as error:
             raise TargetError(error.message, hint=error.hint) from error
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from steelyard.core.findings import Finding, Severity
-from steelyard.core.outside import Guest, ServerAddress
+from steelyard.core.outside import Guest, ServerAddress, host_and_port
 from steelyard.core.redis import DEFAULT_PORT, RedisUri, parse_redis_uri
 from steelyard.core.target import RedisEndpointTarget
 from steelyard.core.wording import PreflightError, format_bytes
@@ -270,7 +270,7 @@ def require_allowed(
     unknown = _verbs(rehearsal.needs(lambda error: _UNKNOWN.search(error.message)))
     is_without_settings = "CONFIG GET" in unknown or "CONFIG SET" in unknown
     if is_without_settings and {*unknown} <= {"CONFIG GET", "CONFIG SET"}:
-        raise _without_settings(where, "does not let CONFIG be used (it is renamed or forbidden)")
+        raise without_settings(where, "does not let CONFIG be used (it is renamed or forbidden)")
     if unknown and unknown[0].startswith("ACL"):
         error = next(error for need, error in rehearsal.refusals if need.verb == unknown[0])
         raise refused(error, where=where, user=address.user)
@@ -317,7 +317,8 @@ def _commands(verbs: Sequence[str]) -> str:
     return f"command{'s' * (len(verbs) > 1)} {', '.join(verbs)}"
 
 
-def _without_settings(where: str, why: str) -> PreflightError:
+def without_settings(where: str, why: str) -> PreflightError:
+    """Return that settings of a server are to be compared, and why they cannot be."""
     return PreflightError(
         f"the server at {where} {why}: its settings cannot be compared",
         hint="Remove them from the configurations, or compare two servers: give each"
@@ -425,7 +426,9 @@ def _state(told: Mapping[str, str], settings: Mapping[str, str] | None) -> Serve
         flavour="valkey" if valkey else "redis",
         settings=settings,
         mode="cluster" if in_cluster else mode,
-        primary=f"{told.get('master_host')}:{told.get('master_port')}" if follows else "",
+        primary=host_and_port(told.get("master_host", ""), told.get("master_port", ""))
+        if follows
+        else "",
         replicas=int(told.get("connected_slaves", "0")),
         run_id=told.get("run_id", ""),
         keys=keys_by_database(told),
@@ -504,16 +507,6 @@ def require_nothing_lost(state: ServerState, where: str) -> None:
             " of the configurations: what they do not save is lost",
             hint="Leave out `restart_command` and what needs it, or name a server of your own.",
         )
-
-
-def require_settings(state: ServerState, where: str) -> None:
-    """Raise when settings are to be changed that the server does not show.
-
-    Raises:
-        PreflightError: It hides them.
-    """
-    if state.settings is None:
-        raise _without_settings(where, "shows no settings (CONFIG GET)")
 
 
 def require_connections(state: ServerState, clients: int, where: str) -> None:
