@@ -8,7 +8,7 @@ import pytest
 from steelyard.core.linux import LinuxFacts, PingPong
 from steelyard.core.stack import BenchFacts, JourneyStep, PostgresFacts, ScriptLatencies, StackFacts
 from steelyard.core.wording import GIB
-from support.judged_rules import HOLDS, NOTHING, said
+from support.judged_rules import HOLDS, NOTHING, rows_of, said
 
 
 def stack(memory_bytes: int | None = 8 * GIB, buffers: str = "2GB", **bench: Any) -> StackFacts:
@@ -32,9 +32,10 @@ def made(each: float, commit: float, read_only: float | None = None) -> ScriptLa
 REFERENCE = {"reference_memory_bytes": 8 * GIB, "reference_cpus": 2}
 
 
-@pytest.mark.parametrize(
-    ("facts", "told"),
-    [
+# What each rule says of facts, or its state.
+SAID = {
+    # Within a tenth, more as well as less; both must be known to be equal.
+    "BEN001": [
         (stack(**REFERENCE), HOLDS),
         (stack(8 * GIB + 8 * GIB // 10, **REFERENCE), HOLDS),
         (stack(9 * GIB, **REFERENCE), "may use 9.0 GiB, what it is compared with has 8.0 GiB"),
@@ -48,15 +49,8 @@ REFERENCE = {"reference_memory_bytes": 8 * GIB, "reference_cpus": 2}
         (stack(reference_cpus=2), NOTHING),
         (replace(stack(**REFERENCE), linux=LinuxFacts(memory_bytes=8 * GIB)), NOTHING),
     ],
-)
-def test_what_is_compared_has_equal_cpus_and_memory(facts: StackFacts, told: str) -> None:
-    """BEN001: within a tenth, more as well as less; both must be known to be equal."""
-    assert told in said("BEN001", facts)
-
-
-@pytest.mark.parametrize(
-    ("facts", "told"),
-    [
+    # Two at once are attributed to neither.
+    "BEN002": [
         (
             stack(
                 steps=(JourneyStep(name="a", knobs=("governor",)), JourneyStep(name="b", knobs=()))
@@ -69,24 +63,20 @@ def test_what_is_compared_has_equal_cpus_and_memory(facts: StackFacts, told: str
         ),
         (stack(), NOTHING),
     ],
-)
-def test_a_step_changes_one_thing(facts: StackFacts, told: str) -> None:
-    """BEN002: two at once are attributed to neither."""
-    assert told in said("BEN002", facts)
-
-
-@pytest.mark.parametrize(
-    ("facts", "told"),
-    [
+    # 15.1 MiB per unit of scale.
+    "BEN003": [
         (stack(scale_factor=136), HOLDS),  # 2053.6 MiB
         (stack(scale_factor=135), "scale 135 is 2.0 GiB, shared_buffers 2.0 GiB"),
         (stack(buffers="much", scale_factor=1), NOTHING),
         (stack(), NOTHING),
     ],
-)
-def test_data_are_larger_than_the_cache(facts: StackFacts, told: str) -> None:
-    """BEN003: 15.1 MiB per unit of scale."""
-    assert told in said("BEN003", facts)
+}
+
+
+@pytest.mark.parametrize(("code", "facts", "told"), rows_of(SAID))
+def test_a_rule_says_what_is_wrong(code: str, facts: StackFacts, told: str) -> None:
+    """On both sides of its limit, and where there is nothing to judge."""
+    assert told in said(code, facts)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from steelyard.core.stack import (
 from steelyard.core.wording import GIB, MIB
 from steelyard.tuning.facts.file import read_facts
 from steelyard.tuning.rules.rule import cpus_of_database, memory_of_database
-from support.judged_rules import HOLDS, NOTHING, judged, said
+from support.judged_rules import HOLDS, NOTHING, judged, rows_of, said
 from support.recorded_host import RECORDINGS
 
 RESOURCES = {"cpu": "2", "memory": "10Gi", "hugepages-2Mi": "6500Mi"}
@@ -77,76 +77,6 @@ def of_containers(*cpus: str, pages: str | None = None, **changes: Any) -> PodFa
     return pod(containers=containers, **changes)
 
 
-@pytest.mark.parametrize(
-    ("facts", "told"),
-    [
-        (stack(), HOLDS),
-        (stack(of_containers("2", "100m")), HOLDS),
-        (stack(of_containers("1500m", "500m")), "pg-1, container c0: 1500m CPUs are no whole"),
-        (stack(pod(qos_class="Guaranteed", limits={"cpu": "0"})), "0 CPUs are no whole number"),
-        (stack(replace(POD, qos_class="Guaranteed", limits={})), "0 CPUs are no whole number"),
-        (stack(pod(pod_level=True)), "resources of the pod's own"),
-        # Of sums alone the container's own CPUs prove more.
-        (stack(pod({"cpu": "2100m"}, cpus=(1, 2)), shared_cpus=(0, 3)), HOLDS),
-        (stack(pod({"cpu": "2100m"}, cpus=(1, 2)), shared_cpus=(0, 1, 2)), "2100m CPUs are no"),
-        (stack(pod({"cpu": "2100m"}, cpus=(1, 2))), "2100m CPUs are no"),
-        (stack(pod({"cpu": "1500m"}, cpus=(1, 2)), shared_cpus=(0, 3)), "1500m CPUs are no"),
-        (stack(of_containers("1500m", "500m", cpus=(1, 2)), shared_cpus=(0,)), "1500m CPUs"),
-        (stack(pod(requests={"memory": "10Gi"})), HOLDS),  # an absent request is its limit
-        (stack(pod(requests={**RESOURCES, "cpu": "2000m"})), HOLDS),
-        (stack(pod(requests={**RESOURCES, "cpu": "1"})), "not equal"),
-        (stack(pod(limits={"memory": "10Gi"}, requests={})), HOLDS),
-        (stack(replace(POD, limits={"cpu": "2"})), "not equal"),
-        (stack(pod({"cpu": "2500m"})), "2500m CPUs are no whole number"),
-        (stack(pod({"cpu": "2500m"}), exclusive=None), "no whole number"),
-        (stack(pod({"cpu": "2500m"}), exclusive=False), NOTHING),
-        (stack(replace(POD, database=False)), NOTHING),
-        (stack(pods=None), NOTHING),
-    ],
-)
-def test_exclusive_cpus_need_a_guaranteed_pod_of_whole_cpus(facts: StackFacts, told: str) -> None:
-    """K8S001: equal requests and limits, whole CPUs; where nobody wants them there is no rule."""
-    assert told in said("K8S001", facts)
-
-
-@pytest.mark.parametrize(
-    ("facts", "told"),
-    [
-        (stack(), HOLDS),
-        (stack(kubelet=Kubelet()), "cpuManagerPolicy is none"),
-        (stack(kubelet=Kubelet(), exclusive=False), NOTHING),
-        (stack(kubelet=Kubelet(), exclusive=None), NOTHING),
-        (stack(kubelet=None), NOTHING),
-    ],
-)
-def test_the_cpu_policy_is_static_where_cpus_shall_be_exclusive(
-    facts: StackFacts, told: str
-) -> None:
-    """K8S002: asked only where somebody wants exclusive CPUs."""
-    assert told in said("K8S002", facts)
-
-
-@pytest.mark.parametrize(
-    ("facts", "told"),
-    [
-        (stack(pod(cpus=(2, 3)), shared_cpus=(0, 1, 4, 5)), HOLDS),
-        (stack(pod(cpus=(2, 3))), NOTHING),  # nobody saw the shared pool
-        (stack(pod(cpus=(0, 1, 2, 3))), "may run on CPUs 0-3, its limit is 2"),
-        (stack(pod(cpus=(2, 3)), shared_cpus=(0, 1, 3)), "CPUs 3 are in the shared pool too"),
-        (stack(POD), NOTHING),
-        (stack(pod({"cpu": "4"}, cpus=(1, 2, 3)), shared_cpus=(0,)), HOLDS),  # sums of a pod
-        (stack(of_containers("3", "1", cpus=(1, 2, 3)), shared_cpus=(0,)), HOLDS),
-        (stack(of_containers("3", "1", cpus=(1, 2))), "c0: may run on CPUs 1-2, its limit is 3"),
-        (stack(pod(cpus=(0, 1, 2, 3)), kubelet=Kubelet(), exclusive=None), NOTHING),
-        (stack(pod(cpus=(0, 1, 2, 3)), kubelet=Kubelet()), "its limit is 2"),
-        (stack(pod({"cpu": "1500m"}, cpus=(0, 1, 2, 3))), NOTHING),  # K8S001 says it
-    ],
-)
-def test_the_container_has_its_own_cpus(facts: StackFacts, told: str) -> None:
-    """K8S003: as many as its limit, and none of the shared pool."""
-    assert told in said("K8S003", facts)
-
-
 def test_a_container_whose_cpus_nobody_saw_is_named_as_lacking() -> None:
     """K8S003 does not pass where the only proof of pinning is missing, or the pool's CPUs."""
     assert "kubernetes.pods.cpus" in judged("K8S003", stack(POD)).missing[0]
@@ -155,97 +85,14 @@ def test_a_container_whose_cpus_nobody_saw_is_named_as_lacking() -> None:
     assert "kubernetes.shared_cpus" in found.missing[0]
 
 
-@pytest.mark.parametrize(
-    ("facts", "told"),
-    [
-        (stack(version="1.33"), HOLDS),
-        (stack(version="v1.34.4+k3s1"), HOLDS),
-        (stack(version="1.32"), "1.32 keeps the CFS quota"),
-        (stack(version="1.9"), "1.9 keeps the CFS quota"),
-        (stack(of_containers("2", "100m"), version="1.32"), "1.32 keeps the CFS quota"),
-        (stack(of_containers("2500m", "500m"), version="1.32"), NOTHING),  # in the shared pool
-        (stack(of_containers("2", "100m")), HOLDS),
-        (stack(version="1.32", kubelet=replace(STATIC, cpu_cfs_quota=False)), HOLDS),
-        (stack(version="1.32", kubelet=Kubelet()), NOTHING),  # a quota is all that it has
-        (stack(pod(throttled_periods=0), version="1.32", kubelet=Kubelet()), HOLDS),
-        (stack(version="1.32", kubelet=Kubelet(cpu_cfs_quota=False)), HOLDS),
-        (stack(pod({"cpu": "1500m"})), NOTHING),  # in the shared pool, with a quota
-        (stack(replace(POD, limits={"memory": "10Gi"}), kubelet=Kubelet()), HOLDS),  # no limit
-        (stack(pod(throttled_periods=7)), "throttled in 7 periods"),
-        (stack(pod(throttled_periods=7), kubelet=None), "throttled in 7 periods"),
-        (stack(pod(throttled_periods=0), version=None), NOTHING),  # it may keep the quota
-        (stack(pod(throttled_periods=0), kubelet=None), NOTHING),
-        (stack(version=None), NOTHING),
-        (stack(kubelet=None), NOTHING),
-        (stack(replace(POD, database=False)), NOTHING),
-    ],
-)
-def test_no_quota_throttles_the_database(facts: StackFacts, told: str) -> None:
-    """K8S004: 1.33 is the first version without a quota on exclusive CPUs; throttling counts."""
-    assert told in said("K8S004", facts)
-
-
 FULL = replace(STATIC, cpu_manager_options={"full-pcpus-only": "true"})
 TWO_THREADS = replace(LINUX, siblings=((0, 1), (2, 3), (4, 5), (6, 7)))
 FOUR_THREADS = replace(LINUX, siblings=((0, 1, 2, 3), (4, 5, 6, 7)))
 
 
-@pytest.mark.parametrize(
-    ("facts", "told"),
-    [
-        (stack(kubelet=FULL, linux=TWO_THREADS), HOLDS),
-        (stack(kubelet=FULL), NOTHING),  # nobody saw how many threads a core has
-        (stack(kubelet=STATIC), "full-pcpus-only is off"),
-        (stack(pod({"cpu": "3"}), kubelet=FULL), "3 CPUs are no whole cores of 2 threads"),
-        (stack(kubelet=FULL, linux=FOUR_THREADS), "2 CPUs are no whole cores of 4 threads"),
-        (stack(pod({"cpu": "3"}), linux=replace(LINUX, smt=False)), HOLDS),
-        (stack(of_containers("4", "500m"), kubelet=FULL, linux=TWO_THREADS), HOLDS),
-        (stack(of_containers("3", "1"), kubelet=FULL), "c0: 3 CPUs are no whole cores"),
-        (stack(of_containers("2", "1"), kubelet=FULL), "c1: 1 CPUs are no whole cores"),  # refused
-        (stack(of_containers("500m", "1"), kubelet=FULL), "c1: 1 CPUs are no whole cores"),
-        (stack(of_containers("500m", "1")), NOTHING),
-        (stack(linux=replace(LINUX, smt=None)), NOTHING),
-        (stack(kubelet=Kubelet()), NOTHING),
-    ],
-)
-def test_exclusive_cpus_are_whole_cores(facts: StackFacts, told: str) -> None:
-    """K8S005: only where cores have several threads and CPUs are exclusive."""
-    assert told in said("K8S005", facts)
-
-
 ONE_NODE = replace(STATIC, topology_manager_policy="single-numa-node")
 HALF = replace(NODE, memory_bytes=12 * GIB)
 UNSEEN = replace(NODE, memory_bytes=None)
-
-
-@pytest.mark.parametrize(
-    ("facts", "told"),
-    [
-        (stack(kubelet=ONE_NODE), HOLDS),
-        (stack(pod({"cpu": "6"}), kubelet=ONE_NODE), HOLDS),
-        (stack(pod({"cpu": "7"}), kubelet=ONE_NODE), "no NUMA node has 7 CPUs"),  # 2 are reserved
-        (stack(pod({"memory": "18Gi"}), kubelet=ONE_NODE), "18.0 GiB of memory"),
-        (stack(pod({"hugepages-2Mi": "8Gi"}), kubelet=ONE_NODE), "8.0 GiB of 2.0 MiB pages"),
-        (stack(of_containers("4", "4"), kubelet=ONE_NODE), HOLDS),  # each of them for itself
-        (stack(pod({"cpu": "8"}), kubelet=ONE_NODE), "no NUMA node has 8 CPUs"),
-        (stack(of_containers("4", "7"), kubelet=ONE_NODE), "c1: no NUMA node has 7 CPUs"),
-        (
-            stack(
-                of_containers("4", "4", limits={"cpu": "8"}),
-                kubelet=replace(ONE_NODE, topology_manager_scope="pod"),
-            ),
-            "pg-1: no NUMA node has 8 CPUs",
-        ),
-        (stack(kubelet=ONE_NODE, linux=replace(LINUX, nodes=(HALF, NODE))), HOLDS),
-        (stack(kubelet=ONE_NODE, linux=replace(LINUX, nodes=(HALF, HALF))), "no NUMA node"),
-        (stack(kubelet=ONE_NODE, linux=replace(LINUX, nodes=(UNSEEN,))), NOTHING),
-        (stack(kubelet=STATIC), NOTHING),
-        (stack(kubelet=ONE_NODE, linux=replace(LINUX, nodes=None)), NOTHING),
-    ],
-)
-def test_a_pod_bound_to_one_node_fits_one(facts: StackFacts, told: str) -> None:
-    """K8S006: CPUs that are not reserved, memory beside the pool, and huge pages, on one node."""
-    assert told in said("K8S006", facts)
 
 
 def reserving(memory: str, **changes: Any) -> Kubelet:
@@ -319,26 +166,6 @@ CAPACITY = {"hugepages-2Mi": "6656Mi"}
 
 
 @pytest.mark.parametrize(
-    ("facts", "told"),
-    [
-        (stack(capacity=CAPACITY), HOLDS),
-        (stack(), NOTHING),  # nobody saw what the node offers
-        (stack(pod(requests={"hugepages-2Mi": "1Gi"})), "requests 1Gi and limits 6500Mi"),
-        (stack(pod({"hugepages-2Mi": "6501Mi"})), "no whole pages"),
-        (stack(pod({"hugepages-1Gi": "2Gi"}), capacity=CAPACITY), "offers no hugepages-1Gi"),
-        (stack(pod({"hugepages-big": "2Gi"})), "names no page size"),
-        (stack(without_pages(memory="4GiB")), "'4GiB', is not a quantity"),
-        (stack(of_containers("2", "1", pages="1Mi")), "container c1: 1Mi are no whole pages"),
-        (stack(of_containers("2", "much")), "c1: its request of cpu, 'much', is not a quantity"),
-        (stack(without_pages()), NOTHING),
-    ],
-)
-def test_requests_are_well_formed(facts: StackFacts, told: str) -> None:
-    """K8S009: equal, whole, of an offered size, and quantities at all."""
-    assert told in said("K8S009", facts)
-
-
-@pytest.mark.parametrize(
     ("capacity", "told"),
     [
         (CAPACITY, HOLDS),
@@ -355,47 +182,6 @@ def test_the_node_offers_the_pages_of_the_kernel(
 ) -> None:
     """K8S010: of every size that the node tells."""
     assert told in said("K8S010", stack(capacity=capacity))
-
-
-@pytest.mark.parametrize(
-    ("facts", "told"),
-    [
-        (stack(non_pod_huge_pages=78), HOLDS),  # 3250 + 78 = 3328
-        (stack(non_pod_huge_pages=79), "others hold 79, the pool has 3328"),
-        (stack(pod({"hugepages-2Mi": "6658Mi"})), "pods need 3329 pages"),
-        (stack(POD, replace(POD, name="pg-2")), "pods need 6500 pages"),
-        (stack(), NOTHING),  # who else holds pages was not seen
-        (stack(without_pages(), non_pod_huge_pages=0), NOTHING),
-        (stack(linux=replace(LINUX, pools=None)), NOTHING),
-        (stack(linux=replace(LINUX, huge_page_bytes=None), non_pod_huge_pages=0), NOTHING),
-    ],
-)
-def test_the_pool_holds_what_all_need(facts: StackFacts, told: str) -> None:
-    """K8S011: pods and bystanders together; not a pass where bystanders were not seen."""
-    assert told in said("K8S011", facts)
-
-
-@pytest.mark.parametrize(
-    ("facts", "told"),
-    [
-        (stack(pod({"hugepages-2Mi": "6354Mi"})), HOLDS),  # 3177 pages
-        (stack(pod({"hugepages-2Mi": "6352Mi"})), "3176 pages, 3177 are needed"),
-        (stack(of_containers("2", pages="6352Mi")), "c0: 3176 pages, 3177 are needed"),
-        (stack(of_containers("2", "1", pages="2Mi")), NOTHING),  # those of its neighbour
-        (stack(pod({"hugepages-2Mi": "2Mi"}), postgres=PostgresFacts()), NOTHING),
-        (stack(without_pages()), NOTHING),
-        (
-            stack(
-                pod({"hugepages-2Mi": "2Mi"}),
-                postgres=replace(POSTGRES, settings={"huge_pages": "off"}),
-            ),
-            NOTHING,
-        ),
-    ],
-)
-def test_the_pods_pages_hold_the_server(facts: StackFacts, told: str) -> None:
-    """K8S012: to the page."""
-    assert told in said("K8S012", facts)
 
 
 @pytest.mark.parametrize(
@@ -418,26 +204,6 @@ def test_pages_of_an_unknown_size_cover_nothing() -> None:
 
 OFF = replace(POSTGRES, settings={"huge_pages": "off"})
 TRIES = ClusterFacts(parameters={})
-
-
-@pytest.mark.parametrize(
-    ("facts", "told"),
-    [
-        (stack(), HOLDS),
-        (stack(without_pages()), "huge_pages = on, no limit of huge pages, and the node has 3328"),
-        (stack(without_pages(), postgres=replace(POSTGRES, settings={})), "huge_pages = try"),
-        (stack(without_pages(), postgres=None, cluster=TRIES), "huge_pages = try"),
-        (stack(of_containers("2", pages="6500Mi")), HOLDS),
-        (stack(of_containers("2", "1", pages="6500Mi")), "c0: huge_pages = on, no limit"),
-        (stack(without_pages(), postgres=OFF), HOLDS),
-        (stack(without_pages(), linux=replace(LINUX, pools=(replace(POOL, total=0),))), HOLDS),
-        (stack(without_pages(), postgres=None), NOTHING),
-        (stack(without_pages(), linux=replace(LINUX, pools=None)), NOTHING),
-    ],
-)
-def test_a_pod_without_pages_does_not_try(facts: StackFacts, told: str) -> None:
-    """K8S013: the SIGBUS case: try is PostgreSQL's default, a pool makes it deadly."""
-    assert told in said("K8S013", facts)
 
 
 @pytest.mark.parametrize(
@@ -484,9 +250,172 @@ def test_buffers_that_are_not_on_huge_pages_count_too() -> None:
     assert "worst case" in said("K8S014", stack(without_pages(), postgres=postgres))
 
 
-@pytest.mark.parametrize(
-    ("facts", "told"),
-    [
+# What each rule says of facts, or its state.
+SAID = {
+    # Equal requests and limits, whole CPUs; where nobody wants them there is no rule.
+    "K8S001": [
+        (stack(), HOLDS),
+        (stack(of_containers("2", "100m")), HOLDS),
+        (stack(of_containers("1500m", "500m")), "pg-1, container c0: 1500m CPUs are no whole"),
+        (stack(pod(qos_class="Guaranteed", limits={"cpu": "0"})), "0 CPUs are no whole number"),
+        (stack(replace(POD, qos_class="Guaranteed", limits={})), "0 CPUs are no whole number"),
+        (stack(pod(pod_level=True)), "resources of the pod's own"),
+        # Of sums alone the container's own CPUs prove more.
+        (stack(pod({"cpu": "2100m"}, cpus=(1, 2)), shared_cpus=(0, 3)), HOLDS),
+        (stack(pod({"cpu": "2100m"}, cpus=(1, 2)), shared_cpus=(0, 1, 2)), "2100m CPUs are no"),
+        (stack(pod({"cpu": "2100m"}, cpus=(1, 2))), "2100m CPUs are no"),
+        (stack(pod({"cpu": "1500m"}, cpus=(1, 2)), shared_cpus=(0, 3)), "1500m CPUs are no"),
+        (stack(of_containers("1500m", "500m", cpus=(1, 2)), shared_cpus=(0,)), "1500m CPUs"),
+        (stack(pod(requests={"memory": "10Gi"})), HOLDS),  # an absent request is its limit
+        (stack(pod(requests={**RESOURCES, "cpu": "2000m"})), HOLDS),
+        (stack(pod(requests={**RESOURCES, "cpu": "1"})), "not equal"),
+        (stack(pod(limits={"memory": "10Gi"}, requests={})), HOLDS),
+        (stack(replace(POD, limits={"cpu": "2"})), "not equal"),
+        (stack(pod({"cpu": "2500m"})), "2500m CPUs are no whole number"),
+        (stack(pod({"cpu": "2500m"}), exclusive=None), "no whole number"),
+        (stack(pod({"cpu": "2500m"}), exclusive=False), NOTHING),
+        (stack(replace(POD, database=False)), NOTHING),
+        (stack(pods=None), NOTHING),
+    ],
+    # Asked only where somebody wants exclusive CPUs.
+    "K8S002": [
+        (stack(), HOLDS),
+        (stack(kubelet=Kubelet()), "cpuManagerPolicy is none"),
+        (stack(kubelet=Kubelet(), exclusive=False), NOTHING),
+        (stack(kubelet=Kubelet(), exclusive=None), NOTHING),
+        (stack(kubelet=None), NOTHING),
+    ],
+    # As many as its limit, and none of the shared pool.
+    "K8S003": [
+        (stack(pod(cpus=(2, 3)), shared_cpus=(0, 1, 4, 5)), HOLDS),
+        (stack(pod(cpus=(2, 3))), NOTHING),  # nobody saw the shared pool
+        (stack(pod(cpus=(0, 1, 2, 3))), "may run on CPUs 0-3, its limit is 2"),
+        (stack(pod(cpus=(2, 3)), shared_cpus=(0, 1, 3)), "CPUs 3 are in the shared pool too"),
+        (stack(POD), NOTHING),
+        (stack(pod({"cpu": "4"}, cpus=(1, 2, 3)), shared_cpus=(0,)), HOLDS),  # sums of a pod
+        (stack(of_containers("3", "1", cpus=(1, 2, 3)), shared_cpus=(0,)), HOLDS),
+        (stack(of_containers("3", "1", cpus=(1, 2))), "c0: may run on CPUs 1-2, its limit is 3"),
+        (stack(pod(cpus=(0, 1, 2, 3)), kubelet=Kubelet(), exclusive=None), NOTHING),
+        (stack(pod(cpus=(0, 1, 2, 3)), kubelet=Kubelet()), "its limit is 2"),
+        (stack(pod({"cpu": "1500m"}, cpus=(0, 1, 2, 3))), NOTHING),  # K8S001 says it
+    ],
+    # 1.33 is the first version without a quota on exclusive CPUs; throttling counts.
+    "K8S004": [
+        (stack(version="1.33"), HOLDS),
+        (stack(version="v1.34.4+k3s1"), HOLDS),
+        (stack(version="1.32"), "1.32 keeps the CFS quota"),
+        (stack(version="1.9"), "1.9 keeps the CFS quota"),
+        (stack(of_containers("2", "100m"), version="1.32"), "1.32 keeps the CFS quota"),
+        (stack(of_containers("2500m", "500m"), version="1.32"), NOTHING),  # in the shared pool
+        (stack(of_containers("2", "100m")), HOLDS),
+        (stack(version="1.32", kubelet=replace(STATIC, cpu_cfs_quota=False)), HOLDS),
+        (stack(version="1.32", kubelet=Kubelet()), NOTHING),  # a quota is all that it has
+        (stack(pod(throttled_periods=0), version="1.32", kubelet=Kubelet()), HOLDS),
+        (stack(version="1.32", kubelet=Kubelet(cpu_cfs_quota=False)), HOLDS),
+        (stack(pod({"cpu": "1500m"})), NOTHING),  # in the shared pool, with a quota
+        (stack(replace(POD, limits={"memory": "10Gi"}), kubelet=Kubelet()), HOLDS),  # no limit
+        (stack(pod(throttled_periods=7)), "throttled in 7 periods"),
+        (stack(pod(throttled_periods=7), kubelet=None), "throttled in 7 periods"),
+        (stack(pod(throttled_periods=0), version=None), NOTHING),  # it may keep the quota
+        (stack(pod(throttled_periods=0), kubelet=None), NOTHING),
+        (stack(version=None), NOTHING),
+        (stack(kubelet=None), NOTHING),
+        (stack(replace(POD, database=False)), NOTHING),
+    ],
+    # Only where cores have several threads and CPUs are exclusive.
+    "K8S005": [
+        (stack(kubelet=FULL, linux=TWO_THREADS), HOLDS),
+        (stack(kubelet=FULL), NOTHING),  # nobody saw how many threads a core has
+        (stack(kubelet=STATIC), "full-pcpus-only is off"),
+        (stack(pod({"cpu": "3"}), kubelet=FULL), "3 CPUs are no whole cores of 2 threads"),
+        (stack(kubelet=FULL, linux=FOUR_THREADS), "2 CPUs are no whole cores of 4 threads"),
+        (stack(pod({"cpu": "3"}), linux=replace(LINUX, smt=False)), HOLDS),
+        (stack(of_containers("4", "500m"), kubelet=FULL, linux=TWO_THREADS), HOLDS),
+        (stack(of_containers("3", "1"), kubelet=FULL), "c0: 3 CPUs are no whole cores"),
+        (stack(of_containers("2", "1"), kubelet=FULL), "c1: 1 CPUs are no whole cores"),  # refused
+        (stack(of_containers("500m", "1"), kubelet=FULL), "c1: 1 CPUs are no whole cores"),
+        (stack(of_containers("500m", "1")), NOTHING),
+        (stack(linux=replace(LINUX, smt=None)), NOTHING),
+        (stack(kubelet=Kubelet()), NOTHING),
+    ],
+    # CPUs that are not reserved, memory beside the pool, and huge pages, on one node.
+    "K8S006": [
+        (stack(kubelet=ONE_NODE), HOLDS),
+        (stack(pod({"cpu": "6"}), kubelet=ONE_NODE), HOLDS),
+        (stack(pod({"cpu": "7"}), kubelet=ONE_NODE), "no NUMA node has 7 CPUs"),  # 2 are reserved
+        (stack(pod({"memory": "18Gi"}), kubelet=ONE_NODE), "18.0 GiB of memory"),
+        (stack(pod({"hugepages-2Mi": "8Gi"}), kubelet=ONE_NODE), "8.0 GiB of 2.0 MiB pages"),
+        (stack(of_containers("4", "4"), kubelet=ONE_NODE), HOLDS),  # each of them for itself
+        (stack(pod({"cpu": "8"}), kubelet=ONE_NODE), "no NUMA node has 8 CPUs"),
+        (stack(of_containers("4", "7"), kubelet=ONE_NODE), "c1: no NUMA node has 7 CPUs"),
+        (
+            stack(
+                of_containers("4", "4", limits={"cpu": "8"}),
+                kubelet=replace(ONE_NODE, topology_manager_scope="pod"),
+            ),
+            "pg-1: no NUMA node has 8 CPUs",
+        ),
+        (stack(kubelet=ONE_NODE, linux=replace(LINUX, nodes=(HALF, NODE))), HOLDS),
+        (stack(kubelet=ONE_NODE, linux=replace(LINUX, nodes=(HALF, HALF))), "no NUMA node"),
+        (stack(kubelet=ONE_NODE, linux=replace(LINUX, nodes=(UNSEEN,))), NOTHING),
+        (stack(kubelet=STATIC), NOTHING),
+        (stack(kubelet=ONE_NODE, linux=replace(LINUX, nodes=None)), NOTHING),
+    ],
+    # Equal, whole, of an offered size, and quantities at all.
+    "K8S009": [
+        (stack(capacity=CAPACITY), HOLDS),
+        (stack(), NOTHING),  # nobody saw what the node offers
+        (stack(pod(requests={"hugepages-2Mi": "1Gi"})), "requests 1Gi and limits 6500Mi"),
+        (stack(pod({"hugepages-2Mi": "6501Mi"})), "no whole pages"),
+        (stack(pod({"hugepages-1Gi": "2Gi"}), capacity=CAPACITY), "offers no hugepages-1Gi"),
+        (stack(pod({"hugepages-big": "2Gi"})), "names no page size"),
+        (stack(without_pages(memory="4GiB")), "'4GiB', is not a quantity"),
+        (stack(of_containers("2", "1", pages="1Mi")), "container c1: 1Mi are no whole pages"),
+        (stack(of_containers("2", "much")), "c1: its request of cpu, 'much', is not a quantity"),
+        (stack(without_pages()), NOTHING),
+    ],
+    # Pods and bystanders together; not a pass where bystanders were not seen.
+    "K8S011": [
+        (stack(non_pod_huge_pages=78), HOLDS),  # 3250 + 78 = 3328
+        (stack(non_pod_huge_pages=79), "others hold 79, the pool has 3328"),
+        (stack(pod({"hugepages-2Mi": "6658Mi"})), "pods need 3329 pages"),
+        (stack(POD, replace(POD, name="pg-2")), "pods need 6500 pages"),
+        (stack(), NOTHING),  # who else holds pages was not seen
+        (stack(without_pages(), non_pod_huge_pages=0), NOTHING),
+        (stack(linux=replace(LINUX, pools=None)), NOTHING),
+        (stack(linux=replace(LINUX, huge_page_bytes=None), non_pod_huge_pages=0), NOTHING),
+    ],
+    # To the page.
+    "K8S012": [
+        (stack(pod({"hugepages-2Mi": "6354Mi"})), HOLDS),  # 3177 pages
+        (stack(pod({"hugepages-2Mi": "6352Mi"})), "3176 pages, 3177 are needed"),
+        (stack(of_containers("2", pages="6352Mi")), "c0: 3176 pages, 3177 are needed"),
+        (stack(of_containers("2", "1", pages="2Mi")), NOTHING),  # those of its neighbour
+        (stack(pod({"hugepages-2Mi": "2Mi"}), postgres=PostgresFacts()), NOTHING),
+        (stack(without_pages()), NOTHING),
+        (
+            stack(
+                pod({"hugepages-2Mi": "2Mi"}),
+                postgres=replace(POSTGRES, settings={"huge_pages": "off"}),
+            ),
+            NOTHING,
+        ),
+    ],
+    # The SIGBUS case: try is PostgreSQL's default, a pool makes it deadly.
+    "K8S013": [
+        (stack(), HOLDS),
+        (stack(without_pages()), "huge_pages = on, no limit of huge pages, and the node has 3328"),
+        (stack(without_pages(), postgres=replace(POSTGRES, settings={})), "huge_pages = try"),
+        (stack(without_pages(), postgres=None, cluster=TRIES), "huge_pages = try"),
+        (stack(of_containers("2", pages="6500Mi")), HOLDS),
+        (stack(of_containers("2", "1", pages="6500Mi")), "c0: huge_pages = on, no limit"),
+        (stack(without_pages(), postgres=OFF), HOLDS),
+        (stack(without_pages(), linux=replace(LINUX, pools=(replace(POOL, total=0),))), HOLDS),
+        (stack(without_pages(), postgres=None), NOTHING),
+        (stack(without_pages(), linux=replace(LINUX, pools=None)), NOTHING),
+    ],
+    # What the node says, else its memory less pool and reservations.
+    "K8S015": [
         (stack(), HOLDS),  # 24 - 6.5 - 2 GiB are left
         (stack(pod({"memory": "15872Mi"})), HOLDS),
         (stack(pod({"memory": "15873Mi"})), "15.5 GiB are left"),
@@ -496,10 +425,13 @@ def test_buffers_that_are_not_on_huge_pages_count_too() -> None:
         (stack(linux=replace(LINUX, memory_bytes=None)), NOTHING),
         (stack(pods=()), NOTHING),
     ],
-)
-def test_the_node_has_memory_beside_its_pool(facts: StackFacts, told: str) -> None:
-    """K8S015: what the node says, else its memory less pool and reservations."""
-    assert told in said("K8S015", facts)
+}
+
+
+@pytest.mark.parametrize(("code", "facts", "told"), rows_of(SAID))
+def test_a_rule_says_what_is_wrong(code: str, facts: StackFacts, told: str) -> None:
+    """On both sides of its limit, and where there is nothing to judge."""
+    assert told in said(code, facts)
 
 
 @pytest.mark.parametrize(

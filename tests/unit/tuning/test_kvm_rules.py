@@ -12,7 +12,7 @@ from steelyard.core.wording import GIB, MIB
 from steelyard.tuning.facts.domains import with_asked_domain
 from steelyard.tuning.facts.file import read_facts
 from steelyard.tuning.rules.catalogue import RULES
-from support.judged_rules import judged
+from support.judged_rules import judged, require_kinds
 from support.recorded_host import RECORDINGS
 from support.recorded_stacks import recommended
 from support.rule_cases import (
@@ -87,28 +87,9 @@ NOT_APPLICABLE = {
 
 
 @pytest.mark.parametrize("code", HOLDING)
-def test_a_rule_holds(code: str) -> None:
-    """Facts that it is satisfied with give no message."""
-    found = judged(code, HOLDING[code])
-    assert (found.state, found.messages, found.missing) == (State.HOLDS, (), ())
-
-
-@pytest.mark.parametrize("code", VIOLATED)
-def test_a_rule_is_violated(code: str) -> None:
-    """One changed fact violates it, and the message has its value."""
-    facts, words = VIOLATED[code]
-    found = judged(code, facts)
-    assert found.state is State.VIOLATED
-    assert words in found.messages[0]
-
-
-@pytest.mark.parametrize("code", NOT_APPLICABLE)
-def test_a_rule_is_not_applicable(code: str) -> None:
-    """A missing fact is no pass, and is named."""
-    facts, missing = NOT_APPLICABLE[code]
-    found = judged(code, facts)
-    assert found.state is State.NOT_APPLICABLE
-    assert tuple(each.partition(":")[0] for each in found.missing) == missing
+def test_a_rule_on_both_sides_and_without_its_facts(code: str) -> None:
+    """One changed fact violates it; without one that it needs it is not applicable."""
+    require_kinds(code, HOLDING[code], VIOLATED[code], NOT_APPLICABLE[code])
 
 
 def test_every_rule_has_a_case_of_each_kind() -> None:

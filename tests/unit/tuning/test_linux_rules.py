@@ -19,7 +19,7 @@ from steelyard.core.stack import (
     Visibility,
 )
 from steelyard.core.wording import GIB, KIB, MIB
-from support.judged_rules import judged
+from support.judged_rules import judged, require_kinds
 from support.recorded_stacks import published, recommended
 from support.rule_cases import with_domain, with_linux
 
@@ -128,28 +128,9 @@ def test_read_ahead_has_two_bounds(kib: int, told: str) -> None:
 
 
 @pytest.mark.parametrize("code", HOLDING)
-def test_a_rule_holds(code: str) -> None:
-    """Facts at the good side of its limit give no message."""
-    found = judged(code, HOLDING[code])
-    assert (found.state, found.messages, found.missing) == (State.HOLDS, (), ())
-
-
-@pytest.mark.parametrize("code", VIOLATED)
-def test_a_rule_is_violated(code: str) -> None:
-    """Facts at the other side violate it, and the message has their value."""
-    facts, words = VIOLATED[code]
-    found = judged(code, facts)
-    assert found.state is State.VIOLATED
-    assert words in found.messages[0]
-
-
-@pytest.mark.parametrize("code", NOT_APPLICABLE)
-def test_a_rule_is_not_applicable(code: str) -> None:
-    """A missing fact is no pass, and is named."""
-    facts, missing = NOT_APPLICABLE[code]
-    found = judged(code, facts)
-    assert found.state is State.NOT_APPLICABLE
-    assert tuple(each.partition(":")[0] for each in found.missing) == missing
+def test_a_rule_on_both_sides_and_without_its_facts(code: str) -> None:
+    """One changed fact violates it; without one that it needs it is not applicable."""
+    require_kinds(code, HOLDING[code], VIOLATED[code], NOT_APPLICABLE[code])
 
 
 def test_every_rule_has_a_case_of_each_kind() -> None:

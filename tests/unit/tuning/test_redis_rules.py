@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from steelyard.core.stack import KubernetesFacts, RedisFacts, StackFacts
-from support.judged_rules import HOLDS, NOTHING, said
+from support.judged_rules import HOLDS, NOTHING, rows_of, said
 
 SERVER = RedisFacts(
     name="cache",
@@ -26,9 +26,26 @@ def stack(**changes: Any) -> StackFacts:
     return StackFacts(redis=(replace(SERVER, **changes),))
 
 
-@pytest.mark.parametrize(
-    ("facts", "told"),
-    [
+def test_units_are_those_of_redis() -> None:
+    """In redis.conf 1g is 10^9 bytes and 1gb is 2^30."""
+    limited = {"save": "60 1", "memory_limit": "1760Mi"}  # 60 % is 1,107,296,256 bytes
+    assert said("RED004", stack(maxmemory="1g", **limited)) == HOLDS
+    assert said("RED004", stack(maxmemory="1gb", **limited)) == HOLDS
+    assert "maxmemory" in said("RED004", stack(maxmemory="1100mb", **limited))
+    assert said("RED004", stack(maxmemory="1100m", **limited)) == HOLDS
+
+
+def pair(primary: dict[str, Any] | None = None, **replica: Any) -> StackFacts:
+    """Return the facts of a primary without persistence and a replica."""
+    first = replace(SERVER, **(primary or {}))
+    second = replace(SERVER, **{"name": "copy", "role": "replica", "replicas": 0, **replica})
+    return StackFacts(redis=(first, second))
+
+
+# What each rule says of facts, or its state.
+SAID = {
+    # No persistence, replicas and a restart together; pods restart by themselves.
+    "RED001": [
         (stack(), "cache: no persistence, 1 replicas"),
         (stack(save='""'), "no persistence"),
         (stack(save="3600 1"), HOLDS),
@@ -44,15 +61,8 @@ def stack(**changes: Any) -> StackFacts:
         (stack(replicas=None), NOTHING),
         (stack(role="replica"), NOTHING),
     ],
-)
-def test_an_empty_primary_does_not_come_back(facts: StackFacts, told: str) -> None:
-    """RED001: no persistence, replicas and a restart together; pods restart by themselves."""
-    assert told in said("RED001", facts)
-
-
-@pytest.mark.parametrize(
-    ("facts", "told"),
-    [
+    # Network and replicated storage alike; a replica's nobody waits for.
+    "RED002": [
         (stack(appendonly=True), HOLDS),
         (stack(appendonly=True, storage="longhorn"), "append-only file is on longhorn"),
         (stack(appendonly=True, storage="longhorn", role="replica"), NOTHING),
@@ -60,15 +70,8 @@ def test_an_empty_primary_does_not_come_back(facts: StackFacts, told: str) -> No
         (stack(appendonly=True, storage=None), NOTHING),
         (stack(appendonly=None), NOTHING),
     ],
-)
-def test_the_append_only_file_is_local(facts: StackFacts, told: str) -> None:
-    """RED002: network and replicated storage alike; a replica's nobody waits for."""
-    assert told in said("RED002", facts)
-
-
-@pytest.mark.parametrize(
-    ("facts", "told"),
-    [
+    # Neither at every write nor never during a rewrite.
+    "RED003": [
         (
             stack(appendonly=True, appendfsync="everysec", no_appendfsync_on_rewrite=False),
             HOLDS,
@@ -79,15 +82,8 @@ def test_the_append_only_file_is_local(facts: StackFacts, told: str) -> None:
         (stack(appendonly=True, no_appendfsync_on_rewrite=True), "may lose 30 s"),
         (stack(appendonly=False, appendfsync="always"), NOTHING),
     ],
-)
-def test_the_append_only_file_is_flushed_every_second(facts: StackFacts, told: str) -> None:
-    """RED003: neither at every write nor never during a rewrite."""
-    assert told in said("RED003", facts)
-
-
-@pytest.mark.parametrize(
-    ("facts", "told"),
-    [
+    # 60 % of the limit where it saves or syncs a replica.
+    "RED004": [
         (stack(save="3600 1", maxmemory="2gb"), HOLDS),
         (stack(save="3600 1", maxmemory="3gb"), "maxmemory 3gb of 4.0 GiB"),
         (stack(save="3600 1", maxmemory="2576980377"), HOLDS),  # 60 % of 4 GiB
@@ -101,46 +97,16 @@ def test_the_append_only_file_is_flushed_every_second(facts: StackFacts, told: s
         (stack(memory_limit=None), NOTHING),
         (stack(memory_limit="4GiB"), NOTHING),
     ],
-)
-def test_a_fork_has_room_in_the_limit(facts: StackFacts, told: str) -> None:
-    """RED004: 60 % of the limit where it saves or syncs a replica."""
-    assert told in said("RED004", facts)
-
-
-def test_units_are_those_of_redis() -> None:
-    """In redis.conf 1g is 10^9 bytes and 1gb is 2^30."""
-    limited = {"save": "60 1", "memory_limit": "1760Mi"}  # 60 % is 1,107,296,256 bytes
-    assert said("RED004", stack(maxmemory="1g", **limited)) == HOLDS
-    assert said("RED004", stack(maxmemory="1gb", **limited)) == HOLDS
-    assert "maxmemory" in said("RED004", stack(maxmemory="1100mb", **limited))
-    assert said("RED004", stack(maxmemory="1100m", **limited)) == HOLDS
-
-
-@pytest.mark.parametrize(
-    ("facts", "told"),
-    [
+    # The longest interval, unless the append-only file is on.
+    "RED005": [
         (stack(), HOLDS),
         (stack(save="3600 1"), "up to 60 min of writes"),
         (stack(save="60 10000 300 100"), "up to 5 min of writes"),
         (stack(save="3600 1", appendonly=True), HOLDS),
         (stack(save=None), NOTHING),
     ],
-)
-def test_the_possible_loss_is_told(facts: StackFacts, told: str) -> None:
-    """RED005: the longest interval, unless the append-only file is on."""
-    assert told in said("RED005", facts)
-
-
-def pair(primary: dict[str, Any] | None = None, **replica: Any) -> StackFacts:
-    """Return the facts of a primary without persistence and a replica."""
-    first = replace(SERVER, **(primary or {}))
-    second = replace(SERVER, **{"name": "copy", "role": "replica", "replicas": 0, **replica})
-    return StackFacts(redis=(first, second))
-
-
-@pytest.mark.parametrize(
-    ("facts", "told"),
-    [
+    # Of the two somebody writes a disk.
+    "RED006": [
         (pair(appendonly=True), HOLDS),
         (pair(save="3600 1"), HOLDS),
         (pair(), "cache: neither it nor a replica"),
@@ -151,15 +117,8 @@ def pair(primary: dict[str, Any] | None = None, **replica: Any) -> StackFacts:
         (pair(appendonly=None), NOTHING),
         (stack(), NOTHING),  # nobody saw its replica
     ],
-)
-def test_a_replica_keeps_what_its_primary_does_not(facts: StackFacts, told: str) -> None:
-    """RED006: of the two somebody writes a disk."""
-    assert told in said("RED006", facts)
-
-
-@pytest.mark.parametrize(
-    ("facts", "told"),
-    [
+    # A primary without persistence and without its replica bounds no loss.
+    "RED007": [
         (stack(min_replicas_to_write=1), HOLDS),
         (stack(min_replicas_to_write=0), "cache: takes writes while no replica"),
         (stack(min_replicas_to_write=0, appendonly=True), NOTHING),
@@ -168,15 +127,8 @@ def test_a_replica_keeps_what_its_primary_does_not(facts: StackFacts, told: str)
         (stack(min_replicas_to_write=None), NOTHING),
         (stack(min_replicas_to_write=0, save=None), NOTHING),
     ],
-)
-def test_writes_stop_while_nobody_keeps_them(facts: StackFacts, told: str) -> None:
-    """RED007: a primary without persistence and without its replica bounds no loss."""
-    assert told in said("RED007", facts)
-
-
-@pytest.mark.parametrize(
-    ("facts", "told"),
-    [
+    # Save points alone, replicas and a restart together lose what the replicas had.
+    "RED008": [
         (stack(save="3600 1"), "up to 60 min of writes go, on its replicas, too"),
         (stack(save="3600 1 300 100 60 10000"), "up to 60 min of writes go"),
         (stack(save="300 100"), "up to 5 min of writes go"),
@@ -193,7 +145,10 @@ def test_writes_stop_while_nobody_keeps_them(facts: StackFacts, told: str) -> No
         (stack(save=None), NOTHING),
         (stack(), NOTHING),
     ],
-)
-def test_an_old_snapshot_does_not_wipe_both_copies(facts: StackFacts, told: str) -> None:
-    """RED008: save points alone, replicas and a restart together lose what the replicas had."""
-    assert told in said("RED008", facts)
+}
+
+
+@pytest.mark.parametrize(("code", "facts", "told"), rows_of(SAID))
+def test_a_rule_says_what_is_wrong(code: str, facts: StackFacts, told: str) -> None:
+    """On both sides of its limit, and where there is nothing to judge."""
+    assert told in said(code, facts)
