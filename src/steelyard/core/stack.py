@@ -396,7 +396,7 @@ class StackFacts:
 
     @property
     def unread_domains(self) -> tuple[str, ...]:
-        """Return the paths of domains that are there and could not be read."""
+        """Return the paths of present domains that could not be read."""
         known = {f"domains.{domain.name}" for domain in self.domains or ()}
         known |= {f"domains.{each.name}" for each in fields(DomainFacts)}
         return tuple(

@@ -705,9 +705,8 @@ def cpu_limits(host: Host, pid: int | str) -> list[tuple[float, str]]:
     groups = (*groups_around(host, pid, "cpu"), *groups_around(host, pid, "cpuset"))
     reads = [(files_of(host, group), group) for group in dict.fromkeys(groups)]
     status, online = f"/proc/{pid}/status", "/sys/devices/system/cpu/online"
-    allowed = re.search(r"^Cpus_allowed_list:\s*(\S+)$", host.read(status) or "", re.MULTILINE)
     cpus = [(group_cpus(read), group) for read, group in reads]
-    cpus += [(_cpu_list(allowed and allowed[1]), status), (_cpu_list(host.read(online)), online)]
+    cpus += [(allowed_cpus(host.read(status)), status), (cpus_in(host.read(online)), online)]
     quotas = [(group_quota(read), group) for read, group in reads]
     sets = [(float(len(numbers)), place) for numbers, place in cpus if numbers]
     return [*((quota, group) for quota, group in quotas if quota), *sets]
@@ -741,10 +740,16 @@ def group_memory(read: GroupFile) -> int | None:
 
 def group_cpus(read: GroupFile) -> tuple[int, ...] | None:
     """Return the CPUs that a group may use; None where its files do not say."""
-    return _cpu_list(next((text for name in CPU_SETS if (text := (read(name) or "").strip())), ""))
+    return cpus_in(next((text for name in CPU_SETS if (text := (read(name) or "").strip())), ""))
 
 
-def _cpu_list(text: str | None) -> tuple[int, ...] | None:
+def allowed_cpus(status: str | None) -> tuple[int, ...] | None:
+    """Return the CPUs that a process or thread may run on, from its ``status``."""
+    allowed = re.search(r"^Cpus_allowed_list:\s*(\S+)$", status or "", re.MULTILINE)
+    return cpus_in(allowed and allowed[1])
+
+
+def cpus_in(text: str | None) -> tuple[int, ...] | None:
     """Return the CPUs of a list such as ``0-3,8``; None where it is absent or odd."""
     try:
         return parse_cpu_list(text.strip()) if text and text.strip() else None

@@ -74,8 +74,11 @@ def _pin(what: str, asked: tuple[int, ...], seen: tuple[int, ...] | None, remedy
 
 
 def _memory(asked: DomainFacts, process: GuestProcess) -> Iterator[Check]:
+    bound = cpu_list(asked.memory_nodes) if asked.memory_mode == "strict" else ""
     if not asked.huge_bytes:
-        yield from _unread(asked)
+        if bound:  # where ordinary pages lie is not read: QEMU has memory of its own among them
+            fact = f"the memory is to be bound to node {bound}; without huge pages that is not read"
+            yield Check(holds=None, facts=(fact,))
         return
     if not process.memory_seen:
         fact = f"/proc/{process.pid}/numa_maps is not readable from here"
@@ -97,9 +100,9 @@ def _memory(asked: DomainFacts, process: GuestProcess) -> Iterator[Check]:
             facts=(fact,),
             remedy="Allocate the pages on its node, then shut the domain down and start it.",
         )
-    if memory and asked.memory_mode == "strict" and asked.memory_nodes:
+    if memory and bound:
         fact = (
-            f"the memory is bound to node {cpu_list(asked.memory_nodes)}; it lies on node"
+            f"the memory is bound to node {bound}; it lies on node"
             f" {cpu_list(memory.bytes_by_node)}{'' if memory.bound else ', not bound'} (numa_maps)"
         )
         yield Check(
@@ -107,14 +110,6 @@ def _memory(asked: DomainFacts, process: GuestProcess) -> Iterator[Check]:
             facts=(fact,),
             remedy="Shut the domain down and start it: memory in use does not move.",
         )
-
-
-def _unread(asked: DomainFacts) -> Iterator[Check]:
-    """Say that nobody reads where memory on ordinary pages lies: QEMU has it among its own."""
-    if asked.memory_mode == "strict" and asked.memory_nodes:
-        nodes = cpu_list(asked.memory_nodes)
-        fact = f"the memory is to be bound to node {nodes}; without huge pages that is not read"
-        yield Check(holds=None, facts=(fact,))
 
 
 def _locked(asked: DomainFacts, process: GuestProcess) -> Iterator[Check]:
@@ -318,8 +313,7 @@ def identified(asked: Element, present: Element) -> None:
 
 
 def _address(card: Element) -> str:
-    mac = card.find("mac")
-    return "" if mac is None else mac.get("address", "").lower()
+    return (attribute(card, "mac", "address") or "").lower()
 
 
 def _source(disk: Element) -> tuple[str, ...]:

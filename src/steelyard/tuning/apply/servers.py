@@ -147,7 +147,7 @@ class PostgresDoor(KnobDoor):
         self._require_huge_pages(knob, planned=True)
 
     def snapshot(self, knob: Knob) -> str:
-        """Return what stands in ``postgresql.auto.conf``."""
+        """Return the text of ``postgresql.auto.conf``."""
         (saved,) = in_system_file([knob.place], self.means.sql, self.address)
         return json.dumps({"name": saved.name, "value": saved.value})
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os.path import realpath
+from types import MappingProxyType
 from typing import Final
 
 from steelyard.core.kubernetes import SECRET, ObjectRef, SecretRef
@@ -73,8 +74,12 @@ from steelyard.tuning.facts.servers import (
 _APART_S: Final = 1.0  # between the two looks
 _USUAL_PLACES: Final = ("/var/lib/postgresql", "/var/lib/pgsql")
 _NO_HYPERVISOR: Final = "a virtual machine does not see the hypervisor: collect its facts there"
+_NO_DOMAINS: Final = MappingProxyType({"domains": unknown("nobody looked for domains").origin})
 _NO_SERVER: Final = "no server was asked: name one with --dsn URI"
 _NO_REDIS: Final = "no Redis server was asked: name one with --redis URI"
+_ELSEWHERE: Final = (
+    "the server runs on another machine, or in a container: name it with --on ssh://HOST"
+)
 _STAT: Final = "/proc/stat"
 
 # Facts of the virtual machines of a hypervisor, None where they cannot be seen.
@@ -142,7 +147,12 @@ def collect(asked: Asked, doors: FactDoors) -> StackFacts:
     machine = None
     if asked.on is not None:
         machine = SshMachine(destination=parse_destination(asked.on), processes=doors.processes)
-    server, caches = _server(asked, doors), _redis_servers(asked, doors)
+    # A server of another machine has no processes here, whatever address a tunnel gives it.
+    host = doors.host if asked.on is None else FetchedHost()
+    server = None
+    if asked.dsn is not None:
+        server = collect_postgres(doors.sql, doors.sql.reach(parsed_uri(asked.dsn)), host)
+    caches = tuple(collect_redis(doors.redis, redis_address(uri), host) for uri in asked.redis)
     facts = with_redis(StackFacts(), caches)
     if server is None:
         facts = _with_origins(facts, {"postgres": unknown(_NO_SERVER).origin})
@@ -150,7 +160,9 @@ def collect(asked: Asked, doors: FactDoors) -> StackFacts:
         facts = replace(_with_origins(facts, server.origins), postgres=server.facts)
     asked_of = [*([] if server is None else [server.is_here]), *(each.is_here for each in caches)]
     if machine is None and asked_of and not any(asked_of):
-        return _as_told(_without_machine(facts), asked)
+        layers = ("linux", "hypervisor", "domains", "kubernetes", "storage")
+        absent = dict.fromkeys(layers, hidden(_ELSEWHERE).origin)
+        return _as_told(_with_origins(facts, absent), asked)
     if asked.memory_bytes is not None or asked.cpus is not None:
         option = "--cpus" if asked.memory_bytes is None else "--memory"
         raise InputError(
@@ -172,9 +184,8 @@ def _with_limits(facts: StackFacts, there: Host) -> StackFacts:
     pids = servers_of(there)
     reason = f"{len(pids)} servers of PostgreSQL run over there: which of them it is is not visible"
     finds = usable_by(there, pids[0]) if len(pids) == 1 else dict.fromkeys(USABLE, hidden(reason))
-    origins = origins_of(finds, "postgres")
     facts = replace(facts, postgres=replace(facts.postgres, **values_of(finds)))
-    return _with_origins(facts, origins)
+    return _with_origins(facts, origins_of(finds, "postgres"))
 
 
 def _with_later_processes(facts: StackFacts, host: Host) -> StackFacts:
@@ -192,20 +203,6 @@ def _with_later_processes(facts: StackFacts, host: Host) -> StackFacts:
 
 def _with_origins(facts: StackFacts, origins: Mapping[str, Origin]) -> StackFacts:
     return replace(facts, origins={**facts.origins, **origins})
-
-
-def _server(asked: Asked, doors: FactDoors) -> ServerSight | None:
-    if asked.dsn is None:
-        return None
-    address = doors.sql.reach(parsed_uri(asked.dsn))
-    # A server of another machine has no processes here, whatever address a tunnel gives it.
-    host = doors.host if asked.on is None else FetchedHost()
-    return collect_postgres(doors.sql, address, host)
-
-
-def _redis_servers(asked: Asked, doors: FactDoors) -> tuple[RedisSight, ...]:
-    host = doors.host if asked.on is None else FetchedHost()
-    return tuple(collect_redis(doors.redis, redis_address(uri), host) for uri in asked.redis)
 
 
 def with_redis(facts: StackFacts, caches: tuple[RedisSight, ...]) -> StackFacts:
@@ -236,30 +233,20 @@ def _directories(
     return told or _USUAL_PLACES
 
 
-def _without_machine(facts: StackFacts) -> StackFacts:
-    reason = "the server runs on another machine, or in a container: name it with --on ssh://HOST"
-    absent = hidden(reason).origin
-    layers = ("linux", "hypervisor", "domains", "kubernetes", "storage")
-    return _with_origins(facts, dict.fromkeys(layers, absent))
-
-
 def _as_told(facts: StackFacts, asked: Asked) -> StackFacts:
     """Return the facts with what the user says of the machine; the numbers of its CPUs are ours."""
-    told = {
-        "memory_bytes": asked.memory_bytes,
-        "cpus": None if asked.cpus is None else tuple(range(asked.cpus)),
-    }
-    given = {name: value for name, value in told.items() if value is not None}
-    if not given:
-        return facts
     options = {"memory_bytes": "--memory", "cpus": "--cpus"}
-    origins = {
-        f"{path}{name}": Origin(source=f"as told by {options[name]}", assumed=True)
-        for name in given
-        for path in ("linux.", *(("postgres.usable_",) if facts.postgres is not None else ()))
-    }
-    linux = LinuxFacts(memory_bytes=asked.memory_bytes, cpus=told["cpus"])  # type: ignore[arg-type]
     server = facts.postgres
+    origins = {
+        f"{path}{name}": Origin(source=f"as told by {option}", assumed=True)
+        for name, option in options.items()
+        if getattr(asked, name) is not None
+        for path in ("linux.", *(("postgres.usable_",) if server is not None else ()))
+    }
+    if not origins:
+        return facts
+    cpus = None if asked.cpus is None else tuple(range(asked.cpus))
+    linux = LinuxFacts(memory_bytes=asked.memory_bytes, cpus=cpus)
     if server is not None:
         server = replace(server, usable_memory_bytes=asked.memory_bytes, usable_cpus=asked.cpus)
     return _with_origins(replace(facts, linux=linux, postgres=server), origins)
@@ -274,7 +261,10 @@ def _here(directories: tuple[str, ...], asked: Asked, doors: FactDoors) -> _Mach
     if asked.ping_pong:
         finds["ping_pong"] = measure_wakeups(facts, doors.processes)
     if asked.metadata:
-        finds["instance_type"] = _asked_cloud()
+        try:
+            finds["instance_type"] = seen(instance_type(), "the cloud's metadata service")
+        except TargetError as error:
+            finds["instance_type"] = unknown(error.message)
     clock.sleep(max(0.0, _APART_S - (clock.monotonic() - begun)))
     finds["steal_fraction"] = steal(before, host.read(_STAT))
     facts, origins = with_finds(facts, origins, finds)
@@ -317,45 +307,32 @@ def _with_machine(
             "storage": machine.origins["linux.device"],
         },
     )
-    return _with_hypervisor(facts, asked, doors)
+    if doors.domains is None or asked.on is not None:
+        return _with_hypervisor(facts)
+    return _with_hypervisor(facts, *doors.domains())
 
 
-def _with_hypervisor(facts: StackFacts, asked: Asked, doors: FactDoors) -> StackFacts:
+def _with_hypervisor(
+    facts: StackFacts,
+    domains: tuple[DomainFacts, ...] | None = None,
+    told: Mapping[str, Origin] = _NO_DOMAINS,
+) -> StackFacts:
     """Return the facts with those of the hypervisor: this machine where none is below it.
 
-    A virtual machine that has virtual machines of its own is their hypervisor.
+    A virtual machine that has virtual machines of its own is their hypervisor. ``told`` has the
+    origins of the domains.
     """
-    domains, told = _domains(asked, doors)
     unread = any(path.startswith("domains.") for path in told)
     if facts.linux is None or (facts.linux.virtualization != "none" and not domains and not unread):
         absent = hidden(_NO_HYPERVISOR).origin
         return _with_origins(facts, {"hypervisor": absent, "domains": absent})
-    return _its_own_hypervisor(replace(facts, domains=domains), told)
-
-
-def _its_own_hypervisor(facts: StackFacts, told: Mapping[str, Origin]) -> StackFacts:
-    """Return the facts of a machine that is its own hypervisor, with origins of its domains."""
     copied = {
         f"hypervisor.{path.removeprefix('linux.')}": origin
         for path, origin in facts.origins.items()
         if path.startswith("linux.")
     }
-    return _with_origins(replace(facts, hypervisor=facts.linux), {**copied, **told})
-
-
-def _domains(
-    asked: Asked, doors: FactDoors
-) -> tuple[tuple[DomainFacts, ...] | None, Mapping[str, Origin]]:
-    if doors.domains is None or asked.on is not None:
-        return None, {"domains": unknown("nobody looked for domains").origin}
-    return doors.domains()
-
-
-def _asked_cloud() -> Found:
-    try:
-        return seen(instance_type(), "the cloud's metadata service")
-    except TargetError as error:
-        return unknown(error.message)
+    facts = replace(facts, hypervisor=facts.linux, domains=domains)
+    return _with_origins(facts, {**copied, **told})
 
 
 def above(facts: StackFacts, below: StackFacts, source: str) -> StackFacts:
@@ -378,8 +355,6 @@ def above(facts: StackFacts, below: StackFacts, source: str) -> StackFacts:
     )
 
 
-_SUPERUSER: Final = ("superuser", "postgres")  # suffix of the Secret, and its database
-_OWNER: Final = ("app", "app")
 _NOWHERE: Final = FetchedHost()  # its processes are none of this machine
 
 
@@ -416,22 +391,17 @@ def _secret(database: Database) -> tuple[SecretRef, str]:
             hint="Forward a port of the pod yourself, and name the server with --dsn.",
         )
     name = database.cluster["metadata"]["name"]
-    for suffix, dbname in (_SUPERUSER, _OWNER):
+    bootstrap = (database.cluster["spec"].get("bootstrap") or {}).get("initdb") or {}
+    # Secrets by suffix, each with its database; the application's may be called otherwise.
+    names = {"superuser": "postgres", "app": str(bootstrap.get("database") or "app")}
+    for suffix, dbname in names.items():
         ref = ObjectRef(kind=SECRET, name=f"{name}-{suffix}", namespace=database.namespace)
         if database.api.read(ref) is not None:
-            return SecretRef(namespace=database.namespace, name=ref.name), _named(database, dbname)
+            return SecretRef(namespace=database.namespace, name=ref.name), dbname
     raise PreflightError(
         f"Cluster {database.namespace}/{name} has neither a Secret {name}-superuser nor {name}-app",
         hint="Name the server with --dsn, through a port that you forward yourself.",
     )
-
-
-def _named(database: Database, dbname: str) -> str:
-    """Return the application's database, which its Cluster may call otherwise."""
-    if dbname == _SUPERUSER[1]:
-        return dbname
-    bootstrap = ((database.cluster or {})["spec"].get("bootstrap") or {}).get("initdb") or {}
-    return str(bootstrap.get("database") or dbname)
 
 
 def ask(database: Database, asked: AskedCluster, sql: Sql, clock: Clock) -> ServerSight | str:
@@ -454,25 +424,20 @@ def with_container(sight: ServerSight, own: FetchedHost) -> tuple[PostgresFacts,
 
     Its processes have other ids on the node, so they are not named.
     """
-    found = {"huge_page_mapping_bytes": _mapping(own), "shared_memory_directory_bytes": _shm(own)}
-    facts = replace(sight.facts, **{name: each.value for name, each in found.items()})
-    told = {f"postgres.{name}": each.origin for name, each in found.items()}
-    return facts, {**sight.origins, **told}
-
-
-def _mapping(own: FetchedHost) -> Found:
     pid = next(iter(servers_of(own)), None)
-    text = own.read(f"/proc/{pid}/smaps")
-    if not text:
-        return unknown("no process called postgres may be read in the container")
-    return seen(huge_mapping_bytes(text), f"/proc/{pid}/smaps in the container")
-
-
-def _shm(own: FetchedHost) -> Found:
-    size = shm_bytes_of(own)
-    if size is None:
-        return unknown("the mount of /dev/shm in the container names no size")
-    return seen(size, "the mount of /dev/shm in the container")
+    text, size, shm = own.read(f"/proc/{pid}/smaps"), shm_bytes_of(own), "the mount of /dev/shm"
+    finds = {
+        "huge_page_mapping_bytes": seen(
+            huge_mapping_bytes(text), f"/proc/{pid}/smaps in the container"
+        )
+        if text
+        else unknown("no process called postgres may be read in the container"),
+        "shared_memory_directory_bytes": unknown(f"{shm} in the container names no size")
+        if size is None
+        else seen(size, f"{shm} in the container"),
+    }
+    facts = replace(sight.facts, **values_of(finds))
+    return facts, {**sight.origins, **origins_of(finds, "postgres")}
 
 
 _DATA: Final = "/var/lib/postgresql/data"
@@ -538,7 +503,7 @@ def collect_in_cluster(asked: AskedCluster, doors: ClusterDoors) -> StackFacts:
             "storage": told.get("linux.device", told.get("linux", unknown("").origin)),
         },
     )
-    return _with_node_as_hypervisor(_with_server(facts, server, looks.own))
+    return _with_hypervisor(_with_server(facts, server, looks.own))
 
 
 def _directory(server: ServerSight | str, database: Database) -> str:
@@ -560,7 +525,10 @@ def _look(database: Database, asked: AskedCluster, clock: Clock, directory: str)
         try:
             with probe_on(database.api, database.namespace, database.pod, clock) as probe:
                 looks = _twice(PodMachine(api=database.api, where=probe), places, clock)
-            shared = _shared(looks[1])
+            cpus = cpus_of(looks[1])  # it never gets any of its own
+            shared = unknown("the probe on the node sees no CPU set of its own")
+            if cpus is not None:
+                shared = seen(cpus, "CPU set of a probe on the node")
             return _Looks(own=_with_server_files(container, own), node=looks, shared=shared)
         except SteelyardError as error:
             reason = f"no probe on the node: {error.message}"
@@ -574,14 +542,6 @@ def _look(database: Database, asked: AskedCluster, clock: Clock, directory: str)
     except SteelyardError as error:
         return _Looks(own=own, node=error, shared=shared)
     return _Looks(own=_with_server_files(container, own), node=looks, shared=shared)
-
-
-def _shared(probe: FetchedHost) -> Found:
-    """Return the CPUs of a probe, which never gets any of its own."""
-    cpus = cpus_of(probe)
-    if cpus is None:
-        return unknown("the probe on the node sees no CPU set of its own")
-    return seen(cpus, "CPU set of a probe on the node")
 
 
 def _fetched(machine: PodMachine, wanted: Wanted) -> FetchedHost | SteelyardError:
@@ -650,11 +610,3 @@ def _with_server(
     if not isinstance(own, SteelyardError):
         postgres, told = with_container(server, own)
     return _with_origins(replace(facts, postgres=postgres), told)
-
-
-def _with_node_as_hypervisor(facts: StackFacts) -> StackFacts:
-    """Return the facts with those of the hypervisor: the node itself where it is real."""
-    absent = hidden(_NO_HYPERVISOR).origin
-    if facts.linux is None or facts.linux.virtualization != "none":
-        return _with_origins(facts, {"hypervisor": absent, "domains": absent})
-    return _its_own_hypervisor(facts, {"domains": unknown("nobody looked for domains").origin})

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from steelyard.core.linux import parse_cpu_list
 from steelyard.core.stack import DomainFacts, Origin, StackFacts, Visibility
 from steelyard.core.wording import KIB, InputError, SteelyardError
-from steelyard.gateways.host import Clock, Host
+from steelyard.gateways.host import Clock, Host, allowed_cpus, cpus_in
 from steelyard.gateways.virsh import Domains
 from steelyard.tuning.facts.domain_xml import (
     SMALLEST_HUGE_BYTES,
@@ -114,7 +113,6 @@ def _misplaced(element: Element, path: str) -> Iterator[str]:
 _PID_FILE = "/run/libvirt/qemu/{name}.pid"
 _VIRTUAL_CPU = re.compile(r"CPU (\d+)/")  # and KVM or TCG: QEMU's debug-threads, which libvirt sets
 _IO_THREAD = re.compile(r"IO iothread(\d+)$")
-_ALLOWED = re.compile(r"^Cpus_allowed_list:\s*(\S+)$", re.MULTILINE)
 _PAGE = re.compile(r" kernelpagesize_kB=(\d+)$")
 _ON_NODE = re.compile(r" N(\d+)=(\d+)")
 
@@ -176,7 +174,7 @@ def guest_process(host: Host, name: str) -> GuestProcess | None:
     return GuestProcess(
         pid=int(pid),
         vcpus=_numbered(threads, _VIRTUAL_CPU),
-        emulator=_allowed(status),
+        emulator=allowed_cpus(status) or (),
         io_threads=_numbered(threads, _IO_THREAD),
         memory=huge_memory(maps or ""),
         memory_seen=bool(maps),
@@ -209,7 +207,7 @@ def _threads(host: Host, pid: str) -> Iterator[tuple[str, tuple[int, ...]]]:
         name = host.read(f"/proc/{pid}/task/{thread}/comm")
         status = host.read(f"/proc/{pid}/task/{thread}/status")
         if name is not None and status is not None:  # else it has ended meanwhile
-            yield name.strip(), _allowed(status)
+            yield name.strip(), allowed_cpus(status) or ()
 
 
 def _numbered(
@@ -217,14 +215,6 @@ def _numbered(
 ) -> Mapping[int, tuple[int, ...]]:
     found = ((name.match(thread), cpus) for thread, cpus in threads)
     return dict(sorted((int(match[1]), cpus) for match, cpus in found if match))
-
-
-def _allowed(status: str) -> tuple[int, ...]:
-    match = _ALLOWED.search(status)
-    try:
-        return parse_cpu_list(match[1]) if match else ()
-    except InputError:
-        return ()
 
 
 def _amount(status: str, field: str) -> int | None:
@@ -349,10 +339,7 @@ def _with_pages(facts: DomainFacts, sizes: frozenset[int]) -> DomainFacts:
 
 def online(host: Host, what: str) -> tuple[int, ...]:
     """Return the numbers of a host's CPUs or nodes (``cpu``, ``node``); empty: not visible."""
-    try:
-        return parse_cpu_list((host.read(_ONLINE.format(what)) or "").strip())
-    except InputError:
-        return ()
+    return cpus_in(host.read(_ONLINE.format(what))) or ()
 
 
 def _origin(name: str, process: GuestProcess | None, *, running: bool) -> Origin:

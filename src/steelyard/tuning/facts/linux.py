@@ -27,7 +27,7 @@ from steelyard.core.linux import (
 from steelyard.core.stack import UNIT_PATH, Origin, Visibility
 from steelyard.core.wording import KIB, US_PER_S, SteelyardError, parse_bytes
 from steelyard.gateways import trials
-from steelyard.gateways.host import Host, cpu_times, memory_bytes, parse_mounts
+from steelyard.gateways.host import Host, allowed_cpus, cpu_times, memory_bytes, parse_mounts
 from steelyard.gateways.process import Processes
 from steelyard.gateways.trials import Where
 from steelyard.tuning.facts.file import (
@@ -296,7 +296,7 @@ def topology_facts(host: Host) -> Finds:
         "nodes": attempted(NODES, lambda: _nodes(host)),
         "siblings": siblings,
         "smt": _smt(host, siblings),
-        "allowed_cpus": attempted("/proc/self/status", lambda: _allowed(host)),
+        "allowed_cpus": _allowed(host),
     }
 
 
@@ -319,11 +319,10 @@ def _smt(host: Host, siblings: Found) -> Found:
 
 
 def _allowed(host: Host) -> Found:
-    status = host.read("/proc/self/status") or ""
-    match = re.search(r"^Cpus_allowed_list:\s*(\S+)$", status, re.MULTILINE)
-    if match is None:
+    cpus = allowed_cpus(host.read("/proc/self/status"))
+    if cpus is None:
         return unknown("/proc/self/status names no Cpus_allowed_list")
-    return seen(parse_cpu_list(match[1]), "Cpus_allowed_list in /proc/self/status")
+    return seen(cpus, "Cpus_allowed_list in /proc/self/status")
 
 
 def _nodes(host: Host) -> Found:

@@ -75,8 +75,9 @@ def _kind(host: Host, place: str, mount: Mount, name: str) -> str:
     if mount.source.startswith("/dev/longhorn/") or vendor == "IET" or "VIRTUAL-DISK" in model:
         return "longhorn"
     if name.startswith("nvme"):
-        of_cloud = {_EBS: "ebs"}.get(model)
-        return of_cloud or ("instance-store" if _INSTANCE_STORE in model else "nvme")
+        if model == _EBS:
+            return "ebs"
+        return "instance-store" if _INSTANCE_STORE in model else "nvme"
     if name.startswith("vd") or vendor == "QEMU":
         return "virtio"  # QEMU's disks say rotational=1 whatever is below them
     kinds = {
@@ -127,10 +128,11 @@ _CONTAINER_GROUPS: Final = {"kubepods": "kubernetes", "docker": "docker", "lxc":
 def identity_facts(host: Host) -> Finds:
     """Return what kind of machine this is."""
     release, _, machine = host.release().partition(" ")
+    no_dmi = "" if host.names(DMI) else f"there is no {DMI}: this machine has no DMI"
     return {
         "virtualization": virtualization(host),
         "container": _container(host),
-        "vendor": read_fact(host, f"{DMI}/sys_vendor", str, absent=_no_dmi(host)),
+        "vendor": read_fact(host, f"{DMI}/sys_vendor", str, absent=no_dmi),
         "cpu_vendor": _cpu_vendor(host),
         "instance_type": _instance_type(host),
         "architecture": _of_kernel(host, "arch", machine),
@@ -182,10 +184,6 @@ def _by_dmi(host: Host) -> Found | None:
     return None
 
 
-def _no_dmi(host: Host) -> str:
-    return "" if host.names(DMI) else f"there is no {DMI}: this machine has no DMI"
-
-
 def _cpu_vendor(host: Host) -> Found:
     path = "/proc/cpuinfo"
     found = re.search(r"^vendor_id\s*:\s*(\S+)$", host.read(path) or "", re.MULTILINE)
@@ -219,11 +217,10 @@ def _of_kernel(host: Host, file: str, otherwise: str) -> Found:
 
 
 def _cgroups(host: Host) -> Found:
-    root = GROUPS
-    if host.read(f"{root}/cgroup.controllers") is not None:
-        return seen("v2", f"{root}/cgroup.controllers")
-    if host.read(f"{root}/unified/cgroup.controllers") is not None:
-        return seen("hybrid", f"{root}/unified")
+    if host.read(f"{GROUPS}/cgroup.controllers") is not None:
+        return seen("v2", f"{GROUPS}/cgroup.controllers")
+    if host.read(f"{GROUPS}/unified/cgroup.controllers") is not None:
+        return seen("hybrid", f"{GROUPS}/unified")
     if " cgroup " in (host.read("/proc/self/mounts") or ""):
         return seen("v1", "/proc/self/mounts")
-    return hidden(f"no control groups are mounted at {root}")
+    return hidden(f"no control groups are mounted at {GROUPS}")

@@ -81,7 +81,9 @@ def collect_postgres(sql: Sql, address: ServerAddress, host: Host) -> ServerSigh
         rows = session.rows(SETTINGS)
         settings = {str(name): str(value) for name, value, _ in rows}
         version = int(str(version_num)) // 10_000
-        postmaster = _postmaster(host, int(str(pid))) if _may_be_here(address, own) else None
+        # Its processes may be among ours; their ids must still fit.
+        may_be_here = address.host.startswith(("/", "@")) or str(own) in _LOOPBACK
+        postmaster = _postmaster(host, int(str(pid))) if may_be_here else None
         finds = {
             "version": seen(version, "server_version_num"),
             **_from_settings(settings, rows),
@@ -154,12 +156,6 @@ def _checkpoints(session: SqlSession, version: int) -> Finds:
         "checkpoints_requested": seen(int(str(requested)), source),
         "checkpoints_timed": seen(int(str(timed)), source),
     }
-
-
-def _may_be_here(address: ServerAddress, own: object) -> bool:
-    """Return whether a server's processes may be among ours; their ids must still fit."""
-    by_socket = address.host.startswith(("/", "@"))
-    return by_socket or str(own) in _LOOPBACK
 
 
 def _postmaster(host: Host, backend: int) -> int | None:
@@ -288,7 +284,8 @@ def collect_redis(door: redis_gateway.RedisDoor, address: ServerAddress, host: H
             told, asked = session.info("all"), _settings(session)
     except redis_gateway.ReplyError as error:
         raise refused(error, where=name, user=address.user) from error
-    process = _process(host, told) if _redis_may_be_here(address) else None
+    may_be_here = path is not None or address.host in _LOOPBACK  # the process' name must still fit
+    process = _process(host, told) if may_be_here else None
     directory = asked.get("dir") if isinstance(asked, dict) else None
     finds = {
         "role": seen({"master": "primary"}.get(told.get("role", ""), "replica"), "INFO, role"),
@@ -336,23 +333,14 @@ def _from_redis_settings(asked: dict[str, str] | str) -> Finds:
         "appendonly": switch("appendonly"),
         "appendfsync": setting("appendfsync"),
         "no_appendfsync_on_rewrite": switch("no-appendfsync-on-rewrite"),
-        "fenced": _fenced(asked),
+        # Whether its file is that of the recipe in docs/redis.md.
+        "fenced": unknown(asked)
+        if isinstance(asked, str)
+        else seen(_FENCE in asked.get(_TITLE, ""), f"CONFIG GET {_TITLE}"),
         "min_replicas_to_write": seen(int(number), least.origin.source)
         if number.isdecimal()
         else least,
     }
-
-
-def _fenced(asked: dict[str, str] | str) -> Found:
-    """Return whether its file is that of the recipe in docs/redis.md, by the mark in its title."""
-    if isinstance(asked, str):
-        return unknown(asked)
-    return seen(_FENCE in asked.get(_TITLE, ""), f"CONFIG GET {_TITLE}")
-
-
-def _redis_may_be_here(address: ServerAddress) -> bool:
-    """Return whether a server's process may be among ours; its name must still fit."""
-    return redis_gateway.socket_path(address) is not None or address.host in _LOOPBACK
 
 
 def _process(host: Host, told: Mapping[str, str]) -> int | None:
@@ -366,9 +354,8 @@ def _from_process(host: Host, process: int | None, directory: str | None) -> Fin
     if process is None:
         names = ("auto_restart", "storage", "memory_limit")
         return dict.fromkeys(names, hidden(_ELSEWHERE))
-    groups = host.read(f"/proc/{process}/cgroup") or ""
     return {
-        "auto_restart": _restarts(host, groups),
+        "auto_restart": _restarts(host, host.read(f"/proc/{process}/cgroup") or ""),
         "storage": _storage(host, directory),
         "memory_limit": _memory_limit(host, process),
     }

@@ -329,7 +329,7 @@ def size_of(facts: StackFacts, name: str) -> int | None:
 
 
 def number_of(facts: StackFacts, name: str, default: float) -> float | None:
-    """Return a setting that is a plain number; None where nobody saw it or it is none."""
+    """Return a setting that is a plain number; None: it was not seen, or is another text."""
     written = setting(facts, name, str(default))
     return wording.in_unit(written, None) if written is not None else None
 
