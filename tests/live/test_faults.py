@@ -164,8 +164,9 @@ def test_unknown_settings_and_refused_values_are_said_at_once_with_lines(
 def test_a_value_only_a_started_server_refuses_fails_with_its_log(
     steelyard: live.Steelyard,
 ) -> None:
-    """What `postgres -C` cannot see (an absent library) shows at the first start, with the log."""
-    text = live.TINY.replace("shared_buffers: 64MB", "shared_preload_libraries: no_such_library")
+    """What no check loads (a library that is not the server's own) shows at the first start."""
+    library = "shared_preload_libraries: /nowhere/no_such_library"
+    text = live.TINY.replace("shared_buffers: 64MB", library)
     done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
     assert done.returncode == 4, done.stderr
     assert "no_such_library" in done.stderr
