@@ -214,7 +214,7 @@ def _writes(number: int) -> str:
 
 
 def _whole(text: str) -> int:
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() else 0
 
 
 def _log_killed(appendfsync: str) -> PromisedDeath:

@@ -277,6 +277,7 @@ def test_a_version_that_no_test_runs_is_told() -> None:
         ({"appendonly": "yes"}, 2 * 2 * 100 * MIB),
         ({"appendonly": "yes", "auto-aof-rewrite-min-size": "1gb"}, 2 * 2 * GIB),
         ({"appendonly": "yes", "auto-aof-rewrite-percentage": "0"}, GIB),
+        ({"appendonly": "yes", "auto-aof-rewrite-percentage": "²"}, GIB),
     ],
 )
 def test_the_room_of_an_append_only_file(settings: dict[str, str], expected: int) -> None:

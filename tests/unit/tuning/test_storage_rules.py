@@ -45,6 +45,7 @@ def with_replicas(number: str) -> StorageClassFacts:
         ("LH002", stack(SPREAD, instances=1), HOLDS),
         ("LH002", stack(SPREAD, used="other"), NOTHING),
         ("LH002", stack(LOCAL, used="local"), NOTHING),
+        ("LH002", stack(with_replicas("²")), NOTHING),
         ("LH003", stack(STRICT), HOLDS),
         ("LH003", stack(replace(STRICT, binding="Immediate")), "volumeBindingMode Immediate"),
         ("LH003", stack(LOCAL), "local: volumeBindingMode Immediate"),

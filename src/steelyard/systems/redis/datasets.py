@@ -277,9 +277,12 @@ def growth_bytes(workload: Workload) -> int | None:
     names = [word for part in _IDENTITY[verb] for word in command[part]]
     several = verb in ("mset", "msetnx")
     numbers = [work.space.keys ** word.count(NUMBER) for word in names]
-    entries = sum(numbers) if several else _distinct(numbers)
+    # Several keys, or for every key all members.
+    entries: int = sum(numbers) if several else prod(numbers[:1]) * max(sum(numbers[1:]), 1)
     pairs = len(names) if several else 1
-    return entries * (_entry_bytes(command, work) // pairs + _ENTRY_BYTES)
+    values_bytes = sum(word.count(DATA) for word in command) * work.space.value_bytes
+    entry_bytes = values_bytes + sum(len(word) for word in command[1:])
+    return entries * (entry_bytes // pairs + _ENTRY_BYTES)
 
 
 def growth_findings(experiment: Experiment) -> Iterator[Finding]:
@@ -313,16 +316,6 @@ def _told(workload: Workload) -> str:
     )
 
 
-def _distinct(numbers: Sequence[int]) -> int:
-    """Return how many entries there are: for every key all members."""
-    return prod(numbers[:1]) * max(sum(numbers[1:]), 1)
-
-
-def _entry_bytes(command: Sequence[str], work: RedisWork) -> int:
-    values = sum(word.count(DATA) for word in command) * work.space.value_bytes
-    return values + sum(len(word) for word in command[1:])
-
-
 _UNBOUNDED: Final = GIB  # a guess: nothing but the length of a start bounds a file never rewritten
 _LEAST_REWRITTEN: Final = 64 * MIB  # auto-aof-rewrite-min-size of redis.conf
 _FILES: Final = 2  # the one that grows and the new one, while it is rewritten
@@ -340,7 +333,7 @@ def aof_bytes(settings: Mapping[str, str], data: int) -> int:
     if settings.get("appendonly", "no").lower() != "yes":
         return 0
     share = settings.get("auto-aof-rewrite-percentage", "100")
-    if not share.isdigit() or int(share) == 0:
+    if not share.isdecimal() or int(share) == 0:
         return _UNBOUNDED
     least = in_bytes(settings.get("auto-aof-rewrite-min-size", "")) or _LEAST_REWRITTEN
     return round(_FILES * max(least, data) * (1.0 + int(share) / 100.0))

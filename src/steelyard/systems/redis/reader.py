@@ -16,6 +16,7 @@ Source: Redis documentation, "INFO", "SLOWLOG GET" and "Latency monitoring".
 
 import contextlib
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -65,7 +66,7 @@ _OF_THE_AOF: Final = (Quantity.AOF_DELAYED_FSYNCS,)
 _WATCHING: Final = ("info", "slowlog", "latency", "time")
 _TO_REPLICAS: Final = "total_net_repl_output_bytes"
 _COMMAND: Final = "cmdstat_"
-_DATABASE: Final = "db"
+_DATABASE: Final = re.compile(r"db\d+")
 
 
 def number(told: Told, name: str) -> float | None:
@@ -107,7 +108,7 @@ def lines_of(quantity: Quantity) -> tuple[str, ...]:
 def readings(told: Told) -> dict[str, float]:
     """Return the levels that the server has."""
     found = {quantity: number(told, name) for quantity, name in _LEVELS.items()}
-    databases = [parts(value) for name, value in told.items() if _is_database(name)]
+    databases = [parts(value) for name, value in told.items() if _DATABASE.fullmatch(name)]
     keys = [number(each, "keys") for each in databases]
     found[Quantity.KEYS] = sum(each or 0.0 for each in keys)
     return {quantity: value for quantity, value in found.items() if value is not None}
@@ -159,10 +160,6 @@ def _command(name: str) -> str:
 
 def _usec(told: Told, name: str) -> float:
     return number(parts(told[name]), "usec") or 0.0
-
-
-def _is_database(name: str) -> bool:
-    return name.startswith(_DATABASE) and name.removeprefix(_DATABASE).isdecimal()
 
 
 ENTRIES: Final = 128  # of the slow log; as many as it keeps by default
@@ -243,7 +240,9 @@ def await_quiet(session: RedisSession) -> None:
         TargetError: It does not come to an end, or the server is gone.
     """
     for poll in range(_REWRITE_POLLS):
-        if not _is_busy(session.info("persistence"), poll):
+        told = session.info("persistence")
+        saves = told.get("rdb_bgsave_in_progress") == "1" and poll < _SAVE_POLLS
+        if not saves and all(told.get(name, "0") == "0" for name in _NEVER_LONG):
             return
         # A wait at the server's side: no list is called like this.
         session.command("BLPOP", "steelyard:no-such-list", _POLL_S)
@@ -251,12 +250,6 @@ def await_quiet(session: RedisSession) -> None:
         "the server still rewrites its append-only file, an hour after the last run",
         hint="Load fewer keys, or set `auto-aof-rewrite-percentage: 0` in every configuration.",
     )
-
-
-def _is_busy(told: Mapping[str, str], poll: int) -> bool:
-    if any(told.get(name, "0") != "0" for name in _NEVER_LONG):
-        return True
-    return told.get("rdb_bgsave_in_progress") == "1" and poll < _SAVE_POLLS
 
 
 COUNTER_PATIENCE_S: Final = 30.0  # a guess: a save that stops the server is shorter
@@ -449,9 +442,12 @@ class RedisReader(ServerReader):
         self._label = _label(told)
         process = number(told, "process_id")
         self._process = None if process is None else int(process)
-        self._several = _major(told) >= _SEVERAL_FROM
-        self._since_s = self._server_time()
-        self._slow = self._newest_slow()
+        major = told.get("redis_version", "").partition(".")[0]
+        self._several = major.isdecimal() and int(major) >= _SEVERAL_FROM
+        now = self._asked("TIME")
+        self._since_s = int(now[0]) if isinstance(now, list) else 0
+        slow = self._allowed("SLOWLOG", "GET", 1)
+        self._slow = None if slow is None else newest(slow)
         self._answering_s = self._begin()
 
     @property
@@ -566,14 +562,6 @@ class RedisReader(ServerReader):
             off = "The server's latency monitor is off: set latency-monitor-threshold (in ms)."
             self._lacking.append(Absence(subject="latency events", reason=off))
 
-    def _newest_slow(self) -> int | None:
-        answer = self._allowed("SLOWLOG", "GET", 1)
-        return None if answer is None else newest(answer)
-
-    def _server_time(self) -> int:
-        answer = self._asked("TIME")
-        return int(answer[0]) if isinstance(answer, list) else 0
-
     def _info(self, *sections: str) -> Told:
         return parse_info(self._asked("INFO", *sections))
 
@@ -634,8 +622,3 @@ def _label(told: Told) -> str:
     if told.get("server_name") == "valkey":
         name, version = "Valkey", told.get("valkey_version", version)
     return f"{name} {version}".strip()
-
-
-def _major(told: Told) -> int:
-    head = told.get("redis_version", "").partition(".")[0]
-    return int(head) if head.isdecimal() else 0

@@ -353,11 +353,14 @@ def apply_all(
     """
     steps: dict[str, Step] = {}
     for knob in ordered(knobs):
+        door = doors[knob.kind]
         if selection.wants(knob):
-            step = _applied(knob, doors[knob.kind], record, steps, confirmed)
+            step = _applied(knob, door, record, steps, confirmed)
             told(step)
+        elif door.only_names or not selection.sees(knob):
+            step = Step(knob=knob, outcome=Outcome.RENDERED)
         else:
-            step = _looked_at(knob, doors[knob.kind], selection)
+            step = _step(knob, _verified(knob, door), Outcome.THERE)
         steps[knob.name] = step
         if step.outcome is Outcome.FAILED and selection.wants(knob):
             break
@@ -427,12 +430,6 @@ def _step(knob: Knob, check: Check, fulfilled: Outcome) -> Step:
 def still_to_do(pending: str) -> str:
     """Return what must happen before a knob is in effect, as a sentence."""
     return f"Not in effect before this is done: {pending.rstrip('.')}."
-
-
-def _looked_at(knob: Knob, door: KnobDoor, selection: Selection) -> Step:
-    if door.only_names or not selection.sees(knob):
-        return Step(knob=knob, outcome=Outcome.RENDERED)
-    return _step(knob, _verified(knob, door), Outcome.THERE)
 
 
 def verify_all(

@@ -170,6 +170,7 @@ def guest_process(host: Host, name: str) -> GuestProcess | None:
         return None
     command_line = host.read(f"/proc/{pid}/cmdline")
     threads = tuple(_threads(host, pid))
+    locked = re.search(r"^VmLck:\s*(\d+) kB$", status, re.MULTILINE)
     maps = host.read(f"/proc/{pid}/numa_maps")
     return GuestProcess(
         pid=int(pid),
@@ -178,7 +179,7 @@ def guest_process(host: Host, name: str) -> GuestProcess | None:
         io_threads=_numbered(threads, _IO_THREAD),
         memory=huge_memory(maps or ""),
         memory_seen=bool(maps),
-        locked_bytes=_amount(status, "VmLck"),
+        locked_bytes=int(locked[1]) * KIB if locked else None,
         balloon=None if not command_line else "virtio-balloon" in command_line,
     )
 
@@ -215,11 +216,6 @@ def _numbered(
 ) -> Mapping[int, tuple[int, ...]]:
     found = ((name.match(thread), cpus) for thread, cpus in threads)
     return dict(sorted((int(match[1]), cpus) for match, cpus in found if match))
-
-
-def _amount(status: str, field: str) -> int | None:
-    match = re.search(rf"^{field}:\s*(\d+) kB$", status, re.MULTILINE)
-    return int(match[1]) * KIB if match else None
 
 
 _PATH = "domains"

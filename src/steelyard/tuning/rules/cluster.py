@@ -444,7 +444,8 @@ def _replicated_once(facts: StackFacts) -> rule.Rulings:
 
     def check(each: StorageClassFacts) -> rule.Rulings:
         number = k8s.replicas(each)
-        if each.name != cluster.storage_class or not k8s.is_longhorn(each) or not number.isdigit():
+        is_its = each.name == cluster.storage_class and k8s.is_longhorn(each)
+        if not is_its or not number.isdecimal():
             return rule.NOTHING
         copies = cluster.instances * int(number)
         if cluster.instances == 1 or int(number) == 1:

@@ -79,7 +79,7 @@ def _is_persistent(server: RedisFacts) -> bool | None:
 def _save_points(server: RedisFacts) -> tuple[int, ...]:
     """Return the seconds of a server's save points: ``3600 1 300 100`` has 3600 and 300."""
     words = (server.save or "").replace('"', "").split()
-    return tuple(int(word) for word in words[::2] if word.isdigit())
+    return tuple(int(word) for word in words[::2] if word.isdecimal())
 
 
 def _local_log(server: RedisFacts) -> Rulings:
