@@ -742,6 +742,8 @@ def test_tls_with_an_authority_and_a_client_certificate(
     [
         (lambda target: replace(target, cert=None, key=None), "certificate of the client"),
         (lambda target: replace(target, cacert=None), "certificate verify failed"),
+        (lambda target: replace(target, cacert="/nowhere/ca"), "the files for TLS cannot be used"),
+        (lambda target: replace(target, key=target.cacert), "the files for TLS cannot be used"),
         (lambda target: replace(target, uri=target.uri.replace("localhost", "127.0.0.1")), "match"),
         (lambda target: replace(target, uri=target.uri.replace("rediss", "redis")), "wants TLS"),
     ],

@@ -35,14 +35,15 @@ _FAILURES: Final = (
         "Write the URI with redis://, leave out `tls`, or name the port for TLS.",
     ),
     (
+        # A socket's path begins with a slash; a host is connected to without files but those.
+        r"No such file or directory: '|connecting to [^/].*No such file|\[X509|cannot load|PEM lib",
+        "the files for TLS cannot be used: {text}",
+        "Look at `cacert`, `cert` and `key`.",
+    ),
+    (
         r"CERTIFICATE_REQUIRED|certificate required|HANDSHAKE_FAILURE|\[SSL|violation of protocol",
         "no TLS connection to {where} came about: {text}",
         "Where the server asks for a certificate of the client, name it with `cert:` and `key:`.",
-    ),
-    (
-        r"No such file or directory: '|cannot load|PEM lib|NO_CERTIFICATE_OR_CRL",
-        "the files for TLS cannot be used: {text}",
-        "Look at `cacert`, `cert` and `key`.",
     ),
     (
         r"max number of clients",

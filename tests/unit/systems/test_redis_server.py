@@ -16,6 +16,7 @@ from steelyard.core.outside import ServerAddress
 from steelyard.core.target import RedisLocalTarget
 from steelyard.core.wording import GIB, MIB, PreflightError, TargetError
 from steelyard.gateways.redis import Reply, ReplyError
+from steelyard.gateways.redis_client import connection_failure
 from steelyard.systems.redis.datasets import aof_bytes, growth_bytes, growth_findings
 from steelyard.systems.redis.existing import readiness
 from steelyard.systems.redis.existing.platform import RedisEndpointOptions, RedisEndpointPlatform
@@ -410,9 +411,10 @@ def test_what_grows_beyond_what_is_loaded_is_told(builtin: str, space: KeySpace,
 class Refusing(ToldSession):
     """A server that refuses some commands in the words of its version, and queues the others."""
 
-    def __init__(self, refused: dict[str, str]) -> None:
+    def __init__(self, refused: dict[str, str], mode: str = "standalone") -> None:
         super().__init__({})
         self._refused = refused
+        self._mode = mode
 
     def command(self, *words: str | bytes | int) -> Reply:
         """Return that it is queued, or raise."""
@@ -420,6 +422,8 @@ class Refusing(ToldSession):
         for begin, text in self._refused.items():
             if asked.startswith(begin):
                 raise ReplyError(f"h:6379 refuses a command: {text}")
+        if asked == "INFO everything":
+            return f"redis_version:7.2.4\r\nredis_mode:{self._mode}\r\n".encode()
         return b"QUEUED"
 
 
@@ -470,6 +474,28 @@ def test_refusals_in_the_words_of_any_version(refused: dict[str, str], words: st
         readiness.require_allowed(address, _means(Refusing(refused)), "h:6379", _NEEDS)
     for word in words.replace("config|set", "config/set").split("|"):
         assert word.replace("/", "|") in f"{caught.value.message} {caught.value.hint}"
+
+
+def test_a_sentinel_is_said_to_be_one_not_to_lack_commands() -> None:
+    """It has INFO and few others, and knows where the server is."""
+    lacks = {name: f"unknown command '{name}'" for name in ("SET", "CONFIG")}
+    address = ServerAddress(host="h", port=26379)
+    with pytest.raises(PreflightError, match="is a sentinel") as caught:
+        readiness.require_allowed(address, _means(Refusing(lacks, "sentinel")), "h:26379", _NEEDS)
+    assert "GET-MASTER-ADDR-BY-NAME" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Error 2 connecting to h:6379. No such file or directory.", "files for TLS cannot be"),
+        ("Error 116 connecting to h:6379. [X509: KEY_VALUES_MISMATCH] key va", "files for TLS"),
+        ("Error 2 connecting to /tmp/a.sock. No such file or directory.", "cannot be reached"),
+    ],
+)
+def test_a_file_that_is_not_there_is_not_taken_for_a_server(text: str, words: str) -> None:
+    """Hosts are connected to without files but those of TLS; sockets are files."""
+    assert words in connection_failure(text, where="h:6379").message
 
 
 def test_an_empty_answer_is_no_knowledge() -> None:

@@ -268,6 +268,8 @@ def require_allowed(
     with redis_gateway.opened(means.redis, replace(address, database="0")) as session:
         rehearsal = rehearse(session, needs, address.user)
     unknown = _verbs(rehearsal.needs(lambda error: _UNKNOWN.search(error.message)))
+    if unknown and not any(need.verb == "INFO" for need, _ in rehearsal.refusals):
+        require_one_server(read_state(address, means, where), where)  # a sentinel has few commands
     is_without_settings = "CONFIG GET" in unknown or "CONFIG SET" in unknown
     if is_without_settings and {*unknown} <= {"CONFIG GET", "CONFIG SET"}:
         raise without_settings(where, "does not let CONFIG be used (it is renamed or forbidden)")
@@ -469,7 +471,7 @@ def require_one_server(state: ServerState, where: str) -> None:
     if state.mode != "standalone":
         raise PreflightError(
             f"the server at {where} is a {state.mode} and holds no keys",
-            hint="Name the server itself.",
+            hint="Name the server itself; SENTINEL GET-MASTER-ADDR-BY-NAME has its address.",
         )
     if state.primary:
         raise PreflightError(
