@@ -629,19 +629,25 @@ def files_of(host: Host, group: str) -> GroupFile:
 def groups_around(host: Host, pid: int | str, controller: str) -> Iterator[str]:
     """Yield the directories of a process's groups, from the nearest to the root of each hierarchy.
 
-    They are of version 2 and of one controller of version 1. A path that is not below a mount is
-    that of a group outside of a container; the root of the mount is then the container's own, of a
-    process in our own group. A mount of a group above a namespace does not tell which group below
-    it is meant, nor is a group of another namespace below a mount of ours: they are left out.
+    They are of version 1 if that has the controller, of version 2 if not. A path that is not below
+    a mount is that of a group outside of a container; the root of the mount is then the container's
+    own, of a process in our own group. A mount of a group above a namespace does not tell which
+    group below it is meant, nor is a group of another namespace below a mount of ours: they are
+    left out.
     """
     try:
         mounts = tuple(parse_mountinfo(host.read("/proc/self/mountinfo")))
     except (ValueError, LookupError):
         mounts = ()
-    for line in (host.read(f"/proc/{pid}/cgroup") or "").splitlines():
-        controllers, _, path = line.partition(":")[2].partition(":")
+    lines = {
+        line: line.partition(":")[2].partition(":")[::2]
+        for line in (host.read(f"/proc/{pid}/cgroup") or "").splitlines()
+    }
+    # A controller is in one hierarchy: what version 1 has, version 2 has not.
+    wanted = controller if any(controller in n.split(",") for n, _ in lines.values()) else ""
+    for line, (controllers, path) in lines.items():
         named = controllers.split(",")
-        if (controllers and controller not in named) or path.startswith("/.."):
+        if wanted not in named or path.startswith("/.."):
             continue
         places = [
             (mount.root, mount.at)

@@ -228,11 +228,12 @@ def test_the_files_that_hold_the_limits_are_named(tmp_path: Path, name: str) -> 
         ("4:cpu,cpuacct:/\n9:memory:/\n", _V1.format(root="/../..", at="/g", names="memory,cpu")),
         ("0::/\n", _V2.format(root="/..", at=_G)),
         ("0::/../docker-4f5e.scope\n", _UNIFIED),
+        ("9:memory:/../db\n4:cpu,cpuacct:/../db\n0::/\n", _HYBRID),
         ("0::/../../kubepods.slice/cri-4f5e.scope\n", _UNIFIED),
     ],
     ids=[
         *("no mount", "the other version", "above a namespace", "above a namespace, version 2"),
-        *("a container that shares its processes with us", "another container of a pod"),
+        *("a container that shares its processes with us", "hybrid", "another container of a pod"),
     ],
 )
 def test_limits_that_cannot_be_seen_are_not_taken_for_none(

@@ -351,16 +351,17 @@ def test_a_cpu_set_is_read_by_whichever_name_it_has() -> None:
     assert machine.group_cpus({}.get) is None
 
 
-def test_groups_are_those_of_version_2_and_of_one_controller() -> None:
+def test_groups_are_of_the_hierarchy_that_has_the_controller() -> None:
     """The nearest comes first, and the root of the mount last."""
     text = "5:memory:/m\n4:cpu,cpuacct:/a/b\n0::/c\n"
     host = FakeHost(files={"/proc/7/cgroup": text})
     root = "/sys/fs/cgroup"
     places = [f"{root}/{name}" for name in ("cpu,cpuacct", "cpu", "cpuacct")]
     assert list(machine.groups_around(host, 7, "cpu")) == [
-        *(f"{place}{below}" for place in places for below in ("/a/b", "/a", "")),
-        *(f"{root}/c", root, f"{root}/unified/c", f"{root}/unified"),
+        f"{place}{below}" for place in places for below in ("/a/b", "/a", "")
     ]
+    of_version_2 = [f"{root}/c", root, f"{root}/unified/c", f"{root}/unified"]
+    assert list(machine.groups_around(host, 7, "hugetlb")) == of_version_2
 
 
 @given(text=st.text(), directory=st.text())

@@ -55,11 +55,8 @@ def test_a_group_without_the_controller_says_nothing() -> None:
             },
             "/sys/fs/cgroup/pod",
         ),
-        (
-            "0::/../outside/of/the/mount\n",
-            {"/sys/fs/cgroup/cpu.max": "200000 100000\n"},
-            "/sys/fs/cgroup",
-        ),
+        ("0::/\n", {"/sys/fs/cgroup/cpu.max": "200000 100000\n"}, "/sys/fs/cgroup"),
+        ("0::/../another/one\n", {"/sys/fs/cgroup/cpu.max": "200000 100000\n"}, None),
         (
             "0::/pod/pg\n",
             {
@@ -84,6 +81,7 @@ def test_a_group_without_the_controller_says_nothing() -> None:
         "above",
         "version 2 above",
         "container",
+        "another container",
         "tighter above",
         "equal",
         "no quota",
