@@ -1,6 +1,7 @@
 """Settings: what binaries know, what a change costs, what a value means, what is in force."""
 
 from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import given
@@ -15,11 +16,8 @@ from steelyard.core.experiment import Configuration, EffectiveSetting, Layer, Se
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.target import LocalTarget, RedisLocalTarget, Target
-from steelyard.core.wording import GIB, KIB, MIB, ExitCode, PreflightError, TargetError
+from steelyard.core.wording import GIB, KIB, MIB, Complaint, ExitCode, PreflightError, TargetError
 from steelyard.systems.postgres import server, settings
-from steelyard.systems.postgres import settings as checkpoints
-from steelyard.systems.postgres import settings as memory
-from steelyard.systems.postgres import settings as postgres
 from steelyard.systems.postgres.server import Installation
 from steelyard.systems.postgres.settings import SettingEntry
 from steelyard.systems.redis import server as redis
@@ -55,7 +53,8 @@ def test_every_recorded_setting_has_a_known_context(version: int) -> None:
     ("name", "cost"),
     [
         ("work_mem", SwitchCost.SESSION),
-        ("synchronous_commit", SwitchCost.SESSION),
+        ("Synchronous_Commit", SwitchCost.SESSION),
+        ("timezone", SwitchCost.SESSION),  # the binary spells it `TimeZone`
         ("checkpoint_timeout", SwitchCost.RELOAD),
         ("max_wal_size", SwitchCost.RELOAD),
         ("shared_buffers", SwitchCost.RESTART),
@@ -87,7 +86,7 @@ def test_the_dearest_setting_decides() -> None:
 def test_any_text_is_a_catalogue_of_what_can_be_read(text: str) -> None:
     """Lines that are no settings are passed over without an error."""
     for name, entry in settings.parse_catalogue(text).items():
-        assert entry.name == name
+        assert entry.name.lower() == name
 
 
 def test_a_catalogue_comes_from_the_binary() -> None:
@@ -254,9 +253,10 @@ def test_settings_for_developers_are_known_though_the_server_does_not_describe_t
     processes = FakeProcesses()
     processes.on("postgres", answer=Answer(exit_status=1, stderr="FATAL:  unrecognized"))
     processes.on("postgres", "debug_io_direct", answer=Answer(stdout="\n"))
-    asked = ["debug_io_direct", "debug_io_dirct"]
-    known = settings.undescribed("/bin/postgres", asked, tmp_path, processes)
-    assert list(known) == ["debug_io_direct"]
+    described = settings.parse_catalogue(catalogue_text(18))
+    asked = a_configuration(debug_io_direct="data", debug_io_dirct="data", Work_Mem="9MB")
+    known = settings.with_asked(described, [asked], "/bin/postgres", tmp_path, processes)
+    assert known.keys() - described.keys() == {"debug_io_direct"}
     assert settings.switch_cost(["debug_io_direct"], known) is SwitchCost.RESTART
 
 
@@ -296,7 +296,7 @@ def test_quantities_are_compared_by_their_units(one: str, other: str, *, same: b
 def test_what_any_session_may_have_is_in_its_context(version: int) -> None:
     """Of a user when the session begins; not what takes a superuser, a reload or a restart."""
     catalogue = settings.parse_catalogue(catalogue_text(version))
-    own = ("work_mem", "enable_seqscan", "random_page_cost", "jit")
+    own = ("work_mem", "enable_seqscan", "random_page_cost", "JIT", "datestyle", "TimeZone")
     others = ("shared_buffers", "max_wal_size", "log_statement", "pg_nothing.of_the_kind")
     assert settings.beyond_sessions([*own, *others], catalogue) == others
 
@@ -304,8 +304,8 @@ def test_what_any_session_may_have_is_in_its_context(version: int) -> None:
 def test_what_others_pay_for_is_named_whatever_its_case() -> None:
     """What a session leaves unwritten or unflushed; what it uses itself is its own."""
     names = ("Synchronous_Commit", "commit_delay", "wal_compression", "work_mem", "jit")
-    assert checkpoints.paid_by_others(names) == names[:3]
-    assert checkpoints.paid_by_others(("work_mem",)) == ()
+    assert settings.paid_by_others(names) == names[:3]
+    assert settings.paid_by_others(("work_mem",)) == ()
 
 
 ADDRESS = ServerAddress(host="/fake", port=5432)
@@ -314,15 +314,15 @@ ADDRESS = ServerAddress(host="/fake", port=5432)
 def test_settings_that_act_on_the_wal_or_on_checkpoints() -> None:
     """Found in any case of letters and kept in order; others are not."""
     names = ("work_mem", "wal_compression", "Max_WAL_Size", "shared_buffers", "full_page_writes")
-    found = checkpoints.cycle_settings(names)
+    found = settings.cycle_settings(names)
     assert found == ("wal_compression", "Max_WAL_Size", "full_page_writes")
-    assert checkpoints.cycle_settings(("random_page_cost",)) == ()
+    assert settings.cycle_settings(("random_page_cost",)) == ()
 
 
 def test_every_such_setting_has_a_reason() -> None:
     """A list without reasons could not be judged."""
-    assert all(len(reason) > 20 for reason in checkpoints.CYCLE_SETTINGS.values())
-    assert list(checkpoints.CYCLE_SETTINGS) == sorted(checkpoints.CYCLE_SETTINGS)
+    assert all(len(reason) > 20 for reason in settings.CYCLE_SETTINGS.values())
+    assert list(settings.CYCLE_SETTINGS) == sorted(settings.CYCLE_SETTINGS)
 
 
 @pytest.mark.parametrize(
@@ -332,22 +332,22 @@ def test_the_length_of_the_cycle_in_force(value: str, unit: str | None, seconds:
     """In the unit that the server shows."""
     setting = EffectiveSetting(name="checkpoint_timeout", value=value, unit=unit)
     other = EffectiveSetting(name="work_mem", value="4096", unit="kB")
-    assert checkpoints.cycle_s((other, setting)) == seconds
-    assert checkpoints.cycle_s((other,)) is None
+    assert settings.cycle_s((other, setting)) == seconds
+    assert settings.cycle_s((other,)) is None
 
 
 def test_the_age_in_seconds() -> None:
     """In milliseconds, and never negative: a checkpoint's time is in whole seconds."""
-    sql = FakeSql({checkpoints._AGE: [(12.3456789,)]})
-    assert checkpoints.checkpoint_age(ADDRESS, sql).seconds == 12.346
-    sql.answers[checkpoints._AGE] = [(-0.4,)]
-    assert checkpoints.checkpoint_age(ADDRESS, sql).seconds == 0.0
+    sql = FakeSql({settings._AGE: [(12.3456789,)]})
+    assert settings.checkpoint_age(ADDRESS, sql).seconds == 12.346
+    sql.answers[settings._AGE] = [(-0.4,)]
+    assert settings.checkpoint_age(ADDRESS, sql).seconds == 0.0
 
 
 def test_a_server_that_does_not_tell() -> None:
     """The refusal goes up; the bench makes it a reason."""
     with pytest.raises(TargetError):
-        checkpoints.checkpoint_age(ADDRESS, FakeSql())
+        settings.checkpoint_age(ADDRESS, FakeSql())
 
 
 def a_configuration(**settings: str) -> Configuration:
@@ -355,11 +355,10 @@ def a_configuration(**settings: str) -> Configuration:
     return Configuration(name="t", target=LocalTarget(), settings=asks(**settings))
 
 
-def growth(settings: dict[str, str], clients: int = 8) -> int:
+def growth(asked: dict[str, str], clients: int = 8) -> int:
     """Return how much more a configuration may take than one that asks for nothing."""
-    return memory.most_bytes(a_configuration(**settings), clients) - memory.most_bytes(
-        a_configuration(), clients
-    )
+    more, nothing = a_configuration(**asked), a_configuration()
+    return settings.most_bytes(more, clients) - settings.most_bytes(nothing, clients)
 
 
 @pytest.mark.parametrize(
@@ -400,27 +399,25 @@ def test_a_value_that_is_no_size_is_left_to_the_server() -> None:
 def test_backends_count_even_without_buffers() -> None:
     """50 clients take more than one, whatever is asked."""
     asked = a_configuration(shared_buffers="128kB", work_mem="64kB")
-    assert memory.most_bytes(asked, 50) > 10 * memory.most_bytes(asked, 1)
+    assert settings.most_bytes(asked, 50) > 10 * settings.most_bytes(asked, 1)
 
 
-@pytest.mark.parametrize("word", ["on", "ON", "true", "yes", "1"])
-def test_a_pool_is_needed_by_who_says_on(word: str) -> None:
-    """In every spelling of yes; the buffers and what is beside them come from it."""
-    asked = a_configuration(huge_pages=word, shared_buffers="1GB")
-    assert GIB <= (memory.huge_bytes(asked) or 0) <= 1.2 * GIB
-
-
-@pytest.mark.parametrize("word", ["off", "false", "no", "0"])
-def test_who_says_off_takes_nothing(word: str) -> None:
-    """Nor does it take what it finds."""
-    asked = a_configuration(huge_pages=word, shared_buffers="1GB")
-    assert memory.huge_bytes(asked) == 0
-
-
-@pytest.mark.parametrize("settings", [{}, {"huge_pages": "try"}, {"huge_pages": "TRY"}])
-def test_who_tries_takes_what_is_there(settings: dict[str, str]) -> None:
-    """It is the default."""
-    assert memory.huge_bytes(a_configuration(**settings)) is None
+@pytest.mark.parametrize(
+    ("words", "least", "most"),
+    [
+        (("on", "ON", "true", "yes", "1"), GIB, 1.2 * GIB),
+        (("off", "false", "no", "0"), 0, 0),
+        (("try", "TRY", None), None, None),
+    ],
+)
+def test_what_is_taken_of_a_pool_of_huge_pages(
+    words: tuple[str | None, ...], least: int | None, most: float | None
+) -> None:
+    """The buffers and what is beside them, nothing, or, by default, what is there."""
+    for word in words:
+        asked = asks(shared_buffers="1GB", **({"huge_pages": word} if word else {}))
+        taken = settings.huge_bytes(_with(asked))
+        assert taken is least is None or (least or 0) <= (taken or 0) <= (most or 0)
 
 
 def _with(settings: tuple[Setting, ...], target: Target | None = None) -> Configuration:
@@ -431,64 +428,54 @@ def _of_redis(**settings: str) -> Configuration:
     return _with(asks_redis(**settings), RedisLocalTarget())
 
 
-@pytest.mark.parametrize("name", ["max_connections", "MAX_Connections"])
-def test_clients_of_postgresql_must_fit_however_the_limit_is_spelled(name: str) -> None:
-    """PostgreSQL's names have no case; five connections are not for clients."""
-    configuration = _with(asks(**{name: "25"}))
-    assert not list(postgres.too_few_connections(configuration, (Load(clients=20, threads=1),)))
-    (found,) = postgres.too_few_connections(configuration, (Load(clients=21, threads=1),))
-    assert found.message == "21 clients do not fit into max_connections = 25 of configuration `few`"
-    assert found.hint == "Set `max_connections` to at least 26 in every configuration."
+_FITS: Final = {
+    "max_connections": settings.too_few_connections,
+    "maxclients": redis.too_few_connections,
+}
+
+
+def _crowded(limit: str, clients: int, **asked: str) -> Complaint | None:
+    """Return what is said against so many clients of the server that has the limit."""
+    configuration = _of_redis(**asked) if limit == "maxclients" else _with(asks(**asked))
+    return next(iter(_FITS[limit](configuration, (Load(clients=clients, threads=1),))), None)
+
+
+@pytest.mark.parametrize("name", ["max_connections", "MAX_Connections", "maxclients", "MaxClients"])
+def test_clients_must_fit_however_the_limit_is_spelled(name: str) -> None:
+    """Names of settings have no case; five connections are not for clients."""
+    limit = name.lower()
+    assert _crowded(limit, 20, **{name: "25"}) is None
+    found = _crowded(limit, 21, **{name: "25"})
+    assert found is not None
+    assert found.message == f"21 clients do not fit into {limit} = 25 of configuration `few`"
+    assert found.hint == f"Set `{limit}` to at least 26 in every configuration."
 
 
 @pytest.mark.parametrize(
-    ("clients", "most", "hint"),
+    ("limit", "clients", "hint"),
     [
-        (262_138, None, "Set `max_connections` to at least 262143 in every configuration."),
-        (262_139, 262_143, "Use at most 262138 clients."),
-        (10**32, 262_143, "Use at most 262138 clients."),
+        ("max_connections", 95, ""),
+        ("max_connections", 96, "Set `max_connections` to at least 101 in"),
+        ("max_connections", 262_138, "Set `max_connections` to at least 262143 in"),
+        ("max_connections", 262_139, "Use at most 262138 clients."),
+        ("max_connections", 10**32, "Use at most 262138 clients."),
+        ("maxclients", 9_995, ""),
+        ("maxclients", 9_996, "Set `maxclients` to at least 10001 in"),
+        ("maxclients", 2**32 - 6, "Set `maxclients` to at least 4294967295 in"),
+        ("maxclients", 2**32 - 5, "Use at most 4294967290 clients."),
     ],
 )
-def test_no_limit_is_advised_that_postgresql_refuses(
-    clients: int, most: int | None, hint: str
-) -> None:
-    """What it takes at most bounds the advice; then the clients are too many, not the limit low."""
-    (found,) = postgres.too_few_connections(_with(()), (Load(clients=clients, threads=1),))
-    assert found.hint == hint
-    assert (f"`max_connections` is at most {most}" in found.message) is (most is not None)
-
-
-def test_no_limit_is_advised_that_redis_refuses() -> None:
-    """Its maxclients has 32 bits."""
-    (most,) = redis.too_few_connections(_of_redis(), (Load(clients=2**32 - 6, threads=1),))
-    assert most.hint == "Set `maxclients` to at least 4294967295 in every configuration."
-    (more,) = redis.too_few_connections(_of_redis(), (Load(clients=2**32 - 5, threads=1),))
-    assert more.hint == "Use at most 4294967290 clients."
-
-
-@pytest.mark.parametrize("name", ["maxclients", "MaxClients"])
-def test_clients_of_redis_must_fit_however_the_limit_is_spelled(name: str) -> None:
-    """The same of Redis, whose limit has another name."""
-    configuration = _of_redis(**{name: "25"})
-    assert not list(redis.too_few_connections(configuration, (Load(clients=20, threads=1),)))
-    (found,) = redis.too_few_connections(configuration, (Load(clients=21, threads=1),))
-    assert found.message == "21 clients do not fit into maxclients = 25 of configuration `few`"
-
-
-def test_the_defaults_limit_where_nothing_is_asked() -> None:
-    """100 connections and 10,000 clients, of which five are not for clients."""
-    nothing, nothing_of_redis = _with(()), _of_redis()
-    for clients, crowded in ((95, False), (96, True)):
-        found = postgres.too_few_connections(nothing, (Load(clients=clients, threads=1),))
-        assert bool(list(found)) is crowded
-    for clients, crowded in ((9_995, False), (9_996, True)):
-        found = redis.too_few_connections(nothing_of_redis, (Load(clients=clients, threads=1),))
-        assert bool(list(found)) is crowded
+def test_no_limit_is_advised_that_a_server_refuses(limit: str, clients: int, hint: str) -> None:
+    """By default 100 and 10,000 let all but five in; what a server takes bounds the advice."""
+    found = _crowded(limit, clients)
+    assert (found.hint if found else "").startswith(hint)
+    assert bool(found) is bool(hint)
+    assert (f"its `{limit}` is at most" in (found.message if found else "")) is ("Use" in hint)
 
 
 def test_settings_that_are_fixed_are_named_as_they_were_given() -> None:
     """Of both engines, in capitals or not."""
-    (found,) = postgres.fixed_settings(_with(asks(Data_Directory="/elsewhere")))
+    (found,) = settings.fixed_settings(_with(asks(Data_Directory="/elsewhere")))
     assert (found.setting, found.message) == (
         "Data_Directory",
         "`Data_Directory` is set by Steelyard",
@@ -517,7 +504,7 @@ def test_a_trial_makes_no_cluster_in_which_the_file_may_run_something(
     installation = Installation(programs=Path("/bin"), root=Path("/bin"), version="18.6")
     program = server.PostgresProgram(installation=installation, initdb=(option,), sql=FakeSql())
     known = {"wal_level": SettingEntry(name="wal_level", context="postmaster", group="", kind="")}
-    asked = postgres.asked_together(_with(asks(wal_level="logical")), program, known)
+    asked = settings.asked_together(_with(asks(wal_level="logical")), program, known)
     assert asked == ({"wal_level": "logical"} if is_tried else {})
 
 
@@ -527,9 +514,9 @@ def test_a_value_is_tried_however_its_setting_is_spelled(name: str, tmp_path: Pa
     processes = FakeProcesses()
     processes.on("postgres", answer=Answer(exit_status=1, stderr="FATAL:  no such zone"))
     installation = Installation(programs=tmp_path, root=tmp_path, version="15.18")
-    known = {"TimeZone": SettingEntry(name="TimeZone", context="user", group="", kind="STRING")}
+    known = {"timezone": SettingEntry(name="TimeZone", context="user", group="", kind="STRING")}
     asked = _with(asks(**{name: "nowhere"}))
-    (found,) = postgres.refused_values(asked, installation, known, tmp_path, processes)
+    (found,) = settings.refused_values(asked, installation, known, tmp_path, processes)
     assert found.setting == name
     assert found.message == "PostgreSQL 15.18 refuses this value: no such zone"
 
@@ -552,4 +539,4 @@ def test_a_value_is_tried_however_its_setting_is_spelled(name: str, tmp_path: Pa
 )
 def test_limits_that_a_pause_uses_up(name: str, value: str, *, is_short: bool) -> None:
     """As a file writes them, or as a server shows them; milliseconds where there is no unit."""
-    assert checkpoints.short_limits({name: value}, 2.0) == ({name: value} if is_short else {})
+    assert settings.short_limits({name: value}, 2.0) == ({name: value} if is_short else {})

@@ -77,7 +77,8 @@ class PostgresEngine(Engine):
 
     Args:
         programs: Server program of each configuration, by name.
-        catalogues: Settings each configuration's binary knows, by configuration name.
+        catalogues: Settings each configuration's binary knows by name in small letters, by the
+            configuration's name.
         account: Account for programs that Steelyard starts as root.
     """
 
@@ -134,7 +135,7 @@ class PostgresEngine(Engine):
 
     def known_settings(self, configuration: str) -> frozenset[str]:
         """Return the names of all settings that a configuration's server knows."""
-        return frozenset(self._catalogues[configuration])
+        return frozenset(entry.name for entry in self._catalogues[configuration].values())
 
     def complaints(self, configuration: str) -> tuple[Complaint, ...]:
         """Return what the server itself would refuse, without starting it."""

@@ -94,13 +94,10 @@ def _catalogue(
     postgres: str, configuration: Configuration, surroundings: Surroundings
 ) -> Mapping[str, settings.SettingEntry]:
     """Return the settings that a server describes, and of the others those that are asked for."""
-    described = settings.read_catalogue(postgres, surroundings.processes)
-    others = [name for name in configuration.asked() if "." not in name and name not in described]
-    if not others:
-        return described
+    processes = surroundings.processes
+    described = settings.read_catalogue(postgres, processes)
     with settings.empty_configuration() as empty:
-        known = settings.undescribed(postgres, others, empty, surroundings.processes)
-    return {**described, **known}
+        return settings.with_asked(described, [configuration], postgres, empty, processes)
 
 
 def _installations(
@@ -158,7 +155,7 @@ class RunningServer:
     Attributes:
         superuser: Whether the user that Steelyard connects as is one.
         tls: Whether it was asked over TLS; the generator has to come in the same way.
-        catalogue: Settings that this user can see.
+        catalogue: Settings that this user can see, by name in small letters.
         bounds: Of those that are numbers.
         in_force: Their values in a session of this user, by name in small letters.
         shown: The same with units, as SHOW has them.
@@ -218,7 +215,7 @@ def read_running(address: ServerAddress, sql: Sql) -> RunningServer:
     catalogue, bounds, in_force, shown, pending = {}, {}, {}, {}, []
     for row in sql.rows(address, _SETTINGS):
         name, context, group, kind, unit, low, high, value, text, source, waits = row
-        catalogue[str(name)] = settings.SettingEntry(
+        catalogue[str(name).lower()] = settings.SettingEntry(
             name=str(name), context=str(context), group=str(group), kind=str(kind)
         )
         seen = settings.effective_setting(name, value, unit, source)
@@ -488,7 +485,7 @@ def _out_of_reach(
     restarts = target.is_restarted
     is_kept = isinstance(target, CloudNativePgTarget) and not target.allow_existing
     for setting in _postgres(configuration):
-        entry = server.catalogue.get(setting.name.lower()) or server.catalogue.get(setting.name)
+        entry = server.catalogue.get(setting.name.lower())
         if entry is None:
             if "." in setting.name:
                 yield _complaint(setting, "is not known to the server", "Load its extension there.")
@@ -664,10 +661,8 @@ def _catalogue_in_image(
     if not completed.succeeded:
         raise PreflightError(f"postgres --describe-config failed: {completed.tail(1)}")
     described = settings.parse_catalogue(completed.stdout)
-    asked = {name: None for configuration in configurations for name in configuration.asked()}
-    others = [name for name in asked if "." not in name and name not in described]
     postgres = installation.program("postgres")
-    return {**described, **settings.undescribed(postgres, others, Path(_EMPTY), processes)}
+    return settings.with_asked(described, configurations, postgres, Path(_EMPTY), processes)
 
 
 class InImageEngine(PostgresEngine):

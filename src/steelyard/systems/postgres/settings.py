@@ -83,7 +83,7 @@ class SettingEntry:
 
 
 def read_catalogue(postgres: str, processes: Processes) -> Mapping[str, SettingEntry]:
-    """Return every setting that a server binary knows, by name.
+    """Return every setting that a server binary knows, by name in small letters.
 
     Raises:
         PreflightError: The binary does not run.
@@ -95,13 +95,13 @@ def read_catalogue(postgres: str, processes: Processes) -> Mapping[str, SettingE
 
 
 def parse_catalogue(text: str) -> Mapping[str, SettingEntry]:
-    """Return the settings in the output of ``postgres --describe-config``, by name."""
+    """Return the settings that ``postgres --describe-config`` lists, by name in small letters."""
     entries = {}
     for line in text.splitlines():
         fields = line.split("\t")
         if len(fields) >= 4:
             name, context, group, kind = fields[:4]
-            entries[name] = SettingEntry(name=name, context=context, group=group, kind=kind)
+            entries[name.lower()] = SettingEntry(name=name, context=context, group=group, kind=kind)
     return entries
 
 
@@ -127,19 +127,26 @@ def _told(postgres: str, name: str, empty: Path, processes: Processes, *options:
     return processes.run(Command(argv=argv, environment=server.ENGLISH), timeout_s=_TIMEOUT_S)
 
 
-def undescribed(
-    postgres: str, names: Sequence[str], empty: Path, processes: Processes
+def with_asked(
+    described: Mapping[str, SettingEntry],
+    configurations: Sequence[Configuration],
+    postgres: str,
+    empty: Path,
+    processes: Processes,
 ) -> Mapping[str, SettingEntry]:
-    """Return those of these settings that the server knows and keeps to itself, by name.
+    """Return described settings with those asked for that the server keeps to itself.
 
     ``--describe-config`` leaves out what is no part of a sample file, such as the settings for
     developers. What it takes to change them it does not tell, so a restart is assumed.
     """
-    return {
-        name: SettingEntry(name=name, context="", group="", kind="")
-        for name in names
+    asked = {name: None for configuration in configurations for name in configuration.asked()}
+    others = [name for name in asked if "." not in name and name.lower() not in described]
+    known = {
+        name.lower(): SettingEntry(name=name, context="", group="", kind="")
+        for name in others
         if _told(postgres, name, empty, processes).succeeded
     }
+    return {**described, **known}
 
 
 def switch_cost(names: Sequence[str], catalogue: Mapping[str, SettingEntry]) -> SwitchCost:
@@ -147,12 +154,8 @@ def switch_cost(names: Sequence[str], catalogue: Mapping[str, SettingEntry]) -> 
 
     A setting that the catalogue does not know (of an extension) is taken to need a restart.
     """
-    costs = [
-        _SWITCH_COST.get(catalogue[name].context, SwitchCost.RESTART)
-        if name in catalogue
-        else SwitchCost.RESTART
-        for name in names
-    ]
+    entries = (catalogue.get(name.lower()) for name in names)
+    costs = [_SWITCH_COST.get(one.context if one else "", SwitchCost.RESTART) for one in entries]
     return max(costs, key=lambda cost: cost.rank, default=SwitchCost.SESSION)
 
 
@@ -161,11 +164,8 @@ def beyond_sessions(names: Sequence[str], catalogue: Mapping[str, SettingEntry])
 
     Those that the catalogue does not know are among them.
     """
-    return tuple(
-        name
-        for name in names
-        if name not in catalogue or catalogue[name].context not in SESSION_CONTEXTS
-    )
+    entries = ((name, catalogue.get(name.lower())) for name in names)
+    return tuple(n for n, one in entries if one is None or one.context not in SESSION_CONTEXTS)
 
 
 def refused_names(names: Sequence[str]) -> Mapping[str, str]:
@@ -453,9 +453,8 @@ def _known(
 ) -> Iterator[Setting]:
     """Yield the settings that its server knows, or that an extension may: not what we set."""
     fixed = refused_names(list(configuration.asked()))
-    known = {name.lower() for name in catalogue}
     for setting in configuration.settings:
-        is_known = setting.name.lower() in known or "." in setting.name
+        is_known = setting.name.lower() in catalogue or "." in setting.name
         if setting.layer is Layer.POSTGRES and is_known and setting.name not in fixed:
             yield setting
 
