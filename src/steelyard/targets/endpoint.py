@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.experiment import Experiment, Layer, Setting, SwitchCost
+from steelyard.core.experiment import Configuration, Experiment, Layer, Setting, SwitchCost
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import (
@@ -174,7 +174,10 @@ def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
         target: ground.options(target, entrances[target], server, is_pooled=pooled[target])
         for target, server in servers.items()
     }
-    platforms = {target: ground.platform(each) for target, each in options.items()}
+    platforms = {
+        target: EndpointPlatform(each, asked.ledger, means_of(doors), paused=paused_of(doors))
+        for target, each in options.items()
+    }
     return Servers(
         engine=engine,
         platforms={name: platforms[target] for name, target in targets.items()},
@@ -259,13 +262,6 @@ class _Ground:
             obstacles=obstacles_on(
                 experiment, target, server, allowed=target.allow_existing, is_pooled=is_pooled
             ),
-        )
-
-    def platform(self, options: EndpointOptions) -> EndpointPlatform:
-        """Return a server."""
-        doors = self.asked.doors
-        return EndpointPlatform(
-            options, self.asked.ledger, means_of(doors), paused=paused_of(doors)
         )
 
     def seat(
@@ -369,7 +365,7 @@ def fit_sessions(
         return False
     if any(name.startswith(_OF_VACUUM) for name in names):
         return False
-    asking = [each.asked() for each in experiment.configurations if each.target == target]
+    asking = [each.asked() for each in _on(experiment, target)]
     return next(_troubles(asking, entrance, sql), None) is None
 
 
@@ -418,8 +414,7 @@ def obstacles_on(
     """
     wanted = [
         setting
-        for configuration in experiment.configurations
-        if configuration.target == target
+        for configuration in _on(experiment, target)
         for setting in configuration.settings
         if setting.layer is Layer.POSTGRES
     ]
@@ -484,13 +479,17 @@ def dataset_needs(datasets: Sequence[Dataset]) -> tuple[DatasetNeeds, ...]:
 
 def settings_on(experiment: Experiment, target: Target) -> tuple[str, ...]:
     """Return the names of all settings that any configuration on a server asks for."""
-    names = {
-        name
-        for configuration in experiment.configurations
-        if configuration.target == target
-        for name in configuration.asked_folded()
-    }
-    return tuple(sorted(names))
+    return tuple(sorted({name for name, _ in _values_on(experiment, target)}))
+
+
+def _values_on(experiment: Experiment, target: Target) -> tuple[tuple[str, str], ...]:
+    """Return every value of every setting that a configuration on a server asks for."""
+    asked = (each.asked_folded().items() for each in _on(experiment, target))
+    return tuple(sorted({pair for pairs in asked for pair in pairs}))
+
+
+def _on(experiment: Experiment, target: Target) -> list[Configuration]:
+    return [each for each in experiment.configurations if each.target == target]
 
 
 def restarts_on(
@@ -625,17 +624,6 @@ def _redis_needs(experiment: Experiment) -> tuple[tuple[str, int], ...]:
     for workload in experiment.workloads:
         needs[dataset_of(workload).name] += growth_bytes(workload) or 0
     return tuple(needs.items())
-
-
-def _values_on(experiment: Experiment, target: Target) -> tuple[tuple[str, str], ...]:
-    """Return every value of every setting that a configuration on a server asks for."""
-    pairs = {
-        pair
-        for configuration in experiment.configurations
-        if configuration.target == target
-        for pair in configuration.asked_folded().items()
-    }
-    return tuple(sorted(pairs))
 
 
 def require_different(states: Sequence[ServerState]) -> None:

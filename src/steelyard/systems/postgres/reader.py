@@ -175,11 +175,6 @@ _NEWER: Final = {
 }
 
 
-def major_version(number: int) -> int:
-    """Return the major version of a ``server_version_num``."""
-    return number // _MAJOR
-
-
 def tables_source(tables: tuple[int, ...]) -> Source:
     """Return the source that sums over tables, given by their oids.
 
@@ -314,34 +309,18 @@ def read_waits(rows: Sequence[Row]) -> tuple[Waiting, ...]:
 
 @lru_cache(maxsize=1024)  # the same few rows, ten times a second
 def _waiting(row: Row) -> Waiting:
-    kind, name, count, _ = _typed(row)
-    kind, name = kind or _CPU, name or ""
-    return Waiting(kind=kind, name=name, group=wait_class(kind, name), sessions=count)
+    kind, name, count, _ = row
+    kind, name = str(kind or _CPU), str(name or "")
+    return Waiting(kind=kind, name=name, group=wait_class(kind, name), sessions=int(str(count)))
 
 
 def hidden_sessions(rows: Sequence[Row]) -> int:
     """Return how many of the generator's sessions may not be looked at."""
-    return sum(map(_hidden, rows))
+    return sum(int(str(hidden)) for *_, hidden in rows)
 
 
-@lru_cache(maxsize=1024)
-def _hidden(row: Row) -> int:
-    return _typed(row)[3]
-
-
-def _typed(row: Row) -> tuple[str | None, str | None, int, int]:
-    kind, name, visible, hidden = row
-    return (
-        None if kind is None else str(kind),
-        None if name is None else str(name),
-        int(str(visible)),
-        int(str(hidden)),
-    )
-
-
-_FIRST_COUNTED: Final = (
-    13  # with the WAL of each statement, and the execution apart from the planning
-)
+# With the WAL of each statement, and the execution apart from the planning.
+_FIRST_COUNTED: Final = 13
 _TOP_LEVEL_SINCE: Final = 14
 # ``pg_stat_statements.max`` is known if and only if the library is loaded, and to every role.
 _EXTENSION: Final = f"""
@@ -502,17 +481,13 @@ class PostgresReader(ServerReader):
         self._clock = clock
         self._own_commits = 0
         self._hidden = False
-        self._lacking: list[Absence] = []
         ((number, pid, tables),) = self._rows(_FACTS)
-        self._version = major_version(int(str(number)))
+        self._version = int(str(number)) // _MAJOR
         self._pid = int(str(pid))
-        tables = tables if isinstance(tables, list) else []
-        self._sources: tuple[Source, ...] = (
-            *sources_of(self._version),
-            tables_source(tuple(map(int, tables))),
-        )
+        oids = tuple(map(int, tables)) if isinstance(tables, list) else ()
+        self._sources = (*sources_of(self._version), tables_source(oids))
         self._warm = False
-        self._lacking.extend(absences_of(self._version))
+        self._lacking = [*absences_of(self._version)]
         self._uses: StatementCounts | None = StatementCounts(
             session, self._rows, self._version, is_own=is_own
         )
@@ -558,7 +533,11 @@ class PostgresReader(ServerReader):
         A session reports before it leaves pg_stat_activity.
         """
         if not until(lambda: not self._rows(WAITS), self._clock, _SETTLES_WITHIN_S, _POLL_S):
-            self._lacking.append(_unsettled())
+            reason = (
+                f"Sessions of the generator were still there {_SETTLES_WITHIN_S:.0f} s after its"
+                " end, and had not reported what they did."
+            )
+            self._lacking.append(Absence(subject="counters", reason=reason))
             return {}
         if self._version < _FIRST_TO_REPORT_NOW:
             self._clock.sleep(_OLD_FILE_S)
@@ -651,14 +630,6 @@ def open_reader(sql: Sql, address: ServerAddress, *, is_own: bool = False) -> Po
     except TargetError:
         session.close()
         raise
-
-
-def _unsettled() -> Absence:
-    return Absence(
-        subject="counters",
-        reason=f"Sessions of the generator were still there {_SETTLES_WITHIN_S:.0f} s after its"
-        " end, and had not reported what they did.",
-    )
 
 
 _PLANNING: Final = "steelyard-plans"

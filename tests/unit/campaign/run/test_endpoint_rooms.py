@@ -1,6 +1,7 @@
 """What endpoints offer to configurations that take turns: sessions of one are tried before."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -8,7 +9,7 @@ from fakes.campaigns import an_experiment, asks
 from fakes.clock import FakeClock
 from fakes.servers import FakeEngine, World
 from fakes.sql import FakeSql, Row
-from steelyard.core.experiment import Design, Experiment, SwitchCost
+from steelyard.core.experiment import Design, Experiment, Setting, SwitchCost
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import EndpointTarget
@@ -33,6 +34,27 @@ def sessions_of(*hosts: str) -> Experiment:
     )
 
 
+_ENTRANCE = ServerAddress(host="db", port=5432, user="bench", database="shop")
+
+
+def running(*entries: tuple[str, str], **more: Any) -> RunningServer:
+    """Return what is known of a server with settings of these contexts."""
+    catalogue = {
+        name: SettingEntry(name=name, context=context, group="", kind="")
+        for name, context in entries
+    }
+    return RunningServer(
+        version="17.2", superuser=True, tls=False, catalogue=catalogue, bounds={}, **more
+    )
+
+
+def asking(experiment: Experiment, *settings: tuple[Setting, ...]) -> Experiment:
+    """Return an experiment whose configurations ask for these settings."""
+    pairs = zip(experiment.configurations, settings, strict=True)
+    configurations = tuple(replace(each, settings=own) for each, own in pairs)
+    return replace(experiment, configurations=configurations)
+
+
 def server(pids: list[int], work_mem_kb: list[int]) -> FakeSql:
     """Return one whose open sessions are on these backends, and new ones show these values."""
     on, shown = iter(pids), iter(work_mem_kb)
@@ -49,10 +71,7 @@ def room_reason(experiment: Experiment, sql: FakeSql, **now: str) -> tuple[bool,
     ``now`` are settings of the servers.
     """
     engine = FakeEngine(World(clock=FakeClock(), experiment=experiment, now=now))
-    entrances = {
-        target: ServerAddress(host="db", port=5432, user="bench", database="postgres")
-        for target in experiment.endpoint_targets.values()
-    }
+    entrances = dict.fromkeys(experiment.endpoint_targets.values(), _ENTRANCE)
     room = _room(experiment, engine, entrances, sql)
     assert room.pausing is Pausing.GENERATOR
     assert room.memory_bytes is None
@@ -86,27 +105,25 @@ def test_what_a_pooler_does_keeps_one_server_from_turns(
     assert reason in told
 
 
-def test_settings_that_are_refused_are_told_in_the_servers_words() -> None:
-    """A pooler that takes no options."""
-    on = iter(_APART)
-    alternates, told = room_reason(
-        sessions_of("a", "a"), FakeSql({_BACKEND: lambda: [(next(on),)]})
-    )
-    assert not alternates
-    assert told.startswith("sessions there have no settings of their own: ")
-
-
-def test_a_pooler_that_takes_no_options_is_named() -> None:
-    """As PgBouncer 1.18 refuses them; that the server cannot be reached is not the reason."""
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("refused", "sessions there have no settings of their own: refused"),
+        (
+            "connection failed: FATAL: unsupported startup parameter: options",  # PgBouncer 1.18
+            "a pooler in between refuses libpq's `options`, by which a session has settings",
+        ),
+    ],
+)
+def test_settings_that_are_refused_are_told(words: str, reason: str) -> None:
+    """In the server's words, or as a pooler; that the server cannot be reached is no reason."""
     on = iter(_APART)
 
     def refused() -> list[Row]:
-        raise TargetError("connection failed: FATAL: unsupported startup parameter: options")
+        raise TargetError(words)
 
     sql = FakeSql({_BACKEND: lambda: [(next(on),)], _SHOWN: refused})
-    alternates, told = room_reason(sessions_of("a", "a"), sql)
-    assert not alternates
-    assert told == "a pooler in between refuses libpq's `options`, by which a session has settings"
+    assert room_reason(sessions_of("a", "a"), sql) == (False, reason)
 
 
 @pytest.mark.parametrize("design", [Design.AUTO, Design.ONE_BY_ONE])
@@ -140,8 +157,7 @@ def test_a_limit_by_the_clock_is_lifted_where_sessions_can(
     """The plan says from what; where the session shows another value there are no turns."""
     experiment = sessions_of(*hosts)
     if hosts == ("a", "b"):
-        plain = tuple(replace(each, settings=()) for each in experiment.configurations)
-        experiment = replace(experiment, configurations=plain)
+        experiment = asking(experiment, (), ())
     alternates, told = room_reason(experiment, _limited(shown), idle_session_timeout="200ms")
     assert alternates is (shown == "0")
     words = "idle_session_timeout = 0 (now 200ms)" if alternates else "was asked to be '0'"
@@ -168,9 +184,7 @@ def test_a_limit_that_no_pause_uses_up_is_left(text: str) -> None:
 def test_a_limit_that_is_compared_is_never_lifted(contender: dict[str, str], words: str) -> None:
     """Who does not ask for it has the server's."""
     experiment = sessions_of("a", "a")
-    first, second = experiment.configurations
-    second = replace(second, settings=asks(**contender))
-    experiment = replace(experiment, configurations=(first, second))
+    experiment = asking(experiment, experiment.configurations[0].settings, asks(**contender))
     alternates, told = room_reason(experiment, _limited("0"), idle_session_timeout="200ms")
     assert not alternates
     assert told == f"{words} goes on in the pauses, which may last 2 s"
@@ -193,24 +207,11 @@ def test_settings_that_fit_sessions_are_changed_for_nobody_else(
 ) -> None:
     """Whoever connects, also where configurations are measured one by one."""
     experiment = sessions_of("a", "a")
-    experiment = replace(
-        experiment,
-        configurations=tuple(
-            replace(each, settings=tuple(replace(s, name=setting) for s in each.settings))
-            for each in experiment.configurations
-        ),
-    )
+    values = (asks(**{setting: "5MB"}), asks(**{setting: "9MB"}))
+    experiment = asking(experiment, *values)
     (target,) = set(experiment.endpoint_targets.values())
-    entry = SettingEntry(name=setting, context=context or "", group="", kind="")
-    running = RunningServer(
-        version="17.2",
-        superuser=True,
-        tls=False,
-        catalogue={} if context is None else {setting: entry},
-        bounds={},
-    )
-    entrance = ServerAddress(host="db", port=5432, user="bench", database="postgres")
-    assert fit_sessions(experiment, target, running, entrance, server(_APART, shown)) is fits
+    there = running((setting, context)) if context else running()
+    assert fit_sessions(experiment, target, there, _ENTRANCE, server(_APART, shown)) is fits
 
 
 @pytest.mark.parametrize(
@@ -249,21 +250,16 @@ def _obstacles(
     changed = experiment.configurations[1]
     experiment = replace(experiment, configurations=(replace(changed, name="one"), changed))
     (target,) = set(experiment.endpoint_targets.values())
-    target = replace(target, restart_command=("restart",)) if "restarts" in more else target
     if "restarts" in more:
+        target = replace(target, restart_command=("restart",))
         measure = replace(experiment.measure, switch=SwitchCost.RESTART)
         experiment = replace(experiment, measure=measure)
-    running = RunningServer(
-        version="17.2",
-        superuser=True,
-        tls=False,
-        catalogue={},
-        bounds={},
+    there = running(
         in_force={"work_mem": effective_setting("work_mem", now, "kB", source)},
         pending=tuple(str(more.get("pending", "")).split()),
-        address=ServerAddress(host="db", port=5432, user="bench", database="shop"),
+        address=_ENTRANCE,
     )
-    return obstacles_on(experiment, target, running, allowed=allowed)
+    return obstacles_on(experiment, target, there, allowed=allowed)
 
 
 @pytest.mark.parametrize(
@@ -280,19 +276,10 @@ def test_what_a_session_reads_at_its_begin_does_not_reach_those_of_a_pooler(
     name: str, context: str, *, is_pooled: bool, is_kept: bool
 ) -> None:
     """They were begun before the change: they would be measured without it."""
-    experiment = sessions_of("a", "a")
-    experiment = replace(
-        experiment,
-        configurations=tuple(
-            replace(each, settings=asks(**{name: "on"})) for each in experiment.configurations
-        ),
-    )
+    experiment = asking(sessions_of("a", "a"), *[asks(**{name: "on"})] * 2)
     (target,) = set(experiment.endpoint_targets.values())
-    entry = SettingEntry(name=name, context=context, group="", kind="")
-    running = RunningServer(
-        version="17.2", superuser=True, tls=False, catalogue={name: entry}, bounds={}
-    )
-    seen = obstacles_on(experiment, target, running, allowed=True, is_pooled=is_pooled)
+    there = running((name, context))
+    seen = obstacles_on(experiment, target, there, allowed=True, is_pooled=is_pooled)
     assert [fact.split("`")[1] for fact, _ in seen] == ([name] if is_kept else [])
 
 

@@ -148,8 +148,9 @@ class EndpointPlatform(existing.OthersServer):
 
     def _databases_of(self, changes: existing.Changes, suffix: str = "") -> Databases:
         """Return the campaign's databases, those that are measured in with an ending of names."""
-        naming = replace(_naming(self._options, self._mark), suffix=suffix)
         options = self._options
+        token = token_of(options.campaign_id)
+        naming = Naming(token=token, mark=self._mark, existing=options.existing, suffix=suffix)
         return Databases(naming, options.datasets, self._means.sql, changes.announce)
 
     @property
@@ -412,10 +413,6 @@ def _load_of(load: protocol.HostSight | None) -> dict[str, str]:
     if load is None:
         return {}
     return {"load from": f"{load.label}, {load.cpus} CPUs" if load.cpus else load.label}
-
-
-def _naming(options: EndpointOptions, mark: str) -> Naming:
-    return Naming(token=token_of(options.campaign_id), mark=mark, existing=options.existing)
 
 
 _UNGUARDED: Final = "read-only sessions"

@@ -667,6 +667,7 @@ def require_resettable(
         )
 
 
+# The server still runs with a value that was put back in its file.
 _PENDING = "SELECT 1 FROM pg_settings WHERE pending_restart AND lower(name) = ANY(%s)"
 # What was made must go, however short the statements of this user may be; any user may set it.
 _TAKE_THE_TIME = "SET statement_timeout = 0"
@@ -732,7 +733,8 @@ def _put_back(thing: OnServer, address: ServerAddress, means: Means) -> None:
             hint="Correct the file, and run `steelyard clean` again.",
         )
     reload(address, means.sql, means.clock)
-    if thing.restart_command and _waits_for_restart(thing, address, means.sql):
+    names = [saved.name for saved in thing.saved]
+    if thing.restart_command and means.sql.rows(address, _PENDING, [names]):
         restart(thing.restart_command, lambda: address, means)
 
 
@@ -741,12 +743,6 @@ def _is_as_it_was(thing: OnServer, address: ServerAddress, sql: Sql) -> bool:
         return in_system_file([saved.name for saved in thing.saved], sql, address) == thing.saved
     except TargetError:
         return False
-
-
-def _waits_for_restart(thing: OnServer, address: ServerAddress, sql: Sql) -> bool:
-    """Return whether the server still runs with a value that was put back in its file."""
-    names = [saved.name for saved in thing.saved]
-    return bool(sql.rows(address, _PENDING, [names]))
 
 
 def _drop_database(thing: OnServer, address: ServerAddress, sql: Sql) -> None:
