@@ -56,16 +56,6 @@ def untouched(server: Server) -> Iterator[None]:
     assert server.rows("SHOW work_mem") == [("5MB",)]
 
 
-def _journal(steelyard: Steelyard) -> list[dict[str, object]]:
-    path = steelyard.directory / "c" / "journal.jsonl"
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [json.loads(line)["entry"] for line in lines if line.endswith('"}')]
-
-
-def _runs(steelyard: Steelyard) -> int:
-    return sum(entry["kind"] == "run" for entry in _journal(steelyard))
-
-
 def _measured(steelyard: Steelyard, text: str, *more: str) -> None:
     """Run a campaign for one block; what it made is undone at every end."""
     source = steelyard.experiment(lasting(text))
@@ -88,7 +78,7 @@ def test_a_campaign_at_a_socket_leaves_the_server_as_it_was(
     assert summary["blocks"] == 3
     report = (steelyard.directory / "c" / "report.md").read_text()
     assert "that was there already" in report
-    made = [e for e in _journal(steelyard) if e["kind"] == "created"]
+    made = [e for e in steelyard.journal if e["kind"] == "created"]
     assert {e["resource"] for e in made} == {"directory", "on-server"}
 
 
@@ -119,7 +109,7 @@ def test_a_server_without_an_encoding_is_measured_as_any(
     with started(programs, encoding="SQL_ASCII") as bare:
         before = (bare.configuration, bare.databases)
         _measured(steelyard, at(bare))
-        assert {e["kind"] for e in _journal(steelyard)} >= {"planned", "run", "block-ended"}
+        assert {e["kind"] for e in steelyard.journal} >= {"planned", "run", "block-ended"}
         assert (bare.configuration, bare.databases) == before
         server = Sql().reach(parsed_uri(bare.uri))
         odd = "SELECT convert_from(decode('6772fc6e', 'hex'), 'SQL_ASCII')"
@@ -149,7 +139,7 @@ def test_clean_puts_everything_back_after_kill_9(steelyard: Steelyard, server: S
     """What a killed campaign changed is listed by `clean --dry-run` and undone by `clean`."""
     source = steelyard.experiment(at(server, lasting(TINY)))
     process = steelyard.start("run", source, "--out", "c", "--yes")
-    wait_for(lambda: _runs(steelyard) >= 1, process)
+    wait_for(lambda: len(steelyard.runs) >= 1, process)
     process.kill()
     process.communicate()
     assert server.databases
@@ -175,7 +165,7 @@ def test_an_ordinary_role_goes_on_with_session_settings(
     assert [path for path, found in _everything(steelyard) if PLAIN_PASSWORD in found] == [
         steelyard.directory / "pgpass"
     ]
-    codes = {e["finding"]["code"] for e in _journal(steelyard) if e["kind"] == "finding"}
+    codes = {e["finding"]["code"] for e in steelyard.journal if e["kind"] == "finding"}
     assert {"no-superuser", "endpoint-unseen"} <= codes
     assert "ALTER SYSTEM" not in (steelyard.directory / "c" / "report.md").read_text()
 
@@ -217,11 +207,11 @@ def test_who_was_granted_a_setting_alters_it_and_puts_it_back(
         variables = {**server.tcp, "PGUSER": "plain", "PGPASSWORD": PLAIN_PASSWORD}
         granted = replace(steelyard, extra=variables)
         _measured(granted, TINY.replace("work_mem: 9MB, ", ""))
-        made = [each for each in _journal(steelyard) if each["kind"] == "created"]
+        made = [each for each in steelyard.journal if each["kind"] == "created"]
         assert {each["resource"] for each in made} == {"directory", "on-server"}
         shown = [
             setting["value"]
-            for each in _journal(steelyard)
+            for each in steelyard.journal
             if each["kind"] == "environment"
             for one in each["environment"]["servers"]  # type: ignore[index]
             for setting in one["settings"]
@@ -278,7 +268,7 @@ def test_the_published_matrix_runs_on_a_server_that_is_there(
     source = ("run", "preset:published-matrix", "--target", server.uri)
     done = steelyard.run(*source, *changes, "--out", "c")
     assert done.returncode == 0, done.stderr
-    assert _runs(steelyard) == 6
+    assert len(steelyard.runs) == 6
     assert "single pass done" in done.stdout or "single unrepeated pass" in done.stdout.lower()
     summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
     assert f"target={server.uri}" in summary["command"]
@@ -462,7 +452,7 @@ def test_a_server_that_dies_is_told_and_cleaned_later(steelyard: Steelyard, serv
     """The campaign fails, says what it could not put back, and `clean` does it afterwards."""
     source = steelyard.experiment(at(server, lasting(TINY)))
     process = steelyard.start("run", source, "--out", "c", "--yes")
-    wait_for(lambda: _runs(steelyard) >= 1, process)
+    wait_for(lambda: len(steelyard.runs) >= 1, process)
     command(server.control("stop", "-m", "immediate"))
     try:
         _, err = process.communicate(timeout=LIMIT_S)

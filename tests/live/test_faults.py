@@ -26,12 +26,6 @@ def _started(steelyard: live.Steelyard, text: str) -> "subprocess.Popen[str]":
     return steelyard.start("run", steelyard.experiment(text), "--out", "c", "--yes")
 
 
-def _journal(steelyard: live.Steelyard) -> list[dict[str, object]]:
-    path = steelyard.directory / "c" / "journal.jsonl"
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [json.loads(line)["entry"] for line in lines if line.endswith('"}')]
-
-
 @pytest.mark.slow
 def test_a_server_killed_during_a_run_costs_one_block_and_nothing_else(
     steelyard: live.Steelyard,
@@ -66,7 +60,7 @@ def test_clean_removes_what_kill_9_left_behind(steelyard: live.Steelyard) -> Non
     """Data directory, socket directory and processes of a killed campaign go; its record stays."""
     process = _started(steelyard, live.napping(live.lasting()))
     live.wait_for(lambda: steelyard.complete_blocks >= 1, process)
-    sockets = [Path(e["name"]) for e in _journal(steelyard) if e["kind"] == "created"]
+    sockets = [Path(e["name"]) for e in steelyard.journal if e["kind"] == "created"]
     process.kill()
     process.communicate()
     assert any(path.exists() for path in sockets)

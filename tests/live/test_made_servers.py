@@ -10,15 +10,6 @@ from support.live import TINY, Steelyard, lasting
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 
-def _entries(steelyard: Steelyard) -> list[dict[str, object]]:
-    path = steelyard.directory / "c" / "journal.jsonl"
-    return [json.loads(line)["entry"] for line in path.read_text().splitlines()]
-
-
-def _runs(steelyard: Steelyard) -> list[dict[str, object]]:
-    return [entry["run"] for entry in _entries(steelyard) if entry["kind"] == "run"]
-
-
 def test_every_start_makes_its_server_and_nothing_is_left(steelyard: Steelyard) -> None:
     """Made by initdb and load, not from prepared data; nothing is kept, and the report says so."""
     text = TINY.replace("warm_up: 0s", "warm_up: 0s, switch: reprovision, rounds: 2")
@@ -33,7 +24,7 @@ def test_every_start_makes_its_server_and_nothing_is_left(steelyard: Steelyard) 
     assert re.match(rf"{blocks} newly made servers? per configuration", summary["unit"])
     assert set((steelyard.cache / "prepared").glob("*")) == before
     starts: dict[tuple[object, ...], list[dict[str, object]]] = {}
-    for run in _runs(steelyard):
+    for run in steelyard.runs:
         starts.setdefault((run["block"], run["attempt"], run["start"]), []).append(run)
     assert all(len(runs) <= 2 for runs in starts.values())
     for runs in starts.values():

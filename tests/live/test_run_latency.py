@@ -48,8 +48,7 @@ def _left_in_memory() -> set[Path]:
 
 
 def _logs(steelyard: Steelyard) -> list[dict[str, Any]]:
-    path = steelyard.directory / "c" / "journal.jsonl"
-    entries = [json.loads(line)["entry"] for line in path.read_text().splitlines()]
+    entries = steelyard.journal
     return [e for e in entries if e["kind"] in ("created", "removed") and "/dev/shm/" in e["name"]]  # noqa: S108
 
 

@@ -231,23 +231,13 @@ _ALL = [
         ("IPC", "ParallelFinish", WaitClass.OTHER),
         ("Kind of a later version", "Unheard", WaitClass.OTHER),
         ("IO", "UnheardOfAFork", WaitClass.OTHER),
-    ],
-)
-def test_an_event_counts_as_its_class(kind: str, name: str, group: WaitClass) -> None:
-    """Capitals, which differ between versions, do not matter; what is unknown is "other"."""
-    assert wait_class(kind, name) is group
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "group"),
-    [
+        # Of Aurora, whose commit is no read of data files.
         ("IO", "XactSync", WaitClass.WAL),
         ("IO", "AuroraStorageLogAllocate", WaitClass.WAL),
         ("IO", "AuroraEnhancedLogicalWALRead", WaitClass.WAL),
         ("LWLock", "WALWriteLock", WaitClass.WAL),
         ("IO", "AuroraOptimizedReadsCacheRead", WaitClass.IO),
         ("IO", "BufFileRead", WaitClass.IO),
-        ("IO", "DataFileRead", WaitClass.IO),
         ("IO", "SLRURead", WaitClass.IO),
         ("LWLock", "buffer_content", WaitClass.LWLOCK),
         ("LWLock", "lock_manager", WaitClass.LWLOCK),
@@ -256,10 +246,8 @@ def test_an_event_counts_as_its_class(kind: str, name: str, group: WaitClass) ->
         ("IO", "AuroraUnheard", WaitClass.OTHER),
     ],
 )
-def test_an_event_of_aurora_counts_as_what_aurora_waits_for(
-    kind: str, name: str, group: WaitClass
-) -> None:
-    """Its commit is no read of data files, and what only it has and nobody told is "other"."""
+def test_an_event_counts_as_its_class(kind: str, name: str, group: WaitClass) -> None:
+    """Capitals, which differ between versions, do not matter; what is unknown is "other"."""
     assert wait_class(kind, name) is group
 
 

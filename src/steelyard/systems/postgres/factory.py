@@ -26,6 +26,7 @@ from steelyard.core.wording import (
     in_unit,
     with_unit,
 )
+from steelyard.gateways.host import Clock
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
 from steelyard.places.local.server import server_account
@@ -795,6 +796,10 @@ class JoinedEngine(PostgresEngine):
     ) -> None:
         """Make a data set as the engine of a configuration does."""
         self._engines[configuration].build(dataset, address, configuration, directory)
+
+    def reload(self, address: ServerAddress, configuration: str, clock: Clock) -> None:
+        """Make a server read its configuration where the engine of a configuration may."""
+        self._engines[configuration].reload(address, configuration, clock)
 
     def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
         """Return the command line of each load generator, as the account that the server asks."""

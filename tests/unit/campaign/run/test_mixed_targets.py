@@ -22,6 +22,7 @@ from steelyard.core.schedule import Pausing
 from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import PreflightError, TargetError
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
+from steelyard.systems.postgres import engine
 from steelyard.systems.postgres.engine import PostgresEngine
 from steelyard.systems.postgres.factory import (
     EndpointEngine,
@@ -33,6 +34,8 @@ from steelyard.systems.postgres.server import Installation, PostgresProgram
 from steelyard.systems.protocol import Engine, RunRequest
 from steelyard.targets.assembly import Assembly, put_together
 from steelyard.targets.differences import Room, shared_room
+
+_ADDRESS = ServerAddress(host="db", port=5432, user="bench", database="postgres")
 
 
 def mixed() -> Experiment:
@@ -55,7 +58,9 @@ def _joined(*, here: str, there: str, tls: bool = False) -> JoinedEngine:
     local = PostgresEngine(
         experiment, {"slow": own}, {"slow": {}}, processes=processes, sql=sql, account="nobody"
     )
-    server = RunningServer(version="17.2", superuser=True, tls=tls, catalogue={}, bounds={})
+    server = RunningServer(
+        version="17.2", superuser=True, tls=tls, catalogue={}, bounds={}, address=_ADDRESS
+    )
     around = Surroundings(
         processes=processes, sql=sql, account=None, reach=lambda path, _parts, _label: path
     )
@@ -85,12 +90,22 @@ def test_one_pgbench_drives_all(here: str, there: str, driver: str, *, tls: bool
             load=experiment.loads[0],
             protocol="simple",
             seconds=1,
-            address=ServerAddress(host="db", port=5432, user="bench", database="postgres"),
+            address=_ADDRESS,
             configuration=name,
         )
         (command,) = engine.run_commands(request)
         assert command.argv[0] == f"/programs/{driver}/pgbench"
         assert command.account == account
+
+
+def test_each_server_is_reloaded_where_its_user_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rights on functions of a server that is there are granted in the database that was named."""
+    asked: list[str] = []
+    monkeypatch.setattr(engine, "reload", lambda address, *_: asked.append(address.database))
+    for name in ("slow", "fast"):
+        own = replace(_ADDRESS, database="steelyard_s1")
+        _joined(here="18.6", there="18.6").reload(own, name, FakeClock())
+    assert asked == ["steelyard_s1", "postgres"]
 
 
 def test_only_servers_of_this_machine_take_its_memory() -> None:
