@@ -323,9 +323,10 @@ class PostgresEngine(Engine):
         environment = {**pgbench.environment(address), "LC_ALL": "C"}
         if options:
             environment["PGOPTIONS"] = f"{environment.get('PGOPTIONS', '')} {options}"
-        arguments = pgbench.trial_arguments(protocol, self._defined(workload), file)
+        flags = ("--no-vacuum", "--transactions=1", f"--protocol={protocol}", f"--file={file}")
+        variables = (f"--define={name}={value}" for name, value in self._defined(workload).items())
         return Command(
-            argv=(self.generator.program("pgbench"), *arguments),
+            argv=(self.generator.program("pgbench"), *flags, *variables),
             environment=environment,
             account=self._account,
             parent_death_signal=_SIGKILL,

@@ -157,7 +157,7 @@ class RunningServer:
         superuser: Whether the user that Steelyard connects as is one.
         tls: Whether it was asked over TLS; the generator has to come in the same way.
         catalogue: Settings that this user can see, by name in small letters.
-        bounds: Of those that are numbers.
+        bounds: Of those that are numbers and can be changed.
         in_force: Their values in a session of this user, by name in small letters.
         shown: The same with units, as SHOW has them.
         alterable: Settings that this user may change for everyone, and put back, though no
@@ -223,7 +223,7 @@ def read_running(address: ServerAddress, sql: Sql) -> RunningServer:
         in_force[str(name).lower()] = seen
         shown[str(name).lower()] = str(text)
         pending += [str(name)] if waits else []
-        if kind in ("integer", "real"):
+        if kind in ("integer", "real") and context != _FIXED:
             bounds[str(name)] = Bounds(unit=seen.unit, low=float(str(low)), high=float(str(high)))
     alterable: frozenset[str] = frozenset()
     if not superuser and version_numbers(str(version)) >= _GRANTED_FROM:
@@ -328,12 +328,10 @@ class EndpointEngine(PostgresEngine):
             if each.target == asked.target
             for setting in _postgres(each)
         )
-        fixed = {entry.name for entry in server.catalogue.values() if entry.context == _FIXED}
-        bounds = {name: limits for name, limits in server.bounds.items() if name not in fixed}
         return (
             *settings.fixed_settings(asked),
             *_out_of_reach(asked, server, server.not_alterable(together)),
-            *_out_of_range(asked, bounds),
+            *_out_of_range(asked, server.bounds),
             *_crowded(asked, server, self._experiment),
             *self._refused_by_rules(asked, server),
         )

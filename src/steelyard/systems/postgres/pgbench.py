@@ -155,15 +155,6 @@ def trial_of(program: str, flags: Sequence[str]) -> Command:
     )
 
 
-def trial_arguments(protocol: str, values: Mapping[str, object], file: str) -> tuple[str, ...]:
-    """Return pgbench's arguments for one transaction of one script."""
-    variables = (f"--define={name}={value}" for name, value in values.items())
-    return (
-        *("--no-vacuum", "--transactions=1", f"--protocol={protocol}", *variables),
-        f"--file={file}",
-    )
-
-
 def refusal(completed: Completed) -> str:
     """Return what pgbench has against the flags of a trial, "" where it has nothing."""
     told = completed.stderr

@@ -358,23 +358,26 @@ class EndpointPlatform(existing.OthersServer):
     def facts(self) -> tuple[Fact, ...]:
         """Return what a reader must know of the server."""
         state, target, store = self.state, self._options.target, self._store
-        reset = {"data brought back by": shlex.join(target.reset_command)}
+        is_guarded = self._options.passes or not self._only_read
+        memory, cpus, load = target.told_memory_bytes, target.told_cpus, self._means.load
         facts = {
             "address": self._where,
             "user": f"{self._entrance.user}, {'' if state.superuser else 'not '}a superuser",
-            **({"standby": "yes"} if state.standby else {}),
+            "standby": "yes" if state.standby else "",
             "TLS": "yes" if state.tls else "no",
             "settings": "of own sessions only" if store is None else store.label,
             "restarted for a configuration": "yes" if self._options.restarts else "never",
-            **(reset if target.reset_command else {}),
-            **({_UNGUARDED: _NOT_PASSED} if self._only_read and not self._options.passes else {}),
-            **_told_of(target),
-            **_load_of(self._means.load),
-            "database": self._options.existing or ""
+            "data brought back by": shlex.join(target.reset_command),
+            "read-only sessions": "" if is_guarded else _NOT_PASSED,
+            # The user says so; nobody has seen it.
+            "memory, as told": "" if memory is None else format_bytes(memory),
+            "CPUs, as told": "" if cpus is None else f"{cpus:g}",
+            "load from": "" if load is None else _host_of(load),
+            "database": (self._options.existing or "")
             if target.allow_existing
             else "Steelyard's own",
         }
-        told = tuple(Fact(name=n, value=v, subject="endpoint") for n, v in facts.items())
+        told = (Fact(name=n, value=v, subject="endpoint") for n, v in facts.items() if v)
         return (*told, *self._place.facts())
 
     def findings(self) -> tuple[Finding, ...]:
@@ -398,24 +401,11 @@ def _writes(options: EndpointOptions) -> str:
     return "the scripts may change data" if options.writes else ""
 
 
-def _told_of(target: EndpointTarget) -> dict[str, str]:
-    """Return what the user says that the server has; nobody has seen it."""
-    memory, cpus = target.told_memory_bytes, target.told_cpus
-    told = {
-        "memory, as told": "" if memory is None else format_bytes(memory),
-        "CPUs, as told": "" if cpus is None else f"{cpus:g}",
-    }
-    return {name: value for name, value in told.items() if value}
-
-
-def _load_of(load: protocol.HostSight | None) -> dict[str, str]:
+def _host_of(load: protocol.HostSight) -> str:
     """Return which other host the load comes from; one that is only looked at tells no CPUs."""
-    if load is None:
-        return {}
-    return {"load from": f"{load.label}, {load.cpus} CPUs" if load.cpus else load.label}
+    return f"{load.label}, {load.cpus} CPUs" if load.cpus else load.label
 
 
-_UNGUARDED: Final = "read-only sessions"
 _NOT_PASSED: Final = (
     "no: a pooler in between does not pass them on, so a function that writes is not stopped"
 )
