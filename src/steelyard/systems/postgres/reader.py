@@ -711,7 +711,8 @@ def unknown_in(
                 for statement in command.statements:
                     answer = _described(session, statement, empty=empty)
                     if isinstance(answer, tuple):
-                        columns |= {command.text: answer} if command.stores else {}
+                        known = columns.get(command.text, ()) if r"\aset" in command.stores else ()
+                        columns |= {command.text: (*known, *answer)} if command.stores else {}
                     elif _is_wrong(answer, statement, protocol, names=names):
                         line, said = _place_in(statement, answer.message)
                         yield script, command.line + line, said
