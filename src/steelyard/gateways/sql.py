@@ -439,10 +439,10 @@ def _no_uri(uri: str, reason: str) -> InputError:
     if foreign and "@" not in query and all(name.isidentifier() for name in names):
         instead = [_OF_OTHERS[name.lower()] for name in foreign if name.lower() in _OF_OTHERS]
         return InputError(
-            f"libpq does not know {listed(foreign)}, which the URI has behind its `?`",
+            f"libpq does not know {listed(foreign)}",
             hint=f"Leave it out, or write {listed(instead)}."
             if instead
-            else "Leave it out: it belongs to another driver.",
+            else "Leave it out: it may belong to another driver.",
         )
     if "=" not in uri and not is_uri:
         return InputError("this is neither a URI nor a list of libpq's keywords", hint=_FORM)
@@ -505,10 +505,14 @@ def connection_failure(
     _, message, hint = next(failures, ("", _UNREACHED, _LISTENING))
     if in_cluster and hint in (_FROM_OUTSIDE, _CORRECT_IT):
         hint = _FROM_INSIDE
-    kind = LoginError if re.search(_LOGIN, text) else TargetError
-    return kind(message.format(where=where, user=user or "this account", text=reason), hint=hint)
+    words = message.format(where=where, user=user or "this account", text=reason)
+    if re.search(f": {INVALID_VALUE}: ", text):
+        return RefusedError(words, hint=hint, code=INVALID_VALUE)
+    return (LoginError if re.search(_LOGIN, text) else TargetError)(words, hint=hint)
 
 
+INVALID_VALUE: Final = "22023"  # of a setting
+TIMED_OUT: Final = "57014"  # query_canceled, by statement_timeout
 _CONNECT_TIMEOUT_S = 10
 _NAME = "steelyard"
 _UNENCODED: Final = "SQL_ASCII"

@@ -19,10 +19,10 @@ from steelyard.core.target import (
     RedisKubernetesTarget,
     Target,
 )
-from steelyard.core.wording import PreflightError, TargetError
+from steelyard.core.wording import PreflightError, RefusedError, TargetError
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.redis import own_password
-from steelyard.gateways.sql import Sql
+from steelyard.gateways.sql import INVALID_VALUE, TIMED_OUT, Sql
 from steelyard.places.agent.host import HostProcesses
 from steelyard.places.agent.programs import PausedElsewhere
 from steelyard.places.local.groups import PausedGenerators
@@ -323,7 +323,11 @@ _REFUSED: Final = "unsupported startup parameter"  # PgBouncer, of what it does 
 def _troubles(
     wanted: Sequence[Mapping[str, str]], entrance: ServerAddress, sql: Sql
 ) -> Iterator[str]:
-    """Yield why sessions on a server cannot have these settings for themselves."""
+    """Yield why sessions on a server cannot have these settings for themselves.
+
+    Raises:
+        PreflightError: No session works with one of the values; ALTER SYSTEM is no way out.
+    """
     if not wanted:
         return
     try:
@@ -332,8 +336,12 @@ def _troubles(
         for values in wanted:
             shown = shown_settings(values, entrance, sql)
             settings = [Setting(layer=Layer.POSTGRES, name=n, value=v) for n, v in values.items()]
-            yield from deviations(settings, shown)
+            for deviation in deviations(settings, shown):
+                yield f"a session does not get what it asks for by libpq's `options`: {deviation}"
     except TargetError as error:
+        if isinstance(error, RefusedError) and error.code in (INVALID_VALUE, TIMED_OUT):
+            message = f"a session does not work with the settings asked for: {error.message}"
+            raise PreflightError(message, hint="Correct the settings.") from error
         if _REFUSED in error.message:
             yield "a pooler in between refuses libpq's `options`, by which a session has settings"
             return

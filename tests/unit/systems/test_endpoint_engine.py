@@ -43,7 +43,13 @@ _SETTINGS: list[tuple[object, ...]] = [
     ("checkpoint_timeout", "sighup", "WAL", "integer", "s", "30", "86400", "300", "5min"),
     ("block_size", "internal", "Preset", "integer", None, "8192", "8192", "8192", "8192"),
     ("jit", "user", "Planner", "bool", None, None, None, "on", "on"),
+    ("wal_level", "postmaster", "WAL", "enum", None, None, None, "replica", "replica"),
+    ("synchronous_commit", "user", "WAL", "enum", None, None, None, "on", "on"),
 ]
+_WORDS = {
+    "wal_level": ["minimal", "replica", "logical"],
+    "synchronous_commit": ["local", "remote_write", "remote_apply", "on", "off"],
+}
 
 
 def _server(
@@ -51,7 +57,7 @@ def _server(
 ) -> running.RunningServer:
     answers: dict[str, Rows] = {
         running._SERVER: [(version, superuser, False)],
-        running._SETTINGS: [(*row, "default", False) for row in _SETTINGS],
+        running._SETTINGS: [(*row, "default", False, _WORDS.get(str(row[0]))) for row in _SETTINGS],
     }
     if not superuser and not version.startswith("14"):
         answers[running._ALTERABLE] = [(name,) for name in granted]
@@ -102,6 +108,14 @@ def _engine(
         (True, (), "work_mem", "lots", "is no number"),
         (True, (), "work_mem", "1kB", "is out of range"),
         (True, (), "auto_explain.log_analyze", "on", "is not known to the server"),
+        (True, (), "JIT", "maybe", "does not take 'maybe'; the server takes on, off"),
+        (True, (), "jit", " TRU", ""),
+        (True, (), "jit", "o", "does not take 'o'"),
+        (True, (), "synchronous_commit", "Remote_Apply", ""),
+        (True, (), "synchronous_commit", "yes", ""),
+        (False, (), "synchronous_commit", "remote", "takes local, remote_write, remote_apply, on"),
+        (True, ("again",), "wal_level", "hot_standby", ""),
+        (True, ("again",), "wal_level", "archives", "takes minimal, replica, logical"),
         (False, (), "work_mem", "9MB", ""),
         (False, (), "jit", "off", ""),
         (False, (), "checkpoint_timeout", "7min", "neither as a superuser nor"),
@@ -274,7 +288,7 @@ def test_who_asks_for_what_is_in_force_asks_for_nothing(
 
 @dataclass
 class _Grammar:
-    """A session that prepares what is in its table, and refuses all else with a code."""
+    """A session that refuses what its table has; of the rest the last word is a column."""
 
     refused: dict[str, tuple[str, str]]
     done: list[str] = field(default_factory=list)
@@ -287,7 +301,7 @@ class _Grammar:
             if words in statement:
                 message = f"the server at db:5432 refused: {said} ZEILE 2: SELECT x ^"
                 raise RefusedError(message, code=code)
-        return ("a",)
+        return (statement.rsplit(maxsplit=1)[-1],)
 
     def session(self, *_: object, **__: object) -> "_Grammar":
         return self
@@ -339,6 +353,16 @@ def test_what_a_server_does_not_know_of_a_script_is_told_before(
     done = cast("_Grammar", sql).done
     assert {statement.split()[0] for statement in done} <= {"BEGIN", "ROLLBACK", "closed"}
     assert done.count("ROLLBACK") == done.count("BEGIN READ ONLY")
+
+
+def test_each_statement_that_is_joined_sets_variables_by_aset_and_the_last_by_gset() -> None:
+    """As pgbench's documentation of the two says."""
+    text = "SELECT 1 AS a \\; SELECT 2 AS b \\aset\nSELECT 3 AS c \\; SELECT 4 AS d \\gset"
+    workload = Workload(name="w", scripts=(Script(name="q.sql", text=text),))
+    columns: dict[str, tuple[str, ...]] = {}
+    sql = cast("Sql", _Grammar({}))
+    assert [*unknown_in(workload, _ADDRESS, sql, protocol="simple", columns=columns)] == []
+    assert [*columns.values()] == [("a", "b"), ("d",)]
 
 
 @pytest.mark.parametrize(

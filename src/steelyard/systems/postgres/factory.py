@@ -128,7 +128,7 @@ _SETTINGS = (
     "SELECT name, context, category, vartype, unit, min_val, max_val,"
     " CASE source WHEN 'session' THEN reset_val ELSE setting END,"
     " CASE source WHEN 'session' THEN reset_val ELSE current_setting(name) END,"
-    " source, pending_restart FROM pg_settings"
+    " source, pending_restart, enumvals FROM pg_settings"
 )
 # What a user needs who is no superuser: to change it, to see what there was, and to have it read.
 _ALTERABLE = (
@@ -158,6 +158,7 @@ class RunningServer:
         tls: Whether it was asked over TLS; the generator has to come in the same way.
         catalogue: Settings that this user can see, by name in small letters.
         bounds: Of those that are numbers and can be changed.
+        choices: The words of those that take one of a list.
         in_force: Their values in a session of this user, by name in small letters.
         shown: The same with units, as SHOW has them.
         alterable: Settings that this user may change for everyone, and put back, though no
@@ -171,6 +172,7 @@ class RunningServer:
     tls: bool
     catalogue: Mapping[str, settings.SettingEntry]
     bounds: Mapping[str, Bounds]
+    choices: Mapping[str, Sequence[str]] = field(default_factory=dict)
     in_force: Mapping[str, EffectiveSetting] = field(default_factory=dict)
     shown: Mapping[str, str] = field(default_factory=dict)
     alterable: frozenset[str] = frozenset()
@@ -214,8 +216,9 @@ def read_running(address: ServerAddress, sql: Sql) -> RunningServer:
     """Return what a server says of itself; TargetError where it cannot be reached."""
     ((version, superuser, tls),) = sql.rows(address, _SERVER)
     catalogue, bounds, in_force, shown, pending = {}, {}, {}, {}, []
+    choices: dict[str, Sequence[str]] = {}
     for row in sql.rows(address, _SETTINGS):
-        name, context, group, kind, unit, low, high, value, text, source, waits = row
+        name, context, group, kind, unit, low, high, value, text, source, waits, words = row
         catalogue[str(name).lower()] = settings.SettingEntry(
             name=str(name), context=str(context), group=str(group), kind=str(kind)
         )
@@ -225,6 +228,10 @@ def read_running(address: ServerAddress, sql: Sql) -> RunningServer:
         pending += [str(name)] if waits else []
         if kind in ("integer", "real") and context != _FIXED:
             bounds[str(name)] = Bounds(unit=seen.unit, low=float(str(low)), high=float(str(high)))
+        elif kind == "bool":
+            choices[str(name).lower()] = ("on", "off")
+        elif isinstance(words, list):
+            choices[str(name).lower()] = [str(word) for word in words]
     alterable: frozenset[str] = frozenset()
     if not superuser and version_numbers(str(version)) >= _GRANTED_FROM:
         alterable = frozenset(str(name).lower() for (name,) in sql.rows(address, _ALTERABLE))
@@ -234,6 +241,7 @@ def read_running(address: ServerAddress, sql: Sql) -> RunningServer:
         tls=bool(tls),
         catalogue=catalogue,
         bounds=bounds,
+        choices=choices,
         in_force=in_force,
         shown=shown,
         alterable=alterable,
@@ -332,6 +340,7 @@ class EndpointEngine(PostgresEngine):
             *settings.fixed_settings(asked),
             *_out_of_reach(asked, server, server.not_alterable(together)),
             *_out_of_range(asked, server.bounds),
+            *_not_among(asked, server.choices),
             *_crowded(asked, server, self._experiment),
             *self._refused_by_rules(asked, server),
         )
@@ -523,6 +532,19 @@ def _out_of_range(
                 setting,
                 f"is out of range: {setting.value!r}; the server takes {low} to {high}",
                 "Choose a value in between.",
+            )
+
+
+def _not_among(
+    configuration: Configuration, choices: Mapping[str, Sequence[str]]
+) -> Iterator[Complaint]:
+    for setting in _postgres(configuration):
+        words = choices.get(setting.name.lower(), ())
+        if words and not settings.is_among(setting.value, words):
+            yield _complaint(
+                setting,
+                f"does not take {setting.value!r}; the server takes {', '.join(words)}",
+                "Choose one of these.",
             )
 
 

@@ -265,6 +265,16 @@ def as_boolean(text: str) -> str:
     return _BOOLEANS.get(word, word)
 
 
+# pg_settings does not list these, which are taken all the same (guc_tables.c: "hidden").
+_UNLISTED: Final = {word for _, word in _SYNONYMS} | {"info", "fatal", "panic"}
+
+
+def is_among(value: str, words: Sequence[str]) -> bool:
+    """Return whether a setting takes a value, by the words that the server lists for it."""
+    word = as_boolean(value)
+    return word in {*_UNLISTED, *map(str.lower, words)}
+
+
 def is_in_force(name: str, asked: str, actual: EffectiveSetting) -> bool:
     """Return whether a value is the one that a setting has already, however it is written."""
     setting = Setting(layer=Layer.POSTGRES, name=name, value=asked)

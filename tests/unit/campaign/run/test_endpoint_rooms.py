@@ -13,7 +13,8 @@ from steelyard.core.experiment import Design, Experiment, Setting, SwitchCost
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import EndpointTarget
-from steelyard.core.wording import TargetError
+from steelyard.core.wording import PreflightError, RefusedError, TargetError
+from steelyard.gateways.sql import TIMED_OUT, connection_failure
 from steelyard.systems.postgres.existing.platform import _BACKEND, _SHOWN
 from steelyard.systems.postgres.factory import RunningServer
 from steelyard.systems.postgres.settings import SettingEntry, effective_setting
@@ -124,6 +125,36 @@ def test_settings_that_are_refused_are_told(words: str, reason: str) -> None:
 
     sql = FakeSql({_BACKEND: lambda: [(next(on),)], _SHOWN: refused})
     assert room_reason(sessions_of("a", "a"), sql) == (False, reason)
+
+
+_TIMED_OUT = RefusedError("canceling statement due to statement timeout", code=TIMED_OUT)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            connection_failure(
+                'connection failed: FATAL: 22023: invalid value for parameter "TimeZone": "Mars/X"',
+                where="db:5432",
+                user="app",
+            ),
+            'invalid value for parameter "TimeZone": "Mars/X"',
+        ),
+        (_TIMED_OUT, "canceling statement due to statement timeout"),
+    ],
+)
+def test_a_value_with_which_no_session_works_ends_the_plan(error: TargetError, words: str) -> None:
+    """It is not set by ALTER SYSTEM instead, for everyone on the server."""
+    on = iter(_APART)
+
+    def refused() -> list[Row]:
+        raise error
+
+    sql = FakeSql({_BACKEND: lambda: [(next(on),)], _SHOWN: refused})
+    with pytest.raises(PreflightError, match=words) as caught:
+        room_reason(sessions_of("a", "a"), sql)
+    assert caught.value.hint == "Correct the settings."
 
 
 @pytest.mark.parametrize("design", [Design.AUTO, Design.ONE_BY_ONE])

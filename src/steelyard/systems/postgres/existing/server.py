@@ -530,7 +530,8 @@ def require_connections(state: ServerState, clients: int, at_once: int, where: s
         raise PreflightError(
             f"the server at {where} has {state.connections_left} connections left for this user;"
             f" {clients} clients{of_each} need {needed}, with {OUR_SESSIONS} for Steelyard",
-            hint="Lower `loads.clients`, close other sessions, or raise max_connections there.",
+            hint="Lower `loads.clients`, close other sessions, or raise max_connections there"
+            " (for a role with a limit of its own: ALTER ROLE ... CONNECTION LIMIT).",
         )
 
 
