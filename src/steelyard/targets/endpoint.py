@@ -340,7 +340,7 @@ def _troubles(
                 yield f"a session does not get what it asks for by libpq's `options`: {deviation}"
     except TargetError as error:
         if isinstance(error, RefusedError) and error.code in (INVALID_VALUE, TIMED_OUT):
-            message = f"a session does not work with the settings asked for: {error.message}"
+            message = f"no session works with these settings: {error.message}"
             raise PreflightError(message, hint="Correct the settings.") from error
         if _REFUSED in error.message:
             yield "a pooler in between refuses libpq's `options`, by which a session has settings"
