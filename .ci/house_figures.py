@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 119400,
-    "lines of tests": 106400,
+    "lines of src": 121700,
+    "lines of tests": 110100,
     "files": 321,
     "longest file": 882,
-    "import edges": 2242,
+    "import edges": 2241,
     "modules with one importer": 22,
     "branches on kind or system": 11,
 }
