@@ -332,3 +332,15 @@ def test_every_form_of_a_progress_line_is_read(
     assert second.failed == (failed or 0)
     measured = tps > 0 and latency == "1.234"
     assert second.latency_mean_s == (pytest.approx(0.001234) if measured else None)
+
+
+@pytest.mark.parametrize(
+    ("number", "name"), [("0", "div.sql"), ("1", "a@b.sql"), ("7", "7")], ids=["first", "@", "none"]
+)
+def test_a_failure_names_the_script(number: str, name: str) -> None:
+    """Who wrote files is told of files: pgbench counts them."""
+    printed = f"pgbench: error: client 1 script {number} aborted in command 0 query 0: ERROR:  no"
+    argv = ("pgbench", "--file=/cache/s/0-div.sql@9", "--file=/cache/s/1-a@b.sql@1")
+    completed = Completed(argv=argv, exit_status=2, stdout="", stderr=printed)
+    with pytest.raises(MeasurementError, match=f"client 1 script {name} aborted in command 0"):
+        parse_run(completed, ramp_s=0, started_at=0)

@@ -245,6 +245,22 @@ def environment(address: ServerAddress) -> Mapping[str, str]:
     return {name: value for name, value in variables.items() if value}
 
 
+_ABORTED = re.compile(r"(?<=\bscript )(\d+)(?= aborted in command )")
+_PLACED = re.compile(r"--file=(?:.*/)?(?:\d+-)?(.+)@\d+")
+
+
+def failure(completed: Completed) -> MeasurementError:
+    """Return how pgbench failed; it numbers its scripts, and their files have names."""
+    files = [match[1] for word in completed.argv if (match := _PLACED.fullmatch(word))]
+
+    def named(match: re.Match[str]) -> str:
+        number = int(match[1])
+        return files[number] if number < len(files) else match[1]
+
+    cause = _ABORTED.sub(named, completed.cause())
+    return MeasurementError(f"pgbench exited with {completed.exit_status}: {cause}")
+
+
 def parse_run(
     completed: Completed, *, ramp_s: float, started_at: float, slice_s: float | None = None
 ) -> Measurement:
@@ -264,7 +280,7 @@ def parse_run(
         MeasurementError: pgbench failed, or its output is not understood.
     """
     if not completed.succeeded:
-        raise MeasurementError(f"pgbench exited with {completed.exit_status}: {completed.cause()}")
+        raise failure(completed)
     summary = completed.stdout
     processed = processed_of(completed)
     tps = _required(rf"^tps = ({_NUMBER}) ", summary)
@@ -452,7 +468,7 @@ def parse_generators(
     # Those that were ended because of another have a signal as their status, which is negative.
     for each in sorted(completed, key=lambda one: one.exit_status, reverse=True):
         if not each.succeeded:
-            raise MeasurementError(f"pgbench exited with {each.exit_status}: {each.cause()}")
+            raise failure(each)
     taken = [
         parse_run(
             each,
