@@ -8,6 +8,7 @@ The machine's own clock is never touched: others use it. No charts are drawn.
 
 import os
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -36,6 +37,7 @@ if "STEELYARD_TEST_PATIENCE_S" in os.environ:
 if "STEELYARD_TEST_LEASE_S" in os.environ:
     host.LEASE_S = int(os.environ["STEELYARD_TEST_LEASE_S"])  # type: ignore[misc]
 if "STEELYARD_TEST_STEP" in os.environ:
-    doors.Clock = SteppedClock  # type: ignore[misc]
+    real = doors.system_doors
+    doors.system_doors = lambda: replace(real(), clock=SteppedClock())
 sys.modules["altair"] = None  # type: ignore[assignment] # these campaigns need no charts
 main()
