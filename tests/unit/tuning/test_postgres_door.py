@@ -40,13 +40,13 @@ VmFlags: rd wr sh mr mw me ms de ht sd
 """
 
 
-def _kernel(pages: int = 100, *, smaps: str = "") -> FakeKernel:
+def _kernel(pages: int = 100, *, smaps: str = "", version: int = 1) -> FakeKernel:
     kernel = FakeKernel().with_pools({0: pages}, fits=1000)
     kernel.files |= {
         "/data/postmaster.pid": "42\n/data\n1700000000\n5432\n",
         "/proc/42/comm": "postgres\n",
         "/proc/42/smaps": smaps,
-        "/proc/42/cgroup": "5:hugetlb:/pod/c1\n0::/pod/c1\n",
+        "/proc/42/cgroup": "5:hugetlb:/pod/c1\n" * (version == 1) + "0::/pod/c1\n",
         "/proc/self/mountinfo": (
             "31 24 0:27 / /sys/fs/cgroup/hugetlb rw - cgroup cgroup rw,hugetlb\n"
             "32 24 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
@@ -106,7 +106,7 @@ def test_a_limit_on_touched_pages_alone_is_refused_as_sigbus(prefix: str, value:
     )
     faults, reserved = (f"{prefix}/pod/hugetlb.2MB.{name}" for name in names)
     asked = replace(_ON, value=value)
-    kernel = _kernel()
+    kernel = _kernel(version=2 if "unified" in prefix else 1)
     kernel.files[faults] = f"{80 * 2 * MIB}\n"
     kernel.files[reserved] = "max\n" if "unified" in prefix else "9223372036852678656\n"
     _door(kernel).require(asked)
@@ -219,7 +219,7 @@ def test_who_may_not_change_settings_is_told_before() -> None:
 
 def test_the_group_that_limits_reservations_is_named() -> None:
     """Proves that a parent's limit on reservations is told with the parent's name."""
-    kernel = _kernel()
+    kernel = _kernel(version=2)
     group = "/sys/fs/cgroup/unified/pod"
     kernel.files |= {
         f"{group}/c1/hugetlb.2MB.max": f"{90 * 2 * MIB}\n",
