@@ -9,6 +9,7 @@ it.
 
 import json
 import os
+import threading
 import zlib
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
@@ -339,6 +340,7 @@ class Journal:
         self._next = (len(lines), good_bytes)
         self._elapsed_before = lines[-1].elapsed_s if lines else 0.0
         self._opened = clock.monotonic()
+        self._writing = threading.Lock()  # servers that start side by side note what they make
         with translated(path, RecordError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
             self._descriptor = os.open(path, flags, mode)
@@ -355,6 +357,10 @@ class Journal:
         Raises:
             RecordError: The disk is full or fails, or the journal would be too large to be read.
         """
+        with self._writing:
+            return self._append(entry)
+
+    def _append(self, entry: Entry) -> Line:
         sequence, good_bytes = self._next
         line = Line(
             sequence=sequence,

@@ -4,6 +4,8 @@ import errno
 import os
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -104,6 +106,28 @@ def test_overwritten_bytes_are_an_error_or_cost_the_last_line(
     """A stretch that was lost or overwritten never becomes other entries."""
     found = _read(_CONTENT[:start] + patch + _CONTENT[start + length :])
     assert isinstance(found, RecordError) or found == list(a_story()[: len(found)])
+
+
+class _PassingClock(FakeClock):
+    """A clock that lets other threads go first."""
+
+    def now(self) -> float:
+        """Return the time, a moment later."""
+        time.sleep(0.001)
+        return super().now()
+
+
+def test_servers_that_start_side_by_side_lose_no_line(tmp_path: Path) -> None:
+    """Several threads note what they make: each line has its own place and number."""
+    path = tmp_path / "j"
+    journal = Journal(path, _PassingClock())
+    entries = a_story() * 4
+    with ThreadPoolExecutor(8) as pool:
+        written = list(pool.map(journal.append, entries))
+    journal.close()
+    lines, _ = read_lines(path)
+    assert sorted(written, key=lambda line: line.sequence) == list(lines)
+    assert len(lines) == len(entries)
 
 
 def test_a_line_of_another_format_is_said_to_be_so(tmp_path: Path) -> None:
