@@ -340,8 +340,12 @@ def _troubles(
                 yield f"a session does not get what it asks for by libpq's `options`: {deviation}"
     except TargetError as error:
         if isinstance(error, RefusedError) and error.code in (INVALID_VALUE, TIMED_OUT):
-            message = f"no session works with these settings: {error.message}"
-            raise PreflightError(message, hint="Correct the settings.") from error
+            names = dict.fromkeys(name for values in wanted for name in values)
+            culprits = [n for n in names if n.lower() in error.message.lower()] or names
+            raise PreflightError(
+                f"no session works with these settings: {error.message}",
+                hint=f"Correct {' or '.join(f'`{name}`' for name in culprits)}.",
+            ) from error
         if _REFUSED in error.message:
             yield "a pooler in between refuses libpq's `options`, by which a session has settings"
             return

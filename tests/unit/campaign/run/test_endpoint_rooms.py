@@ -154,7 +154,7 @@ def test_a_value_with_which_no_session_works_ends_the_plan(error: TargetError, w
     sql = FakeSql({_BACKEND: lambda: [(next(on),)], _SHOWN: refused})
     with pytest.raises(PreflightError, match=words) as caught:
         room_reason(sessions_of("a", "a"), sql)
-    assert caught.value.hint == "Correct the settings."
+    assert caught.value.hint == "Correct `work_mem`."
 
 
 @pytest.mark.parametrize("design", [Design.AUTO, Design.ONE_BY_ONE])
