@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass, field, replace
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
 from steelyard.core.aws import CLASSES, Volume, burst_lasts_s, hidden_by_burst, volume_of
 from steelyard.core.money import Rates
@@ -14,13 +14,11 @@ from steelyard.core.storage import Provision, Store
 from steelyard.core.wording import (
     GIB,
     InputError,
+    form_of,
     format_duration,
     parse_quantity,
     parse_quantity_bytes,
 )
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 
 class OpenWord(StrEnum):
@@ -828,18 +826,6 @@ def systems() -> tuple[DatabaseSystem, ...]:
 def kind_here(system: DatabaseSystem) -> str:
     """Return the kind of target of a database system whose servers Steelyard starts here."""
     return next((n for n, each in TARGETS.items() if each.system is system and each.is_here), "")
-
-
-_FORMS: Final[dict[type[Server], "TypeAdapter[Server]"]] = {}  # to make one takes milliseconds
-
-
-def form_of(kind: type[Server]) -> "TypeAdapter[Server]":
-    """Return pydantic's form of a kind of target, which reads and writes its fields."""
-    from pydantic import TypeAdapter  # noqa: PLC0415 - for records and files only
-
-    if kind not in _FORMS:
-        _FORMS[kind] = TypeAdapter(kind)
-    return _FORMS[kind]
 
 
 def _stored_target(source: Any, handler: Any) -> Any:  # noqa: ANN401 - as pydantic has it

@@ -21,7 +21,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import IntEnum
 from fractions import Fraction
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 
 class ExitCode(IntEnum):
@@ -407,6 +410,19 @@ def printable(text: str) -> str:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
+
+
+_T = TypeVar("_T")
+_FORMS: Final[dict[type, "TypeAdapter[Any]"]] = {}  # to make one takes milliseconds
+
+
+def form_of(kind: type[_T]) -> "TypeAdapter[_T]":
+    """Return pydantic's form of a class, which reads and writes its fields."""
+    from pydantic import TypeAdapter  # noqa: PLC0415 - for records and files only
+
+    if kind not in _FORMS:
+        _FORMS[kind] = TypeAdapter(kind)
+    return _FORMS[kind]
 
 
 def printable_json(text: str) -> str:

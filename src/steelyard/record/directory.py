@@ -5,14 +5,12 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast, get_args
-
-from pydantic import TypeAdapter
+from typing import BinaryIO, cast, get_args
 
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.measurement import Environment
 from steelyard.core.schedule import Schedule
-from steelyard.core.wording import RecordError, printable_json, quoted, redacted
+from steelyard.core.wording import RecordError, form_of, printable_json, quoted, redacted
 from steelyard.gateways import files
 from steelyard.gateways.host import Clock
 from steelyard.record.journal import (
@@ -33,15 +31,6 @@ _BEFORE_THE_JOURNAL = {_EXPERIMENT, "journal.jsonl", "lock", "raw"}
 _PATHS = ("directory", "cgroup")  # what is called by its path
 _KINDS = get_args(Resource)
 _LONGEST_LINE_BYTES = 64 << 20  # a guess: a thousand times that of the largest experiment here
-_T = TypeVar("_T")
-_FORMS: dict[type, TypeAdapter[Any]] = {}
-
-
-def form(kind: type[_T]) -> TypeAdapter[_T]:
-    """Return how a class is written as JSON: made when it is needed, for it takes milliseconds."""
-    if kind not in _FORMS:
-        _FORMS[kind] = TypeAdapter(kind)
-    return _FORMS[kind]
 
 
 class CampaignDirectory:
@@ -104,11 +93,11 @@ class CampaignDirectory:
 
     def write_schedule(self, schedule: Schedule) -> None:
         """Store the order of all runs."""
-        self._store("schedule.json", form(Schedule).dump_json(schedule, indent=1))
+        self._store("schedule.json", form_of(Schedule).dump_json(schedule, indent=1))
 
     def write_environment(self, environment: Environment) -> None:
         """Store the facts of machine and servers."""
-        self._store("environment.json", form(Environment).dump_json(environment, indent=1))
+        self._store("environment.json", form_of(Environment).dump_json(environment, indent=1))
 
     def _store(self, name: str, content: bytes) -> None:
         """Store a file that the journal is about to rest on."""
@@ -219,7 +208,7 @@ def read_schedule(path: Path) -> Schedule:
     with files.translated(target, RecordError):
         text = target.read_bytes()
     try:
-        return form(Schedule).validate_json(text)
+        return form_of(Schedule).validate_json(text)
     except ValueError as error:
         raise RecordError(f"{target} is damaged", hint="Restore it from a copy.") from error
 

@@ -13,9 +13,9 @@ from pydantic import ValidationError
 
 from steelyard.core import outside
 from steelyard.core.experiment import Experiment
-from steelyard.core.wording import RecordError
+from steelyard.core.wording import RecordError, form_of
 from steelyard.gateways import files
-from steelyard.record.directory import form, standing_in
+from steelyard.record.directory import standing_in
 from steelyard.record.journal import Created, Standing
 
 # How the line of each kind begins: a path's with "/", that of a thing on a server with "{".
@@ -56,7 +56,7 @@ def register(campaign_id: str, record: Path, experiment: Experiment | None = Non
             unregister(other)  # it died before its first line, or its record was removed
     lines = [_one_line(record.absolute())]
     if experiment is not None:
-        lines.append(f"{_EXPERIMENT}{form(Experiment).dump_json(experiment).decode()}")
+        lines.append(f"{_EXPERIMENT}{form_of(Experiment).dump_json(experiment).decode()}")
     lines += [line for line in _lines(campaign_id)[1:] if not line.startswith(_EXPERIMENT)]
     files.write_text(_file(campaign_id), "".join(f"{line}\n" for line in lines))
     files.sync_names(directory())
@@ -103,7 +103,7 @@ def _experiment(campaign_id: str) -> Experiment | None:
     for line in _lines(campaign_id):
         if line.startswith(_EXPERIMENT):
             with suppress(ValidationError):
-                return form(Experiment).validate_json(line.removeprefix(_EXPERIMENT))
+                return form_of(Experiment).validate_json(line.removeprefix(_EXPERIMENT))
     return None
 
 
@@ -155,7 +155,7 @@ def note(campaign_id: str, thing: outside.Outside) -> None:
 def _line(thing: outside.Outside) -> str:
     if isinstance(thing, outside.MadeDirectory | outside.ControlGroup):
         return f"{_PATHS[type(thing)]}{_one_line(thing.path)}"
-    return f"{_JSON[type(thing)]}{form(type(thing)).dump_json(thing).decode()}"
+    return f"{_JSON[type(thing)]}{form_of(type(thing)).dump_json(thing).decode()}"
 
 
 def note_mount(campaign_id: str, place: Path) -> None:
@@ -199,7 +199,7 @@ def _thing(line: str) -> outside.Outside | None:
     for kind, begin in _JSON.items():
         if line.startswith(f"{begin}{{"):
             with suppress(ValidationError):
-                read: outside.Outside = form(kind).validate_json(line.removeprefix(begin))
+                read: outside.Outside = form_of(kind).validate_json(line.removeprefix(begin))
                 return read
     return None
 

@@ -25,6 +25,7 @@ from steelyard.core.wording import (
     PrivilegeError,
     RecordError,
     SteelyardError,
+    form_of,
 )
 from steelyard.gateways.cgroups import Cgroups
 from steelyard.gateways.doors import Doors
@@ -40,7 +41,6 @@ from steelyard.places.local.server import MEMORY
 from steelyard.record import registry
 from steelyard.record.directory import (
     CampaignDirectory,
-    form,
     is_held,
     read_campaign,
     read_standing,
@@ -101,14 +101,14 @@ def does(record: CampaignRecord) -> Iterator[str]:
     """Yield what going on with a campaign would use and run, by configuration."""
     for configuration in record.experiment.configurations:
         yield f"configuration {configuration.name}:"
-        yield f"  {form(Configuration).dump_json(configuration, exclude_defaults=True).decode()}"
+        yield f"  {form_of(Configuration).dump_json(configuration, exclude_defaults=True).decode()}"
     if record.experiment.generator_flags:
         yield f"flags of the load generator: {shlex.join(record.experiment.generator_flags)}"
     if record.experiment.generator_host:
         yield f"host of the load generator: {record.experiment.generator_host}"
     for workload in record.experiment.workloads:
         yield f"workload {workload.name}:"
-        yield f"  {form(Workload).dump_json(workload, exclude_defaults=True).decode()}"
+        yield f"  {form_of(Workload).dump_json(workload, exclude_defaults=True).decode()}"
 
 
 def adopt(path: Path, shown: CampaignRecord, doors: Doors) -> None:

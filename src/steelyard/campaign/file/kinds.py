@@ -63,7 +63,7 @@ def model_of(form: form_target.TargetForm, locate: Locate = str) -> targets.Targ
     """Return the target of a form; where its class takes no value, that is told elsewhere."""
     kind = kind_of(form)
     try:
-        return targets.form_of(kind).validate_python(_given(kind, form, locate))
+        return wording.form_of(kind).validate_python(_given(kind, form, locate))
     except ValidationError:
         return kind()
 
@@ -124,7 +124,7 @@ def _refused_values(form: form_target.TargetForm) -> Iterator[Told]:
     """Yield the values that the class of a target does not take, where no form checks them."""
     kind = kind_of(form)
     try:
-        targets.form_of(kind).validate_python(_given(kind, form, str))
+        wording.form_of(kind).validate_python(_given(kind, form, str))
     except ValidationError as error:
         for each in error.errors():
             yield str(each["loc"][0]), f"{shown(each['input'])} is not understood", each["msg"]
