@@ -643,6 +643,7 @@ def groups_around(host: Host, pid: int | str, controller: str) -> Iterator[str]:
         line: line.partition(":")[2].partition(":")[::2]
         for line in (host.read(f"/proc/{pid}/cgroup") or "").splitlines()
     }
+    own = (host.read("/proc/self/cgroup") or "").splitlines()
     # A controller is in one hierarchy: what version 1 has, version 2 has not.
     wanted = controller if any(controller in n.split(",") for n, _ in lines.values()) else ""
     for line, (controllers, path) in lines.items():
@@ -660,7 +661,6 @@ def groups_around(host: Host, pid: int | str, controller: str) -> Iterator[str]:
             usual = dict.fromkeys((controllers, *named)) if controllers else ("", "unified")
             places = [("/", f"{GROUPS}/{name}".rstrip("/")) for name in usual]
         around = [(root.rstrip("/"), at) for root, at in places if _is_in(path, root)]
-        own = (host.read("/proc/self/cgroup") or "").splitlines()
         for root, at in around or ((path, at) for _, at in places if line in own):
             parts = [part for part in path[len(root) :].split("/") if part]
             yield from ("/".join([at, *parts[:depth]]) for depth in range(len(parts), -1, -1))
