@@ -64,22 +64,6 @@ def server_files(second: float, **changed: str | None) -> dict[str, str]:
     return {path: text for path, text in {**files, **changed}.items() if text is not None}
 
 
-def generator_files(second: float, *, cpus: float = 0.5, quota: int = 50_000) -> dict[str, str]:
-    """Return a generator's container of version 1 after some seconds, which used so many CPUs."""
-    used = round(cpus * second * _NS)
-    return {
-        "/sys/fs/cgroup/cpuacct/cpuacct.usage": f"{used}\n",
-        "/sys/fs/cgroup/cpu/cpu.cfs_quota_us": f"{quota}\n",
-        "/sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
-        "/sys/fs/cgroup/cpu/cpu.stat": f"nr_periods {round(10 * second)}\nnr_throttled"
-        f" {round(second)}\nthrottled_time {round(second * _NS / 20)}\n",
-        "/proc/stat": "cpu  1 0 1 1 0 0 0 0 0 0\ncpu0 0\ncpu1 0\n",
-        "/proc/uptime": f"{5000 + second:.2f} 1.00\n",
-        BOOT: "node-1\n",
-        "/proc/90/schedstat": "0 0 1\n",
-    }
-
-
 def account(files: Mapping[str, str]) -> Account:
     """Return the account of a container with these files."""
     host = FetchedHost(

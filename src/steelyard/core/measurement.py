@@ -166,7 +166,7 @@ class Quantity(StrEnum):
     QUOTA_PERIODS = "quota_periods"
     THROTTLED_PERIODS = "throttled_periods"
     THROTTLED_S = "throttled_s"
-    # CPU limits of the pods of load generators, added up; differences.
+    # The CPU limit of the load generator, in its pod or on a machine of its own; differences.
     GENERATOR_QUOTA_PERIODS = "generator_quota_periods"
     GENERATOR_THROTTLED_PERIODS = "generator_throttled_periods"
     GENERATOR_THROTTLED_S = "generator_throttled_s"
@@ -215,12 +215,12 @@ class Quantity(StrEnum):
     SERVER_MEMORY_BYTES = "server_memory_bytes"  # what its control group is charged for
     SERVER_WORKING_SET_BYTES = "server_working_set_bytes"  # without files nobody has used lately
     SERVER_CPUS = "server_cpus"  # that its limit or its CPU set allows
-    GENERATOR_CPUS = "generator_cpus"  # likewise, added up over the generators
+    GENERATOR_CPUS = "generator_cpus"  # likewise; nothing writes the two after it any more
     GENERATOR_BUSIEST_FRACTION = "generator_busiest_fraction"  # of its CPUs that one of them used
     GENERATORS_APART_S = "generators_apart_s"  # that their beginnings lay apart at least
     # Of the fastest-used network link of this machine, in its busier direction; no loopback.
     LINK_BUSIEST_FRACTION = "link_busiest_fraction"
-    GENERATORS_BESIDE = "generators_beside"  # their pods on the machine of the server
+    GENERATORS_BESIDE = "generators_beside"  # on the machine of the server's container
     DISK_FREE_BYTES = "disk_free_bytes"
     DISK_BYTES = "disk_bytes"
 

@@ -1,23 +1,23 @@
 """A real database with a CPU limit of 200m: watched in its pod, inspected, and its plan applied."""
 
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from steelyard.campaign.evidence.pods import PodProbe
+from steelyard.campaign.evidence.pods import PodInTurns, PodProbe
+from steelyard.campaign.evidence.turn_watch import TurnWatch
 from steelyard.campaign.evidence.watch import Watch
 from steelyard.core.kubernetes import CLUSTER, POD, ContainerRef, ObjectRef
-from steelyard.core.measurement import Evidence, Quantity
+from steelyard.core.measurement import Quantity
 from steelyard.gateways.host import Clock, LocalHost
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.protocol import PodSight
 from steelyard.tuning.facts.file import read_facts
 from steelyard.tuning.rules.catalogue import judge
 from support.database_in_cluster import cluster_knob
-from support.kubernetes import namespace_in, start_pod, waiting_pod
+from support.kubernetes import namespace_in
 from support.small_clusters import small_cluster, start_cluster, steelyard
 from support.stack import stack_plan, write_plan
 
@@ -36,54 +36,31 @@ def database(cluster_api: KubernetesApi) -> Iterator[ContainerRef]:
         yield start_cluster(cluster_api, small_cluster(namespace, NAME, resources=LIMITED))
 
 
-def _watched(api: KubernetesApi, database: ContainerRef) -> Evidence:
-    """Return the evidence of a moment in which database and generator are busy beyond limits."""
-    manifest = waiting_pod(database.namespace, "generator")
-    manifest["spec"]["containers"][0]["resources"] = LIMITED
-    generator = start_pod(api, manifest)
-    sight = PodSight(api=api, database=database, generators=(generator,))
+def _busy(api: KubernetesApi, database: ContainerRef) -> None:
+    """Keep the database's container busy beyond its limit for a moment."""
+    api.run(database, ("bash", "-c", _BUSY), timeout_s=300.0)
+
+
+def test_a_throttled_database_is_seen(cluster_api: KubernetesApi, database: ContainerRef) -> None:
+    """CPU, throttling, limit, the node, a timeline, the generator here; nothing of ours is left."""
+    sight = PodSight(api=cluster_api, database=database)
     probe = PodProbe(sight=sight, host=LocalHost(), clock=Clock())
     watch = Watch(probes=(probe,), clock=Clock())
-
-    def work() -> None:
-        threads = [
-            threading.Thread(
-                target=api.run, args=(where, ("bash", "-c", _BUSY)), kwargs={"timeout_s": 300.0}
-            )
-            for where in (database, generator)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    watch.around(work)
-    evidence = watch.evidence()
-    assert evidence is not None
-    return evidence
-
-
-def test_a_throttled_database_and_its_generator_are_seen(
-    cluster_api: KubernetesApi, database: ContainerRef
-) -> None:
-    """CPU, throttling and limits of both, the node, a timeline; no process of ours is left."""
-    seen = _watched(cluster_api, database)
-    assert seen.absent == tuple(
-        each
-        for each in seen.absent
-        if each.subject not in ("the database's container", "the generators' containers")
-    ), seen.absent
-    for periods, throttled in (
-        (Quantity.QUOTA_PERIODS, Quantity.THROTTLED_PERIODS),
-        (Quantity.GENERATOR_QUOTA_PERIODS, Quantity.GENERATOR_THROTTLED_PERIODS),
-    ):
-        assert 0 < (seen.total(throttled) or 0) <= (seen.total(periods) or 0)
+    watch.around(lambda: _busy(cluster_api, database))
+    seen = watch.evidence()
+    assert seen is not None
+    assert "the database's container" not in {each.subject for each in seen.absent}, seen.absent
+    assert (seen.total(Quantity.THROTTLED_PERIODS) or 0) > 0
+    assert (seen.total(Quantity.THROTTLED_PERIODS) or 0) <= (
+        seen.total(Quantity.QUOTA_PERIODS) or 0
+    )
     server_s = seen.total(Quantity.SERVER_CPU_S) or 0.0
     assert 0 < server_s < seen.seconds
-    assert (seen.total(Quantity.GENERATOR_CPU_S) or 0.0) > 0
-    assert (seen.total(Quantity.OTHERS_CPU_S)) is not None
+    assert seen.total(Quantity.GENERATOR_CPU_S) is not None
+    assert seen.total(Quantity.OTHERS_CPU_S) is not None
     assert seen.level(Quantity.SERVER_CPUS) == pytest.approx(0.2)
-    assert seen.level(Quantity.GENERATOR_CPUS) == pytest.approx(0.2)
+    assert (seen.level(Quantity.GENERATOR_CPUS) or 0.0) > 0
+    assert seen.level(Quantity.GENERATORS_BESIDE) is not None
     assert seen.level(Quantity.SERVER_HUGE_BYTES) == 0
     host = seen.series_of("host")
     assert host is not None
@@ -98,6 +75,29 @@ def test_a_throttled_database_and_its_generator_are_seen(
         timeout_s=60.0,
     )
     assert "fetched-" not in left.stdout
+
+
+def test_a_throttled_database_is_seen_in_turns(
+    cluster_api: KubernetesApi, database: ContainerRef
+) -> None:
+    """Its control group before the first turn and after the last, with its levels."""
+    sight = PodSight(api=cluster_api, database=database)
+    probe = PodInTurns(sight=sight, host=LocalHost(), is_shared=False)
+    watch = TurnWatch(clock=Clock(), probes=(probe,))
+    watch.begin()
+    watch.resume()
+    _busy(cluster_api, database)
+    watch.halt()
+    watch.take_stock()
+    watch.finish()
+    seen = watch.evidence()
+    assert seen is not None
+    assert "the database's container" not in {each.subject for each in seen.absent}, seen.absent
+    assert 0 < (seen.total(Quantity.SERVER_CPU_S) or 0.0) < seen.seconds
+    assert (seen.total(Quantity.THROTTLED_PERIODS) or 0) > 0
+    assert seen.level(Quantity.SERVER_CPUS) == pytest.approx(0.2)
+    assert (seen.level(Quantity.SERVER_MEMORY_BYTES) or 0.0) > 0
+    assert seen.level(Quantity.SERVER_HUGE_BYTES) == 0
 
 
 def _inspected(database: ContainerRef, path: Path, *options: str) -> None:

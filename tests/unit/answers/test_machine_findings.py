@@ -268,7 +268,7 @@ def test_generators_on_the_databases_node_are_told_of() -> None:
     )
     finding = found(both(there, here, experiment=inside), "shared-machine")
     assert finding is not None
-    assert "pods of the load generator shared the database's machine" in finding.message
+    assert "the load generator shared the database's machine" in finding.message
     assert "in 60 of 120 runs" in finding.message
     assert "25.0 % of its CPU time" in finding.message
     assert found(both(there, there, experiment=inside), "shared-machine") is None

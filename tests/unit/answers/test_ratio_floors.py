@@ -225,7 +225,7 @@ WITHOUT_RATIO = frozenset(
         *("clock-jump", "cluster-kept-elsewhere", "credits-not-back", "durability-traded"),
         *("early-checkpoint-phase", "failed-transactions", "few-transactions", "fits-in-memory"),
         *("foreign-namespace", "fork-may-fail", "fork-on-huge-pages", "generator-beside-database"),
-        *("generator-failed", "generators-apart", "guest-in-acl-log", "huge-pages-not-in-effect"),
+        *("generator-failed", "guest-in-acl-log", "huge-pages-not-in-effect"),
         *("incomplete-block", "io-beyond-limit", "keys-evicted", "keys-grow", "log-unusable"),
         *("logs-on-disk", "no-huge-pages", "no-transactions", "not-in-force", "not-measured"),
         *("older-pgbench", "pair-of-instances", "pass-continued", "permission-missing"),

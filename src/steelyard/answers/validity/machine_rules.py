@@ -219,18 +219,18 @@ def _shared_machine(facts: CampaignFacts) -> Iterator[findings.Ruling]:
 
 
 def _is_beside(run: Run) -> bool:
-    """Return whether a pod of the load generator was on the database's node."""
+    """Return whether the load generator was on the machine of a server in a cluster."""
     return run.evidence is not None and bool(run.evidence.level(Quantity.GENERATORS_BESIDE))
 
 
 def _shared_node(beside: Sequence[Run], facts: CampaignFacts) -> findings.Ruling:
-    told = f"in {len(beside)} of {count(len(facts.runs), 'run')} pods of the load generator shared"
+    runs = f"{len(beside)} of {count(len(facts.runs), 'run')}"
     cpus, per_s = levels(beside, Quantity.CPUS), rate(beside, Quantity.GENERATOR_CPU_S)
     used = ""
     if cpus and cpus[-1] > 0 and per_s is not None:
-        used = f"; they used {format_share(per_s / cpus[-1])} of its CPU time"
+        used = f"; it used {format_share(per_s / cpus[-1])} of its CPU time"
     return findings.broken(
-        f"{told} the database's machine{used}",
+        f"in {runs} the load generator shared the database's machine{used}",
         subject="campaign",
         remedy="For numbers of the server alone leave `same_node` off, and give the cluster a node"
         " for the generator (`generators.node_selector`). Nodes that are containers of one machine"

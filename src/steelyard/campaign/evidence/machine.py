@@ -29,7 +29,15 @@ from steelyard.core.measurement import (
     Series,
     Vantage,
 )
-from steelyard.gateways.host import Clock, Host, cpu_times, memory_bytes, named_number, thread_cpu_s
+from steelyard.gateways.host import (
+    Clock,
+    Host,
+    cpu_limits,
+    cpu_times,
+    memory_bytes,
+    named_number,
+    thread_cpu_s,
+)
 from steelyard.record.tables import HOST_QUANTITIES
 
 # A guess: numa_maps of a process that maps many small pages takes the kernel long.
@@ -55,6 +63,12 @@ def machine_levels(host: Host) -> Found:
         return levels, ()
     reason = "/proc/meminfo or /proc/stat cannot be read here"
     return levels, (Absence(subject="CPUs and memory of the machine", reason=reason),)
+
+
+def generator_levels(host: Host) -> Counted:
+    """Return how many CPUs this process and its children can use: those of its pod, in one."""
+    cpus = min((limit for limit, _ in cpu_limits(host, "self")), default=None)
+    return {} if cpus is None else {Quantity.GENERATOR_CPUS: cpus}
 
 
 def server_levels(host: Host, vantage: Vantage) -> Found:
@@ -191,12 +205,14 @@ def machine_part(
 
     ``readings`` are those of the timeline, with the last one; ``used`` is over the whole run.
     """
-    with_others = partial(_with_others, vantage=vantage)
+    with_others = partial(with_others_used, ours=_ours(vantage))
     totals = with_others(used)
     unsampled = sources.unsampled(totals)
     levels, absent = machine_levels(sources.host)
     levels |= {} if link_fraction is None else {Quantity.LINK_BUSIEST_FRACTION: link_fraction}
-    if vantage is not None:
+    if vantage is None:
+        levels |= generator_levels(sources.host)
+    else:
         more, missing = server_levels(sources.host, vantage)
         levels, absent = levels | more, (*absent, *missing)
     *sampled, (end_s, last) = readings
@@ -210,17 +226,21 @@ def machine_part(
     )
 
 
-def _with_others(used: Counted, *, vantage: Vantage | None) -> Counted:
-    """Return differences with what is left for all other processes."""
-    known = {Quantity.GENERATOR_CPU_S, Quantity.STEELYARD_CPU_S}
+def _ours(vantage: Vantage | None) -> set[Quantity]:
+    """Return what the CPUs of this machine are busy with that is no other's."""
+    ours = {Quantity.GENERATOR_CPU_S, Quantity.STEELYARD_CPU_S}
     if vantage is not None:
-        known.add(Quantity.SERVER_CPU_S)
-        if vantage.beside:
-            known.add(Quantity.REPLICA_CPU_S)
-    modes = {Quantity.CPU_USER_S, Quantity.CPU_SYSTEM_S}
-    if not (known | modes) <= used.keys():
+        ours |= {Quantity.SERVER_CPU_S}
+        ours |= {Quantity.REPLICA_CPU_S} if vantage.beside else set()
+    return ours
+
+
+def with_others_used(used: Counted, *, ours: Collection[Quantity]) -> Counted:
+    """Return differences with what is left for all other processes, where all is known."""
+    modes = (Quantity.CPU_USER_S, Quantity.CPU_SYSTEM_S)
+    if any(quantity not in used for quantity in (*modes, *ours)):
         return used
-    others_s = sum(used[mode] for mode in modes) - sum(used[part] for part in known)
+    others_s = sum(used[mode] for mode in modes) - sum(used[part] for part in ours)
     return {**used, Quantity.OTHERS_CPU_S: rounded(max(others_s, 0.0))}
 
 

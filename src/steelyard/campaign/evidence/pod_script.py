@@ -50,7 +50,6 @@ _OF_NODE: Final = (
     *("/proc/pressure/cpu", "/proc/pressure/io", "/proc/pressure/memory"),
     "/proc/self/mountinfo",
 )
-_OF_GENERATOR: Final = ("/proc/stat", "/proc/uptime", BOOT)
 
 # `name:N` are the first N lines of a file. mapfile reads in large pieces, `read` byte by byte.
 _HEAD: Final = r"""exec 2>/dev/null
@@ -150,12 +149,6 @@ def server_script(mark: str, *, at_end: bool, ending: int | None = None) -> str:
     )
 
 
-def generator_script(mark: str) -> str:
-    """Return what prints the account of a generator's container."""
-    files = " ".join(_OF_GENERATOR)
-    return f"{_begin(mark)}{_OWN}{_GROUPS}show {files}{_TELL}"
-
-
 def loop_script(mark: str, files: Sequence[str], *, lease_s: int) -> str:
     """Return what prints some files once a second, until nobody renews the lease.
 
@@ -229,13 +222,6 @@ class Account:
             if path.startswith(f"{GROUPS}/") and path.endswith(f"/{name}")
         )
         return next(found, None)
-
-
-def seconds_between(before: Account, after: Account) -> float | None:
-    """Return how long it was from one reading to the next, by the node's clock."""
-    if before.uptime_s is None or after.uptime_s is None:
-        return None
-    return after.uptime_s - before.uptime_s
 
 
 def cpu_s(account: Account) -> float | None:

@@ -2,8 +2,8 @@
 
 What a configuration brings about itself stays in; the rules for that are in ``answers.validity``.
 Of an open loop it is asked whether it did what was due. The load generator must not be the limit,
-and its log must be whole; what generators in pods can use is their own limit, not the CPUs of the
-server's machine.
+and its log must be whole; what it can use where the server is elsewhere is its own limit, not the
+CPUs of the server's machine.
 """
 
 import math
@@ -128,7 +128,6 @@ THROTTLED_SHARE: Final = 0.05
 LEAST_PERIODS: Final = 10  # of a quota, of 100 ms each by default
 _LEAST_S: Final = 1e-3  # of a run, as far as a generator's clock tells
 OFF_LENGTH: Final = 2.0  # between the length that was meant and that of the run
-APART_SHARE: Final = 0.02
 _MORE_GENERATORS: Final = (
     "Add a generator (`loads.generators: {more}`) or threads (`loads.threads`), make the scripts"
     " simpler, or put the load generator on a machine of its own."
@@ -136,53 +135,37 @@ _MORE_GENERATORS: Final = (
 
 
 _MORE_CPU: Final = (
-    "Raise the CPU limit of its pods (`target.generators.resources`), or add a generator"
-    " (`loads.generators: {more}`)."
+    "Give the load generator more CPUs: in a cluster raise the limit of its pod"
+    " (`target.generators.resources`)."
 )
 
 
 def _generator_saturated(facts: RunFacts) -> Iterator[Ruling]:
-    if facts.level(Quantity.GENERATOR_CPUS) is not None:
-        yield _saturated_pods(facts)
-        return
-    used, cpus = facts.total(Quantity.GENERATOR_CPU_S), facts.level(Quantity.CPUS)
-    if facts.evidence is None or used is None or cpus is None:
+    used = facts.total(Quantity.GENERATOR_CPU_S)
+    own_cpus = facts.level(Quantity.GENERATOR_CPUS)  # where the server is elsewhere
+    cpus = own_cpus or facts.level(Quantity.CPUS)
+    if facts.evidence is None or used is None or not cpus:
         yield lacking(", ".join(RUN_NEEDS[GENERATOR_SATURATED]))
         return
     processes = facts.load.generators
-    threads = min(max(facts.load.threads, processes), max(int(cpus), 1))
-    share = used / (threads * facts.evidence.seconds) if facts.evidence.seconds > 0 else 0.0
+    threads = max(facts.load.threads, processes)
+    usable = min(float(threads), cpus)
+    share = used / (usable * facts.evidence.seconds) if facts.evidence.seconds > 0 else 0.0
     if share < SATURATED_SHARE:
         yield KEPT
         return
     several = f" in {processes} processes" if processes > 1 else ""
-    yield broken(
-        f"the load generator used {format_share(share)} of what its {threads} threads{several} can"
-        f" (at least {format_share(SATURATED_SHARE)}): it was measured, not the server",
-        remedy=_MORE_GENERATORS.format(more=processes + 1),
+    limit = (
+        f"what its {threads} threads{several} can"
+        if threads <= cpus
+        else f"the {cpus:g} CPUs that it may use"
     )
-
-
-def _saturated_pods(facts: RunFacts) -> Ruling:
-    """Judge all pods together by what their threads can use, and the busiest by its own limit."""
-    used, cpus = facts.total(Quantity.GENERATOR_CPU_S), facts.level(Quantity.GENERATOR_CPUS)
-    seconds = facts.evidence.seconds if facts.evidence is not None else 0.0
-    if used is None or not cpus or seconds <= 0:
-        return lacking(", ".join(RUN_NEEDS[GENERATOR_SATURATED]))
-    processes = facts.load.generators
-    usable = min(float(max(facts.load.threads, processes)), cpus)
-    busiest = facts.level(Quantity.GENERATOR_BUSIEST_FRACTION) or 0.0
-    share = max(used / (usable * seconds), busiest)
-    if share < SATURATED_SHARE:
-        return KEPT
-    whose = "it" if processes == 1 else "one of its pods"
-    limited = busiest >= SATURATED_SHARE or usable == cpus
-    what = "the CPUs that its limit allows" if limited else f"what its {usable:g} threads can"
-    remedy = _MORE_CPU if limited else _MORE_GENERATORS
-    return broken(
-        f"the load generator was the limit: {whose} used {format_share(share)} of {what} (at least"
-        f" {format_share(SATURATED_SHARE)})",
-        remedy=remedy.format(more=processes + 1),
+    yield broken(
+        f"the load generator used {format_share(share)} of {limit} (at least"
+        f" {format_share(SATURATED_SHARE)}): it was measured, not the server",
+        remedy=_MORE_CPU
+        if own_cpus and threads > cpus
+        else _MORE_GENERATORS.format(more=processes + 1),
     )
 
 
@@ -199,27 +182,8 @@ def _generator_throttled(facts: RunFacts) -> Iterator[Ruling]:
         return
     waiting = "" if waited_s is None else f", {waited_s:.1f} s in all"
     yield broken(
-        f"the CPU limit of the load generator's pods held them back in {format_share(share)} of the"
-        f" periods (more than {format_share(THROTTLED_SHARE)}){waiting}",
-        remedy=_MORE_CPU.format(more=facts.load.generators + 1),
-    )
-
-
-def _generators_apart(facts: RunFacts) -> Iterator[Ruling]:
-    if facts.load.generators < 2:
-        yield NOTHING_TO_JUDGE
-        return
-    apart_s, asked_s = facts.level(Quantity.GENERATORS_APART_S), facts.asked_s
-    if apart_s is None or not asked_s:
-        yield NOTHING_TO_JUDGE  # programs of one machine are started at once
-        return
-    if apart_s <= APART_SHARE * asked_s:
-        yield KEPT
-        return
-    yield broken(
-        f"the generators began {apart_s:.2f} s apart at least (more than"
-        f" {format_share(APART_SHARE)} of the {asked_s:g} s that were measured): so long not all"
-        " clients were there"
+        f"the CPU limit of the load generator held it back in {format_share(share)} of the periods"
+        f" (more than {format_share(THROTTLED_SHARE)}){waiting}",
     )
 
 
@@ -251,13 +215,13 @@ def _log_unusable(facts: RunFacts) -> Iterator[Ruling]:
 SATURATED: Final = RunRule(
     code=GENERATOR_SATURATED,
     severity=Severity.ERROR,
-    what="The load generator used nearly all CPU time that its threads can use; in pods, that"
-    " their CPU limits allow.",
+    what="The load generator used nearly all CPU time that its threads can use, or that the CPUs"
+    " or the CPU limit of where it runs allow.",
     why="Throughput is then the generator's, and configurations look alike.",
     thresholds=(
         Threshold(
             value=SATURATED_SHARE,
-            shown=f"{format_share(SATURATED_SHARE)} of its threads' time, or of one pod's limit",
+            shown=f"{format_share(SATURATED_SHARE)} of its threads' time, or of its CPUs",
             reason="a guess: the rest is what a thread needs to be woken at all",
         ),
     ),
@@ -268,8 +232,8 @@ SATURATED: Final = RunRule(
 THROTTLED: Final = RunRule(
     code="generator-throttled",
     severity=Severity.WARNING,
-    what="The pods of the load generator had used up their own CPU limit in a share of the periods"
-    " (nr_throttled of their control groups).",
+    what="The load generator on a machine of its own, or in a pod, had used up its CPU limit in a"
+    " share of the periods (nr_throttled of its control group).",
     why="A thread that is stopped for the rest of a period sends nothing and sees answers late:"
     " throughput and latency are then the generator's in part, also where it is idle on average.",
     thresholds=(
@@ -279,27 +243,9 @@ THROTTLED: Final = RunRule(
             reason="a guess: the start of a run, when all clients connect, is held back sooner",
         ),
     ),
-    remedy=_MORE_CPU.format(more=2),
+    remedy=_MORE_CPU,
     source="the kernel's cgroup cpu.stat; threshold: a guess",
     judge=_generator_throttled,
-)
-APART: Final = RunRule(
-    code="generators-apart",
-    severity=Severity.WARNING,
-    what="Several load generators on other machines did not begin together.",
-    why="In the time between only some of the clients were there: the run was one of a smaller"
-    " load for so long.",
-    thresholds=(
-        Threshold(
-            value=APART_SHARE,
-            shown=f"{format_share(APART_SHARE)} of the measured part",
-            reason="a guess: a share of clients was missing for that share of the time at most",
-        ),
-    ),
-    remedy="Let the nodes of the generators keep time (NTP), give their pods enough CPU, or make"
-    " the slice longer (`measure.slice`).",
-    source="the agents in the pods; threshold: a guess",
-    judge=_generators_apart,
 )
 SLICE_LENGTH: Final = RunRule(
     code="slice-length",
@@ -718,7 +664,6 @@ RUN_RULES: Final[tuple[RunRule, ...]] = (
     ),
     SATURATED,
     THROTTLED,
-    APART,
     LOG_UNUSABLE,
     SLICE_LENGTH,
     RunRule(

@@ -5,8 +5,10 @@ is read with the kernel's counters of it. CPU quotas are those of control groups
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 from steelyard.campaign.evidence.processes import GeneratorProcesses, ServerProcesses, process, tree
 from steelyard.core.measurement import Absence, Quantity, Vantage
@@ -123,13 +125,13 @@ def _directory(numbers: tuple[int, int]) -> str:
 Counted = dict[Quantity, float]
 
 
-def group_with_quota(host: Host, vantage: Vantage) -> str | None:
-    """Return the directory of the group around the server whose CPU quota is the smallest.
+def group_with_quota(host: Host, pid: int | str, own: Sequence[Path] = ()) -> str | None:
+    """Return the directory of the group around a process whose CPU quota is the smallest.
 
-    The nearest of equal ones counts; the groups of a container around everything are among them.
+    The nearest of equal ones counts, of its ``own`` first; the groups of a container around
+    everything are among them.
     """
-    own = [str(path) for path in vantage.groups]
-    places = dict.fromkeys((*own, *groups_around(host, vantage.pid, "cpu")))
+    places = dict.fromkeys((*map(str, own), *groups_around(host, pid, "cpu")))
     quotas = {place: group_quota(files_of(host, place)) for place in places}
     limited = {place: quota for place, quota in quotas.items() if quota}
     return min(limited, key=lambda place: limited[place], default=None)
@@ -155,7 +157,8 @@ class Sources:
     Attributes:
         beside: First processes of replicas beside the server.
         wal: Only where it is another device than that of the data.
-        quota: Directory of the control group whose CPU quota binds the server.
+        quota: Directory of the control group whose CPU quota binds the server; without a vantage
+            that of this process, which binds the generator.
     """
 
     host: Host
@@ -173,7 +176,7 @@ class Sources:
         """Return what can be counted of a server, or of this machine alone."""
         generator = generator or GeneratorProcesses(host=host)
         if vantage is None:
-            return cls(host=host, generator=generator)
+            return cls(host=host, generator=generator, quota=group_with_quota(host, "self"))
         wal = BlockDevice.of(host, f"{vantage.data}/{_WAL}")
         device = BlockDevice.of(host, str(vantage.data))
         return cls(
@@ -183,7 +186,7 @@ class Sources:
             beside=vantage.beside,
             device=device,
             wal=wal if wal != device else None,
-            quota=group_with_quota(host, vantage),
+            quota=group_with_quota(host, vantage.pid, vantage.groups),
         )
 
     def used(self) -> Counted:
@@ -193,6 +196,11 @@ class Sources:
     def passing(self) -> Counted:
         """Return the counters that go on while server and generator stand still."""
         return {**self._common(), **self.generator.ended(), **of_the_kernel(self.host.read)}
+
+    def of_the_generator(self) -> Counted:
+        """Return the counters of the generator, and of what is its own here: quota, Steelyard."""
+        counted = {Quantity.STEELYARD_CPU_S: self.host.own_cpu_s()}
+        return counted | self.generator.ended() | self.generator.queued() | self._throttling()
 
     def own(self) -> Counted:
         """Return the counters of the processes of server and generator, which stand with them."""
@@ -261,9 +269,13 @@ class Sources:
             counted |= of_the_device(self.device.counters())
         if self.wal is not None:
             counted |= of_the_wal(self.wal.counters())
-        if self.quota is not None:
-            counted |= of_the_quota(throttling(self.host, self.quota))
-        return counted
+        return counted | self._throttling()
+
+    def _throttling(self) -> Counted:
+        if self.quota is None:
+            return {}
+        held_back = throttling(self.host, self.quota)
+        return of_the_quota(held_back, GENERATORS_QUOTA if self.server is None else SERVERS_QUOTA)
 
     def _beside_cpu_s(self) -> float:
         """Return what replicas used, with their children that ended; one that died is missing."""
@@ -285,15 +297,26 @@ def of_the_kernel(read: Callable[[str], str | None]) -> Counted:
     return known({Quantity.SWAPPED_PAGES: swapped, **pressures})
 
 
-def of_the_quota(held_back: Throttling | None) -> Counted:
-    """Return how a CPU quota held the server back."""
+SERVERS_QUOTA: Final = (
+    Quantity.QUOTA_PERIODS,
+    Quantity.THROTTLED_PERIODS,
+    Quantity.THROTTLED_S,
+)
+GENERATORS_QUOTA: Final = (
+    Quantity.GENERATOR_QUOTA_PERIODS,
+    Quantity.GENERATOR_THROTTLED_PERIODS,
+    Quantity.GENERATOR_THROTTLED_S,
+)
+
+
+def of_the_quota(
+    held_back: Throttling | None, names: Sequence[Quantity] = SERVERS_QUOTA
+) -> Counted:
+    """Return how a CPU quota held the server, or the generator, back."""
     if held_back is None:
         return {}
-    return {
-        Quantity.QUOTA_PERIODS: float(held_back.periods),
-        Quantity.THROTTLED_PERIODS: float(held_back.throttled),
-        Quantity.THROTTLED_S: held_back.throttled_s,
-    }
+    values = map(float, (held_back.periods, held_back.throttled, held_back.throttled_s))
+    return dict(zip(names, values, strict=True))
 
 
 def of_the_machine(times: CpuTimes | None) -> Counted:

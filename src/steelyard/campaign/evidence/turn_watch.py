@@ -20,7 +20,7 @@ from typing import Final, Protocol
 from steelyard.campaign.evidence import watch
 from steelyard.campaign.evidence.machine import MachineInTurns, MachineProbe
 from steelyard.campaign.evidence.neighbours import Crowd
-from steelyard.campaign.evidence.pods import PodProbe
+from steelyard.campaign.evidence.pods import PodInTurns, PodProbe
 from steelyard.campaign.evidence.processes import own_process, parse_scheduled
 from steelyard.core import measurement
 from steelyard.core.experiment import Workload
@@ -133,16 +133,16 @@ class TurnWatch:
     still, and ``finish`` while the server runs alone.
 
     Attributes:
-        server: Watches the server; None: nobody does.
+        probes: Watch the server and its container.
         machine: Makes what reads the machine, once the server stands still; None: nobody does.
         absent: What nobody can know here, and why.
     """
 
     clock: Clock
-    server: TurnProbe | None = None
+    probes: tuple[TurnProbe, ...] = ()
     machine: Callable[[], MachineInTurns] | None = None
     absent: tuple[measurement.Absence, ...] = ()
-    _worker: TurnWorker | None = None
+    _workers: list[TurnWorker] = field(default_factory=list)
     _reading: MachineInTurns | None = None
     _given_up: threading.Event = field(default_factory=threading.Event)
     _failure: str = ""
@@ -154,10 +154,10 @@ class TurnWatch:
 
     def begin(self) -> None:
         """Let the server be asked for its first reading, while it runs alone."""
-        if self.server is not None:
-            self._worker = TurnWorker(self.server, self.clock)
-            self._worker.start(watch.BEGIN_WITHIN_S)
-            self._worker.go(self.clock.monotonic())
+        self._workers = [TurnWorker(probe, self.clock) for probe in self.probes]
+        for worker in self._workers:
+            worker.start(watch.BEGIN_WITHIN_S)
+            worker.go(self.clock.monotonic())
 
     def resume(self) -> None:
         """Take the reading before the run goes on."""
@@ -167,10 +167,11 @@ class TurnWatch:
 
     def begin_turn(self, times: TurnTimes) -> None:
         """Let samples be taken in a turn that begins to run now, after its settling."""
-        if self._worker is not None:
-            began_at = self.clock.monotonic()
-            at_s = self._ran_s + began_at - self._resumed_at
-            self._worker.turn(SampledTurn(at_s=at_s, began_at=began_at, due=moments(times)))
+        began_at = self.clock.monotonic()
+        at_s = self._ran_s + began_at - self._resumed_at
+        turn = SampledTurn(at_s=at_s, began_at=began_at, due=moments(times))
+        for worker in self._workers:
+            worker.turn(turn)
 
     def settle_turn(self) -> None:
         """Take the reading at the end of a turn's settling."""
@@ -180,8 +181,8 @@ class TurnWatch:
 
     def end_turn(self) -> None:
         """Let no more samples be taken: a pause comes."""
-        if self._worker is not None:
-            self._worker.over()
+        for worker in self._workers:
+            worker.over()
 
     def halt(self) -> None:
         """Take the reading when everything stands still again."""
@@ -212,10 +213,11 @@ class TurnWatch:
 
     def finish(self) -> None:
         """Let the server be asked for its last reading; its generators have ended."""
-        if self._worker is not None:
-            self._worker.end(self._ran_s)
-            self._parts.insert(0, self._worker.part(watch.END_WITHIN_S))
-            self._own_cpu_s += self._worker.cpu_s
+        for worker in self._workers:
+            worker.end(self._ran_s)
+        # What is told of the server's machine in its container holds, not the same of this one.
+        self._parts += [worker.part(watch.END_WITHIN_S) for worker in self._workers]
+        self._own_cpu_s += sum(worker.cpu_s for worker in self._workers)
         if self.absent:
             self._parts.append(watch.Part(absent=self.absent))
         if self._parts:
@@ -228,10 +230,10 @@ class TurnWatch:
     def close(self) -> None:
         """Give up what goes on; after ``finish`` this changes nothing."""
         self._given_up.set()
-        if self._worker is not None and self._evidence is None:
-            self._worker.finish()
-            assert self.server is not None  # noqa: S101 - it has the worker
-            self.server.abandon()
+        if self._evidence is None:
+            for worker, probe in zip(self._workers, self.probes, strict=False):
+                worker.finish()
+                probe.abandon()
 
     def _read(self, step: Callable[[MachineInTurns], None]) -> None:
         """Take a step of what reads the machine; once one has failed, none."""
@@ -260,8 +262,7 @@ class Place:
 
     Attributes:
         vantage: Its processes, where it runs on this machine.
-        sight: Its pod and those of the generators, where they run in a cluster; or the host that
-            the load comes from.
+        sight: Its container, where it runs in a cluster.
     """
 
     engine: Engine
@@ -271,52 +272,14 @@ class Place:
     sight: PodSight | HostSight | None = None
 
 
-_UNSEEN_MACHINE = measurement.Absence(
-    subject=measurement.SERVERS_MACHINE,
-    reason="the server's processes, devices and memory are not visible from here, and the load"
-    " comes from another host",
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostProbe:
-    """Tells what the host of the load generators used in a run, as its agent counted it."""
-
-    sight: HostSight
-    subject: str = "the load generators' host"
-    interval_s: float = 1.0
-
-    def begin(self) -> None:
-        """Do nothing: the agent reads the counters around the run."""
-
-    def sample(self, at_s: float) -> None:
-        """Do nothing."""
-
-    def finish(self, at_s: float, *, lost: int) -> watch.Part:  # noqa: ARG002 - nothing is sampled
-        """Return what the load generators used."""
-        return watch.Part(
-            totals={measurement.Quantity.GENERATOR_CPU_S: self.sight.used_s()},
-            levels={measurement.Quantity.GENERATOR_CPUS: float(self.sight.cpus)},
-            absent=(_UNSEEN_MACHINE,),
-        )
-
-    def abandon(self) -> None:
-        """Do nothing."""
-
-
 def probes_for(place: Place, host: Host, clock: Clock, *, ramp_s: float) -> tuple[watch.Probe, ...]:
-    """Return new probes for one run.
-
-    Where the load comes from elsewhere, this machine has no part in it.
-    """
+    """Return new probes for one run."""
     server = ServerProbe(
         open_reader=lambda: place.engine.reader(place.address, place.workload),
         ramp_s=ramp_s,
         nearby=host if place.vantage is not None else None,
     )
-    if isinstance(place.sight, HostSight):
-        return (server, HostProbe(sight=place.sight))
-    if place.sight is not None:
+    if isinstance(place.sight, PodSight):
         return (server, PodProbe(sight=place.sight, host=host, clock=clock))
     return (server, MachineProbe(host=host, vantage=place.vantage))
 
@@ -331,15 +294,6 @@ _IN_ONE_DATABASE = measurement.Absence(
     subject=measurement.STATEMENTS,
     reason="Sessions of other configurations are in the same database by the same role, for which"
     " the server counts what all of them do.",
-)
-
-_OF_HOST = measurement.Absence(
-    subject="the load generators' host",
-    reason="In turns its CPU is not read: it serves all configurations.",
-)
-_OF_PODS = measurement.Absence(
-    subject="the database's container",
-    reason="In turns nothing is read of the nodes, and nothing of the CPU of pods.",
 )
 
 
@@ -396,18 +350,17 @@ def _turn_watch(
         pace=_PACE_IN_TURNS,
         clock=clock,
     )
-    if isinstance(place.sight, PodSight):
-        return TurnWatch(clock=clock, server=server, absent=(_OF_PODS,))
-    seen: TurnProbe | None = server
+    probes: tuple[TurnProbe, ...] = (server,)
     absent: tuple[measurement.Absence, ...] = ()
     if one.is_shared:  # then only the statements of one of them are told apart, if those are
-        seen = watch.StatementProbe(open_reader=opening) if is_apart else None
+        probes = (watch.StatementProbe(open_reader=opening),) if is_apart else ()
         absent = (_OF_ALL_SESSIONS,) if is_apart else (_OF_ALL_SESSIONS, _IN_ONE_DATABASE)
-    if place.sight is not None:
-        return TurnWatch(clock=clock, server=seen, absent=(*absent, _OF_HOST, _UNSEEN_MACHINE))
+    if isinstance(place.sight, PodSight):
+        pod = PodInTurns(sight=place.sight, host=host, is_shared=one.is_shared)
+        probes = (*probes, pod)
     return TurnWatch(
         clock=clock,
-        server=seen,
+        probes=probes,
         absent=absent,
         machine=partial(
             MachineInTurns,

@@ -93,7 +93,7 @@ def test_the_group_with_the_smallest_quota_binds(
 ) -> None:
     """Of the server's own group and those above, the nearest of equal ones; -1 is none."""
     host = FakeHost(files={"/proc/77/cgroup": cgroup, **files})
-    assert group_with_quota(host, _SERVER) == expected
+    assert group_with_quota(host, _SERVER.pid) == expected
 
 
 def test_groups_of_the_vantage_come_first() -> None:
@@ -110,6 +110,6 @@ def test_groups_of_the_vantage_come_first() -> None:
     )
     blkio = Path("/sys/fs/cgroup/blkio/steelyard")
     vantage = Vantage(pid=77, data=Path("/srv/data"), groups=(blkio, Path(made)))
-    assert group_with_quota(host, vantage) == made
+    assert group_with_quota(host, vantage.pid, vantage.groups) == made
     assert throttling(host, made) == _EXPECTED
     assert throttling(host, str(blkio)) is None

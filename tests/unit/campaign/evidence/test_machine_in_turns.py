@@ -299,6 +299,37 @@ def test_through_a_network_what_goes_through_in_own_turns_counts() -> None:
     assert Quantity.SERVER_CPU_S not in part.totals
 
 
+def test_the_limit_of_a_pod_binds_the_generator_in_its_own_turns() -> None:
+    """What held other configurations back in the same pod is none of this run's."""
+    scene = Scene()
+
+    def go_on(server: int, periods: int) -> None:
+        counted[0] += periods
+        scene.more = {
+            "/proc/self/cgroup": "0::/\n",
+            "/proc/self/mountinfo": "30 24 0:26 / /sys/fs/cgroup ro - cgroup2 cgroup ro\n",
+            "/sys/fs/cgroup/cpu.max": "150000 100000\n",
+            "/sys/fs/cgroup/cpu.stat": f"nr_periods {counted[0]}\nnr_throttled {counted[0] // 2}\n"
+            f"throttled_usec {counted[0] * 1000}\n",
+        }
+        scene.go_on(0.5, server)
+
+    counted = [0]
+    go_on(SERVER, 10)
+    machine = scene.machine(None)
+    for _ in range(3):
+        machine.resume()
+        go_on(SERVER, 4)
+        machine.halt(scene.clock.monotonic())
+        go_on(_OTHER_SERVER, 20)
+    part = machine.finish()
+    assert part.levels[Quantity.GENERATOR_CPUS] == 1.5
+    assert part.totals[Quantity.GENERATOR_QUOTA_PERIODS] == 12
+    assert part.totals[Quantity.GENERATOR_THROTTLED_PERIODS] == 6
+    assert part.totals[Quantity.GENERATOR_THROTTLED_S] == pytest.approx(0.012)
+    assert Quantity.QUOTA_PERIODS not in part.totals
+
+
 @pytest.mark.parametrize(
     ("text", "faults"),
     [

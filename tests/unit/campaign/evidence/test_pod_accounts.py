@@ -8,12 +8,11 @@ from steelyard.campaign.evidence import pod_script as accounts
 from steelyard.campaign.evidence.pods import (
     Devices,
     absent,
-    generator_counters,
     server_counters,
     server_levels,
 )
 from steelyard.core.measurement import Quantity
-from support.containers import account, generator_files, recorded, server_files
+from support.containers import account, recorded, server_files
 
 
 def test_a_recorded_container_of_version_1() -> None:
@@ -71,17 +70,6 @@ def test_a_container_without_a_quota_can_use_its_cpu_set() -> None:
     assert accounts.throttled(seen) is None
     assert accounts.usable_cpus(seen) == 1.0
     assert Quantity.THROTTLED_S not in server_counters(seen, Devices())
-
-
-def test_a_generator_of_version_1_has_its_own_throttling() -> None:
-    """The periods of its own limit are not those of the server."""
-    counted = generator_counters(account(generator_files(10)))
-    assert counted == {
-        Quantity.GENERATOR_CPU_S: 5.0,
-        Quantity.GENERATOR_QUOTA_PERIODS: 100,
-        Quantity.GENERATOR_THROTTLED_PERIODS: 10,
-        Quantity.GENERATOR_THROTTLED_S: 0.5,
-    }
 
 
 def test_what_a_container_does_not_show_is_absent_with_a_reason() -> None:

@@ -20,11 +20,14 @@ from steelyard.campaign.evidence.turn_watch import (
 )
 from steelyard.campaign.evidence.watch import Part
 from steelyard.core.experiment import Workload
-from steelyard.core.measurement import Absence
+from steelyard.core.kubernetes import ContainerRef
+from steelyard.core.measurement import SERVERS_MACHINE, Absence, Quantity
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import TurnTimes
 from steelyard.core.wording import TargetError
 from steelyard.gateways.host import Clock
+from steelyard.places.protocol import PodSight
+from support.containers import Containers, server_files
 
 _TIMES = TurnTimes(turn_s=0.06, settling_s=0.01)
 _PATIENCE_S = 30.0
@@ -109,7 +112,7 @@ class Machine:
 
 def _watch(server: Server | None = None, machine: Machine | None = None) -> TurnWatch:
     made: Any = None if machine is None else lambda: machine
-    return TurnWatch(clock=Clock(), server=server, machine=made)
+    return TurnWatch(clock=Clock(), probes=() if server is None else (server,), machine=made)
 
 
 def _turn(watch: TurnWatch, server: Server, within: Callable[[], object]) -> None:
@@ -345,3 +348,36 @@ def test_a_server_that_is_shared_is_asked_for_statements_alone() -> None:
             told = {each.subject: each.reason for each in evidence.absent}
             assert all(words in told[subject] for subject, words in reasons.items())
         assert len(asked) == (0 if is_shared and databases == ("a", "a") else 2)
+
+
+def test_a_server_in_a_container_is_read_there_and_its_generator_here() -> None:
+    """What its control group counts is told beside what this machine counts in its turns."""
+    clock, experiment = FakeClock(), an_experiment()
+    second = [0.0]
+    api = Containers(files={"pg-1": lambda: server_files(second[0])}, clock=clock)
+    metadata = {"name": "pg-1", "namespace": "bench"}
+    api.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+    database = ContainerRef(namespace="bench", pod="pg-1", container="postgres")
+    place = Place(
+        engine=FakeEngine(World(clock=clock, experiment=experiment)),
+        address=ServerAddress(host="pg-rw", port=5432),
+        workload=experiment.workloads[0],
+        vantage=None,
+        sight=PodSight(api=api, database=database),
+    )
+    host = FakeHost(files={"/proc/stat": "cpu  1 0 1 1 0 0 0 0 0 0\ncpu0 0\ncpu1 0\n"})
+    (watch,) = turn_watches([PlaceInTurns(place=place, generators=tuple)], host, Clock())
+    watch.begin()
+    watch.resume()
+    second[0] = 2.0
+    watch.halt()
+    watch.take_stock()
+    watch.finish()
+    evidence = watch.evidence()
+    assert evidence is not None
+    assert evidence.totals[Quantity.SERVER_CPU_S] == pytest.approx(0.98)
+    assert evidence.totals[Quantity.THROTTLED_PERIODS] == 6
+    assert Quantity.CPU_IDLE_S in evidence.totals
+    assert Quantity.GENERATOR_CPU_S in evidence.totals
+    assert evidence.levels[Quantity.MEMORY_BYTES] == 2000 * 1024
+    assert {SERVERS_MACHINE, "the database's node"} <= {each.subject for each in evidence.absent}

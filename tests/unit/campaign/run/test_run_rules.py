@@ -8,7 +8,6 @@ import pytest
 from scipy.stats import poisson
 
 from steelyard.campaign.evidence.run_rules import (
-    APART_SHARE,
     CLOCK_JUMP_S,
     OFF_LENGTH,
     RUN_RULES,
@@ -105,33 +104,21 @@ def generating(share: float, *, threads: int = 2, generators: int = 1) -> RunFac
     return RunFacts(load=Load(clients=8, threads=threads, generators=generators), evidence=seen)
 
 
-def in_pods(
-    used: float, *, limit: float = 1.0, busiest: float = 0.0, threads: int = 2, generators: int = 1
-) -> RunFacts:
-    """Return a run whose generators in pods used so many CPUs of what their limits allow."""
-    levels = {
-        Quantity.GENERATOR_CPUS: limit,
-        Quantity.GENERATOR_BUSIEST_FRACTION: busiest or used / limit,
-    }
+def limited(used: float, *, limit: float = 1.0, threads: int = 2) -> RunFacts:
+    """Return a run whose generator, away from the server, used so many CPUs of what it may."""
+    levels = {Quantity.GENERATOR_CPUS: limit}
     seen = evidence({Quantity.GENERATOR_CPU_S: used * SECONDS}, levels)
-    return RunFacts(load=Load(clients=8, threads=threads, generators=generators), evidence=seen)
+    return RunFacts(load=Load(clients=8, threads=threads), evidence=seen)
 
 
 def throttled(share: float) -> RunFacts:
-    """Return a run whose generators' limit held them back in a share of the periods."""
+    """Return a run whose generator's limit held it back in a share of the periods."""
     totals = {
         Quantity.GENERATOR_QUOTA_PERIODS: 1000.0,
         Quantity.GENERATOR_THROTTLED_PERIODS: 1000.0 * share,
         Quantity.GENERATOR_THROTTLED_S: 2.0,
     }
     return RunFacts(evidence=evidence(totals))
-
-
-def apart(seconds: float) -> RunFacts:
-    """Return a run of 10 s whose two generators began so far apart."""
-    load = Load(clients=8, threads=2, generators=2)
-    seen = evidence({}, {Quantity.GENERATORS_APART_S: seconds})
-    return RunFacts(load=load, asked_s=SECONDS, evidence=seen)
 
 
 def on_huge_pages(asked: str, *, status: str = "", used: float | None = None) -> RunFacts:
@@ -174,10 +161,9 @@ KEPT = [
     ("foreign-disk", on_disk(300, busy_s=0.15 * SECONDS)),
     ("generator-saturated", generating(SATURATED_SHARE - 0.001)),
     ("generator-saturated", generating(0.94, threads=16)),
-    ("generator-saturated", in_pods(0.94)),
-    ("generator-saturated", in_pods(1.8, limit=4.0)),  # of two threads
+    ("generator-saturated", limited(0.94)),
+    ("generator-saturated", limited(1.8, limit=4.0)),  # of two threads
     ("generator-throttled", throttled(THROTTLED_SHARE)),
-    ("generators-apart", apart(APART_SHARE * SECONDS)),
     ("shared-cpus", RunFacts(limits={"cpuset": "0", "generator_cpuset": "0"})),
     ("log-unusable", RunFacts(log_trouble="")),
     ("slice-length", lasting(5.0, OFF_LENGTH)),
@@ -212,16 +198,10 @@ BROKEN = [
     ),
     ("foreign-disk", on_disk(300, busy_s=0.21 * SECONDS), "15.8 % of the run"),
     ("generator-saturated", generating(SATURATED_SHARE), "95.0 % of what its 2 threads"),
-    ("generator-saturated", generating(0.96, threads=16), "its 4 threads"),
-    ("generator-saturated", in_pods(0.475, limit=0.5), "95.0 % of the CPUs that its limit allows"),
-    ("generator-saturated", in_pods(1.9, limit=4.0), "95.0 % of what its 2 threads can"),
-    (
-        "generator-saturated",
-        in_pods(0.6, limit=1.0, busiest=0.96, generators=2),
-        "one of its pods used 96.0 % of the CPUs that its limit allows",
-    ),
+    ("generator-saturated", generating(0.96, threads=16), "of the 4 CPUs that"),
+    ("generator-saturated", limited(0.475, limit=0.5), "95.0 % of the 0.5 CPUs that it may use"),
+    ("generator-saturated", limited(1.9, limit=4.0), "95.0 % of what its 2 threads can"),
     ("generator-throttled", throttled(0.06), "6.0 % of the periods (more than 5.0 %), 2.0 s"),
-    ("generators-apart", apart(0.21), "began 0.21 s apart at least (more than 2.0 % of the 10 s"),
     ("shared-cpus", RunFacts(limits={"cpuset": "0-1"}), "the server's CPUs (0-1)"),
     ("shared-cpus", RunFacts(limits={"generator_cpuset": "1"}), "the load generator's CPUs (1)"),
     ("generator-saturated", generating(0.97, threads=1, generators=2), "2 threads in 2 processes"),
@@ -263,8 +243,7 @@ LACKING = {
 }
 NEVER_LACKING = {"generator-failed", "server-died", "not-in-force", "no-huge-pages", "shared-cpus"}
 NEVER_LACKING |= {"log-unusable"}  # a run without a log has none to judge
-# Where generators are no pods there is no limit of theirs, and one machine's clock.
-NEVER_LACKING |= {"generator-throttled", "generators-apart"}
+NEVER_LACKING |= {"generator-throttled"}  # without a limit of its own there is nothing to judge
 NEVER_LACKING |= {"slice-length"}  # pgbench is told how long to run
 NEVER_LACKING |= {"rate-not-reached"}  # in a closed loop there is nothing to judge
 
@@ -308,7 +287,7 @@ def test_a_saturated_generator_calls_for_one_more(generators: int) -> None:
     assert f"`loads.generators: {generators + 1}`" in found.remedy
 
 
-@pytest.mark.parametrize("facts", [in_pods(0.5, limit=0.5), throttled(0.5)])
+@pytest.mark.parametrize("facts", [limited(0.5, limit=0.5), throttled(0.5)])
 def test_a_generator_at_its_limit_calls_for_a_higher_one(facts: RunFacts) -> None:
     """The way out names the key of the target; at its limit it is invalid, below it suspect."""
     (found,) = [each for each in judge(facts) if each.code.startswith("generator-")]
@@ -325,14 +304,6 @@ def test_neighbours_of_a_pod_are_kept_off_its_node() -> None:
     inside = replace(seen, levels={**seen.levels, Quantity.SERVER_CPUS: 2.0})
     (found,) = judge(RunFacts(measurement=measured(), clock_jump_s=0.0, evidence=inside))
     assert "node of its own" in found.remedy
-
-
-def test_the_skew_of_generators_needs_all_their_clocks() -> None:
-    """Of one that nobody asked nothing is claimed; nor of a single generator."""
-    unknown = replace(apart(9.0), evidence=evidence({}))
-    assert ruling("generators-apart", unknown).state is State.NOT_APPLICABLE
-    alone = replace(apart(9.0), load=Load(clients=1, threads=1))
-    assert ruling("generators-apart", alone).state is State.NOT_APPLICABLE
 
 
 def test_a_run_without_a_usable_log_stays_valid() -> None:
