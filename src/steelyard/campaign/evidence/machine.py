@@ -227,7 +227,7 @@ def machine_part(
 
 
 def _ours(vantage: Vantage | None) -> set[Quantity]:
-    """Return what the CPUs of this machine are busy with that is no other's."""
+    """Return which CPU times of this machine belong to the run."""
     ours = {Quantity.GENERATOR_CPU_S, Quantity.STEELYARD_CPU_S}
     if vantage is not None:
         ours |= {Quantity.SERVER_CPU_S}

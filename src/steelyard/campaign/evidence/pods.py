@@ -202,7 +202,7 @@ _OURS_BESIDE: Final = {Quantity.GENERATOR_CPU_S, Quantity.STEELYARD_CPU_S}
 
 
 def _is_beside(account: Account, host: Host) -> bool:
-    """Return whether a container is on this machine: then the generator is beside the server."""
+    """Return whether a container is on this machine, whose CPUs it shares with the generator."""
     return bool(account.boot) and account.boot == (host.read(BOOT) or "").strip()
 
 
