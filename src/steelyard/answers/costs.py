@@ -17,7 +17,7 @@ from steelyard.answers.results import CampaignAnalysis, Grounds, place_name, sho
 from steelyard.core.experiment import ONE, RATE, Experiment, Workload
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Quantity, Run
-from steelyard.core.schedule import CellKey
+from steelyard.core.schedule import CellKey, Pausing
 from steelyard.core.target import EngineName
 from steelyard.core.wording import US_PER_S
 from steelyard.report import document as doc
@@ -371,6 +371,7 @@ _NOTE_IN_TURNS = (
     " its turns may be written in those of another: writes of the device other than the WAL are"
     f" shared in part. {_WITHIN_BLOCKS}"
 )
+_WITH_PAUSES = " The servers go on in pauses: what they did then is in their own figures."
 _STEADY_NOTE = (
     "Variation is 1.4826 times the median absolute deviation over blocks, over the median: what"
     " varies less shows a difference sooner. CPU time counts work, not waiting, so a busy"
@@ -460,7 +461,11 @@ def cost_section(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
 
 def cost_note(analysis: CampaignAnalysis) -> str:
     """Return what the figures are of."""
-    return _NOTE_IN_TURNS if analysis.is_in_turns else _NOTE
+    if not analysis.is_in_turns:
+        return _NOTE
+    plan = analysis.plan
+    goes_on = plan is not None and plan.pausing is Pausing.GENERATOR
+    return _NOTE_IN_TURNS + (_WITH_PAUSES if goes_on else "")
 
 
 def _in_none(every: Sequence[Sequence[CostChange | CostLevel]]) -> Sequence[CostChange | CostLevel]:
