@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from steelyard.core.kubernetes import POD, PROBE, ContainerRef, Manifest, ObjectRef, ref_of
+from steelyard.core.kubernetes import PROBE, ContainerRef, Manifest, ObjectRef, ref_of
 from steelyard.core.target import PodResources
 from steelyard.core.wording import PreflightError, SteelyardError, format_duration
 from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.agent.programs import ShortProcesses
 from steelyard.places.kubernetes.belongings import Belongings
+from steelyard.places.kubernetes.manifests import render_manifest
 
 ANY_USER: Final = 26  # CloudNativePG's; any will do where the image names no numeric one
 _HUGE: Final = "hugepages-"
@@ -93,6 +94,40 @@ def mortal_pod(
         "enableServiceLinks": False,
         **more,
     }
+
+
+def waiting_pod(
+    container: str,
+    image: str,
+    *,
+    lasts_s: int,
+    user: int = ANY_USER,
+    claim: str = "",
+    read_only: bool = False,
+    **more: object,
+) -> dict[str, Any]:
+    """Return a restricted pod that waits for commands, for so many seconds at most.
+
+    Args:
+        container: Its name.
+        image: What runs in it, with `sleep`.
+        lasts_s: Then it ends by itself.
+        user: Numeric, and group.
+        claim: Of a volume, which is at `/volume`; empty: it has none.
+        read_only: The image's files cannot be written to.
+        more: Further values of the template `waiting-pod`.
+    """
+    return render_manifest(
+        __package__,
+        "waiting-pod",
+        container=container,
+        image=image,
+        lasts_s=lasts_s,
+        user=user,
+        claim=claim,
+        read_only=read_only,
+        **more,
+    )
 
 
 def claim_spec(size: str, storage_class: str | None) -> dict[str, Any]:
@@ -401,7 +436,14 @@ def image_pod(
     Raises:
         PreflightError: The image is not found, or the pod cannot run.
     """
-    manifest = image_manifest(image, name=belongings.name("image"))
+    manifest = waiting_pod(
+        _IMAGE,
+        image,
+        lasts_s=_ASKED_WITHIN_S,
+        name=belongings.name("image"),
+        requests=_SMALL,
+        limits=_SMALL,
+    )
     told(f"asking the image {image} what it is")
     ref = ref_of(belongings.completed(manifest))
     try:
@@ -414,16 +456,3 @@ def image_pod(
         yield ShortProcesses(partial(belongings.api.run, where))
     finally:
         belongings.remove(ref, grace_s=0)
-
-
-def image_manifest(image: str, *, name: str) -> Manifest:
-    """Return a pod of an image that waits, on any node."""
-    container = restricted_container(
-        _IMAGE,
-        image,
-        read_only=False,
-        command=["sleep", "infinity"],
-        env=[{"name": "LC_ALL", "value": "C"}],
-        resources={"requests": dict(_SMALL), "limits": dict(_SMALL)},
-    )
-    return POD.manifest(name, spec=mortal_pod(container, user=ANY_USER, lasts_s=_ASKED_WITHIN_S))

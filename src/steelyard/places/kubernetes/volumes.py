@@ -25,6 +25,7 @@ from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes import pods
 from steelyard.places.kubernetes.belongings import Belongings
+from steelyard.places.kubernetes.manifests import render_manifest
 
 _IS_DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 
@@ -288,28 +289,20 @@ def probe_manifests(
     question: StorageQuestion, *, name: str, storage_class: str | None
 ) -> tuple[k8s.Manifest, k8s.Manifest]:
     """Return the pod that measures and the claim of its volume."""
-    container = pods.restricted_container(
+    pod = pods.waiting_pod(
         _CONTAINER,
         question.image,
-        read_only=False,
-        command=["sleep", "infinity"],
-        env=[{"name": "LC_ALL", "value": "C"}],
-        resources={
-            "requests": {"cpu": "200m", "memory": "128Mi"},
-            "limits": {"cpu": "1", "memory": "128Mi"},
-        },
-        volumeMounts=[{"name": "volume", "mountPath": _FOLDER}],
-    )
-    spec = pods.mortal_pod(
-        container,
-        user=pods.ANY_USER,
         lasts_s=_LASTS_S,
-        security={"fsGroup": pods.ANY_USER},
-        volumes=[{"name": "volume", "persistentVolumeClaim": {"claimName": name}}],
+        name=name,
+        requests={"cpu": "200m", "memory": "128Mi"},
+        limits={"cpu": "1", "memory": "128Mi"},
+        claim=name,
         **pods.placing(question.node_selector, question.tolerations),
     )
-    claim = pods.claim_spec(_SIZE, storage_class)
-    return k8s.POD.manifest(name, spec=spec), k8s.CLAIM.manifest(name, spec=claim)
+    claim = render_manifest(
+        __package__, "claim", name=name, size=_SIZE, storage_class=storage_class
+    )
+    return pod, claim
 
 
 def _measured(

@@ -36,7 +36,7 @@ from steelyard.core.wording import (
 from steelyard.gateways import host as machine
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.placed_files import FetchedHost, Wanted, new_mark, parse_fetched, script
-from steelyard.places.kubernetes.pods import ReadyWait, mortal_pod, restricted_container
+from steelyard.places.kubernetes.pods import ReadyWait, waiting_pod
 from steelyard.tuning.facts import file
 from steelyard.tuning.facts.linux import (
     CPUS,
@@ -117,29 +117,22 @@ def probe_manifest(namespace: str, beside: k8s.Manifest) -> dict[str, Any]:
     """Return a probe for the node of another pod, of the image that this pod has there already."""
     spec = beside["spec"]
     name = f"{_LOOK}{secrets.token_hex(4)}"
-    container = restricted_container(
+    return waiting_pod(
         _PROBE_CONTAINER,
         spec["containers"][0]["image"],
-        command=["sleep", str(_LASTS_S)],
-        # Never Guaranteed: it would not be on the CPUs that others share.
-        resources={
-            "requests": {"cpu": "10m", "memory": "16Mi"},
-            "limits": {"cpu": "500m", "memory": "64Mi"},
-        },
-    )
-    return k8s.POD.manifest(
-        f"steelyard-{name}",
+        lasts_s=_LASTS_S,
+        user=_NOBODY,
+        read_only=True,
+        name=f"steelyard-{name}",
         namespace=namespace,
         # As of a campaign of its own: `clean --context` finds what a death left.
         labels={**_LABELS, k8s.CAMPAIGN: name},
-        spec=mortal_pod(
-            container,
-            user=_NOBODY,
-            lasts_s=_LASTS_S,
-            nodeName=spec["nodeName"],
-            tolerations=[{"operator": "Exists"}],
-            imagePullSecrets=list(spec.get("imagePullSecrets") or ()),
-        ),
+        # Never Guaranteed: it would not be on the CPUs that others share.
+        requests={"cpu": "10m", "memory": "16Mi"},
+        limits={"cpu": "500m", "memory": "64Mi"},
+        node=spec["nodeName"],
+        tolerations=[{"operator": "Exists"}],
+        pull_secrets=spec.get("imagePullSecrets"),
     )
 
 

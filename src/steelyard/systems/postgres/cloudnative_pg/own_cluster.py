@@ -9,7 +9,7 @@ claims, and volumes that go with them.
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from steelyard.core import kubernetes as k8s
 from steelyard.core.findings import Fact, Finding
@@ -20,12 +20,14 @@ from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.sql import Sql
 from steelyard.places.agent.outcomes import StartSkew, unknown_skew
 from steelyard.places.kubernetes import made_server
-from steelyard.places.kubernetes.pods import resources_of
+from steelyard.places.kubernetes.manifests import render_manifest
+from steelyard.places.kubernetes.pods import placing, resources_of
 from steelyard.places.kubernetes.reaching import await_service
 from steelyard.places.kubernetes.undoing import Departure, Held, held_by
 from steelyard.places.kubernetes.volumes import storage_class_facts, volume_facts
 from steelyard.places.protocol import Ledger, LoadPods, PausedPrograms, PodSight, PreparedState
 from steelyard.systems.postgres.cloudnative_pg.operator import (
+    LIBRARIES,
     ClusterState,
     discover,
     plain_log,
@@ -138,9 +140,6 @@ def findings_of(
         )
 
 
-_SHUTDOWN_S: Final = 10
-
-
 def cluster_manifest(
     target: CloudNativePgTarget,
     *,
@@ -160,77 +159,22 @@ def cluster_manifest(
         settings: Of PostgreSQL.
         campaign_id: In the labels of everything; empty: none is named.
     """
-    labels = _labels(campaign_id)
-    spec = {
-        **_instances(target),
-        "inheritedMetadata": {"labels": labels},
-        "enableSuperuserAccess": True,
-        "superuserSecret": {"name": secret.name},
-        **_storage(target),
-        **_placement(target),
-        "postgresql": _postgresql(target, settings),
-    }
-    return k8s.CLUSTER.manifest(name, namespace=namespace, labels=labels, spec=spec)
-
-
-def _labels(campaign_id: str) -> dict[str, str]:
-    if campaign_id:
-        return k8s.campaign_labels(campaign_id, k8s.DATABASE)
-    return {k8s.MANAGED_BY: k8s.MANAGER, k8s.ROLE: k8s.DATABASE}
-
-
-def _instances(target: CloudNativePgTarget) -> dict[str, Any]:
-    """Return how many pods of what image there are, and how they are restarted.
-
-    In place of a switchover the primary restarts where it is: another node would be another
-    machine. A budget for a single instance would keep its node from being drained. Nobody but us
-    is connected, so a shutdown need not wait three minutes for clients to leave.
-    """
-    return {
-        "instances": target.instances,
-        **({"imageName": target.image} if target.image else {}),
-        "imagePullPolicy": "IfNotPresent",
-        "enablePDB": target.instances > 1,
-        "primaryUpdateStrategy": "unsupervised",
-        "primaryUpdateMethod": "restart",
-        "smartShutdownTimeout": _SHUTDOWN_S,
-    }
-
-
-def _storage(target: CloudNativePgTarget) -> dict[str, Any]:
-    spec: dict[str, Any] = {"storage": _volume(target.storage, target.storage_class)}
-    if target.wal_storage is not None:
-        wal_class = target.wal_storage_class or target.storage_class
-        spec["walStorage"] = _volume(target.wal_storage, wal_class)
-    return spec
-
-
-def _volume(size: str, storage_class: str | None) -> dict[str, str]:
-    return {"size": size, **({"storageClass": storage_class} if storage_class else {})}
-
-
-def _placement(target: CloudNativePgTarget) -> dict[str, Any]:
-    affinity = {
-        **({"nodeSelector": dict(target.node_selector)} if target.node_selector else {}),
-        **({"tolerations": tolerations} if (tolerations := json.loads(target.tolerations)) else {}),
-        **json.loads(target.affinity),
-    }
-    resources = resources_of(target.resources)
-    return {
-        **({"affinity": affinity} if affinity else {}),
-        **({"resources": resources} if resources else {}),
-    }
-
-
-def _postgresql(target: CloudNativePgTarget, settings: Mapping[str, str]) -> dict[str, Any]:
-    spec: dict[str, Any] = {"parameters": {}, **postgresql_spec(settings)}
-    if target.synchronous is not None:
-        spec["synchronous"] = {
-            "method": target.synchronous.method,
-            "number": target.synchronous.number,
-            "dataDurability": target.synchronous.data_durability,
-        }
-    return spec
+    unnamed = {k8s.MANAGED_BY: k8s.MANAGER, k8s.ROLE: k8s.DATABASE}
+    return render_manifest(
+        __package__,
+        "cluster",
+        target=target,
+        name=name,
+        namespace=namespace,
+        labels=k8s.campaign_labels(campaign_id, k8s.DATABASE) if campaign_id else unnamed,
+        secret=secret.name,
+        affinity={
+            **placing(target.node_selector, target.tolerations),
+            **json.loads(target.affinity),
+        },
+        resources=resources_of(target.resources),
+        postgresql={"parameters": {}, LIBRARIES: None, **postgresql_spec(settings)},
+    )
 
 
 @dataclass(slots=True, kw_only=True)

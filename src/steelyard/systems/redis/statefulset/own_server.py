@@ -31,6 +31,7 @@ from steelyard.core.wording import PreflightError, PrivilegeError, TargetError, 
 from steelyard.gateways.redis import RedisDoor, opened
 from steelyard.places.kubernetes import made_server, pods
 from steelyard.places.kubernetes.belongings import Belongings
+from steelyard.places.kubernetes.manifests import render_manifest, render_manifests
 from steelyard.places.kubernetes.reaching import await_service
 from steelyard.places.kubernetes.undoing import Departure, Held, held_by
 from steelyard.places.kubernetes.volumes import claim_obstacle, storage_class_facts, volume_facts
@@ -88,9 +89,6 @@ def users_text(password: str) -> str:
 
 CONTAINER: Final = "redis"
 CHANGE: Final = "steelyard/change"  # annotation of a pod: which start it is
-_USER: Final = 999  # the account `redis` of the official images; any numeric one will do
-_DATA: Final = "data"
-_LOADS_WITHIN_S: Final = 3600  # of data that are loaded from the volume; a guess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +124,7 @@ class ServerAsked:
     @property
     def claim(self) -> k8s.ObjectRef:
         """Return the claim of its volume, which the cluster makes and removes with it."""
-        return self._ref(k8s.CLAIM, f"{_DATA}-{self.name}-0")
+        return self._ref(k8s.CLAIM, f"data-{self.name}-0")
 
     @property
     def labels(self) -> dict[str, str]:
@@ -137,11 +135,6 @@ class ServerAsked:
     def selector(self) -> dict[str, str]:
         """Return the labels that no other server's pod has."""
         return {k8s.SERVER: self.name}
-
-    def manifest(self, kind: k8s.Kind, name: str, spec: Mapping[str, Any]) -> k8s.Manifest:
-        """Return an object of the server's, with the campaign's labels."""
-        labels = k8s.campaign_labels(self.campaign_id)
-        return kind.manifest(name, namespace=self.namespace, labels=labels, spec=dict(spec))
 
     def _ref(self, kind: k8s.Kind, name: str) -> k8s.ObjectRef:
         return k8s.ObjectRef(kind=kind, name=name, namespace=self.namespace)
@@ -164,96 +157,25 @@ class ServerStart:
 
 def service_manifests(asked: ServerAsked) -> tuple[k8s.Manifest, ...]:
     """Return the Service that a StatefulSet needs, and the one that leads to the server."""
-    port = {"name": "redis", "port": PORT, "targetPort": PORT}
-    plain = {"selector": asked.selector, "ports": [port]}
-    return (
-        asked.manifest(k8s.SERVICE, asked.name, {"clusterIP": "None", **plain}),
-        asked.manifest(k8s.SERVICE, asked.service, {"type": "ClusterIP", **plain}),
-    )
+    labels = k8s.campaign_labels(asked.campaign_id)
+    return render_manifests(__package__, "services", server=asked, labels=labels, port=PORT)
 
 
 def set_manifest(asked: ServerAsked, start: ServerStart) -> k8s.Manifest:
-    """Return the StatefulSet as it is for one start.
-
-    Its pod is replaced when Steelyard deletes it: a rolling update would wait for ever for a pod
-    that a refused setting keeps from becoming ready. The claim goes with the set, which Kubernetes
-    does since 1.27. Source: kubernetes.io, "StatefulSets", forced rollback; and
-    "PersistentVolumeClaim retention".
-    """
-    template = {
-        "metadata": {"labels": asked.labels, "annotations": {CHANGE: start.change}},
-        "spec": _pod(asked, start),
-    }
-    volume = pods.claim_spec(asked.target.storage, asked.target.storage_class)
-    spec = {
-        "replicas": 1,
-        "serviceName": asked.name,
-        "selector": {"matchLabels": asked.selector},
-        "updateStrategy": {"type": "OnDelete"},
-        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Retain"},
-        "template": template,
-        "volumeClaimTemplates": [k8s.CLAIM.manifest(_DATA, labels=asked.labels, spec=volume)],
-    }
-    return asked.manifest(k8s.STATEFUL_SET, asked.name, spec)
-
-
-def _pod(asked: ServerAsked, start: ServerStart) -> dict[str, Any]:
-    users = {
-        "secretName": asked.secret.name,
-        "defaultMode": 0o440,
-        "items": [{"key": USERS_KEY, "path": USERS.rpartition("/")[2]}],
-    }
-    return pods.restricted_pod(
-        _container(asked.target, start),
-        user=_USER,
-        security={"fsGroup": _USER, "fsGroupChangePolicy": "OnRootMismatch"},
-        automountServiceAccountToken=False,
-        enableServiceLinks=False,
-        **pods.placing(asked.target.node_selector, asked.target.tolerations),
-        volumes=[
-            {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
-            {"name": "users", "secret": users},
-        ],
+    """Return the StatefulSet as it is for one start."""
+    target = asked.target
+    return render_manifest(
+        __package__,
+        "set",
+        server=asked,
+        target=target,
+        start=start,
+        labels=k8s.campaign_labels(asked.campaign_id),
+        port=PORT,
+        resources=pods.resources_of(target.resources),
+        script=files(__package__).joinpath("server.sh").read_text(),
+        **pods.placing(target.node_selector, target.tolerations),
     )
-
-
-def _container(target: RedisKubernetesTarget, start: ServerStart) -> dict[str, Any]:
-    """Return the server's container.
-
-    Whether the data are loaded is asked by a command until they are; then by connecting, which
-    costs a server under load nothing.
-    """
-    resources = pods.resources_of(target.resources)
-    asking = ["sh", "-c", 'test "$(redis-cli ping || valkey-cli ping)" = PONG']
-    container = pods.restricted_container(
-        CONTAINER,
-        target.image,
-        command=["sh", "-c", _script(), "server"],
-        env=[
-            {"name": "LC_ALL", "value": "C"},
-            {"name": "STEELYARD_RESTORE", "value": start.change if start.restore else ""},
-            {"name": "STEELYARD_SETTINGS", "value": start.configuration},
-        ],
-        ports=[{"name": "redis", "containerPort": PORT}],
-        startupProbe={
-            "exec": {"command": asking},
-            "periodSeconds": 1,
-            "timeoutSeconds": 5,
-            "failureThreshold": _LOADS_WITHIN_S,
-        },
-        readinessProbe={"tcpSocket": {"port": PORT}, "periodSeconds": 10},
-        terminationMessagePolicy="FallbackToLogsOnError",
-        volumeMounts=[
-            {"name": _DATA, "mountPath": "/data"},
-            {"name": "run", "mountPath": "/run/steelyard"},
-            {"name": "users", "mountPath": USERS.rpartition("/")[0], "readOnly": True},
-        ],
-    )
-    return {**container, "resources": resources} if resources else container
-
-
-def _script() -> str:
-    return files("steelyard.systems.redis.statefulset").joinpath("server.sh").read_text()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
