@@ -371,7 +371,7 @@ _NOTE_IN_TURNS = (
     " its turns may be written in those of another: writes of the device other than the WAL are"
     f" shared in part. {_WITHIN_BLOCKS}"
 )
-_WITH_PAUSES = " The servers go on in pauses: what they did then is in their own figures."
+_WITH_PAUSES = " The servers go on in pauses, and their own figures hold that, too."
 _STEADY_NOTE = (
     "Variation is 1.4826 times the median absolute deviation over blocks, over the median: what"
     " varies less shows a difference sooner. CPU time counts work, not waiting, so a busy"

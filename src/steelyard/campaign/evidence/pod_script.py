@@ -71,9 +71,6 @@ look() {
 # What this costs: all that was started with it, in its process group.
 look "/proc/$$"; mine=$group; own=()
 """
-_OWN: Final = r"""
-for d in /proc/[0-9]*; do look "$d"; [[ $group == "$mine" ]] && own+=("$d/schedstat"); done
-"""
 # The control groups of this container; of the tree it mostly sees its own alone, as the root.
 _GROUPS: Final = r"""
 mapfile -t lines </proc/self/cgroup
@@ -82,7 +79,7 @@ for l in "${lines[@]}"; do
   if [[ $c ]]; then roots=("/sys/fs/cgroup/$c"); else roots=(/sys/fs/cgroup{,/unified}); fi
   for d in "${roots[@]}"; do
     [[ $p != / && -d $d$p ]] && d=$d$p
-    [[ -e $d/cgroup.procs ]] && show "${of_group[@]/#/$d/}" "$d"/hugetlb.*.{current,usage_in_bytes}
+    [[ -e $d/cgroup.procs ]] && show "${of_group[@]/#/$d/}"
   done
 done
 """
@@ -118,7 +115,8 @@ printf '%s\n%s end\n' "$out" "$m"
 # A pipe that nobody writes to is a sleep without a program. Whoever watches says now and then that
 # it is still there: else the loop ends, also where nobody told it that the connection was lost.
 _LOOP: Final = r"""
-trap 'SECONDS=0' USR1
+for d in /proc/[0-9]*; do look "$d"; [[ $group == "$mine" ]] && own+=("$d/schedstat"); done
+m={mark}; trap 'SECONDS=0' USR1
 exec {{nap}}<> <(:)
 while out= && ((SECONDS < {lease_s})); do
   show {files} "${{own[@]}}"
@@ -137,16 +135,10 @@ def server_script(mark: str, *, at_end: bool, ending: int | None = None) -> str:
         at_end: With what is read at the end of a run alone: memory map, free disk.
         ending: Process id of a loop that is ended first.
     """
-    return "".join(
-        (
-            _begin(mark, ending),
-            _GROUPS,
-            _SERVER,
-            _LEVELS if at_end else "",
-            f"show {' '.join(_OF_NODE)}",
-            _TELL,
-        )
-    )
+    end = "" if ending is None else f"kill {ending}\n"
+    begin = f"{_HEAD}{end}m={mark}; out=; of_group=({' '.join(_OF_GROUP)})"
+    levels, files = _LEVELS if at_end else "", f"show {' '.join(_OF_NODE)}"
+    return f"{begin}{_GROUPS}{_SERVER}{levels}{files}{_TELL}"
 
 
 def loop_script(mark: str, files: Sequence[str], *, lease_s: int) -> str:
@@ -158,17 +150,12 @@ def loop_script(mark: str, files: Sequence[str], *, lease_s: int) -> str:
         lease_s: How long it lasts without a SIGUSR1.
     """
     named = " ".join(map(shlex.quote, files))
-    return f"{_HEAD}{_OWN}m={mark}{_LOOP.format(files=named, lease_s=lease_s)}"
+    return f"{_HEAD}{_LOOP.format(mark=mark, files=named, lease_s=lease_s)}"
 
 
 def renewal(pid: int) -> str:
     """Return what tells a loop that it is still wanted."""
     return f"kill -USR1 {pid}"
-
-
-def _begin(mark: str, ending: int | None = None) -> str:
-    end = "" if ending is None else f"kill {ending}\n"
-    return f"{_HEAD}{end}m={mark}; out=; of_group=({' '.join(_OF_GROUP)})"
 
 
 _SCHEDULED: Final = re.compile(r"/proc/[0-9]+/schedstat")
