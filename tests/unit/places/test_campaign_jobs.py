@@ -34,7 +34,7 @@ from steelyard.core.wording import (
 from steelyard.places.kubernetes import job as jobs
 from steelyard.places.kubernetes import permissions as rbac
 from steelyard.places.kubernetes.job import JobPlan, Stand, plan_text, read_plan, record_files
-from steelyard.places.kubernetes.permissions import PERMISSIONS, Purpose, needed, plural
+from steelyard.places.kubernetes.permissions import Purpose, needed, permissions, plural
 
 
 @pytest.fixture
@@ -285,14 +285,14 @@ def test_a_kind_is_named_as_in_the_apis_paths(kind: Kind, path: str) -> None:
 
 def test_each_resource_has_one_line_for_a_purpose() -> None:
     """Two lines for one thing could contradict each other; every one has verbs and a reason."""
-    keys = [(each.purpose, each.group, each.resource, each.optional) for each in PERMISSIONS]
+    keys = [(each.purpose, each.group, each.resource, each.optional) for each in permissions()]
     assert len(keys) == len(set(keys))
-    assert all(each.verbs and each.why for each in PERMISSIONS)
+    assert all(each.verbs and each.why for each in permissions())
 
 
 def test_what_has_no_namespace_is_allowed_cluster_wide() -> None:
     """A Role cannot allow nodes; a namespace itself is the exception, it lies in itself."""
-    for each in PERMISSIONS:
+    for each in permissions():
         if not each.kind.namespaced and each.kind.name != "Namespace":
             assert each.cluster_wide, each.resource
 
