@@ -1,9 +1,12 @@
 """What a record lists as left outside, by kind."""
 
 from pathlib import Path
+from typing import TypeVar
 
 from steelyard.core.outside import InCluster, OnServer, TurnedKnob
 from steelyard.record.directory import read_standing
+
+_T = TypeVar("_T")
 
 
 def left_over(path: Path) -> tuple[str, ...]:
@@ -16,16 +19,20 @@ def left_groups(path: Path) -> tuple[str, ...]:
     return tuple(made.name for made in read_standing(path).left if made.resource == "cgroup")
 
 
+def _things(path: Path, kind: type[_T]) -> tuple[_T, ...]:
+    return tuple(each.thing for each in read_standing(path).left if isinstance(each.thing, kind))
+
+
 def left_on_servers(path: Path) -> tuple[OnServer, ...]:
     """Return the things on servers."""
-    return tuple(made.thing for made in read_standing(path).left if made.thing is not None)
+    return _things(path, OnServer)
 
 
 def left_in_clusters(path: Path) -> tuple[InCluster, ...]:
     """Return the objects in clusters."""
-    return tuple(made.placed for made in read_standing(path).left if made.placed is not None)
+    return _things(path, InCluster)
 
 
 def left_knobs(path: Path) -> tuple[TurnedKnob, ...]:
     """Return the knobs."""
-    return tuple(made.knob for made in read_standing(path).left if made.knob is not None)
+    return _things(path, TurnedKnob)

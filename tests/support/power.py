@@ -210,7 +210,7 @@ def _require_kept(lane: Lane, campaign: Path, acknowledged: bytes, noted: Noted)
 
 def _require_known(listed: tuple[Created, ...], noted: Noted) -> None:
     assert {each.name for each in listed if each.resource == "directory"} <= noted.directories
-    assert {each.thing.label for each in listed if each.thing is not None} <= noted.labels
+    assert {each.name for each in listed if each.resource == "on-server"} <= noted.labels
 
 
 def _raw_files(campaign: Path) -> Iterator[str]:

@@ -75,7 +75,7 @@ def _require_put_back(record: Path, again: str) -> None:
 def _open(record: Path) -> Iterator[str]:
     """Yield what is changed of things that do not go with the campaign's own objects."""
     for made in read_standing(record).left:
-        if made.thing is not None or (made.placed is not None and made.placed.before):
+        if made.resource == "on-server" or getattr(made.thing, "before", ""):
             yield made.name
 
 

@@ -80,7 +80,7 @@ def _clean_records(
 ) -> "LeftBehindError | None":
     """Show and undo what campaigns left behind; return what would not go."""
     from steelyard.campaign.cleanup.leftovers import find_leftovers, undo_all
-    from steelyard.campaign.cleanup.undoing import trouble_of
+    from steelyard.core.wording import LeftBehindError
     from steelyard.gateways.doors import system_doors
 
     if adopt and not directories:
@@ -93,9 +93,12 @@ def _clean_records(
     ours = any(leftover.things for leftover in found)
     trouble = None
     if not dry_run and found and (not ours or _agreed("Remove it?", yes=yes)):
-        trouble = trouble_of(lambda: undo_all(found, doors))
-        if ours and trouble is None:
-            click.echo("Removed.")
+        try:
+            undo_all(found, doors)
+            if ours:
+                click.echo("Removed.")
+        except LeftBehindError as error:
+            trouble = error
     if adopt and trouble is None:
         _adopt(directories, doors, dry_run=dry_run, yes=yes)
     return trouble
@@ -118,12 +121,8 @@ def _adopt(directories: tuple[Path, ...], doors: "Doors", *, dry_run: bool, yes:
 
 
 def _clean_cluster(context: str | None, namespace: str, *, dry_run: bool, yes: bool) -> None:
-    from steelyard.campaign.cleanup.undoing import (
-        look_for_labels,
-        raise_all,
-        trouble_of,
-        undo_labelled,
-    )
+    from steelyard.campaign.cleanup.undoing import look_for_labels, undo_all_of
+    from steelyard.core.wording import LeftBehindError, raise_all
     from steelyard.gateways.doors import system_doors
 
     doors = system_doors()
@@ -142,17 +141,18 @@ def _clean_cluster(context: str | None, namespace: str, *, dry_run: bool, yes: b
         if _is_for_clean(labelled, api.context, yes=yes) and not dry_run:
             if not _agreed("Remove it?", yes=yes):
                 continue
-            trouble = trouble_of(lambda each=labelled: undo_labelled(each, api, doors))  # type: ignore[misc]
-            if trouble is None:
+            try:
+                undo_all_of(labelled.things, doors)
                 click.echo("Removed.")
-            else:
-                troubles.append(trouble)
+            except LeftBehindError as error:
+                troubles.append(error)
     raise_all(troubles)
 
 
 def _clean_aws(region: str, account: str | None, *, dry_run: bool) -> None:
     """Show what campaigns have in a region, and delete what its name is typed for."""
-    from steelyard.campaign.cleanup.undoing import look_for_tags, raise_all, undo_tagged
+    from steelyard.campaign.cleanup.undoing import look_for_tags, undo_all_of
+    from steelyard.core.wording import LeftBehindError, raise_all
     from steelyard.gateways.doors import system_doors
 
     if account is None:
@@ -173,7 +173,15 @@ def _clean_aws(region: str, account: str | None, *, dry_run: bool) -> None:
         typed = click.prompt(
             "Type its name to delete all of it", default="", show_default=False, err=True
         )
-        troubles += undo_tagged(campaign, things, doors, is_meant=typed.strip() == campaign)
+        if typed.strip() != campaign:
+            trouble = f"{campaign} is left as it is, and billed: its name was not typed"
+            again = "Run `steelyard clean` with the same words again."
+            troubles.append(LeftBehindError(trouble, hint=again))
+            continue
+        try:
+            undo_all_of(things, doors)
+        except LeftBehindError as error:
+            troubles.append(error)
     raise_all(troubles)
 
 

@@ -3,9 +3,10 @@
 An engine asks for commands and a platform runs them. What a platform must know of a server program
 stands here; an engine supplies it.
 
-Each kind of thing that is made or changed has a ``label``, which tells things of one campaign
-apart, and its place in the order of undoing. ``campaign.cleanup`` undoes it. What a record lists is
-a claim; a value of ``Outside`` that is undone comes from the registry of this account.
+Each kind of thing that is made or changed is a class of ``Outside``, with the ``word`` by which
+records name it and a ``label``, which tells things of one campaign apart. How it is shown and
+undone is one entry of ``campaign.cleanup.undoing``. What a record lists is a claim; a value of
+``Outside`` that is undone comes from the registry of this account.
 
 Prepared data and noise profiles are found again, in a later version too, by keys. A key is the hash
 of JSON: the fields of a dataclass by their names, sorted. The name of the class is no part of it,
@@ -20,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeVar, get_args
 
 from steelyard.core.kubernetes import ObjectRef, SecretRef
 from steelyard.core.stack import Knob
@@ -220,39 +221,47 @@ POSTGRES_MARK: Final = "steelyard campaign "  # so begin comments on what Steely
 REDIS_MARK: Final = "steelyard:"  # so begins what Steelyard calls its own on a Redis server
 
 
+# How records name the kinds, in the order in which what is left behind is told.
+Word = Literal["directory", "cgroup", "on-server", "in-cluster", "in-aws", "knob"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MadeDirectory:
+class _AtPath:
+    path: Path
+
+    @property
+    def label(self) -> str:
+        """Return what it is called in lists, as with every kind: it tells its like apart."""
+        return str(self.path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeDirectory(_AtPath):
     """A tree that is removed, after the processes in it were ended."""
 
-    path: Path
-
-    @property
-    def label(self) -> str:
-        """Return its path."""
-        return str(self.path)
+    word: ClassVar[Word] = "directory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControlGroup:
+class ControlGroup(_AtPath):
     """A control group that is removed when no process is in it."""
 
-    path: Path
-
-    @property
-    def label(self) -> str:
-        """Return its path."""
-        return str(self.path)
+    word: ClassVar[Word] = "cgroup"
 
 
 class Foreign(StrEnum):
-    """A kind of thing on somebody else's server."""
+    """A kind of thing on somebody else's server, in the order in which they go.
 
-    DATABASE = "database"
-    TABLES = "tables"
+    While settings are not as they were, the marks on what was made keep other campaigns away, and
+    what needs a restart is waited for by what comes after it.
+    """
+
+    USER = "user"  # of a Redis server, in its ACL
+    CONFIG = "config"  # of a Redis server, by CONFIG SET
     SETTINGS = "settings"
     KEYS = "keys"  # of a Redis server, in a database of theirs
-    CONFIG = "config"  # of a Redis server, by CONFIG SET
-    USER = "user"  # of a Redis server, in its ACL
+    TABLES = "tables"
+    DATABASE = "database"
 
     @property
     def is_of_redis(self) -> bool:
@@ -282,12 +291,14 @@ class TurnedKnob:
         snapshot: As its door made it.
     """
 
+    word: ClassVar[Word] = "knob"
+
     knob: Knob
     snapshot: str
 
     @property
     def label(self) -> str:
-        """Return what it is called in lists; it tells knobs of one campaign apart."""
+        """Return what it is called."""
         return f"{self.knob.kind} {self.knob.place}"
 
 
@@ -329,6 +340,8 @@ class OnServer:
             reached from here is found anew.
     """
 
+    word: ClassVar[Word] = "on-server"
+
     resource: Foreign
     host: str
     port: int
@@ -344,7 +357,7 @@ class OnServer:
 
     @property
     def label(self) -> str:
-        """Return what it is called in lists; it tells things of one campaign apart."""
+        """Return what it is called."""
         where = f"on {host_and_port(self.host, self.port)}" if self.port else f"on {self.host}"
         if self.resource is Foreign.USER:
             return f"user {', '.join(self.names)} {where}"
@@ -382,6 +395,8 @@ class InCluster:
             where none could be read.
     """
 
+    word: ClassVar[Word] = "in-cluster"
+
     context: str
     server: str
     ref: ObjectRef
@@ -392,7 +407,7 @@ class InCluster:
 
     @property
     def label(self) -> str:
-        """Return what it is called in lists; it tells things of one campaign apart."""
+        """Return what it is called."""
         what = "fields of " if self.before else ""
         return f"{what}{self.ref.label} in {self.context or 'its own cluster'}"
 
@@ -417,6 +432,8 @@ class InAws:
         campaign_id: Value of its tag; nothing is deleted without it.
     """
 
+    word: ClassVar[Word] = "in-aws"
+
     account: str
     region: str
     resource: Rented
@@ -425,7 +442,7 @@ class InAws:
 
     @property
     def label(self) -> str:
-        """Return what it is called in lists; it tells things of one campaign apart."""
+        """Return what it is called."""
         return f"{self.resource} {self.name} in {self.region}, account {self.account}"
 
     def stays_with(self, left: Iterable["InAws"]) -> bool:
@@ -438,25 +455,9 @@ class InAws:
 
 
 Outside = OnServer | InCluster | InAws | TurnedKnob | ControlGroup | MadeDirectory
-# The servers first: a way to one may lead through what is taken away after it. Of one server its
-# settings first: while they are not as they were, the marks on what was made keep other campaigns
-# away, and what needs a restart is waited for by what comes after it.
-_UNDOING_ORDER: Final = (
-    OnServer,
-    InCluster,
-    InAws,
-    TurnedKnob,
-    ControlGroup,
-    MadeDirectory,
-)
-_OF_A_SERVER: Final = (
-    Foreign.USER,
-    Foreign.CONFIG,
-    Foreign.SETTINGS,
-    Foreign.KEYS,
-    Foreign.TABLES,
-    Foreign.DATABASE,
-)
+# In the order of undoing: the servers first, for a way to one may lead through what is taken away
+# after it.
+KINDS: Final[tuple[type[Outside], ...]] = get_args(Outside)
 _Thing = TypeVar("_Thing", bound=Outside)
 
 
@@ -464,10 +465,10 @@ def in_undoing_order(things: Iterable[_Thing]) -> list[_Thing]:
     """Return things in the order in which they are undone; equals stay in the order given."""
 
     def turn(thing: Outside) -> tuple[int, int]:
-        inner = _OF_A_SERVER.index(thing.resource) if isinstance(thing, OnServer) else 0
-        if isinstance(thing, InAws):
-            inner = list(Rented).index(thing.resource)
-        return _UNDOING_ORDER.index(type(thing)), inner
+        part = 0
+        if isinstance(thing, OnServer | InAws):
+            part = list[object](type(thing.resource)).index(thing.resource)
+        return KINDS.index(type(thing)), part
 
     return sorted(things, key=turn)
 

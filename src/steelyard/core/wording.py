@@ -118,6 +118,40 @@ class LeftBehindError(SteelyardError):
     exit_code = ExitCode.LEFT_BEHIND
 
 
+_T = TypeVar("_T")
+
+
+def troubles_of(attempt: Callable[[_T], object], things: Iterable[_T]) -> list[SteelyardError]:
+    """Return why attempts failed: each is made, whatever became of the others.
+
+    Raises:
+        Interrupted: Nothing more is to be tried.
+        RecordError: What becomes of them cannot be noted.
+    """
+    troubles = []
+    for thing in things:
+        try:
+            attempt(thing)
+        except RecordError:
+            raise
+        except SteelyardError as error:
+            troubles.append(error)
+    return troubles
+
+
+def raise_all(troubles: Sequence[SteelyardError]) -> None:
+    """Raise what is left behind as one error; nothing happens where nothing is.
+
+    Raises:
+        LeftBehindError: With all messages, and each hint once.
+    """
+    if troubles:
+        raise LeftBehindError(
+            "; ".join(error.message for error in troubles),
+            hint=" ".join(dict.fromkeys(error.hint for error in troubles if error.hint)),
+        )
+
+
 class PrivilegeError(SteelyardError):
     """The account may not do what was asked."""
 
@@ -412,7 +446,6 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
-_T = TypeVar("_T")
 _FORMS: Final[dict[type, "TypeAdapter[Any]"]] = {}  # to make one takes milliseconds
 
 

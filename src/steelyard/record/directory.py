@@ -9,6 +9,7 @@ from typing import BinaryIO, cast, get_args
 
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.measurement import Environment
+from steelyard.core.outside import Word
 from steelyard.core.schedule import Schedule
 from steelyard.core.wording import RecordError, form_of, printable_json, quoted, redacted
 from steelyard.gateways import files
@@ -17,7 +18,6 @@ from steelyard.record.journal import (
     Created,
     Journal,
     Line,
-    Resource,
     Standing,
     beginning,
     read_lines,
@@ -29,7 +29,7 @@ COPY_NOTE = "in-cluster.json"  # in a copy of a record whose campaign runs in a 
 _EXPERIMENT = "experiment.yaml"
 _BEFORE_THE_JOURNAL = {_EXPERIMENT, "journal.jsonl", "lock", "raw"}
 _PATHS = ("directory", "cgroup")  # what is called by its path
-_KINDS = get_args(Resource)
+_KINDS = get_args(Word)
 _LONGEST_LINE_BYTES = 64 << 20  # a guess: a thousand times that of the largest experiment here
 
 

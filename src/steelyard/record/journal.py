@@ -49,18 +49,6 @@ class Resumed:
     version: str
 
 
-# In the order in which what is left behind is told.
-Resource = Literal["directory", "cgroup", "on-server", "in-cluster", "in-aws", "knob"]
-_RESOURCES: Final[dict[type[outside.Outside], Resource]] = {
-    outside.MadeDirectory: "directory",
-    outside.OnServer: "on-server",
-    outside.ControlGroup: "cgroup",
-    outside.TurnedKnob: "knob",
-    outside.InCluster: "in-cluster",
-    outside.InAws: "in-aws",
-}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Created:
     """Something outside the record is about to be made; written before it is.
@@ -68,42 +56,25 @@ class Created:
     What a journal says so is a claim, which may come from anybody: nothing is undone for it.
 
     Attributes:
-        resource: ``directory`` (a tree to remove, after stopping the processes in it),
-            ``on-server`` (made or changed on a server that is not Steelyard's), ``cgroup`` (a
-            control group to remove, when no process is in it), ``knob`` (of the stack, to put
-            back), ``in-cluster`` (an object in a Kubernetes cluster), or ``in-aws`` (in an account
-            of AWS).
         name: Its path, or what it is called in lists.
-        thing: What is on a server, and how to undo it.
-        knob: What was turned, and what was there before.
-        placed: What is in a cluster, and how to undo it.
-        rented: What is in an account of AWS.
+        thing: What undoing it takes; None: its path does, or the line was made by hand.
     """
 
     kind: Literal["created"] = "created"
-    resource: Resource
+    resource: outside.Word
     name: str
-    thing: outside.OnServer | None = None
-    knob: outside.TurnedKnob | None = None
-    placed: outside.InCluster | None = None
-    rented: outside.InAws | None = None
+    thing: outside.OnServer | outside.InCluster | outside.InAws | outside.TurnedKnob | None = None
 
     @classmethod
     def of(cls, made: outside.Outside) -> "Created":
         """Return the entry of something that is about to be made."""
-        return cls(
-            resource=_RESOURCES[type(made)],
-            name=made.label,
-            thing=made if isinstance(made, outside.OnServer) else None,
-            knob=made if isinstance(made, outside.TurnedKnob) else None,
-            placed=made if isinstance(made, outside.InCluster) else None,
-            rented=made if isinstance(made, outside.InAws) else None,
-        )
+        thing = None if isinstance(made, outside.MadeDirectory | outside.ControlGroup) else made
+        return cls(resource=made.word, name=made.label, thing=thing)
 
     @property
     def key(self) -> tuple[str, object]:
         """Return what two entries of one thing share, whatever it is called."""
-        return self.resource, self.thing or self.placed or self.rented or self.knob or self.name
+        return self.resource, self.thing or self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,13 +82,15 @@ class Removed:
     """Something that was made is gone again, or as it was."""
 
     kind: Literal["removed"] = "removed"
-    resource: Resource
+    resource: outside.Word
     name: str
 
     @classmethod
-    def of(cls, made: outside.Outside) -> "Removed":
+    def of(cls, made: "outside.Outside | Created") -> "Removed":
         """Return the entry of something that is undone."""
-        return cls(resource=_RESOURCES[type(made)], name=made.label)
+        if isinstance(made, Created):
+            return cls(resource=made.resource, name=made.name)
+        return cls(resource=made.word, name=made.label)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -508,15 +481,22 @@ def _decode(raw: bytes, *, expected_sequence: int) -> Line:
     )
 
 
-def _as_it_was(entry: Any) -> Any:  # noqa: ANN401 - JSON that is not validated yet
-    """Return an entry that says what its version did: the first ones logged no transaction.
+_FORMER_THINGS: Final = ("placed", "rented", "knob")  # where lines have had the thing of a kind
 
-    Where such a campaign goes on, its further blocks are not logged either: a log costs throughput.
+
+def _as_it_was(entry: Any) -> Any:  # noqa: ANN401 - JSON that is not validated yet
+    """Return an entry as it is written now, that says what its version did.
+
+    The first ones logged no transaction. Where such a campaign goes on, its further blocks are not
+    logged either: a log costs throughput.
     """
-    try:
-        measure = entry["experiment"]["measure"]
-    except (KeyError, TypeError):
+    if not isinstance(entry, dict):
         return entry
+    if entry.get("kind") == "created":
+        things = [entry.pop(name, None) for name in _FORMER_THINGS]
+        return {**entry, "thing": next(filter(None, [entry.get("thing"), *things]), None)}
+    experiment = entry.get("experiment")
+    measure = experiment.get("measure") if isinstance(experiment, dict) else None
     if isinstance(measure, dict):
         measure.setdefault("log", LogPolicy.OFF.value)
     return entry

@@ -18,17 +18,7 @@ from steelyard.gateways import files
 from steelyard.record.directory import standing_in
 from steelyard.record.journal import Created, Standing
 
-# How the line of each kind begins: a path's with "/", that of a thing on a server with "{".
-_PATHS: Final[dict[type[outside.Outside], str]] = {
-    outside.MadeDirectory: "",
-    outside.ControlGroup: "cgroup ",
-}
-_JSON: Final[dict[type[outside.Outside], str]] = {
-    outside.OnServer: "",
-    outside.InCluster: "in-cluster ",
-    outside.InAws: "in-aws ",
-    outside.TurnedKnob: "knob ",
-}
+_PATHS: Final = (outside.MadeDirectory, outside.ControlGroup)
 _MOUNT: Final = "mount "  # begins the line of a directory where a file system is mounted
 _EXPERIMENT: Final = "experiment "  # begins the line of what the campaign compares, as JSON
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # never a path, never hidden
@@ -152,10 +142,15 @@ def note(campaign_id: str, thing: outside.Outside) -> None:
     files.add_line(_file(campaign_id), _line(thing))  # on disk before the journal rests on it
 
 
+def _begin(kind: type[outside.Outside]) -> str:
+    """Return how the lines of a kind begin, before a path or the JSON of a thing."""
+    return "" if kind in (outside.MadeDirectory, outside.OnServer) else f"{kind.word} "
+
+
 def _line(thing: outside.Outside) -> str:
-    if isinstance(thing, outside.MadeDirectory | outside.ControlGroup):
-        return f"{_PATHS[type(thing)]}{_one_line(thing.path)}"
-    return f"{_JSON[type(thing)]}{form_of(type(thing)).dump_json(thing).decode()}"
+    if isinstance(thing, _PATHS):
+        return f"{_begin(type(thing))}{_one_line(thing.path)}"
+    return f"{_begin(type(thing))}{form_of(type(thing)).dump_json(thing).decode()}"
 
 
 def note_mount(campaign_id: str, place: Path) -> None:
@@ -191,15 +186,13 @@ def made(campaign_id: str) -> tuple[outside.Outside, ...]:
 
 def _thing(line: str) -> outside.Outside | None:
     """Return what a line notes; None for a torn one, of a death before the thing was made."""
-    group = _PATHS[outside.ControlGroup]
-    if line.startswith("/"):
-        return outside.MadeDirectory(path=Path(line))
-    if line.startswith(group):
-        return outside.ControlGroup(path=Path(line.removeprefix(group)))
-    for kind, begin in _JSON.items():
-        if line.startswith(f"{begin}{{"):
+    for kind in outside.KINDS:
+        start, text = _begin(kind), line.removeprefix(_begin(kind))
+        if line.startswith(f"{start}/") and issubclass(kind, _PATHS):
+            return kind(path=Path(text))
+        if line.startswith(f"{start}{{"):
             with suppress(ValidationError):
-                read: outside.Outside = form_of(kind).validate_json(line.removeprefix(begin))
+                read: outside.Outside = form_of(kind).validate_json(text)
                 return read
     return None
 

@@ -177,7 +177,7 @@ def test_a_record_that_still_has_to_undo_something_is_not_removed(there: There) 
         before='{"spec": {"postgresql": {"parameters": {"work_mem": null}}}}',
     )
     directory = CampaignDirectory.reopen(there.cluster.record, there.clock)
-    directory.journal.append(Created(resource="in-cluster", name=thing.label, placed=thing))
+    directory.journal.append(Created.of(thing))
     directory.close()
     there.cluster.end(a_job_plan())
     code, _, err = there.attach("--remove", "--yes")

@@ -16,11 +16,11 @@ from steelyard.campaign.cleanup.leftovers import require_nothing_left
 from steelyard.cli import campaigns as reading
 from steelyard.cli.main import cli
 from steelyard.core.experiment import Configuration, Measure, Stop
-from steelyard.core.outside import Foreign, OnServer, TurnedKnob
+from steelyard.core.outside import Foreign, OnServer, TurnedKnob, Word
 from steelyard.core.stack import Knob, KnobKind
 from steelyard.core.target import LocalTarget
 from steelyard.core.wording import InputError, LeftBehindError, RecordError
-from steelyard.record.journal import Created, Resource
+from steelyard.record.journal import Created
 
 
 @pytest.fixture(scope="module")
@@ -151,8 +151,8 @@ def test_everything_that_clean_would_undo_is_left_behind(tmp_path: Path) -> None
     )
     for created in (
         Created(resource="cgroup", name=str(group)),
-        Created(resource="on-server", name=thing.label, thing=thing),
-        Created(resource="knob", name=knob.label, knob=knob),
+        Created.of(thing),
+        Created.of(knob),
     ):
         stage.directory.journal.append(created)
     stage.directory.close()
@@ -247,8 +247,8 @@ def test_json_never_holds_what_json_does_not_know() -> None:
         reading.as_json({"x": math.nan})
 
 
-@pytest.mark.parametrize("resource", get_args(Resource))
-def test_whatever_is_left_behind_can_be_listed(tmp_path: Path, resource: Resource) -> None:
+@pytest.mark.parametrize("resource", get_args(Word))
+def test_whatever_is_left_behind_can_be_listed(tmp_path: Path, resource: Word) -> None:
     """Also what is billed: a campaign of RDS that runs or died is in every list."""
     stage = Stage.new(an_experiment(), tmp_path / "campaign")
     (tmp_path / "left").mkdir()

@@ -595,11 +595,10 @@ def test_clean_keeps_what_a_server_that_stays_needs(
     make_all(maker, target=RdsTarget(delete_role=ROLE))
     account.denied.add("rds:DeleteDBInstance")
     doors = replace(system_doors(), aws=Aws())
-    monkeypatch.setattr(undoing, "undo_rented", lambda thing, _: undo(thing, api, CLOCK))
     monkeypatch.setattr(undoing, "undo_thing", lambda thing, _: undo(thing, api, CLOCK))
     things = in_undoing_order(tagged(api))
-    (trouble,) = undoing.undo_tagged("hourly-3f9a2c", things, doors, is_meant=True)
-    assert "rds:DeleteDBInstance" in trouble.message
+    with pytest.raises(LeftBehindError, match="rds:DeleteDBInstance"):
+        undoing.undo_all_of(things, doors)
     nowhere = SimpleNamespace(things=tuple(things), record=None)
     (same,) = leftovers._undone(nowhere, doors)  # type: ignore[arg-type]
     assert "rds:DeleteDBInstance" in same.message

@@ -3,17 +3,19 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from steelyard.campaign.cleanup import undoing
-from steelyard.core.outside import ControlGroup, InAws, MadeDirectory, Outside, in_undoing_order
+from steelyard.core.outside import ControlGroup, MadeDirectory, Outside
 from steelyard.core.wording import (
     LeftBehindError,
     PreflightError,
     RecordError,
+    SteelyardError,
     TargetError,
     printable,
+    raise_all,
+    troubles_of,
 )
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import tree_bytes
@@ -201,14 +203,14 @@ def undo(leftover: Leftover, doors: Doors) -> None:
     # What works in a directory keeps that, and nothing on servers or in the kernel.
     stuck = [*_still_at_work(leftover, doors), *_still_mounted(leftover, doors)]
     kept = (MadeDirectory, ControlGroup) if stuck else ()
-    undoing.raise_all([*stuck, *_undone(leftover, doors, kept), *_left_alone(leftover)])
+    raise_all([*stuck, *_undone(leftover, doors, kept), *_left_alone(leftover)])
     if leftover.record is None:
         registry.unregister(leftover.campaign_id)
     else:
         forget_if_over(leftover.campaign_id, leftover.record)
 
 
-def _still_at_work(leftover: Leftover, doors: Doors) -> list[LeftBehindError]:
+def _still_at_work(leftover: Leftover, doors: Doors) -> list[SteelyardError]:
     """End what works in its directories, and return what does not end.
 
     Thawed first, for what is frozen may not even die.
@@ -216,15 +218,15 @@ def _still_at_work(leftover: Leftover, doors: Doors) -> list[LeftBehindError]:
     for group in leftover.frozen:
         with suppress(TargetError):  # then its processes are named as those that do not end
             thaw(group, doors.cgroups)
-    return undoing.troubles_of(
+    return troubles_of(
         lambda directory: end_processes(directory, doors.processes, doors.clock),
         leftover.directories,
     )
 
 
-def _still_mounted(leftover: Leftover, doors: Doors) -> list[LeftBehindError]:
+def _still_mounted(leftover: Leftover, doors: Doors) -> list[SteelyardError]:
     """Unmount before its directories go, what is on another first; return what is in use."""
-    return undoing.troubles_of(
+    return troubles_of(
         lambda place: unmounted(place, doors.volumes, doors.clock), reversed(leftover.mounts)
     )
 
@@ -243,13 +245,13 @@ def release_frozen(doors: Doors, told: Callable[[str], None]) -> None:
     still = [each for each in find_leftovers(doors) if each.frozen or each.stopped]
     for leftover in still:
         told(_named_still(leftover))
-    undoing.raise_all(undoing.troubles_of(lambda leftover: _release(leftover, doors), still))
+    raise_all(troubles_of(lambda leftover: _release(leftover, doors), still))
 
 
 def _release(leftover: Leftover, doors: Doors) -> None:
-    undoing.raise_all(_still_at_work(leftover, doors))
+    raise_all(_still_at_work(leftover, doors))
     groups = tuple(each for each in leftover.things if isinstance(each, ControlGroup))
-    undoing.raise_all([*_undone(replace(leftover, things=groups), doors)])
+    raise_all([*_undone(replace(leftover, things=groups), doors)])
 
 
 def _named_still(leftover: Leftover) -> str:
@@ -296,7 +298,7 @@ def _may_be_mended(record: Path) -> bool:
         return True
 
 
-def _left_alone(leftover: Leftover) -> Iterator[LeftBehindError]:
+def _left_alone(leftover: Leftover) -> Iterator[SteelyardError]:
     """Yield that what the record lists and this account's campaign did not make is left alone."""
     if leftover.foreign:
         names = ", ".join(map(printable, dict.fromkeys(made.name for made in leftover.foreign)))
@@ -318,26 +320,20 @@ def undo_all(found: Sequence[Leftover], doors: Doors) -> None:
     Raises:
         LeftBehindError: Something is still there.
     """
-    undoing.raise_all(undoing.troubles_of(lambda leftover: undo(leftover, doors), found))
+    raise_all(troubles_of(lambda leftover: undo(leftover, doors), found))
 
 
 def _undone(
     leftover: Leftover, doors: Doors, kept: tuple[type[Outside], ...] = ()
-) -> Iterator[LeftBehindError]:
+) -> Iterator[SteelyardError]:
     """Undo what is ours but for ``kept``, each whatever becomes of others, and note it.
 
     Yields:
         What is left of it.
     """
     things = [thing for thing in leftover.things if not isinstance(thing, kept)]
-    rented: list[InAws] = []  # and still there
-    for thing in in_undoing_order(things):
-        if isinstance(thing, InAws) and thing.stays_with(rented):
-            continue
-        trouble = undoing.trouble_of(partial(undoing.undo_thing, thing, doors))
+    for thing, trouble in undoing.undo_each(things, doors):
         if trouble is not None:
-            if isinstance(thing, InAws):
-                rented.append(thing)
             yield trouble
             continue
         # Without a readable journal there is nowhere to note it, and nothing to note it for.
@@ -359,7 +355,7 @@ def note_gone(directory: CampaignDirectory) -> None:
     """Note what a session removed, or never made, before it died without a word."""
     for made in read_standing(directory.path).left:
         if made.resource in ("directory", "cgroup") and not Path(made.name).exists():
-            directory.journal.append(Removed(resource=made.resource, name=made.name))
+            directory.journal.append(Removed.of(made))
 
 
 def require_nothing_left(directory: Path) -> Standing:

