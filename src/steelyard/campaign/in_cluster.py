@@ -150,16 +150,20 @@ class JobAsked:
     """What the user says of the Job.
 
     Attributes:
-        image: With Steelyard in it, of this version.
+        image: With Steelyard of this version, or with Python, into which it is then installed.
         storage: Size of the volume for the record.
         storage_class: None: the cluster's default.
         account: A ServiceAccount that is there; None: one of its own.
+        index_url: That pods install from; None: pip's own.
+        secrets: Names of Secrets that are there, whose keys are variables of the campaign.
     """
 
     image: str
     storage: str
     storage_class: str | None = None
     account: str | None = None
+    index_url: str | None = None
+    secrets: tuple[str, ...] = ()
 
 
 def plan_job(
@@ -190,6 +194,8 @@ def plan_job(
         purposes=purposes,
         storage=asked.storage,
         storage_class=asked.storage_class,
+        index_url=asked.index_url,
+        secrets=asked.secrets,
         deadline_s=deadline_s(experiment, long_runs_s),
     )
     return replace(plan, withheld=_withheld(plan, api))

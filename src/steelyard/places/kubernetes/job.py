@@ -52,6 +52,8 @@ class JobPlan:
         withheld: Resources that its account does without, because who starts it may not give them.
         storage: Size of the volume for the record.
         storage_class: None: the cluster's default.
+        index_url: That the pod installs Steelyard from; None: pip's own.
+        secrets: Whose keys are variables of the campaign; they are named, never read.
         deadline_s: After this the cluster ends the Job, whatever it does.
     """
 
@@ -64,6 +66,8 @@ class JobPlan:
     withheld: tuple[str, ...] = ()
     storage: str = RECORD_SIZE
     storage_class: str | None = None
+    index_url: str | None = None
+    secrets: tuple[str, ...] = ()
     deadline_s: int
 
     @property
@@ -240,6 +244,7 @@ def _pod(
         plan.image,
         args=list(arguments),
         env=[{"name": "STEELYARD_CACHE", "value": _CACHE}],
+        envFrom=[{"secretRef": {"name": name}} for name in plan.secrets if arguments],
         resources=_resources(small=read_only),
         volumeMounts=mounts,
     )
