@@ -75,7 +75,7 @@ def _require_put_back(record: Path, again: str) -> None:
 def _open(record: Path) -> Iterator[str]:
     """Yield what is changed of things that do not go with the campaign's own objects."""
     for made in read_standing(record).left:
-        if made.resource == "on-server" or getattr(made.thing, "before", ""):
+        if made.resource == "on-server" or bool(getattr(made.thing, "before", None)):
             yield made.name
 
 
