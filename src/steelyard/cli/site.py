@@ -103,7 +103,7 @@ class Site:
     def listed_soon(self, path: Path) -> Listed:
         """Return the same; of a journal that takes long only that it does, until a page of it."""
         size = (path / "journal.jsonl").stat().st_size
-        if size <= _LARGEST_LISTED_BYTES or self._has("listed", path):
+        if size <= _LARGEST_LISTED_BYTES or self._kept("listed", _state(path)) is not None:
             return self.listed(path)
         problem = f"not computed for a list: its journal has {format_bytes(size)}"
         return Listed(directory=str(path), size_bytes=size, problem=problem, is_large=True)
@@ -135,9 +135,6 @@ class Site:
                 kept = make()
                 self._keep(what, key, kept)
             return cast("_T", kept)
-
-    def _has(self, what: str, path: Path) -> bool:
-        return self._kept(what, _state(path)) is not None
 
     def _kept(self, what: str, key: tuple[object, ...]) -> object:
         with self._keeping:

@@ -28,7 +28,6 @@ from steelyard.record.journal import (
 COPY_NOTE = "in-cluster.json"  # in a copy of a record whose campaign runs in a cluster
 _EXPERIMENT = "experiment.yaml"
 _BEFORE_THE_JOURNAL = {_EXPERIMENT, "journal.jsonl", "lock", "raw"}
-_PATHS = ("directory", "cgroup")  # what is called by its path
 _KINDS = get_args(Word)
 _LONGEST_LINE_BYTES = 64 << 20  # a guess: a thousand times that of the largest experiment here
 
@@ -250,14 +249,14 @@ def read_standing(path: Path) -> Standing:
 def left_behind(left: Iterable[Created]) -> tuple[str, ...]:
     """Return in words what a campaign made or changed outside its record and did not undo."""
     by_kind = sorted(left, key=lambda made: _KINDS.index(made.resource))
-    there = [m for m in by_kind if m.resource not in _PATHS or may_be_there(m.name)]
+    there = [made for made in by_kind if may_be_there(made)]
     return tuple(f"knob {m.name}" if m.resource == "knob" else m.name for m in there)
 
 
-def may_be_there(name: str) -> bool:
-    """Return false for what is gone: a death may come between a removal and its line."""
+def may_be_there(made: Created) -> bool:
+    """Return false for a path that is gone: a death may come between a removal and its line."""
     try:
-        return Path(name).exists()
+        return not made.is_path or Path(made.name).exists()
     except OSError:
         return True  # in another account's cache: it cannot be looked at
 

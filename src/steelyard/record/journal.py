@@ -72,6 +72,11 @@ class Created:
         return cls(resource=made.word, name=made.label, thing=thing)
 
     @property
+    def is_path(self) -> bool:
+        """Return whether it is called by its path."""
+        return self.resource in {"directory", "cgroup"}
+
+    @property
     def key(self) -> tuple[str, object]:
         """Return what two entries of one thing share, whatever it is called."""
         return self.resource, self.thing or self.name

@@ -157,7 +157,7 @@ def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
         ours, foreign = registry.known(campaign_id, record, stands)
     noted = registry.is_noted(campaign_id, record)
     # A path that is not here is gone, unless it was made on another machine.
-    foreign = tuple(made for made in foreign if not (noted and _is_gone(made)))
+    foreign = tuple(made for made in foreign if not noted or may_be_there(made))
     leftover = Leftover(
         campaign_id=campaign_id,
         record=record if record.exists() and not is_anothers else None,
@@ -185,10 +185,6 @@ def _looked_at(leftover: Leftover, doors: Doors) -> Leftover:
         frozen=tuple(group for group in leftover.groups if is_frozen(group, doors.cgroups)),
         stopped=doors.families.stopped(processes),
     )
-
-
-def _is_gone(made: Created) -> bool:
-    return made.resource in ("directory", "cgroup") and not may_be_there(made.name)
 
 
 def undo(leftover: Leftover, doors: Doors) -> None:
@@ -354,7 +350,7 @@ def _note(leftover: Leftover, doors: Doors, removed: Removed) -> None:
 def note_gone(directory: CampaignDirectory) -> None:
     """Note what a session removed, or never made, before it died without a word."""
     for made in read_standing(directory.path).left:
-        if made.resource in ("directory", "cgroup") and not Path(made.name).exists():
+        if made.is_path and not Path(made.name).exists():
             directory.journal.append(Removed.of(made))
 
 

@@ -21,7 +21,6 @@ from steelyard.core.wording import LeftBehindError, PreflightError, SteelyardErr
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes import undoing
-from steelyard.places.kubernetes.undoing import put_back
 from steelyard.places.protocol import Ledger
 
 LONGEST: Final = 50
@@ -209,11 +208,11 @@ class Belongings:
         thing = self._altered.get(ref)
         if thing is None:
             return None
-        left = put_back(thing, self.api)
+        trouble = undoing.put_back(thing, self.api)
         del self._altered[ref]
         self._asked.pop(ref, None)
         self._ledger.removed(thing)
-        return undoing.left_alone(thing, left) if left else None
+        return trouble
 
     def _thing(self, ref: k8s.ObjectRef, *, before: str = "") -> InCluster:
         return InCluster(
@@ -259,14 +258,12 @@ class Belongings:
         Raises:
             LeftBehindError: Something is still there, after everything was tried.
         """
-        troubles = [trouble for ref in list(self._altered) if (trouble := self._tried(ref))]
+        troubles = [self._tried(ref) for ref in list(self._altered)]
         for thing in reversed(self._made.values()):
             # All are told to go before one is waited for; what fails here fails below, and is told.
             undoing.delete_quietly(thing, self.api)
-        for ref in reversed(list(self._made)):
-            trouble = self._tried(ref)
-            troubles += [trouble] if trouble else []
-        raise_all(troubles)
+        troubles += [self._tried(ref) for ref in reversed(list(self._made))]
+        raise_all([trouble for trouble in troubles if trouble is not None])
 
     def _tried(self, ref: k8s.ObjectRef) -> SteelyardError | None:
         try:

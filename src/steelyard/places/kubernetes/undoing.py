@@ -81,10 +81,9 @@ def require_same_cluster(thing: InCluster, api: KubernetesApi) -> None:
 
 def _uid(api: KubernetesApi, name: str) -> str:
     try:
-        found = api.read(k8s.ObjectRef(kind=k8s.NAMESPACE, name=name))
+        return uid_of(api.read(k8s.ObjectRef(kind=k8s.NAMESPACE, name=name)))
     except PrivilegeError:
         return ""
-    return "" if found is None else str(found["metadata"].get("uid") or "")
 
 
 Difference = tuple[str, object, object]
@@ -167,22 +166,18 @@ def _same(asked: object, live: object) -> bool:
             and len(live) == len(asked)
             and not any(any(differences(a, b)) for a, b in zip(asked, live, strict=True))
         )
-    if isinstance(asked, bool) or isinstance(live, bool) or live is None:
+    if _word(asked) == _word(live) or isinstance(asked, bool) or isinstance(live, bool):
         return _word(asked) == _word(live)
-    return _word(asked) == _word(live) or _equal(str(asked), str(live))
+    try:
+        return live is not None and parse_quantity(str(asked)) == parse_quantity(str(live))
+    except InputError:
+        return False
 
 
 def _word(value: object) -> str | None:
     if value is None:
         return None
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _equal(one: str, other: str) -> bool:
-    try:
-        return parse_quantity(one) == parse_quantity(other)
-    except InputError:
-        return False
 
 
 ASKED: Final = "steelyard/asked"  # annotation: the merge patch of all that the campaign changed
@@ -198,27 +193,24 @@ def uid_of(manifest: k8s.Manifest | None) -> str:
     return "" if manifest is None else str(manifest["metadata"].get("uid") or "")
 
 
-def put_back(thing: InCluster, api: KubernetesApi) -> tuple[str, ...]:
+def put_back(thing: InCluster, api: KubernetesApi) -> LeftBehindError | None:
     """Bring an altered object back to what it was; twice is no error.
 
-    Returns the fields that somebody else has changed since: they are left as they are.
+    Returns what somebody else has changed since: that is left as it is.
     """
     live = api.read(thing.ref)
     if live is None or (thing.uid and uid_of(live) != thing.uid):  # its successor is not ours
-        return ()
+        return None
     asked = (live["metadata"].get("annotations") or {}).get(ASKED)
     if asked is None:
-        return ()
+        return None
     former = json.loads(thing.before)
     left = strange(_read(str(asked)), former, live)
     api.patch(thing.ref, merged(without(former, left), _annotation(None)))
-    return left
-
-
-def left_alone(thing: InCluster, paths: Collection[str]) -> LeftBehindError:
-    """Return what is to be told of fields that somebody else has changed."""
+    if not left:
+        return None
     return LeftBehindError(
-        f"somebody has changed {', '.join(paths)} of {thing.ref.label} since the campaign did; that"
+        f"somebody has changed {', '.join(left)} of {thing.ref.label} since the campaign did; that"
         " is left as it is, and the rest was put back",
         hint=f"Look whether it is meant so; before the campaign it was: {thing.before}.",
     )
@@ -286,8 +278,8 @@ def undo(
     if not api.knows(thing.ref.kind):
         return  # objects go with their kind: somebody removed the operator
     if thing.before:
-        if left := put_back(thing, api):
-            raise left_alone(thing, left)
+        if trouble := put_back(thing, api):
+            raise trouble
         return
     found = api.read(thing.ref)
     if found is None:
@@ -350,14 +342,10 @@ def delete_quietly(thing: InCluster, api: KubernetesApi) -> None:
 
     A namespace is never told so: it goes after what is in it.
     """
-    if thing.ref.kind.name == k8s.NAMESPACE.name:
-        return
-    try:
+    with suppress(SteelyardError):
         found = api.read(thing.ref)
-        if found is not None and belongs_to(found, thing):
+        if found and belongs_to(found, thing) and thing.ref.kind.name != k8s.NAMESPACE.name:
             api.delete(thing.ref)
-    except SteelyardError:
-        return
 
 
 def require_label(found: k8s.Manifest, thing: InCluster) -> None:
@@ -369,8 +357,7 @@ def require_label(found: k8s.Manifest, thing: InCluster) -> None:
     if not belongs_to(found, thing):
         raise LeftBehindError(
             f"{thing.label} does not carry the label {k8s.CAMPAIGN}={thing.campaign_id}, so it is"
-            " left"
-            " as it is",
+            " left as it is",
             hint="Look at it, and delete it by hand if it is not needed.",
         )
 

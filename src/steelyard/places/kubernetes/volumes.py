@@ -7,6 +7,7 @@ tools is here: who calls knows how to read what pg_test_fsync prints.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Any, Final
@@ -77,10 +78,7 @@ def claim_obstacle(api: KubernetesApi, claim: k8s.ObjectRef) -> pods.Obstacle | 
 
 def _warnings(api: KubernetesApi, claim: k8s.ObjectRef) -> list[str]:
     """Return what the cluster's events warn of, oldest first; nothing where nobody may see."""
-    try:
-        events = api.list(k8s.EVENT, claim.namespace)
-    except PrivilegeError:
-        return []
+    events = _listed(api, k8s.EVENT, claim.namespace)
     about = (k8s.CLAIM.name, claim.name)
     warnings = [
         event
@@ -133,8 +131,9 @@ def volume_facts(api: KubernetesApi, namespace: str, labels: Mapping[str, str]) 
 
 
 def _facts_behind(api: KubernetesApi, claim: k8s.Manifest) -> Iterator[Fact]:
-    bound = str(claim["spec"].get("volumeName") or "")
-    volume = _read(api, k8s.ObjectRef(kind=k8s.VOLUME, name=bound)) if bound else None
+    bound, volume = str(claim["spec"].get("volumeName") or ""), None
+    with suppress(PrivilegeError):
+        volume = api.read(k8s.ObjectRef(kind=k8s.VOLUME, name=bound)) if bound else None
     if volume is None:
         return
     csi = volume["spec"].get("csi") or {}
@@ -143,15 +142,10 @@ def _facts_behind(api: KubernetesApi, claim: k8s.Manifest) -> Iterator[Fact]:
         "class": str(volume["spec"].get("storageClassName") or ""),
         "size": str((volume["spec"].get("capacity") or {}).get("storage") or ""),
         "node": ", ".join(_nodes(volume)),
-        "replicas": _attributes(volume).get("numberOfReplicas", ""),
+        "replicas": (csi.get("volumeAttributes") or {}).get("numberOfReplicas", ""),
     }
     subject = f"volume of {claim['metadata']['name']}"
     yield from (Fact(name=n, value=v, subject=subject) for n, v in told.items() if v)
-
-
-def _attributes(volume: k8s.Manifest) -> Mapping[str, str]:
-    attributes: Mapping[str, str] = (volume["spec"].get("csi") or {}).get("volumeAttributes") or {}
-    return attributes
 
 
 def _nodes(volume: k8s.Manifest) -> Iterator[str]:
@@ -178,13 +172,6 @@ def _listed(
         return api.list(kind, namespace, labels)
     except PrivilegeError:
         return ()
-
-
-def _read(api: KubernetesApi, ref: k8s.ObjectRef) -> k8s.Manifest | None:
-    try:
-        return api.read(ref)
-    except PrivilegeError:
-        return None
 
 
 SyncRates = Callable[[str], Mapping[str, float | None] | None]

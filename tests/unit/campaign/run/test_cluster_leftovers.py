@@ -10,6 +10,7 @@ from fakes.campaigns import CAMPAIGN_ID, Stage, an_experiment
 from fakes.clock import FakeClock
 from fakes.doors import fake_doors
 from fakes.kubernetes_api import KINDS, FakeKubernetes, FakeKubernetesApi
+from fakes.programs import FakeLedger
 from steelyard.campaign.cleanup import leftovers
 from steelyard.campaign.cleanup.undoing import (
     Labelled,
@@ -19,7 +20,7 @@ from steelyard.campaign.cleanup.undoing import (
 )
 from steelyard.cli.main import cli
 from steelyard.core import kubernetes as k8s
-from steelyard.core.outside import Foreign, InCluster, OnServer, ServerInCluster
+from steelyard.core.outside import Foreign, OnServer, ServerInCluster
 from steelyard.core.wording import ExitCode, LeftBehindError, PreflightError, PrivilegeError
 from steelyard.gateways import doors as doors_module
 from steelyard.gateways.doors import Doors
@@ -50,10 +51,12 @@ def api() -> FakeKubernetesApi:
     return api
 
 
-@pytest.fixture
-def kubernetes(api: FakeKubernetesApi) -> FakeKubernetes:
-    """Return a kubeconfig with that cluster as its current context."""
-    return FakeKubernetes(clusters={"lab": api})
+@pytest.fixture(autouse=True)
+def kubernetes(api: FakeKubernetesApi, monkeypatch: pytest.MonkeyPatch) -> FakeKubernetes:
+    """Return a kubeconfig with that cluster as its current context; commands have it too."""
+    kubeconfig = FakeKubernetes(clusters={"lab": api})
+    monkeypatch.setattr(doors_module, "system_doors", lambda: _doors(kubeconfig))
+    return kubeconfig
 
 
 @pytest.fixture
@@ -94,19 +97,8 @@ def test_all_of_it_is_undone_and_noted(
     leftovers.require_nothing_left(dead)
 
 
-def test_without_a_record_the_registry_knows_it(
-    dead: Path, api: FakeKubernetesApi, kubernetes: FakeKubernetes
-) -> None:
-    """A record that was deleted does not keep its objects in the cluster."""
-    (dead / "journal.jsonl").unlink()
-    (leftover,) = leftovers.find_leftovers(_doors(kubernetes))
-    leftovers.undo(leftover, _doors(kubernetes))
-    assert api.read(k8s.ObjectRef(kind=k8s.NAMESPACE, name=SPACE)) is None
-    assert _work_mem(api) == "4MB"
-
-
 def test_a_context_that_means_another_cluster_is_refused(
-    dead: Path, api: FakeKubernetesApi, kubernetes: FakeKubernetes
+    dead: Path, kubernetes: FakeKubernetes
 ) -> None:
     """Nothing is deleted in a cluster that only has the same name in the kubeconfig."""
     other = FakeKubernetesApi(server="https://elsewhere:6443")
@@ -139,20 +131,10 @@ def find_labelled(api: FakeKubernetesApi, namespace: str = "") -> tuple[Labelled
 
 
 def _labelled(api: FakeKubernetesApi, campaign: str) -> Belongings:
-    belongings = Belongings(api, _Nobody(), campaign, f"ns-{campaign}", clock=api.clock)
+    belongings = Belongings(api, FakeLedger(), campaign, f"ns-{campaign}", clock=api.clock)
     belongings.make_namespace()
     belongings.make({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "password"}})
     return belongings
-
-
-class _Nobody:
-    """A ledger that forgets everything, as one on another machine."""
-
-    def created(self, thing: InCluster) -> None:
-        """Forget it."""
-
-    def removed(self, thing: InCluster) -> None:
-        """Forget it."""
 
 
 def test_labels_find_what_no_record_knows(
@@ -170,11 +152,8 @@ def test_labels_find_what_no_record_knows(
     assert dead.exists()
 
 
-def test_the_command_asks_for_each_and_removes_what_is_agreed(
-    api: FakeKubernetesApi, kubernetes: FakeKubernetes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_asks_for_each_and_removes_what_is_agreed(api: FakeKubernetesApi) -> None:
     """`clean --context` shows objects by campaign; an answer for one is none for the other."""
-    monkeypatch.setattr(doors_module, "system_doors", lambda: _doors(kubernetes))
     _labelled(api, "stranger-1")
     _labelled(api, "stranger-2")
     shown = CliRunner().invoke(cli, ["clean", "--context", "lab", "--dry-run"])
@@ -188,11 +167,8 @@ def test_the_command_asks_for_each_and_removes_what_is_agreed(
     assert "Nothing in prod of lab" in quiet.output
 
 
-def test_kinds_that_may_not_be_listed_are_told(
-    api: FakeKubernetesApi, kubernetes: FakeKubernetes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kinds_that_may_not_be_listed_are_told(api: FakeKubernetesApi) -> None:
     """An account without Secrets finds the rest, and is told that it did not see all."""
-    monkeypatch.setattr(doors_module, "system_doors", lambda: _doors(kubernetes))
     _labelled(api, "stranger-1")
     api.refuse("list", k8s.SECRET)
     look = look_for_labels(api)
@@ -204,11 +180,8 @@ def test_kinds_that_may_not_be_listed_are_told(
     assert "may not list them: Secret." in shown.output
 
 
-def test_an_account_that_may_list_nothing_is_no_all_clear(
-    api: FakeKubernetesApi, kubernetes: FakeKubernetes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_account_that_may_list_nothing_is_no_all_clear(api: FakeKubernetesApi) -> None:
     """It ends with the exit code of missing privileges and names the way, not with "nothing"."""
-    monkeypatch.setattr(doors_module, "system_doors", lambda: _doors(kubernetes))
     for kind in KINDS:
         api.refuse("list", kind)
     shown = CliRunner().invoke(cli, ["clean", "--context", "lab"])
@@ -235,11 +208,8 @@ def test_one_namespace_is_cleaned_with_the_namespace_itself(
     assert api.read(k8s.ObjectRef(kind=k8s.CLUSTER_ROLE, name="stranger-2")) is not None
 
 
-def test_the_record_of_a_job_is_never_removed(
-    api: FakeKubernetesApi, kubernetes: FakeKubernetes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_record_of_a_job_is_never_removed(api: FakeKubernetesApi) -> None:
     """A finished campaign inside the cluster has its only record there: --yes leaves all of it."""
-    monkeypatch.setattr(doors_module, "system_doors", lambda: _doors(kubernetes))
     belongings = _labelled(api, "inside-1")
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "r"}}
     belongings.make(claim, role=k8s.RUNNER)
@@ -254,14 +224,8 @@ def test_the_record_of_a_job_is_never_removed(
 
 
 @pytest.mark.parametrize("kind", [k8s.POD, k8s.JOB])
-def test_what_runs_is_removed_only_when_asked_for(
-    api: FakeKubernetesApi,
-    kubernetes: FakeKubernetes,
-    monkeypatch: pytest.MonkeyPatch,
-    kind: k8s.Kind,
-) -> None:
+def test_what_runs_is_removed_only_when_asked_for(api: FakeKubernetesApi, kind: k8s.Kind) -> None:
     """A colleague's campaign is not taken by --yes; its owner who says y has it removed."""
-    monkeypatch.setattr(doors_module, "system_doors", lambda: _doors(kubernetes))
     belongings = _labelled(api, "living-1")
     belongings.make({"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": "x"}})
     api.get(kind, "x", "ns-living-1")["status"] = {"phase": "Running", "active": 1}
@@ -272,11 +236,8 @@ def test_what_runs_is_removed_only_when_asked_for(
     assert find_labelled(api) == (), asked.output
 
 
-def test_one_campaign_that_cannot_be_removed_keeps_no_other(
-    api: FakeKubernetesApi, kubernetes: FakeKubernetes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_campaign_that_cannot_be_removed_keeps_no_other(api: FakeKubernetesApi) -> None:
     """A verb that is missing in one namespace is told at the end, after all were tried."""
-    monkeypatch.setattr(doors_module, "system_doors", lambda: _doors(kubernetes))
     _labelled(api, "a-1")
     _labelled(api, "b-1")
     api.refuse("delete", k8s.SECRET, namespace="ns-a-1")
@@ -372,7 +333,7 @@ def test_a_record_from_inside_is_not_cleaned_in_the_wrong_cluster(
 ) -> None:
     """The URL inside is every cluster's: the uid of kube-system tells, and nothing is noted."""
     api.is_inside = True
-    told = _Keeps()
+    told = FakeLedger()
     made = Belongings(api, told, "inside-1", "prod", clock=api.clock)
     made.make({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "password"}})
     api.is_inside = False
@@ -381,7 +342,7 @@ def test_a_record_from_inside_is_not_cleaned_in_the_wrong_cluster(
         other.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "prod"}})
     other.lose(k8s.NAMESPACE, "kube-system")
     other.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}})
-    for thing in told.things:
+    for _, thing in told.in_cluster:
         kubernetes.clusters = {"other": other}
         with pytest.raises(LeftBehindError, match="is in another cluster"):
             undo_thing(thing, _doors(kubernetes))
@@ -390,17 +351,6 @@ def test_a_record_from_inside_is_not_cleaned_in_the_wrong_cluster(
         kubernetes.clusters = {"lab": api}
         undo_thing(thing, _doors(kubernetes))
     assert not api.list(k8s.SECRET, "prod")
-
-
-class _Keeps(_Nobody):
-    """A ledger that remembers what was placed."""
-
-    def __init__(self) -> None:
-        self.things: list[InCluster] = []
-
-    def created(self, thing: InCluster) -> None:
-        """Remember it."""
-        self.things.append(thing)
 
 
 def test_what_went_with_its_operator_is_gone(
@@ -417,7 +367,7 @@ def test_a_clusters_volumes_are_waited_for(
     api: FakeKubernetesApi, kubernetes: FakeKubernetes
 ) -> None:
     """A claim that stays when its Cluster is gone is told, and is not called removed."""
-    told = _Keeps()
+    told = FakeLedger()
     made = Belongings(api, told, "own-1", "prod", clock=api.clock)
     made.make(
         {"apiVersion": k8s.CLUSTER.api_version, "kind": "Cluster", "metadata": {"name": "own"}}
@@ -426,14 +376,12 @@ def test_a_clusters_volumes_are_waited_for(
     claim = {"name": "own-1", "namespace": "prod", "labels": labels}
     api.put({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": claim})
     with pytest.raises(LeftBehindError, match="PersistentVolumeClaim prod/own-1 of Cluster"):
-        undo_thing(told.things[-1], _doors(kubernetes))
+        undo_thing(told.in_cluster[-1][1], _doors(kubernetes))
     api.lose(k8s.CLAIM, "own-1", "prod")
-    undo_thing(told.things[-1], _doors(kubernetes))
+    undo_thing(told.in_cluster[-1][1], _doors(kubernetes))
 
 
-def test_a_look_that_failed_is_forgotten_when_nothing_of_it_is_left(
-    api: FakeKubernetesApi,
-) -> None:
+def test_a_look_that_failed_is_forgotten_when_nothing_of_it_is_left(api: FakeKubernetesApi) -> None:
     """Its pod is gone, so `clean` does not list it; what is still there stays noted."""
     look = RegistryLedger()
     made = Belongings(api, look, look.campaign_id, "prod", clock=api.clock)

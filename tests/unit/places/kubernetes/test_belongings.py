@@ -1,7 +1,6 @@
 """What a campaign makes in a cluster is announced, labelled, owned, and gone afterwards."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -182,17 +181,6 @@ def test_clean_undoes_from_the_ledger_alone(
         undo(thing, api, clock=clock)
     assert not api.list(k8s.POD, "bench")
     assert not api.list(k8s.CONFIG_MAP, "bench")
-
-
-def test_clean_notices_that_a_context_means_another_cluster(
-    belongings: Belongings, api: FakeKubernetesApi, ledger: ToldLedger
-) -> None:
-    """Nothing is deleted in a cluster that the object was not made in."""
-    belongings.make(_pod())
-    thing = replace(ledger.now["Pod bench/p in lab"], server="https://another:6443")
-    with pytest.raises(LeftBehindError, match="means"):
-        undo(thing, api)
-    assert api.read(_ref()) is not None
 
 
 def test_a_lost_connection_while_something_goes_is_waited_for(
