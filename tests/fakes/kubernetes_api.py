@@ -24,9 +24,8 @@ from fakes.kubernetes_objects import Object, Objects, reference
 from steelyard.core import kubernetes as words
 from steelyard.core.kubernetes import POD, STORAGE_CLASS, ContainerRef, Kind, Manifest, ObjectRef
 from steelyard.core.outside import Completed
-from steelyard.core.wording import InputError, MeasurementError, SteelyardError, TargetError
+from steelyard.core.wording import InputError, MeasurementError, SteelyardError
 from steelyard.gateways.kubernetes import api
-from steelyard.gateways.process import Dialogue
 
 __all__ = [
     "KINDS",
@@ -249,11 +248,6 @@ class FakeKubernetesApi:
         lines = fitting(self._streams, ran)()
         self.started.append((ran, lines))
         return lines
-
-    def talk(self, where: ContainerRef, argv: Sequence[str]) -> Dialogue:
-        """Refuse: `PodsHere` has containers that answer."""
-        self._inside("talk", "create", "exec", where)
-        raise TargetError(f"{argv[0]} does not exist", hint="The fake knows no such command.")
 
     @contextmanager
     def forward(self, where: ContainerRef, port: int) -> Iterator[int]:

@@ -51,7 +51,6 @@ class World:
         refuses: How often the server refuses to start from now on.
         offered: Loads of all uses of the generator, in order.
         lost_from_logs: How many transactions of each run are not logged.
-        ahead_s: How much later it is by the clock of logs in turns.
         skipped: Never started in each run.
         missing: Sentences about data that a started server has not.
         restless: Numbers of pauses in which this world's server does not stand still in time.
@@ -82,7 +81,6 @@ class World:
     started_at: float = 0.0
     uses: int = 0
     lost_from_logs: int = 0
-    ahead_s: float = 0.0
     skipped: int = 0
     logs_in_memory: bool = True
     missing: tuple[str, ...] = ()

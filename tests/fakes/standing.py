@@ -28,7 +28,6 @@ class _World(Protocol):
     connection_s: float
     hangs: bool
     lost_from_logs: int
-    ahead_s: float
     pauses: int
 
 
@@ -44,11 +43,6 @@ class FakeStandstill:
 
     def __post_init__(self) -> None:
         self.running_since = self.world.clock.now()
-
-    @property
-    def ahead_s(self) -> float:
-        """Return how much later it is by the clock of the logs."""
-        return self.world.ahead_s
 
     def pause(self) -> bool:
         """Stop it, unless the world's server is restless at this pause: then it goes on."""
@@ -135,13 +129,9 @@ class FakeGenerators:
             "connection_s": self.world.connection_s,
         }
         if self.log is not None:
-            ahead_s = self.standstill.ahead_s
-            now = self.world.clock.now() + ahead_s
+            now = self.world.clock.now()
             lost = f"{now!r} {now!r} {-self.world.lost_from_logs}\n"
-            lines = [
-                f"{began + ahead_s!r} {ended + ahead_s!r} {done}\n"
-                for began, ended, done in self._ran()
-            ]
+            lines = [f"{began!r} {ended!r} {done}\n" for began, ended, done in self._ran()]
             with self.log.open("a") as file:
                 file.write("".join([*lines, lost]))
         return (self._completed(0, json.dumps(printed), ""),)

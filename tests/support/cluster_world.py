@@ -69,11 +69,9 @@ def make_world() -> World:
     operator.put_secret("steelyard-night", "bench")
     ledger, told = FakeLedger(), list[str]()
     processes = FakeProcesses(clock)
-    processes.on("bash")  # pods of generators that reach every Service
     means = ClusterMeans(
         api=api,
         processes=processes,
-        generators=tuple,
         reach=Reach(api, sql_knock(operator), clock),
         belongings=Belongings(api, ledger, "night", "bench", clock=clock),
         sql=operator,

@@ -67,7 +67,6 @@ class Campaign:
         self.means = ClusterMeans(
             api=self.api,
             processes=SystemProcesses(),
-            generators=tuple,
             reach=self.reach,
             belongings=self.belongings,
             sql=self.sql,
@@ -126,7 +125,7 @@ def target_of(**given: object) -> CloudNativePgTarget:
 
 def nothing(address: ServerAddress) -> None:
     """Build no data."""
-    assert address.inside is not None
+    assert address.service is not None
 
 
 def values(campaign: Campaign, address: ServerAddress, *names: str) -> list[str]:

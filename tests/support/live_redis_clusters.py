@@ -14,7 +14,6 @@ from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.redis import RedisDoor, RedisSession
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.reaching import Reach, redis_knock
-from steelyard.places.protocol import LoadPods
 from steelyard.systems.redis.statefulset.own_server import (
     RedisKubernetesPlatform,
     StatefulSetMeans,
@@ -74,7 +73,6 @@ class RedisCampaign:
         self.means = StatefulSetMeans(
             api=self.api,
             processes=SystemProcesses(),
-            load=LoadPods(),
             reach=self.reach,
             belongings=self.belongings,
             door=self.door,

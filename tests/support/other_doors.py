@@ -13,11 +13,12 @@ from functools import partial
 from pathlib import Path
 
 del sys.path[0]  # this folder, which has a module `kubernetes` of its own
+from steelyard.places.agent import host  # noqa: E402
+
 from steelyard.cli.main import main  # noqa: E402
 from steelyard.gateways import doors  # noqa: E402
 from steelyard.gateways.host import Clock  # noqa: E402
 from steelyard.gateways.sql import Sql  # noqa: E402
-from steelyard.places.agent import host  # noqa: E402
 from steelyard.systems.postgres import load_programs  # noqa: E402
 
 

@@ -11,7 +11,6 @@ from steelyard.core.outside import InCluster
 from steelyard.core.target import RedisKubernetesTarget
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.reaching import Reach, redis_knock
-from steelyard.places.protocol import LoadPods
 from steelyard.systems.redis.statefulset.own_server import (
     RedisKubernetesPlatform,
     StatefulSetMeans,
@@ -59,12 +58,10 @@ def make_redis_world() -> RedisWorld:
     api.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"}})
     sets, ledger, told = FakeSets(api=api, clock=clock), FakeLedger(), list[str]()
     processes = FakeProcesses(clock)
-    processes.on("bash")  # pods of generators that reach every Service
     belongings = Belongings(api, ledger, "night", "bench", clock=clock)
     means = StatefulSetMeans(
         api=api,
         processes=processes,
-        load=LoadPods(),
         reach=Reach(api, redis_knock(sets), clock),
         belongings=belongings,
         door=sets,

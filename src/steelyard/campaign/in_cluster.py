@@ -42,7 +42,7 @@ from steelyard.places.kubernetes.belongings import object_name
 from steelyard.places.kubernetes.permissions import Permission, Purpose, needed
 from steelyard.record import journal
 from steelyard.record.directory import COPY_NOTE, read_campaign
-from steelyard.targets.generators import deadline_s
+from steelyard.targets.cluster_objects import deadline_s
 from steelyard.targets.kubernetes_site import place_in, require_allowed, server_purposes
 
 FORMAT: Final = 1

@@ -35,17 +35,15 @@ from steelyard.cli.options import at_terminal
 from steelyard.cli.progress import TerminalOperator, forecast_json, forecast_text, progress_for
 from steelyard.core import wording
 from steelyard.core.experiment import Experiment
-from steelyard.core.kubernetes import SecretRef
 from steelyard.core.linux import BlockDevice
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.files import cache_directory, free_bytes
-from steelyard.places.kubernetes.generators import GeneratorPlan
 from steelyard.places.local.machine import capacity
 from steelyard.record.directory import has_begun, read_campaign, require_unused
 from steelyard.report import document as doc
 from steelyard.targets.assembly import Assembly, assemble, placed, settled
+from steelyard.targets.cluster_objects import campaign_manifests
 from steelyard.targets.differences import same_twice
-from steelyard.targets.generators import campaign_manifests, generator_plan
 from steelyard.targets.kubernetes_site import place_in
 from steelyard.targets.prices import load_prices
 from steelyard.targets.rds import expiring, priced
@@ -60,9 +58,8 @@ def print_manifests(experiment: Experiment, assembly: Assembly, path: Path) -> N
     """Print all objects that a campaign would make, for `kubectl apply -f -`."""
     site = assembly.site
     assert site is not None  # noqa: S101 - the caller saw that it is in a cluster
-    assert site.plan is not None  # noqa: S101 - every assembly there has generators
     namespace = site.namespace if site.is_there else None
-    _print(experiment, site.plan, path, namespace=namespace, where=f"in {site.api.context}")
+    _print(experiment, path, namespace=namespace, where=f"in {site.api.context}")
 
 
 def print_unseen(experiment: Experiment, path: Path, why: wording.SteelyardError) -> None:
@@ -81,16 +78,12 @@ def print_unseen(experiment: Experiment, path: Path, why: wording.SteelyardError
         f"{default if image == _OPERATORS else ''}",
         err=True,
     )
-    # The Secret is that of the campaign, like its namespace.
-    plan = generator_plan(experiment, place, image, SecretRef(namespace="", name=""))
-    _print(experiment, plan, path, namespace=place.namespace, where="in a cluster")
+    _print(experiment, path, namespace=place.namespace, where="in a cluster")
 
 
-def _print(
-    experiment: Experiment, plan: GeneratorPlan, path: Path, *, namespace: str | None, where: str
-) -> None:
+def _print(experiment: Experiment, path: Path, *, namespace: str | None, where: str) -> None:
     campaign_id = session.new_id(path)
-    manifests = campaign_manifests(experiment, plan, campaign_id, namespace=namespace)
+    manifests = campaign_manifests(experiment, campaign_id, namespace=namespace)
     anew = "each start makes its own anew" if experiment.is_made_anew else "one is made at most"
     kind = "Redis server" if experiment.redis_in_kubernetes else "Cluster"
     head = [

@@ -580,7 +580,8 @@ class Experiment:
             block; None: no long runs.
         generator: What puts the load on.
         generator_flags: Flags handed to the generator unchanged (after ``--``).
-        generator_host: Where the generator runs, as ``ssh://user@host:22``; None: here, or in pods.
+        generator_host: The host that pgbench ran on; only in records of when it need not be this
+            machine.
         description: Why the question is asked; empty when the file does not say.
         attribution: What the configurations stand for when factors were varied; None when they were
             written one by one.
@@ -756,12 +757,13 @@ class Experiment:
 
     @property
     def makes_all_in_kubernetes(self) -> bool:
-        """Return whether every server is one that Steelyard makes in a cluster."""
-        return len(self.made_targets) == len(self.configurations)
+        """Return whether servers are in Kubernetes, and Steelyard makes all of those."""
+        homes = [each for each in self.configurations if each.target.home is not None]
+        return 0 < len(homes) == len(self.made_targets)
 
     @property
     def is_in_kubernetes(self) -> bool:
-        """Return whether servers and generators are pods; one experiment never has both kinds."""
+        """Return whether a server is in a Kubernetes cluster."""
         return any(t.target.home is not None for t in self.configurations)
 
     @property

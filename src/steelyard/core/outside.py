@@ -69,17 +69,12 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """What a finished command printed.
-
-    Attributes:
-        began_at: Wall clock of the machine that ran it, when it began; None: it ran here.
-    """
+    """What a finished command printed."""
 
     argv: tuple[str, ...]
     exit_status: int
     stdout: str
     stderr: str
-    began_at: float | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -126,8 +121,8 @@ class ServerAddress:
         parameters: Further libpq keywords with their values, such as ``sslmode``; no secrets.
         databases: The database of each data set where a platform made it; elsewhere it is
             called like the data set and made by the engine.
-        inside: Host and port by which programs reach it that run elsewhere, beside the server;
-            None: they take the same way. There the password comes from a Secret.
+        service: Host and port of the Service that it leads to in a cluster; messages name it, since
+            a forwarded port tells nothing.
         beside: The replica that a platform started beside it; None: there is none, or it is not
             the platform's.
         guest: As whom a generator comes that cannot keep the password to itself; None: as
@@ -141,7 +136,7 @@ class ServerAddress:
     password: str = field(default="", repr=False)
     parameters: tuple[tuple[str, str], ...] = ()
     databases: tuple[tuple[str, str], ...] = ()
-    inside: tuple[str, int] | None = None
+    service: tuple[str, int] | None = None
     beside: "ServerAddress | None" = None
     guest: Guest | None = None
 

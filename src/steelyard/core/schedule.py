@@ -280,15 +280,6 @@ class Stretch:
     ended_at: float
     counted: tuple[float, float] | None = None
 
-    def shifted(self, seconds: float) -> "Stretch":
-        """Return the same time by a clock that is so many seconds ahead."""
-        first_last = self.counted
-        return Stretch(
-            began_at=self.began_at + seconds,
-            ended_at=self.ended_at + seconds,
-            counted=first_last and (first_last[0] + seconds, first_last[1] + seconds),
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:

@@ -15,7 +15,6 @@ from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.process import (
     Operator,
     Processes,
-    ProcessesHere,
     SystemProcesses,
 )
 from steelyard.gateways.redis import RedisDoor
@@ -33,14 +32,9 @@ def _stores() -> Stores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doors:
-    """The gateways a campaign uses.
+    """The gateways a campaign uses."""
 
-    Attributes:
-        processes: Of this machine.
-        generators: Of the host that the load comes from; None: it comes from here, or from pods.
-    """
-
-    processes: ProcessesHere
+    processes: Processes
     sql: Sql
     clock: machine.Clock
     host: machine.Host
@@ -55,12 +49,6 @@ class Doors:
     stores: Stores = field(default_factory=_stores)
     families: Families = field(default_factory=Families)
     guards: Guards = field(default_factory=Guards)
-    generators: Processes | None = None
-
-    @property
-    def of_the_load(self) -> Processes:
-        """Return what runs load generators, where pods do not."""
-        return self.processes if self.generators is None else self.generators
 
 
 def system_doors() -> Doors:

@@ -14,7 +14,6 @@ import ctypes
 import json
 import os
 import pwd
-import select
 import selectors
 import signal
 import subprocess
@@ -24,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Protocol, Self
+from typing import Any, Protocol, Self
 
 from steelyard.core.outside import Command, Completed
 from steelyard.core.wording import MeasurementError, PrivilegeError, TargetError
@@ -278,8 +277,8 @@ class RunningPrograms(Protocol):
         ...
 
 
-class Processes(Protocol):
-    """Runs programs.
+class Runner(Protocol):
+    """Runs programs to their end, here or in a container.
 
     A TargetError is raised where a program does not exist or may not be run, a MeasurementError
     where it did not end in time.
@@ -289,10 +288,18 @@ class Processes(Protocol):
         """Run a command to its end and return what it printed."""
         ...
 
+
+class Processes(Runner, Protocol):
+    """Programs of this machine."""
+
     def run_together(
         self, commands: Sequence[Command], *, timeout_s: float
     ) -> tuple[Completed, ...]:
         """Run commands at the same time and return what each printed; one failure ends all."""
+        ...
+
+    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:
+        """Start commands at the same time and return them while they run."""
         ...
 
     def start(self, command: Command, *, output: Path) -> RunningProcess:
@@ -305,35 +312,6 @@ class Processes(Protocol):
 
     def signal(self, pid: int, number: int) -> None:
         """Send a signal to any process; nothing happens when it is gone."""
-        ...
-
-
-class Dialogue(Protocol):
-    """A program elsewhere that is told lines and answers each with one."""
-
-    def ask(self, line: str, *, timeout_s: float) -> str:
-        """Tell it a line and return its answer.
-
-        Raises:
-            MeasurementError: There was none in time.
-            TargetError: The connection was lost, or the program has ended.
-        """
-        ...
-
-    def close(self) -> None:
-        """Hang up: the program reads the end of its standard input."""
-        ...
-
-
-class ProcessesHere(Processes, Protocol):
-    """Programs of this machine: they can be paused while they run."""
-
-    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:
-        """Start commands at the same time and return them while they run."""
-        ...
-
-    def talk(self, command: Command) -> Dialogue:
-        """Start a command that answers lines; whoever asks for it closes it."""
         ...
 
 
@@ -379,11 +357,6 @@ class SystemProcesses:
             raise
         return together
 
-    def talk(self, command: Command) -> Dialogue:
-        """Start a command that answers lines; it ends with its input, and so with this process."""
-        process = _spawn(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        return _Conversation(command.argv[0], process)
-
     def start(self, command: Command, *, output: Path) -> RunningProcess:
         """Start a command whose standard output and error are appended to a file."""
         try:
@@ -416,51 +389,6 @@ class SystemProcesses:
             raise PrivilegeError(message, hint="Run the command as that account or as root.") from (
                 error
             )
-
-
-_HANGS_UP_S: Final = 2.0
-
-
-class _Conversation:
-    """A program of this machine that answers lines; see ``Dialogue``."""
-
-    def __init__(self, name: str, process: "subprocess.Popen[bytes]") -> None:
-        self._name = name
-        self._process = process
-        self._heard = b""
-
-    def ask(self, line: str, *, timeout_s: float) -> str:
-        given, said = self._process.stdin, self._process.stdout
-        assert given is not None  # noqa: S101 - both are pipes
-        assert said is not None  # noqa: S101
-        try:
-            given.write(f"{line}\n".encode())
-            given.flush()
-            while b"\n" not in self._heard:
-                if not select.select([said], [], [], timeout_s)[0]:
-                    raise MeasurementError(f"there was no answer to {line!r} for {timeout_s:.0f} s")
-                part = os.read(said.fileno(), _READ_BYTES)
-                if not part:
-                    raise self._lost()
-                self._heard += part
-        except (OSError, ValueError) as error:
-            raise self._lost() from error
-        answer, _, self._heard = self._heard.partition(b"\n")
-        return answer.decode(errors="replace")
-
-    def _lost(self) -> TargetError:
-        return TargetError(f"the connection of {self._name} was lost")
-
-    def close(self) -> None:
-        """Hang up; a second time changes nothing."""
-        for end in (self._process.stdin, self._process.stdout):
-            if end is not None:
-                with suppress(OSError):  # what was not sent has nobody to read it
-                    end.close()
-        try:
-            self._process.wait(_HANGS_UP_S)
-        except subprocess.TimeoutExpired:
-            kill_group(self._process)
 
 
 @dataclass(frozen=True, slots=True)

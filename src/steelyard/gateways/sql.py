@@ -845,14 +845,14 @@ def _in_words(address: ServerAddress) -> Iterator[None]:
 
 def _translated(error: psycopg.Error, address: ServerAddress) -> TargetError:
     # A forwarded port says nothing to anybody: it is the server's service that is named.
-    where = host_and_port(*(address.inside or (address.host, address.port)))
+    where = host_and_port(*(address.service or (address.host, address.port)))
     text = " ".join(str(error).split())
     if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
         return connection_failure(
             text,
             where=where,
             user=address.user,
-            in_cluster=address.inside is not None,
+            in_cluster=address.service is not None,
             sslmode=_tried(error).get("sslmode", ""),
         )
     if isinstance(error, psycopg.errors.QueryCanceled):

@@ -2,19 +2,14 @@
 
 import os
 import shlex
-import stat
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from secrets import token_hex
-from tempfile import gettempdir
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from steelyard.core.outside import Command, Completed
-from steelyard.core.wording import InputError, MeasurementError, TargetError
+from steelyard.core.outside import Command
+from steelyard.core.wording import InputError, TargetError
 from steelyard.gateways.placed_files import FetchedHost, Wanted, new_mark, parse_fetched, script
-from steelyard.gateways.process import Dialogue, Processes, ProcessesHere
+from steelyard.gateways.process import Processes
 
 _SCHEME: Final = "ssh"
 _TIMEOUT_S: Final = 120.0  # a guess: thousands of small files over a slow line
@@ -70,10 +65,10 @@ def parse_destination(uri: str) -> Destination:
     return Destination(host=named, user=parts.username or None, port=port)
 
 
-def _ssh(destination: Destination, further: Sequence[str], command: str) -> Command:
+def _ssh(destination: Destination, command: str) -> Command:
     """Return a call of ssh; the account's shell over there reads the command."""
     options = (word for name, value in _OPTIONS.items() for word in ("-o", f"{name}={value}"))
-    argv = ("ssh", "-T", *options, *further, *destination.words, command)
+    argv = ("ssh", "-T", *options, *destination.words, command)
     environment = {name: os.environ[name] for name in _AGENTS if name in os.environ}
     return Command(argv=argv, environment=environment)
 
@@ -104,7 +99,7 @@ class SshMachine:
             TargetError: The machine cannot be reached, or has no shell for us.
         """
         mark = new_mark()
-        command = _ssh(self.destination, (), "sh -s")
+        command = _ssh(self.destination, "sh -s")
         done = self.processes.run(command, timeout_s=_TIMEOUT_S, stdin=script(wanted, mark))
         host = parse_fetched(done.stdout, mark)
         if host is not None:
@@ -116,90 +111,3 @@ class SshMachine:
             f"{self.destination.host} did not run a shell script to its end: {reason}",
             hint="The account needs a POSIX shell there, with cat, grep and od.",
         )
-
-
-_OPENS_S: Final = 30.0
-_READY: Final = "ready"
-_KEEP: Final = ("-M", "-o", "ControlPersist=no")
-
-
-@dataclass(slots=True, kw_only=True)
-class SshHost:
-    """Runs commands on a machine, all over one connection.
-
-    That ends with this process, however it ends: the program that holds it open over there reads
-    what we write. Where it is lost, each command connects for itself until ``open`` is called.
-    """
-
-    destination: Destination
-    processes: ProcessesHere
-    _socket: Path | None = None
-    _line: Dialogue | None = field(default=None, repr=False)
-
-    def open(self) -> None:
-        """Connect; nothing happens where the connection is there.
-
-        Raises:
-            TargetError: The machine cannot be reached.
-        """
-        if self._line is not None and _answers(self._line):
-            return
-        self.close()
-        self._socket = _new_socket()
-        shared = (*_KEEP, *self._through) if self._socket is not None else ()
-        self._line = self.processes.talk(_ssh(self.destination, shared, "cat"))
-        if not _answers(self._line):
-            self.close()
-            self.run(("true",), timeout_s=_OPENS_S)  # says why not; or it works without
-
-    @property
-    def _through(self) -> tuple[str, ...]:
-        """Return the words by which a command takes the connection that is there."""
-        return () if self._socket is None else ("-S", str(self._socket))
-
-    def run(self, argv: Sequence[str], *, timeout_s: float, stdin: str = "") -> Completed:
-        """Run a command there to its end.
-
-        Raises:
-            TargetError: The machine cannot be reached.
-            MeasurementError: It did not end in time.
-        """
-        command = _ssh(self.destination, self._through, shlex.join(argv))
-        done = self.processes.run(command, timeout_s=timeout_s, stdin=stdin)
-        if done.exit_status == _FAILED:
-            raise _unreachable(self.destination, done.tail(1) or "the connection was lost")
-        return done
-
-    def talk(self, argv: Sequence[str]) -> Dialogue:
-        """Start a command there that answers lines; its input ends with the connection."""
-        return self.processes.talk(_ssh(self.destination, self._through, shlex.join(argv)))
-
-    def close(self) -> None:
-        """Hang up, by which ssh removes its socket; a second time changes nothing."""
-        if self._line is not None:
-            self._line.close()
-            self._line = None
-        self._socket = None
-
-
-def _new_socket() -> Path | None:
-    """Return where ssh makes the socket of a connection that is shared; None where nothing is safe.
-
-    Its path is short, as a socket's has to be, in a directory that all of this account's have.
-    """
-    directory = Path(gettempdir()) / f"steelyard-ssh-{os.geteuid()}"
-    try:
-        directory.mkdir(mode=0o700, exist_ok=True)
-        found = directory.lstat()
-    except OSError:
-        return None
-    is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-    return directory / token_hex(8) if is_ours and not found.st_mode & 0o077 else None
-
-
-def _answers(line: Dialogue) -> bool:
-    """Return whether what was said comes back."""
-    try:
-        return line.ask(_READY, timeout_s=_OPENS_S) == _READY
-    except (TargetError, MeasurementError):
-        return False

@@ -149,16 +149,10 @@ _POLL_S: Final = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartMeans:
-    """The gateways that a restart needs.
-
-    Attributes:
-        processes: Of the load generator.
-        here: Of this machine, where the generator runs elsewhere; None: it runs here.
-    """
+    """The gateways that a restart needs."""
 
     processes: Processes
     clock: Clock
-    here: Processes | None = None
 
 
 def restart_by(
@@ -180,7 +174,7 @@ def restart_by(
     """
     before = started_at()
     order = Command(argv=command, environment=environment or {})
-    _run("restart", order, means.here or means.processes, _TIMEOUT_S)
+    _run("restart", order, means.processes, _TIMEOUT_S)
     _await(
         lambda: started_at() != before,
         means.clock,
@@ -207,7 +201,7 @@ def reset_by(
     Raises:
         TargetError: The command failed or did not end, or the server does not answer after it.
     """
-    _run("reset", command, means.here or means.processes, timeout_s)
+    _run("reset", command, means.processes, timeout_s)
     _await(
         lambda: started_at() is not None, means.clock, "reset", trouble="it gives no time of start"
     )

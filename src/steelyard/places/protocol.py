@@ -7,15 +7,13 @@ from typing import Protocol, runtime_checkable
 
 from steelyard.core.experiment import EffectiveSetting
 from steelyard.core.findings import Fact, Finding
-from steelyard.core.kubernetes import POD, ContainerRef, ObjectRef
+from steelyard.core.kubernetes import ContainerRef
 from steelyard.core.measurement import ProviderSeries, Vantage
 from steelyard.core.outside import Command, Completed, Outside, ServerAddress, ServerProgram
 from steelyard.core.schedule import Pausing
 from steelyard.core.storage import Provision
-from steelyard.core.wording import SteelyardError
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import RunningPrograms
-from steelyard.places.agent.outcomes import StartSkew, unknown_skew
 
 
 class Ledger(Protocol):
@@ -58,68 +56,10 @@ class LimitsInForce:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSight:
-    """The containers of a run.
-
-    Attributes:
-        database: The container of the server that is under load.
-        generators: Those that put the load on it, in the order of their commands.
-        same_node: One of the generators' pods is on the database's node.
-        start_skew: Tells how far apart the generators of the last run began.
-    """
+    """The container of the server that is under load, where it is a pod."""
 
     api: KubernetesApi
     database: ContainerRef
-    generators: tuple[ContainerRef, ...] = ()
-    same_node: bool = False
-    start_skew: Callable[[], StartSkew | None] = unknown_skew
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadPods:
-    """The pods that put the load on, which may be made anew.
-
-    Attributes:
-        pods: As they are now.
-        start_skew: Tells how far apart they began in the last run.
-    """
-
-    pods: Callable[[], tuple[ContainerRef, ...]] = tuple
-    start_skew: Callable[[], StartSkew | None] = unknown_skew
-
-    def sight(self, api: KubernetesApi, database: ContainerRef, node: str) -> PodSight:
-        """Return what can be watched of a server on a node, and of its generators."""
-        pods = self.pods()
-        return PodSight(
-            api=api,
-            database=database,
-            generators=pods,
-            same_node=bool(node) and node in {_node_of(api, pod) for pod in pods},
-            start_skew=self.start_skew,
-        )
-
-
-def _node_of(api: KubernetesApi, pod: ContainerRef) -> str:
-    """Return the node of a pod; empty where it cannot be seen."""
-    try:
-        found = api.read(ObjectRef(kind=POD, name=pod.pod, namespace=pod.namespace))
-    except SteelyardError:
-        return ""
-    return "" if found is None else str(found["spec"].get("nodeName") or "")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostSight:
-    """Another host that the load comes from.
-
-    Attributes:
-        label: What it is called.
-        cpus: That it has.
-        used_s: Returns the CPU seconds that the load generators used in the last run.
-    """
-
-    label: str
-    cpus: int
-    used_s: Callable[[], float]
 
 
 class Standstill(Protocol):
@@ -128,11 +68,6 @@ class Standstill(Protocol):
     @property
     def kind(self) -> Pausing:
         """Return what stands still."""
-        ...
-
-    @property
-    def ahead_s(self) -> float:
-        """Return how much later it is by the clock in the generators' logs than by ours."""
         ...
 
     def pause(self) -> bool:
@@ -273,8 +208,8 @@ class Platform(Protocol):
         """Return what of the running server this machine can see; None where it is elsewhere."""
         ...
 
-    def sight(self) -> PodSight | HostSight | None:
-        """Return the pods of server and generators, or the generators' host; None: neither."""
+    def sight(self) -> PodSight | None:
+        """Return the container of the running server; None where it is no pod."""
         ...
 
     def means(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ they ask for a replica that takes the place of a dead server.
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from steelyard.core import outside
@@ -185,7 +185,7 @@ class Changes:
     def _thing(self, resource: outside.Foreign, database: str, entrance: str) -> outside.OnServer:
         """Return a change; without names, database and entrance are what is connected to."""
         way, inside = self._how.place.entrance(), self._how.place.inside
-        host, port = (way.inside or (way.host, way.port)) if inside else (way.host, way.port)
+        host, port = (way.service or (way.host, way.port)) if inside else (way.host, way.port)
         return outside.OnServer(
             resource=resource,
             host=host,
@@ -347,7 +347,7 @@ class OthersServer(ServerElsewhere):
             TargetError: It does not answer.
         """
 
-    def sight(self) -> protocol.PodSight | protocol.HostSight | None:
+    def sight(self) -> protocol.PodSight | None:
         """Return what of its pod can be watched; None where it is in no cluster."""
         return self._place.sight()
 
@@ -514,16 +514,11 @@ ENTRANCE: Final = "postgres"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceMeans:
-    """What reaching a Service needs.
-
-    Attributes:
-        load: The pods that put the load on it.
-    """
+    """What reaching a Service needs."""
 
     api: KubernetesApi
     reach: Reach
     clock: Clock
-    load: protocol.LoadPods = field(default_factory=protocol.LoadPods)
 
 
 class ServicePlace(ServerPlace):
@@ -589,7 +584,7 @@ class ServicePlace(ServerPlace):
 
     def sight(self) -> protocol.PodSight | None:
         """Return what of its pod can be watched."""
-        return self._means.load.sight(self._means.api, self.pod.where, self.pod.node)
+        return protocol.PodSight(api=self._means.api, database=self.pod.where)
 
     def facts(self) -> tuple[Fact, ...]:
         """Return where it is."""

@@ -163,15 +163,6 @@ class CeilingTools(Protocol):
         """
         ...
 
-    def round_trips_there(
-        self, address: ServerAddress, *, most: int, directory: Path
-    ) -> tuple[float, ...]:
-        """Return the same from the host that the load comes from, as the generator logs them.
-
-        The generator's files are in a directory of this machine.
-        """
-        ...
-
     def sync_command(self, file: Path) -> Command:
         """Return the command that tries every method on a new file; PreflightError if absent."""
         ...
@@ -598,7 +589,7 @@ class LoadProgram(Protocol):
         self,
         request: RunRequest,
         *,
-        started_at: float | Sequence[float],  # noqa: ARG002 - likewise
+        started_at: float,  # noqa: ARG002 - likewise
         ramp_s: float,  # noqa: ARG002 - likewise
         slice_s: float | None = None,  # noqa: ARG002 - likewise
         stretches: Sequence[Stretch] = (),  # noqa: ARG002 - likewise
@@ -607,7 +598,7 @@ class LoadProgram(Protocol):
 
         Args:
             request: What is run.
-            started_at: Wall clock at second 0; one for each generator where each has its own.
+            started_at: Wall clock at second 0.
             ramp_s: The ramp ends no later; what ends in it is told by second only.
             slice_s: Of an open loop: only what was scheduled so long after the ramp counts, however
                 late it ended; None: what ended after the ramp does.

@@ -3,9 +3,9 @@
 The one place that knows which engines and which kinds of target there are. Kinds may differ between
 configurations: each way in which servers come about serves its own, and they are put together.
 
-For looking, ledgers keep nothing, and in a cluster nothing is made but a pod of a moment per image.
-For a campaign its namespace, password and generators are made here, because the engine needs
-programs that run. ``--context`` and ``--namespace`` take the place of what the file says.
+For looking, ledgers keep nothing, and in a cluster nothing is made but a short-lived pod per image.
+For a campaign its namespace and password are made here.
+``--context`` and ``--namespace`` take the place of what the file says.
 """
 
 import secrets
@@ -24,12 +24,10 @@ from steelyard.core.wording import InputError, PreflightError, undo_after
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import cache_directory
 from steelyard.gateways.host import memory_bytes
-from steelyard.gateways.ssh import SshHost, parse_destination
-from steelyard.places.agent.host import GeneratorHost, HostProcesses
 from steelyard.places.local.groups import GroupPlan, ServerGroups, pausing_of
 from steelyard.places.local.machine import MadeStores, capacity
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
-from steelyard.places.local.server import generators_roots, server_account, staged
+from steelyard.places.local.server import server_account, staged
 from steelyard.places.protocol import Ledger
 from steelyard.record import registry
 from steelyard.systems.postgres.cloudnative_pg.operator import require_installed
@@ -156,8 +154,7 @@ def assemble(
 ) -> Assembly:
     """Return engine and platforms of an experiment; no server is started yet.
 
-    In a Kubernetes cluster the pods of load generators are made where there is a ledger; whoever
-    calls closes the assembly.
+    Whoever calls closes the assembly.
 
     Args:
         experiment: What is to run.
@@ -182,43 +179,13 @@ def assemble(
     )
     parts = []
     with ExitStack() as made:
-        asked, leave_host = _with_host(asked)
-        made.callback(leave_host)
         for way in _ways_of(experiment):
             part = way(asked)
             made.callback(part.close)
             parts.append(part)
         whole = put_together(experiment, asked.doors, parts)
         made.pop_all()
-    return replace(whole, leave=partial(leave_each, (leave_host, whole.leave)))
-
-
-def _with_host(asked: Asked) -> tuple[Asked, Callable[[], None]]:
-    """Return the same with a door to the host of the load, and what leaves that again.
-
-    Raises:
-        TargetError: It cannot be reached.
-        PreflightError: It lacks what it needs.
-    """
-    experiment, doors = asked.experiment, asked.doors
-    if experiment.generator_host is None:
-        return asked, lambda: None
-    host = GeneratorHost(
-        SshHost(
-            destination=parse_destination(experiment.generator_host), processes=doors.processes
-        ),
-        f"steelyard-{asked.campaign_id}-{secrets.token_hex(4)}",
-        max(load.generators for load in experiment.loads),
-    )
-    if asked.runs:
-        asked.told(f"starting the agent of load generators on {host.label}")
-        try:
-            host.make()
-        except BaseException as error:
-            undo_after(error, host.close)
-            raise
-    there = HostProcesses(host, doors.clock, roots=generators_roots(), told=asked.told)
-    return replace(asked, doors=replace(doors, generators=there)), host.close
+    return whole
 
 
 _Way = Callable[[Asked], Assembly]

@@ -13,10 +13,10 @@ from steelyard.core.experiment import Experiment, SwitchCost
 from steelyard.core.findings import Fact
 from steelyard.core.kubernetes import OF_CLUSTER, POD, Manifest, ObjectRef, SecretRef
 from steelyard.core.outside import ServerInCluster
-from steelyard.core.schedule import CeilingsAsked
+from steelyard.core.schedule import CeilingsAsked, Pausing
 from steelyard.core.target import CloudNativePgTarget, ClusterService, EndpointTarget, Target
 from steelyard.core.wording import PreflightError
-from steelyard.places.kubernetes.generators import GeneratorPlan, pods_that_fit
+from steelyard.places.kubernetes.nodes import pods_that_fit
 from steelyard.places.kubernetes.pods import resources_of
 from steelyard.places.kubernetes.reaching import Reach, make_secret, nodes_of, pod_behind, sql_knock
 from steelyard.places.kubernetes.volumes import StorageQuestion, probe_storage, require_class
@@ -41,36 +41,41 @@ from steelyard.systems.postgres.cloudnative_pg.own_cluster import (
 )
 from steelyard.systems.postgres.engine import PostgresCeilings, dataset_of
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
-from steelyard.systems.postgres.existing.server import Means
 from steelyard.systems.postgres.factory import (
     EndpointEngine,
+    ImagePrograms,
     InImageEngine,
     RunningServer,
     Surroundings,
     read_running,
 )
+from steelyard.systems.postgres.server import Installation
 from steelyard.systems.protocol import Dataset
+from steelyard.targets.cluster_objects import (
+    cluster_of,
+    database_labels,
+    describe_images,
+    programs_of,
+)
 from steelyard.targets.differences import Room, can_alternate, limits_to_lift, switch_cost
 from steelyard.targets.endpoint import (
     Asked,
     Servers,
     dataset_needs,
+    means_of,
     obstacles_on,
     one_each,
+    paused_of,
     require_different_servers,
     restarts_on,
     settings_on,
 )
-from steelyard.targets.generators import (
-    Generators,
-    cluster_of,
-    database_labels,
-    describe_images,
-    generator_plan,
-    generators_of,
-    programs_of,
+from steelyard.targets.kubernetes_site import (
+    KubernetesSite,
+    LoadPlan,
+    require_room,
+    trial_namespace,
 )
-from steelyard.targets.kubernetes_site import KubernetesSite, require_room, trial_namespace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,10 +168,6 @@ class _Cluster:
         status, spec = self.manifest.get("status") or {}, self.manifest["spec"]
         return str(status.get("image") or spec.get("imageName") or "")
 
-    def kept_away(self, plan: GeneratorPlan) -> GeneratorPlan:
-        labels = {OF_CLUSTER: self.options.ref.name}
-        return replace(plan, away_from=labels, away_from_nodes=self.nodes)
-
     def place(self, means: ClusterMeans, *, restarts: bool) -> ServerPlace:
         options = replace(self.options, restarts=restarts)
         return ExistingCluster(options, means, self.manifest, self.secret)
@@ -185,11 +186,8 @@ class _Service:
     def secret(self) -> SecretRef:
         return self.found.secret
 
-    def kept_away(self, plan: GeneratorPlan) -> GeneratorPlan:
-        return replace(plan, away_from_nodes=self.nodes)
-
     def place(self, means: ClusterMeans, *, restarts: bool) -> ServerPlace:  # noqa: ARG002
-        reached = ServiceMeans(api=means.api, reach=means.reach, clock=means.clock, load=means.load)
+        reached = ServiceMeans(api=means.api, reach=means.reach, clock=means.clock)
         return ServicePlace(self.found, reached, self.endpoint.dbname or ENTRANCE)
 
 
@@ -204,9 +202,9 @@ def servers_in_kubernetes(asked: Asked, site: KubernetesSite) -> Servers:
         TargetError: One cannot be reached.
     """
     experiment, doors = asked.experiment, asked.doors
-    first = _means(asked, site, None)
+    first = _means(asked, site)
     targets = {
-        configuration.name: configuration.target for configuration in experiment.configurations
+        each.name: each.target for each in experiment.configurations if each.target.home is not None
     }
     found = {target: _find(target, asked, first) for target in dict.fromkeys(targets.values())}
     ways = {
@@ -214,23 +212,21 @@ def servers_in_kubernetes(asked: Asked, site: KubernetesSite) -> Servers:
     }
     require_different_servers(ways.values(), doors.sql)
     running = {target: read_running(way, doors.sql) for target, way in ways.items()}
-    site.plan = _plan(asked, site, found)
-    programs = programs_of(site.plan, {}, site, asked.told)
-    generators = generators_of(site.plan, site, asked.told)
-    generators.make(site, asked.told, runs=asked.runs)
+    plan = _plan(asked, site, found)
+    site.plan_load(plan)
+    tls = any(server.tls for server in running.values())
     engine = EndpointEngine(
         experiment,
         {name: running[target] for name, target in targets.items()},
-        programs,
+        programs_of(plan, {}, asked, site, tls=tls),
         Surroundings(
-            processes=generators.processes,
+            processes=doors.processes,
             sql=doors.sql,
             account=None,
             reach=lambda path, _parts, _label: path,
-            here=doors.processes,
         ),
     )
-    room = Room(unable=_ON_ONE) if len(found) < len(targets) else generators.room
+    room = Room(unable=_ON_ONE) if len(found) < len(targets) else _TOGETHER
     lifted: dict[Target, dict[str, str]] = {}
     if can_alternate(experiment, engine, room):
         lifted = {target: limits_to_lift(experiment, engine, target) for target in found}
@@ -241,7 +237,7 @@ def servers_in_kubernetes(asked: Asked, site: KubernetesSite) -> Servers:
             target,
             server,
             running[target],
-            (site, generators, engine),
+            (site, engine),
             lifted.get(target, {}),
         )
         for target, server in found.items()
@@ -255,19 +251,18 @@ def servers_in_kubernetes(asked: Asked, site: KubernetesSite) -> Servers:
     )
 
 
+_TOGETHER: Final = Room(pausing=Pausing.GENERATOR)
 _ON_ONE: Final = "several of them are on one server in the cluster, which has one at a time"
 
 
-def _means(asked: Asked, site: KubernetesSite, generators: Generators | None) -> ClusterMeans:
-    """Return the gateways; before there are generators those that find a server."""
+def _means(asked: Asked, site: KubernetesSite) -> ClusterMeans:
+    """Return the gateways."""
     doors = asked.doors
     reach = Reach(site.api, sql_knock(doors.sql), doors.clock)
     site.closing.append(reach.close)
     return ClusterMeans(
         api=site.api,
-        processes=doors.processes if generators is None else generators.processes,
-        generators=tuple if generators is None else lambda: generators.pods.pods,
-        start_skew=(lambda: None) if generators is None else lambda: generators.processes.last_skew,
+        processes=doors.processes,
         reach=reach,
         belongings=site.belongings,
         sql=doors.sql,
@@ -334,31 +329,23 @@ def _service(
     )
 
 
-def _plan(asked: Asked, site: KubernetesSite, found: Mapping[Target, _Server]) -> GeneratorPlan:
-    """Return what the generators are: they keep away from every server.
+def _plan(asked: Asked, site: KubernetesSite, found: Mapping[Target, _Server]) -> LoadPlan:
+    """Return where the load comes from: away from every server."""
+    images = (server.image for server in _baseline_first(asked, found))
+    image = site.place.generators.image or next(filter(None, images), "")
+    servers = tuple(found.values())
+    if len(servers) == 1 and isinstance(servers[0], _Cluster):  # by label: also where it moves to
+        labels = {OF_CLUSTER: servers[0].options.ref.name}
+        return LoadPlan(place=site.place, image=image, away_from=labels)
+    nodes = dict.fromkeys(node for server in servers for node in server.nodes)
+    return LoadPlan(place=site.place, image=image, away_from_nodes=tuple(nodes))
 
-    Raises:
-        PreflightError: No image is known, or the servers have different passwords.
-    """
-    baseline = found[asked.experiment.configuration(asked.experiment.baseline).target]
-    if len({server.secret for server in found.values()}) > 1:
-        raise PreflightError(
-            "the servers of the configurations have different Secrets, and the pods of the load"
-            " generators get their password from one",
-            hint="Make one Secret with a user that both servers know, and name it with `secret:`"
-            " of each `kubernetes:` section.",
-        )
-    plan = generator_plan(asked.experiment, site.place, baseline.image, baseline.secret)
-    if not plan.image:
-        raise PreflightError(
-            "which image the server has is not known, and the load generators need one",
-            hint="Name one with pgbench with `generators: {image: ...}`.",
-        )
-    plans = [server.kept_away(plan) for server in found.values()]
-    if len(plans) == 1 and plans[0].away_from:
-        return replace(plans[0], away_from_nodes=())  # by label: also where it moves to
-    nodes = dict.fromkeys(node for each in plans for node in each.away_from_nodes)
-    return replace(plan, away_from_nodes=tuple(nodes))
+
+def _baseline_first(asked: Asked, found: Mapping[Target, _Server]) -> Iterator[_Server]:
+    baseline = asked.experiment.configuration(asked.experiment.baseline).target
+    if baseline in found:
+        yield found[baseline]
+    yield from found.values()
 
 
 def _platform(
@@ -366,14 +353,14 @@ def _platform(
     target: Target,
     server: _Server,
     running: RunningServer,
-    made: tuple[KubernetesSite, Generators, EndpointEngine],
+    made: tuple[KubernetesSite, EndpointEngine],
     lifted: Mapping[str, str],
 ) -> EndpointPlatform:
-    site, generators, engine = made
+    site, engine = made
     doors, experiment = asked.doors, asked.experiment
     names = settings_on(experiment, target)
     restarts = restarts_on(experiment, target, names, running)
-    place = server.place(_means(asked, site, generators), restarts=restarts)
+    place = server.place(_means(asked, site), restarts=restarts)
     options = EndpointOptions(
         target=server.endpoint,
         entrance=place.entrance(),
@@ -386,10 +373,7 @@ def _platform(
         lifted=lifted,
         obstacles=obstacles_on(experiment, target, running, allowed=server.endpoint.allow_existing),
     )
-    means = Means(
-        sql=doors.sql, processes=generators.processes, clock=doors.clock, here=doors.processes
-    )
-    return EndpointPlatform(options, asked.ledger, means, place, paused=generators.paused())
+    return EndpointPlatform(options, asked.ledger, means_of(doors), place, paused=paused_of(doors))
 
 
 def probe_storages(asked: Asked, images: Mapping[str, str], site: KubernetesSite) -> None:
@@ -443,30 +427,29 @@ def clusters_made(asked: Asked, site: KubernetesSite) -> Servers:
     site.further.extend(checked.facts())
     images = describe_images(experiment, checked.images, site, told)
     secret = _secret(asked, site)
-    plan = replace(
-        generator_plan(experiment, site.place, checked.images[experiment.baseline], secret),
+    plan = LoadPlan(
+        place=site.place,
+        image=site.place.generators.image or next(iter(checked.images.values())),
         away_from=database_labels(site.belongings.campaign_id),
     )
-    site.plan = plan
-    programs = programs_of(plan, images, site, told)
-    generators = generators_of(plan, site, told)
-    generators.make(site, told, runs=asked.runs)
+    site.plan_load(plan)
+    programs = _programs(plan, images, asked, site)
     if asked.runs:
         probe_storages(asked, checked.images, site)
     engine = InImageEngine(
         experiment,
         {name: images[image] for name, image in checked.images.items()},
         programs,
-        processes=generators.processes,
+        processes=doors.processes,
         sql=doors.sql,
     )
     cost = switch_cost(experiment, engine)
-    made = partial(_made, asked, site, generators, secret)
+    made = partial(_made, asked, site, secret)
     first = made(restarts=cost is SwitchCost.RESTART, slot=1)
     return Servers(
         engine=engine,
         platforms=first,
-        room=_room(asked, site, generators),
+        room=_room(asked, site),
         slots=lambda number: (
             first,
             *(made(restarts=True, slot=slot) for slot in range(2, number + 1)),
@@ -474,7 +457,17 @@ def clusters_made(asked: Asked, site: KubernetesSite) -> Servers:
     )
 
 
-def _room(asked: Asked, site: KubernetesSite, generators: Generators) -> Room:
+def _programs(
+    plan: LoadPlan, images: Mapping[str, ImagePrograms], asked: Asked, site: KubernetesSite
+) -> Installation:
+    """Return the client programs: of those that speak TLS, which the operator's servers do, too."""
+    try:
+        return programs_of(plan, images, asked, site, tls=True)
+    except PreflightError:
+        return programs_of(plan, images, asked, site, tls=False)
+
+
+def _room(asked: Asked, site: KubernetesSite) -> Room:
     """Return whether a Cluster of each configuration can be there at the same time.
 
     Before a campaign none is there, and when it begins neither.
@@ -483,12 +476,12 @@ def _room(asked: Asked, site: KubernetesSite, generators: Generators) -> Room:
     target, number = next(iter(targets.values())), len(targets)
     requests = resources_of(target.resources).get("requests") or {}
     if not requests:
-        return generators.room
+        return _TOGETHER
     fit = pods_that_fit(
         site.api, requests, dict(target.node_selector), tolerant=target.tolerations != "[]"
     )
     if fit is None or fit >= number * target.instances:
-        return generators.room
+        return _TOGETHER
     pods = f"{number} Clusters" if target.instances == 1 else f"{number * target.instances} pods"
     return Room(
         unable=f"the nodes have room for {fit} more of the {pods} that would be up together"
@@ -504,7 +497,6 @@ def _secret(asked: Asked, site: KubernetesSite) -> SecretRef:
 def _made(
     asked: Asked,
     site: KubernetesSite,
-    generators: Generators,
     secret: SecretRef,
     *,
     restarts: bool,
@@ -512,7 +504,7 @@ def _made(
 ) -> Mapping[str, CloudNativePgPlatform]:
     """Return the platform of each configuration; configurations with equal Clusters share one."""
     experiment = asked.experiment
-    means = replace(_means(asked, site, generators), paused=generators.paused)
+    means = _means(asked, site)
     platforms: dict[object, CloudNativePgPlatform] = {}
     for target in experiment.cluster_targets.values():
         if target not in platforms:

@@ -23,8 +23,6 @@ from steelyard.core.wording import PreflightError, RefusedError, TargetError
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.redis import own_password
 from steelyard.gateways.sql import INVALID_VALUE, TIMED_OUT, Sql
-from steelyard.places.agent.host import HostProcesses
-from steelyard.places.agent.programs import PausedElsewhere
 from steelyard.places.local.groups import PausedGenerators
 from steelyard.places.protocol import Ledger, PausablePlatform, PausedPrograms, Platform
 from steelyard.systems.postgres.existing.platform import (
@@ -153,12 +151,10 @@ def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
             )
     servers = {target: read_running(address, doors.sql) for target, address in entrances.items()}
     surroundings = Surroundings(
-        processes=doors.of_the_load,
+        processes=doors.processes,
         sql=doors.sql,
         account=None,
         reach=reach,
-        host=host_of(doors),
-        here=doors.processes,
     )
     engine = endpoint_engine(
         experiment, {name: servers[target] for name, target in targets.items()}, surroundings
@@ -191,29 +187,13 @@ def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
     )
 
 
-def host_of(doors: Doors) -> str:
-    """Return what the host is called that the load comes from; empty: this one."""
-    there = doors.generators
-    return there.host.label if isinstance(there, HostProcesses) else ""
-
-
 def means_of(doors: Doors) -> Means:
     """Return the gateways of servers that are reached by their addresses."""
-    there = doors.generators
-    return Means(
-        sql=doors.sql,
-        processes=doors.of_the_load,
-        clock=doors.clock,
-        here=doors.processes,
-        load=there.sight if isinstance(there, HostProcesses) else None,
-    )
+    return Means(sql=doors.sql, processes=doors.processes, clock=doors.clock)
 
 
 def paused_of(doors: Doors) -> PausedPrograms:
     """Return what starts the generators of one server, and stops them between its turns."""
-    there = doors.generators
-    if isinstance(there, HostProcesses):
-        return PausedElsewhere(there)
     return PausedGenerators(doors.processes, doors.clock)
 
 

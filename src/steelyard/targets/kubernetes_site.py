@@ -22,7 +22,7 @@ from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi, verbs_of_sessions
 from steelyard.places.kubernetes.belongings import Belongings, job_name, object_name
-from steelyard.places.kubernetes.generators import GeneratorPlan
+from steelyard.places.kubernetes.nodes import require_node_apart
 from steelyard.places.kubernetes.permissions import Permission, Purpose, needed
 from steelyard.places.protocol import Ledger
 from steelyard.systems.protocol import Dataset
@@ -81,6 +81,30 @@ _SUBJECT: Final = "Kubernetes"
 SERVER: Final = "API server"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPlan:
+    """The load of a campaign in a cluster, which comes from the pod of its Job.
+
+    Attributes:
+        place: Resources, node selector and tolerations of the pod, and whether it may share the
+            database's node.
+        image: That the programs of the load are taken from.
+        away_from: Labels of the database's pods, whose nodes are avoided now and later.
+        away_from_nodes: Names of nodes to avoid: those of a server that is there already.
+    """
+
+    place: KubernetesPlace
+    image: str
+    away_from: Mapping[str, str] = field(default_factory=dict)
+    away_from_nodes: tuple[str, ...] = ()
+
+    @property
+    def is_apart(self) -> bool:
+        """Return whether the pod keeps away from the database's node."""
+        avoids = bool(self.away_from or self.away_from_nodes)
+        return avoids and not self.place.generators.same_node
+
+
 @dataclass(slots=True, kw_only=True)
 class KubernetesSite:
     """Where in which cluster a campaign works.
@@ -91,8 +115,8 @@ class KubernetesSite:
         is_own: This campaign made it, or makes it.
         is_opened: The namespace is there now.
         missing: Permissions that the account lacks.
-        plan: Of the load generators, once it is known.
-        further: Facts that came about on the way: operator, storage, generators.
+        plan: Of the load, once it is known.
+        further: Facts that came about on the way: operator, storage.
     """
 
     experiment: Experiment
@@ -106,7 +130,7 @@ class KubernetesSite:
     clock: Clock
     is_opened: bool = False
     missing: tuple[Lack, ...] = ()
-    plan: GeneratorPlan | None = None
+    plan: LoadPlan | None = None
     further: list[Fact] = field(default_factory=list)
     closing: list[Callable[[], None]] = field(default_factory=list)
 
@@ -152,6 +176,17 @@ class KubernetesSite:
             if missing:
                 yield permission, missing
 
+    def plan_load(self, plan: LoadPlan) -> None:
+        """Note where the load comes from; from outside look whether there is a node for it.
+
+        Raises:
+            PreflightError: There is none.
+        """
+        self.plan = plan
+        if plan.is_apart and not self.api.is_inside:
+            tolerant = plan.place.generators.tolerations != "[]"
+            require_node_apart(self.api, plan.away_from_nodes, tolerant=tolerant)
+
     def facts(self) -> tuple[Fact, ...]:
         """Return what a reader must know of the cluster."""
         own = "its own" if self.is_own else "there before"
@@ -180,9 +215,18 @@ class KubernetesSite:
             yield Finding(
                 code="generator-beside-database",
                 severity=Severity.WARNING,
-                message="load generators may run on the database's node (`same_node: true`), where"
-                " they take their share of its CPUs",
-                remedy="Leave `same_node` out, and give the cluster a node for them.",
+                message="the load may come from the database's node (`same_node: true`), where it"
+                " takes its share of the CPUs",
+                remedy="Leave `same_node` out, and give the cluster a node for it.",
+                subject="campaign",
+            )
+        if not self.api.is_inside:
+            yield Finding(
+                code="load-from-outside",
+                severity=Severity.WARNING,
+                message="the network of this machine is in it: the load reaches the servers in the"
+                " cluster through `kubectl port-forward`",
+                remedy="Run it in the cluster: `steelyard run --in-cluster`.",
                 subject="campaign",
             )
         if not self.is_own:
@@ -260,20 +304,19 @@ def _go_with_job(belongings: Belongings) -> None:
 
 
 def place_in(experiment: Experiment) -> KubernetesPlace:
-    """Return the place that all configurations share.
+    """Return the place that all configurations in Kubernetes share.
 
     Raises:
-        InputError: They do not, or are in no cluster.
+        InputError: They do not, or there is none.
     """
-    places = {configuration.target.home for configuration in experiment.configurations}
-    if len(places) != 1 or None in places:
+    homes = (configuration.target.home for configuration in experiment.configurations)
+    places = {home for home in homes if home is not None}
+    if len(places) != 1:
         raise wording.InputError(
             "the configurations are not all in one place of one Kubernetes cluster",
             hint="Write `context`, `namespace` and `generators` once, for all configurations.",
         )
-    (place,) = places
-    assert place is not None  # noqa: S101 - seen above
-    return place
+    return places.pop()
 
 
 def _default_namespace(experiment: Experiment, api: KubernetesApi, campaign_id: str) -> str:

@@ -50,7 +50,6 @@ from steelyard.targets.endpoint import (
     ProgramReach,
     Servers,
     dataset_needs,
-    host_of,
     leave_each,
     means_of,
     one_each,
@@ -583,12 +582,10 @@ def _assembled(
         experiment,
         {name: servers[target] for name, target in targets.items()},
         Surroundings(
-            processes=doors.of_the_load,
+            processes=doors.processes,
             sql=doors.sql,
             account=None,
             reach=reach,
-            host=host_of(doors),
-            here=doors.processes,
         ),
     )
     needs = dataset_needs(engine.datasets())

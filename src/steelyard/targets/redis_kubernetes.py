@@ -1,6 +1,6 @@
-"""Redis servers in a cluster, made by a campaign or there already, under load from pods."""
+"""Redis servers in a cluster, made by a campaign or there already."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -10,34 +10,33 @@ from steelyard.core.kubernetes import SECRET, ObjectRef, SecretRef
 from steelyard.core.outside import ServerInCluster
 from steelyard.core.target import ClusterService, RedisKubernetesTarget
 from steelyard.core.wording import PreflightError, TargetError
+from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.redis import RedisDoor
-from steelyard.places.kubernetes.generators import NO_CREDENTIALS, GeneratorPlan
 from steelyard.places.kubernetes.reaching import PodBehind, Reach, nodes_of, pod_behind, redis_knock
 from steelyard.places.kubernetes.volumes import require_class
-from steelyard.places.protocol import LoadPods, Platform
+from steelyard.places.protocol import Platform
 from steelyard.systems.existing import ServiceMeans, ServicePlace
 from steelyard.systems.redis import factory
 from steelyard.systems.redis.datasets import fill_by_script
 from steelyard.systems.redis.engine import Generator
 from steelyard.systems.redis.existing.platform import RedisEndpointPlatform
 from steelyard.systems.redis.existing.readiness import RedisMeans
+from steelyard.systems.redis.server import RedisInstallation, find_benchmark
 from steelyard.systems.redis.statefulset.own_server import (
     RedisKubernetesPlatform,
     StatefulSetMeans,
     StatefulSetOptions,
     make_redis_secret,
 )
+from steelyard.targets.cluster_objects import asked_once, database_labels, redis_set_of
 from steelyard.targets.endpoint import Asked, Servers, redis_options, require_different, running
-from steelyard.targets.generators import (
-    Generators,
-    asked_once,
-    database_labels,
-    generator_plan,
-    generators_of,
-    redis_set_of,
+from steelyard.targets.kubernetes_site import (
+    KubernetesSite,
+    LoadPlan,
+    require_redis_room,
+    trial_namespace,
 )
-from steelyard.targets.kubernetes_site import KubernetesSite, require_redis_room, trial_namespace
 
 _DESCRIBED: Final = "redis"  # tells what is asked of an image from what PostgreSQL's are asked
 
@@ -52,18 +51,16 @@ def redis_servers_made(asked: Asked, site: KubernetesSite) -> Servers:
     _check(experiment, site)
     images = _images(experiment, site, told)
     secret = _secret(asked, site)
-    baseline = experiment.redis_in_kubernetes[experiment.baseline]
-    plan = replace(
-        generator_plan(experiment, site.place, baseline.image, secret),
-        variables=NO_CREDENTIALS,
+    plan = LoadPlan(
+        place=site.place,
+        image=site.place.generators.image
+        or next(iter(experiment.redis_in_kubernetes.values())).image,
         away_from=database_labels(site.belongings.campaign_id),
     )
-    site.plan = plan
-    program = redis_generator(plan.image, site, told)
-    generators = generators_of(plan, site, told)
-    generators.make(site, told, runs=asked.runs)
+    site.plan_load(plan)
+    program = redis_generator(plan, asked, site, [image.installation for image in images.values()])
     engine = factory.InImageRedisEngine(experiment, images, program, redis=doors.redis)
-    return Servers(engine=engine, platforms=_platforms(asked, site, generators, secret))
+    return Servers(engine=engine, platforms=_platforms(asked, site, secret))
 
 
 def _check(experiment: Experiment, site: KubernetesSite) -> None:
@@ -105,14 +102,32 @@ def _images(
     return {name: found[target.image] for name, target in experiment.redis_in_kubernetes.items()}
 
 
-def redis_generator(image: str, site: KubernetesSite, told: Callable[[str], None]) -> Generator:
-    """Return the load generator of the generators' image.
+def redis_generator(
+    plan: LoadPlan, asked: Asked, site: KubernetesSite, servers: Sequence[RedisInstallation]
+) -> Generator:
+    """Return the load generator of this machine.
+
+    A look at a campaign that will run in the cluster takes that of the image that its pod gets it
+    from, where this machine has none.
 
     Raises:
-        PreflightError: It has none.
+        PreflightError: There is none.
     """
-    ask = partial(factory.generator_in_image, image)
-    return asked_once((image, GeneratorName.REDIS_BENCHMARK), site, told, ask=ask)
+    doors = asked.doors
+    surroundings = factory.RedisSurroundings(
+        processes=doors.processes,
+        redis=doors.redis,
+        account=None,
+        reach=lambda programs, _parts, _label: programs,
+    )
+    found = [replace(each, benchmark=find_benchmark(flavour=each.flavour)) for each in servers]
+    try:
+        return factory.find_generator(tuple(found), surroundings)
+    except PreflightError:
+        if asked.runs:
+            raise
+    ask = partial(factory.generator_in_image, plan.image)
+    return asked_once((plan.image, GeneratorName.REDIS_BENCHMARK), site, asked.told, ask=ask)
 
 
 def _secret(asked: Asked, site: KubernetesSite) -> SecretRef:
@@ -129,22 +144,12 @@ def redis_reach(asked: Asked, site: KubernetesSite) -> Reach:
     return reach
 
 
-def load_pods(generators: Generators) -> LoadPods:
-    """Return the generators' pods, to be watched."""
-    return LoadPods(
-        pods=lambda: generators.pods.pods, start_skew=lambda: generators.processes.last_skew
-    )
-
-
-def _platforms(
-    asked: Asked, site: KubernetesSite, generators: Generators, secret: SecretRef
-) -> Mapping[str, Platform]:
+def _platforms(asked: Asked, site: KubernetesSite, secret: SecretRef) -> Mapping[str, Platform]:
     """Return the platform of each configuration; configurations with equal targets share one."""
     experiment, doors = asked.experiment, asked.doors
     means = StatefulSetMeans(
         api=site.api,
-        processes=generators.processes,
-        load=load_pods(generators),
+        processes=doors.processes,
         reach=redis_reach(asked, site),
         belongings=site.belongings,
         door=doors.redis,
@@ -184,9 +189,9 @@ class _Found:
     behind: PodBehind
     nodes: tuple[str, ...]
 
-    def place(self, api: KubernetesApi, reach: Reach, asked: Asked, load: LoadPods) -> ServicePlace:
-        """Return its place; ``load`` are the pods that put the load on."""
-        means = ServiceMeans(api=api, reach=reach, clock=asked.doors.clock, load=load)
+    def place(self, api: KubernetesApi, reach: Reach, clock: Clock) -> ServicePlace:
+        """Return its place."""
+        means = ServiceMeans(api=api, reach=reach, clock=clock)
         return ServicePlace(self.server, means, database="")
 
 
@@ -201,23 +206,23 @@ def redis_services(asked: Asked, site: KubernetesSite) -> Servers:
     targets = experiment.redis_in_kubernetes
     reach = redis_reach(asked, site)
     found = {target: _find(target, site) for target in dict.fromkeys(targets.values())}
-    for each in found.values():
-        _require_open(each.place(site.api, reach, asked, LoadPods()), doors.redis)
-    site.plan = _plan(experiment, site, found)
-    program = redis_generator(site.plan.image, site, asked.told)
-    generators = generators_of(site.plan, site, asked.told)
-    places = {
-        target: each.place(site.api, reach, asked, load_pods(generators))
-        for target, each in found.items()
-    }
-    platforms = {
-        target: _platform(asked, site, target, place, generators)
-        for target, place in places.items()
-    }
-    require_different([platform.state for platform in platforms.values()])
-    generators.make(site, asked.told, runs=asked.runs)
-    by_name = {name: platforms[target] for name, target in targets.items()}
-    return Servers(engine=_engine(asked, by_name, program), platforms=by_name)
+    places = {target: each.place(site.api, reach, doors.clock) for target, each in found.items()}
+    for place in places.values():
+        _require_open(place, doors.redis)
+    plan = _plan(experiment, site, found)
+    site.plan_load(plan)
+    platforms = {target: _platform(asked, site, target, place) for target, place in places.items()}
+    states = {target: platform.state for target, platform in platforms.items()}
+    require_different([*states.values()])
+    servers = {name: running(states[target]) for name, target in targets.items()}
+    program = redis_generator(
+        plan, asked, site, [factory.installation_of(server) for server in servers.values()]
+    )
+    filling = partial(fill_by_script, beside=factory.MARKERS)
+    return Servers(
+        engine=factory.running_engine(experiment, servers, program, doors.redis, fill=filling),
+        platforms={name: platforms[target] for name, target in targets.items()},
+    )
 
 
 def _find(target: RedisKubernetesTarget, site: KubernetesSite) -> _Found:
@@ -269,21 +274,12 @@ def _require_open(place: ServicePlace, door: RedisDoor) -> None:
         raise TargetError(f"{place.label}: {error.message}", hint=said) from error
 
 
-def _plan(experiment: Experiment, site: KubernetesSite, found: Targets) -> GeneratorPlan:
-    """Return what the generators are: they keep away from every server.
-
-    Raises:
-        PreflightError: No image is known.
-    """
+def _plan(experiment: Experiment, site: KubernetesSite, found: Targets) -> LoadPlan:
+    """Return where the load comes from: away from every server."""
     baseline = found[experiment.redis_in_kubernetes[experiment.baseline]]
-    plan = generator_plan(experiment, site.place, baseline.behind.image, baseline.server.secret)
-    if not plan.image:
-        raise PreflightError(
-            "which image the server has is not known, and the load generators need one",
-            hint="Name one with redis-benchmark with `generators: {image: ...}`.",
-        )
     nodes = dict.fromkeys(node for each in found.values() for node in each.nodes)
-    return replace(plan, variables=NO_CREDENTIALS, away_from_nodes=tuple(nodes))
+    image = site.place.generators.image or baseline.behind.image
+    return LoadPlan(place=site.place, image=image, away_from_nodes=tuple(nodes))
 
 
 def _platform(
@@ -291,26 +287,9 @@ def _platform(
     site: KubernetesSite,
     target: RedisKubernetesTarget,
     place: ServicePlace,
-    generators: Generators,
 ) -> RedisEndpointPlatform:
     doors = asked.doors
     campaign_id = site.belongings.campaign_id
     options = redis_options(asked.experiment, target, campaign_id, entrance=place.entrance())
-    means = RedisMeans(
-        redis=doors.redis,
-        processes=generators.processes,
-        clock=doors.clock,
-        here=doors.processes,
-    )
+    means = RedisMeans(redis=doors.redis, processes=doors.processes, clock=doors.clock)
     return RedisEndpointPlatform(options, asked.ledger, means, place)
-
-
-def _engine(
-    asked: Asked, platforms: Mapping[str, RedisEndpointPlatform], program: Generator
-) -> factory.RedisEndpointEngine:
-    """Return the engine of the servers by configuration."""
-    servers = {name: running(platform.state) for name, platform in platforms.items()}
-    filling = partial(fill_by_script, beside=factory.MARKERS)
-    return factory.running_engine(
-        asked.experiment, servers, program, asked.doors.redis, fill=filling
-    )

@@ -4,7 +4,7 @@ import re
 import uuid
 from collections.abc import Mapping
 
-from fakes.generator_pods import ToldLedger
+from fakes.belonging import ToldLedger
 from steelyard.core.kubernetes import CLAIM, POD
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import SystemProcesses

@@ -14,7 +14,6 @@ from steelyard.core.outside import ServerAddress, ServerInCluster
 from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import PreflightError, TargetError
 from steelyard.places.kubernetes.reaching import Reach, sql_knock
-from steelyard.places.protocol import LoadPods
 from steelyard.systems.existing import Anywhere, ServiceMeans, ServicePlace, SettingStore
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
 from steelyard.systems.postgres.existing.server import DatasetNeeds, Means
@@ -181,7 +180,7 @@ def test_a_server_behind_a_service(api: FakeKubernetesApi, reach: Reach) -> None
     place = ServicePlace(_FOUND, ServiceMeans(api=api, reach=reach, clock=api.clock))
     address = place.entrance()
     assert (address.host, address.user, address.password) == ("127.0.0.1", "bench", "planted")
-    assert address.inside == ("db.prod.svc", 6432)
+    assert address.service == ("db.prod.svc", 6432)
     assert api.forwards == [
         (ContainerRef(namespace="prod", pod="db-0", container="db"), 5432, address.port)
     ]
@@ -214,17 +213,6 @@ def test_what_is_made_there_is_noted_by_its_service(api: FakeKubernetesApi, reac
 
 def _nothing(address: ServerAddress) -> None:
     assert dict(address.databases)
-
-
-def test_its_pod_and_the_generators_are_watched(api: FakeKubernetesApi, reach: Reach) -> None:
-    """A generator on the same node is seen."""
-    generator = ContainerRef(namespace="prod", pod="db-0")
-    means = ServiceMeans(
-        api=api, reach=reach, clock=api.clock, load=LoadPods(pods=lambda: (generator,))
-    )
-    sight = ServicePlace(_FOUND, means).sight()
-    assert sight is not None
-    assert (sight.database.pod, sight.same_node) == ("db-0", True)
 
 
 def test_an_absent_service_is_refused(api: FakeKubernetesApi, reach: Reach) -> None:

@@ -84,11 +84,10 @@ def _engine(
         seed=1,
     )
     surroundings = Surroundings(
-        processes=FakeProcesses(FakeClock()),
+        processes=here or FakeProcesses(FakeClock()),
         sql=FakeSql(),
         account=None,
         reach=lambda programs, _parts, _label: programs,
-        here=here,
     )
     clients = Installation(programs=Path("/bin"), root=Path("/bin"), version="16.1")
     return EndpointEngine(experiment, {"a": server, "b": server}, clients, surroundings)

@@ -16,7 +16,6 @@ from steelyard.core.schedule import Stretch, TurnTimes
 from steelyard.stats.histogram import from_text, histogram_of
 from steelyard.systems.postgres.log_lines import LogForm, TurnClock
 from steelyard.systems.postgres.transaction_log import (
-    SeveralLogs,
     TransactionLog,
     TransactionLogReader,
 )
@@ -155,20 +154,6 @@ def test_it_is_counted_as_by_hand(
     assert (made.cut.total() > 100) is alone
     assert_as_drawn(log, made)
     assert not {2 * number + half for number in lost for half in (0, 1)} & set(log.counted)
-
-
-@pytest.mark.parametrize("alone", [False, True])
-def test_several_generators_are_counted_together(*, alone: bool) -> None:
-    """Each has its own log, and all of them have their turns at the same time; so has its cuts."""
-    one, other = drawn(seed=5, alone=alone), drawn(seed=6, alone=alone)
-    several = SeveralLogs([reader(stretches(), alone=alone) for _ in range(2)])
-    several.feed("log.1-0.1", one.text)
-    several.feed("log.2-0.1", other.text)
-    log = several.finish(ramp_s=0.0)
-    assert +Counter(log.counted) == one.counted + other.counted
-    assert log.transactions == one.succeeded + other.succeeded
-    scripts = log.run_latency(windows_s=None).scripts
-    assert [each.cut for each in scripts] == [one.cut[at] + other.cut[at] for at in (0, 1)]
 
 
 @pytest.mark.parametrize(

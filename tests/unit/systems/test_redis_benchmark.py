@@ -78,12 +78,6 @@ def test_a_server_over_tcp_is_reached_with_its_certificates() -> None:
     ]
 
 
-def test_a_generator_beside_the_server_takes_the_inner_way() -> None:
-    """What runs in the cluster connects to the service, whatever this machine connects to."""
-    arguments = _arguments(_request(address=replace(_SOCKET, inside=("redis.ns", 6379))))
-    assert arguments[:4] == ["-h", "redis.ns", "-p", "6379"]
-
-
 def test_each_worker_is_a_process() -> None:
     """Threads become processes, their clients and requests add up to what was asked for."""
     request = _request(load=Load(clients=20, threads=3))

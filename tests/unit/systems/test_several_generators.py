@@ -15,13 +15,7 @@ from steelyard.core.schedule import Load
 from steelyard.core.wording import MeasurementError
 from steelyard.systems.postgres import pgbench
 from steelyard.systems.postgres import pgbench as generators
-from steelyard.systems.postgres.log_lines import LogForm
 from steelyard.systems.postgres.pgbench import divided
-from steelyard.systems.postgres.transaction_log import (
-    SeveralLogs,
-    TransactionLog,
-    TransactionLogReader,
-)
 from steelyard.systems.protocol import RunRequest
 
 _AT = 1_795_297_411.0
@@ -152,15 +146,6 @@ def test_the_ramp_is_taken_off_each_process() -> None:
     assert taken.transactions == pytest.approx(600, abs=1)
 
 
-def test_each_process_goes_by_its_own_clock() -> None:
-    """Pods on nodes whose clocks differ by minutes measured the same seconds all the same."""
-    here, ahead = _printed(10, 100, 100), _printed(20, 200, 200, at=_AT + 300.0)
-    pods = replace(here, began_at=_AT), replace(ahead, began_at=_AT + 300.0)
-    taken = generators.parse_generators(pods, ramp_s=1.0, started_at=_AT - 7.0)
-    same = generators.parse_generators((here, _printed(20, 200, 200)), ramp_s=1.0, started_at=_AT)
-    assert taken == same
-
-
 def test_a_process_that_skips_a_second_does_not_shift_the_others() -> None:
     """Seconds are matched by time, not by their number."""
     late = _printed(100, 100, 100)
@@ -193,28 +178,3 @@ def test_the_error_of_one_is_the_error_of_the_run(version: int) -> None:
         generators.parse_generators((ended, good, failed), ramp_s=0.0, started_at=0.0)
     with pytest.raises(MeasurementError, match="exited with -9"):
         generators.parse_generators((good, ended), ramp_s=0.0, started_at=0.0)
-
-
-def test_logs_of_generators_are_read_by_their_own_clocks() -> None:
-    """Minutes between the clocks of two nodes shift nothing: the ramp of each is its own."""
-    form = LogForm(scripts=("reads",), open_loop=False, retries=False)
-
-    def lines(at: float) -> bytes:
-        ends = [at + second for second in (0.5, 1.5, 2.5)]
-        return b"".join(b"0 1 900 0 %d %06d\n" % (int(end), 500000) for end in ends)
-
-    def counted(*clocks: float) -> TransactionLog:
-        reader = SeveralLogs(
-            [TransactionLogReader(form, started_at=at, ramp_s=1.0) for at in clocks],
-        )
-        for place, at in enumerate(clocks):
-            reader.feed(f"log-{place}.17.1", lines(at))
-        return reader.finish(ramp_s=1.0)
-
-    apart, together = counted(_AT, _AT + 300.0), counted(_AT, _AT)
-    assert apart.transactions == 6
-    assert apart.run_latency(windows_s=None) == together.run_latency(windows_s=None)
-    one = TransactionLogReader(form, started_at=_AT, ramp_s=1.0)
-    one.feed("log.17", lines(_AT))
-    alone = one.finish(ramp_s=1.0).run_latency(windows_s=None)
-    assert apart.run_latency(windows_s=None) != alone

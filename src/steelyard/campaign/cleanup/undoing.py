@@ -76,8 +76,6 @@ def does(record: CampaignRecord) -> Iterator[str]:
         yield f"  {form_of(Configuration).dump_json(configuration, exclude_defaults=True).decode()}"
     if record.experiment.generator_flags:
         yield f"flags of the load generator: {shlex.join(record.experiment.generator_flags)}"
-    if record.experiment.generator_host:
-        yield f"host of the load generator: {record.experiment.generator_host}"
     for workload in record.experiment.workloads:
         yield f"workload {workload.name}:"
         yield f"  {form_of(Workload).dump_json(workload, exclude_defaults=True).decode()}"

@@ -28,7 +28,7 @@ from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import TurnTimes
 from steelyard.core.wording import SteelyardError, TargetError
 from steelyard.gateways.host import Clock, Host, thread_cpu_s
-from steelyard.places.protocol import HostSight, PodSight
+from steelyard.places.protocol import PodSight
 from steelyard.systems.protocol import Engine, ServerReader, Waiting
 
 # Of what counts, at most: in a turn of 0.25 s once. Measured with twice as often: the rates of
@@ -269,7 +269,7 @@ class Place:
     address: ServerAddress
     workload: Workload
     vantage: measurement.Vantage | None
-    sight: PodSight | HostSight | None = None
+    sight: PodSight | None = None
 
 
 def probes_for(place: Place, host: Host, clock: Clock, *, ramp_s: float) -> tuple[watch.Probe, ...]:

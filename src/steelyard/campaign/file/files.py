@@ -123,7 +123,6 @@ def resolve(
         sustained_s=form.sustain,
         generator=model.GeneratorName(about.words.generator),
         generator_flags=(*form.generator.flags, *surroundings.generator_flags),
-        generator_host=form.generator.host,
     )
 
 

@@ -28,8 +28,7 @@ from steelyard.campaign.file.document import Document, Issue, KeyPath, Value
 from steelyard.campaign.file.form_parts import goal
 from steelyard.core.experiment import LatencyGoal
 from steelyard.core.target import TARGETS, EngineName, LocalTarget, systems
-from steelyard.core.wording import InputError, choice, closest, did_you_mean, listed
-from steelyard.gateways.ssh import parse_destination
+from steelyard.core.wording import choice, closest, did_you_mean, listed
 from steelyard.systems.redis.redis_benchmark import BUILTINS
 from steelyard.tuning.profiles import profile_names
 
@@ -133,18 +132,6 @@ class StopForm(form_values.Form):
     )
 
 
-def _host(value: object) -> str:
-    text = values.as_text(value)
-    try:
-        parse_destination(text)
-    except InputError as error:
-        raise form_values.refusal(error.message, error.hint) from error
-    return text
-
-
-HostWord = Annotated[str, values.ReadBy(_host, type="string")]
-
-
 class GeneratorForm(form_parts.CommandForm):
     """The load generator."""
 
@@ -154,11 +141,6 @@ class GeneratorForm(form_parts.CommandForm):
     )
     flags: values.Texts = values.key(
         "Handed to the generator unchanged.", ["--random-seed=42"], default_factory=list
-    )
-    host: HostWord | None = values.key(
-        "Another host that pgbench runs on, reached by your own ssh; this one if left out. It"
-        " needs bash 5 and pgbench.",
-        "ssh://ec2-user@loadgen.example",
     )
 
 

@@ -13,7 +13,6 @@ from steelyard.campaign.file.form_parts import ManualForm
 from steelyard.campaign.file.form_target import NESTED, TargetForm
 from steelyard.campaign.file.form_values import shown
 from steelyard.campaign.file.kinds import TOLD, keys_of, kind_of, model_of, target_problems
-from steelyard.campaign.file.systems import SYSTEMS
 from steelyard.core.experiment import SwitchCost
 from steelyard.core.target import EngineName, kind_here
 from steelyard.core.wording import choice, did_you_mean, listed, parse_bytes
@@ -24,12 +23,6 @@ _MAKERS: Final = {
     EngineName.POSTGRES: "`kind: local`, or `kind: cloudnative-pg` without `cluster`",
     EngineName.REDIS: "`kind: redis-local`, or `kind: redis-kubernetes` without `service`",
 }
-
-
-_FROM_ONE_PLACE: Final = (
-    "The load comes from one place: give the one in the cluster an address that this machine"
-    " reaches (a Service of type NodePort or LoadBalancer), and name that with `kind: endpoint`."
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,37 +59,9 @@ def target_issues(draft: Draft, merged: Mapping[str, Merged]) -> Iterator[Issue]
         yield mixed
         return
     targets = {name: each.target for name, each in merged.items()}
-    if draft.generator is not None and draft.generator.host is not None:
-        yield from _far(draft, targets)
     for name, message, hint in _pair_problems(targets):
         yield Issue(path=("configurations", name), message=message, hint=hint, at_key=True)
     yield from _kept_data(draft, list(targets.values()))
-
-
-def _far(draft: Draft, targets: Mapping[str, TargetForm]) -> Iterator[Issue]:
-    """Yield what keeps the load from coming from another host."""
-    path = ("generator", "host")
-    for name, target in targets.items():
-        model = model_of(target)
-        if model.home is not None or model.is_here or not SYSTEMS[draft.engine].takes_host:
-            yield Issue(
-                path=path,
-                message=f"the load on `{name}`, which is of kind `{model.kind}`, comes from this"
-                " machine or from pods",
-                hint="Another host is for servers with an address: `endpoint` without `kubernetes`,"
-                " `rds`, `aurora`.",
-            )
-            break
-    if draft.generator is not None and draft.generator.command:
-        message = "a command puts the load on, and runs on this machine"
-        yield Issue(path=path, message=message, hint="Remove `host`, or use pgbench.")
-    loads = draft.loads
-    if loads is not None and not loads.threads and any(not each.threads for each in loads.clients):
-        yield Issue(
-            path=("loads", "threads"),
-            message="`auto` counts the CPUs of this machine, and the load comes from another host",
-            hint="Give a number: no more than that host has CPUs.",
-        )
 
 
 def _mixed(merged: Mapping[str, Merged]) -> Issue | None:
@@ -219,20 +184,15 @@ def _is_provisioned(form: TargetForm) -> bool:
 
 def _pair_problems(targets: Mapping[str, TargetForm]) -> Iterator[tuple[str, str, str]]:
     """Yield what keeps those in Kubernetes apart: the configuration, the fact, the way out."""
-    models = {name: model_of(target) for name, target in targets.items()}
-    inside = {name: model.home is not None for name, model in models.items()}
-    if not any(inside.values()):
+    inside = {n: each for n, each in targets.items() if model_of(each).home is not None}
+    if not inside:
         return
-    first = next(iter(targets))
-    for name, target in targets.items():
-        if inside[name] != inside[first]:
-            message = f"the servers of `{first}` and `{name}` are not both in Kubernetes"
-            yield name, message, _FROM_ONE_PLACE
-            return
+    first = next(iter(inside))
+    for name, target in inside.items():
         for what, message, hint in _differing(targets[first], target):
             yield name, f"`{first}` and `{name}` {message}", f"{hint} ({what})."
             return
-    yield from _unnamed_image(targets)
+    yield from _unnamed_image(inside)
 
 
 def _differing(one: TargetForm, other: TargetForm) -> Iterator[tuple[str, str, str]]:
@@ -242,17 +202,6 @@ def _differing(one: TargetForm, other: TargetForm) -> Iterator[tuple[str, str, s
         key = next(key for key in ("cluster", "service") if key in keys_of(kind_of(one)))
         hint = "Let Steelyard make both, or name an existing one in both"
         yield key, f"are a {noun} that is made and one that is there", hint
-    if one.cluster is not None and other.cluster is not None and one.cluster != other.cluster:
-        message = (
-            f"name two Clusters that are there, {one.cluster} and {other.cluster}: each has a"
-            " Secret of its own, and the load generators get user and password from one"
-        )
-        hint = (
-            "Name one Cluster in both and let settings differ; or let Steelyard make both; or make"
-            " one Secret with a user that both servers know, and reach them by `kind: endpoint`"
-            " with `kubernetes: {service: NAME-rw, secret: ...}`"
-        )
-        yield "cluster", message, hint
     shared = (_shared(one), _shared(other))
     for place, what in enumerate(("context", "namespace", "generators")):
         if shared[0][place] != shared[1][place]:

@@ -260,7 +260,6 @@ class System:
         configuration_issues: The same of one configuration or level, by its path.
         work_issues: Yields what is wrong with one workload, by its path.
         takes_command: Whether a program of the user's may put the load on.
-        takes_host: Whether its load generator may run on another host.
         memory_issues: Yields that the data do not fit into this machine.
     """
 
@@ -275,7 +274,6 @@ class System:
     configuration_issues: Callable[[Draft, KeyPath], Iterator[Issue]] = _nothing
     work_issues: Callable[[Draft, KeyPath, WorkloadForm], Iterator[Issue]] = _nothing
     takes_command: bool = False
-    takes_host: bool = False
     memory_issues: Callable[[Draft, MachineFacts], Iterator[Issue]] = _nothing
 
     @property
@@ -576,7 +574,6 @@ SYSTEMS: Final[dict[EngineName, System]] = {
         draft_issues=_of_redis,
         work_issues=_postgres_work,
         takes_command=True,
-        takes_host=True,
     ),
     EngineName.REDIS: System(
         about=REDIS,

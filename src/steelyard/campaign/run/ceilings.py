@@ -241,7 +241,6 @@ _TRIPS, _TRIPS_S = 500, 0.5  # the 99 % quantile of fewer would be their slowest
 _PINGS, _PINGS_S = 20_000, 0.5
 _TOLD = "measuring what this place can do at most"
 _NOT_HERE = "not visible: the server is reached by its address, which shows nothing of its machine"
-_TUNNEL = "not taken: the generators are pods, and take another way to the server than Steelyard"
 _CPUS = {Where.SAME: "one CPU", Where.ACROSS: "two CPUs"}
 _SCRATCH = "ceilings"
 
@@ -273,10 +272,6 @@ class CeilingTaker:
         sharing = next(names for names in self._servers if configuration in names)
         if sharing not in self._trips:
             subject = self._server(configuration)
-            if self._platforms[configuration].address.inside is not None:
-                unknown = Ceiling(kind=CeilingKind.ROUND_TRIP, subject=subject, unknown=_TUNNEL)
-                self._trips[sharing] = replace(unknown, configurations=sharing)
-                return
             (taken,) = or_why_not(
                 CeilingKind.ROUND_TRIP,
                 subject,
@@ -294,12 +289,7 @@ class CeilingTaker:
         address = self._engine.generator_address(server, connection)
         own = address.at(self._engine.datasets()[0].name)
         how = f"SELECT 1 on the quickest of {_CONNECTIONS} connections"
-        if self._experiment.generator_host is None:
-            trips = tools.round_trips(own, connections=_CONNECTIONS, most=_TRIPS, most_s=_TRIPS_S)
-        else:
-            how = "SELECT 1 on one open connection, by the load generator on its host"
-            directory = self._platforms[configuration].scripts
-            trips = tools.round_trips_there(own, most=_TRIPS, directory=directory)
+        trips = tools.round_trips(own, connections=_CONNECTIONS, most=_TRIPS, most_s=_TRIPS_S)
         return timed(CeilingKind.ROUND_TRIP, subject, trips, how=how)
 
     def taken(self, told: Callable[[str], None]) -> tuple[Ceiling, ...]:

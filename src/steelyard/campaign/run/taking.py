@@ -84,15 +84,6 @@ class _Done:
     jump_s: float | None = None
     failure: str = ""
 
-    def began_at(self, wall: float) -> float:
-        """Return when it began by the clock of the generator, which is ours where it ran here."""
-        return min(self.clocks(wall))
-
-    def clocks(self, wall: float) -> list[float]:
-        """Return when each generator began, by its own clock."""
-        known = [one.began_at for one in self.completed if one.began_at is not None]
-        return known if known and len(known) == len(self.completed) else [wall]
-
     @property
     def output(self) -> str:
         """Return what all generators printed."""
@@ -188,15 +179,14 @@ class Taker:
         try:
             self.bench.rehearse(planned, request)
             wall, monotonic = self.clock.now(), self.clock.monotonic()
-            started = partial(self._begin, request, log, wall, length, done)
+            started = partial(self._begin, request, log, wall, length)
             done.completed = watch.around(lambda: self._run(planned, request, started))
-            if request.address.inside is None:  # the clock of pods is not ours
-                done.jump_s = (self.clock.now() - wall) - (self.clock.monotonic() - monotonic)
+            done.jump_s = (self.clock.now() - wall) - (self.clock.monotonic() - monotonic)
             done.measurement = self.engine.parse_run(
                 done.completed,
                 request=request,
                 ramp_s=length.ramp_s,
-                started_at=done.began_at(wall),
+                started_at=wall,
                 slice_s=length.slice_s,
             )
             self.engine.learn(request, done.completed)
@@ -238,19 +228,15 @@ class Taker:
         started()
         return self.bench.run(planned, request)
 
-    def _begin(
-        self, request: RunRequest, log: RunLog | None, wall: float, length: _Length, done: _Done
-    ) -> None:
-        """Let the log of a run that begins now be read; of one in pods when it is here."""
+    def _begin(self, request: RunRequest, log: RunLog | None, wall: float, length: _Length) -> None:
+        """Let the log of a run that begins now be read."""
         if log is None:
             return
-        elsewhere = request.address.inside is not None
         log.begin(
             lambda ramp_s: self.engine.log_reader(
-                request, started_at=done.clocks(wall), ramp_s=ramp_s, slice_s=length.slice_s
+                request, started_at=wall, ramp_s=ramp_s, slice_s=length.slice_s
             ),
-            length.ramp_s if elsewhere else self.clock.now() - wall + length.ramp_s,
-            read_at_end=elsewhere,
+            self.clock.now() - wall + length.ramp_s,
         )
 
     def _logged(self, log: RunLog | None, done: _Done, length: _Length) -> Logged | None:
@@ -297,7 +283,6 @@ class TurnsTaken:
         lost: Rounds that do not count.
         origin_at: When the first turn of any seat began.
         completed: What its generators printed.
-        ahead_s: How much later it is by the clock of their logs than by that of the stretches.
     """
 
     stretches: Sequence[Stretch]
@@ -305,7 +290,6 @@ class TurnsTaken:
     lost: frozenset[int]
     origin_at: float
     completed: Sequence[Completed]
-    ahead_s: float = 0.0
 
     @property
     def counted(self) -> tuple[Stretch, ...]:
@@ -416,7 +400,7 @@ class ByLog:
         )
 
     def _logged(self, taken: TurnsTaken, processed: int | None) -> Logged:
-        stretches = [stretch.shifted(taken.ahead_s) for stretch in taken.counted]
+        stretches = taken.counted
         self.log.begin(
             lambda ramp_s: self.engine.log_reader(
                 self.request,

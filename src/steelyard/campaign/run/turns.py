@@ -458,7 +458,6 @@ class _Cell:
             lost=self.lost,
             origin_at=self.origin_at,
             completed=seat.completed,
-            ahead_s=seat.platform.standstill.ahead_s,
         )
         return seat.counting.result(taken)
 

@@ -30,7 +30,6 @@ from steelyard.core.wording import (
     SteelyardError,
     TargetError,
 )
-from steelyard.gateways.process import Dialogue
 
 
 class Lines(Protocol):
@@ -144,10 +143,6 @@ class KubernetesApi(Protocol):
 
         Reading raises a TargetError where the connection is lost or the command fails.
         """
-        ...
-
-    def talk(self, where: ContainerRef, argv: Sequence[str]) -> Dialogue:
-        """Start a command in a container that answers lines; its input ends with the connection."""
         ...
 
     def forward(self, where: ContainerRef, port: int) -> AbstractContextManager[int]:

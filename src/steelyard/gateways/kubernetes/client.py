@@ -173,53 +173,6 @@ class StreamedLines:
         self._stream.hang_up()
 
 
-class OpenDialogue:
-    """A command that is told lines and answers each with one."""
-
-    def __init__(
-        self, stream: Stream, where: k8s.ContainerRef, argv: tuple[str, ...], clock: Clock
-    ) -> None:
-        self._stream = stream
-        self._where = where
-        self._argv = argv
-        self._clock = clock
-        self._heard = b""
-
-    def ask(self, line: str, *, timeout_s: float) -> str:
-        """Tell it a line and return its answer."""
-        deadline = self._clock.monotonic() + timeout_s
-        try:
-            self._stream.send(STDIN, f"{line}\n".encode())
-            while b"\n" not in self._heard:
-                remaining_s = deadline - self._clock.monotonic()
-                if remaining_s <= 0.0:
-                    raise MeasurementError(
-                        f"{_label(self._where)} gave no answer to {line!r} for {timeout_s:.0f} s"
-                    )
-                if self._stream.ready(remaining_s)[0]:
-                    self._hear()
-        except LOST as error:
-            raise lost(self._argv, self._where) from error
-        answer, _, self._heard = self._heard.partition(b"\n")
-        return answer.decode("utf-8", "replace")
-
-    def _hear(self) -> None:
-        """Take a message.
-
-        Raises:
-            TargetError: The command has ended.
-        """
-        message = self._stream.receive()
-        if message is None or message[0] == STATUS:
-            raise lost(self._argv, self._where)
-        if message[0] == STDOUT:
-            self._heard += message[1]
-
-    def close(self) -> None:
-        """Hang up; a second time changes nothing."""
-        self._stream.close()
-
-
 def exit_status(said: bytes, argv: Sequence[str], where: k8s.ContainerRef) -> int:
     """Return the exit status that the API tells at the end.
 
@@ -473,13 +426,6 @@ class ClusterApi:
         """Start a command in a container and return what it prints, line by line."""
         stream = self._exec(where, guarded(argv))
         return StreamedLines(stream, where, tuple(argv))
-
-    def talk(self, where: k8s.ContainerRef, argv: Sequence[str]) -> OpenDialogue:
-        """Start a command in a container that answers lines.
-
-        It is not killed with its connection: it reads the end of its input and ends what it holds.
-        """
-        return OpenDialogue(self._exec(where, argv), where, tuple(argv), self._clock)
 
     def forward(self, where: k8s.ContainerRef, port: int) -> AbstractContextManager[int]:
         """Make a port of a pod reachable on the loopback interface; gives the local port.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from steelyard.core.findings import Fact, Finding, Severity
-from steelyard.core.kubernetes import LATE, SecretRef, class_in, is_node_bound
+from steelyard.core.kubernetes import LATE, ContainerRef, SecretRef, class_in, is_node_bound
 from steelyard.core.outside import ServerAddress, ServerProgram, stored_key
 from steelyard.core.wording import PrivilegeError, SteelyardError, TargetError
 from steelyard.gateways.host import Clock
@@ -24,7 +24,8 @@ from steelyard.places.elsewhere import ServerElsewhere, token_of
 from steelyard.places.kubernetes.belongings import Belongings, object_name
 from steelyard.places.kubernetes.reaching import Reach
 from steelyard.places.kubernetes.undoing import Held
-from steelyard.places.protocol import Ledger, PausedPrograms, PreparedState
+from steelyard.places.local.groups import PausedGenerators
+from steelyard.places.protocol import Ledger, PodSight, PreparedState
 
 _LOG_LINES: Final = 2000  # of each server that ends; a guess
 
@@ -49,7 +50,6 @@ class MadeMeans:
     """The gateways that a server in a cluster needs, whatever database system it is.
 
     Attributes:
-        processes: Of the load generators: pods.
         told: Takes a sentence of progress.
     """
 
@@ -118,6 +118,11 @@ class MadeServer(ABC, Generic[There, Announced]):
     def facts(self) -> tuple[Fact, ...]:
         """Return what is known of the last server, which may be gone when somebody asks."""
         return self._facts
+
+    @property
+    @abstractmethod
+    def container(self) -> ContainerRef | None:
+        """Return its container, while it is there; None: nobody knows which it is."""
 
     @property
     def address(self) -> ServerAddress:
@@ -276,20 +281,15 @@ class MadeInCluster(ServerElsewhere):
     """The servers of one target, one at a time.
 
     Args:
-        processes: Of the load generators.
         own: The server, while there is one.
-        paused: As of every server elsewhere.
     """
 
     def __init__(
-        self,
-        options: MadeOptions,
-        ledger: Ledger,
-        processes: Processes,
-        own: MadeServer[Any, Any],
-        paused: PausedPrograms | None = None,
+        self, options: MadeOptions, ledger: Ledger, means: MadeMeans, own: MadeServer[Any, Any]
     ) -> None:
-        super().__init__(options.campaign_id, ledger, processes, paused)
+        paused = PausedGenerators(means.processes, means.clock)
+        super().__init__(options.campaign_id, ledger, means.processes, paused)
+        self._api = means.api
         self._own = own
         self._provisions = options.provisions
 
@@ -302,6 +302,11 @@ class MadeInCluster(ServerElsewhere):
     def is_running(self) -> bool:
         """Return whether the server answers and was not restarted since the start."""
         return self._own.is_running
+
+    def sight(self) -> PodSight | None:
+        """Return the server's container; None while there is none."""
+        container = self._own.container if self._own.is_there else None
+        return None if container is None else PodSight(api=self._api, database=container)
 
     def prepare(
         self,

@@ -8,15 +8,14 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 from steelyard.core.kubernetes import PROBE, ContainerRef, Manifest, ObjectRef, ref_of
+from steelyard.core.outside import Command, Completed
 from steelyard.core.target import PodResources
 from steelyard.core.wording import PreflightError, SteelyardError, format_duration
 from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.places.agent.programs import ShortProcesses
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.manifests import render_manifest
 
@@ -163,11 +162,9 @@ def resources_of(resources: PodResources) -> dict[str, dict[str, str]]:
 
 
 _NO_IMAGE: Final = frozenset({"ErrImageNeverPull", "ImagePullBackOff", "InvalidImageName"})
-_ROOT_MARK: Final = "runAsNonRoot"  # in the kubelet's words for an image without a numeric user
 _PAST_IMAGE: Final = frozenset(
     {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 )
-DELETED: Final = "was deleted"
 SAME_NODE_HINT: Final = (
     "Let them share the database's node with `generators: {same_node: true}` in the target, which"
     " the report then says; or add a node."
@@ -182,13 +179,11 @@ class Obstacle:
         message: A sentence without the pod's name.
         hint: The way out.
         passes: It may pass by itself: the image is being pulled, a node may come.
-        lacks_user: The image says no numeric user, so the kubelet cannot know that it is not root.
     """
 
     message: str
     hint: str = ""
     passes: bool = False
-    lacks_user: bool = False
 
 
 def is_ready(pod: Manifest) -> bool:
@@ -231,7 +226,6 @@ def _waiting(reason: str, message: str) -> Obstacle | None:
     if reason in _PAST_IMAGE or reason == "CrashLoopBackOff":
         return Obstacle(
             message=f"its container cannot be started: {message or reason}",
-            lacks_user=_ROOT_MARK in message,
         )
     return None
 
@@ -246,43 +240,6 @@ def _unschedulable(message: str) -> Obstacle:
     else:
         hint = "Check `node_selector:` and `tolerations:` against the nodes."
     return Obstacle(message=f"no node takes it: {message}", hint=hint, passes=True)
-
-
-def loss(pod: Manifest | None, *, uid: str = "") -> str:
-    """Return why a pod that was ready works no more; empty where it does.
-
-    Args:
-        pod: As it is now; None where it is gone.
-        uid: Of the pod that was ready; another one of its name is not that pod.
-    """
-    if pod is None or (uid and pod["metadata"].get("uid") != uid):
-        return DELETED
-    status = _status(pod)
-    if status.get("reason"):
-        return f"ended: {_failure(status)}"
-    return _eviction(status) or (
-        DELETED  # in a moment
-        if pod["metadata"].get("deletionTimestamp")
-        else _end(status)
-    )
-
-
-def _eviction(status: Mapping[str, Any]) -> str:
-    for each in status.get("conditions") or ():
-        if each["type"] == "DisruptionTarget" and each["status"] == "True":
-            said = each.get("message") or each.get("reason") or "no reason is given"
-            return f"was evicted: {said}"
-    return ""
-
-
-def _end(status: Mapping[str, Any]) -> str:
-    if status.get("phase") in {"Failed", "Succeeded"}:
-        return f"ended: {_failure(status)}"
-    for container in _containers(status):
-        ended = (container.get("state") or {}).get("terminated")
-        if ended is not None:
-            return f"ended: its container {_ending(ended)}"
-    return ""
 
 
 def _failure(status: Mapping[str, Any]) -> str:
@@ -317,10 +274,6 @@ _READY_S: Final = 600.0  # an image of some hundred MB may come over a slow line
 _PASSES_S: Final = 120.0  # so long something may stay in the way that may pass; a guess
 _PAUSES_S: Final = (0.3, 0.5, 1.0, 2.0)  # the last one again and again
 _LAST_LINES: Final = 5
-
-
-class UserNeededError(PreflightError):
-    """The kubelet wants to be told a user, because the image names no numeric one."""
 
 
 @dataclass(slots=True)
@@ -400,9 +353,8 @@ class ReadyWait:
             raise self._refusal(ref, pod, found)
 
     def _refusal(self, ref: ObjectRef, pod: Manifest, found: Obstacle) -> PreflightError:
-        kind = UserNeededError if found.lacks_user else PreflightError
         said = self._last_lines(ref, pod)
-        return kind(
+        return PreflightError(
             f"{ref.label} does not run: {found.message}{f'; it said: {said}' if said else ''}",
             hint=found.hint,
         )
@@ -420,6 +372,27 @@ class ReadyWait:
             return " / ".join(self._api.logs(where, lines=_LAST_LINES).strip().splitlines())
         except SteelyardError:  # an evicted pod has none any more
             return ""
+
+
+_PASSWORDS: Final = frozenset({"PGPASSWORD", "REDISCLI_AUTH"})
+
+
+class ShortProcesses:
+    """Runs short programs in a container; they die with the connection."""
+
+    def __init__(self, api: KubernetesApi, where: ContainerRef) -> None:
+        self._api = api
+        self._where = where
+
+    def run(self, command: Command, *, timeout_s: float, stdin: str = "") -> Completed:
+        """Run a command to its end and return what it printed; it gets no password."""
+        variables = [
+            f"{name}={value}"
+            for name, value in command.environment.items()
+            if name not in _PASSWORDS
+        ]
+        argv = ("env", *variables, *command.argv) if variables else command.argv
+        return self._api.run(self._where, argv, timeout_s=timeout_s, stdin=stdin)
 
 
 _IMAGE: Final = "image"
@@ -453,6 +426,6 @@ def image_pod(
         where = ContainerRef(
             namespace=metadata["namespace"], pod=metadata["name"], container=_IMAGE
         )
-        yield ShortProcesses(partial(belongings.api.run, where))
+        yield ShortProcesses(belongings.api, where)
     finally:
         belongings.remove(ref, grace_s=0)

@@ -1,7 +1,6 @@
-"""How a server in a cluster is reached: by a session from here, by programs that run in pods.
+"""How a server in a cluster is reached: by its Service inside, by a forwarded port from outside.
 
-Users and passwords live in Secrets and nowhere else. Whether the generators' pods reach a server
-through its Service is tried first: nodes hear of it one by one.
+Users and passwords live in Secrets and nowhere else.
 """
 
 import base64
@@ -13,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from steelyard.core import kubernetes as k8s
-from steelyard.core.outside import Command, ServerAddress, host_and_port
+from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import (
     LoginError,
     PreflightError,
@@ -21,9 +20,8 @@ from steelyard.core.wording import (
     SteelyardError,
     TargetError,
 )
-from steelyard.gateways.host import Clock
+from steelyard.gateways.host import Clock, trouble_until
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.gateways.process import Processes
 from steelyard.gateways.redis import RedisDoor
 from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.belongings import Belongings
@@ -91,6 +89,8 @@ def _encoded(text: str) -> str:
 PORT: Final = 5432
 _HERE: Final = "127.0.0.1"
 _TRUSTED_S: Final = 5.0  # so long a forward that worked is not asked again; a guess
+_WITHIN_S: Final = 60.0  # a guess: kube-proxy of a busy node was seen to take some seconds
+_LOOK_S: Final = 0.2
 _REDIS_ANSWERS_S: Final = 10.0  # one command of another may hold it up; a guess
 Knock = Callable[[ServerAddress], object]
 """Raises a TargetError where no server answers at an address."""
@@ -133,11 +133,11 @@ class PodBehind:
 class Reach:
     """Ways to the servers of a cluster, kept open while they work.
 
-    From outside the cluster sessions go through a forwarded port of the server's pod, from inside
-    to the service; programs in pods always go to the service.
+    From outside the cluster all sessions, those of the load, too, go through a forwarded port of
+    the server's pod; from inside to the Service.
 
     Args:
-        knock: Finds out whether a forward still works.
+        knock: Finds out whether a server answers.
     """
 
     def __init__(self, api: KubernetesApi, knock: Knock, clock: Clock) -> None:
@@ -167,7 +167,7 @@ class Reach:
 
         Args:
             pod: Where the server runs now; ``forget`` closes the ways to others.
-            service: By which pods reach it.
+            service: By which it is reached inside.
             namespace: Of the service.
             secret: With user and password.
             database: To connect to.
@@ -180,20 +180,38 @@ class Reach:
         """
         is_kept = secret in self._secrets
         user, password = self._credentials(secret)
-        inside = (f"{service}.{namespace}.svc", port)
+        host = f"{service}.{namespace}.svc"
         near = ServerAddress(
-            host=inside[0],
+            host=host,
             port=port,
             user=user,
             database=database,
             password=password,
-            inside=inside,
+            service=(host, port),
         )
         way = near if self._api.is_inside else self._forwarded(near, pod, pod_port)
         if is_kept and isinstance(self._refusal(way), LoginError):
             del self._secrets[secret]
             user, password = self._credentials(secret)
         return replace(way, user=user, password=password)
+
+    def await_answer(self, way: Callable[[], ServerAddress]) -> ServerAddress:
+        """Return the way to a server once it answers: nodes hear of a Service one by one.
+
+        Raises:
+            TargetError: It does not after a minute.
+        """
+
+        def answers() -> bool:
+            self._knock(way())
+            return True
+
+        if trouble := trouble_until(answers, self._clock, _WITHIN_S, _LOOK_S, ""):
+            raise TargetError(
+                trouble,
+                hint="Does a NetworkPolicy keep it apart? Look with `kubectl get networkpolicy`.",
+            )
+        return way()
 
     def close(self) -> None:
         """Close every forward."""
@@ -383,38 +401,3 @@ def _server_of(containers: Sequence[k8s.Manifest], port: int) -> k8s.Manifest | 
             if any(int(one["containerPort"]) == wanted for one in each.get("ports") or ()):
                 return each
     return None
-
-
-_WITHIN_S: Final = 60  # a guess: kube-proxy of a busy node was seen to take some seconds
-_SCRIPT: Final = """
-over=$((SECONDS + $3))
-until (exec 3<>"/dev/tcp/$1/$2") 2>/dev/null; do
-    ((SECONDS < over)) || exit 1
-    sleep 0.1
-done
-"""
-
-
-def await_service(address: ServerAddress, processes: Processes, pods: int) -> None:
-    """Wait until every generator's pod can connect to a server.
-
-    A server answers its own pod, and us, before all nodes know the way to its Service.
-
-    Args:
-        address: Of the server; nothing is waited for where pods have no way of their own.
-        processes: Of the generators.
-        pods: How many they are.
-
-    Raises:
-        TargetError: One cannot after a minute.
-    """
-    if address.inside is None or not pods:
-        return
-    host, port = address.inside
-    argv = ("bash", "-c", _SCRIPT, "await", host, str(port), str(_WITHIN_S))
-    completed = processes.run_together([Command(argv=argv)] * pods, timeout_s=_WITHIN_S * 2.0)
-    if not all(each.succeeded for each in completed):
-        raise TargetError(
-            f"the pods of load generators do not reach {host_and_port(host, port)}",
-            hint="Does a NetworkPolicy keep them apart? Look with `kubectl get networkpolicy`.",
-        )

@@ -36,7 +36,7 @@ from steelyard.gateways.cgroups import (
     Guards,
 )
 from steelyard.gateways.host import Clock, group_cpus, group_memory, group_quota, until
-from steelyard.gateways.process import Processes, ProcessesHere, RunningPrograms
+from steelyard.gateways.process import Processes, RunningPrograms
 from steelyard.places.protocol import Guarded, Ledger, Unfit
 
 Read = Callable[[str], str]  # from the name of a file to its text, empty where it is absent
@@ -474,7 +474,6 @@ class FrozenGroups:
     """
 
     kind: Final = Pausing.FREEZER
-    ahead_s: Final = 0.0
 
     def __init__(
         self,
@@ -536,8 +535,6 @@ class StoppedProcesses:
         server: Id of the server's first process; None: the server goes on.
         generators: Returns the ids of the load generators' first processes.
     """
-
-    ahead_s: Final = 0.0
 
     def __init__(
         self,
@@ -626,7 +623,7 @@ class PausedGenerators:
     """Starts the generators of one server on this machine, and stops them between its turns."""
 
     def __init__(
-        self, processes: ProcessesHere, clock: Clock, families: Families | None = None
+        self, processes: Processes, clock: Clock, families: Families | None = None
     ) -> None:
         self._processes = processes
         self._clock = clock

@@ -23,7 +23,7 @@ from steelyard.gateways import files
 from steelyard.gateways.cgroups import Families
 from steelyard.gateways.files import free_bytes
 from steelyard.gateways.host import Clock, require_free_port
-from steelyard.gateways.process import ProcessesHere, RunningPrograms
+from steelyard.gateways.process import Processes, RunningPrograms
 from steelyard.places import protocol
 from steelyard.places.local.groups import PausedGenerators, ServerGroups
 from steelyard.places.local.server import (
@@ -152,7 +152,7 @@ class LocalPlatform(WithCampaignDirectory):
         self,
         options: LocalOptions,
         ledger: protocol.Ledger,
-        processes: ProcessesHere,
+        processes: Processes,
         clock: Clock,
         groups: ServerGroups | None = None,
         families: Families | None = None,

@@ -25,7 +25,7 @@ from steelyard.core.findings import Finding
 from steelyard.core.measurement import CheckpointAge, Measurement, StatementPlan
 from steelyard.core.outside import Command, Completed, ServerAddress, stored_key
 from steelyard.core.schedule import Stretch
-from steelyard.core.wording import US_PER_S, Complaint, PreflightError, TargetError
+from steelyard.core.wording import Complaint, PreflightError, TargetError
 from steelyard.gateways.host import LOOPBACK, Clock
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql, reload
@@ -223,10 +223,10 @@ class PostgresEngine(Engine):
     def _refused_by_pgbench(self, text: str) -> Iterator[tuple[int, str]]:
         """Yield what pgbench cannot read of a script, which it reads before it looks for a server.
 
-        It tells one problem at a time, so that the line is left out and it is asked again. Where it
-        runs in a cluster it is not asked: before a campaign no pod of it is there.
+        It tells one problem at a time, so that the line is left out and it is asked again. One that
+        is not on this machine is not asked.
         """
-        if self._experiment.is_in_kubernetes:
+        if self.generator.is_elsewhere:
             return
         lines = text.split("\n")
         trial = pgbench.trial_of(self.generator.program("pgbench"), ("--file=-",))
@@ -268,7 +268,9 @@ class PostgresEngine(Engine):
         problems = [(script, line, said + IN_EMPTY * empty) for script, line, said in asked]
         for script in workload.scripts:
             wrong = [*self._wrong(workload, script, protocol, columns)]
-            if not (wrong or address.inside or any(each[0] is script for each in problems)):
+            if not (
+                wrong or self.generator.is_elsewhere or any(each[0] is script for each in problems)
+            ):
                 wrong = self._rehearse(
                     script, columns, self._trial(workload, address, protocol, "-")
                 )
@@ -641,7 +643,7 @@ class PostgresEngine(Engine):
         self,
         request: RunRequest,
         *,
-        started_at: float | Sequence[float],
+        started_at: float,
         ramp_s: float,
         slice_s: float | None = None,
         stretches: Sequence[Stretch] = (),
@@ -741,31 +743,6 @@ class PostgresCeilings:
         return self._sql.round_trips(
             address, _EMPTY, connections=connections, most=most, most_s=most_s
         )
-
-    def round_trips_there(
-        self, address: ServerAddress, *, most: int, directory: Path
-    ) -> tuple[float, ...]:
-        """Return the seconds that pgbench logs for each of so many ``SELECT 1``."""
-        script = directory / "round-trip.sql"
-        script.write_text(f"{_EMPTY};\n")
-        options = ("--no-vacuum", "--client=1", f"--transactions={most}", f"--file={script}")
-        logs = ("--log", f"--log-prefix={directory / 'round-trip'}")
-        command = Command(
-            argv=(self._installations[0].program("pgbench"), *options, *logs),
-            environment=pgbench.environment(address),
-        )
-        try:
-            completed = self._processes.run(command, timeout_s=_TRIPS_WITHIN_S)
-            if not completed.succeeded:
-                raise TargetError(f"pgbench failed: {completed.tail(2)}")
-            return tuple(
-                float(line.split()[_LATENCY]) / US_PER_S
-                for path in directory.glob("round-trip.[0-9]*")
-                for line in path.read_text().splitlines()
-            )
-        finally:
-            for path in directory.glob("round-trip.[0-9]*"):
-                path.unlink()  # the next server's has the same beginning
 
     def sync_command(self, file: Path) -> Command:
         """Return the call of pg_test_fsync, a second per method."""

@@ -27,7 +27,7 @@ from steelyard.core.wording import (
     with_unit,
 )
 from steelyard.gateways.host import Clock
-from steelyard.gateways.process import Processes
+from steelyard.gateways.process import Processes, Runner
 from steelyard.gateways.sql import Sql
 from steelyard.places.local.server import server_account
 from steelyard.systems.postgres import settings
@@ -37,7 +37,6 @@ from steelyard.systems.postgres.server import (
     PostgresProgram,
     find_clients,
     find_installation,
-    speaks_tls,
     trial,
     version_in,
     version_numbers,
@@ -54,16 +53,12 @@ class Surroundings:
         account: Account for programs that Steelyard starts as root.
         reach: Given a directory of programs, the directories that must stay side by side with
             it, and a label; returns where that account can reach the programs.
-        host: Another host that the processes are on; empty: they are on this machine.
-        here: Processes of this machine, which may have a program of a server's version.
     """
 
     processes: Processes
     sql: Sql
     account: str | None
     reach: Callable[[Path, tuple[Path, ...], str], Path]
-    host: str = ""
-    here: Processes | None = None
 
 
 def postgres_engine(experiment: Experiment, surroundings: Surroundings) -> PostgresEngine:
@@ -320,7 +315,6 @@ class EndpointEngine(PostgresEngine):
             account=None,
         )
         self._servers = servers
-        self._here = surroundings.here
 
     @property
     def needs_tls(self) -> bool:
@@ -355,8 +349,8 @@ class EndpointEngine(PostgresEngine):
         """
         asked = {n: v for n, v in configuration.asked_folded().items() if n in _RULED}
         in_force = {name: server.shown[name] for name in _RULED & server.shown.keys()}
-        major, processes = version_numbers(server.version)[0], self._here
-        if not (asked and in_force and processes and configuration.target.is_restarted):
+        major, processes = version_numbers(server.version)[0], self._processes
+        if not (asked and in_force and configuration.target.is_restarted):
             return ()
         if major < settings.TRIAL_FROM:
             return ()
@@ -446,14 +440,11 @@ def endpoint_engine(
     """Return the engine for running servers, by configuration.
 
     Raises:
-        PreflightError: There is no pgbench where the load comes from, or none that speaks TLS to a
-            server that was asked over it.
+        PreflightError: There is no pgbench on this machine, or none that speaks TLS to a server
+            that was asked over it.
     """
     tls = any(server.tls for server in servers.values())
-    if surroundings.host:
-        clients = find_on_host(surroundings.host, surroundings.processes, tls=tls)
-    else:
-        clients = _reachable(find_clients(surroundings.processes, tls=tls), surroundings)
+    clients = _reachable(find_clients(surroundings.processes, tls=tls), surroundings)
     return EndpointEngine(experiment, servers, clients, surroundings)
 
 
@@ -598,7 +589,7 @@ class ImagePrograms:
     refused: Mapping[str, tuple[Complaint, ...]]
 
 
-def find_in_image(image: str, processes: Processes, needed: Sequence[str] = SERVER) -> Installation:
+def find_in_image(image: str, processes: Runner, needed: Sequence[str] = SERVER) -> Installation:
     """Return the directory in which an image has these programs, with the version of the first.
 
     Raises:
@@ -614,27 +605,7 @@ def find_in_image(image: str, processes: Processes, needed: Sequence[str] = SERV
     return found
 
 
-def find_on_host(host: str, processes: Processes, *, tls: bool) -> Installation:
-    """Return the client programs of a host, by its processes; ``tls``: they have to speak it.
-
-    Raises:
-        PreflightError: It has none.
-    """
-    found = _found(processes, CLIENTS)
-    if found is None:
-        raise PreflightError(
-            f"{host} does not have {' and '.join(CLIENTS)} in one directory",
-            hint="Install PostgreSQL's client programs there.",
-        )
-    if tls and not speaks_tls(found, processes):
-        raise PreflightError(
-            f"a server is reached over TLS, and pgbench on {host} was built without it",
-            hint="Install the client programs of its distribution there.",
-        )
-    return found
-
-
-def _found(processes: Processes, needed: Sequence[str]) -> Installation | None:
+def _found(processes: Runner, needed: Sequence[str]) -> Installation | None:
     argv = ("sh", "-c", _FIND, "find", *needed)
     completed = processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S)
     lines = completed.stdout.splitlines()
@@ -644,11 +615,11 @@ def _found(processes: Processes, needed: Sequence[str]) -> Installation | None:
     version = version_in(said)
     if not version_numbers(version):
         return None
-    return Installation(programs=programs, root=programs, version=version)
+    return Installation(programs=programs, root=programs, version=version, is_elsewhere=True)
 
 
 def describe_image(
-    image: str, configurations: Sequence[Configuration], processes: Processes
+    image: str, configurations: Sequence[Configuration], processes: Runner
 ) -> ImagePrograms:
     """Return what the programs of an image say of themselves and of what configurations ask.
 
@@ -674,7 +645,7 @@ def describe_image(
 
 
 def _catalogue_in_image(
-    installation: Installation, configurations: Sequence[Configuration], processes: Processes
+    installation: Installation, configurations: Sequence[Configuration], processes: Runner
 ) -> Mapping[str, settings.SettingEntry]:
     """Return the settings that the server describes, and of the others those that are asked for."""
     argv = ("sh", "-c", _DESCRIBE, "describe", str(installation.programs), _EMPTY)
@@ -687,7 +658,7 @@ def _catalogue_in_image(
 
 
 class InImageEngine(PostgresEngine):
-    """Servers of images, under the pgbench of one image, whose processes are in pods."""
+    """Servers of images, under one pgbench."""
 
     def __init__(
         self,
@@ -702,7 +673,6 @@ class InImageEngine(PostgresEngine):
             experiment,
             {
                 name: PostgresProgram(
-                    # psql, too, is run in the generators' pods.
                     installation=_in_place(image.installation, generator),
                     initdb=(),
                     sql=sql,
@@ -719,7 +689,7 @@ class InImageEngine(PostgresEngine):
 
     @property
     def generator(self) -> Installation:
-        """Return the programs of the generators' image."""
+        """Return the programs that put the load on."""
         return self._generator
 
     def complaints(self, configuration: str) -> tuple[Complaint, ...]:
@@ -733,8 +703,8 @@ class InImageEngine(PostgresEngine):
 
 
 def _in_place(server: Installation, generator: Installation) -> Installation:
-    """Return a server's version with the directory of the programs that are run in pods."""
-    return Installation(programs=generator.programs, root=generator.root, version=server.version)
+    """Return a server's version with the directory of the programs that drive it."""
+    return replace(generator, version=server.version)
 
 
 class JoinedEngine(PostgresEngine):

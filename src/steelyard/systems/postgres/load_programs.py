@@ -27,7 +27,6 @@ from steelyard.systems.postgres import pgbench, scripts
 from steelyard.systems.postgres.log_lines import LogForm, us_of
 from steelyard.systems.postgres.server import Installation
 from steelyard.systems.postgres.transaction_log import (
-    SeveralLogs,
     TransactionLog,
     TransactionLogReader,
 )
@@ -58,10 +57,9 @@ def filled(words: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]:
 
 def values_of_server(address: ServerAddress) -> dict[str, str]:
     """Return what a command is told of the server, by name; never a password."""
-    host, port = address.inside or (address.host, address.port)
     return {
-        "host": host,
-        "port": str(port),
+        "host": address.host,
+        "port": str(address.port),
         "user": address.user,
         "database": address.database,
     }
@@ -360,11 +358,11 @@ class Pgbench(PostgresLoad):
     def check(self) -> None:
         """Raise an InputError for flags that Steelyard sets itself, or that pgbench refuses.
 
-        Where pgbench runs in a cluster, it is not asked: before a campaign no pod of it is there.
+        A pgbench that is not on this machine is not asked.
         """
         flags = self.experiment.generator_flags
         pgbench.refuse_own_flags(flags)
-        if not flags or self.experiment.is_in_kubernetes:
+        if not flags or self.find().is_elsewhere:
             return
         trial = pgbench.trial_of(self.find().program("pgbench"), flags)
         refusal = pgbench.refusal(self.processes.run(trial, timeout_s=_TRIAL_TIMEOUT_S))
@@ -436,11 +434,11 @@ class Pgbench(PostgresLoad):
         self,
         request: RunRequest,
         *,
-        started_at: float | Sequence[float],
+        started_at: float,
         ramp_s: float,
         slice_s: float | None = None,
         stretches: Sequence[Stretch] = (),
-    ) -> TransactionLogReader | SeveralLogs:
+    ) -> TransactionLogReader:
         """Return what reads pgbench's logs of a run."""
         workload = request.workload
         scripts = tuple(script.name for script in workload.scripts)
@@ -451,19 +449,14 @@ class Pgbench(PostgresLoad):
             latency_limit_s=request.load.latency_limit_s,
             sampled=request.sampling,
         )
-        clocks = [started_at] if isinstance(started_at, float) else list(started_at)
-        readers = [
-            TransactionLogReader(
-                form,
-                started_at=at,
-                ramp_s=ramp_s,
-                slice_s=slice_s,
-                stretches=stretches,
-                alone=request.in_turns is Pausing.GENERATOR,
-            )
-            for at in clocks
-        ]
-        return readers[0] if len(readers) == 1 else SeveralLogs(readers)
+        return TransactionLogReader(
+            form,
+            started_at=started_at,
+            ramp_s=ramp_s,
+            slice_s=slice_s,
+            stretches=stretches,
+            alone=request.in_turns is Pausing.GENERATOR,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -562,7 +555,7 @@ class NamedProgram(PostgresLoad):
         self,
         request: RunRequest,
         *,
-        started_at: float | Sequence[float],
+        started_at: float,
         ramp_s: float,
         slice_s: float | None = None,
         stretches: Sequence[Stretch] = (),
@@ -578,7 +571,7 @@ class NamedProgram(PostgresLoad):
         )
         reader = TransactionLogReader(
             form,
-            started_at=started_at if isinstance(started_at, float) else started_at[0],
+            started_at=started_at,
             ramp_s=ramp_s,
             slice_s=slice_s,
             stretches=stretches,

@@ -227,20 +227,16 @@ def initialise_arguments(scale_factor: int) -> tuple[str, ...]:
 
 
 def environment(address: ServerAddress) -> Mapping[str, str]:
-    """Return libpq's environment for an address; the only way a password travels.
-
-    Programs that run beside a server that is elsewhere have it from a Secret.
-    """
+    """Return libpq's environment for an address; the only way a password travels."""
     further = {_VARIABLES[n]: value for n, value in address.parameters if n in _VARIABLES}
-    host, port = address.inside or (address.host, address.port)
     variables = {
         **further,
-        "PGHOST": host,
-        "PGPORT": str(port),
+        "PGHOST": address.host,
+        "PGPORT": str(address.port),
         "PGUSER": address.user,
         "PGDATABASE": address.database,
         "PGAPPNAME": SESSION_NAME,
-        "PGPASSWORD": "" if address.inside else address.password,
+        "PGPASSWORD": address.password,
     }
     return {name: value for name, value in variables.items() if value}
 
@@ -473,8 +469,7 @@ def parse_generators(
         parse_run(
             each,
             ramp_s=ramp_s,
-            # By its own clock, where it ran elsewhere: its time stamps are.
-            started_at=started_at if each.began_at is None else each.began_at,
+            started_at=started_at,
             slice_s=slice_s,
         )
         for each in completed

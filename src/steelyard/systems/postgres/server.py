@@ -33,11 +33,13 @@ class Installation:
         programs: Directory of ``postgres``, ``initdb``, ``pgbench`` and ``psql``.
         root: Directory that must be kept whole when the programs are copied elsewhere.
         version: As printed: ``18.6`` or ``15.18 (Debian 15.18-0+deb12u1)``.
+        is_elsewhere: They are in an image, and cannot be run on this machine.
     """
 
     programs: Path
     root: Path
     version: str
+    is_elsewhere: bool = False
 
     @property
     def major(self) -> int:

@@ -24,7 +24,7 @@ from steelyard.core.measurement import CheckpointAge
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.wording import MIB, MS_PER_S, Complaint, PreflightError, in_unit
-from steelyard.gateways.process import Processes
+from steelyard.gateways.process import Runner
 from steelyard.gateways.sql import Sql
 from steelyard.systems import existing as complaints
 from steelyard.systems.existing import named_in
@@ -82,7 +82,7 @@ class SettingEntry:
     kind: str
 
 
-def read_catalogue(postgres: str, processes: Processes) -> Mapping[str, SettingEntry]:
+def read_catalogue(postgres: str, processes: Runner) -> Mapping[str, SettingEntry]:
     """Return every setting that a server binary knows, by name in small letters.
 
     Raises:
@@ -117,7 +117,7 @@ def empty_configuration() -> Iterator[Path]:
         yield empty
 
 
-def _told(postgres: str, name: str, empty: Path, processes: Processes, *options: str) -> Completed:
+def _told(postgres: str, name: str, empty: Path, processes: Runner, *options: str) -> Completed:
     """Return what a server program says of a setting's value under options; it starts nothing.
 
     ``-C`` must come first: then even root may ask.
@@ -132,7 +132,7 @@ def with_asked(
     configurations: Sequence[Configuration],
     postgres: str,
     empty: Path,
-    processes: Processes,
+    processes: Runner,
 ) -> Mapping[str, SettingEntry]:
     """Return described settings with those asked for that the server keeps to itself.
 
@@ -177,7 +177,7 @@ def refused_names(names: Sequence[str]) -> Mapping[str, str]:
 
 
 def value_of(
-    postgres: str, name: str, written: str | None, empty: Path, processes: Processes
+    postgres: str, name: str, written: str | None, empty: Path, processes: Runner
 ) -> str | None:
     """Return a setting's value as the server itself writes it; None where it does not say.
 
@@ -433,7 +433,7 @@ def refused_values(
     installation: Installation,
     catalogue: Mapping[str, SettingEntry],
     empty: Path,
-    processes: Processes,
+    processes: Runner,
 ) -> Iterator[Complaint]:
     """Yield a complaint for each value that the server's own program refuses.
 

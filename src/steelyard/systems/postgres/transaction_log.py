@@ -7,8 +7,6 @@ transaction that did not succeed has a word in its place: ``skipped`` (``--rate`
 ``--latency-limit``: it was later than the limit before it began), ``failed``, or ``serialization``
 and ``deadlock`` with ``--failures-detailed``.
 
-The clocks of several pgbench processes may differ, so each log is read by its own.
-
 Source: PostgreSQL 18, ``doLog`` and ``processXactStats`` in pgbench.c; recordings of 15 and 18 in
 ``tests/recordings/pgbench_log``.
 
@@ -19,12 +17,10 @@ them however many transactions it has, and they add up exactly.
 
 import json
 import math
-import re
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +34,6 @@ from steelyard.core.schedule import Stretch
 from steelyard.core.wording import US_PER_S, InputError, MeasurementError
 from steelyard.stats.histogram import Histogram, bucket_indices, histogram_of, to_text
 from steelyard.systems.postgres import log_lines
-from steelyard.systems.protocol import LogReader
 
 IntArray = npt.NDArray[np.int64]
 
@@ -564,24 +559,3 @@ def _is_decided(lines: log_lines.Lines) -> bool:
     """Return whether all transactions count wherever the ramp ends."""
     after = lines.ramped is None or bool(lines.ramped.all())
     return after and all(each.ramped for each in lines.unsuccessful)
-
-
-_PLACE: Final = re.compile(r"^.*?-([0-9]+)\.")  # `pgbench.divided` names each one's logs so
-
-
-class SeveralLogs:
-    """Reads the logs of generators that were started together, by readers in their order."""
-
-    def __init__(self, readers: Sequence[LogReader]) -> None:
-        self._readers = tuple(readers)
-
-    def feed(self, source: str, chunk: bytes) -> None:
-        """Take the next bytes of a file of one of them."""
-        found = _PLACE.match(source)
-        place = int(found[1]) if found else 0
-        self._readers[min(place, len(self._readers) - 1)].feed(source, chunk)
-
-    def finish(self, *, ramp_s: float | None = None) -> TransactionLog:
-        """Return what all of them wrote."""
-        logs = [reader.finish(ramp_s=ramp_s) for reader in self._readers]
-        return merge([log for log in logs if isinstance(log, TransactionLog)])

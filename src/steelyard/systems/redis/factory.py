@@ -16,7 +16,7 @@ from steelyard.core.experiment import Configuration, EffectiveSetting, Experimen
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.target import RedisLocalTarget
 from steelyard.core.wording import Complaint, PreflightError, TargetError
-from steelyard.gateways.process import Processes
+from steelyard.gateways.process import Processes, Runner
 from steelyard.gateways.redis import TLS, RedisDoor, Reply, ReplyError
 from steelyard.systems.redis import server as checks
 from steelyard.systems.redis import server as redis_server
@@ -234,7 +234,7 @@ def redis_endpoint_engine(
         PreflightError: There is no load generator on this machine, or none that speaks TLS to a
             server that was asked over it.
     """
-    found = {server: _installation(server) for server in servers.values()}
+    found = {server: installation_of(server) for server in servers.values()}
     generator = find_generator(tuple(found.values()), surroundings)
     if any(dict(address.parameters).get(TLS) == "on" for address in addresses.values()):
         _require_tls(generator.program, surroundings.processes)
@@ -255,7 +255,7 @@ def _trial(server: RunningRedis, surroundings: RedisSurroundings) -> redis_serve
         found = redis_server.find_redis(f"{server.flavour}-server", surroundings.processes)
     except PreflightError:
         return None
-    there = _installation(server)
+    there = installation_of(server)
     is_same = (found.flavour, found.version_key[:2]) == (there.flavour, there.version_key[:2])
     if not is_same or there.version_key < (7,):
         return None
@@ -283,7 +283,7 @@ def running_engine(
         experiment,
         {
             name: redis_server.RedisProgram(
-                installation=_installation(server),
+                installation=installation_of(server),
                 redis=redis,
                 tcp=True,
                 company=redis_server.Company(
@@ -304,7 +304,7 @@ def running_engine(
     )
 
 
-def _installation(server: RunningRedis) -> redis_server.RedisInstallation:
+def installation_of(server: RunningRedis) -> redis_server.RedisInstallation:
     """Return the server's version with the generator of this machine; its program is elsewhere."""
     return redis_server.RedisInstallation(
         server=Path(),
@@ -389,7 +389,7 @@ def describe_redis_image(
     image: str,
     configurations: Sequence[Configuration],
     names: Sequence[str],
-    processes: Processes,
+    processes: Runner,
     *,
     home: str = _HOME,
 ) -> RedisImage:
@@ -414,7 +414,7 @@ def describe_redis_image(
     )
 
 
-def find_in_image(image: str, processes: Processes) -> redis_server.RedisInstallation:
+def find_in_image(image: str, processes: Runner) -> redis_server.RedisInstallation:
     """Return the server and the load generator of an image.
 
     Raises:
@@ -444,7 +444,7 @@ def find_in_image(image: str, processes: Processes) -> redis_server.RedisInstall
     return installation
 
 
-def generator_in_image(image: str, processes: Processes) -> Generator:
+def generator_in_image(image: str, processes: Runner) -> Generator:
     """Return the load generator of an image.
 
     Raises:
@@ -459,7 +459,7 @@ def generator_in_image(image: str, processes: Processes) -> Generator:
     return _generator(*found)
 
 
-def _first(names: Sequence[str], processes: Processes) -> tuple[Path, Completed] | None:
+def _first(names: Sequence[str], processes: Runner) -> tuple[Path, Completed] | None:
     """Return the first of these programs that an image has, and what it says of its version."""
     argv = ("sh", "-c", _FIND, "find", *names)
     completed = processes.run(Command(argv=argv), timeout_s=_POD_TIMEOUT_S)
@@ -475,7 +475,7 @@ class _Trial:
 
     image: str
     installation: redis_server.RedisInstallation
-    processes: Processes
+    processes: Runner
     home: str
 
     @property
@@ -515,7 +515,7 @@ class _Trial:
 class _ClientSession:
     """A session through the image's own client: each command is one call of it."""
 
-    def __init__(self, client: str, home: str, processes: Processes) -> None:
+    def __init__(self, client: str, home: str, processes: Runner) -> None:
         self._client = client
         self._socket = f"{home}/{_SOCKET}"
         self._processes = processes

@@ -51,16 +51,17 @@ def credentials(address: ServerAddress) -> tuple[str, str] | None:
     """Return the user and the password that go into a command line; None: the default user, bare.
 
     The password is that of a guest, which ``secrets_of`` has, or of a user who needs none: never
-    one of the server's owner.
+    one of the server's owner. A guest without one is the default user.
     """
     if address.guest is not None:
-        return address.guest.name, _HIDDEN
+        return (address.guest.name, _HIDDEN) if address.guest.password else None
     return (address.user, _ANY) if address.user else None
 
 
 def secrets_of(address: ServerAddress) -> Mapping[str, str]:
     """Return what stands in a command line for the password of a guest, and the password."""
-    return {} if address.guest is None else {_HIDDEN: address.guest.password}
+    guest = address.guest
+    return {} if guest is None or not guest.password else {_HIDDEN: guest.password}
 
 
 def refuse_password(address: ServerAddress) -> None:
@@ -379,10 +380,9 @@ def _address_arguments(address: ServerAddress) -> list[str]:
     who = credentials(address)
     login = ["--user", who[0], "-a", who[1]] if who is not None else []
     socket = socket_path(address)
-    if address.inside is None and socket is not None:
+    if socket is not None:
         return ["-s", str(socket), *login]
-    host, port = address.inside or (address.host, address.port)
-    arguments = ["-h", host, "-p", f"{port}", *login]
+    arguments = ["-h", address.host, "-p", f"{address.port}", *login]
     files = tls_files(address)
     if files is None:
         return arguments

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from experiment_texts import SMALL, load, only_problem, problems_of
+from experiment_texts import SMALL, load, problems_of
 
 from steelyard.campaign.file.files import allow_existing
 from steelyard.core.target import EndpointTarget
@@ -37,19 +37,6 @@ def at(keys: str = "", more: str = "") -> str:
 
 
 _FAR = "generator: {host: 'ssh://me@far:2222'}\n"
-
-
-def test_the_load_may_come_from_another_host() -> None:
-    """As ssh finds it; with a number of threads, because the CPUs counted are those of here."""
-    text = at(more=_FAR).replace("loads: {clients: 1}", "loads: {clients: 8, threads: 4}")
-    assert load(text).experiment.generator_host == "ssh://me@far:2222"
-    assert "CPUs of this machine" in only_problem(at(more=_FAR))
-
-
-def test_servers_of_this_machine_take_no_load_from_elsewhere() -> None:
-    """Their generators are paused with them."""
-    text = SMALL.replace("loads: {clients: 1}", "loads: {clients: 1, threads: 1}")
-    assert "which is of kind `local`" in only_problem(f"{text}{_FAR}")
 
 
 def test_kinds_of_one_system_are_mixed() -> None:

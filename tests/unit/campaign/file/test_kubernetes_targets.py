@@ -126,13 +126,7 @@ def test_sections_are_inherited_by_key_and_fragments_whole() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "message"),
     [
-        ("kind: cloudnative-pg", "kind: local", "are not both in Kubernetes"),
         ("kind: cloudnative-pg", "kind: cloudnative-pg, cluster: b", "is made and one that is"),
-        (
-            "kind: cloudnative-pg, cluster: a",
-            "kind: cloudnative-pg, cluster: b",
-            "name two Clusters that are there, a and b: each has a Secret of its own",
-        ),
         (
             "kind: cloudnative-pg, namespace: a",
             "kind: cloudnative-pg, namespace: b",
@@ -144,11 +138,6 @@ def test_sections_are_inherited_by_key_and_fragments_whole() -> None:
             "differ in `context`",
         ),
         (
-            "kind: endpoint, host: db",
-            "kind: endpoint, kubernetes: {service: a, secret: b}",
-            "are not both in Kubernetes",
-        ),
-        (
             "kind: cloudnative-pg, image: 'pg:16'",
             "kind: cloudnative-pg, image: 'pg:17'",
             "have different images",
@@ -156,9 +145,22 @@ def test_sections_are_inherited_by_key_and_fragments_whole() -> None:
     ],
 )
 def test_what_configurations_must_share(first: str, second: str, message: str) -> None:
-    """Generators, cluster and namespace are equal: else they would be what is compared."""
+    """The load, cluster and namespace are equal: else they would be what is compared."""
     told = only_problem(on(f"{{{first}}}", f"{{target: {{{second}}}}}"))
     assert message in told
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("kind: cloudnative-pg", "kind: local"),
+        ("kind: cloudnative-pg, cluster: a", "kind: cloudnative-pg, cluster: b"),
+        ("kind: endpoint, host: db", "kind: endpoint, kubernetes: {service: a, secret: b}"),
+    ],
+)
+def test_what_may_stand_beside_each_other(first: str, second: str) -> None:
+    """The load is a process of Steelyard, which reaches all of them."""
+    assert problems_of(on(f"{{{first}}}", f"{{target: {{{second}}}}}")) == ()
 
 
 def test_data_are_not_kept_where_every_start_makes_its_cluster() -> None:

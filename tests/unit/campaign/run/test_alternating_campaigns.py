@@ -141,19 +141,6 @@ def test_a_campaign_in_turns_finds_what_is_there(tmp_path: Path) -> None:
         assert ordered == ["reads"] * 4 + ["writes"] * 4
 
 
-def test_logs_by_another_clock_count_the_same(tmp_path: Path) -> None:
-    """Generators may run on another machine, whose clock is an hour ahead, or behind."""
-    told = []
-    for number, ahead_s in enumerate((0.0, 3600.0, -3600.0)):
-        stage = staged(tmp_path / str(number))
-        stage.world.ahead_s = ahead_s
-        analysis = stage.run()
-        told.append([(each.workload, each.effect) for each in analysis.comparisons])
-        record = read_campaign(tmp_path / str(number))
-        assert all(turn.transactions for run in record.counted_runs for turn in run.turns)
-    assert told[0] == told[1] == told[2]
-
-
 def test_both_are_up_from_the_beginning_to_the_end_of_a_block(tmp_path: Path) -> None:
     """Each from data that were just restored, in the slot that the coin gave it."""
     stage = staged(tmp_path / "campaign")

@@ -14,7 +14,7 @@ from steelyard.campaign.foresee.forecast import forecast
 from steelyard.campaign.run.session import facts_of
 from steelyard.core.experiment import Configuration, Design, Experiment, Workload
 from steelyard.core.kubernetes import CLUSTER, CRD, NAMESPACE, NODE, POD, SECRET
-from steelyard.core.schedule import Load, Mode, Pausing
+from steelyard.core.schedule import Mode, Pausing
 from steelyard.core.target import (
     CloudNativePgTarget,
     GeneratorPods,
@@ -25,7 +25,7 @@ from steelyard.core.wording import InputError, PreflightError, PrivilegeError
 from steelyard.gateways.doors import Doors
 from steelyard.record import registry
 from steelyard.targets.assembly import Assembly, assemble, settled
-from steelyard.targets.generators import PLACEHOLDER, campaign_manifests
+from steelyard.targets.cluster_objects import PLACEHOLDER, campaign_manifests
 
 CATALOGUE = "\n".join(
     f"{name}\t{context}\tGroup\tSTRING\t\t\t\t\t"
@@ -273,13 +273,10 @@ def test_facts_are_those_of_the_cluster(api: FakeKubernetesApi) -> None:
 
 
 def test_manifests_are_complete_and_hold_no_password(api: FakeKubernetesApi) -> None:
-    """A dry run prints namespace, anchor, Secret, agent, generators and Clusters."""
+    """A dry run prints namespace, anchor, Secret and Clusters."""
     experiment = an_experiment_on(target(), target(storage_class="slow"), work_mem="8MB")
-    site = looked(api, experiment).site
-    assert site is not None
-    assert site.plan is not None
-    made = list(campaign_manifests(experiment, site.plan, "night-1", namespace=None))
-    kinds = ["Namespace", "ConfigMap", "Secret", "ConfigMap", "Pod", "Cluster", "Cluster"]
+    made = list(campaign_manifests(experiment, "night-1", namespace=None))
+    kinds = ["Namespace", "ConfigMap", "Secret", "Cluster", "Cluster"]
     assert [each["kind"] for each in made] == kinds
     clusters = [each for each in made if each["kind"] == "Cluster"]
     assert [each["spec"]["storage"].get("storageClass") for each in clusters] == [None, "slow"]
@@ -290,7 +287,7 @@ def test_manifests_are_complete_and_hold_no_password(api: FakeKubernetesApi) -> 
     assert all(each["metadata"]["labels"]["steelyard/campaign"] == "night-1" for each in made)
     for each in made[1:]:
         assert each["metadata"]["namespace"] == made[0]["metadata"]["name"]
-    there = list(campaign_manifests(experiment, site.plan, "night-1", namespace="bench"))
+    there = list(campaign_manifests(experiment, "night-1", namespace="bench"))
     assert [each["kind"] for each in there] == kinds[1:]
 
 
@@ -338,15 +335,6 @@ def test_who_may_not_see_the_nodes_takes_turns(api: FakeKubernetesApi) -> None:
     experiment = an_experiment_on(target(resources=_of_size("2")), shared_buffers="1GB")
     api.refuse("list", NODE)
     assert looked(api, experiment).room.pausing is Pausing.GENERATOR
-
-
-def test_several_generators_take_no_turns(api: FakeKubernetesApi) -> None:
-    """They are in pods of their own, and nothing stops those at one instant."""
-    experiment = an_experiment_on(target(), shared_buffers="1GB")
-    several = replace(experiment, loads=(Load(clients=4, threads=2, generators=2),))
-    room = looked(api, several).room
-    assert room.pausing is None
-    assert "in several pods" in room.unable
 
 
 def test_each_slot_has_clusters_of_its_own(api: FakeKubernetesApi) -> None:

@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from fakes.processes import Answer
 from fakes.programs import FakeProgram
-from steelyard.core.kubernetes import CLAIM, CLUSTER, CONFIG_MAP, POD, VOLUME, ContainerRef
+from steelyard.core.kubernetes import CLAIM, CLUSTER, CONFIG_MAP, POD, VOLUME
 from steelyard.core.outside import ServerAddress
 from steelyard.core.target import CloudNativePgTarget, Synchronous
 from steelyard.core.wording import InputError, LeftBehindError, PreflightError, TargetError
@@ -20,7 +19,7 @@ _PROGRAM = FakeProgram()
 
 def _build(address: ServerAddress) -> None:
     assert (address.user, address.password) == ("postgres", "planted")
-    assert address.inside is not None
+    assert address.service is not None
 
 
 def _started(world: World, platform: CloudNativePgPlatform, **settings: str) -> float:
@@ -44,7 +43,7 @@ def test_a_cluster_is_made_announced_first_and_everything_goes_at_the_end(world:
     verbs = [verb for verb, thing in world.ledger.in_cluster if thing.ref.kind.name == "Cluster"]
     assert verbs == ["placed"]
     assert platform.is_running
-    assert platform.address.inside == (
+    assert platform.address.service == (
         "steelyard-night-" + _token(platform) + "-rw.bench.svc",
         5432,
     )
@@ -314,42 +313,6 @@ def test_a_class_that_binds_early_is_a_finding(world: World) -> None:
         )
         codes = [each.code for each in world.platform().findings()]
         assert ("volume-before-pod" in codes) == found
-
-
-def test_generators_on_the_same_node_are_seen(world: World) -> None:
-    """What is watched says whether a generator shares the database's node."""
-    for node, shared in (("node1", True), ("node9", False)):
-        world.api.put(
-            {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "metadata": {"name": "generator-0", "namespace": "bench"},
-                "spec": {"containers": [], "nodeName": node},
-            }
-        )
-        pod = ContainerRef(namespace="bench", pod="generator-0")
-        platform = world.platform()
-        object.__setattr__(world.means, "generators", lambda pod=pod: (pod,))
-        _started(world, platform, work_mem="8MB")
-        sight = platform.sight()
-        assert sight is not None
-        assert (sight.same_node, sight.generators) == (shared, (pod,))
-        platform.destroy()
-    assert world.platform().sight() is None
-
-
-def test_generators_have_found_the_way_before_anything_is_built_or_measured(world: World) -> None:
-    """Each pod connects to the Service first, after the Cluster is made and after each restart."""
-    pods = tuple(ContainerRef(namespace="bench", pod=f"generator-{n}") for n in range(2))
-    object.__setattr__(world.means, "generators", lambda: pods)
-    platform = world.platform()
-    _started(world, platform, work_mem="8MB")
-    asked = [command.argv[4:6] for command in world.processes.ran]
-    service = (f"steelyard-night-{_token(platform)}-rw.bench.svc", "5432")
-    assert asked == [service] * 4
-    world.processes.on("bash", answer=Answer(exit_status=1))
-    with pytest.raises(TargetError, match="do not reach"):
-        _started(world, platform, work_mem="9MB")
 
 
 def test_what_can_be_known_before_is_refused_before(world: World) -> None:

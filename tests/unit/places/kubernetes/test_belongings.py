@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from fakes.belonging import CAMPAIGN_ID, ToldLedger
 from fakes.clock import FakeClock
-from fakes.generator_pods import CAMPAIGN_ID, ToldLedger
 from fakes.kubernetes_api import FakeKubernetesApi
 from steelyard.core import kubernetes as k8s
 from steelyard.core.wording import LeftBehindError, PreflightError, PrivilegeError

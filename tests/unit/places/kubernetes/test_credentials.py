@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from fakes.generator_pods import ToldLedger
+from fakes.belonging import ToldLedger
 from fakes.kubernetes_api import FakeKubernetesApi
 from steelyard.core.kubernetes import SECRET, SecretRef
 from steelyard.core.wording import PreflightError

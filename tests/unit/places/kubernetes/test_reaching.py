@@ -64,16 +64,15 @@ def _address(reach: Reach, pod: str = "pg-1") -> ServerAddress:
     return reach.address(where, "pg-rw", "bench", _SECRET, "postgres")
 
 
-def test_sql_goes_through_a_forward_and_programs_to_the_service(
-    reach: Reach, api: FakeKubernetesApi
-) -> None:
-    """Here it is a local port with the Secret's password; pods are never told a password."""
+def test_sessions_and_programs_go_through_a_forward(reach: Reach, api: FakeKubernetesApi) -> None:
+    """From outside it is a local port with the Secret's password; messages name the Service."""
     address = _address(reach)
     assert (address.host, address.port) == ("127.0.0.1", api.open_forwards[0])
     assert (address.user, address.password, address.database) == ("postgres", "geheim", "postgres")
     told = pgbench.environment(address)
-    assert (told["PGHOST"], told["PGPORT"]) == ("pg-rw.bench.svc", "5432")
-    assert "PGPASSWORD" not in told
+    assert (told["PGHOST"], told["PGPORT"]) == ("127.0.0.1", str(address.port))
+    assert told["PGPASSWORD"] == "geheim"
+    assert address.service == ("pg-rw.bench.svc", 5432)
 
 
 def test_inside_the_cluster_nothing_is_forwarded(reach: Reach, api: FakeKubernetesApi) -> None:
@@ -81,7 +80,7 @@ def test_inside_the_cluster_nothing_is_forwarded(reach: Reach, api: FakeKubernet
     api.is_inside = True
     address = _address(reach)
     assert (address.host, address.port) == ("pg-rw.bench.svc", 5432)
-    assert address.inside == (address.host, address.port)
+    assert address.service == (address.host, address.port)
     assert not api.forwards
 
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from fakes.belonging import CAMPAIGN_ID, ToldLedger
 from fakes.clock import FakeClock
-from fakes.generator_pods import CAMPAIGN_ID, ToldLedger
 from fakes.kubernetes_answers import Said
 from fakes.kubernetes_api import FakeKubernetesApi, run_pods
 from fakes.kubernetes_objects import Object

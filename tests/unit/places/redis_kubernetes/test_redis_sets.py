@@ -36,7 +36,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RedisWorld:
 
 def _build(address: ServerAddress) -> None:
     assert address.user == "steelyard"
-    assert address.inside is not None
+    assert address.service is not None
 
 
 def _started(platform: RedisKubernetesPlatform, **settings: str) -> None:
@@ -54,7 +54,7 @@ def test_a_server_is_made_announced_first_and_everything_goes_at_the_end(world: 
     kinds = [thing.ref.kind.name for verb, thing in world.ledger.in_cluster if verb == "placed"]
     assert kinds == ["ConfigMap", "Secret", "Service", "Service", "StatefulSet"]
     assert platform.is_running
-    host, port = platform.address.inside or ("", 0)
+    host, port = platform.address.service or ("", 0)
     assert host.startswith("steelyard-night-")
     assert (host.rpartition("-")[2], port) == ("rw.bench.svc", 6379)
     platform.destroy()

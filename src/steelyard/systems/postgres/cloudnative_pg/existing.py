@@ -405,7 +405,7 @@ class ExistingCluster:
         primary = self._way.instance
         if primary is None:
             return None
-        return self._means.load.sight(self._means.api, primary.where, primary.node)
+        return PodSight(api=self._means.api, database=primary.where)
 
     def facts(self) -> tuple[Fact, ...]:
         """Return what a reader must know of it."""

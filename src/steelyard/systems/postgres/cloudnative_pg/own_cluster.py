@@ -18,14 +18,12 @@ from steelyard.core.target import CloudNativePgTarget
 from steelyard.core.wording import TargetError
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.sql import Sql
-from steelyard.places.agent.outcomes import StartSkew, unknown_skew
 from steelyard.places.kubernetes import made_server
 from steelyard.places.kubernetes.manifests import render_manifest
 from steelyard.places.kubernetes.pods import placing, resources_of
-from steelyard.places.kubernetes.reaching import await_service
 from steelyard.places.kubernetes.undoing import Departure, Held, held_by
 from steelyard.places.kubernetes.volumes import storage_class_facts, volume_facts
-from steelyard.places.protocol import Ledger, LoadPods, PausedPrograms, PodSight, PreparedState
+from steelyard.places.protocol import Ledger, PreparedState
 from steelyard.systems.postgres.cloudnative_pg.operator import (
     LIBRARIES,
     ClusterState,
@@ -63,23 +61,9 @@ class ClusterOptions(made_server.MadeOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterMeans(made_server.MadeMeans):
-    """The gateways that a Cluster needs.
+    """The gateways that a Cluster needs."""
 
-    Attributes:
-        generators: The pods that put the load on, as they are now.
-        start_skew: Tells how far apart they began in the last run.
-        paused: Makes what stops the generators of one server between its turns; None: nothing.
-    """
-
-    generators: Callable[[], tuple[k8s.ContainerRef, ...]]
     sql: Sql
-    start_skew: Callable[[], StartSkew | None] = unknown_skew
-    paused: Callable[[], PausedPrograms] | None = None
-
-    @property
-    def load(self) -> LoadPods:
-        """Return the generators, to be watched."""
-        return LoadPods(pods=self.generators, start_skew=self.start_skew)
 
 
 STANDBYS: Final = (
@@ -207,6 +191,12 @@ class OwnCluster(made_server.MadeServer[_There, k8s.ObjectRef]):
         return None if self._current is None else self._current.state
 
     @property
+    def container(self) -> k8s.ContainerRef | None:
+        """Return its primary's container."""
+        primary = self._there.way.instance
+        return None if primary is None else primary.where
+
+    @property
     def way(self) -> PrimaryWay:
         """Return the way to its primary.
 
@@ -331,8 +321,7 @@ class CloudNativePgPlatform(made_server.MadeInCluster):
 
     def __init__(self, options: ClusterOptions, ledger: Ledger, means: ClusterMeans) -> None:
         self._cluster = OwnCluster(options, means)
-        paused = None if means.paused is None else means.paused()
-        super().__init__(options, ledger, means.processes, self._cluster, paused)
+        super().__init__(options, ledger, means, self._cluster)
         self._options = options
         self._means = means
 
@@ -348,9 +337,7 @@ class CloudNativePgPlatform(made_server.MadeInCluster):
         require_known(self._cluster.manifest(0), operator)
 
     def _build(self, program: ServerProgram, build: Callable[[ServerAddress], None]) -> int:
-        address = self._cluster.make()
-        self._await_way(address)
-        build(address)
+        build(self._cluster.make())
         return int(str(self._means.sql.rows(self._cluster.way.address(), _SIZE)[0][0]))
 
     def restore(self, state: PreparedState, means: str) -> float:
@@ -368,25 +355,12 @@ class CloudNativePgPlatform(made_server.MadeInCluster):
         begun = self._means.clock.monotonic()
         restarts = self._options.restarts or self._options.provisions
         self._cluster.bring(settings, restarts=restarts)
-        if restarts:
-            self._await_way(self.address)
         return self._means.clock.monotonic() - begun
-
-    def _await_way(self, address: ServerAddress) -> None:
-        """Wait until the generators reach the server: while it restarts nobody does."""
-        await_service(address, self._means.processes, len(self._means.generators()))
 
     def configure(self, settings: Mapping[str, str]) -> bool:
         """Bring other settings into force on the running server; it has read them then."""
         self._cluster.bring(settings, restarts=False)
         return False
-
-    def sight(self) -> PodSight | None:
-        """Return the containers of server and generators; None while there is no Cluster."""
-        primary = self._cluster.way.instance if self._cluster.is_there else None
-        if primary is None:
-            return None
-        return self._means.load.sight(self._means.api, primary.where, primary.node)
 
     def means(self) -> tuple[str, ...]:
         """Return how data go back here: from templates, on the running server."""

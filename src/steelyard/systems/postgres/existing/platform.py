@@ -29,7 +29,6 @@ from steelyard.core.wording import PreflightError, TargetError, format_bytes
 from steelyard.gateways.sql import NO_ENTRY, Sql, parsed_uri, prepared_name
 from steelyard.places import protocol
 from steelyard.places.elsewhere import reset_by, token_of
-from steelyard.places.kubernetes.reaching import await_service
 from steelyard.systems import existing
 from steelyard.systems.postgres.existing import server as readiness
 from steelyard.systems.postgres.existing.server import (
@@ -191,10 +190,6 @@ class EndpointPlatform(existing.OthersServer):
         options = self._options
         return not options.writes and (options.sessions or options.target.allow_existing)
 
-    def sight(self) -> protocol.PodSight | protocol.HostSight | None:
-        """Return what of pods or of the generators' host can be watched."""
-        return super().sight() or self._means.load
-
     def _started_at(self) -> object:
         return self._means.sql.rows(self._entrance, STARTED_AT)[0][0]
 
@@ -269,7 +264,6 @@ class EndpointPlatform(existing.OthersServer):
     ) -> protocol.PreparedState:
         """Return the state, made now in databases of our own or in the one that is allowed."""
         if self._prepared is None:
-            self._await_generators()
             means = self.means()[0]
             self._databases.make(means, self._entrance)
             place = replace(self._entrance, databases=self._databases.names(means))
@@ -277,12 +271,6 @@ class EndpointPlatform(existing.OthersServer):
             self._databases.mark_tables(place)
             self._prepared = self._state_of(program, content)
         return self._prepared
-
-    def _await_generators(self) -> None:
-        """Wait until generators in pods reach the server, where there are any."""
-        sight = self._place.sight()
-        if self._place.inside is not None and sight is not None:
-            await_service(self._entrance, self._means.processes, len(sight.generators))
 
     def means(self) -> tuple[str, ...]:
         """Return how data go back here: by command, from templates where we may, or by vacuum."""
@@ -311,7 +299,7 @@ class EndpointPlatform(existing.OthersServer):
             TargetError: It failed, or the server does not answer after it.
         """
         target = self._options.target
-        place = replace(self._entrance, database=self._options.existing or "", inside=None)
+        place = replace(self._entrance, database=self._options.existing or "")
         variables = {**environment(place), "PGAPPNAME": _RESETTING}
         command = Command(argv=target.reset_command, environment=variables)
         reset_by(command, self._means, self._started_at, timeout_s=target.reset_timeout_s)
@@ -338,8 +326,6 @@ class EndpointPlatform(existing.OthersServer):
             if restarts:
                 restart(self._options.target.restart_command, self._place.entrance, self._means)
         self._since = self._started_at()
-        if restarts:
-            self._await_generators()
         return self._means.clock.monotonic() - begun
 
     def configure(self, settings: Mapping[str, str]) -> bool:
@@ -359,7 +345,7 @@ class EndpointPlatform(existing.OthersServer):
         """Return what a reader must know of the server."""
         state, target, store = self.state, self._options.target, self._store
         is_guarded = self._options.passes or not self._only_read
-        memory, cpus, load = target.told_memory_bytes, target.told_cpus, self._means.load
+        memory, cpus = target.told_memory_bytes, target.told_cpus
         facts = {
             "address": self._where,
             "user": f"{self._entrance.user}, {'' if state.superuser else 'not '}a superuser",
@@ -372,7 +358,6 @@ class EndpointPlatform(existing.OthersServer):
             # The user says so; nobody has seen it.
             "memory, as told": "" if memory is None else format_bytes(memory),
             "CPUs, as told": "" if cpus is None else f"{cpus:g}",
-            "load from": "" if load is None else _host_of(load),
             "database": (self._options.existing or "")
             if target.allow_existing
             else "Steelyard's own",
@@ -399,11 +384,6 @@ def _writes(options: EndpointOptions) -> str:
     if not options.target.allow_existing or any(each.tables for each in options.datasets):
         return "Steelyard would make the data there"
     return "the scripts may change data" if options.writes else ""
-
-
-def _host_of(load: protocol.HostSight) -> str:
-    """Return which other host the load comes from; one that is only looked at tells no CPUs."""
-    return f"{load.label}, {load.cpus} CPUs" if load.cpus else load.label
 
 
 _NOT_PASSED: Final = (

@@ -37,7 +37,6 @@ from steelyard.core.wording import (
 )
 from steelyard.gateways.sql import Sql, reload
 from steelyard.places.elsewhere import RestartMeans, restart_by, token_of
-from steelyard.places.protocol import HostSight
 from steelyard.systems.existing import server_finding, unseen, without_secrets
 
 # Lists whose items the server quotes one by one (GUC_LIST_QUOTE): written as one literal, a list
@@ -315,14 +314,9 @@ STARTED_AT = "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means(RestartMeans):
-    """The gateways that a change on a server needs.
-
-    Attributes:
-        load: The host that its load comes from; None: it comes from here, or from pods.
-    """
+    """The gateways that a change on a server needs."""
 
     sql: Sql
-    load: HostSight | None = None
 
 
 def restart(command: tuple[str, ...], entrance: Callable[[], ServerAddress], means: Means) -> None:

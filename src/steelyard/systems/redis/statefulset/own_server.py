@@ -17,7 +17,7 @@ import base64
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -25,17 +25,16 @@ from typing import Any, Final
 
 from steelyard.core import kubernetes as k8s
 from steelyard.core.findings import Fact, Finding
-from steelyard.core.outside import ServerAddress, ServerProgram
+from steelyard.core.outside import Guest, ServerAddress, ServerProgram
 from steelyard.core.target import RedisKubernetesTarget
 from steelyard.core.wording import PreflightError, PrivilegeError, TargetError, format_duration
 from steelyard.gateways.redis import RedisDoor, opened
 from steelyard.places.kubernetes import made_server, pods
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.manifests import render_manifest, render_manifests
-from steelyard.places.kubernetes.reaching import await_service
 from steelyard.places.kubernetes.undoing import Departure, Held, held_by
 from steelyard.places.kubernetes.volumes import claim_obstacle, storage_class_facts, volume_facts
-from steelyard.places.protocol import Ledger, LoadPods, PodSight, PreparedState
+from steelyard.places.protocol import Ledger, PreparedState
 
 PORT: Final = 6379
 USERS: Final = "/etc/steelyard/users.acl"
@@ -60,6 +59,7 @@ USERS_KEY: Final = "users.acl"
 _PASSWORD_BYTES: Final = 24
 # redis-benchmark prints two settings, and gives up where it may not read them.
 _GENERATORS_MAY: Final = "~* &* +@all -@admin +config|get"
+_GENERATOR: Final = Guest(name="default", password="")
 
 
 def make_redis_secret(belongings: Belongings) -> k8s.SecretRef:
@@ -187,13 +187,8 @@ class StatefulSetOptions(made_server.MadeOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatefulSetMeans(made_server.MadeMeans):
-    """The gateways that a Redis server in a cluster needs.
+    """The gateways that a Redis server in a cluster needs."""
 
-    Attributes:
-        load: The pods that put the load on, to be watched.
-    """
-
-    load: LoadPods
     door: RedisDoor
 
 
@@ -419,7 +414,7 @@ class OwnServer(made_server.MadeServer[_There, ServerAsked]):
         pod = self._starter.start(asked, self._start(configuration, restore=False))
         self._current = _There(asked=asked, pod=pod)
         self._look_around()
-        return self._entrance()
+        return self._means.reach.await_answer(self._entrance)
 
     def restart(self, configuration: str, *, restore: bool) -> None:
         """Start it anew with other settings, on the prepared data where asked.
@@ -434,6 +429,7 @@ class OwnServer(made_server.MadeServer[_There, ServerAsked]):
         there.since = None
         self._close_way()
         there.pod = self._starter.start(there.asked, self._start(configuration, restore=restore))
+        self._means.reach.await_answer(self._entrance)
         there.since = self._started_at()
         self._look_around()
 
@@ -447,7 +443,7 @@ class OwnServer(made_server.MadeServer[_There, ServerAsked]):
 
     def _entrance(self) -> ServerAddress:
         asked = self._there.asked
-        return self._means.reach.address(
+        way = self._means.reach.address(
             self.container,
             asked.service,
             asked.namespace,
@@ -456,6 +452,7 @@ class OwnServer(made_server.MadeServer[_There, ServerAsked]):
             port=PORT,
             pod_port=PORT,
         )
+        return replace(way, guest=_GENERATOR)
 
     def _started_at(self) -> str | None:
         with opened(self._means.door, self._entrance()) as session:
@@ -502,7 +499,7 @@ class RedisKubernetesPlatform(made_server.MadeInCluster):
         self, options: StatefulSetOptions, ledger: Ledger, means: StatefulSetMeans
     ) -> None:
         self._server = OwnServer(options, means)
-        super().__init__(options, ledger, means.processes, self._server)
+        super().__init__(options, ledger, means, self._server)
         self._options = options
         self._means = means
         self._is_due = True  # the next start brings the data back
@@ -528,19 +525,11 @@ class RedisKubernetesPlatform(made_server.MadeInCluster):
         begun = self._means.clock.monotonic()
         self._server.restart(_text(program, settings), restore=self._is_due)
         self._is_due = False
-        await_service(self.address, self._means.processes, len(self._means.load.pods()))
         return self._means.clock.monotonic() - begun
 
     def configure(self, settings: Mapping[str, str]) -> bool:
         """Return that the running server has to be told: its pod has what it started with."""
         return True
-
-    def sight(self) -> PodSight | None:
-        """Return the containers of server and generators; None while there is no server."""
-        if not self._server.is_there:
-            return None
-        server = self._server
-        return self._means.load.sight(self._means.api, server.container, server.node)
 
     def means(self) -> tuple[str, ...]:
         """Return how data go back here: by a copy inside the volume, while no server runs."""

@@ -1,40 +1,24 @@
-"""The load generators of a campaign in a cluster: their pods, images, and programs in them.
+"""What a campaign makes in a cluster, as manifests, and what it is told by images.
 
-Each image is asked once in a process what its programs say. Here also stand all objects that a
-campaign makes in a cluster, as manifests: what ``--dry-run`` prints.
+Each image is asked once in a process what its programs say. The manifests are what ``--dry-run``
+prints.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from steelyard.core import kubernetes as k8s
-from steelyard.core.experiment import Configuration, Experiment, GeneratorName
-from steelyard.core.findings import Fact
-from steelyard.core.schedule import Load, Pausing
-from steelyard.core.target import (
-    CloudNativePgTarget,
-    EngineName,
-    KubernetesPlace,
-    RedisKubernetesTarget,
-)
-from steelyard.gateways.process import Processes
-from steelyard.places.agent.programs import AgentProcesses, PausedElsewhere
+from steelyard.core.experiment import Configuration, Experiment
+from steelyard.core.target import CloudNativePgTarget, EngineName, RedisKubernetesTarget
+from steelyard.core.wording import PreflightError
+from steelyard.gateways.process import Runner
 from steelyard.places.kubernetes.belongings import Belongings, object_name
-from steelyard.places.kubernetes.generators import (
-    GeneratorPlan,
-    GeneratorPods,
-    agent_manifest,
-    generator_manifest,
-)
 from steelyard.places.kubernetes.pods import image_pod
 from steelyard.places.kubernetes.reaching import SUPERUSER
-from steelyard.places.local.server import generators_roots
 from steelyard.systems.postgres.cloudnative_pg.own_cluster import cluster_manifest
 from steelyard.systems.postgres.factory import CLIENTS, ImagePrograms, describe_image, find_in_image
-from steelyard.systems.postgres.server import Installation
-from steelyard.systems.redis import redis_benchmark as benchmark
+from steelyard.systems.postgres.server import Installation, find_clients
 from steelyard.systems.redis.server import configuration_text
 from steelyard.systems.redis.statefulset.own_server import (
     ServerAsked,
@@ -44,8 +28,8 @@ from steelyard.systems.redis.statefulset.own_server import (
     service_manifests,
     set_manifest,
 )
-from steelyard.targets.differences import Room
-from steelyard.targets.kubernetes_site import KubernetesSite
+from steelyard.targets.endpoint import Asked
+from steelyard.targets.kubernetes_site import KubernetesSite, LoadPlan
 
 # A preflight and the campaign after it ask the same: by cluster, image, and what is asked of it.
 _KNOWN: Final[dict[tuple[object, ...], Any]] = {}
@@ -77,7 +61,7 @@ def asked_once(
     site: KubernetesSite,
     told: Callable[[str], None],
     *,
-    ask: Callable[[Processes], AnswerT],
+    ask: Callable[[Runner], AnswerT],
 ) -> AnswerT:
     """Return what a pod of an image answers, or answered before; it is there for a moment.
 
@@ -110,72 +94,42 @@ def _somewhere(site: KubernetesSite) -> Belongings:
     return site.elsewhere(site.api.namespace)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Generators:
-    """The pods and what runs programs in them; the pods are there once a campaign begins."""
-
-    plan: GeneratorPlan
-    pods: GeneratorPods
-    processes: AgentProcesses
-
-    @property
-    def room(self) -> Room:
-        """Return what they offer to servers that are up together: one pod stops at one instant."""
-        if self.plan.number > 1:
-            return Room(
-                unable="its load generators are in several pods, which no turn can end at once"
-            )
-        return Room(pausing=Pausing.GENERATOR)
-
-    def paused(self) -> PausedElsewhere:
-        """Return what stops the generators of one server between its turns."""
-        return PausedElsewhere(self.processes)
-
-    def make(self, site: KubernetesSite, told: Callable[[str], None], *, runs: bool) -> None:
-        """Make the pods, and note where they are; before a campaign look whether there is room.
-
-        Raises:
-            PreflightError: They cannot be made.
-        """
-        if not runs:
-            self.pods.require_room()
-            return
-        self.pods.make(told)
-        nodes = ", ".join(dict.fromkeys(self.pods.nodes))
-        site.further.append(Fact(name="generators on", value=nodes, subject="Kubernetes"))
-        site.further.append(
-            Fact(name="generators' image", value=self.plan.image, subject="Kubernetes")
-        )
-
-
-def generators_of(
-    plan: GeneratorPlan, site: KubernetesSite, told: Callable[[str], None]
-) -> Generators:
-    """Return the generators of a plan; nothing is made yet."""
-    pods = GeneratorPods(plan, site.belongings, site.api, site.clock)
-    processes = AgentProcesses(pods, site.clock, roots=generators_roots(), told=told)
-    return Generators(plan=plan, pods=pods, processes=processes)
-
-
 def programs_of(
-    plan: GeneratorPlan,
+    plan: LoadPlan,
     known: Mapping[str, ImagePrograms],
+    asked: Asked,
     site: KubernetesSite,
-    told: Callable[[str], None],
+    *,
+    tls: bool,
 ) -> Installation:
-    """Return the programs of the generators' image, which may be known from the servers.
+    """Return the client programs that drive the servers: those of this machine.
+
+    Where this machine has none, a look at a campaign that will run in the cluster takes those of
+    the image that its pod gets them from.
+
+    Args:
+        plan: With that image.
+        known: What is known of images.
+        asked: What is assembled.
+        site: The cluster.
+        tls: They have to speak it.
 
     Raises:
-        PreflightError: It lacks pgbench or psql.
+        PreflightError: There are none.
     """
-    if plan.image in known:
-        return known[plan.image].installation
-    return asked_once(
-        (plan.image, CLIENTS),
-        site,
-        told,
-        ask=lambda processes: find_in_image(plan.image, processes, CLIENTS),
-    )
+    try:
+        return find_clients(asked.doors.processes, tls=tls)
+    except PreflightError:
+        if asked.runs:
+            raise
+    if plan.image not in known:
+        return asked_once(
+            (plan.image, CLIENTS),
+            site,
+            asked.told,
+            ask=lambda inside: find_in_image(plan.image, inside, CLIENTS),
+        )
+    return known[plan.image].installation
 
 
 # A guess: pulling images, and Clusters that come up slowly, are no part of the budget.
@@ -199,25 +153,6 @@ def deadline_s(experiment: Experiment, long_runs_s: float | None = None) -> int:
     runs = len(experiment.configurations) * len(experiment.workloads)
     long_s = runs * (experiment.sustained_s or 0.0) if long_runs_s is None else long_runs_s
     return round(_BUDGETS * (experiment.stop.budget_s + long_s) + _MARGIN_S)
-
-
-def generator_plan(
-    experiment: Experiment, place: KubernetesPlace, image: str, secret: k8s.SecretRef
-) -> GeneratorPlan:
-    """Return what an experiment's load generators are, but for what they keep away from."""
-    return GeneratorPlan(
-        place=place,
-        image=place.generators.image or image,
-        number=max(_pods(load, experiment.generator) for load in experiment.loads),
-        secret=secret,
-        deadline_s=deadline_s(experiment),
-    )
-
-
-def _pods(load: Load, generator: GeneratorName) -> int:
-    """Return how many pods put a load on: one for each process of the generator."""
-    is_benchmark = generator is GeneratorName.REDIS_BENCHMARK
-    return benchmark.processes(load) if is_benchmark else load.generators
 
 
 def redis_set_of(
@@ -264,13 +199,12 @@ def cluster_of(
 
 
 def campaign_manifests(
-    experiment: Experiment, plan: GeneratorPlan, campaign_id: str, *, namespace: str | None
+    experiment: Experiment, campaign_id: str, *, namespace: str | None
 ) -> Iterator[k8s.Manifest]:
     """Yield what a campaign makes, in the order in which it does; of servers one per configuration.
 
     Args:
         experiment: Whose servers are made.
-        plan: Of its generators.
         campaign_id: In names and labels.
         namespace: That is there already; None: one of the campaign's own is made, too.
     """
@@ -284,17 +218,6 @@ def campaign_manifests(
     if experiment.made_targets:
         secret = k8s.SecretRef(namespace=namespace, name=name)
         yield _labelled(_secret(secret, experiment.engine), campaign_id)
-        plan = replace(plan, secret=secret, away_from=database_labels(campaign_id))
-    agent = object_name(campaign_id, "agent")
-    yield _labelled(_inside(agent_manifest(agent), namespace), campaign_id)
-    for number in range(plan.number):
-        pod = generator_manifest(
-            plan,
-            name=object_name(campaign_id, f"generator-{number}"),
-            agent=agent,
-            campaign_id=campaign_id,
-        )
-        yield _labelled(_inside(pod, namespace), campaign_id, k8s.GENERATOR)
     for number, (configuration, target) in enumerate(experiment.made_targets.items(), 1):
         asked, suffix = experiment.configuration(configuration), f"configuration-{number}"
         if isinstance(target, RedisKubernetesTarget):
@@ -312,10 +235,6 @@ def _secret(ref: k8s.SecretRef, engine: EngineName) -> k8s.Manifest:
     )
 
 
-def _inside(manifest: k8s.Manifest, namespace: str) -> k8s.Manifest:
-    return {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
-
-
-def _labelled(manifest: k8s.Manifest, campaign_id: str, role: str = "") -> k8s.Manifest:
-    labels = k8s.campaign_labels(campaign_id, role)
+def _labelled(manifest: k8s.Manifest, campaign_id: str) -> k8s.Manifest:
+    labels = k8s.campaign_labels(campaign_id)
     return {**manifest, "metadata": {**manifest["metadata"], "labels": labels}}
