@@ -6,6 +6,7 @@ from functools import partial
 
 from kubernetes import client, config
 
+from steelyard.cli.run import command as run
 from steelyard.core import kubernetes as k8s
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from support.kubernetes import IMAGE, left_of, until
@@ -30,11 +31,35 @@ configurations:
       image: {IMAGE}
       storage: 1Gi
       resources: {{requests: {{cpu: 100m, memory: 256Mi}}, limits: {{cpu: "1", memory: 256Mi}}}}
-      generators:
-        resources: {{requests: {{cpu: 50m, memory: 64Mi}}, limits: {{cpu: "1", memory: 128Mi}}}}
     postgres: {{shared_buffers: 32MB}}
   other: {{extends: default, postgres: {{shared_buffers: 32MB, work_mem: 9MB}}}}
 """
+# The campaign is taken here, through forwarded ports.
+HERE = ("--here",) if "--here" in {word for each in run.params for word in each.opts} else ()
+BUFFERS = {"default": "32MB", "more": "48MB"}
+SETTINGS = f"""\
+version: 1
+name: buffers of a Cluster
+workloads:
+  - {{name: writes, builtin: simple-update, scale_factor: 1}}
+loads: {{clients: 2, threads: 1}}
+measure: {{slice: 1s, ramp: 1s, warm_up: 0s, rounds: 1, ceilings: off}}
+stop: {{budget: 60m, precision: 0.1%}}
+seed: 7
+configurations:
+  default:
+    target:
+      kind: cloudnative-pg
+      image: {IMAGE}
+      storage: 1Gi
+      resources: {{requests: {{cpu: 200m, memory: 256Mi}}, limits: {{cpu: "1", memory: 256Mi}}}}
+    postgres: {{shared_buffers: {BUFFERS["default"]}}}
+  more: {{extends: default, postgres: {{shared_buffers: {BUFFERS["more"]}}}}}
+"""
+# Where other pods leave no room for two Clusters, or writes take long, `auto` takes no turns.
+IN_TURNS = SETTINGS.replace("workloads:", "design: alternating\nworkloads:").replace(
+    "simple-update", "select-only"
+)
 _SERVICE = """\
     target:
       kind: endpoint
@@ -43,8 +68,6 @@ _SERVICE = """\
         service: {service}
         secret: {secret}
         port: 6543
-        generators:
-          resources: {{requests: {{cpu: 50m, memory: 64Mi}}, limits: {{cpu: "1", memory: 128Mi}}}}
 """
 _KINDS = (k8s.POD, k8s.CLUSTER, k8s.CLAIM, k8s.SECRET, k8s.CONFIG_MAP, k8s.SERVICE, k8s.JOB)
 _EVERYWHERE = "kube-root-ca.crt"  # the ConfigMap that every namespace has

@@ -19,8 +19,7 @@ _ACCOUNT = "weigher"
 
 
 # A reload is all that the configurations need, so a block takes seconds; twelve are enough. Writes
-# wait for the disk: of reads the generator itself, with the CPU that it has there, could be the
-# limit.
+# wait for the disk: of reads the generator itself could be the limit.
 _RELOADING = """\
 version: 1
 name: reloading
@@ -43,9 +42,6 @@ configurations:
       image: {image}
       storage: 1Gi
       resources: {{requests: {{cpu: 200m, memory: 256Mi}}}}
-      generators:
-        image: {image}
-        resources: {{requests: {{cpu: 100m, memory: 128Mi}}, limits: {{cpu: "1", memory: 128Mi}}}}
     postgres: {{work_mem: 4MB}}
   other:
     extends: default

@@ -26,9 +26,6 @@ REDIS_IMAGE: Final = os.environ.get("STEELYARD_KUBERNETES_REDIS_IMAGE", "localho
 KEYS: Final = 5000
 PROGRAM: Final = SmallRedis()
 # A server that is restarted for each configuration, until the test ends it.
-GENERATORS: Final = (
-    "{resources: {requests: {cpu: 50m, memory: 64Mi}, limits: {cpu: '1', memory: 128Mi}}}"
-)
 MADE: Final = f"""\
 version: 1
 name: AOF in a StatefulSet
@@ -47,7 +44,6 @@ configurations:
       image: {REDIS_IMAGE}
       storage: 256Mi
       resources: {{requests: {{cpu: 50m, memory: 128Mi}}, limits: {{cpu: "1", memory: 128Mi}}}}
-      generators: {GENERATORS}
     redis: {{appendonly: no, save: ""}}
   always: {{extends: "off", redis: {{appendonly: yes, appendfsync: always}}}}
 """

@@ -13,17 +13,17 @@ from pathlib import Path
 import pytest
 
 import steelyard
-from steelyard.core.kubernetes import POD, RUNNER, ObjectRef, campaign_labels
+from steelyard.core.kubernetes import POD, RUNNER, ObjectRef, campaign_labels, ref_of
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes import job as jobs
 from steelyard.places.kubernetes.job import JobPlan, record_files
 from steelyard.record.directory import COPY_NOTE
-from support.cluster_campaigns import evict
+from support.cluster_campaigns import IN_TURNS, evict
 from support.kubernetes import left_of, until
 from support.lacking import lacking
 from support.limited_account import account_kubeconfig, api_port, least_rights, reloading
-from support.live import Steelyard, wait_for
+from support.live import LIMIT_S, Steelyard, wait_for
 from support.proxy import Proxy, proxy_to
 
 
@@ -46,42 +46,45 @@ class There:
     steelyard: Steelyard
     proxy: Proxy
 
-    def start(self) -> JobPlan:
-        """Start the campaign, detached."""
-        # It ends in minutes however slow the pods are, with whatever blocks it has.
-        text = reloading(1).replace("budget: 60m", "budget: 3m")
-        name = self.steelyard.experiment(text)
-        words = ("run", name, "--in-cluster", "--detach", "--json", "-n", self.namespace, "--yes")
-        ended = self.steelyard.run(*words)
-        assert ended.returncode == 0, ended.stderr
-        campaign_id = json.loads(ended.stdout)["campaign"]
-        return jobs.choose(jobs.find(self.api, self.namespace), campaign_id)
+    def start(self, text: str) -> "subprocess.Popen[str]":
+        """Start a campaign and follow it, as at a prompt; what it says goes into a file."""
+        return self._hearing("run", self.steelyard.experiment(text), "--in-cluster", "--yes")
 
-    def attaching(self) -> "subprocess.Popen[str]":
-        """Start to attach; what it prints goes into a file."""
+    def attach(self, plan: JobPlan, *words: str) -> "subprocess.CompletedProcess[str]":
+        """Attach to a campaign, to its end."""
+        named = ("attach", plan.campaign_id, "-n", self.namespace, "--out", "c")
+        return self.steelyard.run(*named, *words)
+
+    def _hearing(self, *words: str) -> "subprocess.Popen[str]":
         here = self.steelyard.directory
-        with (here / "attach.err").open("w") as err:
+        with (here / "said").open("w") as said:
             process = subprocess.Popen(
-                [sys.executable, "-m", "steelyard", "attach", "-n", self.namespace, "--out", "c"],
+                [sys.executable, "-m", "steelyard", *words, "-n", self.namespace, "--out", "c"],
                 cwd=here,
                 env={**os.environ, **self.steelyard.extra},
                 stdout=subprocess.DEVNULL,
-                stderr=err,
+                stderr=said,
                 text=True,
             )
         self.steelyard.started.append(process)
         return process
 
     def hears(self, text: str) -> bool:
-        """Return whether what attach printed so far has a text."""
-        file = self.steelyard.directory / "attach.err"
+        """Return whether what was said so far has a text."""
+        file = self.steelyard.directory / "said"
         return file.exists() and text in file.read_text()
 
-    def evict(self, plan: JobPlan) -> str:
-        """Let the cluster take the Job's pod away, as a drain does; return the pod's name."""
+    @property
+    def plan(self) -> JobPlan:
+        """Return the only campaign there."""
+        return jobs.choose(jobs.find(self.api, self.namespace), None)
+
+    def drain(self, plan: JobPlan) -> str:
+        """Let the cluster take all pods of the campaign away; return the name of the Job's."""
         now = jobs.standing(plan, self.api).pod
         assert now is not None
-        evict(ObjectRef(kind=POD, name=now.pod, namespace=now.namespace))
+        for pod in self.api.list(POD, self.namespace, campaign_labels(plan.campaign_id)):
+            evict(ref_of(pod))
         return now.pod
 
     def digests(self, plan: JobPlan) -> dict[str, str]:
@@ -110,27 +113,31 @@ def there(
                 jobs.remove(plan, cluster_api, Clock())
 
 
-def test_a_campaign_inside_survives_all_that_is_between(there: There) -> None:
-    """An account of least rights starts it, the connection is cut, attach killed, the pod evicted.
+def test_a_campaign_of_two_clusters_survives_all_that_is_between(there: There) -> None:
+    """An account of least rights starts it; connection, pods and the process here are lost.
 
     It goes on each time; what is fetched is what is on the volume, a report is made of it, and
     nothing is left in the cluster.
     """
-    plan = there.start()
-    first = there.attaching()
+    # It ends in minutes however slow the pods are, with whatever blocks it has.
+    text = IN_TURNS.replace("precision: 0.1%", "blocks: 4").replace("cpu: 200m", "cpu: 100m")
+    first = there.start(text)
     wait_for(lambda: there.hears("  block 1 of"), first)
+    plan = there.plan
     there.proxy.refuse = True
     there.proxy.reset()
-    gone = there.evict(plan)
+    gone = there.drain(plan)
     wait_for(lambda: there.hears("trying again"), first)
     there.proxy.flow()
     first.send_signal(signal.SIGKILL)
     first.wait()
 
-    second = there.steelyard.run("attach", plan.campaign_id, "-n", there.namespace, "--out", "c")
+    second = there.attach(plan)
     assert second.returncode == 0, second.stderr
     entries = there.steelyard.journal
     assert [e["kind"] for e in entries].count("resumed") >= 1
+    assert there.steelyard.complete_blocks == 4
+    assert all(run["turns"] for run in there.steelyard.counted_runs)
     pods = there.api.list(POD, there.namespace, campaign_labels(plan.campaign_id, RUNNER))
     assert gone not in [pod["metadata"]["name"] for pod in pods]
 
@@ -140,8 +147,51 @@ def test_a_campaign_inside_survives_all_that_is_between(there: There) -> None:
     assert {**volume, "report.html": ""} == {**here, "report.html": ""}
     reported = there.steelyard.run("report", "c")
     assert reported.returncode == 0, reported.stderr
-    assert "other against default" in reported.stdout
+    assert "more against default" in reported.stdout
+    _removed(there, plan)
 
+
+def test_a_killed_campaign_says_how_it_goes_on(there: There) -> None:
+    """`kill -9` of the Job's process: what there is is fetched, and a new Job goes on with it."""
+    text = reloading(1).replace("precision: 99%", "blocks: 4")
+    first = there.start(text)
+    wait_for(lambda: there.hears("  block 1 of"), first)
+    plan = there.plan
+    _kill_in_pod(there, plan)
+    first.wait(timeout=LIMIT_S)
+    assert first.returncode not in {0, None}
+    assert there.hears("attach")
+    assert there.hears("--resume")
+    before = there.steelyard.blocks_left_complete
+    assert before >= 1
+    second = there.attach(plan, "--resume")
+    assert second.returncode == 0, second.stderr
+    assert there.steelyard.complete_blocks == 4 > before
+    _removed(there, plan)
+
+
+def _kill_in_pod(there: There, plan: JobPlan) -> None:
+    """Kill Steelyard in the Job's pod, from the node: process 1 is immune within its own pod."""
+    now = jobs.standing(plan, there.api).pod
+    assert now is not None
+    pod = there.api.read(ObjectRef(kind=POD, name=now.pod, namespace=now.namespace)) or {}
+    uid = pod["metadata"]["uid"]
+    killed = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            groups = (process / "cgroup").read_text()
+            command = (process / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if uid in groups and command[-3:-1] == [b"kubernetes", b"campaign"]:
+            os.kill(int(process.name), signal.SIGKILL)
+            killed += 1
+    if not killed:
+        lacking("the processes of the cluster's pods are not to be seen from here")
+
+
+def _removed(there: There, plan: JobPlan) -> None:
+    """Remove a campaign; then nothing is left of it."""
     removed = there.steelyard.run("attach", "--remove", "--yes", "-n", there.namespace)
     assert removed.returncode == 0, removed.stderr
     until(lambda: left_of(there.api, plan.campaign_id) == [], "nothing is left of it")
@@ -158,10 +208,11 @@ def _digests_here(copy: Path) -> dict[str, str]:
 
 def test_an_image_that_is_not_there_is_said(there: There) -> None:
     """The list says what keeps the Job, and all of it can be removed."""
-    missing = replace(
-        there.steelyard, extra={**there.steelyard.extra, "STEELYARD_IMAGE": "localhost/none:1"}
-    )
-    plan = replace(there, steelyard=missing).start()
+    extra = {**there.steelyard.extra, "STEELYARD_IMAGE": "localhost/none:1"}
+    missing = replace(there.steelyard, extra=extra)
+    words = ("--in-cluster", "--detach", "-n", there.namespace, "--yes")
+    started = missing.run("run", missing.experiment(reloading(1)), *words)
+    assert started.returncode == 0, started.stderr
 
     def reason() -> str:
         listed = missing.run("attach", "--list", "--json", "-n", there.namespace)
@@ -169,6 +220,4 @@ def test_an_image_that_is_not_there_is_said(there: There) -> None:
         return str(entry["reason"])
 
     until(lambda: "cannot be pulled" in reason(), "the list says that the image is not there")
-    removed = missing.run("attach", "--remove", "--yes", "-n", there.namespace)
-    assert removed.returncode == 0, removed.stderr
-    until(lambda: left_of(there.api, plan.campaign_id) == [], "nothing is left of it")
+    _removed(there, there.plan)

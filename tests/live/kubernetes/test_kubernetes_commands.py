@@ -85,22 +85,6 @@ def test_lines_end_with_the_command(cluster_api: KubernetesApi, waiting: Contain
         next(each)
 
 
-def test_a_dialogue_answers_lines_and_its_command_hears_that_it_is_over(
-    cluster_api: KubernetesApi, waiting: ContainerRef
-) -> None:
-    """It is not killed with the connection: it reads the end of its input, and puts in order."""
-    script = 'while read -r line; do echo "heard $line"; done; exec sleep 7373'
-    talk = cluster_api.talk(waiting, ["sh", "-c", script])
-    assert talk.ask("one", timeout_s=60) == "heard one"
-    assert talk.ask("two words", timeout_s=60) == "heard two words"
-    talk.close()
-    until(lambda: "sleep 7373" in commands_in(cluster_api, waiting), "it heard the end")
-    ended = cluster_api.talk(waiting, ["sh", "-c", "read -r line; exit 3"])
-    with pytest.raises(TargetError, match="was lost while sh ran there"):
-        ended.ask("go", timeout_s=60)
-    ended.close()
-
-
 def test_a_pod_that_goes_takes_the_command_with_it(
     cluster_api: KubernetesApi, own_namespace: str
 ) -> None:

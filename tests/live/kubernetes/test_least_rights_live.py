@@ -8,6 +8,7 @@ import pytest
 
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes.permissions import Purpose, needed
+from support.cluster_campaigns import HERE
 from support.limited_account import account_kubeconfig, least_rights, reloading
 from support.live import Steelyard
 from support.live_redis_clusters import MADE
@@ -58,7 +59,7 @@ def test_the_printed_rights_are_enough_and_each_is_used(
 ) -> None:
     """A campaign goes on with them; none is granted that it does not use, none used beyond."""
     name = limited.experiment(reloading(1, ceilings="on"))
-    limited.until_blocks(1, "run", name, "-n", own_namespace, "--yes", "--out", "c")
+    limited.until_blocks(1, "run", name, *HERE, "-n", own_namespace, "--yes", "--out", "c")
     used, granted = _asked(tmp_path), _granted(Purpose.CLUSTERS)
     assert used - granted == set()
     assert granted - used - _NO_OCCASION == set()
@@ -66,7 +67,7 @@ def test_the_printed_rights_are_enough_and_each_is_used(
 
 def test_they_are_enough_for_redis(limited: Steelyard, own_namespace: str, tmp_path: Path) -> None:
     """A server is made, restarted for each configuration, and taken away."""
-    words = ("run", limited.experiment(MADE), "-n", own_namespace, "--yes", "--out", "c")
+    words = ("run", limited.experiment(MADE), *HERE, "-n", own_namespace, "--yes", "--out", "c")
     limited.until_blocks(1, *words)
     used, granted = _asked(tmp_path), _granted(Purpose.REDIS)
     assert used - granted == set()

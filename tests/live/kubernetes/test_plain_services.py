@@ -1,7 +1,7 @@
 """A whole campaign on a PostgreSQL that no operator made, by its Service and a Secret."""
 
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from support.cluster_campaigns import on_a_service, only_the_record
+from support.cluster_campaigns import HERE, on_a_service, only_the_record
 from support.live import Steelyard, assert_nothing_holds
 from support.postgres_pod import SERVICE, PostgresPod, postgres_pod, postgres_secret
 
@@ -24,9 +24,8 @@ def test_a_server_of_others_is_measured_and_is_as_it_was(
     server = postgres_pod(cluster_api, secret)
     text = on_a_service(SERVICE, "right")
     with only_the_record(cluster_api, own_namespace, steelyard):
-        steelyard.until_blocks(
-            1, "run", steelyard.experiment(text), "--out", "c", "-n", own_namespace, "--yes"
-        )
+        words = (*HERE, "--out", "c", "-n", own_namespace, "--yes")
+        steelyard.until_blocks(1, "run", steelyard.experiment(text), *words)
     assert _asked(cluster_api, server, "SHOW work_mem") == "4MB"
     assert _asked(cluster_api, server, "SELECT count(*) FROM pg_database") == "3"
     assert {run["configuration"] for run in steelyard.runs} == {"default", "other"}

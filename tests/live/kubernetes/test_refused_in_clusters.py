@@ -7,7 +7,7 @@ from steelyard.core.kubernetes import (
     ObjectRef,
 )
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from support.cluster_campaigns import LASTING, on_a_service, only_the_record
+from support.cluster_campaigns import HERE, LASTING, on_a_service, only_the_record
 from support.limited_account import account_kubeconfig, least_rights
 from support.live import Steelyard
 from support.postgres_pod import SERVICE, postgres_pod, postgres_secret
@@ -15,7 +15,7 @@ from support.postgres_pod import SERVICE, postgres_pod, postgres_secret
 
 def _refused(steelyard: Steelyard, namespace: str, text: str = LASTING, *, status: int) -> str:
     """Run a campaign that ends with this status; return what it said."""
-    words = ("--out", "c", "-n", namespace, "--yes")
+    words = (*HERE, "--out", "c", "-n", namespace, "--yes")
     done = steelyard.run("run", steelyard.experiment(text), *words)
     assert done.returncode == status, done.stderr
     assert "Traceback" not in done.stderr

@@ -11,6 +11,7 @@ import pytest
 
 from steelyard.core.kubernetes import CLUSTER, VOLUME
 from steelyard.gateways.kubernetes.api import KubernetesApi
+from support.cluster_campaigns import HERE
 from support.kubernetes import IMAGE, left_of, no_cluster
 from support.lab_storage import slow_class
 from support.live import Steelyard
@@ -34,8 +35,6 @@ configurations:
       storage: 1Gi
       storage_class: local-path
       resources: {requests: {cpu: 200m, memory: 256Mi}, limits: {cpu: "1", memory: 256Mi}}
-      generators:
-        resources: {requests: {cpu: 100m, memory: 128Mi}, limits: {cpu: "1", memory: 128Mi}}
     postgres: {shared_buffers: 32MB}
   slow: {extends: disk, target: {storage_class: SLOW}}
 """
@@ -59,7 +58,7 @@ def test_a_slower_class_is_found_to_be_slower_and_nothing_is_left(
 ) -> None:
     """In every block; the record tells of classes and volumes, the report of what may be lost."""
     source = steelyard.experiment(WEIGHED.replace("IMAGE", IMAGE).replace("SLOW", slow))
-    steelyard.until_blocks(BLOCKS, "run", source, "--out", "c", "--yes")
+    steelyard.until_blocks(BLOCKS, "run", source, *HERE, "--out", "c", "--yes")
     rates = _rates(steelyard)
     assert len(rates) >= BLOCKS
     # A commit waits for a flush of 4 ms and more: two clients cannot hide it.
