@@ -128,11 +128,6 @@ class Steelyard:
         """Return one whose wall clock is off by the seconds in the file ``step``."""
         return self._with_other_doors({"STEELYARD_TEST_STEP": str(self.directory / "step")})
 
-    @property
-    def with_short_leases(self) -> "Steelyard":
-        """Return one whose agents on hosts leave when they have heard of nobody for 2 s."""
-        return self._with_other_doors({"STEELYARD_TEST_LEASE_S": "2"})
-
     def _with_other_doors(self, variables: Mapping[str, str]) -> "Steelyard":
         program = str(Path(__file__).with_name("other_doors.py"))
         return replace(self, extra={**self.extra, **variables}, program=(program,))

@@ -2,8 +2,7 @@
 
 ``STEELYARD_TEST_PATIENCE_S``: seconds after which a run and a statement without an end are looked
 into. ``STEELYARD_TEST_STEP``: a file with the seconds by which the wall clock is off; none while it
-is not there. ``STEELYARD_TEST_LEASE_S``: how long an agent on a host goes on without hearing of us.
-The machine's own clock is never touched: others use it. No charts are drawn.
+is not there. The machine's own clock is never touched: others use it. No charts are drawn.
 """
 
 import os
@@ -13,8 +12,6 @@ from functools import partial
 from pathlib import Path
 
 del sys.path[0]  # this folder, which has a module `kubernetes` of its own
-from steelyard.places.agent import host  # noqa: E402
-
 from steelyard.cli.main import main  # noqa: E402
 from steelyard.gateways import doors  # noqa: E402
 from steelyard.gateways.host import Clock  # noqa: E402
@@ -35,8 +32,6 @@ if "STEELYARD_TEST_PATIENCE_S" in os.environ:
     patience_s = float(os.environ["STEELYARD_TEST_PATIENCE_S"])
     load_programs._DEADLINE_BEYOND_RUN_S = patience_s  # type: ignore[misc]
     doors.Sql = partial(Sql, patience_s=patience_s)  # type: ignore[assignment,misc]
-if "STEELYARD_TEST_LEASE_S" in os.environ:
-    host.LEASE_S = int(os.environ["STEELYARD_TEST_LEASE_S"])  # type: ignore[misc]
 if "STEELYARD_TEST_STEP" in os.environ:
     real = doors.system_doors
     doors.system_doors = lambda: replace(real(), clock=SteppedClock())

@@ -1,6 +1,6 @@
 """Records of campaigns whose load came from pods or from a host by ssh, as no version does today.
 
-They were made before that ended; what nothing writes any more is still read and told.
+They were made before that ended; keys that are written no more are still read and told.
 """
 
 import gzip
