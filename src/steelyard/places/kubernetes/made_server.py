@@ -8,13 +8,26 @@ taken away with its volumes. Of those that are gone their log, their nodes and t
 stayed are known still.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from functools import partial
+from typing import ClassVar, Final, Generic, TypeVar
 
 from steelyard.core.findings import Fact, Finding, Severity
-from steelyard.core.kubernetes import LATE, ContainerRef, SecretRef, class_in, is_node_bound
+from steelyard.core.kubernetes import (
+    CLAIM,
+    LATE,
+    POD,
+    ContainerRef,
+    Kind,
+    Manifest,
+    ObjectRef,
+    SecretRef,
+    class_in,
+    is_node_bound,
+    ref_of,
+)
 from steelyard.core.outside import ServerAddress, ServerProgram, stored_key
 from steelyard.core.wording import PrivilegeError, SteelyardError, TargetError
 from steelyard.gateways.host import Clock
@@ -23,7 +36,7 @@ from steelyard.gateways.process import Processes
 from steelyard.places.elsewhere import ServerElsewhere, token_of
 from steelyard.places.kubernetes.belongings import Belongings, object_name
 from steelyard.places.kubernetes.reaching import Reach
-from steelyard.places.kubernetes.undoing import Held
+from steelyard.places.kubernetes.undoing import Departure, Held, held_by
 from steelyard.places.local.groups import PausedGenerators
 from steelyard.places.protocol import Ledger, PodSight, PreparedState
 
@@ -73,151 +86,6 @@ class Standing:
 
 
 There = TypeVar("There", bound=Standing)
-Announced = TypeVar("Announced")
-
-
-class MadeServer(ABC, Generic[There, Announced]):
-    """The server of a campaign, while there is one.
-
-    Args:
-        target: What is made; names of equal targets are the same.
-
-    Attributes:
-        noun: What such a server is called in messages.
-        part: What of it runs on a node, in findings.
-        kept: Volumes that their class keeps.
-        nodes: That it ran on, in order.
-    """
-
-    noun: ClassVar[str]
-    part: ClassVar[str]
-
-    def __init__(self, campaign_id: str, target: object) -> None:
-        self._campaign_id = campaign_id
-        self._token = token_of(f"{campaign_id} {stored_key(target)}")
-        self._current: There | None = None
-        self._announced: Announced | None = None
-        self._number = 0
-        self._said: list[str] = []
-        self._facts: tuple[Fact, ...] = ()
-        self.kept: list[Held] = []
-        self.nodes: list[str] = []
-
-    @property
-    def _there(self) -> There:
-        if self._current is None:
-            raise TargetError(f"no {self.noun} was made yet")
-        return self._current
-
-    @property
-    def is_there(self) -> bool:
-        """Return whether a server was made and not taken away."""
-        return self._current is not None
-
-    @property
-    def facts(self) -> tuple[Fact, ...]:
-        """Return what is known of the last server, which may be gone when somebody asks."""
-        return self._facts
-
-    @property
-    @abstractmethod
-    def container(self) -> ContainerRef | None:
-        """Return its container, while it is there; None: nobody knows which it is."""
-
-    @property
-    def address(self) -> ServerAddress:
-        """Return where it is reached.
-
-        Raises:
-            TargetError: No configuration is in force.
-        """
-        if self._there.since is None:
-            raise TargetError(f"no configuration is in force on the {self.noun}")
-        return self._entrance()
-
-    @abstractmethod
-    def _entrance(self) -> ServerAddress:
-        """Return where it is reached, under a configuration or not."""
-
-    @property
-    def is_running(self) -> bool:
-        """Return whether it answers and was not restarted since the start."""
-        current = self._current
-        if current is None or current.since is None:
-            return False
-        try:
-            return self._started_at() == current.since
-        except TargetError:
-            return False
-
-    @abstractmethod
-    def _started_at(self) -> object:
-        """Return what tells one start of it from another.
-
-        Raises:
-            TargetError: It does not answer.
-        """
-
-    def rest(self) -> None:
-        """Have no configuration in force."""
-        if self._current is not None:
-            self._current.since = None
-
-    def _name(self, number: int) -> str:
-        """Return the name of the server of a number."""
-        return object_name(self._campaign_id, f"{self._token[:4]}-{number}")
-
-    def _seen_on(self, node: str) -> None:
-        if node and node not in self.nodes:
-            self.nodes.append(node)
-
-    def take_away(self) -> None:
-        """Remove the server with all that it had, if there is one or was to be.
-
-        Raises:
-            LeftBehindError: Something of it does not go away.
-        """
-        if self._announced is None:
-            return
-        if self._current is not None:
-            self._keep_log()
-            self._close_way()
-            self._current = None
-        self.kept.extend(self._remove(self._announced))
-        self._announced = None
-
-    @abstractmethod
-    def _close_way(self) -> None:
-        """Close the way to the server: it is about to go."""
-
-    @abstractmethod
-    def _remove(self, announced: Announced) -> Iterable[Held]:
-        """Remove what was announced; return the volumes that stay."""
-
-    def _keep_log(self) -> None:
-        """Keep what the server logged, which goes with its pod."""
-        self._said.append(self._log())
-
-    def _log(self) -> str:
-        if self._current is None:
-            return ""
-        try:
-            return self._read_log(_LOG_LINES)
-        except (TargetError, PrivilegeError):  # it is gone, or nobody may ask
-            return ""
-
-    @abstractmethod
-    def _read_log(self, lines: int) -> str:
-        """Return the last lines that the server logged.
-
-        Raises:
-            TargetError: Its pod is gone.
-            PrivilegeError: Nobody may ask.
-        """
-
-    def logs(self) -> str:
-        """Return what the servers logged in all pods, the last lines of each."""
-        return "".join([*self._said, self._log()])
 
 
 _BIND: Final = "Bind it to one node by `node_selector:`, or let every start have another."
@@ -277,36 +145,112 @@ def place_finding(
     return Finding(code=code, severity=severity, message=message, remedy=remedy, subject="campaign")
 
 
-class MadeInCluster(ServerElsewhere):
+class MadeInCluster(ServerElsewhere, Generic[There]):
     """The servers of one target, one at a time.
 
     Args:
-        own: The server, while there is one.
+        what: Is made; names of equal ones are the same.
+
+    Attributes:
+        noun: What such a server is called in messages.
+        part: What of it runs on a node, in findings.
+        label: That its pods and claims have; the value is its name.
+        kept: Volumes that their class keeps.
+        nodes: That it ran on, in order.
     """
 
+    noun: ClassVar[str]
+    part: ClassVar[str]
+    label: ClassVar[str]
+
     def __init__(
-        self, options: MadeOptions, ledger: Ledger, means: MadeMeans, own: MadeServer[Any, Any]
+        self, options: MadeOptions, ledger: Ledger, means: MadeMeans, what: object
     ) -> None:
         paused = PausedGenerators(means.processes, means.clock)
         super().__init__(options.campaign_id, ledger, means.processes, paused)
-        self._api = means.api
-        self._own = own
-        self._provisions = options.provisions
+        self._options = options
+        self._means = means
+        self._token = token_of(f"{options.campaign_id} {stored_key(what)}")
+        self._departure = Departure(means.api, means.clock)
+        self._current: There | None = None
+        self._is_announced = False
+        self._number = 0
+        self._said: list[str] = []
+        self._facts: tuple[Fact, ...] = ()
+        self.kept: list[Held] = []
+        self.nodes: list[str] = []
+
+    @property
+    def name(self) -> str:
+        """Return the name of the server that was made last, or is to be."""
+        return self._name(self._number)
+
+    def _name(self, number: int) -> str:
+        return object_name(self._options.campaign_id, f"{self._token[:4]}-{number}")
+
+    def _announce(self) -> None:
+        """Let there be another server, of which everything is taken away later."""
+        self._number += 1
+        self._is_announced = True
+
+    @property
+    def _there(self) -> There:
+        if self._current is None:
+            raise TargetError(f"no {self.noun} was made yet")
+        return self._current
+
+    @property
+    @abstractmethod
+    def container(self) -> ContainerRef | None:
+        """Return its container, while it is there; None: nobody knows which it is."""
 
     @property
     def address(self) -> ServerAddress:
-        """Return where the server is reached, once a configuration is in force."""
-        return self._own.address
+        """Return where it is reached.
+
+        Raises:
+            TargetError: No configuration is in force.
+        """
+        if self._there.since is None:
+            raise TargetError(f"no configuration is in force on the {self.noun}")
+        return self._entrance()
+
+    @abstractmethod
+    def _entrance(self) -> ServerAddress:
+        """Return where it is reached, under a configuration or not."""
 
     @property
     def is_running(self) -> bool:
-        """Return whether the server answers and was not restarted since the start."""
-        return self._own.is_running
+        """Return whether it answers and was not restarted since the start."""
+        current = self._current
+        if current is None or current.since is None:
+            return False
+        try:
+            return self._started_at() == current.since
+        except TargetError:
+            return False
+
+    @abstractmethod
+    def _started_at(self) -> object:
+        """Return what tells one start of it from another.
+
+        Raises:
+            TargetError: It does not answer.
+        """
+
+    def _rest(self) -> None:
+        """Have no configuration in force."""
+        if self._current is not None:
+            self._current.since = None
+
+    def _seen_on(self, node: str) -> None:
+        if node and node not in self.nodes:
+            self.nodes.append(node)
 
     def sight(self) -> PodSight | None:
         """Return the server's container; None while there is none."""
-        container = self._own.container if self._own.is_there else None
-        return None if container is None else PodSight(api=self._api, database=container)
+        container = None if self._current is None else self.container
+        return None if container is None else PodSight(api=self._means.api, database=container)
 
     def prepare(
         self,
@@ -353,25 +297,74 @@ class MadeInCluster(ServerElsewhere):
 
     def has_live_copy(self, state: PreparedState) -> bool:
         """Return whether the data of a state are on a server that is there."""
-        return self._own.is_there and self._prepared == state
+        return self._current is not None and self._prepared == state
 
     def stop(self, *, keep_data: bool) -> None:
         """Leave the server alone; one that is made for each start makes room for the next."""
-        self._own.rest()
-        if self._provisions and not keep_data:
+        self._rest()
+        if self._options.provisions and not keep_data:
             self._take_away()
 
     def _take_away(self) -> None:
+        """Remove the server with all that it had, if there is one or was to be.
+
+        Raises:
+            LeftBehindError: Something of it does not go away.
+        """
         self._prepared = None
-        self._own.take_away()
+        if not self._is_announced:
+            return
+        if self._current is not None:
+            self._keep_log()
+            self._close_way()
+            self._current = None
+        self._means.told(f"{self.noun} {self.name} and its volumes are removed")
+        volumes = tuple(held_by(self._means.api, self._parts(CLAIM)))
+        for ref in self._objects():
+            self._means.belongings.remove(ref)
+        for kind in (POD, CLAIM):
+            self._departure.await_none(partial(self._names, kind))
+        self.kept.extend(self._departure.of_volumes(volumes))
+        self._is_announced = False
+
+    @abstractmethod
+    def _close_way(self) -> None:
+        """Close the way to the server: it is about to go."""
+
+    @abstractmethod
+    def _objects(self) -> Iterable[ObjectRef]:
+        """Return what was made for the server, in the order in which it is removed."""
+
+    def _parts(self, kind: Kind) -> tuple[Manifest, ...]:
+        return self._means.api.list(kind, self._options.namespace, {self.label: self.name})
+
+    def _names(self, kind: Kind) -> list[str]:
+        return [ref_of(each).label for each in self._parts(kind)]
+
+    def _keep_log(self) -> None:
+        """Keep what the server logged, which goes with its pod."""
+        self._said.append(self._log())
+
+    def _log(self) -> str:
+        container = None if self._current is None else self.container
+        if container is None:
+            return ""
+        try:
+            return self._readable(self._means.api.logs(container, lines=_LOG_LINES))
+        except (TargetError, PrivilegeError):  # it is gone, or nobody may ask
+            return ""
+
+    def _readable(self, log: str) -> str:
+        """Return a log as it is read."""
+        return log
 
     def logs(self) -> str:
         """Return what the servers logged in the pods of this campaign, the last lines of each."""
-        return self._own.logs()
+        return "".join([*self._said, self._log()])
 
     def facts(self) -> tuple[Fact, ...]:
         """Return what a reader must know of the place: all of it once a server was made."""
-        return (*self._own.facts, *self._class_facts())
+        return (*self._facts, *self._class_facts())
 
     @abstractmethod
     def _class_facts(self) -> tuple[Fact, ...]:
@@ -379,11 +372,10 @@ class MadeInCluster(ServerElsewhere):
 
     def findings(self) -> tuple[Finding, ...]:
         """Return what is worth knowing of the place."""
-        own = self._own
         return (
             *self._target_findings(),
-            *moved(own.part, own.nodes),
-            *map(stays, own.kept),
+            *moved(self.part, self.nodes),
+            *map(stays, self.kept),
         )
 
     @abstractmethod

@@ -21,7 +21,6 @@ from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes import made_server
 from steelyard.places.kubernetes.manifests import render_manifest
 from steelyard.places.kubernetes.pods import placing, resources_of
-from steelyard.places.kubernetes.undoing import Departure, Held, held_by
 from steelyard.places.kubernetes.volumes import storage_class_facts, volume_facts
 from steelyard.places.protocol import Ledger, PreparedState
 from steelyard.systems.postgres.cloudnative_pg.operator import (
@@ -165,45 +164,34 @@ def cluster_manifest(
 class _There(made_server.Standing):
     """A Cluster that is there."""
 
-    ref: k8s.ObjectRef
     way: PrimaryWay
     rollout: Rollout
     state: ClusterState
 
 
-class OwnCluster(made_server.MadeServer[_There, k8s.ObjectRef]):
-    """The Cluster of a campaign, while there is one."""
+TEMPLATE: Final = "template"  # the engine copies databases on the running server
+_SIZE: Final = "SELECT coalesce(sum(pg_database_size(oid)), 0)::bigint FROM pg_database"
+
+
+class CloudNativePgPlatform(made_server.MadeInCluster[_There]):
+    """The Clusters of one target, one at a time."""
 
     noun = "Cluster"
     part = "primary"
+    label = k8s.OF_CLUSTER
+    _options: ClusterOptions
+    _means: ClusterMeans
 
-    def __init__(self, options: ClusterOptions, means: ClusterMeans) -> None:
+    def __init__(self, options: ClusterOptions, ledger: Ledger, means: ClusterMeans) -> None:
         what = options.target if options.slot == 1 else [options.target, options.slot]
-        super().__init__(options.campaign_id, what)
-        self._options = options
-        self._means = means
+        super().__init__(options, ledger, means, what)
         self._wait = ClusterWait(means.api, means.clock, means.told)
-        self._departure = Departure(means.api, means.clock)
-
-    @property
-    def state(self) -> ClusterState | None:
-        """Return how it was when it was last looked at; None where there is none."""
-        return None if self._current is None else self._current.state
 
     @property
     def container(self) -> k8s.ContainerRef | None:
         """Return its primary's container."""
         primary = self._there.way.instance
         return None if primary is None else primary.where
-
-    @property
-    def way(self) -> PrimaryWay:
-        """Return the way to its primary.
-
-        Raises:
-            TargetError: There is none.
-        """
-        return self._there.way
 
     def _entrance(self) -> ServerAddress:
         return self._there.way.address()
@@ -223,26 +211,27 @@ class OwnCluster(made_server.MadeServer[_There, k8s.ObjectRef]):
             campaign_id=options.campaign_id,
         )
 
-    def make(self) -> ServerAddress:
+    def _make(self) -> ServerAddress:
         """Make a Cluster; return where its primary is reached once it is healthy.
 
         Raises:
             TargetError: It does not become healthy, for a reason that is told.
         """
-        self._number += 1
-        manifest = self.manifest(self._number)
-        name = str(manifest["metadata"]["name"])
-        ref = k8s.ObjectRef(kind=k8s.CLUSTER, name=name, namespace=self._options.namespace)
-        self._means.told(f"Cluster {name} is made: {self._options.target.label}")
-        self._announced = ref
-        self._means.belongings.make(manifest)
+        self._announce()
+        self._means.told(f"Cluster {self.name} is made: {self._options.target.label}")
+        self._means.belongings.make(self.manifest(self._number))
+        (ref,) = self._objects()
         way = PrimaryWay(ref, self._means.reach, self._options.secret)
         state = self._wait.until(
             ref, lambda state: state.is_healthy and self._answers(way, state), most_s=MADE_WITHIN_S
         )
-        self._current = _There(ref=ref, way=way, rollout=self._rollout(ref, way), state=state)
+        self._current = _There(way=way, rollout=self._rollout(ref, way), state=state)
         self._look_around(self._current)
         return way.address()
+
+    def _objects(self) -> tuple[k8s.ObjectRef, ...]:
+        namespace = self._options.namespace
+        return (k8s.ObjectRef(kind=k8s.CLUSTER, name=self.name, namespace=namespace),)
 
     def _rollout(self, ref: k8s.ObjectRef, way: PrimaryWay) -> Rollout:
         means, synchronous = self._means, self._options.target.synchronous
@@ -275,7 +264,7 @@ class OwnCluster(made_server.MadeServer[_There, k8s.ObjectRef]):
             self._seen_on(primary.node)
         self._facts = facts_of(self._means.api, self._means.sql, there.state, there.way.address())
 
-    def bring(self, settings: Mapping[str, str], *, restarts: bool) -> None:
+    def _bring(self, settings: Mapping[str, str], *, restarts: bool) -> None:
         """Bring settings into force, and note since when the server runs.
 
         Raises:
@@ -293,37 +282,8 @@ class OwnCluster(made_server.MadeServer[_There, k8s.ObjectRef]):
     def _close_way(self) -> None:
         self._there.way.forget()
 
-    def _remove(self, announced: k8s.ObjectRef) -> tuple[Held, ...]:
-        self._means.told(f"Cluster {announced.name} and its volumes are removed")
-        volumes = tuple(held_by(self._means.api, self._parts(k8s.CLAIM, announced)))
-        self._means.belongings.remove(announced)
-        self._departure.await_none(lambda: _named(self._parts(k8s.POD, announced)))
-        self._departure.await_none(lambda: _named(self._parts(k8s.CLAIM, announced)))
-        return self._departure.of_volumes(volumes)
-
-    def _parts(self, kind: k8s.Kind, ref: k8s.ObjectRef) -> tuple[k8s.Manifest, ...]:
-        return self._means.api.list(kind, ref.namespace, {k8s.OF_CLUSTER: ref.name})
-
-    def _read_log(self, lines: int) -> str:
-        return plain_log(self._means.api.logs(self._there.way.pod, lines=lines))
-
-
-def _named(manifests: Sequence[k8s.Manifest]) -> list[str]:
-    return [k8s.ref_of(each).label for each in manifests]
-
-
-TEMPLATE: Final = "template"  # the engine copies databases on the running server
-_SIZE: Final = "SELECT coalesce(sum(pg_database_size(oid)), 0)::bigint FROM pg_database"
-
-
-class CloudNativePgPlatform(made_server.MadeInCluster):
-    """The Clusters of one target, one at a time."""
-
-    def __init__(self, options: ClusterOptions, ledger: Ledger, means: ClusterMeans) -> None:
-        self._cluster = OwnCluster(options, means)
-        super().__init__(options, ledger, means, self._cluster)
-        self._options = options
-        self._means = means
+    def _readable(self, log: str) -> str:
+        return plain_log(log)
 
     def require_ready(self) -> None:
         """Check all that can be known before anything is made.
@@ -334,11 +294,11 @@ class CloudNativePgPlatform(made_server.MadeInCluster):
         """
         operator = discover(self._means.api)
         require_taken(self._options.settings)
-        require_known(self._cluster.manifest(0), operator)
+        require_known(self.manifest(0), operator)
 
     def _build(self, program: ServerProgram, build: Callable[[ServerAddress], None]) -> int:
-        build(self._cluster.make())
-        return int(str(self._means.sql.rows(self._cluster.way.address(), _SIZE)[0][0]))
+        build(self._make())
+        return int(str(self._means.sql.rows(self._entrance(), _SIZE)[0][0]))
 
     def restore(self, state: PreparedState, means: str) -> float:
         """Do nothing: the engine brings data back from templates on the running server."""
@@ -354,12 +314,12 @@ class CloudNativePgPlatform(made_server.MadeInCluster):
         """
         begun = self._means.clock.monotonic()
         restarts = self._options.restarts or self._options.provisions
-        self._cluster.bring(settings, restarts=restarts)
+        self._bring(settings, restarts=restarts)
         return self._means.clock.monotonic() - begun
 
     def configure(self, settings: Mapping[str, str]) -> bool:
         """Bring other settings into force on the running server; it has read them then."""
-        self._cluster.bring(settings, restarts=False)
+        self._bring(settings, restarts=False)
         return False
 
     def means(self) -> tuple[str, ...]:
@@ -370,4 +330,5 @@ class CloudNativePgPlatform(made_server.MadeInCluster):
         return class_facts_of(self._means.api, self._options.target)
 
     def _target_findings(self) -> Iterator[Finding]:
-        return findings_of(self._options.target, self.facts(), self._cluster.state)
+        state = None if self._current is None else self._current.state
+        return findings_of(self._options.target, self.facts(), state)

@@ -32,7 +32,6 @@ from steelyard.gateways.redis import RedisDoor, opened
 from steelyard.places.kubernetes import made_server, pods
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.manifests import render_manifest, render_manifests
-from steelyard.places.kubernetes.undoing import Departure, Held, held_by
 from steelyard.places.kubernetes.volumes import claim_obstacle, storage_class_facts, volume_facts
 from steelyard.places.protocol import Ledger, PreparedState
 
@@ -353,70 +352,65 @@ class _There(made_server.Standing):
         pod: As it was when it was started last.
     """
 
-    asked: ServerAsked
     pod: k8s.Manifest
 
 
-class OwnServer(made_server.MadeServer[_There, ServerAsked]):
-    """The server of a campaign, while there is one."""
+COPY: Final = "copy"  # of the prepared data, in the server's own volume
+
+
+class RedisKubernetesPlatform(made_server.MadeInCluster[_There]):
+    """The Redis servers of one target, one at a time."""
 
     noun = "Redis server"
     part = "server"
+    label = k8s.SERVER
+    _options: StatefulSetOptions
+    _means: StatefulSetMeans
 
-    def __init__(self, options: StatefulSetOptions, means: StatefulSetMeans) -> None:
-        super().__init__(options.campaign_id, options.target)
-        self._options = options
-        self._means = means
-        self._departure = Departure(means.api, means.clock)
+    def __init__(
+        self, options: StatefulSetOptions, ledger: Ledger, means: StatefulSetMeans
+    ) -> None:
+        super().__init__(options, ledger, means, options.target)
         self._starter = Starter(means=means)
         self._starts = 0
+        self._is_due = True  # the next start brings the data back
 
     @property
     def container(self) -> k8s.ContainerRef:
-        """Return its container.
-
-        Raises:
-            TargetError: There is none.
-        """
-        asked = self._there.asked
-        return k8s.ContainerRef(namespace=asked.namespace, pod=asked.pod.name, container=CONTAINER)
+        """Return its container."""
+        pod = self._asked.pod
+        return k8s.ContainerRef(namespace=pod.namespace, pod=pod.name, container=CONTAINER)
 
     @property
-    def node(self) -> str:
-        """Return the node that it runs on; empty where nobody says."""
-        return str(self._there.pod["spec"].get("nodeName") or "")
-
-    def asked(self, number: int) -> ServerAsked:
-        """Return the server of a number, as it is made."""
+    def _asked(self) -> ServerAsked:
+        """Return the server that was made last, or is to be."""
         options = self._options
         return ServerAsked(
             target=options.target,
-            name=self._name(number),
+            name=self.name,
             namespace=options.namespace,
             secret=options.secret,
             campaign_id=options.campaign_id,
         )
 
-    def make(self, configuration: str) -> ServerAddress:
+    def _make(self, configuration: str) -> ServerAddress:
         """Make a server with an empty volume; return where it is reached once it serves.
 
         Raises:
             TargetError: It does not start, for a reason that is told.
         """
-        self._number += 1
-        asked = self.asked(self._number)
-        target = self._options.target
-        where = target.storage_class or "the default storage class"
+        self._announce()
+        asked = self._asked
+        where = self._options.target.storage_class or "the default storage class"
         self._means.told(f"Redis server {asked.name} is made on {where}")
-        self._announced = asked
         for manifest in service_manifests(asked):
             self._means.belongings.make(manifest)
         pod = self._starter.start(asked, self._start(configuration, restore=False))
-        self._current = _There(asked=asked, pod=pod)
+        self._current = _There(pod=pod)
         self._look_around()
         return self._means.reach.await_answer(self._entrance)
 
-    def restart(self, configuration: str, *, restore: bool) -> None:
+    def _restart(self, configuration: str, *, restore: bool) -> None:
         """Start it anew with other settings, on the prepared data where asked.
 
         The first time that data are brought back, those that are there become the prepared ones.
@@ -428,7 +422,7 @@ class OwnServer(made_server.MadeServer[_There, ServerAsked]):
         self._keep_log()
         there.since = None
         self._close_way()
-        there.pod = self._starter.start(there.asked, self._start(configuration, restore=restore))
+        there.pod = self._starter.start(self._asked, self._start(configuration, restore=restore))
         self._means.reach.await_answer(self._entrance)
         there.since = self._started_at()
         self._look_around()
@@ -442,7 +436,7 @@ class OwnServer(made_server.MadeServer[_There, ServerAsked]):
         )
 
     def _entrance(self) -> ServerAddress:
-        asked = self._there.asked
+        asked = self._asked
         way = self._means.reach.address(
             self.container,
             asked.service,
@@ -459,62 +453,38 @@ class OwnServer(made_server.MadeServer[_There, ServerAsked]):
             return session.info("server").get("run_id") or None
 
     def _look_around(self) -> None:
-        there = self._there
-        self._seen_on(self.node)
+        there, asked = self._there, self._asked
+        node = str(there.pod["spec"].get("nodeName") or "")
+        self._seen_on(node)
         told = {
-            "node": self.node,
+            "node": node,
             "image": self._options.target.image,
             "QoS class": str((there.pod.get("status") or {}).get("qosClass") or ""),
         }
-        subject = f"Redis server {there.asked.name}"
+        subject = f"Redis server {asked.name}"
         self._facts = (
             *(Fact(name=n, value=value, subject=subject) for n, value in told.items() if value),
-            *volume_facts(self._means.api, there.asked.namespace, there.asked.selector),
+            *volume_facts(self._means.api, asked.namespace, asked.selector),
         )
 
     def _close_way(self) -> None:
         self._means.reach.forget(self.container)
 
-    def _remove(self, announced: ServerAsked) -> tuple[Held, ...]:
-        self._means.told(f"Redis server {announced.name} and its volume are removed")
-        claim = self._means.api.read(announced.claim)
-        volumes = tuple(held_by(self._means.api, () if claim is None else (claim,)))
-        self._means.belongings.remove(announced.ref)
-        self._departure.await_gone([announced.pod, announced.claim])
-        for manifest in service_manifests(announced):
-            self._means.belongings.remove(k8s.ref_of(manifest))
-        return self._departure.of_volumes(volumes)
-
-    def _read_log(self, lines: int) -> str:
-        return self._means.api.logs(self.container, lines=lines)
-
-
-COPY: Final = "copy"  # of the prepared data, in the server's own volume
-
-
-class RedisKubernetesPlatform(made_server.MadeInCluster):
-    """The Redis servers of one target, one at a time."""
-
-    def __init__(
-        self, options: StatefulSetOptions, ledger: Ledger, means: StatefulSetMeans
-    ) -> None:
-        self._server = OwnServer(options, means)
-        super().__init__(options, ledger, means, self._server)
-        self._options = options
-        self._means = means
-        self._is_due = True  # the next start brings the data back
+    def _objects(self) -> Iterator[k8s.ObjectRef]:
+        yield self._asked.ref
+        yield from map(k8s.ref_of, service_manifests(self._asked))
 
     def require_ready(self) -> None:
         """Look at nothing: what can be known was asked when the campaign was assembled."""
 
     def _build(self, program: ServerProgram, build: Callable[[ServerAddress], None]) -> int:
-        build(self._server.make(_text(program, program.while_preparing)))
+        build(self._make(_text(program, program.while_preparing)))
         self._is_due = True
         return 0
 
     def restore(self, state: PreparedState, means: str) -> float:
         """Have the data brought back by the next start, which takes the time for it."""
-        self._server.rest()
+        self._rest()
         self._is_due = True
         return 0.0
 
@@ -523,7 +493,7 @@ class RedisKubernetesPlatform(made_server.MadeInCluster):
     ) -> float:
         """Start the pod anew with settings; return the seconds."""
         begun = self._means.clock.monotonic()
-        self._server.restart(_text(program, settings), restore=self._is_due)
+        self._restart(_text(program, settings), restore=self._is_due)
         self._is_due = False
         return self._means.clock.monotonic() - begun
 
