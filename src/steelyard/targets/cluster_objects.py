@@ -15,7 +15,7 @@ from steelyard.core.wording import PreflightError
 from steelyard.gateways.process import Runner
 from steelyard.places.kubernetes.belongings import Belongings, object_name
 from steelyard.places.kubernetes.pods import image_pod
-from steelyard.places.kubernetes.reaching import SUPERUSER
+from steelyard.places.kubernetes.reaching import superuser_secret
 from steelyard.systems.postgres.cloudnative_pg.own_cluster import cluster_manifest
 from steelyard.systems.postgres.factory import CLIENTS, ImagePrograms, describe_image, find_in_image
 from steelyard.systems.postgres.server import Installation, find_clients
@@ -229,10 +229,7 @@ def campaign_manifests(
 def _secret(ref: k8s.SecretRef, engine: EngineName) -> k8s.Manifest:
     if engine is EngineName.REDIS:
         return secret_manifest(ref, PLACEHOLDER)
-    texts = {"username": SUPERUSER, "password": PLACEHOLDER}
-    return k8s.SECRET.manifest(
-        ref.name, namespace=ref.namespace, type="kubernetes.io/basic-auth", stringData=texts
-    )
+    return superuser_secret(ref, PLACEHOLDER)
 
 
 def _labelled(manifest: k8s.Manifest, campaign_id: str) -> k8s.Manifest:

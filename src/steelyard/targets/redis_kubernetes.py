@@ -13,7 +13,14 @@ from steelyard.core.wording import PreflightError, TargetError
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.redis import RedisDoor
-from steelyard.places.kubernetes.reaching import PodBehind, Reach, nodes_of, pod_behind, redis_knock
+from steelyard.places.kubernetes.reaching import (
+    PodBehind,
+    Reach,
+    make_secret,
+    nodes_of,
+    pod_behind,
+    redis_knock,
+)
 from steelyard.places.kubernetes.volumes import require_class
 from steelyard.places.protocol import Platform
 from steelyard.systems.existing import ServiceMeans, ServicePlace
@@ -27,7 +34,7 @@ from steelyard.systems.redis.statefulset.own_server import (
     RedisKubernetesPlatform,
     StatefulSetMeans,
     StatefulSetOptions,
-    make_redis_secret,
+    secret_manifest,
 )
 from steelyard.targets.cluster_objects import asked_once, database_labels, redis_set_of
 from steelyard.targets.endpoint import Asked, Servers, redis_options, require_different, running
@@ -132,7 +139,7 @@ def redis_generator(
 
 def _secret(asked: Asked, site: KubernetesSite) -> SecretRef:
     if asked.runs:
-        return make_redis_secret(site.belongings)
+        return make_secret(site.belongings, secret_manifest)
     return SecretRef(namespace=site.namespace, name=site.belongings.name())
 
 

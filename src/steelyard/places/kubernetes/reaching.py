@@ -31,16 +31,28 @@ SUPERUSER: Final = "postgres"  # the only name that CloudNativePG takes for its 
 _PASSWORD_BYTES: Final = 24
 
 
-def make_secret(belongings: Belongings) -> k8s.SecretRef:
-    """Return the campaign's Secret with a password of its own, made now."""
+def superuser_secret(ref: k8s.SecretRef, password: str) -> k8s.Manifest:
+    """Return the Secret with the superuser of a Cluster and a password, readable."""
+    texts = {ref.user_key: SUPERUSER, ref.password_key: password}
+    kind = "kubernetes.io/basic-auth"
+    return k8s.SECRET.manifest(ref.name, namespace=ref.namespace, type=kind, stringData=texts)
+
+
+def make_secret(
+    belongings: Belongings,
+    manifest: Callable[[k8s.SecretRef, str], k8s.Manifest] = superuser_secret,
+) -> k8s.SecretRef:
+    """Return the campaign's Secret with a password of its own, made now.
+
+    Args:
+        belongings: Of the campaign.
+        manifest: Returns it for a password, readable.
+    """
     made = k8s.SecretRef(namespace=belongings.namespace, name=belongings.name())
-    password = secrets.token_urlsafe(_PASSWORD_BYTES)
-    data = {made.user_key: _encoded(SUPERUSER), made.password_key: _encoded(password)}
-    belongings.make(
-        k8s.SECRET.manifest(
-            made.name, namespace=made.namespace, type="kubernetes.io/basic-auth", data=data
-        )
-    )
+    readable = dict(manifest(made, secrets.token_urlsafe(_PASSWORD_BYTES)))
+    texts = readable.pop("stringData")
+    data = {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
+    belongings.make({**readable, "data": data})
     return made
 
 
@@ -80,10 +92,6 @@ def _value(kept: Mapping[str, str], key: str, place: k8s.ObjectRef) -> str:
             f"the key {key} of {place.label} holds no text",
             hint="Put user and password there as UTF-8.",
         ) from error
-
-
-def _encoded(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
 
 
 PORT: Final = 5432

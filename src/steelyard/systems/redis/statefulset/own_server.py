@@ -13,9 +13,7 @@ itself has a user with a password that was drawn for the campaign; of that the s
 the digest only. Source: Redis documentation, "ACL".
 """
 
-import base64
 import re
-import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -30,7 +28,6 @@ from steelyard.core.target import RedisKubernetesTarget
 from steelyard.core.wording import PreflightError, PrivilegeError, TargetError, format_duration
 from steelyard.gateways.redis import RedisDoor, opened
 from steelyard.places.kubernetes import made_server, pods
-from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.manifests import render_manifest, render_manifests
 from steelyard.places.kubernetes.volumes import claim_obstacle, storage_class_facts, volume_facts
 from steelyard.places.protocol import Ledger, PreparedState
@@ -55,23 +52,9 @@ def pod_configuration(text: str) -> str:
 
 USER: Final = "steelyard"
 USERS_KEY: Final = "users.acl"
-_PASSWORD_BYTES: Final = 24
 # redis-benchmark prints two settings, and gives up where it may not read them.
 _GENERATORS_MAY: Final = "~* &* +@all -@admin +config|get"
 _GENERATOR: Final = Guest(name="default", password="")
-
-
-def make_redis_secret(belongings: Belongings) -> k8s.SecretRef:
-    """Return the campaign's Secret with a password of its own, made now."""
-    made = k8s.SecretRef(namespace=belongings.namespace, name=belongings.name())
-    password = secrets.token_urlsafe(_PASSWORD_BYTES)
-    readable = secret_manifest(made, password)
-    coded = {
-        name: base64.b64encode(str(text).encode()).decode()
-        for name, text in readable["stringData"].items()
-    }
-    belongings.make({**{k: v for k, v in readable.items() if k != "stringData"}, "data": coded})
-    return made
 
 
 def secret_manifest(ref: k8s.SecretRef, password: str) -> k8s.Manifest:
