@@ -74,27 +74,6 @@ def restricted_pod(
     }
 
 
-def mortal_pod(
-    container: Mapping[str, Any],
-    *,
-    user: int | None,
-    lasts_s: int,
-    grace_s: int = 0,
-    security: Mapping[str, Any] | None = None,
-    **more: object,
-) -> dict[str, Any]:
-    """Return the spec of a restricted pod that ends by itself and knows nothing of the cluster."""
-    return {
-        **restricted_pod(container, user=user, security=security),
-        "restartPolicy": "Never",
-        "activeDeadlineSeconds": lasts_s,
-        "terminationGracePeriodSeconds": grace_s,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        **more,
-    }
-
-
 def waiting_pod(
     container: str,
     image: str,
