@@ -13,12 +13,12 @@ from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.redis import RedisDoor, RedisSession
 from steelyard.places.kubernetes.belongings import Belongings
-from steelyard.places.kubernetes.reaching import Reach, redis_knock
+from steelyard.places.kubernetes.reaching import Reach, make_secret, redis_knock
 from steelyard.systems.redis.statefulset.own_server import (
     RedisKubernetesPlatform,
     StatefulSetMeans,
     StatefulSetOptions,
-    make_redis_secret,
+    secret_manifest,
 )
 from support.kubernetes import until
 
@@ -64,7 +64,7 @@ class RedisCampaign:
         self.clock, self.door = Clock(), RedisDoor()
         self.reach = Reach(self.api, redis_knock(self.door), self.clock)
         self.belongings = Belongings(self.api, self.ledger, self.campaign_id, self.namespace)
-        self.secret = make_redis_secret(self.belongings)
+        self.secret = make_secret(self.belongings, secret_manifest)
         self._platforms: list[RedisKubernetesPlatform] = []
         self.means = StatefulSetMeans(
             api=self.api,

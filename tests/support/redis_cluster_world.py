@@ -10,12 +10,12 @@ from steelyard.core.kubernetes import SecretRef
 from steelyard.core.outside import InCluster
 from steelyard.core.target import RedisKubernetesTarget
 from steelyard.places.kubernetes.belongings import Belongings
-from steelyard.places.kubernetes.reaching import Reach, redis_knock
+from steelyard.places.kubernetes.reaching import Reach, make_secret, redis_knock
 from steelyard.systems.redis.statefulset.own_server import (
     RedisKubernetesPlatform,
     StatefulSetMeans,
     StatefulSetOptions,
-    make_redis_secret,
+    secret_manifest,
 )
 
 
@@ -68,5 +68,5 @@ def make_redis_world() -> RedisWorld:
         clock=clock,
         told=told.append,
     )
-    secret = make_redis_secret(belongings)
+    secret = make_secret(belongings, secret_manifest)
     return RedisWorld(api=api, sets=sets, ledger=ledger, means=means, secret=secret, told=told)

@@ -344,7 +344,7 @@ def test_each_slot_has_clusters_of_its_own(api: FakeKubernetesApi) -> None:
     first, second, third = assembly.slots(3)
     assert first == assembly.platforms
     names = {
-        platform._cluster.manifest(1)["metadata"]["name"]  # type: ignore[attr-defined]
+        platform.manifest(1)["metadata"]["name"]  # type: ignore[attr-defined]
         for slot in (first, second, third)
         for platform in slot.values()
     }

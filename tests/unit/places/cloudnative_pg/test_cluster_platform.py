@@ -56,7 +56,7 @@ def test_a_cluster_is_made_announced_first_and_everything_goes_at_the_end(world:
 
 
 def _token(platform: CloudNativePgPlatform) -> str:
-    name: str = platform._cluster.manifest(1)["metadata"]["name"]
+    name: str = platform.manifest(1)["metadata"]["name"]
     return name.removeprefix("steelyard-night-")
 
 
@@ -152,7 +152,7 @@ def test_settings_that_the_server_does_not_start_with_go_back(world: World) -> N
     assert "too many connections" in caught.value.message
     assert "runs with the settings before" in caught.value.hint
     assert _server(world)["max_connections"] == "50"
-    assert not platform._cluster.is_running  # no configuration is in force
+    assert not platform.is_running  # no configuration is in force
     _started(world, platform, max_connections="60")
     assert platform.is_running
 
