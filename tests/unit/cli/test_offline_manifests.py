@@ -60,7 +60,7 @@ def test_an_api_that_does_not_answer_is_no_obstacle(shell: Shell, tmp_path: Path
     assert code == 0
     kinds = [each["kind"] for each in _objects(out)]
     assert kinds[0] == "Namespace"
-    assert "Pod" in kinds
+    assert "Cluster" in kinds
     assert "cannot be reached" in err
 
 
