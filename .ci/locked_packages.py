@@ -1,4 +1,7 @@
-"""Copies the packages that steelyard[kubernetes,tables] needs out of this environment into a directory."""
+"""Copies the packages that steelyard[kubernetes,tables] needs out of this environment into a directory.
+
+With --list it prints those of steelyard[kubernetes] with their versions instead.
+"""
 
 import shutil
 import sys
@@ -8,6 +11,7 @@ from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 
 def collect(texts: Iterable[str], found: dict[str, Distribution], extras: Iterable[str]) -> None:
@@ -22,16 +26,21 @@ def collect(texts: Iterable[str], found: dict[str, Distribution], extras: Iterab
             collect(here.requires or (), found, asked.extras)
 
 
-def main(target: Path) -> None:
+def main(place: str) -> None:
     """Copy their files, but no scripts; the project's own file says what it requires."""
     project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
     found: dict[str, Distribution] = {}
     extras = project["optional-dependencies"]
-    collect([*project["dependencies"], *extras["kubernetes"], *extras["tables"]], found, ())
+    tables = [] if place == "--list" else extras["tables"]
+    collect([*project["dependencies"], *extras["kubernetes"], *tables], found, ())
+    if place == "--list":
+        print(*sorted(f"{canonicalize_name(n)}=={d.version}" for n, d in found.items()), sep="\n")
+        return
+    target = Path(place)
     for file in (file for each in found.values() for file in each.files or ()):
         if ".." not in file.parts and file.suffix != ".pyc":
             (target / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(str(file.locate()), target / file)
 
 
-main(Path(sys.argv[1]))
+main(sys.argv[1])

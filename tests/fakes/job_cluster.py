@@ -16,7 +16,7 @@ from fakes.campaigns import CAMPAIGN_ID
 from fakes.clock import FakeClock
 from fakes.kubernetes_api import FakeKubernetesApi, Ran, Said, run_pods
 from steelyard.core.kubernetes import JOB, POD, ObjectRef
-from steelyard.places.kubernetes.job import RECORD, JobPlan
+from steelyard.places.kubernetes.job import INSTALLED, RECORD, JobPlan
 
 _PODS = count(1)
 
@@ -96,9 +96,14 @@ class JobCluster:
         held = self.api.objects.held(pod)
         assert held is not None
         assert held["status"]["phase"] == "Running", "nothing can be run in a pod that ended"
-        words = [str(self.record) if word == RECORD else word for word in ran.argv[1:]]
+        places = {RECORD: self.record, INSTALLED: self.record.parent / "steelyard"}
+        words = [str(places.get(word, word)) for word in ran.argv[1:]]
         ended = subprocess.run(
-            [sys.executable, *words], capture_output=True, text=True, check=False
+            [sys.executable, *words],
+            input=ran.stdin,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         self._answer.stdout, self._answer.stderr = ended.stdout, ended.stderr
         self._answer.exit_status = ended.returncode

@@ -36,14 +36,21 @@ from steelyard.core.target import Target
 from steelyard.gateways.files import make_directory, read_text, remove_tree, translated, write_text
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.places.kubernetes import job
+from steelyard.gateways.process import Runner
+from steelyard.places.kubernetes import job, own_install
 from steelyard.places.kubernetes import job as jobs
 from steelyard.places.kubernetes.belongings import object_name
 from steelyard.places.kubernetes.permissions import Permission, Purpose, needed
 from steelyard.record import journal
 from steelyard.record.directory import COPY_NOTE, read_campaign
-from steelyard.targets.cluster_objects import deadline_s
-from steelyard.targets.kubernetes_site import place_in, require_allowed, server_purposes
+from steelyard.targets.cluster_objects import asked_once, deadline_s
+from steelyard.targets.kubernetes_site import (
+    KubernetesSite,
+    place_in,
+    require_allowed,
+    server_purposes,
+)
+from steelyard.targets.rds import rents
 
 FORMAT: Final = 1
 # A ConfigMap holds 1 MiB (Kubernetes documentation, "ConfigMaps"); its other parts need little.
@@ -150,7 +157,8 @@ class JobAsked:
     """What the user says of the Job.
 
     Attributes:
-        image: With Steelyard of this version, or with Python, into which it is then installed.
+        image: With Steelyard of this version, or with Python, where it is then installed; None:
+            Python's own.
         storage: Size of the volume for the record.
         storage_class: None: the cluster's default.
         account: A ServiceAccount that is there; None: one of its own.
@@ -158,7 +166,7 @@ class JobAsked:
         secrets: Names of Secrets that are there, whose keys are variables of the campaign.
     """
 
-    image: str
+    image: str | None = None
     storage: str
     storage_class: str | None = None
     account: str | None = None
@@ -166,18 +174,73 @@ class JobAsked:
     secrets: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a campaign's Job was found to stand on, before anything is made.
+
+    Attributes:
+        image: Of the Job.
+        installs: It has no Steelyard of this version, which is sent and installed.
+        extras: Of the installation, beside that for Kubernetes.
+        load: What the load asks of the pod; None where it asks nothing.
+        told: Where Steelyard and the programs of the load come from, in a sentence each.
+    """
+
+    image: str
+    installs: bool
+    extras: tuple[str, ...] = ()
+    load: job.JobLoad | None = None
+    told: tuple[str, ...] = ()
+
+
+def look(asked: JobAsked, site: KubernetesSite, told: Callable[[str], None]) -> Ground:
+    """Return what the Job's image is to it, once a pod of it has shown that.
+
+    Raises:
+        PreflightError: The image is not found, or has too little; or pods reach no index.
+    """
+    image = asked.image or own_install.PYTHON_IMAGE
+
+    def ask(processes: Runner) -> own_install.JobImage:
+        found = own_install.look(image, processes)
+        # A Secret may name an index of its own.
+        if not found.is_complete and (asked.index_url or not asked.secrets):
+            own_install.require_index(image, asked.index_url, processes)
+        return found
+
+    found = asked_once((image, asked.index_url, asked.secrets), site, told, ask=ask)
+    index = asked.index_url or "pip's own index"
+    python = ".".join(map(str, found.python))
+    where = (
+        f"Steelyard {found.steelyard} is in the image {image}"
+        if found.is_complete
+        else f"Steelyard {steelyard.__version__} is sent to a pod of the image {image} (Python"
+        f" {python}) and installed from {index}"
+    )
+    load = () if site.plan is None else (f"the load's programs come from {site.plan.image}",)
+    extras = ("aws",) if rents(site.experiment) else ()
+    return Ground(
+        image=image,
+        installs=not found.is_complete,
+        extras=extras,
+        load=_load(site),
+        told=(where, *load),
+    )
+
+
 def plan_job(
     asked: JobAsked,
     experiment: Experiment,
     campaign_id: str,
     *,
+    ground: Ground,
     api: KubernetesApi,
     long_runs_s: float,
 ) -> job.JobPlan:
     """Return the Job that a campaign will be.
 
-    Its targets share one place in one cluster. ``long_runs_s`` are the seconds of the runs after
-    the last block, which come on top of the budget.
+    Its targets in Kubernetes share one place in one cluster. ``long_runs_s`` are the seconds of the
+    runs after the last block, which come on top of the budget.
     """
     namespace = place_in(experiment).namespace
     makes_all = experiment.makes_all_in_kubernetes
@@ -189,7 +252,10 @@ def plan_job(
         campaign_id=campaign_id,
         namespace=namespace or object_name(campaign_id),
         makes_namespace=absent,
-        image=asked.image,
+        image=ground.image,
+        installs=ground.installs,
+        extras=ground.extras,
+        load=ground.load,
         account=asked.account,
         purposes=purposes,
         storage=asked.storage,
@@ -199,6 +265,22 @@ def plan_job(
         deadline_s=deadline_s(experiment, long_runs_s),
     )
     return replace(plan, withheld=_withheld(plan, api))
+
+
+def _load(site: KubernetesSite) -> job.JobLoad | None:
+    """Return what the load asks of the Job's pod."""
+    plan = site.plan
+    if plan is None:
+        return None
+    pod = plan.place.generators
+    return job.JobLoad(
+        image=plan.image,
+        resources=pod.resources,
+        node_selector=pod.node_selector,
+        tolerations=pod.tolerations,
+        is_apart=plan.is_apart,
+        away_from_nodes=plan.away_from_nodes if plan.is_apart else (),
+    )
 
 
 def _is_absent(namespace: str, api: KubernetesApi) -> bool:
@@ -328,6 +410,7 @@ class Follower:
         self._lines: list[journal.Line] = []
         self._read_bytes = 0
         self._said = self._stage = ""
+        self._sent_to: set[str] = set()
         self._stuck_since: float | None = None
 
     def follow(self) -> job.Standing:
@@ -337,13 +420,26 @@ class Follower:
             TargetError: It cannot begin; it waits in the cluster until its deadline.
             RecordError: Its journal is damaged.
         """
+        return self._until(lambda _: False)
+
+    def until_sent(self) -> None:
+        """Return when its pod needs nothing from here any more.
+
+        Raises:
+            TargetError: It cannot begin; it waits in the cluster until its deadline.
+        """
+        if self._plan.installs:
+            self._until(lambda now: now.pod is not None and now.pod.pod in self._sent_to)
+
+    def _until(self, enough: Callable[[job.Standing], bool]) -> job.Standing:
+        """Return how the Job stands, once that is enough or it is over."""
         while True:
             try:
                 now = self._look()
             except (wording.TargetError, wording.MeasurementError) as error:
                 self._say(f"{error.message}; the campaign goes on there, trying again")
             else:
-                if now.is_over:
+                if now.is_over or enough(now):
                     return now
                 self._require_beginning(now)
             self._clock.sleep(_PAUSE_S)
@@ -355,6 +451,9 @@ class Follower:
                 self._say(f"it waits: {now.reason}")
             return now
         files = job.RecordFiles(self._api, now.pod, job.RECORD)
+        if self._plan.installs and not self._lines and now.pod.pod not in self._sent_to:
+            own_install.send(self._api, now.pod, job.INSTALLED)
+            self._sent_to.add(now.pod.pod)
         while True:
             piece = job.Piece(name=job.JOURNAL, offset=self._read_bytes, size_bytes=_PIECE_BYTES)
             (content,) = files.read([piece])

@@ -289,15 +289,20 @@ def run_inside(options: RunOptions, inside: InsideOptions) -> int:
     asked = _asked_job(inside)
     loaded = launching.load(options, doors)
     context = _context(loaded.experiment)
-    api = doors.kubernetes.connect(context)
-    command = launching.command_of(loaded, options, "--in-cluster", "--image", asked.image)
+    image = ("--image", asked.image) if asked.image else ()
+    command = launching.command_of(loaded, options, "--in-cluster", *image)
     checked = launching.check(loaded, command, options, doors)
+    site = checked.assembly.site
+    assert site is not None  # noqa: S101 - it is in a cluster
+    api = site.api
+    ground = in_cluster.look(asked, site, _tell)
     path = options.out or session.default_directory(loaded.experiment.name, doors)
     require_unused(path)
     plan = in_cluster.plan_job(
         asked,
         loaded.experiment,
         session.new_id(path),
+        ground=ground,
         api=api,
         long_runs_s=checked.expected.sustained_most_s,
     )
@@ -307,9 +312,14 @@ def run_inside(options: RunOptions, inside: InsideOptions) -> int:
         click.echo(manifest_text(jobs.manifests_of(plan, packed)), nl=False)
         return wording.ExitCode.DONE
     launching.foretell(checked, path, options)
+    if not options.quiet:
+        for sentence in ground.told:
+            _tell(f"{sentence}.")
     jobs.make(plan, packed, api)
     attach = _attach_options(options, plan.campaign_id, path, context)
     if inside.detach:
+        with progress_for(sys.stderr, quiet=True) as progress:
+            Follower(plan, api, doors.clock, progress, _tell).until_sent()
         _say_where(again(plan, context), plan.campaign_id, plan.namespace, options)
         return wording.ExitCode.DONE
     if not options.quiet:
@@ -327,12 +337,6 @@ def _context(experiment: Experiment) -> str | None:
 
 
 def _asked_job(inside: InsideOptions) -> JobAsked:
-    if not inside.image:
-        raise wording.InputError(
-            "--in-cluster needs an image with Steelyard in it",
-            hint="Build it from the Containerfile, push it where the cluster pulls from, and name"
-            f" it by --image or {in_cluster.IMAGE_VARIABLE}.",
-        )
     return JobAsked(
         image=inside.image,
         storage=inside.record_size,

@@ -68,9 +68,14 @@ _STATIC: Final = "static"
 _ON_ONE: Final = "several of them are on one instance, which has one at a time"
 
 
+def rents(experiment: Experiment) -> bool:
+    """Return whether a server of an experiment is rented."""
+    return any(isinstance(each.target, RentedTarget) for each in experiment.configurations)
+
+
 def priced(experiment: Experiment, prices: Callable[[], Prices]) -> Experiment:
     """Return an experiment whose rented servers cost what the prices say; the file comes first."""
-    if not any(isinstance(each.target, RentedTarget) for each in experiment.configurations):
+    if not rents(experiment):
         return experiment
     known = prices()
     return experiment.with_targets(lambda target: _priced(target, known))

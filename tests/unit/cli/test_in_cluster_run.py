@@ -15,7 +15,8 @@ from fakes.clock import FakeClock
 from fakes.job_cluster import JobCluster
 from fakes.kubernetes_api import FakeKubernetes
 from steelyard.answers.campaign import analyse
-from steelyard.campaign.in_cluster import pack, unpack
+from steelyard.campaign import in_cluster
+from steelyard.campaign.in_cluster import Ground, JobAsked, pack, unpack
 from steelyard.campaign.run import session
 from steelyard.campaign.run.session import Request
 from steelyard.cli import launching
@@ -25,6 +26,7 @@ from steelyard.core.target import CloudNativePgTarget, KubernetesPlace
 from steelyard.core.wording import PreflightError
 from steelyard.gateways.doors import system_doors
 from steelyard.places.kubernetes import job as jobs
+from steelyard.places.kubernetes import own_install
 from steelyard.record.directory import read_campaign
 
 _INSIDE = ("run", "tiny.yaml", "--in-cluster", "--image", "registry.example/steelyard:0")
@@ -63,7 +65,13 @@ def there(shell: Shell, tmp_path: Path) -> There:
             raise made.refusal
         request = Request(experiment=loaded.experiment, text="version: 1\n", command=command)
         expected = SimpleNamespace(sustained_most_s=0.0)
-        return SimpleNamespace(request=request, expected=expected, warning="")
+        site = SimpleNamespace(api=made.cluster.api)
+        assembly = SimpleNamespace(site=site)
+        return SimpleNamespace(request=request, expected=expected, warning="", assembly=assembly)
+
+    def look(asked: JobAsked, *_: object) -> Ground:
+        image = asked.image or own_install.PYTHON_IMAGE
+        return Ground(image=image, installs=asked.image is None, told=(f"it is from {image}",))
 
     kubernetes = FakeKubernetes(clusters={"lab": made.cluster.api})
     doors = replace(system_doors(), kubernetes=kubernetes, clock=FakeClock())
@@ -72,6 +80,7 @@ def there(shell: Shell, tmp_path: Path) -> There:
     shell.monkeypatch.setattr(launching, "load", lambda *_: loaded)
     shell.monkeypatch.setattr(launching, "check", check)
     shell.monkeypatch.setattr(launching, "foretell", lambda *_: None)
+    shell.monkeypatch.setattr(in_cluster, "look", look)
     return made
 
 
@@ -124,14 +133,13 @@ def test_a_dry_run_prints_what_would_be_made(there: There) -> None:
     assert there.left() == []
 
 
-def test_without_an_image_it_is_said_where_to_get_one(there: There) -> None:
-    """No image is published, so none is guessed."""
+def test_without_an_image_steelyard_is_sent(there: There, tmp_path: Path) -> None:
+    """The plan names the Python image that is taken; a detached start waits until it is sent."""
     there.shell.monkeypatch.delenv("STEELYARD_IMAGE", raising=False)
-    code, _, err = there.shell.run("run", "tiny.yaml", "--in-cluster")
-    assert code == 2
-    assert "Containerfile" in err
-    code, _, err = there.shell.run(*_INSIDE, "--detach")
+    code, _, err = there.shell.run("run", "tiny.yaml", "--in-cluster", "--detach")
     assert code == 0, err
+    assert f"it is from {own_install.PYTHON_IMAGE}." in err
+    assert list((tmp_path / "steelyard" / "sent").glob("steelyard-*.whl"))
 
 
 def test_a_target_elsewhere_is_refused(there: There) -> None:

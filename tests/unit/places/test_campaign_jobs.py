@@ -12,6 +12,7 @@ from steelyard.core.kubernetes import (
     CLAIM,
     CLUSTER_ROLE,
     CONFIG_MAP,
+    DATABASE,
     EVENT,
     JOB,
     NAMESPACE,
@@ -24,6 +25,7 @@ from steelyard.core.kubernetes import (
     campaign_labels,
     ref_of,
 )
+from steelyard.core.target import PodResources
 from steelyard.core.wording import (
     InputError,
     LeftBehindError,
@@ -33,7 +35,14 @@ from steelyard.core.wording import (
 )
 from steelyard.places.kubernetes import job as jobs
 from steelyard.places.kubernetes import permissions as rbac
-from steelyard.places.kubernetes.job import JobPlan, Stand, plan_text, read_plan, record_files
+from steelyard.places.kubernetes.job import (
+    JobLoad,
+    JobPlan,
+    Stand,
+    plan_text,
+    read_plan,
+    record_files,
+)
 from steelyard.places.kubernetes.permissions import Purpose, needed, permissions, plural
 
 
@@ -75,19 +84,79 @@ def test_the_job_has_a_deadline_and_an_end(cluster: JobCluster) -> None:
     assert rule["onPodConditions"] == [{"type": "DisruptionTarget"}]
 
 
+def _pod(**changes: Any) -> dict[str, Any]:
+    pod: dict[str, Any] = jobs.job(a_job_plan(**changes))["spec"]["template"]["spec"]
+    return pod
+
+
 def test_the_pods_pass_the_strictest_standard() -> None:
     """No root, no privilege, no writable root: namespaces of the level `restricted` let them in."""
-    plan = a_job_plan()
     for spec in (
-        jobs.job(plan)["spec"]["template"]["spec"],
-        jobs.reader(plan)["spec"],
+        _pod(load=JobLoad(image="example/postgresql:18")),
+        jobs.reader(a_job_plan())["spec"],
     ):
-        (container,) = spec["containers"]
         assert spec["securityContext"]["runAsNonRoot"]
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-        assert not container["securityContext"]["allowPrivilegeEscalation"]
-        assert container["resources"]["limits"]
+        for container in (*spec.get("initContainers", ()), *spec["containers"]):
+            assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+            assert container["securityContext"]["readOnlyRootFilesystem"]
+            assert not container["securityContext"]["allowPrivilegeEscalation"]
+            assert container["resources"]["limits"]
+
+
+def test_the_pod_has_room_for_the_load_and_for_steelyard() -> None:
+    """What `generators: {resources}` asks for comes on top of Steelyard's own."""
+    asked = PodResources(requests=(("cpu", "2"),), limits=(("cpu", "3500m"), ("memory", "1Gi")))
+    (container,) = _pod(load=JobLoad(resources=asked))["containers"]
+    assert container["resources"] == {
+        "requests": {"cpu": "2200m", "memory": str(1024**3 + 256 * 1024**2)},
+        "limits": {"cpu": "4500m", "memory": str(3 * 1024**3)},
+    }
+
+
+def test_the_pod_goes_where_the_load_may_be() -> None:
+    """Away from databases that the campaign makes, or from the nodes of those that are there."""
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    apart = _pod(load=JobLoad(is_apart=True, node_selector=(("disk", "fast"),)))
+    (term,) = apart["affinity"]["podAntiAffinity"][required]
+    labels = campaign_labels(a_job_plan().campaign_id, DATABASE)
+    assert term["labelSelector"]["matchLabels"] == labels
+    assert apart["nodeSelector"] == {"disk": "fast"}
+    beside = _pod(load=JobLoad(is_apart=True, away_from_nodes=("n1", "n2", "n1")))
+    (terms,) = beside["affinity"]["nodeAffinity"][required]["nodeSelectorTerms"]
+    assert [each["values"] for each in terms["matchFields"]] == [["n1"], ["n2"]]
+    assert "affinity" not in _pod(load=JobLoad())
+
+
+def test_the_programs_of_the_load_come_from_the_databases_image() -> None:
+    """They are first on the PATH; where no image is known, those of the Job's own are enough."""
+    pod = _pod(load=JobLoad(image="example/postgresql:18"))
+    (copying,) = pod["initContainers"]
+    assert copying["image"] == "example/postgresql:18"
+    assert {"pgbench", "psql", "redis-benchmark"} <= set(copying["command"])
+    assert 'PATH="/programs/bin:$PATH"' in pod["containers"][0]["command"][2]
+    assert "initContainers" not in _pod()
+
+
+def test_an_image_without_steelyard_gets_it_first() -> None:
+    """From the index that was named, with the extras that the targets need."""
+    command = _pod(installs=True, extras=("aws",), index_url="https://i/s")["containers"][0]
+    assert command["command"][-3:] == ["kubernetes,aws", "--index-url", "https://i/s"]
+    assert "pip install" in command["command"][2]
+    assert "pip install" not in _pod()["containers"][0]["command"][2]
+
+
+def test_secrets_are_named_and_not_read(cluster: JobCluster) -> None:
+    """The kubelet gives their keys as variables; the reader of the record gets none."""
+    (container,) = _pod(secrets=("aws", "password"))["containers"]
+    assert container["envFrom"] == [
+        {"secretRef": {"name": "aws"}},
+        {"secretRef": {"name": "password"}},
+    ]
+    (other,) = jobs.reader(a_job_plan(secrets=("aws",)))["spec"]["containers"]
+    assert "envFrom" not in other
+    _made(cluster, secrets=("aws",))
+    assert not [call for call in cluster.api.calls if "Secret" in call.label]
 
 
 def test_a_given_account_gets_no_role(cluster: JobCluster) -> None:

@@ -3,16 +3,19 @@
 import base64
 import binascii
 import json
+import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib.resources import files
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
 from steelyard.core import kubernetes as k8s
+from steelyard.core.target import PodResources
 from steelyard.core.wording import (
     InputError,
     LeftBehindError,
@@ -20,22 +23,38 @@ from steelyard.core.wording import (
     RecordError,
     SteelyardError,
     TargetError,
+    parse_quantity,
 )
 from steelyard.gateways.host import Clock, until
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes import permissions as rbac
 from steelyard.places.kubernetes.belongings import job_name, object_name
+from steelyard.places.kubernetes.manifests import render_manifest
+from steelyard.places.kubernetes.own_install import pip_options
 from steelyard.places.kubernetes.permissions import Grant, Permission, Purpose, needed
-from steelyard.places.kubernetes.pods import (
-    ReadyWait,
-    claim_spec,
-    obstacle,
-    restricted_container,
-    restricted_pod,
-)
+from steelyard.places.kubernetes.pods import ReadyWait, claim_spec, obstacle, waiting_pod
 
 _RECORD: Final = "record"
 RECORD_SIZE: Final = "2Gi"  # records of an hour take some ten megabytes; kept logs take more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLoad:
+    """What the load asks of the pod that it comes from.
+
+    Attributes:
+        image: That its programs are copied from; None: those of the Job's own image are enough.
+        tolerations: As Kubernetes takes them, a JSON list.
+        is_apart: The pod keeps away from the nodes of the databases that the campaign makes.
+        away_from_nodes: Names of nodes to avoid: those of servers that are there already.
+    """
+
+    image: str | None = None
+    resources: PodResources = field(default_factory=PodResources)
+    node_selector: tuple[tuple[str, str], ...] = ()
+    tolerations: str = "[]"
+    is_apart: bool = False
+    away_from_nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +65,10 @@ class JobPlan:
         campaign_id: Known before the campaign begins, because everything carries it.
         namespace: Of the Job, of the volume, and of what the campaign makes.
         makes_namespace: It was made for this campaign and goes with it.
-        image: With Steelyard in it.
+        image: With Steelyard in it, or with Python.
+        installs: Steelyard is sent to the pod and installed there.
+        extras: Beside ``kubernetes``.
+        load: None: of a plan before there was load in the pod.
         account: A ServiceAccount that is there; None: one of its own, with a role.
         purposes: What its own account is for.
         withheld: Resources that its account does without, because who starts it may not give them.
@@ -61,6 +83,9 @@ class JobPlan:
     namespace: str
     makes_namespace: bool = False
     image: str
+    installs: bool = False
+    extras: tuple[str, ...] = ()
+    load: JobLoad | None = None
     account: str | None = None
     purposes: tuple[Purpose, ...] = ()
     withheld: tuple[str, ...] = ()
@@ -132,6 +157,15 @@ KEPT_IN: Final = "steelyard/request"  # annotation of the claim: the ConfigMap w
 _VOLUME: Final = "/record"
 # Beside the record: the registry there says what a pod that died without a word had changed.
 _CACHE: Final = "/record/cache"
+INSTALLED: Final = "/record/steelyard"
+_PROGRAMS: Final = "/programs"
+_COPIED: Final = (
+    *("pgbench", "psql", "pg_dump", "pg_restore", "pg_waldump"),
+    *("redis-benchmark", "redis-cli"),
+)
+_LOAD: Final = {"cpu": "1", "memory": "512Mi"}
+_OWN_REQUESTS: Final = {"cpu": "200m", "memory": "256Mi"}
+_OWN_LIMITS: Final = {"cpu": "1", "memory": "2Gi"}
 # Transaction logs that were fetched, until they are read; containers get 64 MiB otherwise. A guess.
 _LOGS: Final = "512Mi"
 _USER: Final = 10001  # any but root; the image's own account has this number
@@ -172,42 +206,112 @@ def grant_of(plan: JobPlan) -> Grant:
 def job(plan: JobPlan) -> k8s.Manifest:
     """Return the Job.
 
-    A pod that the cluster itself takes away (drain, eviction, preemption) is made again and goes on
-    with the record; one that fails is not.
+    Its pod has the programs of the load beside Steelyard: they are processes of it.
     """
-    pod = _pod(
-        plan,
-        ("kubernetes", "campaign"),
-        read_only=False,
-        serviceAccountName=plan.account or plan.name,
-        terminationGracePeriodSeconds=_ENDING_S,
+    load = plan.load or JobLoad()
+    return render_manifest(
+        __package__,
+        "job",
+        name=plan.name,
+        namespace=plan.namespace,
+        labels=k8s.campaign_labels(plan.campaign_id, k8s.RUNNER),
+        deadline_s=plan.deadline_s,
+        kept_s=_KEPT_S,
+        ending_s=_ENDING_S,
+        account=plan.account or plan.name,
+        node_selector=dict(load.node_selector) or None,
+        tolerations=json.loads(load.tolerations) or None,
+        affinity=_affinity(load, plan.campaign_id),
+        user=_USER,
+        programs_image=load.image,
+        copying=("sh", "-c", _script("programs"), "sh", _PROGRAMS, *_COPIED),
+        container=CONTAINER,
+        image=plan.image,
+        running=_running(plan),
+        cache=_CACHE,
+        variables=[{"secretRef": {"name": name}} for name in plan.secrets] or None,
+        resources=_beside(load.resources),
+        volume=_VOLUME,
+        request_at=REQUEST,
+        claim=plan.claim,
+        request=plan.request,
+        logs=_LOGS,
     )
-    taken_away = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
-    spec = {
-        "backoffLimit": 0,
-        "podFailurePolicy": {"rules": [taken_away]},
-        "activeDeadlineSeconds": plan.deadline_s,
-        "ttlSecondsAfterFinished": _KEPT_S,
-        "template": {
-            "metadata": {"labels": k8s.campaign_labels(plan.campaign_id, k8s.RUNNER)},
-            "spec": pod,
-        },
+
+
+def _running(plan: JobPlan) -> tuple[str, ...]:
+    """Return what the pod runs; an image without Steelyard gets it before."""
+    extras = ",".join(("kubernetes", *plan.extras))
+    words = (INSTALLED, extras, *pip_options(plan.index_url)) if plan.installs else ()
+    before = _script("install") if plan.installs else ""
+    script = (
+        f'{before}export PATH="{_PROGRAMS}/bin:$PATH"\n'
+        "exec python3 -m steelyard kubernetes campaign\n"
+    )
+    return ("sh", "-c", script, "sh", *words)
+
+
+def _script(name: str) -> str:
+    return (files(__package__) / f"{name}.sh").read_text()
+
+
+def _affinity(load: JobLoad, campaign_id: str) -> dict[str, Any] | None:
+    """Return the rule that keeps the pod from the database's nodes; None where it need not."""
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    if load.away_from_nodes:
+        # By name, of which each requirement takes one.
+        avoided = [
+            {"key": "metadata.name", "operator": "NotIn", "values": [node]}
+            for node in dict.fromkeys(load.away_from_nodes)
+        ]
+        terms = {"nodeSelectorTerms": [{"matchFields": avoided}]}
+        return {"nodeAffinity": {required: terms}}
+    if load.is_apart:
+        labels = {"matchLabels": k8s.campaign_labels(campaign_id, k8s.DATABASE)}
+        term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": labels}
+        return {"podAntiAffinity": {required: [term]}}
+    return None
+
+
+def _beside(load: PodResources) -> dict[str, dict[str, str]]:
+    """Return what the pod asks for: what the load does, and what Steelyard needs beside it.
+
+    Steelyard's own is a guess, measured neither on large nor on long campaigns: between two runs
+    the analysis takes a CPU for a moment; during a run it only waits. What of the load is given in
+    one place alone is the same in the other.
+    """
+    requests = {**_LOAD, **dict(load.limits), **dict(load.requests)}
+    limits = {**_LOAD, **dict(load.requests), **dict(load.limits)}
+    return {"requests": _added(requests, _OWN_REQUESTS), "limits": _added(limits, _OWN_LIMITS)}
+
+
+def _added(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
+    sums = {
+        key: parse_quantity(one.get(key, "0")) + parse_quantity(other.get(key, "0"))
+        for key in {**one, **other}
     }
-    return _object(k8s.JOB, plan.name, plan, spec=spec)
+    return {
+        key: f"{math.ceil(amount * 1000)}m" if key == "cpu" else str(math.ceil(amount))
+        for key, amount in sums.items()
+    }
 
 
 def reader(plan: JobPlan) -> k8s.Manifest:
     """Return a pod that waits, with the record before it."""
-    pod = _pod(
-        plan,
-        (),
+    return waiting_pod(
+        CONTAINER,
+        plan.image,
+        lasts_s=_READING_S,
+        user=_USER,
+        claim=plan.claim,
         read_only=True,
-        activeDeadlineSeconds=_READING_S,
-        terminationGracePeriodSeconds=0,
-        automountServiceAccountToken=False,
+        volume_at=_VOLUME,
+        name=plan.reader,
+        namespace=plan.namespace,
+        labels=k8s.campaign_labels(plan.campaign_id, READER_ROLE),
+        requests={"cpu": "10m", "memory": "64Mi"},
+        limits={"cpu": "1", "memory": "512Mi"},
     )
-    pod["containers"][0]["command"] = ["sleep", str(_READING_S)]
-    return _object(k8s.POD, plan.reader, plan, role=READER_ROLE, spec=pod)
 
 
 def owned(manifest: k8s.Manifest, owner: k8s.Manifest | None) -> k8s.Manifest:
@@ -218,60 +322,9 @@ def owned(manifest: k8s.Manifest, owner: k8s.Manifest | None) -> k8s.Manifest:
     return {**manifest, "metadata": metadata}
 
 
-def _object(
-    kind: k8s.Kind, name: str, plan: JobPlan, *, role: str = k8s.RUNNER, **rest: object
-) -> dict[str, Any]:
-    labels = k8s.campaign_labels(plan.campaign_id, role)
+def _object(kind: k8s.Kind, name: str, plan: JobPlan, **rest: object) -> dict[str, Any]:
+    labels = k8s.campaign_labels(plan.campaign_id, k8s.RUNNER)
     return kind.manifest(name, namespace=plan.namespace, labels=labels, **rest)
-
-
-def _pod(
-    plan: JobPlan, arguments: tuple[str, ...], *, read_only: bool, **more: object
-) -> dict[str, Any]:
-    """Return the spec of a pod with the record on its volume."""
-    mounts = [{"name": "record", "mountPath": _VOLUME}, {"name": "tmp", "mountPath": "/tmp"}]  # noqa: S108 - in the pod
-    mounts.append({"name": "memory", "mountPath": "/dev/shm"})  # noqa: S108 - in the pod
-    volumes: list[dict[str, Any]] = [
-        {"name": "record", "persistentVolumeClaim": {"claimName": plan.claim}},
-        {"name": "tmp", "emptyDir": {}},
-        {"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": _LOGS}},
-    ]
-    if arguments:
-        mounts.append({"name": "request", "mountPath": REQUEST})
-        volumes.append({"name": "request", "configMap": {"name": plan.request}})
-    container = restricted_container(
-        CONTAINER,
-        plan.image,
-        args=list(arguments),
-        env=[{"name": "STEELYARD_CACHE", "value": _CACHE}],
-        envFrom=[{"secretRef": {"name": name}} for name in plan.secrets if arguments],
-        resources=_resources(small=read_only),
-        volumeMounts=mounts,
-    )
-    return restricted_pod(
-        container,
-        user=_USER,
-        security={"fsGroup": _USER, "fsGroupChangePolicy": "OnRootMismatch"},
-        restartPolicy="Never",
-        volumes=volumes,
-        **more,
-    )
-
-
-def _resources(*, small: bool) -> dict[str, Any]:
-    """Return what the pod asks for; a guess, measured neither on large nor on long campaigns.
-
-    Between two runs the analysis takes a CPU for a moment; during a run Steelyard only waits.
-    """
-    if small:
-        return {
-            "requests": {"cpu": "10m", "memory": "64Mi"},
-            "limits": {"cpu": "1", "memory": "512Mi"},
-        }
-    return {
-        "requests": {"cpu": "200m", "memory": "256Mi"},
-        "limits": {"cpu": "1", "memory": "2Gi"},
-    }
 
 
 _GONE_S: Final = 600.0  # a Job's pod may need its whole time of grace to clear up

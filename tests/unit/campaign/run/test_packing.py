@@ -11,7 +11,7 @@ import steelyard
 from fakes.campaigns import an_experiment
 from fakes.kubernetes_api import FakeKubernetesApi
 from steelyard.campaign import in_cluster
-from steelyard.campaign.in_cluster import JobAsked, at_home, pack, unpack
+from steelyard.campaign.in_cluster import Ground, JobAsked, at_home, pack, unpack
 from steelyard.campaign.run.session import Request
 from steelyard.core.experiment import Experiment, Script, Workload
 from steelyard.core.kubernetes import ACCOUNT, JOB, POD, VOLUME
@@ -102,7 +102,8 @@ def test_in_the_cluster_there_is_no_context() -> None:
 def _planned(experiment: Experiment, api: FakeKubernetesApi | None = None) -> JobPlan:
     asked = JobAsked(image="i", storage="1Gi")
     api = api or FakeKubernetesApi(namespace="mine")
-    return in_cluster.plan_job(asked, experiment, "x-1", api=api, long_runs_s=100.0)
+    ground = Ground(image="i", installs=False)
+    return in_cluster.plan_job(asked, experiment, "x-1", ground=ground, api=api, long_runs_s=100.0)
 
 
 def test_the_job_is_where_the_targets_are() -> None:
