@@ -165,10 +165,10 @@ class Wire:
         """Note what is sent."""
         self.sent.append((channel, content))
 
-    def ready(self, timeout_s: float) -> tuple[bool, bool]:
+    def ready(self, timeout_s: float) -> bool:
         """Wait for a message; without one for the whole time."""
         self._clock.advance(0.001 if self._messages else timeout_s)
-        return bool(self._messages), False
+        return bool(self._messages)
 
     def receive(self) -> Message:
         """Return the next message."""

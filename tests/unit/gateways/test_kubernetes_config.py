@@ -1,7 +1,6 @@
 """Clusters are found as kubectl finds them, and what goes wrong with credentials is told."""
 
 import base64
-import gc
 import json
 import logging
 import os
@@ -162,32 +161,45 @@ def test_embedded_keys_are_never_on_a_disk(tmp_path: Path) -> None:
         finder(damaged).connect()
 
 
+def certificate(directory: Path) -> tuple[bytes, bytes]:
+    """Return a certificate that signs itself, and its key."""
+    words = ["-newkey", "rsa:2048", "-nodes", "-subj", "/CN=a", "-keyout", "key", "-out", "ca.crt"]
+    subprocess.run(
+        ["/usr/bin/env", "openssl", "req", "-x509", *words],
+        cwd=directory,
+        capture_output=True,
+        check=True,
+    )
+    return (directory / "ca.crt").read_bytes(), (directory / "key").read_bytes()
+
+
 def _keys_in_memory() -> list[str]:
     descriptors = list(Path("/proc/self/fd").iterdir())
     named = [os.readlink(each) for each in descriptors if each.is_symlink()]  # noqa: PTH115
     return [name for name in named if "memfd:client-" in name]
 
 
-def test_a_context_is_connected_to_once_and_leaves_no_key_behind(tmp_path: Path) -> None:
-    """Who cleans asks for it for every thing: one file of the key, closed with the connection."""
+def test_a_context_is_connected_to_once_and_leaves_no_key_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key is read once; nothing of it stays open, and nothing was written for it."""
+    pair = certificate(tmp_path)
     coded = {
-        f"client-{what}-data": base64.b64encode(what.encode()).decode()
-        for what in ("certificate", "key")
+        f"client-{what}-data": base64.b64encode(content).decode()
+        for what, content in zip(("certificate", "key"), pair, strict=True)
     }
     path = write(tmp_path / "config", config("a", current="a", **coded))
-    before = len(_keys_in_memory())
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere")
     found = finder(path)
     connections = [found.connect("a") for _ in range(50)]
     assert all(each is connections[0] for each in connections)
-    assert len(_keys_in_memory()) == before + len(coded)
-    del found, connections
-    gc.collect()
-    assert len(_keys_in_memory()) == before
+    assert _keys_in_memory() == []
 
 
 def test_a_pod_uses_its_account(tmp_path: Path) -> None:
     """Without a kubeconfig; with one, that is used, as kubectl does."""
-    for name, text in (("token", SECRET), ("ca.crt", "certificate"), ("namespace", "bench\n")):
+    certificate(tmp_path)
+    for name, text in (("token", SECRET), ("namespace", "bench\n")):
         (tmp_path / name).write_text(text)
     environment = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
     inside = KubectlConfiguration(environment=environment, account=tmp_path)
@@ -204,24 +216,34 @@ def test_a_pod_uses_its_account(tmp_path: Path) -> None:
 
 
 def test_a_plugin_gives_the_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is run once while the token is valid, and again when it expired."""
+    """It is run once, told the version of its kubeconfig, and again when the token is refused."""
     from steelyard.gateways.kubernetes.requests import by_kubeconfig  # noqa: PLC0415 - the extra
 
     monkeypatch.chdir(tmp_path)
-    script = credential(token="token-NUMBER", expirationTimestamp="2126-01-01T00:00:00Z")
-    document = config("a", **plugin(tmp_path, script))
-    access = by_kubeconfig("a", document, "default")
-    assert access.headers() == access.headers() == {"authorization": "Bearer token-1"}
-    assert "token-1" not in repr(access)
-    script = credential(token="token-NUMBER", expirationTimestamp="2020-01-01T00:00:00Z")
+    script = f'echo "$KUBERNETES_EXEC_INFO" > wanted; {credential(token="token-NUMBER")}'
     access = by_kubeconfig("a", config("a", **plugin(tmp_path, script)), "default")
-    before = access.headers()
-    assert access.headers() != before
+    assert access.headers() == access.headers() == {"authorization": "Bearer token-1"}
+    wanted = json.loads((tmp_path / "wanted").read_text())
+    assert wanted["apiVersion"] == "client.authentication.k8s.io/v1"
+    assert access.headers(renewed=True) == {"authorization": "Bearer token-2"}
+    assert "token-2" not in repr(access)
+
+
+def test_a_token_file_is_read_again_when_its_token_is_refused(tmp_path: Path) -> None:
+    """The kubelet writes the token of a pod's account anew every hour or so."""
+    from steelyard.gateways.kubernetes.requests import by_kubeconfig  # noqa: PLC0415 - the extra
+
+    file = tmp_path / "token"
+    file.write_text("first")
+    access = by_kubeconfig("a", config("a", tokenFile=str(file)), "default")
+    assert access.headers() == {"authorization": "Bearer first"}
+    file.write_text("second")
+    assert access.headers(renewed=True) == access.headers() == {"authorization": "Bearer second"}
 
 
 @pytest.mark.parametrize(
     ("script", "message"),
-    [("echo log in first >&2; exit 1", "log in first"), ("echo nonsense", "failed to decode")],
+    [("echo log in first >&2; exit 1", "log in first"), ("echo nonsense", "prints no token")],
 )
 def test_a_plugin_that_fails_is_told(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], script: str, message: str
@@ -230,20 +252,20 @@ def test_a_plugin_that_fails_is_told(
     path = write(tmp_path / "config", config("a", current="a", **plugin(tmp_path, script)))
     handlers = list(logging.getLogger().handlers)
     with pytest.raises(PrivilegeError, match=f"no credentials for the context a: .*{message}"):
-        finder(path).connect()
+        finder(path).connect().version()
     out, err = capfd.readouterr()
     assert out + err == ""
     assert logging.getLogger().handlers == handlers
     user = plugin(tmp_path, "", command="no-such-plugin-anywhere")
     with pytest.raises(PrivilegeError, match="no-such-plugin-anywhere"):
-        finder(write(path, config("a", current="a", **user))).connect()
+        finder(write(path, config("a", current="a", **user))).connect().version()
 
 
 def test_without_the_extra_it_says_how_to_install_it(tmp_path: Path) -> None:
     """As an error before anything was started."""
     path = write(tmp_path / "config", config("a", current="a"))
     script = (
-        "import sys; sys.modules['kubernetes'] = None\n"
+        "import sys; sys.modules['lightkube'] = None\n"
         "from steelyard.gateways.kubernetes.connecting import KubectlConfiguration\n"
         "from steelyard.core.wording import PreflightError\n"
         "try: KubectlConfiguration().connect()\n"
@@ -251,14 +273,14 @@ def test_without_the_extra_it_says_how_to_install_it(tmp_path: Path) -> None:
     )
     said = python(script, KUBECONFIG=str(path))
     assert "needs the extra `kubernetes`, which is not installed" in said
-    assert "pip install kubernetes" in said
+    assert "pip install lightkube" in said
 
 
 def test_nobody_pays_for_the_library_who_does_not_use_it() -> None:
     """The doors name the gateway without importing the library or what comes with it."""
     script = (
         "import sys, steelyard.gateways.doors as doors; doors.system_doors();"
-        "print(*{'kubernetes', 'urllib3', 'websocket', 'requests'} & set(sys.modules))"
+        "print(*{'lightkube', 'httpx2', 'websocket', 'msgspec'} & set(sys.modules))"
     )
     assert python(script) == ""
 

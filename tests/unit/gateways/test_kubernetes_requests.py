@@ -8,13 +8,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from kubernetes.client import Configuration
 
 from fakes.clock import FakeClock
 from steelyard.core.kubernetes import CLUSTER, CONFIG_MAP, NODE, POD, ContainerRef, ObjectRef
 from steelyard.core.wording import PreflightError, PrivilegeError, SteelyardError, TargetError
 from steelyard.gateways.kubernetes.client import ClusterApi
-from steelyard.gateways.kubernetes.requests import Access
+from steelyard.gateways.kubernetes.requests import by_kubeconfig
 from support.proxy import Proxy, proxy_to
 
 TOKEN = "Bearer planted-token"
@@ -51,12 +50,13 @@ class Api:
         """Answer one request."""
         length = int(handler.headers.get("Content-Length") or 0)
         body = json.loads(handler.rfile.read(length) or "null")
-        self.asked.append((handler.command, handler.path, dict(handler.headers), body))
+        headers = {name.title(): value for name, value in handler.headers.items()}
+        self.asked.append((handler.command, handler.path, headers, body))
         said = self.answers.get(handler.path.partition("?")[0]) or [(404, "not found", {})]
-        status, content, headers = said.pop(0) if len(said) > 1 else said[0]
+        status, content, further = said.pop(0) if len(said) > 1 else said[0]
         text = content if isinstance(content, str) else json.dumps(content)
         handler.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(text.encode()))}.items():
+        for name, value in {**further, "Content-Length": str(len(text.encode()))}.items():
             handler.send_header(name, value)
         handler.end_headers()
         handler.wfile.write(text.encode())
@@ -93,9 +93,13 @@ def http() -> Iterator[Api]:
 
 def cluster(port: int, clock: FakeClock) -> ClusterApi:
     """Return the API at a port."""
-    configuration = Configuration(host=f"http://127.0.0.1:{port}")
-    configuration.api_key["authorization"] = TOKEN
-    access = Access(context="lab", configuration=configuration, namespace="bench")
+    server = {"name": "lab", "cluster": {"server": f"http://127.0.0.1:{port}"}}
+    document = {
+        "clusters": [server],
+        "users": [{"name": "u", "user": {"token": TOKEN.removeprefix("Bearer ")}}],
+        "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "u"}}],
+    }
+    access = by_kubeconfig("lab", document, "bench")
     return ClusterApi(access, clock=clock)
 
 
@@ -125,7 +129,7 @@ def test_a_failing_api_is_given_up(http: Api) -> None:
         cluster(http.port, clock).version()
     assert 5.0 < sum(clock.slept) <= 20.0
     assert len(http.asked) == len(clock.slept) + 1
-    assert {headers["authorization"] for _, _, headers, _ in http.asked} == {TOKEN}
+    assert {headers["Authorization"] for _, _, headers, _ in http.asked} == {TOKEN}
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 409, 422])
@@ -279,7 +283,7 @@ def test_a_refused_command_is_told_as_any_refusal(http: Api, api: ClusterApi) ->
         api.run(where, ["true"], timeout_s=5)
     _, path, headers, _ = http.asked[-1]
     assert "container=c&stdin=true&stdout=true&stderr=true&command=sh" in path
-    assert headers["authorization"] == TOKEN
+    assert headers["Authorization"] == TOKEN
 
 
 def test_a_command_that_never_began_is_tried_again(http: Api) -> None:

@@ -10,6 +10,7 @@ stays open as long as the connection does, and then kill the process group of th
 """
 
 import json
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -21,8 +22,9 @@ from steelyard.core.wording import MeasurementError, TargetError
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes import api
 from steelyard.gateways.kubernetes.api import Answered, Asked, refused
+from steelyard.gateways.kubernetes.forwards import Forward, Kubectl
 from steelyard.gateways.kubernetes.requests import Access, Request, Requests
-from steelyard.gateways.kubernetes.streams import LOST, Door, Forward, Stream, open_stream
+from steelyard.gateways.kubernetes.streams import LOST, Door, Stream, open_stream
 
 STDIN: Final = 0
 STDOUT: Final = 1
@@ -100,7 +102,7 @@ class Exchange:
     def _advance(self, remaining_s: float) -> bool:
         """Take or send a message, or wait for one; return whether the connection is open."""
         sends = bool(self.stdin) and self.stream.is_writable()
-        is_ready, _ = self.stream.ready(0.0 if sends else max(min(remaining_s, 1.0), 0.0))
+        is_ready = self.stream.ready(0.0 if sends else max(min(remaining_s, 1.0), 0.0))
         if is_ready:
             message = self.stream.receive()
             if message is None:
@@ -152,7 +154,7 @@ class StreamedLines:
             yield from self._last(heard)
 
     def _next(self) -> tuple[int, bytes] | None:
-        while not self._stream.ready(None)[0]:
+        while not self._stream.ready(None):
             pass
         return self._stream.receive()
 
@@ -305,7 +307,11 @@ class _Aim:
 class ClusterApi:
     """One cluster under one account; any thread may use it. See ``KubernetesApi``."""
 
-    def __init__(self, access: Access, *, clock: Clock) -> None:
+    def __init__(
+        self, access: Access, *, clock: Clock, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._environment = environment or {}
+        weakref.finalize(self, access.http.close)
         self.context = access.context
         self.server = access.server
         self.namespace = access.namespace
@@ -431,6 +437,7 @@ class ClusterApi:
         """Make a port of a pod reachable on the loopback interface; gives the local port.
 
         Raises:
+            PreflightError: kubectl is not installed.
             TargetError: The pod is not there.
             PrivilegeError: The account may not do that.
         """
@@ -439,8 +446,8 @@ class ClusterApi:
         for verb in api.verbs_of_sessions(self.version()):
             if not self.allowed(verb, k8s.POD, where.namespace, "portforward"):
                 raise api.lacks_verb(verb, "pods/portforward", where.namespace)
-        door = self._door(where, "portforward", (("ports", str(port)),), repeatable=True)
-        return Forward(lambda: open_stream(self._access, door, self._requests.patience))
+        kubectl = Kubectl.at(self.context, self._environment, is_inside=self.is_inside)
+        return Forward(kubectl, where, port)
 
     def raw(self, path: str) -> str:
         """Return what the API answers at a path, such as ``/api/v1/nodes/n/proxy/configz``."""
@@ -477,25 +484,11 @@ class ClusterApi:
     def _exec(self, where: k8s.ContainerRef, argv: Sequence[str]) -> Stream:
         words = tuple(("command", word) for word in argv)
         channels = tuple((name, "true") for name in ("stdin", "stdout", "stderr"))
-        door = self._door(where, "exec", (*channels, *words))
-        return open_stream(self._access, door, self._requests.patience)
-
-    def _door(
-        self,
-        where: k8s.ContainerRef,
-        part: str,
-        query: Sequence[tuple[str, str]],
-        *,
-        repeatable: bool = False,
-    ) -> Door:
+        named = (("container", where.container),) if where.container else ()
         aim = self._aim(_pod(where))
-        named = (("container", where.container),) if where.container and part == "exec" else ()
-        return Door(
-            path=aim.path(part),
-            query=(*named, *query),
-            asked=aim.asked("get"),
-            repeatable=repeatable,
-        )
+        query = (*named, *channels, *words)
+        door = Door(path=aim.path("exec"), query=query, asked=aim.asked("get"))
+        return open_stream(self._access, door, self._requests.patience)
 
 
 def _pod(where: k8s.ContainerRef) -> k8s.ObjectRef:

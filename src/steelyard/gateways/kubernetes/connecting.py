@@ -9,7 +9,6 @@ import base64
 import binascii
 import copy
 import os
-import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -149,7 +148,8 @@ def _join(document: dict[str, Any], further: Mapping[str, Any]) -> None:
 def _in_memory(entry: dict[str, Any], memory: ExitStack) -> dict[str, Any]:
     """Return an entry of a list with files in memory for what is embedded in it.
 
-    TLS takes keys from files only; a temporary one would stay where the process is killed.
+    TLS takes keys from files only; a temporary one, as lightkube makes, would stay on the disk
+    where the process is killed.
     """
     for value in (each for each in entry.values() if isinstance(each, dict)):
         for name in _EMBEDDED:
@@ -202,7 +202,6 @@ class KubectlConfiguration:
         Raises:
             PreflightError: The extra ``kubernetes`` is not installed.
             InputError: There is no such context, or no kubeconfig.
-            PrivilegeError: A plugin gives no credentials.
         """
         name = context or ""
         if name not in self._connected:
@@ -215,9 +214,9 @@ class KubectlConfiguration:
             from steelyard.gateways.kubernetes.client import ClusterApi  # noqa: PLC0415
         except ImportError as error:
             message = f"Kubernetes needs the extra `kubernetes`, which is not installed: {error}"
-            hint = "pip install kubernetes"
+            hint = "pip install lightkube websocket-client"
             raise PreflightError(message, hint=hint) from error
-        return ClusterApi(self._access(context), clock=self.clock)
+        return ClusterApi(self._access(context), clock=self.clock, environment=self.environment)
 
     def _access(self, context: str) -> "Access":
         from steelyard.gateways.kubernetes import requests  # noqa: PLC0415 - likewise
@@ -231,10 +230,7 @@ class KubectlConfiguration:
         chosen = config.contexts[name]
         namespace = str(chosen.get("namespace") or "default")
         with ExitStack() as memory:
-            found = requests.by_kubeconfig(name, config.for_context(name, memory), namespace)
-            # The library reads the files anew for every connection of its pool.
-            weakref.finalize(found.configuration, memory.pop_all().close)
-        return found
+            return requests.by_kubeconfig(name, config.for_context(name, memory), namespace)
 
     @property
     def _is_inside(self) -> bool:

@@ -1,8 +1,7 @@
 """Requests to a cluster's API as one account, repeated while the connection is lost.
 
-The library's configuration says who we are. It runs credential plugins (``exec``), renews tokens,
-and reads the account of a pod. What goes wrong there it only logs; here it is heard and raised, so
-that nobody is sent to the API without a name.
+lightkube says who we are: it makes certificates a TLS context, runs credential plugins (``exec``),
+and reads the token of a pod's account again when the API does not take the old one any more.
 
 All that is asked here may be asked twice: reads, server-side apply, merge patches, deletions,
 reviews, and a creation, which finds what it made the first time. What may not, commands in
@@ -11,28 +10,20 @@ containers, goes another way (``streams``).
 
 import json
 import logging
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import ssl
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
-import urllib3
-from kubernetes.client import Configuration
-from kubernetes.client.rest import RESTClientObject
-from kubernetes.config import load_kube_config_from_dict
-from kubernetes.config.config_exception import ConfigException
-from kubernetes.config.incluster_config import InClusterConfigLoader
-from urllib3 import BaseHTTPResponse, Timeout
-from urllib3.exceptions import (
-    ConnectTimeoutError,
-    HTTPError,
-    LocationValueError,
-    NameResolutionError,
-    ReadTimeoutError,
-)
+import httpx2
+from lightkube.config.client_adapter import ConnectionParams
+from lightkube.config.kubeconfig import KubeConfig, SingleConfig
+from lightkube.config.models import Cluster, User
+from lightkube.core.exceptions import ConfigError
+from msgspec import MsgspecError
 
 from steelyard.core.wording import (
     InputError,
@@ -43,6 +34,52 @@ from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import Answered, Asked, refused, unreachable
 
 _PLUGIN_HINT: Final = "Log in again, as for kubectl; `kubectl --context {context} version` tells."
+_CONNECT_S: Final = 10.0
+_READ_S: Final = 60.0
+_PLUGIN: Final = "client.authentication.k8s.io"
+
+for _name in ("httpx2", "httpcore2"):
+    logging.getLogger(_name).setLevel(logging.WARNING)  # they write addresses, and headers too
+
+
+class Credentials(httpx2.Auth):
+    """What lightkube puts into a request to say who we are, with its errors as ours.
+
+    Args:
+        inner: Of lightkube; None: a certificate says it, or nothing does.
+    """
+
+    def __init__(self, context: str, inner: httpx2.Auth | None) -> None:
+        self._context = context
+        self._inner = inner or httpx2.Auth()
+
+    def sync_auth_flow(
+        self, request: httpx2.Request
+    ) -> Generator[httpx2.Request, httpx2.Response, None]:
+        """Yield a request with credentials, and with renewed ones where those were refused."""
+        flow = self._inner.sync_auth_flow(request)
+        response = None
+        while True:
+            try:
+                with self._told():
+                    request = next(flow) if response is None else flow.send(response)
+            except StopIteration:
+                return
+            response = yield request
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except (ConfigError, OSError) as error:
+            raise self._lacking(str(error)) from error
+        except (ValueError, KeyError, TypeError) as error:
+            # Not what it says: that may quote a token.
+            raise self._lacking("its plugin prints no token") from error
+
+    def _lacking(self, why: str) -> PrivilegeError:
+        message = f"no credentials for the context {self._context}: {why}"
+        return PrivilegeError(message, hint=_PLUGIN_HINT.format(context=self._context))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,36 +87,40 @@ class Access:
     """How one cluster is reached and under which account.
 
     Attributes:
-        configuration: The library's; it holds secrets and is never shown.
+        server: URL of the API.
+        tls: With the certificates of both sides.
         namespace: Of the context.
+        server_name: What the server's certificate names, where that is not its address.
+        proxy: URL; empty: what the environment says.
     """
 
     context: str
-    configuration: Any
+    server: str
+    http: httpx2.Client = field(repr=False)
+    credentials: Credentials = field(repr=False)
+    tls: ssl.SSLContext = field(repr=False)
     namespace: str
     is_inside: bool = False
+    server_name: str = ""
+    proxy: str = ""
 
-    def __repr__(self) -> str:
-        return f"Access({self.context})"
+    def headers(self, *, renewed: bool = False) -> dict[str, str]:
+        """Return the headers that say who we are, for what is no request of HTTP alone.
 
-    @property
-    def server(self) -> str:
-        """Return the URL of the API."""
-        return str(self.configuration.host).rstrip("/")
-
-    def headers(self) -> dict[str, str]:
-        """Return the headers that say who we are; a token that expired is renewed first.
+        Args:
+            renewed: Those before were refused.
 
         Raises:
-            PrivilegeError: It cannot be renewed.
+            PrivilegeError: There are no credentials.
         """
-        with _heard(self.context):
-            settings = self.configuration.auth_settings()
-        return {
-            each["key"]: str(each["value"])
-            for each in settings.values()
-            if each["in"] == "header" and each["value"]
-        }
+        flow = self.credentials.sync_auth_flow(httpx2.Request("GET", self.server))
+        request = next(flow)
+        if renewed:
+            with suppress(StopIteration):  # what there is cannot be renewed
+                request = flow.send(httpx2.Response(401, request=request))
+        flow.close()
+        value = request.headers.get("Authorization")
+        return {"authorization": value} if value else {}
 
 
 def by_kubeconfig(context: str, document: dict[str, Any], namespace: str) -> Access:
@@ -87,17 +128,36 @@ def by_kubeconfig(context: str, document: dict[str, Any], namespace: str) -> Acc
 
     Raises:
         InputError: The library cannot use it.
-        PrivilegeError: A plugin gives no credentials.
     """
-    configuration = Configuration()
-    with _heard(context), _usable(context):
-        load_kube_config_from_dict(
-            document, context=context, client_configuration=configuration, persist_config=False
-        )
-    if not configuration.verify_ssl:
-        # The kubeconfig asks for it; kubectl does not warn either.
-        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-    return Access(context=context, configuration=configuration, namespace=namespace)
+    with _usable(context):
+        cluster = document["clusters"][0]["cluster"]
+        if cluster.get("insecure-skip-tls-verify"):
+            cluster.pop("certificate-authority", None)  # lightkube would believe that
+        for user in document["users"]:
+            _name_version(user["user"])
+        config = KubeConfig.from_dict(document).get(context)
+    return _access(
+        config,
+        namespace=namespace,
+        server_name=str(cluster.get("tls-server-name") or ""),
+        proxy=str(cluster.get("proxy-url") or ""),
+    )
+
+
+def _name_version(user: dict[str, Any]) -> None:
+    """Let lightkube run plugins of version v1: what it reads of them is that of v1beta1.
+
+    The plugin is told the version that its kubeconfig names (KEP-541, ``KUBERNETES_EXEC_INFO``).
+    """
+    plugin = user.get("exec")
+    if not plugin:
+        return
+    version = plugin["apiVersion"]
+    wanted = {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": False}}
+    words = {"name": "KUBERNETES_EXEC_INFO", "value": json.dumps(wanted)}
+    plugin["env"] = [*(plugin.get("env") or ()), words]
+    if version == f"{_PLUGIN}/v1":
+        plugin["apiVersion"] = f"{_PLUGIN}/v1beta1"
 
 
 def by_account(context: str, directory: Path, environment: Mapping[str, str]) -> Access:
@@ -106,17 +166,39 @@ def by_account(context: str, directory: Path, environment: Mapping[str, str]) ->
     Raises:
         InputError: It has no account.
     """
-    configuration = Configuration()
-    loader = InClusterConfigLoader(
-        token_filename=str(directory / "token"),
-        cert_filename=str(directory / "ca.crt"),
-        environ=environment,
-    )
-    with _usable(context):
-        loader.load_and_set(configuration)
+    host = environment["KUBERNETES_SERVICE_HOST"]
+    place = f"[{host}]" if ":" in host else host
+    config = KubeConfig.from_one(
+        cluster=Cluster(
+            server=f"https://{place}:{environment.get('KUBERNETES_SERVICE_PORT', '443')}",
+            certificate_auth=str(directory / "ca.crt"),
+        ),
+        # The kubelet writes a new one every hour or so.
+        user=User(token_file=str(directory / "token")),
+        context_name=context,
+    ).get()
     space = directory / "namespace"
     namespace = space.read_text().strip() if space.is_file() else "default"
-    return Access(context=context, configuration=configuration, namespace=namespace, is_inside=True)
+    return _access(config, namespace=namespace, is_inside=True)
+
+
+def _access(config: SingleConfig | None, *, proxy: str = "", **more: Any) -> Access:  # noqa: ANN401 - further fields
+    assert config is not None  # noqa: S101 - it was named
+    config = config._replace(user=config.user or User())
+    timeout = httpx2.Timeout(_READ_S, connect=_CONNECT_S)
+    with _usable(config.context_name):
+        settings = ConnectionParams(timeout=timeout, proxy=proxy or None).httpx_params(config)
+        credentials = Credentials(config.context_name, settings.pop("auth"))
+        http = httpx2.Client(**settings, auth=credentials)
+    return Access(
+        context=config.context_name,
+        server=config.cluster.server.rstrip("/"),
+        http=http,
+        credentials=credentials,
+        tls=settings["verify"],
+        proxy=proxy,
+        **more,
+    )
 
 
 @contextmanager
@@ -124,47 +206,15 @@ def _usable(context: str) -> Iterator[None]:
     """Translate what the library says of a kubeconfig that it cannot use."""
     try:
         yield
-    except ConfigException as error:
-        raise InputError(f"the context {context} cannot be used: {error}") from error
-    except (OSError, KeyError, TypeError, ValueError) as error:
+    except ConfigError as error:
+        hint = "Use a plugin (`exec`) or a token." if "auth-provider" in str(error) else ""
+        raise InputError(f"the context {context} cannot be used: {error}", hint=hint) from error
+    except (OSError, LookupError, AttributeError, TypeError, ValueError, MsgspecError) as error:
         # Not what it says: that may quote a token.
         message = f"the context {context} cannot be used: its entries are not what kubectl takes"
         raise InputError(message, hint="`kubectl config view` shows them.") from error
 
 
-class _Ear(logging.Handler):
-    """Hears what one thread lets the library say about credentials."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.heard: list[str] = []
-        self.addFilter(_of_library)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.heard.append(record.getMessage())
-
-
-def _of_library(record: logging.LogRecord) -> bool:
-    return os.path.join("kubernetes", "config") in record.pathname  # noqa: PTH118 - part of a path
-
-
-@contextmanager
-def _heard(context: str) -> Iterator[None]:
-    """Raise what the library only logs: a plugin failed, and we would be nobody."""
-    ear = _Ear()
-    root = logging.getLogger()
-    root.addHandler(ear)
-    try:
-        yield
-    finally:
-        root.removeHandler(ear)
-    if ear.heard:
-        message = f"no credentials for the context {context}: {ear.heard[0]}"
-        raise PrivilegeError(message, hint=_PLUGIN_HINT.format(context=context))
-
-
-_CONNECT_S: Final = 10.0
-_READ_S: Final = 60.0
 # Guesses: an API server restarts within a minute or two; one that never answered is a wrong address
 # more often than a restart; a failure of its own, as of a webhook that starts, is told sooner.
 PATIENCE_S: Final = 120.0
@@ -176,7 +226,7 @@ _WORDS: Final = (
     "connection reset",
     "network is unreachable",
     "no route to host",
-    "remote end closed connection",
+    "server disconnected",
 )
 _WRONG: Final = ("CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER", "doesn't match")
 
@@ -254,8 +304,6 @@ class Requests:
     def __init__(self, access: Access, clock: Clock) -> None:
         self.access = access
         self.patience = Patience(clock=clock)
-        # The library's own way to a pool with the certificates and the proxy of its configuration.
-        self._pool = RESTClientObject(access.configuration).pool_manager
 
     def granted(self, request: Request) -> Answered:
         """Return an answer that does what was asked.
@@ -279,7 +327,7 @@ class Requests:
         while True:
             try:
                 answered = self._send_once(request)
-            except (HTTPError, OSError) as error:
+            except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
                 if is_hopeless(error) or not row.wait():
                     raise out_of_reach(self.access, error) from error
                 continue
@@ -289,22 +337,22 @@ class Requests:
                 return answered
 
     def _send_once(self, request: Request) -> Answered:
-        headers = {**self.access.headers(), "Accept": "application/json, */*"}
+        headers = {"Accept": "application/json, */*"}
         body = None
         if request.body is not None:
             headers["Content-Type"] = request.content_type
             body = json.dumps(request.body).encode()
-        response = self._pool.request(
+        name = self.access.server_name
+        response = self.access.http.request(
             request.method,
             self.access.server + request.target,
-            body=body,
+            content=body,
             headers=headers,
-            timeout=Timeout(connect=_CONNECT_S, read=_READ_S),
-            retries=False,
+            extensions={"sni_hostname": name} if name else None,
         )
         return Answered(
-            status=response.status,
-            text=response.data.decode("utf-8", "replace"),
+            status=response.status_code,
+            text=response.content.decode("utf-8", "replace"),
             retry_after_s=_retry_after_s(response),
         )
 
@@ -312,7 +360,7 @@ class Requests:
 def is_hopeless(error: Exception) -> bool:
     """Return whether waiting does not help: an address or a certificate is not right."""
     wrong = any(words in str(error) for words in _WRONG)
-    return wrong or isinstance(error, LocationValueError)
+    return wrong or isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol)
 
 
 def out_of_reach(access: Access, error: Exception) -> SteelyardError:
@@ -325,17 +373,17 @@ def _in_words(error: Exception) -> str:
     for words in _WORDS:
         if words.lower() in said.lower():
             return words
-    if isinstance(error, NameResolutionError) or "Name or service not known" in said:
+    if "Name or service not known" in said or "name resolution" in said:
         return "its name is not known"
     if "CERTIFICATE_VERIFY_FAILED" in said:
         reason = said.partition("certificate verify failed: ")[2].partition(" (")[0]
         return f"its certificate is not trusted ({reason or 'verification failed'})"
-    if isinstance(error, ConnectTimeoutError | ReadTimeoutError | TimeoutError):
+    if isinstance(error, httpx2.TimeoutException | TimeoutError):
         return "it does not answer in time"
     return said.rpartition(": ")[2].strip("()'") or type(error).__name__
 
 
-def _retry_after_s(response: BaseHTTPResponse) -> float | None:
+def _retry_after_s(response: httpx2.Response) -> float | None:
     """Return what the header says in seconds; a date is not used by the API."""
     said = response.headers.get("Retry-After", "")
     return float(said) if said.isdigit() else None

@@ -1,21 +1,17 @@
-"""Connections to a container in one WebSocket, and a port of a pod on the loopback interface.
+"""Connections to a command in a container, each one WebSocket.
 
 Every message begins with the number of its channel (k8s.io/apimachinery,
 `remotecommand/constants.go`, and k8s.io/apiserver, `util/wsstream`). One thread reads and writes a
-connection: OpenSSL wants that.
-
-A port is forwarded as by `kubectl port-forward`. Every local connection gets a connection of its
-own to the pod and a thread, so that one that breaks takes no other with it.
+connection: OpenSSL wants that, and it is why lightkube's own commands are not used, which read in a
+thread beside the one that writes.
 """
 
 import select
 import socket
 import ssl
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
@@ -28,7 +24,6 @@ from websocket import (
     WebSocketTimeoutException,
 )
 
-from steelyard.core.wording import SteelyardError
 from steelyard.gateways.kubernetes.api import Answered, Asked, refused
 from steelyard.gateways.kubernetes.requests import Access, Patience, is_hopeless, out_of_reach
 
@@ -48,13 +43,11 @@ class Door:
 
     Attributes:
         path: Of the pod's part, such as ``.../exec``.
-        repeatable: Whether it may be opened again where nobody knows if it was.
     """
 
     path: str
     query: Sequence[tuple[str, str]]
     asked: Asked
-    repeatable: bool = False
 
 
 class Stream:
@@ -64,30 +57,22 @@ class Stream:
         self._connection = connection
         self._quiet = 0
 
-    def ready(
-        self, timeout_s: float | None, other: socket.socket | None = None
-    ) -> tuple[bool, bool]:
-        """Wait until there is something to read, here or from another socket.
+    def ready(self, timeout_s: float | None) -> bool:
+        """Wait until there is something to read, and return whether there is.
 
-        Returns:
-            Whether there is here, and whether there is from the other; a long silence is broken by
-            a ping, so that nobody on the way hangs up.
+        A long silence is broken by a ping, so that nobody on the way hangs up.
 
         Raises:
             WebSocketTimeoutException: Nobody answers pings any more.
         """
         poll = select.poll()
-        own = self._connection.fileno()
-        poll.register(own, select.POLLIN)
-        if other is not None:
-            poll.register(other.fileno(), select.POLLIN)
+        poll.register(self._connection.fileno(), select.POLLIN)
         wait_s = 0.0 if self._has_decrypted else _QUIET_S if timeout_s is None else timeout_s
-        found = {descriptor for descriptor, _ in poll.poll(min(wait_s, _QUIET_S) * 1000)}
-        self._quiet = 0 if found else self._quiet + (wait_s >= _QUIET_S)
+        is_readable = bool(poll.poll(min(wait_s, _QUIET_S) * 1000))
+        self._quiet = 0 if is_readable else self._quiet + (wait_s >= _QUIET_S)
         if self._quiet:
             self._ask()
-        is_other = other is not None and other.fileno() in found
-        return own in found or self._has_decrypted, is_other
+        return is_readable or self._has_decrypted
 
     def _ask(self) -> None:
         """Ask whether anybody is there after a silence.
@@ -149,28 +134,33 @@ def open_stream(access: Access, door: Door, patience: Patience) -> Stream:
         SteelyardError: It was refused, or the API does not answer.
     """
     row = patience.row()
+    is_renewed = False
     while True:
         try:
-            stream = Stream(_connected(access, door))
+            stream = Stream(_connected(access, door, access.headers(renewed=is_renewed)))
         except WebSocketBadStatusException as error:
             body = error.resp_body or b""
             text = body.decode("utf-8", "replace") if isinstance(body, bytes) else str(body)
             answered = Answered(status=error.status_code, text=text or (error.status_message or ""))
-            if answered.status not in _PASSING or not row.wait():
+            if answered.status == 401 and not is_renewed:
+                is_renewed = True
+            elif answered.status not in _PASSING or not row.wait():
                 raise refused(answered, door.asked) from error
         except LOST as error:
-            may_repeat = door.repeatable or isinstance(error, _NEVER_BEGUN)
-            if is_hopeless(error) or not may_repeat or not row.wait():
+            if is_hopeless(error) or not isinstance(error, _NEVER_BEGUN) or not row.wait():
                 raise out_of_reach(access, error) from error
         else:
             patience.is_known = True
             return stream
 
 
-def _connected(access: Access, door: Door) -> WebSocket:
-    """Return a connection after its handshake, by the library's configuration."""
-    connection = WebSocket(sslopt=_tls(access.configuration), enable_multithread=True)
-    header = [f"{name}: {value}" for name, value in access.headers().items()]
+def _connected(access: Access, door: Door, headers: Mapping[str, str]) -> WebSocket:
+    """Return a connection after its handshake."""
+    options: dict[str, Any] = {"context": access.tls}
+    if access.server_name:
+        options["server_hostname"] = access.server_name
+    connection = WebSocket(sslopt=options, enable_multithread=True)
+    header = [f"{name}: {value}" for name, value in headers.items()]
     header.append(f"sec-websocket-protocol: {PROTOCOLS}")
     url = f"ws{access.server.removeprefix('http')}{door.path}?{urlencode(door.query)}"
     try:
@@ -180,7 +170,7 @@ def _connected(access: Access, door: Door) -> WebSocket:
             timeout=_HANDSHAKE_S,
             suppress_origin=True,
             redirect_limit=0,
-            **_proxy(access.configuration),
+            **_proxy(access.proxy),
         )
     except BaseException:
         connection.shutdown()
@@ -188,148 +178,14 @@ def _connected(access: Access, door: Door) -> WebSocket:
     return connection
 
 
-def _tls(configuration: Any) -> dict[str, Any]:  # noqa: ANN401 - the library's class
-    """Return TLS options of a kubeconfig in the words of the WebSocket library."""
-    options: dict[str, Any] = {"cert_reqs": ssl.CERT_NONE, "check_hostname": False}
-    if configuration.verify_ssl:
-        options = {"cert_reqs": ssl.CERT_REQUIRED}
-        if configuration.ssl_ca_cert:
-            options["ca_certs"] = configuration.ssl_ca_cert
-    words = {
-        "certfile": configuration.cert_file,
-        "keyfile": configuration.key_file,
-        "server_hostname": configuration.tls_server_name,
-    }
-    return options | {name: value for name, value in words.items() if value}
-
-
-def _proxy(configuration: Any) -> dict[str, Any]:  # noqa: ANN401 - the library's class
-    if not configuration.proxy:
+def _proxy(url: str) -> dict[str, Any]:
+    if not url:
         return {}
-    proxy = urlsplit(configuration.proxy)
+    proxy = urlsplit(url)
+    login = (proxy.username, proxy.password or "") if proxy.username else None
     return {
         "http_proxy_host": proxy.hostname,
         "http_proxy_port": proxy.port,
+        "http_proxy_auth": login,
         "proxy_type": proxy.scheme if proxy.scheme.startswith("socks") else "http",
-        "http_no_proxy": [name for name in (configuration.no_proxy or "").split(",") if name],
     }
-
-
-_CONTENT: Final = 0
-_ERROR: Final = 1
-_CHUNK_BYTES: Final = 65536
-
-
-class Forward:
-    """Listens while it is entered.
-
-    Args:
-        opened: Opens a connection to the pod's port.
-    """
-
-    def __init__(self, opened: Callable[[], Stream]) -> None:
-        self._opened = opened
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._lock = threading.Lock()
-        self._bridges: set[_Bridge] = set()
-        self._accepting = threading.Thread(target=self._accept, daemon=True)
-
-    def __enter__(self) -> int:
-        """Return the local port."""
-        self._accepting.start()
-        return int(self._listener.getsockname()[1])
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stop listening and end every connection."""
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread in accept()
-        self._listener.close()
-        self._accepting.join()
-        with self._lock:
-            bridges = set(self._bridges)
-        for bridge in bridges:
-            bridge.end()
-        for bridge in bridges:
-            bridge.join()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            bridge = _Bridge(client, self._opened, self._forget)
-            with self._lock:
-                self._bridges.add(bridge)
-            bridge.start()
-
-    def _forget(self, bridge: "_Bridge") -> None:
-        with self._lock:
-            self._bridges.discard(bridge)
-
-
-class _Bridge(threading.Thread):
-    """One local connection and its way to the pod."""
-
-    def __init__(
-        self,
-        client: socket.socket,
-        opened: Callable[[], Stream],
-        ended: Callable[["_Bridge"], None],
-    ) -> None:
-        super().__init__(daemon=True)
-        self._client = client
-        self._opened = opened
-        self._ended = ended
-        self._stream: Stream | None = None
-        self._is_unwanted = False
-
-    def run(self) -> None:
-        """Carry what comes from one side to the other until one of them ends."""
-        try:
-            # Who connected sees that the connection ends; what libpq says of that is told.
-            with suppress(SteelyardError, *LOST):
-                self._stream = self._opened()
-                self._carry(self._stream)
-        finally:
-            _end(self._client)
-            self._client.close()
-            if self._stream is not None:
-                self._stream.close()
-            self._ended(self)
-
-    def end(self) -> None:
-        """End it from another thread."""
-        self._is_unwanted = True
-        _end(self._client)
-        if self._stream is not None:
-            self._stream.hang_up()
-
-    def _carry(self, stream: Stream) -> None:
-        announced: set[int] = set()  # the first message of a channel is the number of its port
-        while not self._is_unwanted:
-            from_pod, from_client = stream.ready(None, self._client)
-            if from_pod:
-                message = stream.receive()
-                if message is None:
-                    return
-                if message[0] in announced:
-                    if message[0] == _ERROR:
-                        return
-                    self._client.sendall(message[1])
-                announced.add(message[0])
-            if from_client:
-                content = self._client.recv(_CHUNK_BYTES)
-                if not content:
-                    return
-                stream.send(_CONTENT, content)
-
-
-def _end(one: socket.socket) -> None:
-    with suppress(OSError):
-        one.shutdown(socket.SHUT_RDWR)
