@@ -1,10 +1,10 @@
 """Small campaigns on a cluster through the command line, and what they leave there."""
 
+import json
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-
-from kubernetes import client, config
 
 from steelyard.cli.run import command as run
 from steelyard.core import kubernetes as k8s
@@ -84,9 +84,11 @@ def on_a_service(service: str, secret: str) -> str:
 
 def evict(pod: k8s.ObjectRef) -> None:
     """Do what `kubectl drain` does with each pod of a node."""
-    body = client.V1Eviction(metadata=client.V1ObjectMeta(name=pod.name))
-    with config.new_client_from_config() as connection:
-        client.CoreV1Api(connection).create_namespaced_pod_eviction(pod.name, pod.namespace, body)
+    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction"
+    metadata = {"name": pod.name, "namespace": pod.namespace}
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+    argv = ["/usr/bin/env", "kubectl", "create", "--raw", path, "-f", "-"]
+    subprocess.run(argv, input=json.dumps(body), text=True, capture_output=True, check=True)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from steelyard.core.wording import ExitCode
 
 _HEAVY = (
     *("numpy", "scipy", "pydantic", "pyarrow", "rich", "psycopg", "jinja2", "ruamel", "altair"),
-    *("kubernetes", "urllib3", "websocket"),
+    *("lightkube", "httpx2", "websocket"),
 )
 _IMPORTS = """
 import sys
