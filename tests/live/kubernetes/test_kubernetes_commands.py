@@ -85,6 +85,15 @@ def test_lines_end_with_the_command(cluster_api: KubernetesApi, waiting: Contain
         next(each)
 
 
+def test_standard_input_may_have_some_megabytes(
+    cluster_api: KubernetesApi, waiting: ContainerRef
+) -> None:
+    """A wheel goes this way."""
+    stdin = "0123456789abcdef" * 150_000
+    ended = cluster_api.run(waiting, ["wc", "-c"], timeout_s=60, stdin=stdin)
+    assert ended.stdout.strip() == str(len(stdin))
+
+
 def test_a_pod_that_goes_takes_the_command_with_it(
     cluster_api: KubernetesApi, own_namespace: str
 ) -> None:

@@ -11,13 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from websocket import WebSocketTimeoutException
 
-from fakes.clock import FakeClock
 from steelyard.core.kubernetes import ContainerRef
 from steelyard.core.wording import (
     InputError,
-    MeasurementError,
     PreflightError,
     PrivilegeError,
     SteelyardError,
@@ -147,84 +144,6 @@ def test_the_exit_status_is_what_the_api_tells() -> None:
     broken = {"status": "Failure", "message": "container not found"}
     with pytest.raises(TargetError, match="x could not be run in Pod bench/p: container not found"):
         client.exit_status(json.dumps(broken).encode(), ["x"], WHERE)
-
-
-Message = tuple[int, bytes] | None
-
-
-class Wire:
-    """A connection that delivers messages of a list, one each time somebody waits."""
-
-    def __init__(self, clock: FakeClock, messages: Sequence[Message | Exception]) -> None:
-        self._clock = clock
-        self._messages = list(messages)
-        self.sent: list[tuple[int, bytes]] = []
-        self.closed = 0
-
-    def send(self, channel: int, content: bytes) -> None:
-        """Note what is sent."""
-        self.sent.append((channel, content))
-
-    def ready(self, timeout_s: float) -> bool:
-        """Wait for a message; without one for the whole time."""
-        self._clock.advance(0.001 if self._messages else timeout_s)
-        return bool(self._messages)
-
-    def receive(self) -> Message:
-        """Return the next message."""
-        message = self._messages.pop(0)
-        if isinstance(message, Exception):
-            raise message
-        return message
-
-    def close(self) -> None:
-        """Count it."""
-        self.closed += 1
-
-
-def dialogue(*messages: Message | Exception) -> tuple[client.OpenDialogue, Wire]:
-    """Return a dialogue over a wire with these messages."""
-    clock = FakeClock()
-    wire = Wire(clock, messages)
-    return client.OpenDialogue(wire, WHERE, ("bash", "steer"), clock), wire  # type: ignore[arg-type]
-
-
-def test_an_answer_may_come_in_pieces() -> None:
-    """What is behind its line belongs to the next one; what goes to stderr is no answer."""
-    told, wire = dialogue(
-        (client.STDOUT, b"st"),
-        (client.STDERR, b"noise\n"),
-        (client.STDOUT, b"op 1\ngo"),
-        (client.STDOUT, b" 2\n"),
-    )
-    assert told.ask("stop", timeout_s=1.0) == "stop 1"
-    assert told.ask("go", timeout_s=1.0) == "go 2"
-    assert wire.sent == [(client.STDIN, b"stop\n"), (client.STDIN, b"go\n")]
-
-
-def test_no_answer_is_an_error_after_a_while() -> None:
-    """It names what was said."""
-    told, _ = dialogue()
-    with pytest.raises(MeasurementError, match="gave no answer to 'stop' for 2 s"):
-        told.ask("stop", timeout_s=2.0)
-
-
-@pytest.mark.parametrize(
-    "end",
-    [None, (client.STATUS, b'{"status": "Success"}'), WebSocketTimeoutException("gone"), OSError()],
-)
-def test_an_end_is_a_lost_connection(end: Message | Exception) -> None:
-    """Of the connection or of the command: nobody answers any more."""
-    told, _ = dialogue(end)
-    with pytest.raises(TargetError, match="the connection to Pod bench/p was lost"):
-        told.ask("go", timeout_s=1.0)
-
-
-def test_closing_hangs_up() -> None:
-    """The command reads the end of its input."""
-    told, wire = dialogue()
-    told.close()
-    assert wire.closed == 1
 
 
 ASKED = Asked(what="Pod bench/p", verb="patch", namespace="bench", context="lab")
