@@ -279,7 +279,7 @@ def probes_for(place: Place, host: Host, clock: Clock, *, ramp_s: float) -> tupl
         ramp_s=ramp_s,
         nearby=host if place.vantage is not None else None,
     )
-    if isinstance(place.sight, PodSight):
+    if place.sight is not None:
         return (server, PodProbe(sight=place.sight, host=host, clock=clock))
     return (server, MachineProbe(host=host, vantage=place.vantage))
 
@@ -355,7 +355,7 @@ def _turn_watch(
     if one.is_shared:  # then only the statements of one of them are told apart, if those are
         probes = (watch.StatementProbe(open_reader=opening),) if is_apart else ()
         absent = (_OF_ALL_SESSIONS,) if is_apart else (_OF_ALL_SESSIONS, _IN_ONE_DATABASE)
-    if isinstance(place.sight, PodSight):
+    if place.sight is not None:
         pod = PodInTurns(sight=place.sight, host=host, is_shared=one.is_shared)
         probes = (*probes, pod)
     return TurnWatch(
