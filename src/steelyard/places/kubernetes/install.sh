@@ -15,6 +15,7 @@ if [ ! -d "$home/installed" ]; then
     left=$((left - 1))
   done
   echo "installing Steelyard ..."
+  rm -rf "$home"/made-* # of a pod that died over it
   made=$(mktemp -d "$home/made-XXXXXX")
   python3 -m pip install --quiet --no-cache-dir --disable-pip-version-check --no-compile \
     --only-binary :all: --target "$made" --constraint "$home/sent/versions.txt" "$@" \
