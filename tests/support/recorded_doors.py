@@ -45,6 +45,11 @@ class RecordedApi:
         _note(plural(kind), "list")
         return self._api.list(kind, namespace, labels)
 
+    def create(self, manifest: Manifest) -> Manifest | None:
+        """Note ``create``."""
+        _note(plural(ref_of(manifest).kind), "create")
+        return self._api.create(manifest)
+
     def apply(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
         """Note ``patch``, and ``create`` where the object is not there yet."""
         ref = ref_of(manifest)

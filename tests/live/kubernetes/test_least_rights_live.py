@@ -16,6 +16,7 @@ from support.live_redis_clusters import MADE
 # What this campaign has no occasion for: sessions are created from Kubernetes 1.35 on; there is no
 # server of others, and nothing fails that events, logs and the like would have to explain.
 _NO_OCCASION = {
+    ("configmaps", "patch"),  # the anchor of a session that died
     ("pods/exec", "create"),
     ("pods/portforward", "create"),
     ("services", "get"),
