@@ -32,7 +32,7 @@ from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Finding
 from steelyard.core.kubernetes import CLAIM, NAMESPACE, ContainerRef, ObjectRef
 from steelyard.core.measurement import Run, SustainedRun
-from steelyard.core.target import Target
+from steelyard.core.target import KubernetesPlace, Target
 from steelyard.gateways.files import make_directory, read_text, remove_tree, translated, write_text
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
@@ -46,7 +46,6 @@ from steelyard.record.directory import COPY_NOTE, read_campaign
 from steelyard.targets.cluster_objects import asked_once, deadline_s
 from steelyard.targets.kubernetes_site import (
     KubernetesSite,
-    place_in,
     require_allowed,
     server_purposes,
 )
@@ -218,7 +217,10 @@ def look(asked: JobAsked, site: KubernetesSite, told: Callable[[str], None]) -> 
         f" {python}) and installed from {index}"
     )
     load = () if site.plan is None else (f"The load's programs come from {site.plan.image}",)
-    extras = ("aws",) if rents(site.experiment) else ()
+    extras = (
+        *(("aws",) if rents(site.experiment) else ()),
+        *(("embedded",) if site.plan is None else ()),  # whose pgbench there is
+    )
     return Ground(
         image=image,
         installs=not found.is_complete,
@@ -235,14 +237,15 @@ def plan_job(
     *,
     ground: Ground,
     api: KubernetesApi,
+    place: KubernetesPlace,
     long_runs_s: float,
 ) -> job.JobPlan:
     """Return the Job that a campaign will be.
 
-    Its targets in Kubernetes share one place in one cluster. ``long_runs_s`` are the seconds of the
-    runs after the last block, which come on top of the budget.
+    Its targets in Kubernetes share one ``place`` in one cluster. ``long_runs_s`` are the seconds of
+    the runs after the last block, which come on top of the budget.
     """
-    namespace = place_in(experiment).namespace
+    namespace = place.namespace
     makes_all = experiment.makes_all_in_kubernetes
     if namespace is None and not makes_all:
         namespace = api.namespace  # where the server is that is there already

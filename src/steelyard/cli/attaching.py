@@ -1,4 +1,4 @@
-"""A campaign that runs in a cluster, from here: ``run --in-cluster`` makes it, ``attach`` finds it.
+"""A campaign that runs in a cluster, from here: ``run`` makes it, ``attach`` finds it.
 
 Step by step: find, follow, fetch, report, remove. It is removed when nothing that it changed waits
 for its record.
@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -16,24 +16,32 @@ from typing import Final
 import click
 
 from steelyard.answers.campaign import analyse
+from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign import in_cluster
 from steelyard.campaign.in_cluster import Fetch, Fetched, Follower, JobAsked, fetch
 from steelyard.campaign.run import session
-from steelyard.cli import launching
-from steelyard.cli.campaigns import print_json, rendered, show, write_reports
+from steelyard.cli.campaigns import (
+    Gate,
+    keep_noise,
+    print_json,
+    rendered,
+    show,
+    write_reports,
+)
 from steelyard.cli.kubernetes import manifest_text
-from steelyard.cli.launching import RunOptions
 from steelyard.cli.options import at_terminal
 from steelyard.cli.progress import LiveProgress, progress_for
 from steelyard.core import wording
 from steelyard.core.campaign import Status
-from steelyard.core.experiment import Experiment
+from steelyard.core.target import KubernetesPlace
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes import job as jobs
-from steelyard.places.kubernetes.job import JobPlan, Stand, Standing, record_files
-from steelyard.record.directory import read_standing, require_unused
-from steelyard.targets.kubernetes_site import place_in
+from steelyard.places.kubernetes.job import RECORD_SIZE, JobPlan, Stand, Standing, record_files
+from steelyard.record.directory import read_standing
+from steelyard.targets.assembly import RegistryLedger
+from steelyard.targets.kubernetes_site import KubernetesSite, find_site
+from steelyard.targets.whereabouts import lacking
 
 
 def remove_unfetched(plan: JobPlan, api: KubernetesApi, doors: Doors, *, again: str) -> None:
@@ -97,6 +105,7 @@ class AttachOptions:
     yes: bool = False
     as_json: bool = False
     quiet: bool = False
+    gate: Gate = field(default_factory=Gate)
 
 
 def attach(options: AttachOptions) -> int:
@@ -126,8 +135,14 @@ def attend(plan: JobPlan, api: KubernetesApi, doors: Doors, options: AttachOptio
             _tell(f"  {line}")
     with _leaving(plan, options, "what came of the record is kept"):
         fetched = _fetch(plan, api, doors, options)
-    _report(fetched, plan, options)
-    return _conclude(plan, api, doors, options, ended, fetched)
+    analysis = _report(fetched, plan, options)
+    code = _conclude(plan, api, doors, options, ended, fetched)
+    if code == wording.ExitCode.DONE and fetched.record.status.is_finished:
+        return options.gate.code(analysis)
+    if ended.is_over:
+        early = wording.MeasurementError(f"the Job ended early: {ended.reason or 'see its record'}")
+        options.gate.break_off(early, fetched.record.experiment.name, analysis)
+    return code
 
 
 def _followed(plan: JobPlan, api: KubernetesApi, doors: Doors, options: AttachOptions) -> Standing:
@@ -176,8 +191,8 @@ def directory_of(plan: JobPlan, options: AttachOptions) -> Path:
     return options.out or Path("campaigns") / plan.campaign_id
 
 
-def _report(fetched: Fetched, plan: JobPlan, options: AttachOptions) -> None:
-    """Write the reports anew, and show what there is to show."""
+def _report(fetched: Fetched, plan: JobPlan, options: AttachOptions) -> CampaignAnalysis:
+    """Write the reports anew, show what there is to show, and return it."""
     path = directory_of(plan, options)
     analysis = analyse(fetched.record)
     if analysis.blocks or fetched.record.status is not Status.RUNNING:
@@ -186,6 +201,9 @@ def _report(fetched: Fetched, plan: JobPlan, options: AttachOptions) -> None:
         click.echo(rendered(analysis, "json"), nl=False)
     elif analysis.blocks:
         show(analysis, path)
+    if fetched.record.status.is_finished:
+        keep_noise(analysis)
+    return analysis
 
 
 def _conclude(
@@ -273,94 +291,155 @@ def _tell(text: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InsideOptions:
-    """What the command line says of the Job."""
+class JobOptions:
+    """What the command line says of the place, and of the Job.
 
-    image: str | None
-    detach: bool
-    storage_class: str | None
-    record_size: str
-    service_account: str | None
+    Attributes:
+        as_job: In the cluster as a Job, or here; None: by where the servers are.
+    """
+
+    as_job: bool | None = None
+    image: str | None = None
+    index_url: str | None = None
+    secrets: tuple[str, ...] = ()
+    service_account: str | None = None
+    storage_class: str | None = None
+    record_size: str = RECORD_SIZE
+    detach: bool = False
+
+    @property
+    def switches(self) -> tuple[str, ...]:
+        """Return what a repetition of the command needs of it."""
+        if self.as_job is None:
+            return ()
+        if not self.as_job:
+            return ("--here",)
+        return ("--in-cluster", *(("--image", self.image) if self.image else ()))
+
+    def require_none(self, why: str) -> None:
+        """Refuse what is only for a Job, rather than pass over it.
+
+        An image may be named by the environment, once for all campaigns.
+
+        Raises:
+            InputError: Something is.
+        """
+        named = {
+            "--detach": self.detach,
+            "--index-url": self.index_url,
+            "--record-size": self.record_size != RECORD_SIZE,
+            "--secret": self.secrets,
+            "--service-account": self.service_account,
+            "--storage-class": self.storage_class,
+        }
+        if given := [name for name, value in named.items() if value]:
+            reason = f": {why}" if why else ""
+            raise wording.InputError(
+                f"{', '.join(given)}: for a Job, and this campaign runs here{reason}",
+                hint="Leave it out, or run it in the cluster: --in-cluster.",
+            )
 
 
-def run_inside(options: RunOptions, inside: InsideOptions) -> int:
-    """Run a new campaign as a Job, and attach to it unless told not to; return the exit code."""
-    doors = launching.real_doors()
-    asked = _asked_job(inside)
-    loaded = launching.load(options, doors)
-    context = _context(loaded.experiment)
-    image = ("--image", asked.image) if asked.image else ()
-    command = launching.command_of(loaded, options, "--in-cluster", *image)
-    checked = launching.check(loaded, command, options, doors)
-    site = checked.assembly.site
-    assert site is not None  # noqa: S101 - it is in a cluster
-    api = site.api
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyJob:
+    """A Job that may be made.
+
+    Attributes:
+        told: Where it runs, what it runs, and what it lacks, in a sentence each.
+    """
+
+    plan: JobPlan
+    packed: str
+    api: KubernetesApi
+    told: tuple[str, ...]
+
+    @property
+    def manifests(self) -> str:
+        """Return what is made, for `kubectl apply -f -`."""
+        return manifest_text(jobs.manifests_of(self.plan, self.packed))
+
+
+def ready_job(
+    request: session.Request,
+    options: JobOptions,
+    doors: Doors,
+    *,
+    path: Path,
+    site: KubernetesSite | None,
+    place: KubernetesPlace,
+    long_runs_s: float,
+) -> ReadyJob:
+    """Return the Job of a campaign once everything is looked at that it needs.
+
+    Args:
+        request: The campaign, which may run.
+        options: What the command line says of the Job.
+        doors: To the outside.
+        path: Where the record will be here.
+        site: Where its servers are in a cluster; None where none is.
+        place: Of the Job where no server is in a cluster.
+        long_runs_s: Of the runs after the last block.
+
+    Raises:
+        SteelyardError: It cannot be made, or could not run.
+    """
+    asked = JobAsked(
+        image=options.image,
+        storage=options.record_size,
+        storage_class=options.storage_class,
+        account=options.service_account,
+        index_url=options.index_url,
+        secrets=options.secrets,
+    )
+    experiment = request.experiment
+    if site is None:
+        look = RegistryLedger()
+        site = find_site(experiment, doors, look.campaign_id, look, place=place)
     ground = in_cluster.look(asked, site, _tell)
-    path = options.out or session.default_directory(loaded.experiment.name, doors)
-    require_unused(path)
     plan = in_cluster.plan_job(
         asked,
-        loaded.experiment,
+        experiment,
         session.new_id(path),
         ground=ground,
-        api=api,
-        long_runs_s=checked.expected.sustained_most_s,
+        api=site.api,
+        place=site.place,
+        long_runs_s=long_runs_s,
     )
-    in_cluster.require_startable(plan, api)
-    packed = in_cluster.packed(checked.request, plan)
-    if options.dry_run:
-        click.echo(manifest_text(jobs.manifests_of(plan, packed)), nl=False)
-        return wording.ExitCode.DONE
-    launching.foretell(checked, path, options)
-    if not options.quiet:
-        for sentence in ground.told:
-            _tell(f"{sentence}.")
-    jobs.make(plan, packed, api)
-    attach = _attach_options(options, plan.campaign_id, path, context)
-    if inside.detach:
-        with progress_for(sys.stderr, quiet=True) as progress:
-            Follower(plan, api, doors.clock, progress, _tell).until_sent()
-        _say_where(again(plan, context), plan.campaign_id, plan.namespace, options)
-        return wording.ExitCode.DONE
-    if not options.quiet:
-        click.echo(f"It runs as Job {plan.name} in namespace {plan.namespace}.", err=True)
-    return attend(plan, api, doors, attach)
-
-
-def _context(experiment: Experiment) -> str | None:
-    if not experiment.is_in_kubernetes:
-        raise wording.InputError(
-            "--in-cluster is for targets in Kubernetes, and the experiment has none",
-            hint="Leave it out, or give a target: --target cloudnative-pg.",
-        )
-    return place_in(experiment).context
-
-
-def _asked_job(inside: InsideOptions) -> JobAsked:
-    return JobAsked(
-        image=inside.image,
-        storage=inside.record_size,
-        storage_class=inside.storage_class,
-        account=inside.service_account,
+    in_cluster.require_startable(plan, site.api)
+    account, secrets = plan.account is not None, bool(plan.secrets)
+    return ReadyJob(
+        plan=plan,
+        packed=in_cluster.packed(request, plan),
+        api=site.api,
+        told=(
+            f"It runs as a Job in namespace {plan.namespace} of {site.api.context}",
+            *ground.told,
+            *lacking(experiment, has_account=account, has_secrets=secrets),
+        ),
     )
 
 
-def _attach_options(
-    options: RunOptions, campaign_id: str, path: Path, context: str | None
-) -> AttachOptions:
-    return AttachOptions(
-        name=campaign_id,
-        context=context,
-        namespace=options.namespace,
-        out=path,
-        yes=options.yes,
-        as_json=options.as_json,
-        quiet=options.quiet,
-    )
+def run_as_job(job: ReadyJob, options: JobOptions, doors: Doors, attach: AttachOptions) -> int:
+    """Make a Job, and attach to it unless told not to; return the exit code."""
+    plan = job.plan
+    jobs.make(plan, job.packed, job.api)
+    way = again(plan, attach.context)
+    if not attach.quiet:
+        _tell(f"To come back to it: {way}")
+    attach = replace(attach, name=plan.campaign_id, namespace=plan.namespace)
+    if not options.detach:
+        return attend(plan, job.api, doors, attach)
+    with (
+        _leaving(plan, attach, "the campaign is in the cluster"),
+        progress_for(sys.stderr, quiet=True) as progress,
+    ):
+        Follower(plan, job.api, doors.clock, progress, _tell).until_sent()
+    _say_where(way, plan.campaign_id, plan.namespace, as_json=attach.as_json)
+    return wording.ExitCode.DONE
 
 
-def _say_where(command: str, campaign_id: str, namespace: str, options: RunOptions) -> None:
-    if options.as_json:
+def _say_where(command: str, campaign_id: str, namespace: str, *, as_json: bool) -> None:
+    if as_json:
         found = {"format": 1, "campaign": campaign_id, "namespace": namespace, "attach": command}
         print_json(found)
     else:

@@ -14,6 +14,7 @@ import click
 from steelyard.answers.campaign import analyse
 from steelyard.answers.gate import Broken, Judged, judge, junit, under_conditions
 from steelyard.answers.results import CampaignAnalysis, uncompared
+from steelyard.campaign.design.noise_profiles import keep_profile
 from steelyard.core import wording
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Experiment
@@ -191,6 +192,17 @@ class Gate:
             broken=broken,
         )
         write_text(self.junit, text, error_type=wording.RecordError)
+
+
+def keep_noise(analysis: CampaignAnalysis) -> None:
+    """Keep what an A/A campaign measured for later plans; of any other there is nothing."""
+    try:
+        kept = keep_profile(analysis)
+    except wording.SteelyardError as error:
+        click.echo(f"The noise profile was not kept: {error.message}", err=True)
+        return
+    if kept is not None:
+        click.echo(f"The noise profile is kept in {kept}; later plans use it.", err=True)
 
 
 def print_whole(document: Document) -> None:

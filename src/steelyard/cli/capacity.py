@@ -2,7 +2,7 @@
 
 import click
 
-from steelyard.cli.options import PATH, GeneratorCommand
+from steelyard.cli.options import JOB_OPTIONS, PATH, GeneratorCommand, job_options
 
 
 @click.command(
@@ -36,6 +36,7 @@ from steelyard.cli.options import PATH, GeneratorCommand
 @click.option(
     "--yes", is_flag=True, help="Start even if the budget ends before the first interim result."
 )
+@job_options
 @click.pass_context
 def command(context: click.Context, /, **_: object) -> None:
     """Find the highest rate a server sustains, and its latency at shares of it.
@@ -48,6 +49,9 @@ def command(context: click.Context, /, **_: object) -> None:
     Of a FILE or a preset all configurations are measured at the same rates. The record is like that
     of `steelyard run`, and `steelyard run --resume DIR` goes on with it.
     """
+    from steelyard.cli.attaching import JobOptions
     from steelyard.cli.questions import CapacityOptions, measure_capacity
 
-    measure_capacity(CapacityOptions(**context.params))
+    params = dict(context.params)
+    job = JobOptions(**{name: params.pop(name) for name in JOB_OPTIONS})
+    measure_capacity(CapacityOptions(**params, job=job))

@@ -21,7 +21,7 @@ from steelyard.answers.campaign import analyse
 from steelyard.answers.outlook.section import outlook_document, outlook_json, shortfall
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign.cleanup.leftovers import release_frozen, require_nothing_left
-from steelyard.campaign.design.noise_profiles import keep_profile, profile_for
+from steelyard.campaign.design.noise_profiles import profile_for
 from steelyard.campaign.file import files
 from steelyard.campaign.file.files import allow_existing
 from steelyard.campaign.foresee import forecast as forecasts
@@ -29,15 +29,27 @@ from steelyard.campaign.foresee import planning
 from steelyard.campaign.run import session
 from steelyard.campaign.run.runner import Progress
 from steelyard.cli import article
-from steelyard.cli.campaigns import Gate, print_json, print_whole, rendered, show, write_reports
+from steelyard.cli.attaching import AttachOptions, JobOptions, ReadyJob, ready_job, run_as_job
+from steelyard.cli.campaigns import (
+    Gate,
+    keep_noise,
+    print_json,
+    print_whole,
+    rendered,
+    show,
+    write_reports,
+)
 from steelyard.cli.kubernetes import manifest_text
 from steelyard.cli.options import at_terminal
 from steelyard.cli.progress import TerminalOperator, forecast_json, forecast_text, progress_for
 from steelyard.core import wording
 from steelyard.core.experiment import Experiment
+from steelyard.core.findings import Finding
 from steelyard.core.linux import BlockDevice
+from steelyard.core.target import KubernetesPlace
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.files import cache_directory, free_bytes
+from steelyard.gateways.host import is_of_this_machine
 from steelyard.places.local.machine import capacity
 from steelyard.record.directory import has_begun, read_campaign, require_unused
 from steelyard.report import document as doc
@@ -48,6 +60,7 @@ from steelyard.targets.kubernetes_site import place_in
 from steelyard.targets.prices import load_prices
 from steelyard.targets.rds import expiring, priced
 from steelyard.targets.stack import require_huge_pages, require_shared_memory
+from steelyard.targets.whereabouts import Whereabouts, place_for
 from steelyard.tuning.facts.machine import device_fact
 from steelyard.tuning.profiles import MachineFacts
 
@@ -148,6 +161,7 @@ class RunOptions:
     ttl: str | None = None
     prices: Path | None = None
     gate: Gate = field(default_factory=Gate)
+    job: JobOptions = field(default_factory=JobOptions)
     is_named: bool = True
 
     @property
@@ -184,6 +198,7 @@ class RunOptions:
             *(("--yes",) if self.yes else ()),
             *(("--allow-existing",) if self.allow_existing else ()),
             *(word for pair in given.items() if pair[1] is not None for word in pair),
+            *self.job.switches,
         )
 
 
@@ -227,13 +242,29 @@ def start(
     """
     options.gate.conditions(loaded.experiment)
     with options.gate.covering(loaded.experiment.name):
+        where = place_of(loaded.experiment, options, doors)
         release_frozen(doors, _told(options))
         checked = check(loaded, command, options, doors)
         path = _directory(loaded, options, doors)
         require_unused(path)
         told(checked.assembly)
+        job = job_of(checked, path, options, doors) if where.as_job else None
         foretell(checked, path, options)
+        _tell_place(where, job, options)
         agreed(checked.assembly)
+        if job is not None:
+            attach = AttachOptions(
+                name=None,
+                context=_context(loaded.experiment, options),
+                namespace=None,
+                out=path,
+                yes=options.yes,
+                as_json=options.as_json,
+                quiet=options.quiet,
+                gate=options.gate,
+            )
+            _exit(run_as_job(job, options.job, doors, attach))
+            return
 
     def campaign(progress: Progress) -> CampaignAnalysis:
         try:
@@ -242,6 +273,72 @@ def start(
             raise _located(loaded, error) from error
 
     _finish(campaign, path, options)
+
+
+def place_of(experiment: Experiment, options: RunOptions, doors: Doors) -> Whereabouts:
+    """Return where a campaign runs.
+
+    Raises:
+        InputError: It cannot run where the command line says, or that says what is not for there.
+    """
+    is_inside = False
+    if experiment.is_in_kubernetes and options.job.as_job is None:
+        # What keeps a cluster from being asked is told by the checks.
+        with suppress(wording.SteelyardError):
+            is_inside = doors.kubernetes.connect(_context(experiment, options)).is_inside
+    where = place_for(
+        experiment, as_job=options.job.as_job, is_inside=is_inside, is_own=is_of_this_machine
+    )
+    if not where.as_job:
+        options.job.require_none(where.why)
+    return where
+
+
+def _context(experiment: Experiment, options: RunOptions) -> str | None:
+    return place_in(experiment).context if experiment.is_in_kubernetes else options.context
+
+
+def job_of(checked: "Checked", path: Path, options: RunOptions, doors: Doors) -> ReadyJob:
+    """Return the Job of a campaign that is checked."""
+    return ready_job(
+        checked.request,
+        options.job,
+        doors,
+        path=path,
+        site=checked.assembly.site,
+        place=KubernetesPlace(context=options.context, namespace=options.namespace),
+        long_runs_s=checked.expected.sustained_most_s,
+    )
+
+
+def _foreseen_job(
+    loaded: files.LoadedExperiment,
+    assembly: Assembly,
+    findings: tuple[Finding, ...],
+    expected: forecasts.Forecast,
+    options: RunOptions,
+    doors: Doors,
+) -> ReadyJob:
+    """Return the Job that a campaign would be."""
+    request = session.Request(
+        experiment=loaded.experiment, text=loaded.text, command="", findings=findings
+    )
+    checked = Checked(request=request, assembly=assembly, expected=expected, warning="")
+    return job_of(checked, _directory(loaded, options, doors), options, doors)
+
+
+def _tell_place(where: Whereabouts, job: ReadyJob | None, options: RunOptions) -> None:
+    """Say where the campaign runs, where there is a choice."""
+    if options.quiet and not options.dry_run:
+        return
+    told = job.told if job is not None else (f"It runs here: {where.why}",) if where.why else ()
+    for sentence in told:
+        click.echo(f"{sentence}.", err=True)
+
+
+def _exit(code: int) -> None:
+    if code:
+        raise click.exceptions.Exit(code)
 
 
 def _located(loaded: files.LoadedExperiment, error: wording.SettingError) -> wording.SteelyardError:
@@ -345,6 +442,7 @@ def foresee(
 
     ``told`` tells what else is to be known before it.
     """
+    where = place_of(loaded.experiment, options, doors)
     try:
         assembly = assemble(loaded.experiment, doors, told=_told(options))
     except (wording.UnconfiguredError, wording.TargetError) as error:
@@ -352,7 +450,7 @@ def foresee(
             raise
         print_unseen(loaded.experiment, _directory(loaded, options, doors), error)
         return
-    session.check(loaded, assembly)
+    findings = session.check(loaded, assembly)
     _warn_of_equals(loaded, assembly, options)
     _require_machine(loaded.experiment, doors)
     measured = profile_for(loaded.experiment)
@@ -366,10 +464,18 @@ def foresee(
         text = forecast_text(
             loaded.experiment, expected, warning=warning, with_schedule=options.is_named
         )
-        click.echo(text, err=pods)
+        job = (
+            _foreseen_job(loaded, assembly, findings, expected, options, doors)
+            if where.as_job
+            else None
+        )
+        click.echo(text, err=pods or where.as_job)
+        _tell_place(where, job, options)
         if pods:  # what is printed can be handed to kubectl
             path = _directory(loaded, options, doors)
             print_manifests(loaded.experiment, assembly, path)
+        if job is not None:
+            click.echo(job.manifests, nl=False)
     forecasts.require_disk(expected)
     forecasts.require_first_look(expected, loaded.experiment)
     _require_affordable(loaded.experiment, expected.most_s(loaded.experiment), options)
@@ -400,10 +506,16 @@ def plan(options: RunOptions) -> None:
     """Show what an experiment can decide and when; nothing is started and nothing is written."""
     doors = real_doors()
     loaded = load(options, doors)
+    where = place_of(loaded.experiment, options, doors)
     assembly = assemble(loaded.experiment, doors, told=_told(options))
-    session.check(loaded, assembly)
+    findings = session.check(loaded, assembly)
     _warn_of_equals(loaded, assembly, options)
     require_shared_memory(loaded.experiment, doors.host)
+    job = None
+    if where.as_job:
+        expected = forecasts.forecast_either(loaded.experiment, assembly)
+        job = _foreseen_job(loaded, assembly, findings, expected, options, doors)
+    _tell_place(where, job, options)
     found = planning.plan_campaign(loaded.experiment, assembly)
     if options.as_json:
         print_json(outlook_json(found))
@@ -506,21 +618,9 @@ def _finish(work: Callable[[Progress], CampaignAnalysis], path: Path, options: R
         # First what a full disk cannot take away.
         _print_analysis(analysis, path, options)
         write_reports(read_campaign(path), analysis, path)
-        _keep_noise(analysis)
+        keep_noise(analysis)
         code = options.gate.code(analysis)
-    if code:
-        raise click.exceptions.Exit(code)
-
-
-def _keep_noise(analysis: CampaignAnalysis) -> None:
-    """Keep what an A/A campaign measured for later plans; of any other there is nothing."""
-    try:
-        kept = keep_profile(analysis)
-    except wording.SteelyardError as error:
-        click.echo(f"The noise profile was not kept: {error.message}", err=True)
-        return
-    if kept is not None:
-        click.echo(f"The noise profile is kept in {kept}; later plans use it.", err=True)
+    _exit(code)
 
 
 def _report_what_there_is(path: Path, options: RunOptions) -> CampaignAnalysis | None:

@@ -2,7 +2,13 @@
 
 import click
 
-from steelyard.cli.options import GeneratorCommand, campaign_options, source_argument
+from steelyard.cli.options import (
+    JOB_OPTIONS,
+    GeneratorCommand,
+    campaign_options,
+    job_options,
+    source_argument,
+)
 
 _SWITCHES = ("session", "reload", "restart")
 
@@ -20,6 +26,7 @@ _SWITCHES = ("session", "reload", "restart")
     help="How to switch between the two (default: as the experiment's differences need).",
 )
 @campaign_options
+@job_options
 @click.pass_context
 def command(context: click.Context, /, **_: object) -> None:
     """Measure what this set-up can and cannot see.
@@ -33,9 +40,11 @@ def command(context: click.Context, /, **_: object) -> None:
     An interrupted campaign goes on with `steelyard run --resume DIR`.
     """
     from steelyard.cli import launching
+    from steelyard.cli.attaching import JobOptions
     from steelyard.cli.questions import measure_noise
 
     params = dict(context.params)
     switch = params.pop("switch")
-    options = launching.RunOptions(precision=None, resume=None, **params)
+    job = JobOptions(**{name: params.pop(name) for name in JOB_OPTIONS})
+    options = launching.RunOptions(precision=None, resume=None, job=job, **params)
     measure_noise(options, switch)

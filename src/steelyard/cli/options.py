@@ -170,9 +170,13 @@ def _adding(*parts: Callable[[Any], Any]) -> Callable[[Command], Command]:
 
 experiment_options: Final = _adding(*_EXPERIMENT)
 campaign_options: Final = _adding(*_CAMPAIGN)
-inside_options: Final = _adding(
+_JOB: Final = (
     click.option(
-        "--in-cluster", is_flag=True, help="Run it as a Job in the cluster, and attach to it."
+        "--in-cluster/--here",
+        "as_job",
+        default=None,
+        help="Run it as a Job in the cluster, or from here (default: as a Job where servers are in"
+        " Kubernetes, and none is of this machine).",
     ),
     click.option(
         "--image",
@@ -180,9 +184,25 @@ inside_options: Final = _adding(
         metavar="IMAGE",
         envvar="STEELYARD_IMAGE",
         show_envvar=True,
-        help="Container image with Steelyard, for --in-cluster.",
+        help="Of the Job: an image with Steelyard, or with Python, where it is then installed.",
     ),
-    click.option("--detach", is_flag=True, help="Do not attach to the Job."),
+    click.option(
+        "--index-url", metavar="URL", help="Package index that pods reach, for the installation."
+    ),
+    click.option(
+        "--secret",
+        "secrets",
+        type=OBJECT,
+        multiple=True,
+        metavar="NAME",
+        help="Secret whose keys are variables of the Job, such as PGPASSWORD.",
+    ),
+    click.option(
+        "--service-account",
+        type=OBJECT,
+        metavar="NAME",
+        help="ServiceAccount for the Job (default: a new one).",
+    ),
     click.option(
         "--storage-class",
         type=OBJECT,
@@ -196,12 +216,13 @@ inside_options: Final = _adding(
         default="2Gi",
         help="Size of the volume for the Job's record (default: 2Gi).",
     ),
-    click.option(
-        "--service-account",
-        type=OBJECT,
-        metavar="NAME",
-        help="ServiceAccount for the Job (default: a new one).",
-    ),
+    click.option("--detach", is_flag=True, help="Start the Job, and do not follow it."),
+)
+job_options: Final = _adding(*_JOB)
+planned_job_options: Final = _adding(*_JOB[:-1])
+JOB_OPTIONS: Final = (
+    *("as_job", "image", "index_url", "secrets"),
+    *("service_account", "storage_class", "record_size", "detach"),
 )
 gate_options: Final = _adding(
     click.option(

@@ -3,7 +3,7 @@
 import click
 
 from steelyard.cli.completion import complete_source
-from steelyard.cli.options import experiment_options
+from steelyard.cli.options import JOB_OPTIONS, experiment_options, planned_job_options
 
 
 @click.command("plan")
@@ -11,6 +11,7 @@ from steelyard.cli.options import experiment_options
 @click.option("--budget", metavar="TIME", help="Plan for this budget, such as 20m.")
 @click.option("--precision", metavar="SHARE", help="Plan for this half-width, such as 1%.")
 @experiment_options
+@planned_job_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(context: click.Context, /, **_: object) -> None:
@@ -18,9 +19,13 @@ def command(context: click.Context, /, **_: object) -> None:
 
     The minutes to decide effects of 1, 2, 3, 5 and 10 % in the results and in single cells, the
     best length of a slice, what the budget does not decide, cheaper designs, disk, and the time
-    to prepare the data.
+    to prepare the data. Where a campaign can run in a cluster or here, it says where, and why.
     """
     from steelyard.cli import launching
+    from steelyard.cli.attaching import JobOptions
+
+    params = dict(context.params)
+    job = JobOptions(**{name: params.pop(name) for name in JOB_OPTIONS if name in params})
 
     options = launching.RunOptions(
         flags=(),
@@ -30,6 +35,7 @@ def command(context: click.Context, /, **_: object) -> None:
         dry_run=True,
         quiet=True,
         yes=False,
-        **context.params,
+        job=job,
+        **params,
     )
     launching.plan(options)

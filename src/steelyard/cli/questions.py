@@ -10,7 +10,7 @@ import re
 import secrets
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -29,6 +29,7 @@ from steelyard.campaign.foresee.forecast import (
     with_budget,
 )
 from steelyard.campaign.run import session
+from steelyard.cli.attaching import JobOptions
 from steelyard.cli.campaigns import Gate
 from steelyard.cli.launching import (
     RunOptions,
@@ -214,10 +215,13 @@ class CapacityOptions(WrittenOptions):
     slo: str | None
     slice_: str | None
     allow_existing: bool
+    job: JobOptions = field(default_factory=JobOptions)
 
     def run(self, source: str) -> RunOptions:
         """Return the command line of ``run`` for an experiment that is called so in messages."""
-        return replace(WrittenOptions.run(self, source), allow_existing=self.allow_existing)
+        return replace(
+            WrittenOptions.run(self, source), allow_existing=self.allow_existing, job=self.job
+        )
 
 
 def measure_capacity(options: CapacityOptions) -> None:
@@ -391,6 +395,7 @@ def _capacity_command(options: CapacityOptions) -> str:
     words = [*_CAPACITY.split(), options.place]
     asked = {"--yes": options.yes, "--allow-existing": options.allow_existing}
     switches = [name for name, is_given in asked.items() if is_given]
+    switches += options.job.switches
     return _spelled(words, given, switches=switches, flags=options.flags)
 
 

@@ -1,22 +1,16 @@
 """``steelyard run``: from an experiment to verdicts."""
 
-from typing import TYPE_CHECKING, Any
-
 import click
 
 from steelyard.cli.options import (
+    JOB_OPTIONS,
     PATH,
     GeneratorCommand,
     campaign_options,
     gate_options,
-    inside_options,
+    job_options,
     source_argument,
 )
-
-if TYPE_CHECKING:
-    from steelyard.cli.launching import RunOptions
-
-_INSIDE = ("in_cluster", "image", "detach", "storage_class", "record_size", "service_account")
 
 
 @click.command(
@@ -30,7 +24,7 @@ _INSIDE = ("in_cluster", "image", "detach", "storage_class", "record_size", "ser
 @click.option("--resume", type=PATH, metavar="DIR", help="Go on with this campaign.")
 @campaign_options
 @gate_options
-@inside_options
+@job_options
 @click.pass_context
 def command(context: click.Context, /, **_: object) -> int:
     """Weigh the configurations of an experiment.
@@ -39,18 +33,18 @@ def command(context: click.Context, /, **_: object) -> int:
     in about six minutes. `article:003` is what can be run here of a published article: several
     campaigns and one text of them (`steelyard presets` lists them). Record and reports lie in the
     campaign directory: campaigns/TIME-NAME unless --out is given.
+
+    Where servers are in Kubernetes, and none is of this machine, the campaign runs beside them, as
+    a Job that this follows; ended here, it goes on there, and `steelyard attach` comes back to it.
     """
     from steelyard.cli import launching
+    from steelyard.cli.attaching import JobOptions
     from steelyard.cli.campaigns import Gate
 
     given = dict(context.params)
-    inside = {name: given.pop(name) for name in _INSIDE}
+    job = JobOptions(**{name: given.pop(name) for name in JOB_OPTIONS})
     gate = Gate(**{name: given.pop(name) for name in ("fail_if", "undecided", "junit")})
-    options = launching.RunOptions(**given, gate=gate)
-    if inside.pop("in_cluster"):
-        _require_plain(options, context)
-        return _run_inside(options, inside, context)
-    _require_no_job(context)
+    options = launching.RunOptions(**given, gate=gate, job=job)
     if options.source.startswith("article:"):
         launching.run_article(options)
     elif options.resume is not None:
@@ -60,34 +54,6 @@ def command(context: click.Context, /, **_: object) -> int:
     else:
         launching.run(options)
     return 0
-
-
-def _run_inside(options: "RunOptions", inside: dict[str, Any], context: click.Context) -> int:
-    """Run it as a Job; a record here has none to go on with."""
-    from steelyard.cli.attaching import InsideOptions, run_inside
-
-    if options.resume is not None:
-        message = "--resume is for a record that is here; of a Job: steelyard attach NAME --resume"
-        raise click.UsageError(message, ctx=context)
-    return run_inside(options, InsideOptions(**inside))
-
-
-def _require_plain(options: "RunOptions", context: click.Context) -> None:
-    """Refuse for a Job what only a record that is here can have."""
-    if options.gate.fail_if or options.gate.junit is not None:
-        message = "--fail-if and --junit: not with --in-cluster; steelyard report DIR has both"
-        raise click.UsageError(message, ctx=context)
-    if options.max_cost is not None or options.ttl is not None:
-        message = "--max-cost and --ttl: not with --in-cluster; `steelyard plan` has both"
-        raise click.UsageError(message, ctx=context)
-
-
-def _require_no_job(context: click.Context) -> None:
-    """Refuse options of a Job where there is none, rather than pass over them."""
-    given = [name for name in _INSIDE if _is_typed(context, name)]
-    if given:
-        named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise click.UsageError(f"{named}: only with --in-cluster", ctx=context)
 
 
 def _is_typed(context: click.Context, name: str) -> bool:
@@ -115,6 +81,13 @@ def _given(context: click.Context) -> list[str]:
         "max_cost": "--max-cost",
         "ttl": "--ttl",
         "prices": "--prices",
+        "as_job": "--in-cluster or --here",
+        "index_url": "--index-url",
+        "secrets": "--secret",
+        "service_account": "--service-account",
+        "storage_class": "--storage-class",
+        "record_size": "--record-size",
+        "detach": "--detach",
     }
     return [
         word

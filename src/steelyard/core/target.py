@@ -1,12 +1,14 @@
 """Where a server runs: one class per kind of target, and what the rest of the house asks of any."""
 
 import math
+import re
 from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from typing import Any, ClassVar, Final, Literal, Self
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from steelyard.core.aws import CLASSES, Volume, burst_lasts_s, hidden_by_burst, volume_of
 from steelyard.core.money import Rates
@@ -440,6 +442,9 @@ class CloudNativePgTarget(InPods):
         return f"a Cluster on {storage}" if self.is_made else f"Cluster {self.cluster}"
 
 
+_PORT: Final = re.compile(r":\d*$")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterService:
     """A PostgreSQL server in a cluster, whoever runs it there.
@@ -457,12 +462,28 @@ class ClusterService:
     password_key: str = "password"  # noqa: S105 - the name of a key
 
 
+def hosts_of(uri: str) -> tuple[str, ...]:
+    """Return the hosts of a libpq or Redis URI, sockets too; an empty text: it names none."""
+    parts = urlsplit(uri)
+    if parts.scheme == "unix":
+        return (parts.path,)
+    listed = parse_qs(parts.query).get("host") or [parts.netloc.rpartition("@")[2]]
+    return tuple(unquote(_PORT.sub("", each)).strip("[]") for each in listed[0].split(","))
+
+
 class There(Server):
     """A server that is there already."""
 
     __slots__ = ()
     allow_existing: bool
     restart_command: tuple[str, ...]
+    uri: str | None
+    host: str | None
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Return the names, addresses and sockets in the file; an empty text: it gives none."""
+        return hosts_of(self.uri) if self.uri else tuple((self.host or "").split(","))
 
     @property
     def is_restarted(self) -> bool:

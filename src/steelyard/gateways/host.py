@@ -25,7 +25,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -402,6 +402,22 @@ def _asked(address: str, method: str, path: str, headers: dict[str, str]) -> str
 
 
 LOOPBACK = "127.0.0.1"
+
+
+def is_of_this_machine(host: str) -> bool:
+    """Return whether a host is this machine: a socket, a loopback address, or one of its own.
+
+    A name that nobody here knows is another's.
+    """
+    if host.startswith(("/", "@")):
+        return True
+    with suppress(OSError, UnicodeError):
+        for family, _, _, _, address in socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM):
+            # Only an address of its own can be bound.
+            with suppress(OSError), closing(socket.socket(family, socket.SOCK_DGRAM)) as probe:
+                probe.bind(address)
+                return True
+    return False
 
 
 def free_port() -> int:

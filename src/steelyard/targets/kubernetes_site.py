@@ -253,16 +253,23 @@ class KubernetesSite:
 
 
 def find_site(
-    experiment: Experiment, doors: Doors, campaign_id: str, ledger: Ledger
+    experiment: Experiment,
+    doors: Doors,
+    campaign_id: str,
+    ledger: Ledger,
+    *,
+    place: KubernetesPlace | None = None,
 ) -> KubernetesSite:
     """Return the place of an experiment's pods; the cluster is asked, nothing is made.
+
+    ``place`` is that of a Job alone, whose servers are in no cluster.
 
     Raises:
         InputError: There is no such context.
         PreflightError: The extra is not installed, or the namespace is going away.
         TargetError: The API cannot be reached.
     """
-    place = place_in(experiment)
+    place = place or place_in(experiment)
     api = doors.kubernetes.connect(place.context)
     api.version()
     namespace = place.namespace or _default_namespace(experiment, api, campaign_id)

@@ -8,6 +8,7 @@ from command_line import EXPERIMENT, Shell
 
 from steelyard.campaign.file.files import Surroundings, load_text
 from steelyard.campaign.file.form_parts import GOAL_SHARES
+from steelyard.cli.attaching import JobOptions
 from steelyard.cli.questions import CapacityOptions, _capacity_command, capacity_text
 from steelyard.core.experiment import Experiment, LatencyGoal
 from steelyard.core.target import EndpointTarget, LocalTarget
@@ -19,7 +20,13 @@ FACTS = MachineFacts(cpus=4.0, memory_bytes=2**33, free_disk_bytes=2**36)
 
 def _options(**changes: object) -> CapacityOptions:
     given = dict.fromkeys(CapacityOptions.__dataclass_fields__)
-    asked = {"place": "embedded", "flags": (), "allow_existing": False, "yes": False}
+    asked = {
+        "place": "embedded",
+        "flags": (),
+        "allow_existing": False,
+        "yes": False,
+        "job": JobOptions(),
+    }
     return CapacityOptions(**{**given, **asked, **changes})  # type: ignore[arg-type]
 
 

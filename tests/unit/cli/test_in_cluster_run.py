@@ -1,8 +1,8 @@
-"""``steelyard run --in-cluster``: checked here first, then made there, then attached to."""
+"""``steelyard run`` as a Job: checked here first, then made there, then followed."""
 
 import base64
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,9 +10,9 @@ import pytest
 from command_line import Shell
 from ruamel.yaml import YAML
 
-from fakes.campaigns import a_record, an_experiment
+from fakes.campaigns import CAMPAIGN_ID, a_record, an_experiment
 from fakes.clock import FakeClock
-from fakes.job_cluster import JobCluster
+from fakes.job_cluster import EventfulClock, JobCluster
 from fakes.kubernetes_api import FakeKubernetes
 from steelyard.answers.campaign import analyse
 from steelyard.campaign import in_cluster
@@ -20,11 +20,12 @@ from steelyard.campaign.in_cluster import Ground, JobAsked, pack, unpack
 from steelyard.campaign.run import session
 from steelyard.campaign.run.session import Request
 from steelyard.cli import launching
+from steelyard.cli.attaching import JobOptions, ready_job
 from steelyard.core.experiment import Experiment
 from steelyard.core.kubernetes import CLAIM, CONFIG_MAP, JOB, POD, ref_of
 from steelyard.core.target import CloudNativePgTarget, KubernetesPlace
 from steelyard.core.wording import PreflightError
-from steelyard.gateways.doors import system_doors
+from steelyard.gateways.doors import Doors, system_doors
 from steelyard.places.kubernetes import job as jobs
 from steelyard.places.kubernetes import own_install
 from steelyard.record.directory import read_campaign
@@ -38,6 +39,7 @@ class There:
 
     shell: Shell
     cluster: JobCluster
+    clock: FakeClock = field(default_factory=FakeClock)
     refusal: PreflightError | None = None
 
     def left(self) -> list[str]:
@@ -65,7 +67,7 @@ def there(shell: Shell, tmp_path: Path) -> There:
             raise made.refusal
         request = Request(experiment=loaded.experiment, text="version: 1\n", command=command)
         expected = SimpleNamespace(sustained_most_s=0.0)
-        site = SimpleNamespace(api=made.cluster.api)
+        site = SimpleNamespace(api=made.cluster.api, place=KubernetesPlace(context="lab"))
         assembly = SimpleNamespace(site=site)
         return SimpleNamespace(request=request, expected=expected, warning="", assembly=assembly)
 
@@ -74,9 +76,12 @@ def there(shell: Shell, tmp_path: Path) -> There:
         return Ground(image=image, installs=asked.image is None, told=(f"it is from {image}",))
 
     kubernetes = FakeKubernetes(clusters={"lab": made.cluster.api})
-    doors = replace(system_doors(), kubernetes=kubernetes, clock=FakeClock())
+
+    def doors() -> Doors:
+        return replace(system_doors(), kubernetes=kubernetes, clock=made.clock)
+
     loaded = SimpleNamespace(experiment=_experiment(), source="tiny.yaml", text="version: 1\n")
-    shell.monkeypatch.setattr(launching, "real_doors", lambda: doors)
+    shell.monkeypatch.setattr(launching, "real_doors", doors)
     shell.monkeypatch.setattr(launching, "load", lambda *_: loaded)
     shell.monkeypatch.setattr(launching, "check", check)
     shell.monkeypatch.setattr(launching, "foretell", lambda *_: None)
@@ -123,32 +128,68 @@ def test_what_goes_in_is_what_was_checked(there: There, tmp_path: Path) -> None:
     assert target.place == KubernetesPlace(namespace=plan.namespace)
 
 
-def test_a_dry_run_prints_what_would_be_made(there: There) -> None:
+def test_what_would_be_made_is_shown(there: There, tmp_path: Path) -> None:
     """All objects, in the order to make them, and none is made."""
-    code, out, err = there.shell.run(*_INSIDE, "--dry-run")
-    assert code == 0, err
-    kinds = [each["kind"] for each in YAML(typ="safe").load_all(out) if each]
-    assert kinds[:3] == ["Namespace", "PersistentVolumeClaim", "ConfigMap"]
+    request = Request(experiment=_experiment(), text="version: 1\n", command="")
+    job = ready_job(
+        request,
+        JobOptions(),
+        launching.real_doors(),
+        path=tmp_path / "c",
+        site=None,
+        place=KubernetesPlace(context="lab", namespace="default"),
+        long_runs_s=0.0,
+    )
+    kinds = [each["kind"] for each in YAML(typ="safe").load_all(job.manifests) if each]
+    assert kinds[:2] == ["PersistentVolumeClaim", "ConfigMap"]
     assert kinds[-1] == "Job"
+    assert job.told[0] == "It runs as a Job in namespace default of lab"
     assert there.left() == []
 
 
-def test_without_an_image_steelyard_is_sent(there: There, tmp_path: Path) -> None:
-    """The plan names the Python image that is taken; a detached start waits until it is sent."""
+def test_the_place_and_the_image_are_told_before_the_start(there: There) -> None:
+    """No image is needed: an ordinary one gets Steelyard."""
     there.shell.monkeypatch.delenv("STEELYARD_IMAGE", raising=False)
-    code, _, err = there.shell.run("run", "tiny.yaml", "--in-cluster", "--detach")
+    words = ("run", "tiny.yaml", "--detach", "--image", "registry.example/steelyard:0")
+    code, _, err = there.shell.run(*words)
     assert code == 0, err
-    assert f"it is from {own_install.PYTHON_IMAGE}." in err
-    assert list((tmp_path / "steelyard" / "sent").glob("steelyard-*.whl"))
+    assert "It runs as a Job in namespace steelyard-" in err
+    assert "it is from registry.example/steelyard:0." in err
+    assert "To come back to it: steelyard attach " in err
 
 
-def test_a_target_elsewhere_is_refused(there: There) -> None:
-    """A Job cannot run a server of this machine."""
+def test_what_only_this_machine_reaches_is_refused_by_name(there: There) -> None:
+    """A Job cannot run a server of this machine; what is only for a Job is not passed over."""
     loaded = SimpleNamespace(experiment=an_experiment(), source="x", text="")
     there.shell.monkeypatch.setattr(launching, "load", lambda *_: loaded)
     code, _, err = there.shell.run(*_INSIDE)
     assert code == 2
-    assert "--in-cluster is for targets in Kubernetes" in err
+    assert "--in-cluster: the server of `slow` (local) is started on this machine" in err
+    code, _, err = there.shell.run("run", "tiny.yaml", "--secret", "s", "--detach")
+    assert code == 2
+    assert "--detach, --secret: for a Job" in err
+
+
+@pytest.mark.parametrize(("condition", "exit_code"), [("faster > 90%", 0), ("faster > 0.001%", 10)])
+def test_it_is_followed_to_its_end_and_judged_here(
+    there: There, condition: str, exit_code: int
+) -> None:
+    """The record is fetched, reported and judged; the pipeline finds its file."""
+    a_record(there.cluster.record)
+    there.shell.monkeypatch.setattr(session, "new_id", lambda *_: CAMPAIGN_ID)
+
+    def end() -> None:
+        (plan,) = jobs.find(there.cluster.api)
+        there.cluster.end(plan)
+
+    there.clock = EventfulClock(end)
+    words = ("run", "tiny.yaml", "--out", "c", "--fail-if", condition, "--junit", "gate.xml")
+    code, out, err = there.shell.run(*words, "--yes")
+    assert code == exit_code, err
+    assert "fast against slow" in out
+    assert Path("c/report.html").is_file()
+    assert "testsuite" in Path("gate.xml").read_text()
+    assert there.left() == []
 
 
 def test_the_job_begins_or_goes_on(

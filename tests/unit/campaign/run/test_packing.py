@@ -24,6 +24,7 @@ from steelyard.core.target import (
 )
 from steelyard.core.wording import InputError, PrivilegeError
 from steelyard.places.kubernetes.job import JobPlan
+from steelyard.targets.kubernetes_site import place_in
 
 
 def _experiment(*targets: Target, script: str = "SELECT 1;") -> Experiment:
@@ -103,7 +104,15 @@ def _planned(experiment: Experiment, api: FakeKubernetesApi | None = None) -> Jo
     asked = JobAsked(image="i", storage="1Gi")
     api = api or FakeKubernetesApi(namespace="mine")
     ground = Ground(image="i", installs=False)
-    return in_cluster.plan_job(asked, experiment, "x-1", ground=ground, api=api, long_runs_s=100.0)
+    return in_cluster.plan_job(
+        asked,
+        experiment,
+        "x-1",
+        ground=ground,
+        api=api,
+        place=place_in(experiment),
+        long_runs_s=100.0,
+    )
 
 
 def test_the_job_is_where_the_targets_are() -> None:
