@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from steelyard.cli.run import command as run
 from steelyard.core import kubernetes as k8s
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from support.kubernetes import IMAGE, left_of, until
@@ -35,7 +34,7 @@ configurations:
   other: {{extends: default, postgres: {{shared_buffers: 32MB, work_mem: 9MB}}}}
 """
 # The campaign is taken here, through forwarded ports.
-HERE = ("--here",) if "--here" in {word for each in run.params for word in each.opts} else ()
+HERE = ("--here",)
 BUFFERS = {"default": "32MB", "more": "48MB"}
 SETTINGS = f"""\
 version: 1
