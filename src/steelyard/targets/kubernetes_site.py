@@ -225,7 +225,7 @@ class KubernetesSite:
                 code="load-from-outside",
                 severity=Severity.WARNING,
                 message="the network of this machine is in it: the load reaches the servers in the"
-                " cluster through `kubectl port-forward`",
+                " cluster through a forwarded port",
                 remedy="Run it in the cluster: `steelyard run --in-cluster`.",
                 subject="campaign",
             )

@@ -54,7 +54,7 @@ def place_for(
         raise InputError(
             f"--in-cluster: {tied}, and a Job cannot reach that",
             hint="Leave --in-cluster out: then the load comes from here, and servers in the cluster"
-            " are reached through kubectl port-forward. Or give it another target.",
+            " are reached through a forwarded port. Or give it another target.",
         )
     if as_job:
         return Whereabouts(as_job=True, why="--in-cluster says so")

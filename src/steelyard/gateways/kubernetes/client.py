@@ -22,7 +22,7 @@ from steelyard.core.wording import MeasurementError, TargetError
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes import api
 from steelyard.gateways.kubernetes.api import Answered, Asked, refused
-from steelyard.gateways.kubernetes.forwards import Forward, Kubectl
+from steelyard.gateways.kubernetes.forwards import Forward
 from steelyard.gateways.kubernetes.requests import Access, Request, Requests
 from steelyard.gateways.kubernetes.streams import LOST, Door, Stream, open_stream
 
@@ -102,7 +102,7 @@ class Exchange:
     def _advance(self, remaining_s: float) -> bool:
         """Take or send a message, or wait for one; return whether the connection is open."""
         sends = bool(self.stdin) and self.stream.is_writable()
-        is_ready = self.stream.ready(0.0 if sends else max(min(remaining_s, 1.0), 0.0))
+        is_ready, _ = self.stream.ready(0.0 if sends else max(min(remaining_s, 1.0), 0.0))
         if is_ready:
             message = self.stream.receive()
             if message is None:
@@ -154,7 +154,7 @@ class StreamedLines:
             yield from self._last(heard)
 
     def _next(self) -> tuple[int, bytes] | None:
-        while not self._stream.ready(None):
+        while not self._stream.ready(None)[0]:
             pass
         return self._stream.receive()
 
@@ -307,10 +307,7 @@ class _Aim:
 class ClusterApi:
     """One cluster under one account; any thread may use it. See ``KubernetesApi``."""
 
-    def __init__(
-        self, access: Access, *, clock: Clock, environment: Mapping[str, str] | None = None
-    ) -> None:
-        self._environment = environment or {}
+    def __init__(self, access: Access, *, clock: Clock) -> None:
         weakref.finalize(self, access.http.close)
         self.context = access.context
         self.server = access.server
@@ -437,7 +434,6 @@ class ClusterApi:
         """Make a port of a pod reachable on the loopback interface; gives the local port.
 
         Raises:
-            PreflightError: kubectl is not installed.
             TargetError: The pod is not there.
             PrivilegeError: The account may not do that.
         """
@@ -446,8 +442,11 @@ class ClusterApi:
         for verb in api.verbs_of_sessions(self.version()):
             if not self.allowed(verb, k8s.POD, where.namespace, "portforward"):
                 raise api.lacks_verb(verb, "pods/portforward", where.namespace)
-        kubectl = Kubectl.at(self.context, self._environment, is_inside=self.is_inside)
-        return Forward(kubectl, where, port)
+        aim, query = self._aim(_pod(where)), (("ports", str(port)),)
+        door = Door(
+            path=aim.path("portforward"), query=query, asked=aim.asked("get"), repeatable=True
+        )
+        return Forward(lambda: open_stream(self._access, door, self._requests.patience))
 
     def raw(self, path: str) -> str:
         """Return what the API answers at a path, such as ``/api/v1/nodes/n/proxy/configz``."""

@@ -216,7 +216,7 @@ class KubectlConfiguration:
             message = f"Kubernetes needs the extra `kubernetes`, which is not installed: {error}"
             hint = "pip install lightkube websocket-client"
             raise PreflightError(message, hint=hint) from error
-        return ClusterApi(self._access(context), clock=self.clock, environment=self.environment)
+        return ClusterApi(self._access(context), clock=self.clock)
 
     def _access(self, context: str) -> "Access":
         from steelyard.gateways.kubernetes import requests  # noqa: PLC0415 - likewise

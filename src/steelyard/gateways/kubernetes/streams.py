@@ -1,4 +1,4 @@
-"""Connections to a command in a container, each one WebSocket.
+"""Connections to a command in a container, or to a port of a pod, each one WebSocket.
 
 Every message begins with the number of its channel (k8s.io/apimachinery,
 `remotecommand/constants.go`, and k8s.io/apiserver, `util/wsstream`). One thread reads and writes a
@@ -43,11 +43,13 @@ class Door:
 
     Attributes:
         path: Of the pod's part, such as ``.../exec``.
+        repeatable: What it carries may begin twice.
     """
 
     path: str
     query: Sequence[tuple[str, str]]
     asked: Asked
+    repeatable: bool = False
 
 
 class Stream:
@@ -57,22 +59,30 @@ class Stream:
         self._connection = connection
         self._quiet = 0
 
-    def ready(self, timeout_s: float | None) -> bool:
-        """Wait until there is something to read, and return whether there is.
+    def ready(
+        self, timeout_s: float | None, other: socket.socket | None = None
+    ) -> tuple[bool, bool]:
+        """Wait until there is something to read, here or from another socket.
 
-        A long silence is broken by a ping, so that nobody on the way hangs up.
+        Returns:
+            Whether there is here, and whether there is from the other; a long silence is broken by
+            a ping, so that nobody on the way hangs up.
 
         Raises:
             WebSocketTimeoutException: Nobody answers pings any more.
         """
         poll = select.poll()
-        poll.register(self._connection.fileno(), select.POLLIN)
+        own = self._connection.fileno()
+        poll.register(own, select.POLLIN)
+        if other is not None:
+            poll.register(other.fileno(), select.POLLIN)
         wait_s = 0.0 if self._has_decrypted else _QUIET_S if timeout_s is None else timeout_s
-        is_readable = bool(poll.poll(min(wait_s, _QUIET_S) * 1000))
-        self._quiet = 0 if is_readable else self._quiet + (wait_s >= _QUIET_S)
+        found = {descriptor for descriptor, _ in poll.poll(min(wait_s, _QUIET_S) * 1000)}
+        self._quiet = 0 if found else self._quiet + (wait_s >= _QUIET_S)
         if self._quiet:
             self._ask()
-        return is_readable or self._has_decrypted
+        is_other = other is not None and other.fileno() in found
+        return own in found or self._has_decrypted, is_other
 
     def _ask(self) -> None:
         """Ask whether anybody is there after a silence.
@@ -147,7 +157,8 @@ def open_stream(access: Access, door: Door, patience: Patience) -> Stream:
             elif answered.status not in _PASSING or not row.wait():
                 raise refused(answered, door.asked) from error
         except LOST as error:
-            if is_hopeless(error) or not isinstance(error, _NEVER_BEGUN) or not row.wait():
+            may_repeat = door.repeatable or isinstance(error, _NEVER_BEGUN)
+            if is_hopeless(error) or not may_repeat or not row.wait():
                 raise out_of_reach(access, error) from error
         else:
             patience.is_known = True
