@@ -45,6 +45,7 @@ from steelyard.record import journal
 from steelyard.record.directory import COPY_NOTE, read_campaign
 from steelyard.targets.cluster_objects import asked_once, deadline_s
 from steelyard.targets.kubernetes_site import (
+    LOAD_FROM_OUTSIDE,
     KubernetesSite,
     require_allowed,
     server_purposes,
@@ -324,7 +325,7 @@ def _may(verb: str, permission: Permission, plan: job.JobPlan, api: KubernetesAp
 
 
 def packed(request: Request, plan: job.JobPlan) -> str:
-    """Return a campaign as its Job takes it.
+    """Return a campaign as its Job takes it; a look from outside is no load from outside.
 
     Raises:
         InputError: It is too large.
@@ -334,6 +335,7 @@ def packed(request: Request, plan: job.JobPlan) -> str:
             request,
             experiment=at_home(request.experiment, plan.namespace),
             campaign_id=plan.campaign_id,
+            findings=tuple(each for each in request.findings if each.code != LOAD_FROM_OUTSIDE),
         )
     )
 

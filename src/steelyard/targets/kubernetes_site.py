@@ -77,6 +77,7 @@ def _words(lack: Lack, namespace: str) -> str:
     return f"{', '.join(verbs)} {permission.resource}{group} {where} (to {permission.why})"
 
 
+LOAD_FROM_OUTSIDE: Final = "load-from-outside"  # a finding of campaigns that run here
 _SUBJECT: Final = "Kubernetes"
 SERVER: Final = "API server"
 
@@ -222,7 +223,7 @@ class KubernetesSite:
             )
         if not self.api.is_inside:
             yield Finding(
-                code="load-from-outside",
+                code=LOAD_FROM_OUTSIDE,
                 severity=Severity.WARNING,
                 message="the network of this machine is in it: the load reaches the servers in the"
                 " cluster through a forwarded port",
