@@ -315,11 +315,12 @@ def instances_per_side(one: Target, other: Target, plan: CampaignPlan, blocks: i
     Servers of one machine in one directory share it, also of two versions. Another directory may
     be another disk, which making a server anew does not make anew. Servers that Steelyard did not
     start are as many instances as there are targets. Servers in a cluster that differ are made for
-    each start, volumes and all: each is an instance.
+    each start, volumes and all: each is an instance, where both sides are made so.
     """
     if one.identity == other.identity:
         return None
-    are_made_anew = plan.switch is SwitchCost.REPROVISION and not (one.is_here and other.is_here)
+    in_cluster = one.is_made and other.is_made and None not in (one.home, other.home)
+    are_made_anew = plan.switch is SwitchCost.REPROVISION and in_cluster
     return blocks if are_made_anew else 1
 
 

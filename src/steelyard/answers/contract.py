@@ -207,9 +207,10 @@ class _Terms:
         return f"{ms}, of {trip.samples}"
 
     def _generators(self) -> Iterator[str]:
-        for each in self.experiment.configurations:
-            here = self.experiment.generator_host or "this machine"
-            yield here if each.target.home is None else "pods of the cluster"
+        targets = [each.target for each in self.experiment.configurations]
+        here = self.experiment.generator_host or "this machine"
+        pods = all(target.home is not None for target in targets)
+        return iter(["pods of the cluster" if pods else here] * len(targets))
 
     def _settings(self) -> Term:
         apart = differing_settings(self.environment, self.experiment)

@@ -9,7 +9,7 @@ Texts that are written once for all engines hold marks where the word for a unit
 nobody types; who knows the experiment fills them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from statistics import fmean
@@ -24,6 +24,7 @@ from steelyard.core.target import (
     EndpointTarget,
     EngineName,
     Here,
+    KubernetesPlace,
     LocalTarget,
     OpenWord,
     RedisEndpointTarget,
@@ -569,6 +570,17 @@ class TwinOf:
         return max(contrasts, 1)
 
 
+def generator_place(configurations: Iterable[Configuration]) -> KubernetesPlace | None:
+    """Return the place in a cluster where the load comes from; None: from this machine.
+
+    A server that is started on this machine is not reached from a cluster.
+    """
+    targets = [configuration.target for configuration in configurations]
+    if any(target.is_here for target in targets):
+        return None
+    return next((target.home for target in targets if target.home is not None), None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
     """A validated experiment.
@@ -768,13 +780,21 @@ class Experiment:
 
     @property
     def is_made_anew(self) -> bool:
-        """Return whether every start makes its server and data from nothing.
+        """Return whether starts make their server and data from nothing, where Steelyard can.
 
         It was asked for, or the configurations have servers in Kubernetes that differ, and
         Steelyard makes them.
         """
         made = set(self.made_targets.values())
         return self.measure.switch is SwitchCost.REPROVISION or len(made) > 1
+
+    def is_remade(self, name: str) -> bool:
+        """Return whether every start makes the server and data of this configuration from nothing.
+
+        A server that is there already, or rented for the campaign, stays beside others that are.
+        """
+        made = name in self.made_targets or self.configuration(name).target.is_here
+        return self.is_made_anew and made
 
     def cost(self, seconds: float) -> CampaignCost | None:
         """Return what its servers cost that are there for so long; None: nobody says any price."""

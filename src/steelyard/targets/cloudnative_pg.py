@@ -443,9 +443,10 @@ def clusters_made(asked: Asked, site: KubernetesSite) -> Servers:
         processes=doors.processes,
         sql=doors.sql,
     )
-    cost = switch_cost(experiment, engine)
+    alone = len(checked.images) == len(experiment.configurations)  # beside others all restart
+    restarts = not alone or switch_cost(experiment, engine) is SwitchCost.RESTART
     made = partial(_made, asked, site, secret)
-    first = made(restarts=cost is SwitchCost.RESTART, slot=1)
+    first = made(restarts=restarts, slot=1)
     return Servers(
         engine=engine,
         platforms=first,

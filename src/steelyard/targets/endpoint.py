@@ -135,7 +135,7 @@ def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
         PreflightError: Two targets lead to one server, or there is no pgbench.
     """
     experiment, doors = asked.experiment, asked.doors
-    targets = experiment.endpoint_targets
+    targets = {n: each for n, each in experiment.endpoint_targets.items() if each.home is None}
     entrances = {
         target: doors.sql.reach(keywords_of(target), any_database=not target.allow_existing)
         for target in targets.values()

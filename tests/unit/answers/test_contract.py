@@ -128,6 +128,16 @@ def test_round_trips_that_nobody_wanted_are_told_so() -> None:
     assert values(found)["round trip"] == (f"{NOT_KNOWN}: `measure.ceilings: off`",) * 2
 
 
+def test_the_load_on_a_cluster_and_this_machine_comes_from_here() -> None:
+    """One process of Steelyard puts it on both."""
+    slow, fast = mixed().configurations
+    beside = (slow, replace(fast, target=CloudNativePgTarget()))
+    experiment = replace(mixed(), configurations=beside)
+    found = contract(experiment, Environment(facts=(), servers=(server("slow"), server("fast"))))
+    assert found is not None
+    assert ("this machine",) * 2 in values(found).values()
+
+
 def test_where_there_is_one_place_there_is_no_contract() -> None:
     """Servers that are all started here; a track asks for one all the same."""
     environment = Environment(facts=(), servers=(server("slow"), server("fast")))

@@ -76,20 +76,17 @@ def test_what_shares_an_instance_is_not_asked(one: Target, other: Target) -> Non
     assert not any(f.code == "pair-of-instances" for f in analysis.findings)
 
 
-def test_instances_made_for_each_start_allow_it_from_six_on() -> None:
-    """Each block has an instance of each side; below six it is still these instances'."""
-    few = analyse(between(ONE, OTHER, switch=SwitchCost.REPROVISION, blocks=5))
-    assert {c.instances for c in few.comparisons} == {5}
-    assert any("5 instances per side" in f.message for f in few.findings)
-    enough = analyse(between(ONE, OTHER, switch=SwitchCost.REPROVISION, blocks=6))
-    assert {c.instances for c in enough.comparisons} == {6}
-    assert not any(c.is_of_pair for c in enough.comparisons)
-    assert not any(f.code == "pair-of-instances" for f in enough.findings)
-
-
-def test_another_directory_is_not_made_anew_with_the_server() -> None:
-    """Its disk stays the one it is, however many servers are made on it."""
-    record = between(LocalTarget(), LocalTarget(directory="/x"), switch=SwitchCost.REPROVISION)
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (LocalTarget(), LocalTarget(directory="/x")),
+        (LocalTarget(), CloudNativePgTarget()),
+        (CloudNativePgTarget(), ONE),
+    ],
+)
+def test_what_is_not_made_anew_is_one_instance(one: Target, other: Target) -> None:
+    """The disk of this machine stays, and so does a server that is there, whatever others are."""
+    record = between(one, other, switch=SwitchCost.REPROVISION)
     assert analyse(record).results[0].instances == 1
 
 
@@ -103,12 +100,14 @@ def _cluster(**keys: str) -> CloudNativePgTarget:
 
 
 def test_clusters_made_for_each_start_are_instances() -> None:
-    """Two storage classes: each start's Cluster counts, and the report names the class."""
+    """Two storage classes: each start's Cluster counts, from six on for a cause, and has a name."""
     sides = _cluster(storage_class="fast"), _cluster(storage_class="slow")
     few = analyse(between(*sides, switch=SwitchCost.REPROVISION, blocks=5))
     assert all(comparison.is_of_pair for comparison in few.comparisons)
+    assert any("5 instances per side" in f.message for f in few.findings)
     enough = analyse(between(*sides, switch=SwitchCost.REPROVISION, blocks=6))
     assert {c.instances for c in enough.comparisons} == {6}
+    assert not any(f.code == "pair-of-instances" for f in enough.findings)
     assert "6 newly made Clusters per configuration in the Kubernetes cluster" in enough.unit
     named = {each.name: each.values for each in enough.settings}
     assert named["target: storage_class"] == ("fast", "slow")
@@ -136,3 +135,9 @@ def test_an_unplanned_pair_knows_it_too() -> None:
     record = between(ONE, OTHER)
     pair = compare_pair(record, analyse(record), reference="t1", configuration="t0")
     assert all(comparison.instances == 1 for comparison in pair.campaign.comparisons)
+
+
+def test_the_unit_names_both_places() -> None:
+    """A server of this machine beside a Cluster that is made."""
+    unit = analyse(between(LocalTarget(), CloudNativePgTarget())).unit
+    assert "per configuration on this machine and in the Kubernetes cluster" in unit

@@ -227,6 +227,7 @@ WITHOUT_RATIO = frozenset(
         *("foreign-namespace", "fork-may-fail", "fork-on-huge-pages", "generator-beside-database"),
         *("generator-failed", "guest-in-acl-log", "huge-pages-not-in-effect"),
         *("incomplete-block", "io-beyond-limit", "keys-evicted", "keys-grow", "log-unusable"),
+        "load-from-outside",
         *("logs-on-disk", "no-huge-pages", "no-transactions", "not-in-force", "not-measured"),
         *("older-pgbench", "pair-of-instances", "pass-continued", "permission-missing"),
         *("persistence-traded", "replica-beside", "rewrites-differ", "server-died"),

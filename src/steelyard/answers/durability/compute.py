@@ -410,7 +410,9 @@ def replication_unit(
     if not all(configuration.target.is_made for configuration in experiment.configurations):
         return _at_endpoints(seen, plan, experiment)
     pods = experiment.is_in_kubernetes
-    place = " in the Kubernetes cluster" if pods else " on this machine"
+    here = any(configuration.target.is_here for configuration in experiment.configurations)
+    places = {"on this machine": here, "in the Kubernetes cluster": pods}
+    place = f" {' and '.join(place for place, is_used in places.items() if is_used)}"
     starts = _starts(seen, experiment.baseline)
     if plan.mode is Mode.ALTERNATING:
         what = (
@@ -427,7 +429,7 @@ def replication_unit(
         what += ", each after a restart" if again else ""
         limits = f"{'' if again else 'not restarts of it, '}not two machines"
     elif plan.switch is SwitchCost.REPROVISION:
-        made = _MADE[bool(experiment.cluster_targets)]
+        made = _MADE[bool(experiment.cluster_targets) and not here]
         what = f"{count(starts, made)} per configuration{place}"
         limits = "not other nodes and disks than these" if pods else "not other machines than these"
     else:

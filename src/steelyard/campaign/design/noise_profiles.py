@@ -107,10 +107,10 @@ def _profile(
 def place_of(experiment: Experiment, host: Host) -> str:
     """Return machine and target of an experiment's baseline, in words that tell places apart."""
     target = experiment.configuration(experiment.baseline).target
-    if experiment.is_in_kubernetes:
-        place = target.home
-        context = "the current context" if place is None or place.context is None else place.context
-        namespace = "" if place is None or place.namespace is None else f"/{place.namespace}"
+    place = target.home
+    if place is not None:
+        context = "the current context" if place.context is None else place.context
+        namespace = "" if place.namespace is None else f"/{place.namespace}"
         # Every key counts: another class, node or limit is another place.
         digest = stored_key(target)
         return f"Kubernetes {context}{namespace}; {_target(target)}, {digest}"

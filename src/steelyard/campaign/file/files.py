@@ -183,7 +183,7 @@ def _generator_cpus(
     configurations: Sequence[model.Configuration], form: LoadsForm, surroundings: Surroundings
 ) -> int:
     """Return how many threads have a CPU of their own: here, or in all pods of generators."""
-    place = configurations[0].target.home if configurations else None
+    place = model.generator_place(configurations)
     if place is not None:
         return place.generators.cpus * form.generators
     return max(1, math.floor(surroundings.facts.cpus), form.generators)

@@ -152,7 +152,7 @@ def forecast(
     preparation += max(each.target.made_within_s for each in experiment.configurations)
     preparation += ceilings_s(experiment, engine, assembly.platforms)
     if choice.alternates and experiment.makes_all_in_kubernetes:  # each slot has its own Cluster
-        preparation += (len(experiment.configurations) - 1) * _making_s(experiment, engine)
+        preparation += (len(experiment.made_targets) - 1) * _making_s(experiment, engine)
     frame = StartFrame(
         mode=mode,
         switch=switch,

@@ -126,11 +126,10 @@ class Bench:
 
         Where every start makes its server anew there is none.
         """
-        if self.experiment.is_made_anew:
-            return
         for configuration in self.experiment.configurations:
-            if configuration.name in self._platforms:  # a slot may be for one of them
-                self._prepare(configuration.name, told)
+            name = configuration.name
+            if name in self._platforms and not self.experiment.is_remade(name):  # a slot has some
+                self._prepare(name, told)
 
     def _prepare(self, name: str, told: Callable[[str], None]) -> None:
         """Make the state of a configuration, or find it in the cache."""
@@ -174,9 +173,10 @@ class Bench:
 
     def own_means(self, name: str, means: str) -> str:
         """Return this means of restoring where a configuration's place has it, else its best."""
-        if means == ANEW or means in (offered := self._platforms[name].means()):
-            return means
-        return offered[0]
+        if self.experiment.is_remade(name):
+            return ANEW
+        offered = self._platforms[name].means()
+        return means if means in offered else offered[0]
 
     def provision(self, name: str) -> Provision:
         """Return what the place of a configuration gives its server, as far as it is known."""

@@ -688,9 +688,10 @@ def choose_means(
     Raises:
         PreflightError: The means asked for does not work here.
     """
-    if experiment.is_made_anew:
-        return Restoring(means=ANEW, tried_s=())
     names = [each.name for each in experiment.configurations]
+    if experiment.is_made_anew:
+        own = ((name, bench.own_means(name, ANEW)) for name in names)
+        return Restoring(means=ANEW, tried_s=(), others=tuple(o for o in own if o[1] != ANEW))
     here = [name for name in names if bench.platform(name).root is not None]
     if not here:
         return _without_files(experiment, bench)

@@ -227,7 +227,8 @@ class BlockTaker(TakesBlocks):
 
     def _tell(self, block: int, attempt: int, start: int) -> None:
         """Tell what the place of a server is that was made for this start."""
-        if self.plan.restore == campaign.ANEW and self.experiment.is_in_kubernetes:
+        target = self.experiment.configuration(self._active).target
+        if self.plan.restore == campaign.ANEW and target.home is not None:
             made = campaign.ServerMade(
                 block=block,
                 attempt=attempt,

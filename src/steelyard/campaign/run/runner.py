@@ -452,7 +452,7 @@ class Campaign:
 
     def _place_facts(self, configuration: str) -> tuple[Fact, ...]:
         """Return what a server's place says while it is there: in a cluster, made just now."""
-        if not self.experiment.is_in_kubernetes:
+        if self.experiment.configuration(configuration).target.home is None:
             return ()  # they are among the others
         return self.bench.platform(configuration).facts()
 

@@ -27,7 +27,7 @@ from steelyard.campaign.run.ceilings import CeilingTaker
 from steelyard.campaign.run.runner import Campaign, Progress
 from steelyard.campaign.run.turns import Slot
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.experiment import Experiment, Layer
+from steelyard.core.experiment import Experiment, Layer, generator_place
 from steelyard.core.findings import Fact, Finding
 from steelyard.core.wording import InputError, LeftBehindError, PreflightError, Problem
 from steelyard.gateways.doors import Doors
@@ -216,7 +216,7 @@ def _slots(
 
 def _generator_cpus(experiment: Experiment, doors: Doors) -> int:
     """Return how many CPUs a search for the capacity may use for its generator."""
-    place = experiment.configuration(experiment.baseline).target.home
+    place = generator_place(experiment.configurations)
     if place is None:
         return max(1, math.floor(capacity(doors.host).cpus))
     return place.generators.cpus
@@ -261,17 +261,19 @@ def _require_same_cluster(record: CampaignRecord, assembly: Assembly) -> None:
 def facts_of(experiment: Experiment, assembly: Assembly, doors: Doors) -> tuple[Fact, ...]:
     """Return the facts of machine and tools, in the order to print them.
 
-    Of a cluster: this machine has no part in what pods do, and what their places say is read when
-    they are there.
+    What the places of servers in a cluster say is read when they are there.
     """
-    if assembly.site is not None:
-        return (*assembly.site.facts(), *_tools(assembly))
-    roots = (assembly.platforms[each.name].root for each in experiment.configurations)
-    root = next(filter(None, (assembly.platforms[experiment.baseline].root, *roots)), None)
+    site = () if assembly.site is None else assembly.site.facts()
+    outside = [each.name for each in experiment.configurations if each.target.home is None]
+    if not outside:
+        return (*site, *_tools(assembly))
+    roots = (assembly.platforms[name].root for name in (experiment.baseline, *outside))
+    places = dict.fromkeys(assembly.platforms[name] for name in outside)
     return (
-        *_machine(doors, root),
+        *_machine(doors, next(filter(None, roots), None)),
         *recorded_wakeups(doors.host),
-        *(fact for place in dict.fromkeys(assembly.platforms.values()) for fact in place.facts()),
+        *(fact for place in places for fact in place.facts()),
+        *site,
         *_tools(assembly),
     )
 

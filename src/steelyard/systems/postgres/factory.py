@@ -685,12 +685,7 @@ class InImageEngine(PostgresEngine):
             account=None,
         )
         self._images = images
-        self._generator = generator
-
-    @property
-    def generator(self) -> Installation:
-        """Return the programs that put the load on."""
-        return self._generator
+        self.drive_by(generator)
 
     def complaints(self, configuration: str) -> tuple[Complaint, ...]:
         """Return what the image's own server would refuse."""
@@ -734,7 +729,9 @@ class JoinedEngine(PostgresEngine):
         self._engines = engines
         self._parts = tuple({id(engine): engine for engine in engines.values()}.values())
         able = [engine for engine in self._parts if engine.needs_tls] or self._parts
-        generator = max((engine.generator for engine in able), key=lambda one: one.version_key)
+        generators = [engine.generator for engine in able]
+        present = [one for one in generators if not one.is_elsewhere] or generators
+        generator = max(present, key=lambda one: one.version_key)
         for engine in (self, *self._parts):
             engine.drive_by(generator)
 

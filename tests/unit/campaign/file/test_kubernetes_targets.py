@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from experiment_texts import SMALL, load, only_problem, problems_of
+from experiment_texts import FACTS, SMALL, load, only_problem, problems_of
 
 from steelyard.campaign.file.files import allow_existing
 from steelyard.core.experiment import Experiment
@@ -201,7 +201,7 @@ def test_a_storage_class_is_a_factor() -> None:
 
 
 def test_threads_follow_the_generators_pods() -> None:
-    """`threads: auto` counts the CPUs that the pods of all generators may use."""
+    """`threads: auto` counts their CPUs; those of this machine where a server is on it."""
     load_line = "loads: {clients: 8}"
     text = cluster("generators: {resources: {limits: {cpu: '2.5'}}}").replace(
         "loads: {clients: 1}", load_line
@@ -213,6 +213,8 @@ def test_threads_follow_the_generators_pods() -> None:
     )
     small = text.replace("'2.5'", "300m")
     assert load(small).experiment.loads[0].threads == 1
+    beside = small.replace("other: {extends: default}", "other: {target: {kind: local}}")
+    assert load(beside).experiment.loads[0].threads == FACTS.cpus
 
 
 @pytest.mark.parametrize(

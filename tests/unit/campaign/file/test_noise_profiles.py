@@ -18,7 +18,7 @@ from steelyard.campaign.design.noise_profiles import (
 from steelyard.core.campaign import ASSUMED_NOISE, NoiseOrigin, TurnNoise
 from steelyard.core.experiment import Experiment, Script, Workload
 from steelyard.core.schedule import Mode
-from steelyard.core.target import EndpointTarget
+from steelyard.core.target import CloudNativePgTarget, EndpointTarget
 
 TURNS = TurnNoise(start_sd=0.04, connection_sd=None, second_sd=0.06)
 HOST = FakeHost(files={"/proc/meminfo": "MemTotal: 8388608 kB\n", "/proc/cpuinfo": ""})
@@ -107,6 +107,15 @@ def test_another_place_has_another_noise() -> None:
         place_of(experiment, OTHER_HOST),
     }
     assert len(places) == 4
+
+
+def test_the_place_is_that_of_the_baseline() -> None:
+    """One on this machine has its noise, also beside a Cluster."""
+    experiment = measured().experiment
+    one, other = experiment.configurations
+    beside = replace(experiment, configurations=(one, replace(other, target=CloudNativePgTarget())))
+    assert place_of(beside, HOST) == place_of(experiment, HOST)
+    assert "Kubernetes" in place_of(replace(beside, baseline=other.name), HOST)
 
 
 def test_the_newest_counts() -> None:

@@ -2,13 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fakes.campaigns import an_experiment, asks
+from fakes.clock import FakeClock
 from fakes.doors import fake_doors
+from fakes.host import FakeHost
 from fakes.kubernetes_api import FakeKubernetes, FakeKubernetesApi, Said, a_cluster
+from fakes.programs import FakeLedger
+from fakes.servers import FakePlatform, World
 from steelyard.campaign.design.schedule import GUESSED_CLUSTER_S
 from steelyard.campaign.foresee.forecast import forecast
 from steelyard.campaign.run.session import facts_of
@@ -19,13 +24,21 @@ from steelyard.core.target import (
     CloudNativePgTarget,
     GeneratorPods,
     KubernetesPlace,
+    LocalTarget,
     PodResources,
 )
 from steelyard.core.wording import InputError, PreflightError, PrivilegeError
 from steelyard.gateways.doors import Doors
 from steelyard.record import registry
+from steelyard.systems.postgres.cloudnative_pg.own_cluster import CloudNativePgPlatform
+from steelyard.systems.postgres.engine import PostgresEngine
+from steelyard.systems.postgres.factory import JoinedEngine
+from steelyard.systems.postgres.server import Installation, PostgresProgram
+from steelyard.targets import assembly as assembly_of
 from steelyard.targets.assembly import Assembly, assemble, settled
 from steelyard.targets.cluster_objects import PLACEHOLDER, campaign_manifests
+from steelyard.targets.differences import Room
+from steelyard.targets.endpoint import Asked
 
 CATALOGUE = "\n".join(
     f"{name}\t{context}\tGroup\tSTRING\t\t\t\t\t"
@@ -364,3 +377,60 @@ def test_a_forecast_knows_that_each_configuration_gets_a_cluster(api: FakeKubern
     assert apart.mode is Mode.STARTS
     assert together.preparation_s - apart.preparation_s >= GUESSED_CLUSTER_S
     assert together.block_s < apart.block_s
+
+
+def _beside_this_machine(cluster: CloudNativePgTarget) -> Experiment:
+    """Return the experiment with its baseline, and one more, on servers of this machine."""
+    experiment = an_experiment_on(target(), cluster)
+    here, there = experiment.configurations
+    one = replace(here, target=LocalTarget())
+    more = replace(one, name="buffers", settings=asks(shared_buffers="1GB"))
+    return replace(experiment, configurations=(one, more, there))
+
+
+def _here(asked: Asked) -> Assembly:
+    """Return the servers of this machine, under an old pgbench that is on it."""
+    programs = Path("/programs")
+    old = Installation(programs=programs, root=programs, version="14.1")
+    sql = asked.doors.sql
+    program = PostgresProgram(installation=old, initdb=(), sql=sql)
+    names = ("default", "buffers")
+    engine = PostgresEngine(
+        asked.experiment,
+        dict.fromkeys(names, program),
+        {name: {} for name in names},
+        processes=asked.doors.processes,
+        sql=sql,
+        account=None,
+    )
+    world = World(clock=FakeClock(), experiment=asked.experiment)
+    seats = dict.fromkeys(names, FakePlatform(world, FakeLedger(), Path("/here")))
+    room = Room(pausing=Pausing.GENERATOR, memory_bytes=8 << 30)
+    return Assembly(engine=engine, platforms=seats, room=room, slots=lambda _: (seats,))
+
+
+def test_a_cluster_beside_this_machine(
+    api: FakeKubernetesApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each part serves its own; one pgbench drives both, and both tell of their place."""
+    monkeypatch.setattr(assembly_of, "_here", _here)
+    experiment = _beside_this_machine(target())
+    found = looked(api, experiment)
+    assert set(found.platforms) == {"default", "buffers", "more"}
+    assert isinstance(found.platforms["more"], CloudNativePgPlatform)
+    assert found.platforms["more"]._options.restarts
+    assert isinstance(found.engine, JoinedEngine)
+    assert found.engine.label("default") == "PostgreSQL 14.1"
+    assert found.engine.label("more") == "PostgreSQL 15.20"
+    parts = (found.engine, *found.engine._parts)
+    assert {part.generator.version for part in parts} == {"14.1"}  # the image's is not here
+    assert found.room.pausing is Pausing.GENERATOR
+    assert found.slots is not None
+    assert [set(slot) for slot in found.slots(3)] == [{"default", "buffers"}, {"more"}]
+    host = FakeHost(files={"/proc/meminfo": "MemTotal: 8388608 kB\n", "/proc/cpuinfo": ""})
+    facts = facts_of(experiment, found, replace(doors(api), host=host))
+    assert {fact.subject for fact in facts} == {"Kubernetes", "tools", "machine"}
+    assert found.site is not None
+    assert "load-from-outside" in {each.code for each in found.site.findings()}
+    kinds = [each["kind"] for each in campaign_manifests(experiment, "night-1", namespace=None)]
+    assert kinds.count("Cluster") == 1

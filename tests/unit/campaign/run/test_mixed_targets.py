@@ -16,10 +16,11 @@ from fakes.servers import FakeEngine, FakePlatform, World
 from fakes.sql import FakeSql
 from steelyard.campaign.run.bench import Bench
 from steelyard.campaign.run.beside_blocks import choose_means
+from steelyard.core.campaign import ANEW
 from steelyard.core.experiment import Experiment
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Pausing
-from steelyard.core.target import EndpointTarget
+from steelyard.core.target import CloudNativePgTarget, EndpointTarget
 from steelyard.core.wording import PreflightError, TargetError
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
 from steelyard.systems.postgres import engine
@@ -201,6 +202,36 @@ def test_without_a_shared_generator_they_are_refused(tmp_path: Path) -> None:
     engine = FakeEngine(World(clock=FakeClock(), experiment=mixed()))
     with pytest.raises(PreflightError, match="endpoint and local"):
         put_together(mixed(), fake_doors(), _parts(tmp_path, engine))
+
+
+def test_what_is_made_anew_is_so_beside_what_stays(tmp_path: Path) -> None:
+    """Two Clusters that differ are made for each start; an endpoint keeps its server.
+
+    It gets its data back by its own means.
+    """
+    experiment, clock = mixed(), FakeClock()
+    slow, there = experiment.configurations
+    other = replace(slow, name="other", target=CloudNativePgTarget(storage_class="slow"))
+    clusters = (replace(slow, target=CloudNativePgTarget()), other)
+    experiment = replace(experiment, configurations=(*clusters, there))
+    world = World(clock=clock, experiment=experiment)
+    platforms = {
+        "slow": FakePlatform(world, FakeLedger(), tmp_path),
+        "other": FakePlatform(world, FakeLedger(), tmp_path),
+        "fast": _There(world, FakeLedger(), tmp_path),
+    }
+    assembly = Assembly(engine=FakeEngine(world), platforms=platforms)
+    bench = Bench(experiment, assembly, clock, FakeHost())
+    prepared: list[str] = []
+    bench.prepare(prepared.append)
+    assert len(prepared) == 1
+    chosen = choose_means(experiment, bench, clock)
+    assert (chosen.means, chosen.others) == (ANEW, (("fast", "template database"),))
+    world.steps.clear()
+    for name in ("slow", "fast"):
+        bench.activate(name, restore=True, means=chosen.means)
+    found = [step for step in world.steps if step.startswith(("re", "template"))]
+    assert found == ["reprovision", "restore by template database"]
 
 
 class _There(FakePlatform):
