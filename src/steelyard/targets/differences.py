@@ -478,8 +478,8 @@ def _obstacles_of_memory(experiment: Experiment, engine: Engine, room: Room) -> 
     taken = [
         engine.huge_page_bytes(configuration.name) for configuration in experiment.configurations
     ]
-    known = [each for each in taken if each is not None]
-    if len(known) < len(taken):
+    takers = [each for each in taken if each != 0]  # one alone takes nothing from others
+    if None in takers and len(takers) > 1:
         yield (
             "there are huge pages, which the server that starts first would take: say"
             " `huge_pages: on` or `off` in all of them"

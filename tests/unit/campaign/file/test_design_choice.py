@@ -320,6 +320,7 @@ def test_as_many_as_fit_are_up_whichever_they_are(
         (GIB, 0, GIB, ""),
         (GIB, 512 * MIB, 512 * MIB, ""),
         (GIB, 513 * MIB, 512 * MIB, "together they take 1.0 GiB of huge pages"),
+        (GIB, None, 0, ""),
         (GIB, None, GIB, "there are huge pages, which the server that starts first would take"),
         (GIB, None, None, "there are huge pages, which the server that starts first would take"),
     ],
