@@ -16,19 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from steelyard.core import outside
+from steelyard.core import outside, wording
 from steelyard.core.experiment import Configuration
 from steelyard.core.findings import Fact, Finding, Severity
 from steelyard.core.schedule import Load
-from steelyard.core.wording import (
-    Complaint,
-    LeftBehindError,
-    PreflightError,
-    SteelyardError,
-    TargetError,
-    command_holds_secret,
-    is_secret_setting,
-)
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import Processes
@@ -163,7 +154,7 @@ class Changes:
         self._ledger = ledger
         self._undo_thing = undo
         self._done: list[outside.OnServer] = []
-        self._troubles: list[SteelyardError] = []
+        self._troubles: list[wording.SteelyardError] = []
         self._told: set[object] = set()
 
     @property
@@ -203,7 +194,7 @@ class Changes:
         self._done.append(thing)
         self._troubles = []
 
-    def undo(self, asks: object) -> list[SteelyardError]:
+    def undo(self, asks: object) -> list[wording.SteelyardError]:
         """Undo everything, each whatever becomes of others; return the troubles.
 
         What failed is tried once more: the server may have been away. Who asks for the first time
@@ -217,12 +208,12 @@ class Changes:
         self._told = {asks}
         return self._troubles
 
-    def _undo_each(self) -> list[SteelyardError]:
-        troubles: list[SteelyardError] = []
+    def _undo_each(self) -> list[wording.SteelyardError]:
+        troubles: list[wording.SteelyardError] = []
         for thing in outside.in_undoing_order(self._done):
             try:
                 self._undo(thing)
-            except SteelyardError as error:
+            except wording.SteelyardError as error:
                 troubles.append(error)
         return troubles
 
@@ -251,7 +242,7 @@ def require_no_campaign(marks: Sequence[str], where: str) -> None:
         PreflightError: There are marks of others on the server.
     """
     if marks:
-        raise PreflightError(
+        raise wording.PreflightError(
             f"another campaign works on the server at {where}, or died there: {', '.join(marks)}",
             hint="Wait for it, or undo what it left by `steelyard clean`: its settings may be in"
             " force now.",
@@ -267,9 +258,11 @@ def without_secrets(saved: Iterable[outside.SavedSetting]) -> tuple[outside.Save
     kept = tuple(saved)
     for setting in kept:
         value = setting.value or ""
-        is_secret = is_secret_setting(setting.name) and not setting.name.endswith("_command")
-        if is_secret or command_holds_secret(value):
-            raise PreflightError(
+        is_secret = wording.is_secret_setting(setting.name) and not setting.name.endswith(
+            "_command"
+        )
+        if is_secret or wording.command_holds_secret(value):
+            raise wording.PreflightError(
                 f"`{setting.name}` is a secret or holds one, and what it was would go into the"
                 " record",
                 hint="Remove it from the configurations.",
@@ -324,7 +317,7 @@ class OthersServer(ServerElsewhere):
             TargetError: No configuration is in force.
         """
         if self._since is None:
-            raise TargetError("no configuration is in force on the server")
+            raise wording.TargetError("no configuration is in force on the server")
         return self._inside(self._entrance)
 
     @abstractmethod
@@ -336,7 +329,7 @@ class OthersServer(ServerElsewhere):
         """Return whether the server answers and was not restarted since the start."""
         try:
             return self._since is not None and self._started_at() == self._since
-        except TargetError:
+        except wording.TargetError:
             return False
 
     @abstractmethod
@@ -358,7 +351,7 @@ class OthersServer(ServerElsewhere):
         build: Callable[[outside.ServerAddress], None],
     ) -> protocol.PreparedState:
         """Refuse: nobody may remake what somebody else made."""
-        raise PreflightError(
+        raise wording.PreflightError(
             f"Steelyard did not make the server at {self._where} and cannot make it anew",
             hint=f"Use a target that Steelyard makes (`kind: {self._made_kind}`), or leave"
             " `switch` out.",
@@ -398,16 +391,16 @@ class OthersServer(ServerElsewhere):
     ) -> None:
         """Undo one thing; ``reached`` is where a server in a cluster is, None: where it was."""
 
-    def _undone(self) -> list[SteelyardError]:
+    def _undone(self) -> list[wording.SteelyardError]:
         """Put back what was changed and drop what was made, each whatever becomes of others.
 
         Returns what went wrong.
         """
         self._since = None
-        troubles: list[SteelyardError] = []
+        troubles: list[wording.SteelyardError] = []
         try:
             self._place.leave()
-        except SteelyardError as error:
+        except wording.SteelyardError as error:
             troubles.append(error)
         return troubles + self._changes.undo(id(self))
 
@@ -421,10 +414,10 @@ def named_in(names: Sequence[str], fixed: Mapping[str, str]) -> Mapping[str, str
     return {name: fixed[low] for name, low in folded.items() if low in fixed}
 
 
-def fixed_settings(refused: Mapping[str, str]) -> Iterator[Complaint]:
+def fixed_settings(refused: Mapping[str, str]) -> Iterator[wording.Complaint]:
     """Yield a complaint for each of these settings, given with what to do instead."""
     for name, instead in refused.items():
-        yield Complaint(setting=name, message=f"`{name}` is set by Steelyard", hint=instead)
+        yield wording.Complaint(setting=name, message=f"`{name}` is set by Steelyard", hint=instead)
 
 
 def too_few_connections(
@@ -435,7 +428,7 @@ def too_few_connections(
     default: int | None,
     kept: int,
     most: int,
-) -> Iterator[Complaint]:
+) -> Iterator[wording.Complaint]:
     """Yield a complaint when the clients do not fit into what a server lets in.
 
     The setting that limits its connections is named in small letters, with its default, how
@@ -446,14 +439,14 @@ def too_few_connections(
     text = str(default) if written is None else configuration.asked()[written]
     clients = max(load.clients for load in loads)
     if clients > most - kept:
-        yield Complaint(
+        yield wording.Complaint(
             setting=None,
             message=f"{clients} clients are more than any server takes: its `{limit}` is at most"
             f" {most}",
             hint=f"Use at most {most - kept} clients.",
         )
     elif text.isdigit() and clients > int(text) - kept:
-        yield Complaint(
+        yield wording.Complaint(
             setting=written,
             message=f"{clients} clients do not fit into {limit} = {text} of configuration"
             f" `{configuration.name}`",
@@ -565,8 +558,8 @@ class ServicePlace(ServerPlace):
         """
         try:
             found, pod = self._found, self.pod
-        except PreflightError as error:  # it was there when the campaign began
-            raise TargetError(error.message, hint=error.hint) from error
+        except wording.PreflightError as error:  # it was there when the campaign began
+            raise wording.TargetError(error.message, hint=error.hint) from error
         return self._means.reach.address(
             pod.where,
             found.service,
@@ -608,7 +601,7 @@ def reached(
         TargetError: It is not there any more, or the way there is closed.
     """
     if found.context and found.server != api.server:
-        raise LeftBehindError(
+        raise wording.LeftBehindError(
             f"{found.service}.{found.namespace} is at {found.server}, and the context"
             f" {found.context} means {api.server} now",
             hint="Name a kubeconfig in KUBECONFIG whose context means that cluster.",

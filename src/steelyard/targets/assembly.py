@@ -35,16 +35,9 @@ from steelyard.systems.postgres.engine import PostgresEngine
 from steelyard.systems.postgres.factory import JoinedEngine, Surroundings, postgres_engine
 from steelyard.systems.protocol import Engine
 from steelyard.systems.redis.factory import RedisSurroundings, redis_engine
+from steelyard.targets import endpoint
 from steelyard.targets.cloudnative_pg import clusters_made, servers_in_kubernetes
 from steelyard.targets.differences import Room, shared_room
-from steelyard.targets.endpoint import (
-    Asked,
-    ProgramReach,
-    Servers,
-    assemble_endpoints,
-    assemble_redis_endpoints,
-    leave_each,
-)
 from steelyard.targets.kubernetes_site import KubernetesSite, find_site
 from steelyard.targets.rds import assemble_rds
 from steelyard.targets.redis_kubernetes import redis_servers_made, redis_services
@@ -90,7 +83,7 @@ class RegistryLedger:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assembly(Servers):
+class Assembly(endpoint.Servers):
     """What runs an experiment.
 
     Attributes:
@@ -122,7 +115,7 @@ class Assembled(Protocol):
     may be others, which are assembled for themselves.
     """
 
-    def assembled(self, asked: Asked) -> Assembly:
+    def assembled(self, asked: endpoint.Asked) -> Assembly:
         """Return engine and platforms of these configurations, as ``assemble`` does.
 
         Where there are others, ``put_together`` makes one assembly of all.
@@ -141,7 +134,7 @@ class MeansHere:
 
     doors: Doors
     account: str | None
-    reach: ProgramReach
+    reach: endpoint.ProgramReach
 
 
 def assemble(
@@ -169,7 +162,7 @@ def assemble(
         PrivilegeError: There is no account to run the server as.
         TargetError: An endpoint cannot be reached.
     """
-    asked = Asked(
+    asked = endpoint.Asked(
         experiment=experiment,
         doors=doors,
         campaign_id=campaign_id,
@@ -188,7 +181,7 @@ def assemble(
     return whole
 
 
-_Way = Callable[[Asked], Assembly]
+_Way = Callable[[endpoint.Asked], Assembly]
 
 
 def _ways_of(experiment: Experiment) -> list[_Way]:
@@ -239,7 +232,7 @@ def put_together(experiment: Experiment, doors: Doors, parts: Sequence[Assembly]
         stack=next((part.stack for part in parts if part.stack is not None), None),
         site=next((part.site for part in parts if part.site is not None), None),
         room=shared_room([part.room for part in parts]),
-        leave=partial(leave_each, [part.leave for part in parts]),
+        leave=partial(endpoint.leave_each, [part.leave for part in parts]),
         slots=(lambda number: tuple(s for make, most in makes for s in make(min(number, most))))
         if len(makes) == len(parts)
         else None,
@@ -247,7 +240,7 @@ def put_together(experiment: Experiment, doors: Doors, parts: Sequence[Assembly]
 
 
 def _with_stack(
-    found: Servers, stack: StackSettings | None, site: KubernetesSite | None = None
+    found: endpoint.Servers, stack: StackSettings | None, site: KubernetesSite | None = None
 ) -> Assembly:
     """Return servers with what configurations set outside of them."""
     return Assembly(
@@ -261,21 +254,21 @@ def _with_stack(
     )
 
 
-def _rented(asked: Asked) -> Assembly:
+def _rented(asked: endpoint.Asked) -> Assembly:
     """Return the assembly of instances that AWS makes; for looking nothing is made."""
     stack = _stack(asked)
     return _with_stack(assemble_rds(asked, _means_here(asked).reach), stack)
 
 
-def _there(asked: Asked) -> Assembly:
+def _there(asked: endpoint.Asked) -> Assembly:
     """Return the assembly of servers that are there already; each configuration has a slot."""
     stack = _stack(asked)
     if asked.experiment.redis_targets:
-        return _with_stack(assemble_redis_endpoints(asked), stack)
-    return _with_stack(assemble_endpoints(asked, _means_here(asked).reach), stack)
+        return _with_stack(endpoint.assemble_redis_endpoints(asked), stack)
+    return _with_stack(endpoint.assemble_endpoints(asked, _means_here(asked).reach), stack)
 
 
-def _in_kubernetes(asked: Asked) -> Assembly:
+def _in_kubernetes(asked: endpoint.Asked) -> Assembly:
     """Return the assembly in a cluster; for looking a pod of a moment is noted in the registry.
 
     Raises:
@@ -302,7 +295,7 @@ def _in_kubernetes(asked: Asked) -> Assembly:
     return _with_stack(found, stack, site)
 
 
-def _in_site(asked: Asked, site: KubernetesSite) -> Servers:
+def _in_site(asked: endpoint.Asked, site: KubernetesSite) -> endpoint.Servers:
     """Return engine and platforms of the servers, whose kind all configurations share."""
     makes_all = asked.experiment.makes_all_in_kubernetes
     if asked.experiment.redis_in_kubernetes:
@@ -310,11 +303,11 @@ def _in_site(asked: Asked, site: KubernetesSite) -> Servers:
     return clusters_made(asked, site) if makes_all else servers_in_kubernetes(asked, site)
 
 
-def _here(asked: Asked) -> Assembly:
+def _here(asked: endpoint.Asked) -> Assembly:
     return assemble_here(asked, _redis_here if asked.experiment.redis_targets else _postgres_here)
 
 
-def _means_here(asked: Asked) -> MeansHere:
+def _means_here(asked: endpoint.Asked) -> MeansHere:
     """Return the account of servers of this machine, and where it reaches programs.
 
     Where no server is started here there is none; for looking only nothing is copied.
@@ -326,7 +319,9 @@ def _means_here(asked: Asked) -> MeansHere:
     return MeansHere(doors=doors, account=account, reach=reach)
 
 
-def assemble_here(asked: Asked, making: Callable[[Experiment, MeansHere], Engine]) -> Assembly:
+def assemble_here(
+    asked: endpoint.Asked, making: Callable[[Experiment, MeansHere], Engine]
+) -> Assembly:
     """Return the assembly of servers that Steelyard starts on this machine, with an engine."""
     experiment, doors = asked.experiment, asked.doors
     targets, means = experiment.places_here, _means_here(asked)
@@ -341,7 +336,7 @@ def assemble_here(asked: Asked, making: Callable[[Experiment, MeansHere], Engine
     stack = _stack(asked, _needs(experiment, engine, doors, means.account))
     with ExitStack() as made:
         made.callback(stores.remove)
-        found = Servers(
+        found = endpoint.Servers(
             engine=engine,
             platforms=ground.platforms(targets),
             room=ground.room(),
@@ -363,7 +358,7 @@ class _Ground:
         stores: Makes simulated storage.
     """
 
-    asked: Asked
+    asked: endpoint.Asked
     account: str | None
     templates: bool
     stores: MadeStores
@@ -480,7 +475,7 @@ def _needs(
     return HugePageNeeds(installations, doors.processes, account, doors.host)
 
 
-def _stack(asked: Asked, needs: HugePageNeeds | None = None) -> StackSettings | None:
+def _stack(asked: endpoint.Asked, needs: HugePageNeeds | None = None) -> StackSettings | None:
     """Return what the configurations set outside their servers; None where none does."""
     experiment, doors = asked.experiment, asked.doors
     if not any(

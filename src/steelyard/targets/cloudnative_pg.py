@@ -21,19 +21,9 @@ from steelyard.places.kubernetes.pods import resources_of
 from steelyard.places.kubernetes.reaching import Reach, make_secret, nodes_of, pod_behind, sql_knock
 from steelyard.places.kubernetes.volumes import StorageQuestion, probe_storage, require_class
 from steelyard.systems.existing import ENTRANCE, ServerPlace, ServiceMeans, ServicePlace
-from steelyard.systems.postgres.cloudnative_pg.existing import (
-    ExistingCluster,
-    ExistingOptions,
-    endpoint_of,
-    read_cluster,
-    secret_of,
-)
-from steelyard.systems.postgres.cloudnative_pg.operator import (
-    Operator,
-    discover,
-    require_known,
-    require_taken,
-)
+from steelyard.systems.postgres import factory
+from steelyard.systems.postgres.cloudnative_pg import existing as existing_cluster
+from steelyard.systems.postgres.cloudnative_pg import operator as operators
 from steelyard.systems.postgres.cloudnative_pg.own_cluster import (
     CloudNativePgPlatform,
     ClusterMeans,
@@ -41,35 +31,11 @@ from steelyard.systems.postgres.cloudnative_pg.own_cluster import (
 )
 from steelyard.systems.postgres.engine import PostgresCeilings, dataset_of
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
-from steelyard.systems.postgres.factory import (
-    EndpointEngine,
-    ImagePrograms,
-    InImageEngine,
-    RunningServer,
-    Surroundings,
-    read_running,
-)
 from steelyard.systems.postgres.server import Installation
 from steelyard.systems.protocol import Dataset
-from steelyard.targets.cluster_objects import (
-    cluster_of,
-    database_labels,
-    describe_images,
-    programs_of,
-)
+from steelyard.targets import cluster_objects
+from steelyard.targets import endpoint as endpoints
 from steelyard.targets.differences import Room, can_alternate, limits_to_lift, switch_cost
-from steelyard.targets.endpoint import (
-    Asked,
-    Servers,
-    dataset_needs,
-    means_of,
-    obstacles_on,
-    one_each,
-    paused_of,
-    require_different_servers,
-    restarts_on,
-    settings_on,
-)
 from steelyard.targets.kubernetes_site import (
     KubernetesSite,
     LoadPlan,
@@ -86,7 +52,7 @@ class CheckedClusters:
         images: Of each configuration's server, the operator's default filled in.
     """
 
-    operator: Operator
+    operator: operators.Operator
     images: Mapping[str, str]
 
     def facts(self) -> tuple[Fact, ...]:
@@ -107,18 +73,20 @@ def check_clusters(
         PreflightError: There is no operator, no such storage class, no room in the volume, or the
             operator or a quota refuses a Cluster.
     """
-    operator = discover(site.api)
+    operator = operators.discover(site.api)
     images: dict[str, str] = {}
     for name, target in experiment.cluster_targets.items():
         if not target.is_made:
             continue
-        require_taken(experiment.configuration(name).asked())
+        operators.require_taken(experiment.configuration(name).asked())
         configuration = experiment.configuration(name)
         _require_classes(target, site)
         require_room(target, configuration.asked_folded(), datasets)
         campaign_id = site.belongings.campaign_id
-        manifest = cluster_of(configuration, target, campaign_id, trial_namespace(site))
-        require_known(manifest, operator)
+        manifest = cluster_objects.cluster_of(
+            configuration, target, campaign_id, trial_namespace(site)
+        )
+        operators.require_known(manifest, operator)
         tried = site.api.apply(manifest, dry_run=True)  # the operator judges its settings, too
         images[name] = target.image or _image_of(tried)
     return CheckedClusters(operator=operator, images=images)
@@ -154,14 +122,14 @@ def _require_classes(target: CloudNativePgTarget, site: KubernetesSite) -> None:
 class _Cluster:
     """A Cluster of CloudNativePG that is there; ``endpoint`` is its target as one of that kind."""
 
-    options: ExistingOptions
+    options: existing_cluster.ExistingOptions
     manifest: Manifest
     secret: SecretRef
     nodes: tuple[str, ...]
 
     @property
     def endpoint(self) -> EndpointTarget:
-        return endpoint_of(self.options, self.secret)
+        return existing_cluster.endpoint_of(self.options, self.secret)
 
     @property
     def image(self) -> str:
@@ -170,7 +138,7 @@ class _Cluster:
 
     def place(self, means: ClusterMeans, *, restarts: bool) -> ServerPlace:
         options = replace(self.options, restarts=restarts)
-        return ExistingCluster(options, means, self.manifest, self.secret)
+        return existing_cluster.ExistingCluster(options, means, self.manifest, self.secret)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +162,7 @@ class _Service:
 _Server = _Cluster | _Service
 
 
-def servers_in_kubernetes(asked: Asked, site: KubernetesSite) -> Servers:
+def servers_in_kubernetes(asked: endpoints.Asked, site: KubernetesSite) -> endpoints.Servers:
     """Return engine and platforms of servers that are there.
 
     Raises:
@@ -210,16 +178,16 @@ def servers_in_kubernetes(asked: Asked, site: KubernetesSite) -> Servers:
     ways = {
         target: server.place(first, restarts=False).entrance() for target, server in found.items()
     }
-    require_different_servers(ways.values(), doors.sql)
-    running = {target: read_running(way, doors.sql) for target, way in ways.items()}
+    endpoints.require_different_servers(ways.values(), doors.sql)
+    running = {target: factory.read_running(way, doors.sql) for target, way in ways.items()}
     plan = _plan(asked, site, found)
     site.plan_load(plan)
     tls = any(server.tls for server in running.values())
-    engine = EndpointEngine(
+    engine = factory.EndpointEngine(
         experiment,
         {name: running[target] for name, target in targets.items()},
-        programs_of(plan, {}, asked, site, tls=tls),
-        Surroundings(
+        cluster_objects.programs_of(plan, {}, asked, site, tls=tls),
+        factory.Surroundings(
             processes=doors.processes,
             sql=doors.sql,
             account=None,
@@ -243,11 +211,11 @@ def servers_in_kubernetes(asked: Asked, site: KubernetesSite) -> Servers:
         for target, server in found.items()
     }
     by_name = {name: platforms[target] for name, target in targets.items()}
-    return Servers(
+    return endpoints.Servers(
         engine=engine,
         platforms=by_name,
         room=room,
-        slots=lambda _: one_each(by_name),
+        slots=lambda _: endpoints.one_each(by_name),
     )
 
 
@@ -255,7 +223,7 @@ _TOGETHER: Final = Room(pausing=Pausing.GENERATOR)
 _ON_ONE: Final = "several of them are on one server in the cluster, which has one at a time"
 
 
-def _means(asked: Asked, site: KubernetesSite) -> ClusterMeans:
+def _means(asked: endpoints.Asked, site: KubernetesSite) -> ClusterMeans:
     """Return the gateways."""
     doors = asked.doors
     reach = Reach(site.api, sql_knock(doors.sql), doors.clock)
@@ -271,28 +239,28 @@ def _means(asked: Asked, site: KubernetesSite) -> ClusterMeans:
     )
 
 
-def _find(target: Target, asked: Asked, means: ClusterMeans) -> _Server:
+def _find(target: Target, asked: endpoints.Asked, means: ClusterMeans) -> _Server:
     if isinstance(target, CloudNativePgTarget):
-        options = ExistingOptions(
+        options = existing_cluster.ExistingOptions(
             target=target,
             campaign_id=means.belongings.campaign_id,
             namespace=means.belongings.namespace,
-            settings=settings_on(asked.experiment, target),
+            settings=endpoints.settings_on(asked.experiment, target),
             restarts=False,
         )
-        manifest = read_cluster(options, means)
+        manifest = existing_cluster.read_cluster(options, means)
         labels = {OF_CLUSTER: options.ref.name}
         pods = means.api.list(POD, options.namespace, labels)
         nodes = (str(pod["spec"].get("nodeName") or "") for pod in pods)
         return _Cluster(
             options=options,
             manifest=manifest,
-            secret=secret_of(manifest, means),
+            secret=existing_cluster.secret_of(manifest, means),
             nodes=tuple(dict.fromkeys(filter(None, nodes))),
         )
     assert isinstance(target, EndpointTarget)  # noqa: S101 - there are no others in a cluster
     assert target.inside is not None  # noqa: S101 - the file was checked
-    return _service(target, target.inside, means, settings_on(asked.experiment, target))
+    return _service(target, target.inside, means, endpoints.settings_on(asked.experiment, target))
 
 
 def _service(
@@ -329,7 +297,9 @@ def _service(
     )
 
 
-def _plan(asked: Asked, site: KubernetesSite, found: Mapping[Target, _Server]) -> LoadPlan:
+def _plan(
+    asked: endpoints.Asked, site: KubernetesSite, found: Mapping[Target, _Server]
+) -> LoadPlan:
     """Return where the load comes from: away from every server."""
     images = (server.image for server in _baseline_first(asked, found))
     image = site.place.generators.image or next(filter(None, images), "")
@@ -341,7 +311,7 @@ def _plan(asked: Asked, site: KubernetesSite, found: Mapping[Target, _Server]) -
     return LoadPlan(place=site.place, image=image, away_from_nodes=tuple(nodes))
 
 
-def _baseline_first(asked: Asked, found: Mapping[Target, _Server]) -> Iterator[_Server]:
+def _baseline_first(asked: endpoints.Asked, found: Mapping[Target, _Server]) -> Iterator[_Server]:
     baseline = asked.experiment.configuration(asked.experiment.baseline).target
     if baseline in found:
         yield found[baseline]
@@ -349,34 +319,38 @@ def _baseline_first(asked: Asked, found: Mapping[Target, _Server]) -> Iterator[_
 
 
 def _platform(
-    asked: Asked,
+    asked: endpoints.Asked,
     target: Target,
     server: _Server,
-    running: RunningServer,
-    made: tuple[KubernetesSite, EndpointEngine],
+    running: factory.RunningServer,
+    made: tuple[KubernetesSite, factory.EndpointEngine],
     lifted: Mapping[str, str],
 ) -> EndpointPlatform:
     site, engine = made
     doors, experiment = asked.doors, asked.experiment
-    names = settings_on(experiment, target)
-    restarts = restarts_on(experiment, target, names, running)
+    names = endpoints.settings_on(experiment, target)
+    restarts = endpoints.restarts_on(experiment, target, names, running)
     place = server.place(_means(asked, site), restarts=restarts)
     options = EndpointOptions(
         target=server.endpoint,
         entrance=place.entrance(),
         campaign_id=site.belongings.campaign_id,
-        datasets=dataset_needs(engine.datasets()),
+        datasets=endpoints.dataset_needs(engine.datasets()),
         settings=names,
         restarts=restarts,
         clients=max(load.clients for load in experiment.loads),
         writes=engine.writes(),
         lifted=lifted,
-        obstacles=obstacles_on(experiment, target, running, allowed=server.endpoint.allow_existing),
+        obstacles=endpoints.obstacles_on(
+            experiment, target, running, allowed=server.endpoint.allow_existing
+        ),
     )
-    return EndpointPlatform(options, asked.ledger, means_of(doors), place, paused=paused_of(doors))
+    return EndpointPlatform(
+        options, asked.ledger, endpoints.means_of(doors), place, paused=endpoints.paused_of(doors)
+    )
 
 
-def probe_storages(asked: Asked, images: Mapping[str, str], site: KubernetesSite) -> None:
+def probe_storages(asked: endpoints.Asked, images: Mapping[str, str], site: KubernetesSite) -> None:
     """Measure what a volume of each class can do, and add it to the facts of the site.
 
     A pod of the configuration's image is made with one for a moment; not with `ceilings: off`.
@@ -419,24 +393,24 @@ def _classes(target: CloudNativePgTarget) -> Iterator[str | None]:
         yield target.wal_storage_class or target.storage_class
 
 
-def clusters_made(asked: Asked, site: KubernetesSite) -> Servers:
+def clusters_made(asked: endpoints.Asked, site: KubernetesSite) -> endpoints.Servers:
     """Return what runs Clusters that Steelyard makes."""
     experiment, doors, told = asked.experiment, asked.doors, asked.told
     datasets = dict.fromkeys(dataset_of(workload) for workload in experiment.workloads)
     checked = check_clusters(experiment, site, tuple(datasets))
     site.further.extend(checked.facts())
-    images = describe_images(experiment, checked.images, site, told)
+    images = cluster_objects.describe_images(experiment, checked.images, site, told)
     secret = _secret(asked, site)
     plan = LoadPlan(
         place=site.place,
         image=site.place.generators.image or next(iter(checked.images.values())),
-        away_from=database_labels(site.belongings.campaign_id),
+        away_from=cluster_objects.database_labels(site.belongings.campaign_id),
     )
     site.plan_load(plan)
     programs = _programs(plan, images, asked, site)
     if asked.runs:
         probe_storages(asked, checked.images, site)
-    engine = InImageEngine(
+    engine = factory.InImageEngine(
         experiment,
         {name: images[image] for name, image in checked.images.items()},
         programs,
@@ -447,7 +421,7 @@ def clusters_made(asked: Asked, site: KubernetesSite) -> Servers:
     restarts = not alone or switch_cost(experiment, engine) is SwitchCost.RESTART
     made = partial(_made, asked, site, secret)
     first = made(restarts=restarts, slot=1)
-    return Servers(
+    return endpoints.Servers(
         engine=engine,
         platforms=first,
         room=_room(asked, site),
@@ -459,16 +433,19 @@ def clusters_made(asked: Asked, site: KubernetesSite) -> Servers:
 
 
 def _programs(
-    plan: LoadPlan, images: Mapping[str, ImagePrograms], asked: Asked, site: KubernetesSite
+    plan: LoadPlan,
+    images: Mapping[str, factory.ImagePrograms],
+    asked: endpoints.Asked,
+    site: KubernetesSite,
 ) -> Installation:
     """Return the client programs: of those that speak TLS, which the operator's servers do, too."""
     try:
-        return programs_of(plan, images, asked, site, tls=True)
+        return cluster_objects.programs_of(plan, images, asked, site, tls=True)
     except PreflightError:
-        return programs_of(plan, images, asked, site, tls=False)
+        return cluster_objects.programs_of(plan, images, asked, site, tls=False)
 
 
-def _room(asked: Asked, site: KubernetesSite) -> Room:
+def _room(asked: endpoints.Asked, site: KubernetesSite) -> Room:
     """Return whether a Cluster of each configuration can be there at the same time.
 
     Before a campaign none is there, and when it begins neither.
@@ -489,14 +466,14 @@ def _room(asked: Asked, site: KubernetesSite) -> Room:
     )
 
 
-def _secret(asked: Asked, site: KubernetesSite) -> SecretRef:
+def _secret(asked: endpoints.Asked, site: KubernetesSite) -> SecretRef:
     if asked.runs:
         return make_secret(site.belongings)
     return SecretRef(namespace=site.namespace, name=site.belongings.name())
 
 
 def _made(
-    asked: Asked,
+    asked: endpoints.Asked,
     site: KubernetesSite,
     secret: SecretRef,
     *,
@@ -514,7 +491,7 @@ def _made(
                 campaign_id=site.belongings.campaign_id,
                 namespace=site.namespace,
                 secret=secret,
-                settings=settings_on(experiment, target),
+                settings=endpoints.settings_on(experiment, target),
                 restarts=restarts,
                 provisions=experiment.is_made_anew,
                 slot=slot,

@@ -20,14 +20,7 @@ from steelyard.systems.postgres.cloudnative_pg.own_cluster import cluster_manife
 from steelyard.systems.postgres.factory import CLIENTS, ImagePrograms, describe_image, find_in_image
 from steelyard.systems.postgres.server import Installation, find_clients
 from steelyard.systems.redis.server import configuration_text
-from steelyard.systems.redis.statefulset.own_server import (
-    ServerAsked,
-    ServerStart,
-    pod_configuration,
-    secret_manifest,
-    service_manifests,
-    set_manifest,
-)
+from steelyard.systems.redis.statefulset import own_server
 from steelyard.targets.endpoint import Asked
 from steelyard.targets.kubernetes_site import KubernetesSite, LoadPlan
 
@@ -164,19 +157,19 @@ def redis_set_of(
     suffix: str = "",
 ) -> tuple[k8s.Manifest, ...]:
     """Return the Services and, last, the StatefulSet of a configuration, with its settings."""
-    asked = ServerAsked(
+    asked = own_server.ServerAsked(
         target=target,
         name=object_name(campaign_id, suffix),
         namespace=namespace,
         secret=k8s.SecretRef(namespace=namespace, name=object_name(campaign_id)),
         campaign_id=campaign_id,
     )
-    start = ServerStart(
+    start = own_server.ServerStart(
         change="first",
-        configuration=pod_configuration(configuration_text(configuration.asked())),
+        configuration=own_server.pod_configuration(configuration_text(configuration.asked())),
         restore=False,
     )
-    return (*service_manifests(asked), set_manifest(asked, start))
+    return (*own_server.service_manifests(asked), own_server.set_manifest(asked, start))
 
 
 def cluster_of(
@@ -228,7 +221,7 @@ def campaign_manifests(
 
 def _secret(ref: k8s.SecretRef, engine: EngineName) -> k8s.Manifest:
     if engine is EngineName.REDIS:
-        return secret_manifest(ref, PLACEHOLDER)
+        return own_server.secret_manifest(ref, PLACEHOLDER)
     return superuser_secret(ref, PLACEHOLDER)
 
 

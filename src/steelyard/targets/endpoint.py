@@ -25,44 +25,15 @@ from steelyard.gateways.redis import own_password
 from steelyard.gateways.sql import INVALID_VALUE, TIMED_OUT, Sql
 from steelyard.places.local.groups import PausedGenerators
 from steelyard.places.protocol import Ledger, PausablePlatform, PausedPrograms, Platform
-from steelyard.systems.postgres.existing.platform import (
-    READ_ONLY,
-    EndpointOptions,
-    EndpointPlatform,
-    EndpointSessions,
-    keywords_of,
-    mixed_sessions,
-    require_pool,
-    shown_settings,
-)
-from steelyard.systems.postgres.existing.server import (
-    STARTED_AT,
-    DatasetNeeds,
-    Means,
-    identifier,
-)
-from steelyard.systems.postgres.factory import (
-    RunningServer,
-    Surroundings,
-    endpoint_engine,
-    read_running,
-)
+from steelyard.systems.postgres import factory
+from steelyard.systems.postgres.existing import platform as postgres
+from steelyard.systems.postgres.existing import server as existing_server
 from steelyard.systems.postgres.settings import beyond_sessions, deviations
 from steelyard.systems.protocol import Dataset, Engine
+from steelyard.systems.redis import factory as redis_factory
 from steelyard.systems.redis.datasets import dataset_of, datasets_of, growth_bytes
+from steelyard.systems.redis.existing import readiness as redis_readiness
 from steelyard.systems.redis.existing.platform import RedisEndpointOptions, RedisEndpointPlatform
-from steelyard.systems.redis.existing.readiness import (
-    RedisMeans,
-    ServerState,
-    address_of,
-    asked_number,
-)
-from steelyard.systems.redis.factory import (
-    RedisSurroundings,
-    RunningRedis,
-    needs_restart,
-    redis_endpoint_engine,
-)
 from steelyard.systems.redis.settings import command_of, rights_of
 from steelyard.targets.differences import Room, can_alternate, limits_to_lift
 
@@ -137,7 +108,9 @@ def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
     experiment, doors = asked.experiment, asked.doors
     targets = {n: each for n, each in experiment.endpoint_targets.items() if each.home is None}
     entrances = {
-        target: doors.sql.reach(keywords_of(target), any_database=not target.allow_existing)
+        target: doors.sql.reach(
+            postgres.keywords_of(target), any_database=not target.allow_existing
+        )
         for target in targets.values()
     }
     require_different_servers(entrances.values(), doors.sql)
@@ -146,17 +119,19 @@ def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
     protocols = {each.protocol or experiment.protocol for each in experiment.configurations}
     for target, is_pooled in pooled.items():
         if is_pooled:
-            require_pool(
+            postgres.require_pool(
                 entrances[target], doors.sql, clients=clients, prepared="prepared" in protocols
             )
-    servers = {target: read_running(address, doors.sql) for target, address in entrances.items()}
-    surroundings = Surroundings(
+    servers = {
+        target: factory.read_running(address, doors.sql) for target, address in entrances.items()
+    }
+    surroundings = factory.Surroundings(
         processes=doors.processes,
         sql=doors.sql,
         account=None,
         reach=reach,
     )
-    engine = endpoint_engine(
+    engine = factory.endpoint_engine(
         experiment, {name: servers[target] for name, target in targets.items()}, surroundings
     )
     room = _room(experiment, engine, entrances, doors.sql)
@@ -171,7 +146,9 @@ def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
         for target, server in servers.items()
     }
     platforms = {
-        target: EndpointPlatform(each, asked.ledger, means_of(doors), paused=paused_of(doors))
+        target: postgres.EndpointPlatform(
+            each, asked.ledger, means_of(doors), paused=paused_of(doors)
+        )
         for target, each in options.items()
     }
     return Servers(
@@ -187,9 +164,9 @@ def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
     )
 
 
-def means_of(doors: Doors) -> Means:
+def means_of(doors: Doors) -> existing_server.Means:
     """Return the gateways of servers that are reached by their addresses."""
-    return Means(sql=doors.sql, processes=doors.processes, clock=doors.clock)
+    return existing_server.Means(sql=doors.sql, processes=doors.processes, clock=doors.clock)
 
 
 def paused_of(doors: Doors) -> PausedPrograms:
@@ -215,15 +192,15 @@ class _Ground:
         self,
         target: EndpointTarget,
         entrance: ServerAddress,
-        server: RunningServer,
+        server: factory.RunningServer,
         *,
         is_pooled: bool,
-    ) -> EndpointOptions:
+    ) -> postgres.EndpointOptions:
         """Return how a server is used."""
         experiment, sql = self.asked.experiment, self.asked.doors.sql
         names = settings_on(experiment, target)
         restarts = target not in self.shared and restarts_on(experiment, target, names, server)
-        return EndpointOptions(
+        return postgres.EndpointOptions(
             target=target,
             entrance=entrance,
             campaign_id=self.asked.campaign_id,
@@ -245,13 +222,16 @@ class _Ground:
         )
 
     def seat(
-        self, configuration: str, server: EndpointPlatform, options: EndpointOptions
-    ) -> EndpointPlatform:
+        self,
+        configuration: str,
+        server: postgres.EndpointPlatform,
+        options: postgres.EndpointOptions,
+    ) -> postgres.EndpointPlatform:
         """Return a configuration's server, or where it has several its sessions."""
         names = self.shared.get(options.target)
         if names is None:
             return server
-        return EndpointSessions(
+        return postgres.EndpointSessions(
             options,
             self.asked.ledger,
             means_of(self.asked.doors),
@@ -311,10 +291,10 @@ def _troubles(
     if not wanted:
         return
     try:
-        if mixed := mixed_sessions(entrance, sql):
+        if mixed := postgres.mixed_sessions(entrance, sql):
             yield mixed
         for values in wanted:
-            shown = shown_settings(values, entrance, sql)
+            shown = postgres.shown_settings(values, entrance, sql)
             settings = [Setting(layer=Layer.POSTGRES, name=n, value=v) for n, v in values.items()]
             for deviation in deviations(settings, shown):
                 yield f"a session does not get what it asks for by libpq's `options`: {deviation}"
@@ -337,14 +317,14 @@ def passes_options(entrance: ServerAddress, sql: Sql) -> bool:
 
     A pooler may refuse or drop them, or give a transaction to a session of somebody else's.
     """
-    wanted = [{READ_ONLY: value} for value in ("on", "off")]
+    wanted = [{postgres.READ_ONLY: value} for value in ("on", "off")]
     return next(_troubles(wanted, entrance, sql), None) is None
 
 
 def fit_sessions(
     experiment: Experiment,
     target: EndpointTarget,
-    server: RunningServer,
+    server: factory.RunningServer,
     entrance: ServerAddress,
     sql: Sql,
 ) -> bool:
@@ -390,7 +370,7 @@ _OF_DATABASE: Final = ("database", "database user")
 def obstacles_on(
     experiment: Experiment,
     target: Target,
-    server: RunningServer,
+    server: factory.RunningServer,
     *,
     allowed: bool,
     is_pooled: bool = False,
@@ -431,14 +411,14 @@ def obstacles_on(
     return (*dict.fromkeys(_set_above(wanted, server, allowed=allowed)), *waiting, *kept)
 
 
-def _is_read_at_begin(name: str, server: RunningServer) -> bool:
+def _is_read_at_begin(name: str, server: factory.RunningServer) -> bool:
     entry = server.catalogue.get(name)
     is_of_backend = entry is not None and entry.context.endswith("backend")
     return is_of_backend or name.endswith("_preload_libraries")
 
 
 def _set_above(
-    wanted: Sequence[Setting], server: RunningServer, *, allowed: bool
+    wanted: Sequence[Setting], server: factory.RunningServer, *, allowed: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield the settings whose values do not come from the server's files."""
     there = server.address or ServerAddress(host="", port=0)
@@ -450,17 +430,20 @@ def _set_above(
             continue
         where, way = _ABOVE[now.source]
         at = where.format(user=there.user, database=there.database)
-        user, database = identifier(there.user), identifier(there.database)
+        user, database = (
+            existing_server.identifier(there.user),
+            existing_server.identifier(there.database),
+        )
         yield (
             f"`{now.name}` is set {at}; a change for everyone does not reach it",
             way.format(name=now.name, user=user, database=database),
         )
 
 
-def dataset_needs(datasets: Sequence[Dataset]) -> tuple[DatasetNeeds, ...]:
+def dataset_needs(datasets: Sequence[Dataset]) -> tuple[existing_server.DatasetNeeds, ...]:
     """Return what the data sets need on a server that is there already."""
     return tuple(
-        DatasetNeeds(
+        existing_server.DatasetNeeds(
             name=each.name,
             tables=each.scale_factor is not None,
             scripts=bool(each.prepare or each.command),
@@ -485,7 +468,7 @@ def _on(experiment: Experiment, target: Target) -> list[Configuration]:
 
 
 def restarts_on(
-    experiment: Experiment, target: Target, names: tuple[str, ...], server: RunningServer
+    experiment: Experiment, target: Target, names: tuple[str, ...], server: factory.RunningServer
 ) -> bool:
     """Return whether every start restarts the server: then all configurations are alike."""
     if not target.is_restarted:
@@ -502,7 +485,7 @@ def require_different_servers(entrances: Collection[ServerAddress], sql: Sql) ->
     Raises:
         PreflightError: They do.
     """
-    statement = f"{STARTED_AT}, current_setting('port')"
+    statement = f"{existing_server.STARTED_AT}, current_setting('port')"
     seen = {repr(sql.rows(address, statement)) for address in entrances}
     _require_as_many(seen, entrances)
 
@@ -530,23 +513,25 @@ def assemble_redis_endpoints(asked: Asked) -> Servers:
         for name, target in experiment.redis_targets.items()
         if isinstance(target, RedisEndpointTarget)
     }
-    means = RedisMeans(redis=doors.redis, processes=doors.processes, clock=doors.clock)
+    means = redis_readiness.RedisMeans(
+        redis=doors.redis, processes=doors.processes, clock=doors.clock
+    )
     platforms = {}
     for target in dict.fromkeys(targets.values()):
         options = _options(experiment, target, asked.campaign_id)
         paused = PausedGenerators(doors.processes, doors.clock)
         platforms[target] = RedisEndpointPlatform(options, asked.ledger, means, paused=paused)
     require_different([platform.state for platform in platforms.values()])
-    surroundings = RedisSurroundings(
+    surroundings = redis_factory.RedisSurroundings(
         processes=doors.processes,
         redis=doors.redis,
         account=None,
         reach=lambda programs, _parts, _label: programs,
     )
-    engine = redis_endpoint_engine(
+    engine = redis_factory.redis_endpoint_engine(
         experiment,
         {name: running(platforms[target].state) for name, target in targets.items()},
-        {name: address_of(target, "") for name, target in targets.items()},
+        {name: redis_readiness.address_of(target, "") for name, target in targets.items()},
         surroundings,
     )
     by_name = {name: platforms[target] for name, target in targets.items()}
@@ -558,9 +543,9 @@ def assemble_redis_endpoints(asked: Asked) -> Servers:
     )
 
 
-def running(state: ServerState) -> RunningRedis:
+def running(state: redis_readiness.ServerState) -> redis_factory.RunningRedis:
     """Return what an engine has to know of a server."""
-    return RunningRedis(
+    return redis_factory.RunningRedis(
         version=state.version,
         flavour=state.flavour,
         settings=state.settings,
@@ -573,15 +558,17 @@ def _options(
     experiment: Experiment, target: RedisEndpointTarget, campaign_id: str
 ) -> RedisEndpointOptions:
     options = redis_options(
-        experiment, target, campaign_id, entrance=address_of(target, own_password())
+        experiment, target, campaign_id, entrance=redis_readiness.address_of(target, own_password())
     )
     several = len({configuration.target for configuration in experiment.configurations}) > 1
     asked = experiment.measure.switch is SwitchCost.RESTART
     # Where one start restarts the server, every one does: all starts are alike then.
-    restarts = several or asked or any(needs_restart(name) for name in options.settings)
+    restarts = (
+        several or asked or any(redis_factory.needs_restart(name) for name in options.settings)
+    )
     return replace(
         options,
-        first=asked_number(target),
+        first=redis_readiness.asked_number(target),
         restart_command=target.restart_command if restarts else (),
     )
 
@@ -618,7 +605,7 @@ def _redis_needs(experiment: Experiment) -> tuple[tuple[str, int], ...]:
     return tuple(needs.items())
 
 
-def require_different(states: Sequence[ServerState]) -> None:
+def require_different(states: Sequence[redis_readiness.ServerState]) -> None:
     """Raise when two targets lead to one server: each would keep the other's settings."""
     told = {state.run_id or str(number) for number, state in enumerate(states)}
     _require_as_many(told, states)

@@ -25,38 +25,14 @@ from steelyard.core.wording import PreflightError, SteelyardError, TargetError, 
 from steelyard.gateways.aws import AwsApi
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import trouble_until
-from steelyard.places.aws import (
-    AwsMaker,
-    await_counts,
-    await_serving,
-    prefix,
-    read_counts,
-    read_load,
-    require_account,
-)
+from steelyard.places import aws
 from steelyard.places.protocol import Ledger, PodSight
+from steelyard.systems.postgres import factory
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
 from steelyard.systems.postgres.existing.server import STARTED_AT, Means
-from steelyard.systems.postgres.factory import (
-    RunningServer,
-    Surroundings,
-    endpoint_engine,
-    read_running,
-)
 from steelyard.systems.postgres.settings import SettingEntry, as_boolean
+from steelyard.targets import endpoint as endpoints
 from steelyard.targets.differences import Room
-from steelyard.targets.endpoint import (
-    Asked,
-    ProgramReach,
-    Servers,
-    dataset_needs,
-    leave_each,
-    means_of,
-    one_each,
-    paused_of,
-    restarts_on,
-    settings_on,
-)
 from steelyard.targets.prices import PricedServer, Prices, rates_of
 
 _USER: Final = "steelyard"
@@ -159,7 +135,7 @@ class ParameterGroup:
         self._doors = doors
         self._set: dict[str, str] = {}
         self._of_instance: frozenset[str] = frozenset()
-        self.server: RunningServer | None = None
+        self.server: factory.RunningServer | None = None
         self.started_at: Callable[[], object] = object
 
     def change(self, settings: Mapping[str, str]) -> bool:
@@ -175,7 +151,7 @@ class ParameterGroup:
         self._send("Modify", other)
         self._set = wanted
         if gone or other:
-            await_serving(self._name, self._api, self._doors.clock)
+            aws.await_serving(self._name, self._api, self._doors.clock)
         return False
 
     def _send(self, verb: str, parameters: list[dict[str, str]]) -> None:
@@ -225,7 +201,7 @@ class ParameterGroup:
             before = self.started_at()
             self._api.call("rds", "RebootDBInstance", DBInstanceIdentifier=self._name)
             self._await_other(before)
-            await_serving(self._name, self._api, self._doors.clock)
+            aws.await_serving(self._name, self._api, self._doors.clock)
 
     def _await_other(self, before: object) -> None:
         trouble = trouble_until(
@@ -278,7 +254,7 @@ class Instance:
 
     inside: Final = None
 
-    def __init__(self, target: RentedTarget, name: str, maker: AwsMaker, doors: Doors) -> None:
+    def __init__(self, target: RentedTarget, name: str, maker: aws.AwsMaker, doors: Doors) -> None:
         self._target = target
         self.label = self._name = name
         self._maker = maker
@@ -304,7 +280,7 @@ class Instance:
             self._maker.delete_later(self._name, kinds, target.delete_role)
         for resource, action, given in made:
             self._maker.make(resource, self._name, action, **given)
-        self._said = await_serving(self._name, self._maker.api, self._doors.clock, told=told)
+        self._said = aws.await_serving(self._name, self._maker.api, self._doors.clock, told=told)
         endpoint = self._said["Endpoint"]
         self._entrance = ServerAddress(
             host=str(endpoint["Address"]),
@@ -321,7 +297,7 @@ class Instance:
         if not self._target.performance_insights:
             return ()
         span = self._served_s, self._doors.clock.now()
-        return read_load(self._name, str(self._said["DbiResourceId"]), self._maker.api, span)
+        return aws.read_load(self._name, str(self._said["DbiResourceId"]), self._maker.api, span)
 
     def entrance(self) -> ServerAddress:
         """Return where it is reached.
@@ -380,8 +356,8 @@ class Instance:
         Raises as ``places.aws.read_counts``.
         """
         thing = Rented.CLUSTER if isinstance(self._target, AuroraTarget) else Rented.INSTANCE
-        count = partial(read_counts, thing, self._name, self._maker.api, span)
-        return await_counts(count, self._doors.clock, span[1], patience_s) + self._load
+        count = partial(aws.read_counts, thing, self._name, self._maker.api, span)
+        return aws.await_counts(count, self._doors.clock, span[1], patience_s) + self._load
 
     def leave(self) -> None:
         """Delete it, with all that was made for it.
@@ -532,22 +508,22 @@ class PlannedPlatform(EndpointPlatform):
         )
 
 
-def _instance(asked: Asked, target: RentedTarget, number: int) -> Instance:
+def _instance(asked: endpoints.Asked, target: RentedTarget, number: int) -> Instance:
     """Return an instance, not made yet."""
     doors = asked.doors
     api = doors.aws.connect(target.region)
     expires = datetime.fromtimestamp(doors.clock.now() + target.ttl_s, UTC)
-    maker = AwsMaker(
+    maker = aws.AwsMaker(
         api,
-        account=require_account(api, target.accounts),
+        account=aws.require_account(api, target.accounts),
         campaign_id=asked.campaign_id or "look",
         expires=expires.strftime("%Y-%m-%dT%H:%M:%SZ"),
         ledger=asked.ledger,
     )
-    return Instance(target, f"{prefix(asked.campaign_id or 'look')}-{number}", maker, doors)
+    return Instance(target, f"{aws.prefix(asked.campaign_id or 'look')}-{number}", maker, doors)
 
 
-def assemble_rds(asked: Asked, reach: ProgramReach) -> Servers:
+def assemble_rds(asked: endpoints.Asked, reach: endpoints.ProgramReach) -> endpoints.Servers:
     """Return the engine and each configuration's platform; to leave is to delete all instances.
 
     For a run they are made, else they are only looked at.
@@ -576,29 +552,29 @@ def assemble_rds(asked: Asked, reach: ProgramReach) -> Servers:
 
 
 def _assembled(
-    asked: Asked,
-    reach: ProgramReach,
+    asked: endpoints.Asked,
+    reach: endpoints.ProgramReach,
     targets: Mapping[str, RentedTarget],
     places: Mapping[RentedTarget, Instance],
-) -> Servers:
+) -> endpoints.Servers:
     experiment, doors = asked.experiment, asked.doors
     servers = {target: _server(target, place, asked) for target, place in places.items()}
-    engine = endpoint_engine(
+    engine = factory.endpoint_engine(
         experiment,
         {name: servers[target] for name, target in targets.items()},
-        Surroundings(
+        factory.Surroundings(
             processes=doors.processes,
             sql=doors.sql,
             account=None,
             reach=reach,
         ),
     )
-    needs = dataset_needs(engine.datasets())
-    means = means_of(doors)
+    needs = endpoints.dataset_needs(engine.datasets())
+    means = endpoints.means_of(doors)
     platforms: dict[RentedTarget, EndpointPlatform] = {}
     for target, place in places.items():
         place.group.server = servers[target]
-        names = settings_on(experiment, target)
+        names = endpoints.settings_on(experiment, target)
         entrance = place.entrance() if asked.runs else ServerAddress(host="", port=0)
         options = EndpointOptions(
             target=EndpointTarget(
@@ -608,13 +584,15 @@ def _assembled(
             campaign_id=asked.campaign_id,
             datasets=needs,
             settings=names,
-            restarts=restarts_on(experiment, target, names, servers[target]),
+            restarts=endpoints.restarts_on(experiment, target, names, servers[target]),
             clients=max(load.clients for load in experiment.loads),
             writes=engine.writes(),
         )
         inner = _GoesWhole(asked.ledger)
         if asked.runs:
-            platforms[target] = InstancePlatform(options, inner, means, place, paused_of(doors))
+            platforms[target] = InstancePlatform(
+                options, inner, means, place, endpoints.paused_of(doors)
+            )
         else:
             platforms[target] = PlannedPlatform(
                 options,
@@ -626,22 +604,22 @@ def _assembled(
             )
     by_name = {name: platforms[target] for name, target in targets.items()}
     several = len(platforms) < len(by_name)
-    return Servers(
+    return endpoints.Servers(
         engine=engine,
         platforms=by_name,
         room=Room(unable=_ON_ONE) if several else Room(pausing=Pausing.GENERATOR),
-        slots=lambda _: one_each(by_name),
-        leave=partial(leave_each, [place.leave for place in places.values()]),
+        slots=lambda _: endpoints.one_each(by_name),
+        leave=partial(endpoints.leave_each, [place.leave for place in places.values()]),
     )
 
 
-def _server(target: RentedTarget, place: Instance, asked: Asked) -> RunningServer:
+def _server(target: RentedTarget, place: Instance, asked: endpoints.Asked) -> factory.RunningServer:
     """Return what is known of a server; of one that is not there what AWS says of its version.
 
     Whoever owns the instance changes by its parameter group what takes a superuser elsewhere.
     """
     if asked.runs:
-        return replace(read_running(place.entrance(), asked.doors.sql), superuser=True)
+        return replace(factory.read_running(place.entrance(), asked.doors.sql), superuser=True)
     api = asked.doors.aws.connect(target.region)
     levels = (_CLUSTER, "") if isinstance(target, AuroraTarget) else ("",)
     catalogue = {
@@ -654,6 +632,6 @@ def _server(target: RentedTarget, place: Instance, asked: Asked) -> RunningServe
         for level in levels
         for name, each in default_parameters(target, api, level).items()
     }
-    return RunningServer(
+    return factory.RunningServer(
         version=target.version, superuser=True, tls=False, catalogue=catalogue, bounds={}
     )

@@ -13,14 +13,7 @@ from steelyard.core.wording import PreflightError, TargetError
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.redis import RedisDoor
-from steelyard.places.kubernetes.reaching import (
-    PodBehind,
-    Reach,
-    make_secret,
-    nodes_of,
-    pod_behind,
-    redis_knock,
-)
+from steelyard.places.kubernetes import reaching
 from steelyard.places.kubernetes.volumes import require_class
 from steelyard.places.protocol import Platform
 from steelyard.systems.existing import ServiceMeans, ServicePlace
@@ -30,25 +23,15 @@ from steelyard.systems.redis.engine import Generator
 from steelyard.systems.redis.existing.platform import RedisEndpointPlatform
 from steelyard.systems.redis.existing.readiness import RedisMeans
 from steelyard.systems.redis.server import RedisInstallation, find_benchmark
-from steelyard.systems.redis.statefulset.own_server import (
-    RedisKubernetesPlatform,
-    StatefulSetMeans,
-    StatefulSetOptions,
-    secret_manifest,
-)
+from steelyard.systems.redis.statefulset import own_server
+from steelyard.targets import kubernetes_site
 from steelyard.targets.cluster_objects import asked_once, database_labels, redis_set_of
 from steelyard.targets.endpoint import Asked, Servers, redis_options, require_different, running
-from steelyard.targets.kubernetes_site import (
-    KubernetesSite,
-    LoadPlan,
-    require_redis_room,
-    trial_namespace,
-)
 
 _DESCRIBED: Final = "redis"  # tells what is asked of an image from what PostgreSQL's are asked
 
 
-def redis_servers_made(asked: Asked, site: KubernetesSite) -> Servers:
+def redis_servers_made(asked: Asked, site: kubernetes_site.KubernetesSite) -> Servers:
     """Return what runs Redis servers that Steelyard makes.
 
     Raises:
@@ -58,7 +41,7 @@ def redis_servers_made(asked: Asked, site: KubernetesSite) -> Servers:
     _check(experiment, site)
     images = _images(experiment, site, told)
     secret = _secret(asked, site)
-    plan = LoadPlan(
+    plan = kubernetes_site.LoadPlan(
         place=site.place,
         image=site.place.generators.image
         or next(iter(experiment.redis_in_kubernetes.values())).image,
@@ -70,7 +53,7 @@ def redis_servers_made(asked: Asked, site: KubernetesSite) -> Servers:
     return Servers(engine=engine, platforms=_platforms(asked, site, secret))
 
 
-def _check(experiment: Experiment, site: KubernetesSite) -> None:
+def _check(experiment: Experiment, site: kubernetes_site.KubernetesSite) -> None:
     """Look for what can be known to fail before a server is made.
 
     Raises:
@@ -80,16 +63,19 @@ def _check(experiment: Experiment, site: KubernetesSite) -> None:
     """
     for name, target in experiment.redis_in_kubernetes.items():
         require_class(site.api, target.storage_class)
-        require_redis_room(target, experiment.workloads)
+        kubernetes_site.require_redis_room(target, experiment.workloads)
         campaign_id = site.belongings.campaign_id
         manifests = redis_set_of(
-            experiment.configuration(name), target, campaign_id, trial_namespace(site)
+            experiment.configuration(name),
+            target,
+            campaign_id,
+            kubernetes_site.trial_namespace(site),
         )
         site.api.apply(manifests[-1], dry_run=True)
 
 
 def _images(
-    experiment: Experiment, site: KubernetesSite, told: Callable[[str], None]
+    experiment: Experiment, site: kubernetes_site.KubernetesSite, told: Callable[[str], None]
 ) -> Mapping[str, factory.RedisImage]:
     """Return what the image of each configuration's server says; each image is asked once."""
     names = {
@@ -110,7 +96,10 @@ def _images(
 
 
 def redis_generator(
-    plan: LoadPlan, asked: Asked, site: KubernetesSite, servers: Sequence[RedisInstallation]
+    plan: kubernetes_site.LoadPlan,
+    asked: Asked,
+    site: kubernetes_site.KubernetesSite,
+    servers: Sequence[RedisInstallation],
 ) -> Generator:
     """Return the load generator of this machine.
 
@@ -137,24 +126,26 @@ def redis_generator(
     return asked_once((plan.image, GeneratorName.REDIS_BENCHMARK), site, asked.told, ask=ask)
 
 
-def _secret(asked: Asked, site: KubernetesSite) -> SecretRef:
+def _secret(asked: Asked, site: kubernetes_site.KubernetesSite) -> SecretRef:
     if asked.runs:
-        return make_secret(site.belongings, secret_manifest)
+        return reaching.make_secret(site.belongings, own_server.secret_manifest)
     return SecretRef(namespace=site.namespace, name=site.belongings.name())
 
 
-def redis_reach(asked: Asked, site: KubernetesSite) -> Reach:
+def redis_reach(asked: Asked, site: kubernetes_site.KubernetesSite) -> reaching.Reach:
     """Return the ways to Redis servers, which close with the site."""
     doors = asked.doors
-    reach = Reach(site.api, redis_knock(doors.redis), doors.clock)
+    reach = reaching.Reach(site.api, reaching.redis_knock(doors.redis), doors.clock)
     site.closing.append(reach.close)
     return reach
 
 
-def _platforms(asked: Asked, site: KubernetesSite, secret: SecretRef) -> Mapping[str, Platform]:
+def _platforms(
+    asked: Asked, site: kubernetes_site.KubernetesSite, secret: SecretRef
+) -> Mapping[str, Platform]:
     """Return the platform of each configuration; configurations with equal targets share one."""
     experiment, doors = asked.experiment, asked.doors
-    means = StatefulSetMeans(
+    means = own_server.StatefulSetMeans(
         api=site.api,
         processes=doors.processes,
         reach=redis_reach(asked, site),
@@ -165,8 +156,8 @@ def _platforms(asked: Asked, site: KubernetesSite, secret: SecretRef) -> Mapping
     )
     targets = experiment.redis_in_kubernetes
     platforms = {
-        target: RedisKubernetesPlatform(
-            StatefulSetOptions(
+        target: own_server.RedisKubernetesPlatform(
+            own_server.StatefulSetOptions(
                 target=target,
                 campaign_id=site.belongings.campaign_id,
                 namespace=site.namespace,
@@ -193,16 +184,16 @@ class _Found:
     """
 
     server: ServerInCluster
-    behind: PodBehind
+    behind: reaching.PodBehind
     nodes: tuple[str, ...]
 
-    def place(self, api: KubernetesApi, reach: Reach, clock: Clock) -> ServicePlace:
+    def place(self, api: KubernetesApi, reach: reaching.Reach, clock: Clock) -> ServicePlace:
         """Return its place."""
         means = ServiceMeans(api=api, reach=reach, clock=clock)
         return ServicePlace(self.server, means, database="")
 
 
-def redis_services(asked: Asked, site: KubernetesSite) -> Servers:
+def redis_services(asked: Asked, site: kubernetes_site.KubernetesSite) -> Servers:
     """Return engine and platforms of servers that are there.
 
     Raises:
@@ -232,7 +223,7 @@ def redis_services(asked: Asked, site: KubernetesSite) -> Servers:
     )
 
 
-def _find(target: RedisKubernetesTarget, site: KubernetesSite) -> _Found:
+def _find(target: RedisKubernetesTarget, site: kubernetes_site.KubernetesSite) -> _Found:
     service, api = target.service, site.api
     assert service is not None  # noqa: S101 - none is made
     namespace = site.namespace
@@ -246,8 +237,8 @@ def _find(target: RedisKubernetesTarget, site: KubernetesSite) -> _Found:
     )
     return _Found(
         server=server,
-        behind=pod_behind(api, service.service, namespace, service.port),
-        nodes=nodes_of(api, service.service, namespace),
+        behind=reaching.pod_behind(api, service.service, namespace, service.port),
+        nodes=reaching.nodes_of(api, service.service, namespace),
     )
 
 
@@ -281,17 +272,19 @@ def _require_open(place: ServicePlace, door: RedisDoor) -> None:
         raise TargetError(f"{place.label}: {error.message}", hint=said) from error
 
 
-def _plan(experiment: Experiment, site: KubernetesSite, found: Targets) -> LoadPlan:
+def _plan(
+    experiment: Experiment, site: kubernetes_site.KubernetesSite, found: Targets
+) -> kubernetes_site.LoadPlan:
     """Return where the load comes from: away from every server."""
     baseline = found[experiment.redis_in_kubernetes[experiment.baseline]]
     nodes = dict.fromkeys(node for each in found.values() for node in each.nodes)
     image = site.place.generators.image or baseline.behind.image
-    return LoadPlan(place=site.place, image=image, away_from_nodes=tuple(nodes))
+    return kubernetes_site.LoadPlan(place=site.place, image=image, away_from_nodes=tuple(nodes))
 
 
 def _platform(
     asked: Asked,
-    site: KubernetesSite,
+    site: kubernetes_site.KubernetesSite,
     target: RedisKubernetesTarget,
     place: ServicePlace,
 ) -> RedisEndpointPlatform:

@@ -13,16 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from steelyard.core import experiment as model
 from steelyard.core import linux as host_settings
 from steelyard.core import wording
-from steelyard.core.experiment import (
-    Configuration,
-    EffectiveSetting,
-    Experiment,
-    Layer,
-    ManualStep,
-    Setting,
-)
 from steelyard.core.linux import HUGE_PAGES
 from steelyard.core.outside import Command, TurnedKnob
 from steelyard.core.stack import Knob, KnobKind
@@ -34,12 +27,7 @@ from steelyard.systems.postgres.server import Installation
 from steelyard.tuning.apply.applier import SnapshotLedger, change, put_back
 from steelyard.tuning.apply.door import COUNTERPART, KnobDoor
 from steelyard.tuning.facts.linux import POOLS, default_page_bytes, pool_at
-from steelyard.tuning.plan.arithmetic import (
-    COUNTING_SINCE,
-    formula_counter,
-    least_shared_memory_bytes,
-    server_counter,
-)
+from steelyard.tuning.plan import arithmetic
 
 # The least that any version takes: which one a configuration runs is not asked here.
 _FRUGAL_VERSION = 15
@@ -47,7 +35,7 @@ _MAPPED = "mmap"
 _ROOM = 1.1  # of what the hint asks for: newer versions need up to 5 % more
 
 
-def require_huge_pages(experiment: Experiment, host: Host) -> None:
+def require_huge_pages(experiment: model.Experiment, host: Host) -> None:
     """Raise when a configuration with ``huge_pages = on`` could not start here.
 
     Pages of its ``huge_page_size`` count. Nothing is checked where the machine does not tell its
@@ -62,13 +50,13 @@ def require_huge_pages(experiment: Experiment, host: Host) -> None:
         if configuration.name not in experiment.local_targets or not _insists(configuration):
             continue
         size = _require_mapping(configuration, default)
-        if HUGE_PAGES not in configuration.asked(Layer.LINUX) and size:
+        if HUGE_PAGES not in configuration.asked(model.Layer.LINUX) and size:
             needs.setdefault(size, []).append((_least_bytes(configuration), configuration.name))
     for size, of_size in needs.items():
         _require_pages(*max(of_size), size, host)
 
 
-def _require_mapping(configuration: Configuration, default: int) -> int:
+def _require_mapping(configuration: model.Configuration, default: int) -> int:
     """Return the size of a configuration's huge pages; 0: not known."""
     asked = configuration.asked_folded()
     kind = asked.get("shared_memory_type", _MAPPED).lower()
@@ -79,7 +67,7 @@ def _require_mapping(configuration: Configuration, default: int) -> int:
             hint="Set `shared_memory_type: mmap`, or `huge_pages: off`.",
         )
     size = int((wording.in_unit(asked.get("huge_page_size", "0"), "kB") or 0) * wording.KIB)
-    if HUGE_PAGES in configuration.asked(Layer.LINUX) and size not in (0, default):
+    if HUGE_PAGES in configuration.asked(model.Layer.LINUX) and size not in (0, default):
         raise wording.PreflightError(
             f"configuration `{configuration.name}` asks for huge pages of"
             f" {wording.format_bytes(size)}, and its {HUGE_PAGES} reserves those of"
@@ -109,7 +97,7 @@ def _require_pages(least: int, name: str, size: int, host: Host) -> None:
     )
 
 
-def require_shared_memory(experiment: Experiment, host: Host) -> None:
+def require_shared_memory(experiment: model.Experiment, host: Host) -> None:
     """Raise when the shared memory of a configuration's server is larger than this machine.
 
     Limits of control groups count. Nothing is known of endpoints, and nothing is guessed.
@@ -135,18 +123,18 @@ def require_shared_memory(experiment: Experiment, host: Host) -> None:
         )
 
 
-def _largest_part(configuration: Configuration) -> str:
+def _largest_part(configuration: model.Configuration) -> str:
     """Return the setting without which a configuration needs the least shared memory."""
     asked = configuration.asked_folded()
     return min(
         ("shared_buffers", *asked),
-        key=lambda name: least_shared_memory_bytes(
+        key=lambda name: arithmetic.least_shared_memory_bytes(
             {each: value for each, value in asked.items() if each != name}, _FRUGAL_VERSION
         ),
     )
 
 
-def _require_system_v(needs: Mapping[Configuration, int], host: Host) -> None:
+def _require_system_v(needs: Mapping[model.Configuration, int], host: Host) -> None:
     """Raise when the kernel limits System V shared memory to less than a configuration needs."""
     limits = {"kernel.shmmax": 1, "kernel.shmall": mmap.PAGESIZE}
     for configuration, needed in needs.items():
@@ -164,13 +152,13 @@ def _require_system_v(needs: Mapping[Configuration, int], host: Host) -> None:
                 )
 
 
-def _insists(configuration: Configuration) -> bool:
+def _insists(configuration: model.Configuration) -> bool:
     asked = configuration.asked_folded().get("huge_pages", "").lower()
     return asked in ("on", "true", "yes", "1")
 
 
-def _least_bytes(configuration: Configuration) -> int:
-    return least_shared_memory_bytes(configuration.asked_folded(), _FRUGAL_VERSION)
+def _least_bytes(configuration: model.Configuration) -> int:
+    return arithmetic.least_shared_memory_bytes(configuration.asked_folded(), _FRUGAL_VERSION)
 
 
 def _pool_directory(size: int) -> str:
@@ -209,26 +197,26 @@ class HugePageNeeds:
         self._account = account
         self._host = host
 
-    def estimate(self, configuration: Configuration) -> int:
+    def estimate(self, configuration: model.Configuration) -> int:
         """Return about how many pages a configuration's server takes; nothing is started."""
-        count = formula_counter(self._installations[configuration.name].major)
+        count = arithmetic.formula_counter(self._installations[configuration.name].major)
         return count(configuration.asked_folded(), page_bytes(self._host)).pages
 
-    def count(self, configurations: Iterable[Configuration]) -> Mapping[str, int]:
+    def count(self, configurations: Iterable[model.Configuration]) -> Mapping[str, int]:
         """Return how many pages the servers of configurations take, by name.
 
         Raises:
             PreflightError: A server's program does not say.
         """
-        by_program: dict[Installation, list[Configuration]] = {}
+        by_program: dict[Installation, list[model.Configuration]] = {}
         for configuration in configurations:
             by_program.setdefault(self._installations[configuration.name], []).append(configuration)
         found: dict[str, int] = {}
         for installation, mine in by_program.items():
-            if installation.major < COUNTING_SINCE:
+            if installation.major < arithmetic.COUNTING_SINCE:
                 found |= {each.name: self.estimate(each) for each in mine}
                 continue
-            with server_counter(installation, self._processes, self._account) as count:
+            with arithmetic.server_counter(installation, self._processes, self._account) as count:
                 size = page_bytes(self._host)
                 found |= {each.name: count(each.asked_folded(), size).pages for each in mine}
         return found
@@ -276,7 +264,7 @@ class Hooks:
     processes: Processes
     operator: Operator
 
-    def require(self, configuration: str, step: ManualStep) -> None:
+    def require(self, configuration: str, step: model.ManualStep) -> None:
         """Check that there is somebody to do a step.
 
         Raises:
@@ -288,7 +276,7 @@ class Hooks:
                 hint="Start it from a terminal, or give it a `command`.",
             )
 
-    def do(self, configuration: str, step: ManualStep) -> None:
+    def do(self, configuration: str, step: model.ManualStep) -> None:
         """Do a step and return when it is done.
 
         Raises:
@@ -304,7 +292,7 @@ class Hooks:
                 hint="Give `manual` a longer `timeout`, or a `command`.",
             )
 
-    def _run(self, configuration: str, step: ManualStep) -> None:
+    def _run(self, configuration: str, step: model.ManualStep) -> None:
         command = Command(argv=step.command, environment={"STEELYARD_CONFIGURATION": configuration})
         try:
             completed = self.processes.run(command, timeout_s=step.timeout_s)
@@ -338,11 +326,11 @@ class Turned:
         knob: None where it is no file of the kernel (``dma_latency``).
     """
 
-    setting: Setting
+    setting: model.Setting
     knob: Knob | None
 
 
-def turned_settings(configuration: Configuration, device: str | None) -> tuple[Turned, ...]:
+def turned_settings(configuration: model.Configuration, device: str | None) -> tuple[Turned, ...]:
     """Return everything that a configuration asks for outside its server.
 
     Args:
@@ -352,11 +340,11 @@ def turned_settings(configuration: Configuration, device: str | None) -> tuple[T
     return tuple(
         Turned(setting=setting, knob=_knob(setting, device))
         for setting in configuration.settings
-        if setting.layer is Layer.LINUX
+        if setting.layer is model.Layer.LINUX
     )
 
 
-def _knob(setting: Setting, device: str | None) -> Knob | None:
+def _knob(setting: model.Setting, device: str | None) -> Knob | None:
     if setting.name == host_settings.DMA_LATENCY:
         return None
     kind, place, value = KnobKind.SYSFS, _SYSFS.get(setting.name, ""), setting.value
@@ -483,7 +471,7 @@ class TurnedKnobs:
 class StackSettings:
     """Everything outside the servers that any configuration of an experiment sets."""
 
-    def __init__(self, experiment: Experiment, means: StackMeans) -> None:
+    def __init__(self, experiment: model.Experiment, means: StackMeans) -> None:
         self._experiment = experiment
         self._means = means
         self._turned: Mapping[str, Mapping[Key, Turned]] = {
@@ -500,7 +488,7 @@ class StackSettings:
 
     def unfit(self, configuration: str) -> tuple[Unfit, ...]:
         """Return what of a configuration's ``linux`` this machine cannot have."""
-        asked = self._experiment.configuration(configuration).asked(Layer.LINUX)
+        asked = self._experiment.configuration(configuration).asked(model.Layer.LINUX)
         device = self._means.devices.get(configuration)
         pairs = {
             one: two for one, two in COUNTERPART.items() if one > two and {one, two} <= {*asked}
@@ -575,7 +563,7 @@ class StackSettings:
         except wording.SteelyardError as error:
             self._troubles[key] = f"{turned.setting.label}: {error.message}"
 
-    def _hold(self, setting: Setting | None) -> None:
+    def _hold(self, setting: model.Setting | None) -> None:
         if setting is None:
             self._means.latency.release()
         else:
@@ -612,7 +600,7 @@ class StackSettings:
             asking = [
                 t
                 for t in self._experiment.configurations
-                if t.asked(Layer.LINUX).get(host_settings.HUGE_PAGES) == host_settings.AUTO
+                if t.asked(model.Layer.LINUX).get(host_settings.HUGE_PAGES) == host_settings.AUTO
             ]
             pool = self._pool or pool_of(self._means.host)
             needs = self._means.needs.count(asking)
@@ -630,7 +618,7 @@ class StackSettings:
         seen = (self._seen(turned) for _, turned in sorted(self._shown().items()))
         return LimitsInForce(effective=tuple(seen), deviations=tuple(deviations.values()))
 
-    def _shown(self) -> Mapping[tuple[Layer, str], Turned]:
+    def _shown(self) -> Mapping[tuple[model.Layer, str], Turned]:
         """Return every setting that any configuration names, at the place it has for this one."""
         device = self._means.devices.get(self._active)
         shown = {_name(turned): seen_beside(turned, device) for turned in self._named.values()}
@@ -649,22 +637,28 @@ class StackSettings:
         check = self._door(knob).verify(knob)
         return " ".join(check.facts) if check.holds is False else ""
 
-    def _seen(self, turned: Turned) -> EffectiveSetting:
+    def _seen(self, turned: Turned) -> model.EffectiveSetting:
         setting = turned.setting
         if turned.knob is None:
             return self._latency_seen(setting)
         seen = self._door(turned.knob).seen(turned.knob)
         value, unit = seen.value, _READ_AHEAD_UNIT.get(setting.name)
         if value is None:
-            return EffectiveSetting(name=setting.label, value="not visible", source=seen.reason)
-        return EffectiveSetting(name=setting.label, value=value, unit=unit, source=seen.source)
+            return model.EffectiveSetting(
+                name=setting.label, value="not visible", source=seen.reason
+            )
+        return model.EffectiveSetting(
+            name=setting.label, value=value, unit=unit, source=seen.source
+        )
 
-    def _latency_seen(self, setting: Setting) -> EffectiveSetting:
+    def _latency_seen(self, setting: model.Setting) -> model.EffectiveSetting:
         limit, source = self._means.latency.in_force_us(), "/dev/cpu_dma_latency"
         if limit is None or limit >= host_settings.NO_LATENCY_LIMIT_US:
             value = "not visible" if limit is None else "unlimited"
-            return EffectiveSetting(name=setting.label, value=value, source=source)
-        return EffectiveSetting(name=setting.label, value=str(limit), unit="us", source=source)
+            return model.EffectiveSetting(name=setting.label, value=value, source=source)
+        return model.EffectiveSetting(
+            name=setting.label, value=str(limit), unit="us", source=source
+        )
 
     def remove(self) -> None:
         """Put everything back as it was before the campaign, the last change first.
@@ -696,5 +690,5 @@ def _key(turned: Turned) -> Key:
     return turned.knob.kind, turned.knob.place
 
 
-def _name(turned: Turned) -> tuple[Layer, str]:
+def _name(turned: Turned) -> tuple[model.Layer, str]:
     return turned.setting.layer, turned.setting.name

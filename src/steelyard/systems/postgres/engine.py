@@ -13,14 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from steelyard.core.experiment import (
-    EffectiveSetting,
-    Experiment,
-    Script,
-    Setting,
-    SwitchCost,
-    Workload,
-)
+from steelyard.core import experiment as model
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import CheckpointAge, Measurement, StatementPlan
 from steelyard.core.outside import Command, Completed, ServerAddress, stored_key
@@ -29,20 +22,12 @@ from steelyard.core.wording import Complaint, PreflightError, TargetError
 from steelyard.gateways.host import LOOPBACK, Clock
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql, reload
+from steelyard.systems import protocol as roles
 from steelyard.systems.postgres import pgbench, scripts, settings
 from steelyard.systems.postgres.load_programs import filled, load_program, values_of_server
 from steelyard.systems.postgres.reader import open_reader, plans_of, unknown_in
 from steelyard.systems.postgres.server import Installation, PostgresProgram, find_program, trial
 from steelyard.systems.postgres.settings import SettingEntry
-from steelyard.systems.protocol import (
-    Dataset,
-    Engine,
-    LogReader,
-    RunRequest,
-    ServerReader,
-    SyncRate,
-    recordable,
-)
 
 _BUILD_TIMEOUT_S = 6 * 3600.0
 _TRIAL_TIMEOUT_S = 30.0
@@ -72,7 +57,7 @@ WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') AND c.re
 """
 
 
-class PostgresEngine(Engine):
+class PostgresEngine(roles.Engine):
     """PostgreSQL servers under the newest pgbench at hand.
 
     Args:
@@ -84,7 +69,7 @@ class PostgresEngine(Engine):
 
     def __init__(
         self,
-        experiment: Experiment,
+        experiment: model.Experiment,
         programs: Mapping[str, PostgresProgram],
         catalogues: Mapping[str, Mapping[str, SettingEntry]],
         *,
@@ -203,8 +188,8 @@ class PostgresEngine(Engine):
 
     def _wrong(
         self,
-        workload: Workload,
-        script: Script,
+        workload: model.Workload,
+        script: model.Script,
         protocol: str,
         columns: Mapping[str, Sequence[str]] | None = None,
     ) -> Iterator[tuple[int, str]]:
@@ -212,7 +197,7 @@ class PostgresEngine(Engine):
             script.text, protocol=protocol, defined=self._defined(workload), columns=columns
         )
 
-    def _defined(self, workload: Workload) -> Mapping[str, object]:
+    def _defined(self, workload: model.Workload) -> Mapping[str, object]:
         """Return the variables that are given to the scripts of a workload from outside."""
         return {
             "scale": workload.scale_factor or 1,
@@ -243,7 +228,7 @@ class PostgresEngine(Engine):
 
     def unknown(
         self,
-        workload: Workload,
+        workload: model.Workload,
         address: ServerAddress,
         protocol: str,
         *,
@@ -278,7 +263,7 @@ class PostgresEngine(Engine):
         yield from (located(*each) for each in problems)
 
     def _rehearse(
-        self, script: Script, columns: Mapping[str, Sequence[str]], trial: Command
+        self, script: model.Script, columns: Mapping[str, Sequence[str]], trial: Command
     ) -> list[tuple[int, str]]:
         """Return what pgbench has against its own commands of a script."""
         text = scripts.rehearsal(script.text, columns)
@@ -289,7 +274,7 @@ class PostgresEngine(Engine):
         return [] if failed is None or is_guess else [failed]
 
     def try_scripts(
-        self, requests: Sequence[RunRequest], run: Callable[[Command], Completed]
+        self, requests: Sequence[roles.RunRequest], run: Callable[[Command], Completed]
     ) -> None:
         """Let the server prepare the statements of scripts, then run each script of ours once.
 
@@ -314,7 +299,7 @@ class PostgresEngine(Engine):
 
     def _trial(
         self,
-        workload: Workload,
+        workload: model.Workload,
         address: ServerAddress,
         protocol: str,
         file: str,
@@ -345,7 +330,7 @@ class PostgresEngine(Engine):
         servers = {f"server of {name}": self.label(name) for name in self._programs}
         return {**self._load.tools(), **servers}
 
-    def switch_cost(self, configuration: str, names: Sequence[str]) -> SwitchCost:
+    def switch_cost(self, configuration: str, names: Sequence[str]) -> model.SwitchCost:
         """Return what it takes to change these settings, by the binary's own contexts."""
         return settings.switch_cost(names, self._catalogues[configuration])
 
@@ -367,20 +352,20 @@ class PostgresEngine(Engine):
                 for n, a, b in pairs
             )
 
-    def datasets(self) -> tuple[Dataset, ...]:
+    def datasets(self) -> tuple[roles.Dataset, ...]:
         """Return the distinct data sets of all workloads, in workload order."""
         found = {dataset_of(workload).name: dataset_of(workload) for workload in self._workloads}
         return tuple(found.values())
 
     @property
-    def _workloads(self) -> tuple[Workload, ...]:
+    def _workloads(self) -> tuple[model.Workload, ...]:
         return self._experiment.workloads
 
     def writes(self) -> bool:
         """Return whether any workload may change the data."""
         return not all(map(self.only_reads, self._workloads))
 
-    def only_reads(self, workload: Workload) -> bool:
+    def only_reads(self, workload: model.Workload) -> bool:
         """Return whether a workload leaves the data as they are, by what its statements say."""
         return self._load.only_reads(workload)
 
@@ -415,7 +400,7 @@ class PostgresEngine(Engine):
 
     def build(
         self,
-        dataset: Dataset,
+        dataset: roles.Dataset,
         address: ServerAddress,
         configuration: str,
         directory: Path | None = None,
@@ -434,7 +419,7 @@ class PostgresEngine(Engine):
             self._sql.execute(own, ["VACUUM (ANALYZE)"])
 
     def _fill(
-        self, dataset: Dataset, own: ServerAddress, configuration: str, directory: Path | None
+        self, dataset: roles.Dataset, own: ServerAddress, configuration: str, directory: Path | None
     ) -> None:
         """Make the tables of a data set in its database."""
         if dataset.scale_factor is not None:
@@ -480,7 +465,7 @@ class PostgresEngine(Engine):
         """Return those of these settings whose effect changes over a checkpoint cycle."""
         return settings.cycle_settings(names)
 
-    def checkpoint_cycle_s(self, effective: Sequence[EffectiveSetting]) -> float | None:
+    def checkpoint_cycle_s(self, effective: Sequence[model.EffectiveSetting]) -> float | None:
         """Return the checkpoint_timeout in force."""
         return settings.cycle_s(effective)
 
@@ -517,21 +502,21 @@ class PostgresEngine(Engine):
             for plan in plans_of(workload, address.at(dataset_of(workload).name), self._sql)
         )
 
-    def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
+    def effective(self, address: ServerAddress) -> tuple[model.EffectiveSetting, ...]:
         """Return all settings as a new session sees them in the workloads' databases.
 
         A database may have settings of its own: where a further one differs from the first, its
         value is listed too.
         """
-        found: dict[EffectiveSetting, None] = {}
+        found: dict[model.EffectiveSetting, None] = {}
         for dataset in self.datasets():
             own = address.at(dataset.name)
             for row in self._sql.rows(own, _EFFECTIVE, [_IGNORED]):
                 found.setdefault(settings.effective_setting(*row))
-        return recordable(sorted(found, key=lambda setting: setting.name), self._experiment)
+        return roles.recordable(sorted(found, key=lambda setting: setting.name), self._experiment)
 
     def deviations(
-        self, asked: Sequence[Setting], effective: Sequence[EffectiveSetting]
+        self, asked: Sequence[model.Setting], effective: Sequence[model.EffectiveSetting]
     ) -> tuple[str, ...]:
         """Return a sentence for each setting that is not in force as asked."""
         return settings.deviations(asked, effective)
@@ -585,13 +570,13 @@ class PostgresEngine(Engine):
             host=LOOPBACK, port=address.port, user=address.user, password=self._password
         )
 
-    def reader(self, address: ServerAddress, workload: Workload) -> ServerReader:
+    def reader(self, address: ServerAddress, workload: model.Workload) -> roles.ServerReader:
         """Open a session that reads the server's statistics while a workload runs."""
         dataset = dataset_of(workload).name
         inside = address.at(dataset)
         return open_reader(self._sql, inside, is_own=inside.database == dataset)
 
-    def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
+    def run_commands(self, request: roles.RunRequest) -> tuple[Command, ...]:
         """Return the command line of each load generator for one run."""
         address = request.address.at(dataset_of(request.workload).name)
         return self._load.run_commands(request, address)
@@ -605,7 +590,7 @@ class PostgresEngine(Engine):
         """Return how long the load generators took to open their connections."""
         return self._load.connected_within_s(completed)
 
-    def turn_counter(self, request: RunRequest) -> None:  # noqa: ARG002 - by its protocol
+    def turn_counter(self, request: roles.RunRequest) -> None:  # noqa: ARG002 - by its protocol
         """Return None: pgbench logs when each transaction ended."""
         return
 
@@ -617,7 +602,7 @@ class PostgresEngine(Engine):
         self,
         completed: Sequence[Completed],
         *,
-        request: RunRequest,
+        request: roles.RunRequest,
         ramp_s: float,
         started_at: float,
         slice_s: float | None = None,
@@ -641,13 +626,13 @@ class PostgresEngine(Engine):
 
     def log_reader(
         self,
-        request: RunRequest,
+        request: roles.RunRequest,
         *,
         started_at: float,
         ramp_s: float,
         slice_s: float | None = None,
         stretches: Sequence[Stretch] = (),
-    ) -> LogReader:
+    ) -> roles.LogReader:
         """Return what reads the load generators' logs of a run."""
         return self._load.log_reader(
             request, started_at=started_at, ramp_s=ramp_s, slice_s=slice_s, stretches=stretches
@@ -672,7 +657,7 @@ _WAYS_OUT = {
 IN_EMPTY = next(iter(_WAYS_OUT))
 
 
-def located(script: Script, line: int, problem: str) -> str:
+def located(script: model.Script, line: int, problem: str) -> str:
     """Return a problem of a script with the place that an editor finds it by."""
     return f"{script.name}:{line}: {problem}"
 
@@ -696,7 +681,7 @@ _PREPARED = "_prepared"
 _FIRST_WITH_STRATEGY = 150000
 
 
-def dataset_of(workload: Workload) -> Dataset:
+def dataset_of(workload: model.Workload) -> roles.Dataset:
     """Return the data a workload runs on; equal content gives an equal name."""
     scripts = tuple((script.name, script.text) for script in workload.prepare)
     command = () if workload.command is None else workload.command.prepare
@@ -704,7 +689,7 @@ def dataset_of(workload: Workload) -> Dataset:
     name = f"s{workload.scale_factor}" if workload.scale_factor else "own"
     if scripts or command:
         name += f"_{stored_key([*scripts, *further] if further else scripts)[:10]}"
-    return Dataset(
+    return roles.Dataset(
         name=f"steelyard_{name}",
         scale_factor=workload.scale_factor,
         prepare=scripts,
@@ -754,20 +739,20 @@ class PostgresCeilings:
             parent_death_signal=_SIGKILL,
         )
 
-    def sync_rates(self, text: str) -> tuple[SyncRate, ...] | None:
+    def sync_rates(self, text: str) -> tuple[roles.SyncRate, ...] | None:
         """Return the first table; None before it is complete."""
         begins = _TABLE.search(text)
         ends = _NEXT_TABLE.search(text, begins.end()) if begins else None
         if begins is None or ends is None:
             return None
         return tuple(
-            SyncRate(
+            roles.SyncRate(
                 method=line["method"], per_s=None if line["rate"] is None else float(line["rate"])
             )
             for line in _LINE.finditer(text, begins.end(), ends.start())
         )
 
-    def sync_method(self, effective: Sequence[EffectiveSetting]) -> str | None:
+    def sync_method(self, effective: Sequence[model.EffectiveSetting]) -> str | None:
         """Return wal_sync_method; None where commits wait for no flush, or it is not shown."""
         shown = {setting.name: setting.value for setting in effective}
         if "off" in (shown.get("fsync"), shown.get("synchronous_commit")):

@@ -9,23 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.experiment import (
-    Configuration,
-    EffectiveSetting,
-    Experiment,
-    Layer,
-    Setting,
-)
+from steelyard.core import experiment as model
+from steelyard.core import wording
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.target import CloudNativePgTarget, EndpointTarget
-from steelyard.core.wording import (
-    Complaint,
-    PreflightError,
-    PrivilegeError,
-    in_unit,
-    with_unit,
-)
 from steelyard.gateways.host import Clock
 from steelyard.gateways.process import Processes, Runner
 from steelyard.gateways.sql import Sql
@@ -61,7 +49,7 @@ class Surroundings:
     reach: Callable[[Path, tuple[Path, ...], str], Path]
 
 
-def postgres_engine(experiment: Experiment, surroundings: Surroundings) -> PostgresEngine:
+def postgres_engine(experiment: model.Experiment, surroundings: Surroundings) -> PostgresEngine:
     """Return the engine; nothing is started yet.
 
     Raises:
@@ -87,7 +75,7 @@ def postgres_engine(experiment: Experiment, surroundings: Surroundings) -> Postg
 
 
 def _catalogue(
-    postgres: str, configuration: Configuration, surroundings: Surroundings
+    postgres: str, configuration: model.Configuration, surroundings: Surroundings
 ) -> Mapping[str, settings.SettingEntry]:
     """Return the settings that a server describes, and of the others those that are asked for."""
     processes = surroundings.processes
@@ -97,7 +85,7 @@ def _catalogue(
 
 
 def _installations(
-    experiment: Experiment, surroundings: Surroundings
+    experiment: model.Experiment, surroundings: Surroundings
 ) -> Mapping[str, Installation]:
     """Return the programs of each configuration, where the account can reach them."""
     targets = experiment.local_targets
@@ -168,7 +156,7 @@ class RunningServer:
     catalogue: Mapping[str, settings.SettingEntry]
     bounds: Mapping[str, Bounds]
     choices: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    in_force: Mapping[str, EffectiveSetting] = field(default_factory=dict)
+    in_force: Mapping[str, model.EffectiveSetting] = field(default_factory=dict)
     shown: Mapping[str, str] = field(default_factory=dict)
     alterable: frozenset[str] = frozenset()
     pending: tuple[str, ...] = ()
@@ -263,8 +251,8 @@ _OUR_SESSIONS: Final = 2  # one for our own checks, one to spare
 
 
 def _crowded(
-    configuration: Configuration, server: RunningServer, experiment: Experiment
-) -> Iterator[Complaint]:
+    configuration: model.Configuration, server: RunningServer, experiment: model.Experiment
+) -> Iterator[wording.Complaint]:
     """Yield that the clients do not fit into what a configuration lets in.
 
     What the server lets in now is another check's, which knows the sessions of others.
@@ -293,7 +281,7 @@ class EndpointEngine(PostgresEngine):
 
     def __init__(
         self,
-        experiment: Experiment,
+        experiment: model.Experiment,
         servers: Mapping[str, RunningServer],
         clients: Installation,
         surroundings: Surroundings,
@@ -321,7 +309,7 @@ class EndpointEngine(PostgresEngine):
         """Return whether a server was asked over TLS."""
         return any(server.tls for server in self._servers.values())
 
-    def complaints(self, configuration: str) -> tuple[Complaint, ...]:
+    def complaints(self, configuration: str) -> tuple[wording.Complaint, ...]:
         """Return what cannot be set on this server, or not by this user."""
         asked, server = self._experiment.configuration(configuration), self._servers[configuration]
         together = dict.fromkeys(
@@ -340,8 +328,8 @@ class EndpointEngine(PostgresEngine):
         )
 
     def _refused_by_rules(
-        self, configuration: Configuration, server: RunningServer
-    ) -> tuple[Complaint, ...]:
+        self, configuration: model.Configuration, server: RunningServer
+    ) -> tuple[wording.Complaint, ...]:
         """Return what a start would refuse, by a program of the server's version on this machine.
 
         It is asked about what is in force and what is asked for. It says nothing where there is
@@ -360,7 +348,7 @@ class EndpointEngine(PostgresEngine):
             with trial(program, server_account(()), processes) as started:
                 refused = settings.refused_together(asked, started, server.catalogue, in_force)
                 return tuple(refused)
-        except (PreflightError, PrivilegeError):
+        except (wording.PreflightError, wording.PrivilegeError):
             return ()
 
     def script_problems(self) -> tuple[str, ...]:
@@ -435,7 +423,7 @@ class EndpointEngine(PostgresEngine):
 
 
 def endpoint_engine(
-    experiment: Experiment, servers: Mapping[str, RunningServer], surroundings: Surroundings
+    experiment: model.Experiment, servers: Mapping[str, RunningServer], surroundings: Surroundings
 ) -> EndpointEngine:
     """Return the engine for running servers, by configuration.
 
@@ -474,8 +462,8 @@ def _rights(barred: Sequence[str], server: RunningServer) -> tuple[str, str]:
 
 
 def _out_of_reach(
-    configuration: Configuration, server: RunningServer, barred: Sequence[str]
-) -> Iterator[Complaint]:
+    configuration: model.Configuration, server: RunningServer, barred: Sequence[str]
+) -> Iterator[wording.Complaint]:
     """Yield what cannot be set there.
 
     Barred is what any configuration on it asks for and the user may not change for everyone.
@@ -508,17 +496,17 @@ def _out_of_reach(
 
 
 def _out_of_range(
-    configuration: Configuration, bounds: Mapping[str, Bounds]
-) -> Iterator[Complaint]:
+    configuration: model.Configuration, bounds: Mapping[str, Bounds]
+) -> Iterator[wording.Complaint]:
     for setting in _postgres(configuration):
         limits = bounds.get(setting.name.lower())
         if limits is None:
             continue
-        number = in_unit(setting.value, limits.unit)
+        number = wording.in_unit(setting.value, limits.unit)
         if number is None:
             yield _complaint(setting, f"is no number: {setting.value!r}", _written(limits.unit))
         elif not limits.low - 0.5 <= number <= limits.high + 0.5:
-            low, high = (with_unit(each, limits.unit) for each in (limits.low, limits.high))
+            low, high = (wording.with_unit(each, limits.unit) for each in (limits.low, limits.high))
             yield _complaint(
                 setting,
                 f"is out of range: {setting.value!r}; the server takes {low} to {high}",
@@ -527,8 +515,8 @@ def _out_of_range(
 
 
 def _not_among(
-    configuration: Configuration, choices: Mapping[str, Sequence[str]]
-) -> Iterator[Complaint]:
+    configuration: model.Configuration, choices: Mapping[str, Sequence[str]]
+) -> Iterator[wording.Complaint]:
     for setting in _postgres(configuration):
         words = choices.get(setting.name.lower(), ())
         if words and not settings.is_among(setting.value, words):
@@ -547,12 +535,12 @@ def _written(unit: str | None) -> str:
     return f"Write a number with {units}, in this case."
 
 
-def _postgres(configuration: Configuration) -> list[Setting]:
-    return [s for s in configuration.settings if s.layer is Layer.POSTGRES]
+def _postgres(configuration: model.Configuration) -> list[model.Setting]:
+    return [s for s in configuration.settings if s.layer is model.Layer.POSTGRES]
 
 
-def _complaint(setting: Setting, what: str, hint: str) -> Complaint:
-    return Complaint(setting=setting.name, message=f"`{setting.name}` {what}", hint=hint)
+def _complaint(setting: model.Setting, what: str, hint: str) -> wording.Complaint:
+    return wording.Complaint(setting=setting.name, message=f"`{setting.name}` {what}", hint=hint)
 
 
 SERVER: Final = ("postgres", "psql", "pgbench")
@@ -586,7 +574,7 @@ class ImagePrograms:
 
     installation: Installation
     catalogue: Mapping[str, settings.SettingEntry]
-    refused: Mapping[str, tuple[Complaint, ...]]
+    refused: Mapping[str, tuple[wording.Complaint, ...]]
 
 
 def find_in_image(image: str, processes: Runner, needed: Sequence[str] = SERVER) -> Installation:
@@ -597,7 +585,7 @@ def find_in_image(image: str, processes: Runner, needed: Sequence[str] = SERVER)
     """
     found = _found(processes, needed)
     if found is None:
-        raise PreflightError(
+        raise wording.PreflightError(
             f"the image {image} does not have {', '.join(needed)} in one directory",
             hint="Name an image with PostgreSQL's client programs with `generators: {image: ...}`,"
             " and one of PostgreSQL with `image:`.",
@@ -619,7 +607,7 @@ def _found(processes: Runner, needed: Sequence[str]) -> Installation | None:
 
 
 def describe_image(
-    image: str, configurations: Sequence[Configuration], processes: Runner
+    image: str, configurations: Sequence[model.Configuration], processes: Runner
 ) -> ImagePrograms:
     """Return what the programs of an image say of themselves and of what configurations ask.
 
@@ -645,13 +633,13 @@ def describe_image(
 
 
 def _catalogue_in_image(
-    installation: Installation, configurations: Sequence[Configuration], processes: Runner
+    installation: Installation, configurations: Sequence[model.Configuration], processes: Runner
 ) -> Mapping[str, settings.SettingEntry]:
     """Return the settings that the server describes, and of the others those that are asked for."""
     argv = ("sh", "-c", _DESCRIBE, "describe", str(installation.programs), _EMPTY)
     completed = processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S)
     if not completed.succeeded:
-        raise PreflightError(f"postgres --describe-config failed: {completed.tail(1)}")
+        raise wording.PreflightError(f"postgres --describe-config failed: {completed.tail(1)}")
     described = settings.parse_catalogue(completed.stdout)
     postgres = installation.program("postgres")
     return settings.with_asked(described, configurations, postgres, Path(_EMPTY), processes)
@@ -662,7 +650,7 @@ class InImageEngine(PostgresEngine):
 
     def __init__(
         self,
-        experiment: Experiment,
+        experiment: model.Experiment,
         images: Mapping[str, ImagePrograms],
         generator: Installation,
         *,
@@ -687,7 +675,7 @@ class InImageEngine(PostgresEngine):
         self._images = images
         self.drive_by(generator)
 
-    def complaints(self, configuration: str) -> tuple[Complaint, ...]:
+    def complaints(self, configuration: str) -> tuple[wording.Complaint, ...]:
         """Return what the image's own server would refuse."""
         asked = self._experiment.configuration(configuration)
         return (
@@ -712,7 +700,7 @@ class JoinedEngine(PostgresEngine):
 
     def __init__(
         self,
-        experiment: Experiment,
+        experiment: model.Experiment,
         engines: Mapping[str, PostgresEngine],
         *,
         processes: Processes,
@@ -755,7 +743,7 @@ class JoinedEngine(PostgresEngine):
         """Return the limits by the clock, as their engine knows them."""
         return self._engines[configuration].short_limits(configuration, pause_s)
 
-    def complaints(self, configuration: str) -> tuple[Complaint, ...]:
+    def complaints(self, configuration: str) -> tuple[wording.Complaint, ...]:
         """Return what the engine of a configuration knows will not work."""
         return self._engines[configuration].complaints(configuration)
 

@@ -5,14 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.core.experiment import (
-    Configuration,
-    EffectiveSetting,
-    Experiment,
-    Setting,
-    SwitchCost,
-    Workload,
-)
+from steelyard.core import experiment as model
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import Measurement, RunLatency
 from steelyard.core.outside import Command, Completed, ServerAddress
@@ -22,17 +15,11 @@ from steelyard.core.wording import MIB, Complaint, MeasurementError, TargetError
 from steelyard.gateways.host import LOOPBACK, Clock, until
 from steelyard.gateways.redis import RedisSession, opened, settings_like
 from steelyard.systems.protocol import Dataset, Engine, RunRequest, ServerReader, recordable
+from steelyard.systems.redis import reader as reading
 from steelyard.systems.redis import redis_benchmark as benchmark
 from steelyard.systems.redis import server as checks
 from steelyard.systems.redis import settings
 from steelyard.systems.redis.datasets import Databases, dataset_of, datasets_of, growth_findings
-from steelyard.systems.redis.reader import (
-    COUNTER_PATIENCE_S,
-    CommandCounter,
-    await_quiet,
-    lag_bytes,
-    open_reader,
-)
 from steelyard.systems.redis.server import RedisProgram, Trial
 from steelyard.systems.redis.settings import Catalogue, command_of, same_value
 
@@ -65,7 +52,7 @@ class RedisEngine(Engine):
 
     def __init__(
         self,
-        experiment: Experiment,
+        experiment: model.Experiment,
         programs: Mapping[str, RedisProgram],
         catalogues: Mapping[str, Catalogue],
         *,
@@ -98,7 +85,7 @@ class RedisEngine(Engine):
         asked = self._experiment.configuration(configuration)
         return (*checks.fixed_settings(asked), *self._beyond(asked))
 
-    def _beyond(self, configuration: Configuration) -> Iterator[Complaint]:
+    def _beyond(self, configuration: model.Configuration) -> Iterator[Complaint]:
         """Yield what the limits of a configuration do not let in."""
         program = self.program(configuration.name)
         company = program.company
@@ -124,7 +111,7 @@ class RedisEngine(Engine):
         servers = {f"server of {name}": self.label(name) for name in self._programs}
         return {str(self._experiment.generator): self._generator.version, **servers}
 
-    def switch_cost(self, configuration: str, names: Sequence[str]) -> SwitchCost:
+    def switch_cost(self, configuration: str, names: Sequence[str]) -> model.SwitchCost:
         """Return what it takes to change these settings.
 
         A replica is told nothing while it runs: what it has of its server needs a start of both.
@@ -133,7 +120,7 @@ class RedisEngine(Engine):
         if isinstance(target, RedisLocalTarget) and target.replica is not None:
             own = {name.lower() for name, _ in target.replica}
             if any(name.lower() not in own for name in names):
-                return SwitchCost.RESTART
+                return model.SwitchCost.RESTART
         return settings.switch_cost(names, self._catalogues[configuration])
 
     def asks_the_same(self, one: str, other: str, names: Sequence[str]) -> bool:
@@ -159,7 +146,7 @@ class RedisEngine(Engine):
         """Return whether any workload may change the data."""
         return any(changes_keys(workload) for workload in self._experiment.workloads)
 
-    def only_reads(self, workload: Workload) -> bool:
+    def only_reads(self, workload: model.Workload) -> bool:
         """Return whether a workload leaves the keys as they are, for certain."""
         return not changes_keys(workload)
 
@@ -218,16 +205,16 @@ class RedisEngine(Engine):
         ]
         with opened(self._redis, address) as session:
             session.pipeline(wanted)
-            await_quiet(session)
+            reading.await_quiet(session)
 
-    def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
+    def effective(self, address: ServerAddress) -> tuple[model.EffectiveSetting, ...]:
         """Return all settings that say something about the server."""
         with opened(self._redis, address) as session:
             shown = settings.recorded(settings_like(session, "*"))
         return recordable(shown, self._experiment)
 
     def deviations(
-        self, asked: Sequence[Setting], effective: Sequence[EffectiveSetting]
+        self, asked: Sequence[model.Setting], effective: Sequence[model.EffectiveSetting]
     ) -> tuple[str, ...]:
         """Return a sentence for each setting that is not in force as asked."""
         return settings.deviations(asked, effective)
@@ -238,10 +225,10 @@ class RedisEngine(Engine):
             return address
         return ServerAddress(host=LOOPBACK, port=address.port, databases=address.databases)
 
-    def reader(self, address: ServerAddress, workload: Workload) -> ServerReader:
+    def reader(self, address: ServerAddress, workload: model.Workload) -> ServerReader:
         """Open a session that reads what the server says of itself while a workload runs."""
         dataset = dataset_of(workload)
-        return open_reader(self._redis, self._databases.at(address, dataset))
+        return reading.open_reader(self._redis, self._databases.at(address, dataset))
 
     def pilot(self, request: RunRequest) -> tuple[Command, ...]:
         """Return a try that tells how fast the server is; empty once it was long enough."""
@@ -277,10 +264,10 @@ class RedisEngine(Engine):
             for line in lines
         )
 
-    def turn_counter(self, request: RunRequest) -> CommandCounter:
+    def turn_counter(self, request: RunRequest) -> reading.CommandCounter:
         """Return what counts the commands of the workload on its server."""
-        session = self._redis.connect(request.address, timeout_s=COUNTER_PATIENCE_S)
-        return CommandCounter(session, command_of(request.workload)[0].lower())
+        session = self._redis.connect(request.address, timeout_s=reading.COUNTER_PATIENCE_S)
+        return reading.CommandCounter(session, command_of(request.workload)[0].lower())
 
     def parse_run(
         self,
@@ -315,7 +302,7 @@ def _pace_key(request: RunRequest) -> benchmark.PaceKey:
 
 
 def exceeded_limits(
-    configuration: Configuration, datasets: Sequence[Dataset], company: checks.Company
+    configuration: model.Configuration, datasets: Sequence[Dataset], company: checks.Company
 ) -> Iterator[Complaint]:
     """Yield a complaint for each limit of a configuration under which the keys cannot be written.
 
@@ -354,7 +341,7 @@ class InstalledRedisEngine(RedisEngine):
 
     def __init__(
         self,
-        experiment: Experiment,
+        experiment: model.Experiment,
         programs: Mapping[str, RedisProgram],
         catalogues: Mapping[str, Catalogue],
         trials: Mapping[str, Trial],
@@ -442,7 +429,7 @@ class OffsetWatch:
             TargetError: One of the two is gone.
         """
         told = self._primary.info("replication")
-        lag = lag_bytes(told, self._replica.info("replication"))
+        lag = reading.lag_bytes(told, self._replica.info("replication"))
         return None if lag is None else int(lag)
 
     def close(self) -> None:

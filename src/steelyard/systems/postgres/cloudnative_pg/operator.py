@@ -21,13 +21,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from steelyard.core import kubernetes as k8s
-from steelyard.core.wording import (
-    InputError,
-    PreflightError,
-    PrivilegeError,
-    SteelyardError,
-    redacted,
-)
+from steelyard.core import wording
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes.pods import is_ready, obstacle
 from steelyard.places.kubernetes.volumes import claim_obstacle
@@ -82,7 +76,7 @@ def require_installed(api: KubernetesApi) -> None:
         PreflightError: CloudNativePG is not installed.
     """
     if not api.knows(k8s.CLUSTER):
-        raise PreflightError(
+        raise wording.PreflightError(
             f"CloudNativePG is not installed in the cluster {api.context}: it has no kind Cluster"
             f" ({k8s.CLUSTER.api_version})",
             hint="Install its operator (kubectl apply --server-side -f the release manifest of"
@@ -108,7 +102,7 @@ def _seen(api: KubernetesApi) -> tuple[str, str | None, str]:
     for namespace in ("", _HOME):
         try:
             found = api.list(k8s.DEPLOYMENT, namespace, _LABELS)
-        except PrivilegeError:
+        except wording.PrivilegeError:
             continue
         break
     else:
@@ -137,7 +131,7 @@ def _schema(api: KubernetesApi) -> tuple[str, Mapping[str, Any]]:
     wanted = k8s.CLUSTER.api_version.partition("/")[2]
     try:
         definition = api.read(_DEFINITION)
-    except PrivilegeError:
+    except wording.PrivilegeError:
         return wanted, {}
     for version in (definition or {}).get("spec", {}).get("versions", ()):
         if version.get("name") == wanted:
@@ -157,14 +151,14 @@ def require_known(manifest: k8s.Manifest, operator: Operator) -> None:
     if "synchronous" in spec.get("postgresql", {}) and not operator.knows(
         "postgresql", "synchronous"
     ):
-        raise PreflightError(
+        raise wording.PreflightError(
             f"{operator.label} has no spec.postgresql.synchronous (it came with 1.24), only"
             " minSyncReplicas and maxSyncReplicas, which say neither method nor durability",
             hint="Upgrade the operator, or leave `synchronous:` out.",
         )
     unknown = tuple(_unknown(spec, operator.spec, "spec"))
     if unknown:
-        raise InputError(
+        raise wording.InputError(
             f"{operator.label} does not know {'; '.join(unknown)}",
             hint="Correct the target; `kubectl explain cluster.spec` lists the fields.",
         )
@@ -218,7 +212,7 @@ def require_taken(names: Iterable[str]) -> None:
     if not kept:
         return
     ways = [f"{name}: {_WAY_OUT[name]}" for name in kept if name in _WAY_OUT]
-    raise PreflightError(
+    raise wording.PreflightError(
         f"CloudNativePG sets {', '.join(kept)} itself and takes no other value",
         hint="; ".join(["Leave them out of `postgres:`", *ways]) + ".",
     )
@@ -449,7 +443,7 @@ def _own_errors(log: str) -> str:
         for line in lines
         if line.get("level") == "error"
     ]
-    return redacted((told or own or [""])[-1])[:_SHOWN]
+    return wording.redacted((told or own or [""])[-1])[:_SHOWN]
 
 
 def _lines(log: str) -> Iterator[Mapping[str, Any]]:
@@ -518,7 +512,7 @@ def seen(
     """Return objects that only say more, nothing where this account may not see them."""
     try:
         return api.list(kind, namespace, labels)
-    except PrivilegeError:
+    except wording.PrivilegeError:
         return ()
 
 
@@ -659,7 +653,7 @@ def words_of(api: KubernetesApi, where: k8s.ContainerRef) -> str:
     """Return why the server in a container ended; empty where nothing of it can be read."""
     try:
         return last_words(api.logs(where, lines=_LOG_LINES))
-    except SteelyardError:
+    except wording.SteelyardError:
         return ""
 
 

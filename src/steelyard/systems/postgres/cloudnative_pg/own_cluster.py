@@ -23,23 +23,8 @@ from steelyard.places.kubernetes.manifests import render_manifest
 from steelyard.places.kubernetes.pods import placing, resources_of
 from steelyard.places.kubernetes.volumes import storage_class_facts, volume_facts
 from steelyard.places.protocol import Ledger, PreparedState
-from steelyard.systems.postgres.cloudnative_pg.operator import (
-    LIBRARIES,
-    ClusterState,
-    discover,
-    plain_log,
-    postgresql_spec,
-    require_known,
-    require_taken,
-)
-from steelyard.systems.postgres.cloudnative_pg.rollout import (
-    MADE_WITHIN_S,
-    STARTED_AT,
-    ClusterWait,
-    PrimaryWay,
-    Rollout,
-    RolloutMeans,
-)
+from steelyard.systems.postgres.cloudnative_pg import operator as operators
+from steelyard.systems.postgres.cloudnative_pg import rollout as rolling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +61,7 @@ SWITCHED: Final = (
 
 
 def facts_of(
-    api: KubernetesApi, sql: Sql, state: ClusterState, address: ServerAddress
+    api: KubernetesApi, sql: Sql, state: operators.ClusterState, address: ServerAddress
 ) -> tuple[Fact, ...]:
     """Return what is known of a running Cluster: instances, nodes, volumes, replication."""
     primary, subject = state.primary_instance, f"Cluster {state.ref.name}"
@@ -109,7 +94,7 @@ def class_facts_of(api: KubernetesApi, target: CloudNativePgTarget) -> tuple[Fac
 
 
 def findings_of(
-    target: CloudNativePgTarget, facts: Sequence[Fact], state: ClusterState | None
+    target: CloudNativePgTarget, facts: Sequence[Fact], state: operators.ClusterState | None
 ) -> Iterator[Finding]:
     """Yield what is worth knowing of a Cluster and its storage class."""
     yield from made_server.early_volumes("database", target.storage_class, facts)
@@ -156,7 +141,11 @@ def cluster_manifest(
             **json.loads(target.affinity),
         },
         resources=resources_of(target.resources),
-        postgresql={"parameters": {}, LIBRARIES: None, **postgresql_spec(settings)},
+        postgresql={
+            "parameters": {},
+            operators.LIBRARIES: None,
+            **operators.postgresql_spec(settings),
+        },
     )
 
 
@@ -164,9 +153,9 @@ def cluster_manifest(
 class _There(made_server.Standing):
     """A Cluster that is there."""
 
-    way: PrimaryWay
-    rollout: Rollout
-    state: ClusterState
+    way: rolling.PrimaryWay
+    rollout: rolling.Rollout
+    state: operators.ClusterState
 
 
 TEMPLATE: Final = "template"  # the engine copies databases on the running server
@@ -185,7 +174,7 @@ class CloudNativePgPlatform(made_server.MadeInCluster[_There]):
     def __init__(self, options: ClusterOptions, ledger: Ledger, means: ClusterMeans) -> None:
         what = options.target if options.slot == 1 else [options.target, options.slot]
         super().__init__(options, ledger, means, what)
-        self._wait = ClusterWait(means.api, means.clock, means.told)
+        self._wait = rolling.ClusterWait(means.api, means.clock, means.told)
 
     @property
     def container(self) -> k8s.ContainerRef | None:
@@ -197,7 +186,7 @@ class CloudNativePgPlatform(made_server.MadeInCluster[_There]):
         return self._there.way.address()
 
     def _started_at(self) -> object:
-        return self._means.sql.rows(self._entrance(), STARTED_AT)[0][0]
+        return self._means.sql.rows(self._entrance(), rolling.STARTED_AT)[0][0]
 
     def manifest(self, number: int) -> k8s.Manifest:
         """Return the Cluster of a number, as it is made."""
@@ -221,9 +210,11 @@ class CloudNativePgPlatform(made_server.MadeInCluster[_There]):
         self._means.told(f"Cluster {self.name} is made: {self._options.target.label}")
         self._means.belongings.make(self.manifest(self._number))
         (ref,) = self._objects()
-        way = PrimaryWay(ref, self._means.reach, self._options.secret)
+        way = rolling.PrimaryWay(ref, self._means.reach, self._options.secret)
         state = self._wait.until(
-            ref, lambda state: state.is_healthy and self._answers(way, state), most_s=MADE_WITHIN_S
+            ref,
+            lambda state: state.is_healthy and self._answers(way, state),
+            most_s=rolling.MADE_WITHIN_S,
         )
         self._current = _There(way=way, rollout=self._rollout(ref, way), state=state)
         self._look_around(self._current)
@@ -233,13 +224,13 @@ class CloudNativePgPlatform(made_server.MadeInCluster[_There]):
         namespace = self._options.namespace
         return (k8s.ObjectRef(kind=k8s.CLUSTER, name=self.name, namespace=namespace),)
 
-    def _rollout(self, ref: k8s.ObjectRef, way: PrimaryWay) -> Rollout:
+    def _rollout(self, ref: k8s.ObjectRef, way: rolling.PrimaryWay) -> rolling.Rollout:
         means, synchronous = self._means, self._options.target.synchronous
-        return Rollout(
+        return rolling.Rollout(
             ref,
             dict.fromkeys((name.lower() for name in self._options.settings), None),
             f"{self._token}-{self._number}",
-            RolloutMeans(
+            rolling.RolloutMeans(
                 api=means.api,
                 sql=means.sql,
                 clock=means.clock,
@@ -250,10 +241,10 @@ class CloudNativePgPlatform(made_server.MadeInCluster[_There]):
             ),
         )
 
-    def _answers(self, way: PrimaryWay, state: ClusterState) -> bool:
+    def _answers(self, way: rolling.PrimaryWay, state: operators.ClusterState) -> bool:
         """Return whether the primary lets us in: the operator sets the password by itself."""
         try:
-            self._means.sql.rows(way.follow(state), STARTED_AT)
+            self._means.sql.rows(way.follow(state), rolling.STARTED_AT)
         except TargetError:
             return False
         return True
@@ -283,7 +274,7 @@ class CloudNativePgPlatform(made_server.MadeInCluster[_There]):
         self._there.way.forget()
 
     def _readable(self, log: str) -> str:
-        return plain_log(log)
+        return operators.plain_log(log)
 
     def require_ready(self) -> None:
         """Check all that can be known before anything is made.
@@ -292,9 +283,9 @@ class CloudNativePgPlatform(made_server.MadeInCluster[_There]):
             PreflightError: The operator is not there, or keeps a setting to itself.
             InputError: The operator does not know a field of the Cluster.
         """
-        operator = discover(self._means.api)
-        require_taken(self._options.settings)
-        require_known(self.manifest(0), operator)
+        operator = operators.discover(self._means.api)
+        operators.require_taken(self._options.settings)
+        operators.require_known(self.manifest(0), operator)
 
     def _build(self, program: ServerProgram, build: Callable[[ServerAddress], None]) -> int:
         build(self._make())

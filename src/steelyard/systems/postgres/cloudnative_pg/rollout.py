@@ -17,14 +17,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from steelyard.core import kubernetes as k8s
+from steelyard.core import wording
 from steelyard.core.outside import ServerAddress
-from steelyard.core.wording import (
-    InputError,
-    PreflightError,
-    SteelyardError,
-    TargetError,
-    format_duration,
-)
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.sql import Sql
@@ -98,7 +92,7 @@ class ClusterWait:
     def _look(self, ref: k8s.ObjectRef) -> operator.ClusterState:
         state = operator.look(self._api, ref)
         if state is None:
-            raise TargetError(
+            raise wording.TargetError(
                 f"{ref.label} is not there", hint="Did somebody delete it while it was needed?"
             )
         return state
@@ -139,13 +133,13 @@ class ClusterWait:
 
     def _refusal(
         self, state: operator.ClusterState, trouble: operator.Trouble | None, waited_s: float | None
-    ) -> TargetError:
+    ) -> wording.TargetError:
         if trouble is not None:
-            return TargetError(
+            return wording.TargetError(
                 f"{state.ref.label} does not become healthy: {trouble.message}", hint=trouble.hint
             )
-        after = "" if waited_s is None else f" after {format_duration(waited_s)}"
-        return TargetError(
+        after = "" if waited_s is None else f" after {wording.format_duration(waited_s)}"
+        return wording.TargetError(
             f"{state.ref.label} is not healthy{after}: {state.progress}{self._joining(state)}",
             hint=f"`kubectl -n {state.ref.namespace} describe cluster {state.ref.name}` and the log"
             " of the operator say more.",
@@ -272,7 +266,7 @@ class Rollout:
             return _Before(crashes={}, started_at=None)
         try:
             started_at = self._means.sql.rows(self._means.address(state), STARTED_AT)[0][0]
-        except TargetError:  # it is away; then any that answers was started anew
+        except wording.TargetError:  # it is away; then any that answers was started anew
             started_at = None
         return _Before(
             crashes={each.uid: each.crashes for each in state.instances}, started_at=started_at
@@ -289,8 +283,8 @@ class Rollout:
             patch["metadata"] = {"annotations": {operator.RESTARTED_AT: change}}
         try:
             self._means.patch(patch)
-        except (InputError, PreflightError) as error:
-            raise TargetError(
+        except (wording.InputError, wording.PreflightError) as error:
+            raise wording.TargetError(
                 f"{self._ref.label} does not take the settings: {error.message}",
                 hint="Correct them; the Cluster is as it was.",
             ) from error
@@ -320,7 +314,7 @@ class Rollout:
             if old is not None and sql.rows(address, STARTED_AT)[0][0] == old:
                 return False
             streaming, synchronous = sql.rows(address, STREAMING)[0]
-        except TargetError:  # it is on its way down or up
+        except wording.TargetError:  # it is on its way down or up
             return False
         standbys, enough = int(str(streaming)), int(str(synchronous)) >= means.synchronous
         return standbys >= state.asked - 1 and enough
@@ -334,7 +328,7 @@ class Rollout:
             said = ", ".join(f"{name} = {value}" for name, value in rows)
             raise _RefusedError(f"it cannot apply {said}")
 
-    def _bring_back(self, why: str, wanted: Mapping[str, str | None]) -> TargetError:
+    def _bring_back(self, why: str, wanted: Mapping[str, str | None]) -> wording.TargetError:
         """Put the last settings that worked back into force; return what is to be raised."""
         changed = {n: v for n, v in wanted.items() if v is not None and v != self._worked.get(n)}
         asked = ", ".join(f"{name} = {value}" for name, value in changed.items())
@@ -345,12 +339,14 @@ class Rollout:
             change = self._patch(self._worked, restarts=True)
             self._remove_ended()
             self._await_rollout(change, before, restarts=True)
-        except (SteelyardError, _EndedError) as error:
-            return TargetError(
+        except (wording.SteelyardError, _EndedError) as error:
+            return wording.TargetError(
                 f"{message}; with the settings before it does not run either: {error}",
                 hint="`kubectl describe` and `kubectl logs` say more of its pods.",
             )
-        return TargetError(message, hint="It runs with the settings before again; correct these.")
+        return wording.TargetError(
+            message, hint="It runs with the settings before again; correct these."
+        )
 
     def _remove_ended(self) -> None:
         """Delete pods that end again and again, so that nobody waits out the kubelet's pauses."""
@@ -430,7 +426,7 @@ class PrimaryWay:
             TargetError: None was seen yet.
         """
         if self._known is None:
-            raise TargetError(f"{self._ref.label} has no primary that is known")
+            raise wording.TargetError(f"{self._ref.label} has no primary that is known")
         return self._known.where
 
     def follow(self, state: operator.ClusterState) -> ServerAddress:
@@ -441,7 +437,7 @@ class PrimaryWay:
         """
         primary = state.primary_instance
         if primary is None:
-            raise TargetError(f"{self._ref.label} has no primary: {state.progress}")
+            raise wording.TargetError(f"{self._ref.label} has no primary: {state.progress}")
         if self._known is not None and self._known.uid != primary.uid:
             self._reach.forget(self._known.where)
         self._known = primary

@@ -14,15 +14,9 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from steelyard.core import outside
 from steelyard.core.experiment import EffectiveSetting
 from steelyard.core.findings import Fact, Finding
-from steelyard.core.outside import (
-    POSTGRES_MARK,
-    Command,
-    OnServer,
-    ServerAddress,
-    ServerProgram,
-)
 from steelyard.core.storage import Provision
 from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import PreflightError, TargetError, format_bytes
@@ -31,21 +25,6 @@ from steelyard.places import protocol
 from steelyard.places.elsewhere import reset_by, token_of
 from steelyard.systems import existing
 from steelyard.systems.postgres.existing import server as readiness
-from steelyard.systems.postgres.existing.server import (
-    COMMAND,
-    STARTED_AT,
-    TEMPLATE,
-    VACUUM,
-    AlterSystem,
-    Databases,
-    DatasetNeeds,
-    Means,
-    Naming,
-    require_usable,
-    restart,
-    undo,
-    with_settings,
-)
 from steelyard.systems.postgres.pgbench import environment
 
 
@@ -85,9 +64,9 @@ class EndpointOptions:
     """
 
     target: EndpointTarget
-    entrance: ServerAddress
+    entrance: outside.ServerAddress
     campaign_id: str
-    datasets: tuple[DatasetNeeds, ...]
+    datasets: tuple[readiness.DatasetNeeds, ...]
     settings: tuple[str, ...]
     restarts: bool
     clients: int
@@ -119,7 +98,7 @@ class EndpointPlatform(existing.OthersServer):
         self,
         options: EndpointOptions,
         ledger: protocol.Ledger,
-        means: Means,
+        means: readiness.Means,
         place: existing.ServerPlace | None = None,
         paused: protocol.PausedPrograms | None = None,
     ) -> None:
@@ -127,14 +106,14 @@ class EndpointPlatform(existing.OthersServer):
         again = options.target.restart_command
         announcing = existing.Announcing(
             place=here,
-            mark=f"{POSTGRES_MARK}{options.campaign_id}",
+            mark=f"{outside.POSTGRES_MARK}{options.campaign_id}",
             restart_command=again if options.restarts else (),
         )
         super().__init__(options.campaign_id, announcing, ledger, means.processes, paused)
         self._options = options
         self._means = means
         self._databases = self._databases_of(self._changes)
-        self._alter_system = AlterSystem(
+        self._alter_system = readiness.AlterSystem(
             options.settings, means, self._place.entrance, again, self._changes.keep
         )
         self._session: Mapping[str, str] = {}
@@ -145,12 +124,14 @@ class EndpointPlatform(existing.OthersServer):
         """Return what is made and changed there, to be undone in the end."""
         return self._changes
 
-    def _databases_of(self, changes: existing.Changes, suffix: str = "") -> Databases:
+    def _databases_of(self, changes: existing.Changes, suffix: str = "") -> readiness.Databases:
         """Return the campaign's databases, those that are measured in with an ending of names."""
         options = self._options
         token = token_of(options.campaign_id)
-        naming = Naming(token=token, mark=self._mark, existing=options.existing, suffix=suffix)
-        return Databases(naming, options.datasets, self._means.sql, changes.announce)
+        naming = readiness.Naming(
+            token=token, mark=self._mark, existing=options.existing, suffix=suffix
+        )
+        return readiness.Databases(naming, options.datasets, self._means.sql, changes.announce)
 
     @property
     def _store(self) -> existing.SettingStore | None:
@@ -169,12 +150,12 @@ class EndpointPlatform(existing.OthersServer):
             self._state = readiness.read_state(self._entrance, self._means.sql, self._mark, found)
         return self._state
 
-    def _inside(self, entrance: ServerAddress) -> ServerAddress:
+    def _inside(self, entrance: outside.ServerAddress) -> outside.ServerAddress:
         """Return the way in whose sessions have the configuration's own settings."""
         live, options = self._databases.live, self._options
         reading = {READ_ONLY: "on"} if self._only_read and options.passes else {}
         return replace(
-            with_settings(
+            readiness.with_settings(
                 entrance, {**self._session, **reading, **dict.fromkeys(options.lifted, "0")}
             ),
             database=live[0][1] if live else entrance.database,
@@ -191,7 +172,7 @@ class EndpointPlatform(existing.OthersServer):
         return not options.writes and (options.sessions or options.target.allow_existing)
 
     def _started_at(self) -> object:
-        return self._means.sql.rows(self._entrance, STARTED_AT)[0][0]
+        return self._means.sql.rows(self._entrance, readiness.STARTED_AT)[0][0]
 
     def require_ready(self) -> None:
         """Check the server before anything is made or changed there.
@@ -244,7 +225,9 @@ class EndpointPlatform(existing.OthersServer):
             )
         if named is not None:
             inside = replace(self._entrance, database=named)
-            require_usable(named, self._options.datasets, inside, self._means.sql, self._mark)
+            readiness.require_usable(
+                named, self._options.datasets, inside, self._means.sql, self._mark
+            )
         elif not self.state.makes_databases:
             raise PreflightError(
                 f"{self._entrance.user} may not create a database at {self._where}, and Steelyard"
@@ -258,9 +241,9 @@ class EndpointPlatform(existing.OthersServer):
 
     def prepare(
         self,
-        program: ServerProgram,
+        program: outside.ServerProgram,
         content: Sequence[object],
-        build: Callable[[ServerAddress], None],
+        build: Callable[[outside.ServerAddress], None],
     ) -> protocol.PreparedState:
         """Return the state, made now in databases of our own or in the one that is allowed."""
         if self._prepared is None:
@@ -275,18 +258,18 @@ class EndpointPlatform(existing.OthersServer):
     def means(self) -> tuple[str, ...]:
         """Return how data go back here: by command, from templates where we may, or by vacuum."""
         if self._options.target.reset_command:
-            return (COMMAND,)
-        if self._options.target.allow_existing or self._options.target.restore == VACUUM:
-            return (VACUUM,)
-        return (TEMPLATE,)
+            return (readiness.COMMAND,)
+        if self._options.target.allow_existing or self._options.target.restore == readiness.VACUUM:
+            return (readiness.VACUUM,)
+        return (readiness.TEMPLATE,)
 
     def restore(self, state: protocol.PreparedState, means: str) -> float:
         """Bring the data back as far as the means goes; return the seconds."""
         begun = self._means.clock.monotonic()
         self._since = None
-        if means == COMMAND:
+        if means == readiness.COMMAND:
             self._reset()
-        elif means == TEMPLATE:
+        elif means == readiness.TEMPLATE:
             self._databases.copy(self._entrance, self.state.version_num)
         else:
             self._databases.vacuum(replace(self._entrance, databases=self._databases.live))
@@ -301,7 +284,7 @@ class EndpointPlatform(existing.OthersServer):
         target = self._options.target
         place = replace(self._entrance, database=self._options.existing or "")
         variables = {**environment(place), "PGAPPNAME": _RESETTING}
-        command = Command(argv=target.reset_command, environment=variables)
+        command = outside.Command(argv=target.reset_command, environment=variables)
         reset_by(command, self._means, self._started_at, timeout_s=target.reset_timeout_s)
 
     @property
@@ -314,7 +297,10 @@ class EndpointPlatform(existing.OthersServer):
         return self._options.target.allow_existing or live <= self._changes.databases
 
     def start(
-        self, state: protocol.PreparedState, program: ServerProgram, settings: Mapping[str, str]
+        self,
+        state: protocol.PreparedState,
+        program: outside.ServerProgram,
+        settings: Mapping[str, str],
     ) -> float:
         """Bring settings into force, by a restart where the campaign needs one."""
         begun = self._means.clock.monotonic()
@@ -324,7 +310,9 @@ class EndpointPlatform(existing.OthersServer):
         else:
             self._session = dict(settings)
             if restarts:
-                restart(self._options.target.restart_command, self._place.entrance, self._means)
+                readiness.restart(
+                    self._options.target.restart_command, self._place.entrance, self._means
+                )
         self._since = self._started_at()
         return self._means.clock.monotonic() - begun
 
@@ -369,14 +357,16 @@ class EndpointPlatform(existing.OthersServer):
         """Return what is worth knowing of the server."""
         said = readiness.state_findings(self.state, self._where, alters=self._options.alters)
         found = self._with_place(said)
-        weakly = self._options.writes and self.means() == (VACUUM,)
+        weakly = self._options.writes and self.means() == (readiness.VACUUM,)
         weaker = (readiness.weaker_reset(self._where),) if weakly else ()
         target = self._options.target
         told = (readiness.reset_by_command(target, self._where),) if target.reset_command else ()
         return (*found, *weaker, *told)
 
-    def _undo_there(self, thing: OnServer, password: str, reached: ServerAddress | None) -> None:
-        undo(thing, self._means, password=password, reached=reached)
+    def _undo_there(
+        self, thing: outside.OnServer, password: str, reached: outside.ServerAddress | None
+    ) -> None:
+        readiness.undo(thing, self._means, password=password, reached=reached)
 
 
 def _writes(options: EndpointOptions) -> str:
@@ -416,7 +406,7 @@ class EndpointSessions(EndpointPlatform):
         self,
         options: EndpointOptions,
         ledger: protocol.Ledger,
-        means: Means,
+        means: readiness.Means,
         *,
         server: EndpointPlatform,
         number: int | None,
@@ -429,16 +419,16 @@ class EndpointSessions(EndpointPlatform):
         self._databases = self._databases_of(server.changes, "" if number is None else f"_{number}")
 
     def find(
-        self, program: ServerProgram, content: Sequence[object]
+        self, program: outside.ServerProgram, content: Sequence[object]
     ) -> protocol.PreparedState | None:
         """Return the state of the server."""
         return self._server.find(program, content)
 
     def prepare(
         self,
-        program: ServerProgram,
+        program: outside.ServerProgram,
         content: Sequence[object],
-        build: Callable[[ServerAddress], None],
+        build: Callable[[outside.ServerAddress], None],
     ) -> protocol.PreparedState:
         """Return the state of the server, made now where it is not there."""
         self._prepared = self._server.prepare(program, content, build)
@@ -448,14 +438,16 @@ class EndpointSessions(EndpointPlatform):
         """Copy the own databases anew; those that all read are copied once."""
         begun = self._means.clock.monotonic()
         self._since = None
-        if means == TEMPLATE and (self._number is not None or not self.has_live_copy(state)):
+        if means == readiness.TEMPLATE and (
+            self._number is not None or not self.has_live_copy(state)
+        ):
             self._databases.copy(self._entrance, self.state.version_num)
         return self._means.clock.monotonic() - begun
 
     def start(
         self,
         state: protocol.PreparedState,
-        program: ServerProgram,
+        program: outside.ServerProgram,
         settings: Mapping[str, str],
     ) -> float:
         """Let sessions have the settings from now on."""
@@ -469,7 +461,7 @@ _IN_POOL_WITHIN_S: Final = 5.0  # a pooler has a backend for a session; a guess
 _NOWHERE: Final = "steelyard_not_there"
 
 
-def require_pool(address: ServerAddress, sql: Sql, *, clients: int, prepared: bool) -> None:
+def require_pool(address: outside.ServerAddress, sql: Sql, *, clients: int, prepared: bool) -> None:
     """Raise when a load cannot go through the pooler that is in between.
 
     Args:
@@ -502,7 +494,7 @@ def require_pool(address: ServerAddress, sql: Sql, *, clients: int, prepared: bo
         )
 
 
-def _require_sessions(address: ServerAddress, sql: Sql, clients: int, where: str) -> None:
+def _require_sessions(address: outside.ServerAddress, sql: Sql, clients: int, where: str) -> None:
     needed = clients + readiness.OUR_SESSIONS
     with ExitStack() as stack:
         for served in range(needed):
@@ -520,7 +512,7 @@ def _require_sessions(address: ServerAddress, sql: Sql, clients: int, where: str
                 ) from error
 
 
-def _forgotten(address: ServerAddress, sql: Sql) -> str:
+def _forgotten(address: outside.ServerAddress, sql: Sql) -> str:
     """Return why a session does not find what it has prepared; empty where it does.
 
     Another session's transaction takes the backend on which it was prepared, if it can.
@@ -541,7 +533,7 @@ def _forgotten(address: ServerAddress, sql: Sql) -> str:
     return ""
 
 
-def require_any_database(address: ServerAddress, sql: Sql, where: str) -> None:
+def require_any_database(address: outside.ServerAddress, sql: Sql, where: str) -> None:
     """Raise when a pooler leads to those databases only that it lists.
 
     Another one is asked for than will be made: a pooler remembers failures for a while.
@@ -550,7 +542,7 @@ def require_any_database(address: ServerAddress, sql: Sql, where: str) -> None:
         PreflightError: It has no entry for databases that Steelyard makes.
     """
     try:
-        sql.rows(replace(address, database=_NOWHERE), STARTED_AT)
+        sql.rows(replace(address, database=_NOWHERE), readiness.STARTED_AT)
     except TargetError as error:
         if re.search(NO_ENTRY, error.message):
             raise PreflightError(
@@ -561,7 +553,7 @@ def require_any_database(address: ServerAddress, sql: Sql, where: str) -> None:
             ) from error
 
 
-def mixed_sessions(address: ServerAddress, sql: Sql) -> str:
+def mixed_sessions(address: outside.ServerAddress, sql: Sql) -> str:
     """Return why sessions there have no backend of their own, as a clause; empty where they have.
 
     In transaction pooling several open sessions are seen on one backend, or one on several.
@@ -582,14 +574,14 @@ def mixed_sessions(address: ServerAddress, sql: Sql) -> str:
 
 
 def shown_settings(
-    settings: Mapping[str, str], address: ServerAddress, sql: Sql
+    settings: Mapping[str, str], address: outside.ServerAddress, sql: Sql
 ) -> tuple[EffectiveSetting, ...]:
     """Return how several new sessions with settings of their own show these settings.
 
     Raises:
         TargetError: None of them comes about.
     """
-    own = with_settings(address, settings)
+    own = readiness.with_settings(address, settings)
     names = [name.lower() for name in settings]
     rows = [row for _ in range(_SESSIONS) for row in sql.rows(own, _SHOWN, [names])]
     return tuple(

@@ -18,36 +18,14 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
 
+from steelyard.core import outside, wording
 from steelyard.core.findings import Fact, Finding
-from steelyard.core.outside import (
-    Foreign,
-    Guest,
-    OnServer,
-    SavedSetting,
-    ServerAddress,
-    ServerProgram,
-    host_and_port,
-)
-from steelyard.core.wording import (
-    LeftBehindError,
-    PreflightError,
-    SettingError,
-    SteelyardError,
-    TargetError,
-)
 from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.redis import TLS, RedisSession, ReplyError, opened, settings_like
 from steelyard.places.elsewhere import restart_by
 from steelyard.places.protocol import Ledger, PausedPrograms, PreparedState
 from steelyard.systems import existing
 from steelyard.systems.redis.existing import databases, readiness
-from steelyard.systems.redis.existing.readiness import (
-    Guests,
-    RedisMeans,
-    is_lack,
-    refused,
-    started_at,
-)
 
 RESTART_VARIABLE: Final = "STEELYARD_SETTINGS"
 _EMPTY: Final = '""'
@@ -68,15 +46,15 @@ class ServerSettings:
     def __init__(
         self,
         names: tuple[str, ...],
-        means: RedisMeans,
-        keep: Callable[[tuple[SavedSetting, ...]], None],
+        means: readiness.RedisMeans,
+        keep: Callable[[tuple[outside.SavedSetting, ...]], None],
     ) -> None:
         self._names = names
         self._means = means
         self._keep = keep
-        self._before: tuple[SavedSetting, ...] | None = None
+        self._before: tuple[outside.SavedSetting, ...] | None = None
 
-    def wanted(self, asked: Mapping[str, str], address: ServerAddress) -> Mapping[str, str]:
+    def wanted(self, asked: Mapping[str, str], address: outside.ServerAddress) -> Mapping[str, str]:
         """Return the value of every setting under a configuration.
 
         What was, where it asks for none.
@@ -92,7 +70,7 @@ class ServerSettings:
         by_name = {name.lower(): value for name, value in asked.items()}
         return {each.name: by_name.get(each.name, each.value or "") for each in self._before}
 
-    def change(self, asked: Mapping[str, str], address: ServerAddress) -> None:
+    def change(self, asked: Mapping[str, str], address: outside.ServerAddress) -> None:
         """Set what a configuration asks for, put the rest back to what it was, and wait for quiet.
 
         Raises:
@@ -105,8 +83,8 @@ class ServerSettings:
 
 
 def read_saved(
-    names: Sequence[str], means: RedisMeans, address: ServerAddress
-) -> tuple[SavedSetting, ...]:
+    names: Sequence[str], means: readiness.RedisMeans, address: outside.ServerAddress
+) -> tuple[outside.SavedSetting, ...]:
     """Return what each of these settings is now.
 
     Raises:
@@ -118,8 +96,12 @@ def read_saved(
     with opened(means.redis, address) as session:
         found = settings_like(session, *folded)
     if missing := [name for name in folded if name not in found]:
-        raise TargetError(f"the server has no setting {missing[0]}", hint="Correct its name.")
-    return existing.without_secrets(SavedSetting(name=name, value=found[name]) for name in folded)
+        raise wording.TargetError(
+            f"the server has no setting {missing[0]}", hint="Correct its name."
+        )
+    return existing.without_secrets(
+        outside.SavedSetting(name=name, value=found[name]) for name in folded
+    )
 
 
 def set_all(session: RedisSession, wanted: Mapping[str, str]) -> tuple[str, ...]:
@@ -139,14 +121,14 @@ def set_all(session: RedisSession, wanted: Mapping[str, str]) -> tuple[str, ...]
     return changed
 
 
-def _not_set(name: str, value: str, error: ReplyError) -> TargetError:
+def _not_set(name: str, value: str, error: ReplyError) -> wording.TargetError:
     if "immutable" in error.message:
-        return TargetError(
+        return wording.TargetError(
             f"`{name}` cannot be changed on a running server: {error.message}",
             hint="Let the `restart_command` of the target give the server its settings: they are"
             f" in its environment, {RESTART_VARIABLE}, as lines of redis.conf.",
         )
-    return SettingError(
+    return wording.SettingError(
         f"`{name}` cannot be set: {error.message}",
         hint="Correct its value.",
         setting=name,
@@ -179,7 +161,7 @@ def await_quiet(
         )
         failed = told.get("aof_last_bgrewrite_status") == "err"
         if rewrites and failed and not is_rewriting and told.get("aof_enabled") == "1":
-            raise TargetError(
+            raise wording.TargetError(
                 "the server cannot rewrite its AOF (aof_last_bgrewrite_status is err)",
                 hint="Look into its log: its disk may be full, or its directory not writable.",
             )
@@ -188,7 +170,7 @@ def await_quiet(
         if not (is_rewriting or frees or (is_saving and (saves or waited_s < _SAVE_TIMEOUT_S))):
             return
         if waited_s > _QUIET_TIMEOUT_S:
-            raise TargetError(
+            raise wording.TargetError(
                 f"the server still rewrites its AOF, or saves, after {waited_s:.0f} s",
                 hint="Load fewer keys.",
             )
@@ -225,22 +207,24 @@ def _do(session: RedisSession, command: str) -> None:
     try:
         session.command(command)
     except ReplyError as error:
-        if not (is_lack(error) or "in progress" in error.message):
+        if not (readiness.is_lack(error) or "in progress" in error.message):
             raise
 
 
 def unsettled_by(session: RedisSession, user: str) -> tuple[str, ...]:
     """Return which of the commands a user may not use."""
     needs = [readiness.Need(words=(command,)) for command in SETTLING]
-    return tuple(need.verb for need in readiness.rehearse(session, needs, user).needs(is_lack))
+    return tuple(
+        need.verb for need in readiness.rehearse(session, needs, user).needs(readiness.is_lack)
+    )
 
 
 def undo_on_redis(
-    thing: OnServer,
-    means: RedisMeans,
+    thing: outside.OnServer,
+    means: readiness.RedisMeans,
     *,
     password: str = "",
-    reached: ServerAddress | None = None,
+    reached: outside.ServerAddress | None = None,
 ) -> None:
     """Put settings back, or remove keys or a user.
 
@@ -257,27 +241,29 @@ def undo_on_redis(
     address = thing.address(password)
     if reached is not None:
         address = replace(reached, database=thing.entrance)
-    if thing.resource is Foreign.CONFIG:
+    if thing.resource is outside.Foreign.CONFIG:
         _put_back(thing, address, means)
-    elif thing.resource is Foreign.USER:
+    elif thing.resource is outside.Foreign.USER:
         with opened(means.redis, address) as session:
             session.command("ACL", "DELUSER", *thing.names)  # 0 where it is gone
     else:
         _empty(thing, address, means)
 
 
-def described(thing: OnServer) -> tuple[str, ...]:
+def described(thing: outside.OnServer) -> tuple[str, ...]:
     """Return the commands that undoing a thing would send and run, for people."""
-    if thing.resource is Foreign.CONFIG:
+    if thing.resource is outside.Foreign.CONFIG:
         again = (shlex.join(thing.restart_command),) if thing.restart_command else ()
         words = [("CONFIG", "SET", each.name, each.value or "") for each in thing.saved]
         return (*map(shlex.join, words), *again)
-    if thing.resource is Foreign.USER:
+    if thing.resource is outside.Foreign.USER:
         return (shlex.join(("ACL", "DELUSER", *thing.names)),)
     return (f"SELECT {thing.database}; FLUSHDB ASYNC",)
 
 
-def _empty(thing: OnServer, address: ServerAddress, means: RedisMeans) -> None:
+def _empty(
+    thing: outside.OnServer, address: outside.ServerAddress, means: readiness.RedisMeans
+) -> None:
     with opened(means.redis, address) as session:
         if databases.mark_in(session) == thing.mark:
             databases.flush(session, "ASYNC")
@@ -285,7 +271,7 @@ def _empty(thing: OnServer, address: ServerAddress, means: RedisMeans) -> None:
         found = int(str(session.command("DBSIZE")))
     if found:
         where = _where(thing)
-        raise LeftBehindError(
+        raise wording.LeftBehindError(
             f"database {thing.database} on {where} holds {found} keys and not the mark"
             f" {thing.mark!r}, so it is left as it is",
             hint="Look at it, and empty it by hand if nobody needs them:"
@@ -293,17 +279,23 @@ def _empty(thing: OnServer, address: ServerAddress, means: RedisMeans) -> None:
         )
 
 
-def _put_back(thing: OnServer, address: ServerAddress, means: RedisMeans) -> None:
+def _put_back(
+    thing: outside.OnServer, address: outside.ServerAddress, means: readiness.RedisMeans
+) -> None:
     saved = {each.name: each.value or "" for each in thing.saved}
     if thing.restart_command and not _set_back(saved, address, means):
         _require_nobody(thing, address, means)
         environment = {RESTART_VARIABLE: restart_text(saved)}
-        restart_by(thing.restart_command, means, lambda: started_at(address, means), environment)
+        restart_by(
+            thing.restart_command, means, lambda: readiness.started_at(address, means), environment
+        )
     with opened(means.redis, address) as session:
         set_all(session, saved)
 
 
-def _require_nobody(thing: OnServer, address: ServerAddress, means: RedisMeans) -> None:
+def _require_nobody(
+    thing: outside.OnServer, address: outside.ServerAddress, means: readiness.RedisMeans
+) -> None:
     """Raise when a restart may lose what others have come to keep there.
 
     Raises:
@@ -311,7 +303,7 @@ def _require_nobody(thing: OnServer, address: ServerAddress, means: RedisMeans) 
     """
     if others := databases.keys_of_others(address, means, thing.mark):
         number, count = others[0]
-        raise LeftBehindError(
+        raise wording.LeftBehindError(
             f"not all settings of the server on {_where(thing)} can go back without a restart, and"
             f" database {number} holds {count} keys of others now, which it might lose",
             hint="Restart it yourself when they are safe on disk (redis-cli BGSAVE), or remove"
@@ -319,17 +311,19 @@ def _require_nobody(thing: OnServer, address: ServerAddress, means: RedisMeans) 
         )
 
 
-def _where(thing: OnServer) -> str:
-    return host_and_port(thing.host, thing.port) if thing.port else thing.host
+def _where(thing: outside.OnServer) -> str:
+    return outside.host_and_port(thing.host, thing.port) if thing.port else thing.host
 
 
-def _set_back(saved: dict[str, str], address: ServerAddress, means: RedisMeans) -> bool:
+def _set_back(
+    saved: dict[str, str], address: outside.ServerAddress, means: readiness.RedisMeans
+) -> bool:
     """Put back what a running server takes; return whether that was everything."""
     with opened(means.redis, address) as session:
         for name, value in saved.items():
             try:
                 set_all(session, {name: value})
-            except TargetError as error:
+            except wording.TargetError as error:
                 if not isinstance(error.__cause__, ReplyError):
                     raise
         return settings_like(session, *saved) == saved
@@ -356,7 +350,7 @@ class RedisEndpointOptions:
         commands: Of the load.
     """
 
-    entrance: ServerAddress
+    entrance: outside.ServerAddress
     first: int | None = None
     campaign_id: str
     datasets: tuple[tuple[str, int], ...]
@@ -381,7 +375,7 @@ class RedisEndpointPlatform(existing.OthersServer):
         self,
         options: RedisEndpointOptions,
         ledger: Ledger,
-        means: RedisMeans,
+        means: readiness.RedisMeans,
         place: existing.ServerPlace | None = None,
         paused: PausedPrograms | None = None,
     ) -> None:
@@ -389,7 +383,7 @@ class RedisEndpointPlatform(existing.OthersServer):
             place=place or existing.Anywhere(options.entrance),
             mark=databases.mark_of(options.campaign_id),
             restart_command=options.restart_command,
-            settings=Foreign.CONFIG,
+            settings=outside.Foreign.CONFIG,
         )
         super().__init__(options.campaign_id, announcing, ledger, means.processes, paused)
         self._options = options
@@ -400,16 +394,16 @@ class RedisEndpointPlatform(existing.OthersServer):
             first=options.first,
         )
         self._databases = databases.Databases(
-            naming, means, lambda number: self._changes.announce(Foreign.KEYS, number, ())
+            naming, means, lambda number: self._changes.announce(outside.Foreign.KEYS, number, ())
         )
-        self._guests = Guests(
+        self._guests = readiness.Guests(
             options.guest,
             means,
-            lambda name: self._changes.announce(Foreign.USER, "", (name,)),
+            lambda name: self._changes.announce(outside.Foreign.USER, "", (name,)),
         )
-        self._guest: Guest | None = None
+        self._guest: outside.Guest | None = None
         self._settings = ServerSettings(options.settings, means, self._changes.keep)
-        self._build: Callable[[ServerAddress], None] | None = None
+        self._build: Callable[[outside.ServerAddress], None] | None = None
         self._is_filled = False
         self._state: readiness.ServerState | None = None
         self._unsettled_by: tuple[str, ...] = ()
@@ -440,7 +434,7 @@ class RedisEndpointPlatform(existing.OthersServer):
             *(readiness.Need(words=words, keys=keys) for words in sent),
         )
 
-    def _inside(self, entrance: ServerAddress) -> ServerAddress:
+    def _inside(self, entrance: outside.ServerAddress) -> outside.ServerAddress:
         live = self._databases.live
         return replace(
             entrance,
@@ -485,14 +479,14 @@ class RedisEndpointPlatform(existing.OthersServer):
             held = [number for number, _ in self.state.keys]
             others = databases.other_marks(self._entrance, held, self._means, self._mark)
         except ReplyError as error:
-            raise refused(error, where=self._where, user=self._entrance.user) from error
+            raise readiness.refused(error, where=self._where, user=self._entrance.user) from error
         existing.require_no_campaign(others, self._where)
 
     def prepare(
         self,
-        program: ServerProgram,
+        program: outside.ServerProgram,
         content: Sequence[object],
-        build: Callable[[ServerAddress], None],
+        build: Callable[[outside.ServerAddress], None],
     ) -> PreparedState:
         """Return the state: databases of our own, which every restore fills anew."""
         if self._prepared is None:
@@ -520,7 +514,7 @@ class RedisEndpointPlatform(existing.OthersServer):
 
     def _fill(self) -> None:
         if self._build is None:
-            raise TargetError("no data are prepared on the server")
+            raise wording.TargetError("no data are prepared on the server")
         self._is_filled = False
         self._databases.refill(self._entrance, self._build)
         with opened(self._means.redis, self._entrance) as session:
@@ -536,7 +530,7 @@ class RedisEndpointPlatform(existing.OthersServer):
         return "redis-local"
 
     def start(
-        self, state: PreparedState, program: ServerProgram, settings: Mapping[str, str]
+        self, state: PreparedState, program: outside.ServerProgram, settings: Mapping[str, str]
     ) -> float:
         """Bring settings into force, by a restart where the campaign needs one; then make the keys.
 
@@ -571,8 +565,8 @@ class RedisEndpointPlatform(existing.OthersServer):
             if self._options.restart_command:
                 readiness.require_nothing_lost(now, self._where)
             databases.require_kept(now, self._options.asked, self._where)
-        except PreflightError as error:
-            raise TargetError(error.message, hint=error.hint) from error
+        except wording.PreflightError as error:
+            raise wording.TargetError(error.message, hint=error.hint) from error
 
     def configure(self, settings: Mapping[str, str]) -> bool:
         """Set a configuration's settings at once; nothing is left for the server to read."""
@@ -609,9 +603,11 @@ class RedisEndpointPlatform(existing.OthersServer):
         )
         return self._with_place(said)
 
-    def _undo_there(self, thing: OnServer, password: str, reached: ServerAddress | None) -> None:
+    def _undo_there(
+        self, thing: outside.OnServer, password: str, reached: outside.ServerAddress | None
+    ) -> None:
         undo_on_redis(thing, self._means, password=password, reached=reached)
 
-    def _undone(self) -> list[SteelyardError]:
+    def _undone(self) -> list[wording.SteelyardError]:
         self._is_filled = False
         return super()._undone()
