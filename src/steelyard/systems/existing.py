@@ -382,7 +382,6 @@ class OthersServer(ServerElsewhere):
         )
 
     def _undo(self, thing: outside.OnServer, way: outside.ServerAddress) -> None:
-        """Undo one thing on the server that is reached there now."""
         self._undo_there(thing, way.password, way if thing.inside is not None else None)
 
     @abstractmethod
@@ -392,10 +391,6 @@ class OthersServer(ServerElsewhere):
         """Undo one thing; ``reached`` is where a server in a cluster is, None: where it was."""
 
     def _undone(self) -> list[wording.SteelyardError]:
-        """Put back what was changed and drop what was made, each whatever becomes of others.
-
-        Returns what went wrong.
-        """
         self._since = None
         troubles: list[wording.SteelyardError] = []
         try:

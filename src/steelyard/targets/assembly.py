@@ -201,7 +201,6 @@ def _ways_of(experiment: Experiment) -> list[_Way]:
 
 
 def _way_of(target: Target) -> _Way:
-    """Return how the servers of a target are assembled."""
     if target.home is not None:
         return _in_kubernetes
     if isinstance(target, RentedTarget):
@@ -242,7 +241,6 @@ def put_together(experiment: Experiment, doors: Doors, parts: Sequence[Assembly]
 def _with_stack(
     found: endpoint.Servers, stack: StackSettings | None, site: KubernetesSite | None = None
 ) -> Assembly:
-    """Return servers with what configurations set outside of them."""
     return Assembly(
         engine=found.engine,
         platforms=found.platforms,
@@ -255,13 +253,11 @@ def _with_stack(
 
 
 def _rented(asked: endpoint.Asked) -> Assembly:
-    """Return the assembly of instances that AWS makes; for looking nothing is made."""
     stack = _stack(asked)
     return _with_stack(assemble_rds(asked, _means_here(asked).reach), stack)
 
 
 def _there(asked: endpoint.Asked) -> Assembly:
-    """Return the assembly of servers that are there already; each configuration has a slot."""
     stack = _stack(asked)
     if asked.experiment.redis_targets:
         return _with_stack(endpoint.assemble_redis_endpoints(asked), stack)
@@ -269,12 +265,6 @@ def _there(asked: endpoint.Asked) -> Assembly:
 
 
 def _in_kubernetes(asked: endpoint.Asked) -> Assembly:
-    """Return the assembly in a cluster; for looking a pod of a moment is noted in the registry.
-
-    Raises:
-        SteelyardError: The cluster cannot be reached, the account lacks permissions, or something
-            is not there. What was made is removed.
-    """
     look = RegistryLedger()
     inside = asked if asked.runs else replace(asked, campaign_id=look.campaign_id, ledger=look)
     experiment, stack = asked.experiment, _stack(asked)
@@ -296,7 +286,6 @@ def _in_kubernetes(asked: endpoint.Asked) -> Assembly:
 
 
 def _in_site(asked: endpoint.Asked, site: KubernetesSite) -> endpoint.Servers:
-    """Return engine and platforms of the servers, whose kind all configurations share."""
     makes_all = asked.experiment.makes_all_in_kubernetes
     if asked.experiment.redis_in_kubernetes:
         return (redis_servers_made if makes_all else redis_services)(asked, site)
@@ -468,7 +457,6 @@ def _postgres_here(experiment: Experiment, means: MeansHere) -> Engine:
 def _needs(
     experiment: Experiment, engine: Engine, doors: Doors, account: str | None
 ) -> HugePageNeeds | None:
-    """Return what tells how many huge pages servers need; None where they reserve none."""
     if not isinstance(engine, PostgresEngine):
         return None
     installations = {name: engine.program(name).installation for name in experiment.local_targets}
@@ -476,7 +464,6 @@ def _needs(
 
 
 def _stack(asked: endpoint.Asked, needs: HugePageNeeds | None = None) -> StackSettings | None:
-    """Return what the configurations set outside their servers; None where none does."""
     experiment, doors = asked.experiment, asked.doors
     if not any(
         configuration.manual or configuration.asked(Layer.LINUX)

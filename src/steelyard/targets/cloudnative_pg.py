@@ -93,11 +93,6 @@ def check_clusters(
 
 
 def _image_of(cluster: Manifest) -> str:
-    """Return the image that the operator would take by itself.
-
-    Raises:
-        PreflightError: It does not say.
-    """
     spec: Mapping[str, Any] = cluster["spec"]
     image = spec.get("imageName")
     if not image:
@@ -109,11 +104,6 @@ def _image_of(cluster: Manifest) -> str:
 
 
 def _require_classes(target: CloudNativePgTarget, site: KubernetesSite) -> None:
-    """Look for the storage classes.
-
-    Raises:
-        PreflightError: One is not there.
-    """
     for name in sorted(set(_classes(target)), key=str):
         require_class(site.api, name)
 
@@ -143,8 +133,6 @@ class _Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Service:
-    """A server behind a Service, as a Cluster is found."""
-
     endpoint: EndpointTarget
     found: ServerInCluster
     image: str
@@ -224,7 +212,6 @@ _ON_ONE: Final = "several of them are on one server in the cluster, which has on
 
 
 def _means(asked: endpoints.Asked, site: KubernetesSite) -> ClusterMeans:
-    """Return the gateways."""
     doors = asked.doors
     reach = Reach(site.api, sql_knock(doors.sql), doors.clock)
     site.closing.append(reach.close)
@@ -300,7 +287,6 @@ def _service(
 def _plan(
     asked: endpoints.Asked, site: KubernetesSite, found: Mapping[Target, _Server]
 ) -> LoadPlan:
-    """Return where the load comes from: away from every server."""
     images = (server.image for server in _baseline_first(asked, found))
     image = site.place.generators.image or next(filter(None, images), "")
     servers = tuple(found.values())
@@ -375,7 +361,6 @@ def probe_storages(asked: endpoints.Asked, images: Mapping[str, str], site: Kube
 
 
 def _questions(experiment: Experiment, images: Mapping[str, str]) -> Iterator[StorageQuestion]:
-    """Yield which storage is measured: that of the data, and that of WAL where it has its own."""
     for name, target in experiment.cluster_targets.items():
         if target.is_made:
             for storage_class in dict.fromkeys(_classes(target)):
@@ -480,7 +465,6 @@ def _made(
     restarts: bool,
     slot: int,
 ) -> Mapping[str, CloudNativePgPlatform]:
-    """Return the platform of each configuration; configurations with equal Clusters share one."""
     experiment = asked.experiment
     means = _means(asked, site)
     platforms: dict[object, CloudNativePgPlatform] = {}

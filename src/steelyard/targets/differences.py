@@ -99,11 +99,6 @@ def _pair_cost(one: Configuration, other: Configuration, engine: Engine) -> Swit
 
 
 def _require_kept_data(experiment: Experiment) -> None:
-    """Raise where a restart would not keep what was written.
-
-    Raises:
-        InputError: It is a Redis server, which keeps what its configuration persists.
-    """
     if experiment.engine is EngineName.REDIS:
         raise InputError(
             "a Redis server that is restarted keeps what its configuration persists, so without a"
@@ -121,7 +116,6 @@ def _target_cost(one: Target, other: Target) -> SwitchCost:
 
 
 def _differing(one: Configuration, other: Configuration, layer: Layer) -> tuple[str, ...]:
-    """Return the names of settings of a layer that the two ask for differently."""
     pairs = set(one.asked(layer).items()) ^ set(other.asked(layer).items())
     return tuple(sorted({name for name, _ in pairs}))
 
@@ -271,7 +265,6 @@ def _cannot_alternate(reason: str) -> InputError:
 
 
 def _obstacles(experiment: Experiment, engine: Engine, room: Room) -> Iterator[str]:
-    """Yield why turns cannot be taken, each as a clause."""
     if len(experiment.configurations) < 2:
         yield "there is one configuration"
     if room.pausing is None:
@@ -451,7 +444,6 @@ def _memory(experiment: Experiment, engine: Engine, room: Room) -> schedule.Shar
 
 
 def _by_size(experiment: Experiment, size: Callable[[str], int]) -> tuple[int, list[int]]:
-    """Return the size of the baseline's server, and those of all others from the largest down."""
     others = sorted(map(size, experiment.contenders), reverse=True)
     return size(experiment.baseline), others
 

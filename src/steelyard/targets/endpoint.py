@@ -267,7 +267,6 @@ def _troubles_in_turns(
     entrances: Mapping[EndpointTarget, ServerAddress],
     sql: Sql,
 ) -> Iterator[str]:
-    """Yield why sessions cannot have what they need for themselves where they take turns."""
     for target, entrance in entrances.items():
         without = dict.fromkeys(lifted[target], "0")
         names = experiment.shared_servers.get(target, ())
@@ -420,7 +419,6 @@ def _is_read_at_begin(name: str, server: factory.RunningServer) -> bool:
 def _set_above(
     wanted: Sequence[Setting], server: factory.RunningServer, *, allowed: bool
 ) -> Iterator[tuple[str, str]]:
-    """Yield the settings whose values do not come from the server's files."""
     there = server.address or ServerAddress(host="", port=0)
     for setting in wanted:
         now = server.in_force.get(setting.name.lower())
@@ -458,7 +456,6 @@ def settings_on(experiment: Experiment, target: Target) -> tuple[str, ...]:
 
 
 def _values_on(experiment: Experiment, target: Target) -> tuple[tuple[str, str], ...]:
-    """Return every value of every setting that a configuration on a server asks for."""
     asked = (each.asked_folded().items() for each in _on(experiment, target))
     return tuple(sorted({pair for pairs in asked for pair in pairs}))
 
@@ -596,7 +593,6 @@ def redis_options(
 
 
 def _redis_needs(experiment: Experiment) -> tuple[tuple[str, int], ...]:
-    """Return each data set with about how much of a server's memory it takes in the end."""
     needs = {
         dataset.name: dataset.expected_memory_bytes for dataset in datasets_of(experiment.workloads)
     }

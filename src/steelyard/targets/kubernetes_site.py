@@ -161,7 +161,6 @@ class KubernetesSite:
         require_allowed(self.missing, self.api, self.namespace)
 
     def _lacks(self) -> Iterator[Lack]:
-        """Yield every permission that the account lacks, with the verbs."""
         purposes = list(server_purposes(self.experiment))
         if not self.api.is_inside:
             purposes.append(Purpose.OUTSIDE)
@@ -328,7 +327,6 @@ def place_in(experiment: Experiment) -> KubernetesPlace:
 
 
 def _default_namespace(experiment: Experiment, api: KubernetesApi, campaign_id: str) -> str:
-    """Return a namespace of the campaign's own; of a server that is there: the context's."""
     return object_name(campaign_id) if experiment.makes_all_in_kubernetes else api.namespace
 
 
@@ -388,7 +386,6 @@ def require_room(
 
 
 def _wal_bytes(most: str, settings: Mapping[str, str]) -> int:
-    """Return how much WAL there may be; nothing of a value that the server will refuse."""
     kept = wording.in_unit(settings.get("wal_keep_size", "0"), "MB") or 0.0
     return int(max((wording.in_unit(most, "MB") or 0.0) * _BEYOND, kept) * wording.MIB)
 

@@ -107,7 +107,6 @@ def load_prices(path: Path | None = None) -> Prices:
 
 
 def _plain(content: Any) -> Any:  # noqa: ANN401 - whatever a file holds
-    """Return the same with its date as text."""
     if isinstance(content, dict) and "retrieved" in content:
         return {**content, "retrieved": str(content["retrieved"])}
     return content
@@ -268,7 +267,6 @@ def updated(text: str, region: str, listed: Iterable[str], today: str) -> str:
 
 
 def _path_of(product: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Return where in a region's table a product's price stands; None: nowhere."""
     attributes = product["product"]["attributes"]
     usage = str(attributes.get("usagetype", ""))
     engine = _ENGINES.get(str(attributes.get("databaseEngine", "")))
@@ -279,7 +277,6 @@ def _path_of(product: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 
 def _amount_of(product: Mapping[str, Any]) -> float | None:
-    """Return the price on demand in USD; None where there are several, or none."""
     terms = product.get("terms", {}).get("OnDemand", {})
     prices = [
         float(each["pricePerUnit"]["USD"])

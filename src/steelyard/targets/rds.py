@@ -236,7 +236,6 @@ def default_parameters(
 
 
 def _family(target: RentedTarget) -> str:
-    """Return the family of parameter groups for a version, on both levels."""
     return f"{target.product}{target.version.partition('.')[0]}"
 
 
@@ -293,7 +292,6 @@ class Instance:
         self._read_load()  # a missing permission is told before anything was measured
 
     def _read_load(self) -> tuple[ProviderSeries, ...]:
-        """Return the active sessions by what they waited for; nothing where that is not counted."""
         if not self._target.performance_insights:
             return ()
         span = self._served_s, self._doors.clock.now()
@@ -509,7 +507,6 @@ class PlannedPlatform(EndpointPlatform):
 
 
 def _instance(asked: endpoints.Asked, target: RentedTarget, number: int) -> Instance:
-    """Return an instance, not made yet."""
     doors = asked.doors
     api = doors.aws.connect(target.region)
     expires = datetime.fromtimestamp(doors.clock.now() + target.ttl_s, UTC)

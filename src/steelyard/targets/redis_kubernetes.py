@@ -54,13 +54,6 @@ def redis_servers_made(asked: Asked, site: kubernetes_site.KubernetesSite) -> Se
 
 
 def _check(experiment: Experiment, site: kubernetes_site.KubernetesSite) -> None:
-    """Look for what can be known to fail before a server is made.
-
-    Raises:
-        PreflightError: There is no such storage class, no room in the volume, or a quota or policy
-            refuses the set.
-        InputError: The cluster is too old to know a field of the set.
-    """
     for name, target in experiment.redis_in_kubernetes.items():
         require_class(site.api, target.storage_class)
         kubernetes_site.require_redis_room(target, experiment.workloads)
@@ -77,7 +70,6 @@ def _check(experiment: Experiment, site: kubernetes_site.KubernetesSite) -> None
 def _images(
     experiment: Experiment, site: kubernetes_site.KubernetesSite, told: Callable[[str], None]
 ) -> Mapping[str, factory.RedisImage]:
-    """Return what the image of each configuration's server says; each image is asked once."""
     names = {
         name for configuration in experiment.configurations for name in configuration.asked_folded()
     }
@@ -143,7 +135,6 @@ def redis_reach(asked: Asked, site: kubernetes_site.KubernetesSite) -> reaching.
 def _platforms(
     asked: Asked, site: kubernetes_site.KubernetesSite, secret: SecretRef
 ) -> Mapping[str, Platform]:
-    """Return the platform of each configuration; configurations with equal targets share one."""
     experiment, doors = asked.experiment, asked.doors
     means = own_server.StatefulSetMeans(
         api=site.api,
@@ -258,11 +249,6 @@ def _secret_of(service: ClusterService, namespace: str, api: KubernetesApi) -> S
 
 
 def _require_open(place: ServicePlace, door: RedisDoor) -> None:
-    """Look whether we may come in.
-
-    Raises:
-        TargetError: The server cannot be reached, or refuses what the Secret says.
-    """
     address = place.entrance()
     try:
         door.connect(address).close()
@@ -275,7 +261,6 @@ def _require_open(place: ServicePlace, door: RedisDoor) -> None:
 def _plan(
     experiment: Experiment, site: kubernetes_site.KubernetesSite, found: Targets
 ) -> kubernetes_site.LoadPlan:
-    """Return where the load comes from: away from every server."""
     baseline = found[experiment.redis_in_kubernetes[experiment.baseline]]
     nodes = dict.fromkeys(node for each in found.values() for node in each.nodes)
     image = site.place.generators.image or baseline.behind.image

@@ -57,7 +57,6 @@ def require_huge_pages(experiment: model.Experiment, host: Host) -> None:
 
 
 def _require_mapping(configuration: model.Configuration, default: int) -> int:
-    """Return the size of a configuration's huge pages; 0: not known."""
     asked = configuration.asked_folded()
     kind = asked.get("shared_memory_type", _MAPPED).lower()
     if kind != _MAPPED:
@@ -78,7 +77,6 @@ def _require_mapping(configuration: model.Configuration, default: int) -> int:
 
 
 def _require_pages(least: int, name: str, size: int, host: Host) -> None:
-    """Raise when the pool of a size has too few pages for a configuration."""
     free, needed = _free_pages(host, size), -(-least // size)
     if free is None or needed <= free:
         return
@@ -124,7 +122,6 @@ def require_shared_memory(experiment: model.Experiment, host: Host) -> None:
 
 
 def _largest_part(configuration: model.Configuration) -> str:
-    """Return the setting without which a configuration needs the least shared memory."""
     asked = configuration.asked_folded()
     return min(
         ("shared_buffers", *asked),
@@ -135,7 +132,6 @@ def _largest_part(configuration: model.Configuration) -> str:
 
 
 def _require_system_v(needs: Mapping[model.Configuration, int], host: Host) -> None:
-    """Raise when the kernel limits System V shared memory to less than a configuration needs."""
     limits = {"kernel.shmmax": 1, "kernel.shmall": mmap.PAGESIZE}
     for configuration, needed in needs.items():
         if configuration.asked_folded().get("shared_memory_type", _MAPPED).lower() != "sysv":
@@ -166,7 +162,6 @@ def _pool_directory(size: int) -> str:
 
 
 def _free_pages(host: Host, size: int) -> int | None:
-    """Return how many huge pages of a size a server could still get; None: not known."""
     directory = _pool_directory(size)
     pool = pool_at(host, directory, size)
     if pool is None:
@@ -550,7 +545,6 @@ class StackSettings:
             self._done = configuration
 
     def _attempt(self, key: Key, turned: Turned, configuration: str | None) -> None:
-        """Turn one setting for a configuration, or put it back for None; keep what went wrong."""
         try:
             if turned.knob is None:
                 self._hold(turned.setting if configuration else None)
@@ -582,7 +576,6 @@ class StackSettings:
         return self._means.doors[knob.kind]
 
     def _estimated(self, configuration: str, knob: Knob) -> Knob:
-        """Return a knob with about the number of pages in place of ``auto``."""
         if knob.value != host_settings.AUTO or self._means.needs is None:
             return knob
         needed = self._means.needs.estimate(self._experiment.configuration(configuration))
@@ -619,7 +612,6 @@ class StackSettings:
         return LimitsInForce(effective=tuple(seen), deviations=tuple(deviations.values()))
 
     def _shown(self) -> Mapping[tuple[model.Layer, str], Turned]:
-        """Return every setting that any configuration names, at the place it has for this one."""
         device = self._means.devices.get(self._active)
         shown = {_name(turned): seen_beside(turned, device) for turned in self._named.values()}
         return shown | {_name(turned): turned for turned in self._turned[self._active].values()}
@@ -684,7 +676,6 @@ class StackSettings:
 
 
 def _key(turned: Turned) -> Key:
-    """Return what tells one thing that is turned from another, whatever its name and value."""
     if turned.knob is None:
         return "", turned.setting.name
     return turned.knob.kind, turned.knob.place

@@ -198,7 +198,6 @@ class PostgresEngine(roles.Engine):
         )
 
     def _defined(self, workload: model.Workload) -> Mapping[str, object]:
-        """Return the variables that are given to the scripts of a workload from outside."""
         return {
             "scale": workload.scale_factor or 1,
             **pgbench.defined(self._experiment.generator_flags),
@@ -265,7 +264,6 @@ class PostgresEngine(roles.Engine):
     def _rehearse(
         self, script: model.Script, columns: Mapping[str, Sequence[str]], trial: Command
     ) -> list[tuple[int, str]]:
-        """Return what pgbench has against its own commands of a script."""
         text = scripts.rehearsal(script.text, columns)
         tried = self._processes.run(trial, timeout_s=_TRIAL_TIMEOUT_S, stdin=text)
         failed = scripts.failure(tried.stderr, script.text)
@@ -306,7 +304,6 @@ class PostgresEngine(roles.Engine):
         *,
         options: str = "",
     ) -> Command:
-        """Return the command of one transaction of a script in its database."""
         environment = {**pgbench.environment(address), "LC_ALL": "C"}
         if options:
             environment["PGOPTIONS"] = f"{environment.get('PGOPTIONS', '')} {options}"
@@ -421,7 +418,6 @@ class PostgresEngine(roles.Engine):
     def _fill(
         self, dataset: roles.Dataset, own: ServerAddress, configuration: str, directory: Path | None
     ) -> None:
-        """Make the tables of a data set in its database."""
         if dataset.scale_factor is not None:
             arguments = pgbench.initialise_arguments(dataset.scale_factor)
             self._succeed((self.generator.program("pgbench"), *arguments), own)

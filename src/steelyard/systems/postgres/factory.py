@@ -87,7 +87,6 @@ def _catalogue(
 def _installations(
     experiment: model.Experiment, surroundings: Surroundings
 ) -> Mapping[str, Installation]:
-    """Return the programs of each configuration, where the account can reach them."""
     targets = experiment.local_targets
     by_bin = {
         bin_: _reachable(find_installation(bin_, surroundings.processes), surroundings)
@@ -443,7 +442,6 @@ _RESTART: Final = (
 
 
 def _rights(barred: Sequence[str], server: RunningServer) -> tuple[str, str]:
-    """Return that a setting is everyone's, and who may change it, with the way out."""
     if not server.grants:
         fact = "is changed for all sessions, by a superuser only, and Steelyard connects as none"
         way = "Connect as a superuser, or remove it: others can change settings of own sessions."
@@ -528,7 +526,6 @@ def _not_among(
 
 
 def _written(unit: str | None) -> str:
-    """Return how a value of a parameter in this unit of pg_settings is written."""
     if not unit:
         return "Write a number without a unit."
     units = "B, kB, MB, GB or TB" if unit.endswith("B") else "us, ms, s, min, h or d"
@@ -686,7 +683,6 @@ class InImageEngine(PostgresEngine):
 
 
 def _in_place(server: Installation, generator: Installation) -> Installation:
-    """Return a server's version with the directory of the programs that drive it."""
     return replace(generator, version=server.version)
 
 

@@ -141,7 +141,6 @@ def _by_path(text: str, path: str) -> Iterator[object]:
 
 
 def _within(value: Any, step: re.Match[str]) -> object:  # noqa: ANN401 - any JSON
-    """Return what is one step deeper in a value; None where nothing is."""
     name, index, quoted = step.groups()
     if index is not None:
         within = isinstance(value, list) and int(index) < len(value)
@@ -150,7 +149,6 @@ def _within(value: Any, step: re.Match[str]) -> object:  # noqa: ANN401 - any JS
 
 
 def _number(given: object) -> float | None:
-    """Return what is written as a number; None where it is none."""
     if isinstance(given, bool) or not isinstance(given, str | int | float):
         return None
     try:
@@ -193,7 +191,6 @@ def parse_run(
 
 
 def _unmeasured(length_s: float) -> Measurement:
-    """Return what is known of a run of which nothing is counted yet."""
     return Measurement(
         transactions=0.0,
         seconds=length_s,
@@ -219,7 +216,6 @@ _OF_PGBENCH: Final = re.compile(
 
 
 def _pattern_of(log: model.CommandLog) -> re.Pattern[bytes]:
-    """Return what a line of a log matches, with the groups that are read."""
     if not log.columns:
         return _OF_PGBENCH
     groups = [

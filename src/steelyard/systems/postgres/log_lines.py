@@ -127,12 +127,10 @@ class TurnClock:
         return np.asarray(ended_us - took_us < self.begins[self._stretch(ended_us)])
 
     def _stretch(self, at_us: IntArray) -> IntArray:
-        """Return the last stretch that began before, the first for what came before it."""
         found = np.searchsorted(self.begins, at_us, side="right") - 1
         return np.asarray(np.maximum(found, 0), dtype=np.int64)
 
     def _ran_us(self, at_us: IntArray) -> IntArray:
-        """Return how long the generator had run by then."""
         stretch = self._stretch(at_us)
         within = np.minimum(at_us, self.ends[stretch]) - self.begins[stretch]
         return np.asarray(self.run_us[stretch] + within, dtype=np.int64)
@@ -258,7 +256,6 @@ def parse_lines(pieces: Iterable[bytes | memoryview], form: LogForm, origin: Ori
 
 
 def _split(padded: bytes, form: LogForm) -> tuple[_Fields, list[bytes]]:
-    """Return the fields of all regular lines, and all other lines."""
     content = np.frombuffer(padded, np.uint8)
     columns = form.columns
     ends = np.flatnonzero(content < _ZERO)
@@ -326,15 +323,12 @@ def _of_good_widths(fields: _Fields, form: LogForm) -> Truths | None:
 
 
 def _most_digits(form: LogForm) -> dict[int, int]:
-    """Return the most digits of the columns that are read."""
     lag = {_LAG: _LAG_DIGITS} if form.open_loop else {}
     retries = {form.columns - 1: _RETRY_DIGITS} if form.retries else {}
     return {**_MOST_DIGITS, **lag, **retries}
 
 
 def _regular(padded: bytes, fields: _Fields, form: LogForm, origin: Origin) -> Lines:
-    """Return the numbers of regular lines."""
-
     def column(number: int) -> IntArray:
         return _numbers(padded, fields.ends[:, number], fields.widths[:, number])
 
@@ -367,7 +361,6 @@ def _regular(padded: bytes, fields: _Fields, form: LogForm, origin: Origin) -> L
 
 
 def _single_digits(padded: bytes, fields: _Fields) -> IntArray:
-    """Return the script numbers, all below 10."""
     digits = np.frombuffer(padded, np.uint8)[fields.ends[:, _SCRIPT] - 1]
     return digits.astype(np.int64) - _ZERO
 
@@ -504,7 +497,6 @@ def _one_in_turns(
 
 
 def _joined(lines: Lines, rows: IntArray) -> Lines:
-    """Return the transactions of regular lines and of those that were read one by one."""
     if not len(rows):
         return lines
 

@@ -82,8 +82,6 @@ _EPOCH = 1e9  # a progress time beyond this is a time stamp, before it seconds s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Counts:
-    """What happened in some part of a run."""
-
     transactions: float
     seconds: float
     skipped: int
@@ -195,7 +193,6 @@ def run_arguments(request: RunRequest) -> tuple[str, ...]:
 
 
 def _log_arguments(request: RunRequest) -> tuple[str, ...]:
-    """Return what makes pgbench log its transactions: its files are ``PREFIX.PID`` and so on."""
     if request.log is None:
         return ()
     asked = ("--log", f"--log-prefix={request.log}")
@@ -360,14 +357,12 @@ def parse_progress(text: str, *, started_at: float) -> tuple[Second, ...]:
 
 
 def _skipped(text: str) -> list[int]:
-    """Return the skipped transactions of each progress interval; 0 where a line tells of none."""
     lines = [line for line in text.splitlines() if _PROGRESS.match(line)]
     found = [_SKIPPED.search(line) for line in lines]
     return [0 if match is None else int(match[1]) for match in found]
 
 
 def _intervals(series: Sequence[Second], skipped: Sequence[int]) -> list[_Counts]:
-    """Return the counts of each interval; each is nominally one second."""
     numbers = (*skipped, *(0 for _ in series))  # never fewer
     return [
         _Counts(transactions=second.transactions, seconds=second.seconds, skipped=number)
@@ -478,7 +473,6 @@ def parse_generators(
 
 
 def _merged(taken: Sequence[Measurement], counted: Sequence[int]) -> Measurement:
-    """Return measurements as one, each with how many transactions its means are of."""
     mean_s = _mean([one.latency_mean_s for one in taken], counted)
     connections = [one.connection_s for one in taken if one.connection_s is not None]
     return Measurement(

@@ -392,7 +392,6 @@ class StatementCounts:
         return _merged(_use(row) for row in self._rows(self._statement))
 
     def _schema(self) -> str:
-        """Return the schema of the extension, which is made where that is allowed."""
         if self._version < _FIRST_COUNTED:
             raise TargetError(
                 f"PostgreSQL {self._version} does not count it, {_FIRST_COUNTED} does"
@@ -415,7 +414,6 @@ def one_text(text: str) -> str:
 
 
 def _merged(uses: Iterable[StatementUse]) -> tuple[StatementUse, ...]:
-    """Return one of each text, with the sums of those that have it."""
     found: dict[str, StatementUse] = {}
     for each in uses:
         known = found.get(each.text)
@@ -719,7 +717,6 @@ def unknown_in(
 
 
 def _is_wrong(error: RefusedError, statement: str, protocol: str, *, names: bool) -> bool:
-    """Return whether pgbench would be refused, too."""
     if protocol == scripts.SIMPLE and scripts.variables(statement):
         known = error.code == _NO_SYNTAX or (names and error.code in _NOT_THERE)
         return known and '"$' not in error.message
@@ -727,7 +724,6 @@ def _is_wrong(error: RefusedError, statement: str, protocol: str, *, names: bool
 
 
 def _place_in(statement: str, message: str) -> tuple[int, str]:
-    """Return in which line of a statement an error is, from 0, and what it says of variables."""
     found = _SAID.search(message)
     said, line = (found["said"], int(found["line"] or 1)) if found else (message, 1)
     for number, name in reversed([*enumerate(scripts.variables(statement), start=1)]):
@@ -738,7 +734,6 @@ def _place_in(statement: str, message: str) -> tuple[int, str]:
 def _described(
     session: SqlSession, statement: str, *, empty: bool
 ) -> tuple[str, ...] | RefusedError:
-    """Return the columns of a statement, or why a server does not prepare it."""
     prepared, _ = scripts.parametrised(statement)
     try:
         session.do("BEGIN READ ONLY")

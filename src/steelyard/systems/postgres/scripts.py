@@ -319,7 +319,6 @@ def _typical(value: str) -> str:
 
 
 def _divide(given: str) -> Iterator[str]:
-    """Yield arguments up to the parenthesis that ends them, then it with what follows."""
     depth, begun = 0, 0
     for at, character in enumerate(given):
         if depth == 0 and character in ",)":

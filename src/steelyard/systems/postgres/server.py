@@ -196,7 +196,6 @@ def _embedded() -> tuple[Path, Path]:
 
 
 def _of_version(wanted: str, processes: Processes) -> tuple[Path, Path]:
-    """Return the first installation of a version such as ``15`` or ``15.3``."""
     tried = []
     for programs, root in _known_places(wanted.split(".", maxsplit=1)[0], processes):
         postgres = programs / "postgres"

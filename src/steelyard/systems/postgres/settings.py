@@ -254,7 +254,6 @@ def _words(text: str) -> list[str]:
 
 
 def _close(wanted: float, actual: float, *, converted: bool) -> bool:
-    """Return whether two numbers are equal, up to rounding to whole units when converted."""
     rounding = 0.5 if converted and actual == int(actual) else 0.0
     return abs(wanted - actual) <= max(rounding, 1e-9 * abs(actual))
 
@@ -461,7 +460,6 @@ def refused_values(
 def _known(
     configuration: Configuration, catalogue: Mapping[str, SettingEntry]
 ) -> Iterator[Setting]:
-    """Yield the settings that its server knows, or that an extension may: not what we set."""
     fixed = refused_names(list(configuration.asked()))
     for setting in configuration.settings:
         is_known = setting.name.lower() in catalogue or "." in setting.name

@@ -361,7 +361,6 @@ def log_of(
 
 
 def _set_apart(lines: log_lines.Lines) -> tuple[Counter[tuple[int, int]], log_lines.Lines]:
-    """Return how many are cut by second and script, and lines of which those are in no sum."""
     if lines.cut is None or lines.ramped is None or not lines.cut.any():
         return Counter(), lines
     places = zip(lines.second[lines.cut].tolist(), lines.script[lines.cut].tolist(), strict=True)
@@ -375,14 +374,12 @@ def _dense(values: IntArray) -> IntArray:
 
 
 def _late(time_us: IntArray, form: log_lines.LogForm) -> int:
-    """Return how many took longer than the limit."""
     if form.latency_limit_s is None:
         return 0
     return int(np.count_nonzero(time_us > round(form.latency_limit_s * US_PER_S)))
 
 
 def _longest(scripts: IntArray, time_us: IntArray) -> dict[int, int]:
-    """Return the longest time of each script that is there."""
     if not len(scripts):
         return {}
     there = np.flatnonzero(np.bincount(scripts)).tolist()
@@ -492,7 +489,6 @@ class TransactionLogReader:
         return merge([last, *logs])
 
     def _settled(self, ramp_s: float | None) -> log_lines.Origin:
-        """Return where the ramp ended, known at last."""
         ramp_us = self._origin.ramp_us if ramp_s is None else round(ramp_s * US_PER_S)
         end_us = None if self._slice_us is None else ramp_us + self._slice_us
         settled = replace(self._origin, ramp_us=ramp_us, end_us=end_us)
@@ -505,7 +501,6 @@ class TransactionLogReader:
         return settled
 
     def _hand_over(self) -> None:
-        """Let a worker count the whole lines."""
         if self._pool is None:
             _keep_freed_memory()
             self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="transaction-log")
@@ -556,6 +551,5 @@ def _keep_freed_memory() -> None:
 
 
 def _is_decided(lines: log_lines.Lines) -> bool:
-    """Return whether all transactions count wherever the ramp ends."""
     after = lines.ramped is None or bool(lines.ramped.all())
     return after and all(each.ramped for each in lines.unsuccessful)

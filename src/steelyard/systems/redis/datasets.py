@@ -46,7 +46,6 @@ def benchmark_key(space: KeySpace, number: int) -> str:
 
 
 def _random_text(value_bytes: int) -> bytes:
-    """Return the text of which every value of that size is a part."""
     return random.Random(_SEED).randbytes(value_bytes + _VALUE_SHIFTS)  # noqa: S311 - no secret
 
 
@@ -215,11 +214,6 @@ class Databases:
 
 
 def _persist(session: RedisSession) -> None:
-    """Write the dump, then the append-only file.
-
-    Raises:
-        TargetError: The disk is full, or the server cannot fork.
-    """
     session.command("SAVE")
     session.command("CONFIG", "SET", "appendonly", "yes")
     for _ in range(_REWRITE_POLLS):
@@ -302,7 +296,6 @@ def growth_findings(experiment: Experiment) -> Iterator[Finding]:
 
 
 def _told(workload: Workload) -> str:
-    """Return what is to be said of a workload's growth; empty: nothing."""
     work = workload.redis or RedisWork()
     name = command_of(workload)[0].upper()
     most, loaded = growth_bytes(workload), work.space.loaded * work.space.value_bytes

@@ -86,7 +86,6 @@ class RedisEngine(Engine):
         return (*checks.fixed_settings(asked), *self._beyond(asked))
 
     def _beyond(self, configuration: model.Configuration) -> Iterator[Complaint]:
-        """Yield what the limits of a configuration do not let in."""
         program = self.program(configuration.name)
         company = program.company
         if program.replica is not None:

@@ -115,7 +115,6 @@ def find_generator(
 
 
 def _generator(program: Path, said: Completed, account: str | None = None) -> Generator:
-    """Return a generator, with what it says of its version."""
     first = (said.stdout.splitlines() or [""])[0]
     version = first.removeprefix(f"{program.name} ").strip()
     return Generator(program=program, version=version, account=account)
@@ -124,7 +123,6 @@ def _generator(program: Path, said: Completed, account: str | None = None) -> Ge
 def _catalogues(
     experiment: Experiment, trials: Mapping[str, redis_server.Trial]
 ) -> Mapping[redis_server.RedisInstallation, Catalogue]:
-    """Return what each different installation knows."""
     names = {
         name for configuration in experiment.configurations for name in configuration.asked_folded()
     }
@@ -460,7 +458,6 @@ def generator_in_image(image: str, processes: Runner) -> Generator:
 
 
 def _first(names: Sequence[str], processes: Runner) -> tuple[Path, Completed] | None:
-    """Return the first of these programs that an image has, and what it says of its version."""
     argv = ("sh", "-c", _FIND, "find", *names)
     completed = processes.run(Command(argv=argv), timeout_s=_POD_TIMEOUT_S)
     place, _, said = completed.stdout.partition("\n")

@@ -219,7 +219,6 @@ def longest_s(history: Reply, *, since: int) -> float | None:
 
 
 def _entries(reply: Reply) -> Iterator[tuple[int, float]]:
-    """Yield number and microseconds of each entry."""
     for entry in reply if isinstance(reply, list) else []:
         if isinstance(entry, Sequence) and len(entry) >= 3:
             yield int(entry[0]), float(entry[2])
@@ -380,7 +379,6 @@ class Passing:
             self._sums[Quantity.FORK_S] += (forks - before) * took / US_PER_S
 
     def _note_copies(self, told: Told) -> None:
-        """Keep the most that a child has copied, while it works and when it has ended."""
         for work, ended in _COPIES.items():
             if number(told, work):
                 self._copied = max(self._copied, number(told, "current_cow_size") or 0.0)
@@ -533,7 +531,6 @@ class RedisReader(ServerReader):
         return told
 
     def _compare(self, told: Told) -> None:
-        """Ask the replica how far it is, as long as it answers."""
         if self._replica is None:
             return
         try:
@@ -545,7 +542,6 @@ class RedisReader(ServerReader):
             self._lacking.append(lag)
 
     def _worst(self) -> dict[str, float]:
-        """Return the longest of each kind of event since the beginning."""
         found: dict[str, float] = {}
         for name in event_names(self._allowed("LATENCY", "LATEST")):
             history = self._allowed("LATENCY", "HISTORY", name)
@@ -566,7 +562,6 @@ class RedisReader(ServerReader):
         return parse_info(self._asked("INFO", *sections))
 
     def _allowed(self, *words: str | int) -> Reply:
-        """Return an answer, or None where this user may not ask or the server does not know."""
         with contextlib.suppress(ReplyError):
             return self._asked(*words)
         asked = " ".join(map(str, words))
@@ -603,7 +598,6 @@ def open_reader(door: RedisDoor, address: ServerAddress, clock: Clock | None = N
 
 
 def _sent_bytes(words: Sequence[str | int]) -> int:
-    """Return the length of a command on the wire (RESP, an array of bulk strings)."""
     lengths = [len(str(word).encode()) for word in words]
     return len(f"*{len(words)}\r\n") + sum(len(f"${size}\r\n\r\n") + size for size in lengths)
 

@@ -239,7 +239,6 @@ def _histogram(steps: Sequence[Step]) -> Histogram:
 
 
 def _series(all_series: Sequence[tuple[Second, ...]]) -> tuple[Second, ...]:
-    """Return the intervals of all processes added up by their place."""
     if len(all_series) == 1:
         return all_series[0]
     places = range(max((len(series) for series in all_series), default=0))

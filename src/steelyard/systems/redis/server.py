@@ -531,7 +531,6 @@ def refused_values(
 def _refused(
     asked: Mapping[str, str], trial: Tries, catalogue: Catalogue
 ) -> Iterator[tuple[str, str]]:
-    """Yield each setting that the program knows and refuses, with its words."""
     fixed = refused_names(list(asked))
     known = {n: value for n, value in asked.items() if n.lower() in catalogue and n not in fixed}
     for refusal in trial.refusals(known):

@@ -274,7 +274,6 @@ def _own(command: Sequence[str]) -> Iterator[str]:
 
 
 def _named(word: str) -> str:
-    """Return the names of the keys that a word stands for, as a pattern."""
     if word == NUMBER:
         return "[0-9_]*"  # without a range of keys it is sent as it stands
     return re.sub(r"[\\*?\[\]]", r"\\\g<0>", word).replace(NUMBER, "*").replace(DATA, "*")

@@ -538,6 +538,5 @@ def patch_back(cluster: Manifest, before: Mapping[str, str | None]) -> dict[str,
 
 
 def _synchronous(cluster: Manifest) -> int:
-    """Return how many synchronous standbys a Cluster is to have."""
     postgresql = cluster["spec"].get("postgresql") or {}
     return int((postgresql.get("synchronous") or {}).get("number") or 0)

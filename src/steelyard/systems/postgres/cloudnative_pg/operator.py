@@ -97,7 +97,6 @@ def discover(api: KubernetesApi) -> Operator:
 
 
 def _seen(api: KubernetesApi) -> tuple[str, str | None, str]:
-    """Return image and version of the operator's deployment, or why they are not known."""
     found: tuple[k8s.Manifest, ...] = ()
     for namespace in ("", _HOME):
         try:
@@ -116,7 +115,6 @@ def _seen(api: KubernetesApi) -> tuple[str, str | None, str]:
 
 
 def _labelled(deployment: k8s.Manifest) -> str | None:
-    """Return the version that the Helm chart writes into a label."""
     return (deployment["metadata"].get("labels") or {}).get("app.kubernetes.io/version")
 
 
@@ -127,7 +125,6 @@ def version_of_image(image: str) -> str | None:
 
 
 def _schema(api: KubernetesApi) -> tuple[str, Mapping[str, Any]]:
-    """Return the version of the definition in use, and the schema of a Cluster's spec."""
     wanted = k8s.CLUSTER.api_version.partition("/")[2]
     try:
         definition = api.read(_DEFINITION)
@@ -165,7 +162,6 @@ def require_known(manifest: k8s.Manifest, operator: Operator) -> None:
 
 
 def _unknown(value: object, schema: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Yield a phrase for each field that a schema does not have."""
     if not schema or schema.get(_OPEN):
         return
     if isinstance(value, Mapping):
@@ -418,7 +414,6 @@ def _explains(text: str) -> bool:
 
 
 def _said(log: str) -> Iterator[tuple[str, str]]:
-    """Yield severity and message of all that the server said."""
     for line in _lines(log):
         if line.get("logger") != _SERVER:
             continue
@@ -538,7 +533,6 @@ def _of_phase(
 
 
 def _full_quotas(api: KubernetesApi, namespace: str) -> Iterator[str]:
-    """Yield what is used up of storage."""
     for quota in seen(api, k8s.QUOTA, namespace):
         status: Mapping[str, Any] = quota.get("status") or {}
         for resource, hard in (status.get("hard") or {}).items():
@@ -658,7 +652,6 @@ def words_of(api: KubernetesApi, where: k8s.ContainerRef) -> str:
 
 
 def _about(events: tuple[k8s.Manifest, ...], kind: k8s.Kind, name: str) -> list[k8s.Manifest]:
-    """Return the events of one object, newest first."""
     found = [
         event
         for event in events

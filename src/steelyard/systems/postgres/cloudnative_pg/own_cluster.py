@@ -151,8 +151,6 @@ def cluster_manifest(
 
 @dataclass(slots=True, kw_only=True)
 class _There(made_server.Standing):
-    """A Cluster that is there."""
-
     way: rolling.PrimaryWay
     rollout: rolling.Rollout
     state: operators.ClusterState
@@ -201,11 +199,6 @@ class CloudNativePgPlatform(made_server.MadeInCluster[_There]):
         )
 
     def _make(self) -> ServerAddress:
-        """Make a Cluster; return where its primary is reached once it is healthy.
-
-        Raises:
-            TargetError: It does not become healthy, for a reason that is told.
-        """
         self._announce()
         self._means.told(f"Cluster {self.name} is made: {self._options.target.label}")
         self._means.belongings.make(self.manifest(self._number))

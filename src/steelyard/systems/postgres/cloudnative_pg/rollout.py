@@ -35,8 +35,6 @@ QUIET_S: Final = 20.0  # a restart of a small server takes less
 
 @dataclass(slots=True)
 class _Borne:
-    """A trouble, and since when it is there."""
-
     since: float
     trouble: operator.Trouble | None = None
     asked_at: float | None = None
@@ -111,11 +109,6 @@ class ClusterWait:
             self._last = said
 
     def _judge(self, state: operator.ClusterState, borne: _Borne) -> None:
-        """Look for what is stuck, now and then, and give up where it lasts.
-
-        Raises:
-            TargetError: With what it is.
-        """
         now = self._clock.monotonic()
         if borne.asked_at is not None and now - borne.asked_at < _ASKED_EVERY_S:
             return
@@ -146,7 +139,6 @@ class ClusterWait:
         )
 
     def _joining(self, state: operator.ClusterState) -> str:
-        """Return which replica is still being made."""
         labels = {k8s.OF_CLUSTER: state.ref.name}
         jobs = [
             str(job["metadata"]["name"])
@@ -172,8 +164,6 @@ _WORDS_WITHIN_S: Final = 30.0  # a server that ends again says why each time; a 
 
 
 class _EndedError(Exception):
-    """A server does not start with the settings."""
-
     def __init__(self, instance: operator.Instance, said: str) -> None:
         super().__init__(instance.name)
         told = f": {said}" if said else ", and does not say why (too little memory?)"
@@ -260,7 +250,6 @@ class Rollout:
         return state
 
     def _before_now(self) -> _Before:
-        """Return how the Cluster is before a change."""
         state = operator.look(self._means.api, self._ref)
         if state is None:
             return _Before(crashes={}, started_at=None)
@@ -305,7 +294,6 @@ class Rollout:
         return self._wait.until(self._ref, is_over, most_s=ROLLED_WITHIN_S, quiet_s=QUIET_S)
 
     def _is_in_force(self, state: operator.ClusterState, change: str, old: object) -> bool:
-        """Return whether new sessions see a change, nothing waits, and the standbys stream."""
         sql, means = self._means.sql, self._means
         try:
             address = means.address(state)
@@ -329,7 +317,6 @@ class Rollout:
             raise _RefusedError(f"it cannot apply {said}")
 
     def _bring_back(self, why: str, wanted: Mapping[str, str | None]) -> wording.TargetError:
-        """Put the last settings that worked back into force; return what is to be raised."""
         changed = {n: v for n, v in wanted.items() if v is not None and v != self._worked.get(n)}
         asked = ", ".join(f"{name} = {value}" for name, value in changed.items())
         self._means.told(f"Cluster {self._ref.name} does not run as asked; its settings go back")

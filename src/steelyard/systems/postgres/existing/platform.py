@@ -125,7 +125,6 @@ class EndpointPlatform(existing.OthersServer):
         return self._changes
 
     def _databases_of(self, changes: existing.Changes, suffix: str = "") -> readiness.Databases:
-        """Return the campaign's databases, those that are measured in with an ending of names."""
         options = self._options
         token = token_of(options.campaign_id)
         naming = readiness.Naming(
@@ -151,7 +150,6 @@ class EndpointPlatform(existing.OthersServer):
         return self._state
 
     def _inside(self, entrance: outside.ServerAddress) -> outside.ServerAddress:
-        """Return the way in whose sessions have the configuration's own settings."""
         live, options = self._databases.live, self._options
         reading = {READ_ONLY: "on"} if self._only_read and options.passes else {}
         return replace(
@@ -197,7 +195,6 @@ class EndpointPlatform(existing.OthersServer):
             )
 
     def _require_changeable(self) -> None:
-        """Raise when the settings would not reach the sessions that are measured."""
         options, store = self._options, self._store
         if store is None:
             if not options.passes:
@@ -276,11 +273,6 @@ class EndpointPlatform(existing.OthersServer):
         return self._means.clock.monotonic() - begun
 
     def _reset(self) -> None:
-        """Run the user's command, which finds the database as every client of libpq does.
-
-        Raises:
-            TargetError: It failed, or the server does not answer after it.
-        """
         target = self._options.target
         place = replace(self._entrance, database=self._options.existing or "")
         variables = {**environment(place), "PGAPPNAME": _RESETTING}
@@ -370,7 +362,6 @@ class EndpointPlatform(existing.OthersServer):
 
 
 def _writes(options: EndpointOptions) -> str:
-    """Return what is written on the server, as a clause; empty where nothing is."""
     if not options.target.allow_existing or any(each.tables for each in options.datasets):
         return "Steelyard would make the data there"
     return "the scripts may change data" if options.writes else ""

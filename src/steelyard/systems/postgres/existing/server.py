@@ -753,7 +753,6 @@ def _drop_database(thing: OnServer, address: ServerAddress, sql: Sql) -> None:
 
 
 def _is_named_by(thing: OnServer) -> bool:
-    """Return whether a database has the name that the campaign of the mark gives its own."""
     token = token_of(thing.mark.removeprefix(POSTGRES_MARK))
     return re.search(rf"_{re.escape(token)}(_prepared|_[0-9]+)?\Z", thing.database) is not None
 

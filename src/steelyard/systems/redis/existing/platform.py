@@ -296,11 +296,6 @@ def _put_back(
 def _require_nobody(
     thing: outside.OnServer, address: outside.ServerAddress, means: readiness.RedisMeans
 ) -> None:
-    """Raise when a restart may lose what others have come to keep there.
-
-    Raises:
-        LeftBehindError: Some settings stay as a configuration had them.
-    """
     if others := databases.keys_of_others(address, means, thing.mark):
         number, count = others[0]
         raise wording.LeftBehindError(
@@ -318,7 +313,6 @@ def _where(thing: outside.OnServer) -> str:
 def _set_back(
     saved: dict[str, str], address: outside.ServerAddress, means: readiness.RedisMeans
 ) -> bool:
-    """Put back what a running server takes; return whether that was everything."""
     with opened(means.redis, address) as session:
         for name, value in saved.items():
             try:
@@ -551,11 +545,6 @@ class RedisEndpointPlatform(existing.OthersServer):
         return self._means.clock.monotonic() - begun
 
     def _require_harmless(self) -> None:
-        """Look again whether others have come with keys that they would lose.
-
-        Raises:
-            TargetError: They have: nothing is changed, and nothing is restarted.
-        """
         others = databases.keys_of_others(self._entrance, self._means, self._mark)
         if not others:
             return

@@ -236,7 +236,6 @@ def _is_empty(session: redis_gateway.RedisSession) -> bool:
 def _answer(
     session: redis_gateway.RedisSession, words: Sequence[str]
 ) -> redis_gateway.ReplyError | None:
-    """Return a refusal, if there is one."""
     try:
         session.command(*words)
     except redis_gateway.ReplyError as error:
@@ -406,7 +405,6 @@ def started_at(address: ServerAddress, means: RedisMeans) -> str:
 
 
 def _settings(session: redis_gateway.RedisSession) -> Mapping[str, str] | None:
-    """Return the settings; None if the server does not show them to this user."""
     try:
         return redis_gateway.settings_like(session, "*") or None
     except redis_gateway.ReplyError:

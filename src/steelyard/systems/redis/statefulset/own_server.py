@@ -205,8 +205,6 @@ _LOG_LINES: Final = 40
 
 @dataclass(slots=True, kw_only=True)
 class _Warned:
-    """What the cluster warns of a set, and since when."""
-
     looked_at: float
     said: str = ""
     since: float = 0.0
@@ -244,8 +242,6 @@ class Starter:
             raise TargetError(message, hint=error.hint) from error
 
     def _await_seen(self, asked: ServerAsked, generation: int) -> None:
-        """Wait until the cluster makes pods by what was written last."""
-
         def is_seen() -> bool:
             found = self.means.api.read(asked.ref) or {}
             return int((found.get("status") or {}).get("observedGeneration") or 0) >= generation
@@ -272,11 +268,6 @@ class Starter:
         self._until(is_new, asked, "gets no new pod")
 
     def _until(self, holds: Callable[[], bool], asked: ServerAsked, otherwise: str) -> None:
-        """Wait until something holds.
-
-        Raises:
-            TargetError: It does not in time, or the cluster says for a while why it will not.
-        """
         begun = self.means.clock.monotonic()
         warned = _Warned(looked_at=begun)
         pauses, pause_s = iter(_PAUSES_S), 0.0
@@ -293,7 +284,6 @@ class Starter:
             self.means.clock.sleep(pause_s)
 
     def _look_for_warnings(self, asked: ServerAsked, warned: "_Warned", now: float) -> None:
-        """Ask now and then what the cluster warns of the set, and tell it once."""
         if now - warned.looked_at < _LOOKED_EVERY_S:
             return
         warned.looked_at = now
@@ -304,7 +294,6 @@ class Starter:
         warned.said = said
 
     def _warning(self, asked: ServerAsked) -> str:
-        """Return the last thing that the cluster warns of the set: a quota, a policy."""
         try:
             events = self.means.api.list(k8s.EVENT, asked.namespace)
         except PrivilegeError:
@@ -366,7 +355,6 @@ class RedisKubernetesPlatform(made_server.MadeInCluster[_There]):
 
     @property
     def _asked(self) -> ServerAsked:
-        """Return the server that was made last, or is to be."""
         options = self._options
         return ServerAsked(
             target=options.target,
@@ -377,11 +365,6 @@ class RedisKubernetesPlatform(made_server.MadeInCluster[_There]):
         )
 
     def _make(self, configuration: str) -> ServerAddress:
-        """Make a server with an empty volume; return where it is reached once it serves.
-
-        Raises:
-            TargetError: It does not start, for a reason that is told.
-        """
         self._announce()
         asked = self._asked
         where = self._options.target.storage_class or "the default storage class"
