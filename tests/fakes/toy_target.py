@@ -8,13 +8,17 @@ from steelyard.core.experiment import Experiment
 from steelyard.core.money import Rates
 from steelyard.core.storage import Store
 from steelyard.core.target import DatabaseSystem, Here
+from steelyard.gateways.doors import Doors
+from steelyard.places.local.server import ProgramReach
 from steelyard.systems.protocol import Engine
-from steelyard.targets.assembly import Assembly, MeansHere, assemble_here
+from steelyard.targets.assembly import Assembly, assemble_here
 from steelyard.targets.endpoint import Asked
 
 
-def _engine(experiment: Experiment, means: MeansHere) -> Engine:
-    return toy_engine(experiment, means.account, means.reach)
+def _engine(
+    experiment: Experiment, _doors: Doors, account: str | None, reach: ProgramReach
+) -> Engine:
+    return toy_engine(experiment, account, reach)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

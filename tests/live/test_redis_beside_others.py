@@ -11,19 +11,17 @@ from fakes.programs import FakeLedger, FakeProgram
 from steelyard.core.outside import ServerAddress
 from steelyard.core.target import RedisEndpointTarget
 from steelyard.core.wording import LeftBehindError, PreflightError, TargetError
-from steelyard.gateways.host import Clock
-from steelyard.gateways.process import SystemProcesses
-from steelyard.gateways.redis import RedisDoor
+from steelyard.gateways.doors import system_doors
 from steelyard.systems.redis.existing.databases import MARK_KEY
 from steelyard.systems.redis.existing.platform import RedisEndpointOptions, RedisEndpointPlatform
-from steelyard.systems.redis.existing.readiness import RedisMeans, address_of
+from steelyard.systems.redis.existing.readiness import address_of
 from support.live import Steelyard
 from support.redis import RedisServer, redis_started
 from support.redis_endpoint import ended, keys_of, restart_command_of, setting_of
 
 pytestmark = pytest.mark.live
 
-MEANS = RedisMeans(redis=RedisDoor(), processes=SystemProcesses(), clock=Clock())
+MEANS = system_doors()
 TINY = """\
 version: 1
 name: tiny redis endpoint

@@ -15,8 +15,7 @@ from steelyard.core.outside import Foreign, Guest, OnServer, ServerAddress, in_u
 from steelyard.core.target import RedisEndpointTarget
 from steelyard.core.wording import LeftBehindError, PreflightError, SteelyardError, TargetError
 from steelyard.gateways import redis_client as gateway
-from steelyard.gateways.host import Clock
-from steelyard.gateways.process import SystemProcesses
+from steelyard.gateways.doors import system_doors
 from steelyard.gateways.redis import RedisDoor, RedisSession, Reply
 from steelyard.systems.redis.existing.databases import MARK_KEY
 from steelyard.systems.redis.existing.platform import (
@@ -24,7 +23,7 @@ from steelyard.systems.redis.existing.platform import (
     RedisEndpointPlatform,
     undo_on_redis,
 )
-from steelyard.systems.redis.existing.readiness import RedisMeans, address_of, asked_number, making
+from steelyard.systems.redis.existing.readiness import address_of, asked_number, making
 from steelyard.systems.redis.settings import rights_of
 from support.redis import RedisServer, redis_started
 from support.redis_endpoint import (
@@ -103,7 +102,7 @@ class _Place:
         self.server = server
         self.door = DyingDoor()
         self.ledger = FakeLedger()
-        self.means = RedisMeans(redis=self.door, processes=SystemProcesses(), clock=Clock())
+        self.means = replace(system_doors(), redis=self.door)
         self.password = password
         options = RedisEndpointOptions(
             entrance=address_of(asked, password),

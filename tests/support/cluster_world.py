@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from fakes.cloudnative_pg import FakeOperator, OperatorsClock
+from fakes.doors import fake_doors
 from fakes.kubernetes_api import FakeKubernetesApi
 from fakes.processes import FakeProcesses
 from fakes.programs import FakeLedger
@@ -10,10 +11,10 @@ from steelyard.core.kubernetes import SecretRef
 from steelyard.core.outside import InCluster
 from steelyard.core.target import CloudNativePgTarget
 from steelyard.places.kubernetes.belongings import Belongings
+from steelyard.places.kubernetes.made_server import MadeMeans
 from steelyard.places.kubernetes.reaching import Reach, sql_knock
 from steelyard.systems.postgres.cloudnative_pg.own_cluster import (
     CloudNativePgPlatform,
-    ClusterMeans,
     ClusterOptions,
 )
 from support.recorded_clusters import objects
@@ -28,7 +29,7 @@ class World:
     operator: FakeOperator
     ledger: FakeLedger
     processes: FakeProcesses
-    means: ClusterMeans
+    means: MadeMeans
     told: list[str] = field(default_factory=list)
 
     def platform(
@@ -69,13 +70,11 @@ def make_world() -> World:
     operator.put_secret("steelyard-night", "bench")
     ledger, told = FakeLedger(), list[str]()
     processes = FakeProcesses(clock)
-    means = ClusterMeans(
+    means = MadeMeans(
         api=api,
-        processes=processes,
+        doors=fake_doors(clock, processes=processes, sql=operator),
         reach=Reach(api, sql_knock(operator), clock),
         belongings=Belongings(api, ledger, "night", "bench", clock=clock),
-        sql=operator,
-        clock=clock,
         told=told.append,
     )
     return World(

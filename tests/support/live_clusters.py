@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -18,12 +18,13 @@ from fakes.programs import FakeLedger, FakeProgram
 from steelyard.core.kubernetes import CLUSTER, Manifest, ObjectRef, SecretRef
 from steelyard.core.outside import InCluster, OnServer, Outside, ServerAddress
 from steelyard.core.target import CloudNativePgTarget, PodResources
+from steelyard.gateways.doors import system_doors
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
-from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.belongings import Belongings
+from steelyard.places.kubernetes.made_server import MadeMeans
 from steelyard.places.kubernetes.reaching import Reach, make_secret, sql_knock
 from steelyard.systems.postgres.cloudnative_pg.existing import (
     ExistingCluster,
@@ -34,13 +35,12 @@ from steelyard.systems.postgres.cloudnative_pg.existing import (
 )
 from steelyard.systems.postgres.cloudnative_pg.own_cluster import (
     CloudNativePgPlatform,
-    ClusterMeans,
     ClusterOptions,
     cluster_manifest,
 )
 from steelyard.systems.postgres.cloudnative_pg.rollout import MADE_WITHIN_S, ClusterWait
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
-from steelyard.systems.postgres.existing.server import DatasetNeeds, Means
+from steelyard.systems.postgres.existing.server import DatasetNeeds
 from support.kubernetes import IMAGE
 
 PROGRAM: Final = FakeProgram()
@@ -64,13 +64,12 @@ class Campaign:
         self.ledger = FakeLedger()
         self.reach = Reach(self.api, sql_knock(self.sql), self.clock)
         self.belongings = Belongings(self.api, self.ledger, self.campaign_id, self.namespace)
-        self.means = ClusterMeans(
+        self.doors = replace(system_doors(), sql=self.sql, clock=self.clock)
+        self.means = MadeMeans(
             api=self.api,
-            processes=SystemProcesses(),
+            doors=self.doors,
             reach=self.reach,
             belongings=self.belongings,
-            sql=self.sql,
-            clock=self.clock,
             told=self.told.append,
         )
 
@@ -108,8 +107,7 @@ class Campaign:
             restarts=allowed,
             clients=4,
         )
-        means = Means(sql=self.sql, processes=self.means.processes, clock=self.clock)
-        return place, EndpointPlatform(used, self.ledger, means, place)
+        return place, EndpointPlatform(used, self.ledger, self.doors, place)
 
     def close(self) -> None:
         """Remove everything that was made."""

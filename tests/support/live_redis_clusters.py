@@ -2,21 +2,21 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from fakes.programs import FakeLedger, SmallRedis
 from steelyard.core.outside import ServerAddress
 from steelyard.core.target import PodResources, RedisKubernetesTarget
+from steelyard.gateways.doors import system_doors
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.redis import RedisDoor, RedisSession
 from steelyard.places.kubernetes.belongings import Belongings
+from steelyard.places.kubernetes.made_server import MadeMeans
 from steelyard.places.kubernetes.reaching import Reach, make_secret, redis_knock
 from steelyard.systems.redis.statefulset.own_server import (
     RedisKubernetesPlatform,
-    StatefulSetMeans,
     StatefulSetOptions,
     secret_manifest,
 )
@@ -66,13 +66,11 @@ class RedisCampaign:
         self.belongings = Belongings(self.api, self.ledger, self.campaign_id, self.namespace)
         self.secret = make_secret(self.belongings, secret_manifest)
         self._platforms: list[RedisKubernetesPlatform] = []
-        self.means = StatefulSetMeans(
+        self.means = MadeMeans(
             api=self.api,
-            processes=SystemProcesses(),
+            doors=replace(system_doors(), redis=self.door, clock=self.clock),
             reach=self.reach,
             belongings=self.belongings,
-            door=self.door,
-            clock=self.clock,
             told=self.told.append,
         )
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from fakes.doors import fake_doors
 from fakes.kubernetes_api import FakeKubernetesApi
 from fakes.processes import FakeProcesses
 from fakes.programs import FakeLedger
@@ -10,10 +11,10 @@ from steelyard.core.kubernetes import SecretRef
 from steelyard.core.outside import InCluster
 from steelyard.core.target import RedisKubernetesTarget
 from steelyard.places.kubernetes.belongings import Belongings
+from steelyard.places.kubernetes.made_server import MadeMeans
 from steelyard.places.kubernetes.reaching import Reach, make_secret, redis_knock
 from steelyard.systems.redis.statefulset.own_server import (
     RedisKubernetesPlatform,
-    StatefulSetMeans,
     StatefulSetOptions,
     secret_manifest,
 )
@@ -26,7 +27,7 @@ class RedisWorld:
     api: FakeKubernetesApi
     sets: FakeSets
     ledger: FakeLedger
-    means: StatefulSetMeans
+    means: MadeMeans
     secret: SecretRef
     told: list[str] = field(default_factory=list)
 
@@ -59,13 +60,11 @@ def make_redis_world() -> RedisWorld:
     sets, ledger, told = FakeSets(api=api, clock=clock), FakeLedger(), list[str]()
     processes = FakeProcesses(clock)
     belongings = Belongings(api, ledger, "night", "bench", clock=clock)
-    means = StatefulSetMeans(
+    means = MadeMeans(
         api=api,
-        processes=processes,
+        doors=fake_doors(clock, processes=processes, redis=sets),
         reach=Reach(api, redis_knock(sets), clock),
         belongings=belongings,
-        door=sets,
-        clock=clock,
         told=told.append,
     )
     secret = make_secret(belongings, secret_manifest)

@@ -8,7 +8,7 @@ server is another one; so is what brings data back that Steelyard did not make.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,10 +23,12 @@ from steelyard.core.outside import (
     stored_key,
 )
 from steelyard.core.wording import SteelyardError, TargetError
+from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.gateways.host import Clock, trouble_until
 from steelyard.gateways.process import Processes, RunningProcess, RunningPrograms
 from steelyard.places import protocol
+from steelyard.places.local.groups import PausedGenerators
 from steelyard.places.local.server import WithCampaignDirectory
 
 _LENGTH: Final = 10
@@ -42,8 +44,7 @@ class ServerElsewhere(WithCampaignDirectory, ABC):
 
     Args:
         campaign_id: Names the directory of this machine where scripts and logs go.
-        processes: To run the generator.
-        paused: Generators that take turns with those of other servers; None: they cannot.
+        doors: To run the generator, and to pause it between its turns.
 
     Attributes:
         root: None: the data take no disk of this machine.
@@ -55,12 +56,11 @@ class ServerElsewhere(WithCampaignDirectory, ABC):
         self,
         campaign_id: str,
         ledger: protocol.Ledger,
-        processes: Processes,
-        paused: protocol.PausedPrograms | None = None,
+        doors: Doors,
     ) -> None:
         super().__init__(cache_directory() / "live" / campaign_id, ledger)
-        self._processes = processes
-        self._paused = paused
+        self._doors = doors
+        self._paused = PausedGenerators(doors.processes, doors.clock)
         self._prepared: protocol.PreparedState | None = None
 
     def find(
@@ -92,27 +92,21 @@ class ServerElsewhere(WithCampaignDirectory, ABC):
         self, commands: Sequence[Command], *, timeout_s: float
     ) -> tuple[Completed, ...]:
         """Run the generator's commands at the same time, recognisable by their directory."""
-        return self._processes.run_together(self._placed(commands), timeout_s=timeout_s)
+        return self._doors.processes.run_together(self._placed(commands), timeout_s=timeout_s)
 
     def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:
         """Start load generators and return them while they run."""
-        return self._in_turns.begin_together(self._placed(commands), timeout_s=timeout_s)
+        return self._paused.begin_together(self._placed(commands), timeout_s=timeout_s)
 
     @property
     def standstill(self) -> protocol.Standstill:
         """Return what stops the generators between turns; the server goes on."""
-        return self._in_turns.standstill
+        return self._paused.standstill
 
     @property
     def guarded(self) -> protocol.Guarded:
         """Return what a guard lets go on: the generators of this machine work in our directory."""
         return protocol.Guarded(groups=(), directory=self._live)
-
-    @property
-    def _in_turns(self) -> protocol.PausedPrograms:
-        if self._paused is None:
-            raise TargetError("the load generators cannot be paused there")
-        return self._paused
 
     def _placed(self, commands: Sequence[Command]) -> list[Command]:
         directory = self._made(self._live)
@@ -147,17 +141,9 @@ _TIMEOUT_S: Final = 180.0
 _POLL_S: Final = 0.1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestartMeans:
-    """The gateways that a restart needs."""
-
-    processes: Processes
-    clock: Clock
-
-
 def restart_by(
     command: tuple[str, ...],
-    means: RestartMeans,
+    doors: Doors,
     started_at: Callable[[], object],
     environment: Mapping[str, str] | None = None,
 ) -> None:
@@ -165,7 +151,7 @@ def restart_by(
 
     Args:
         command: Of the user, run on this machine.
-        means: To run it and to wait.
+        doors: To run it and to wait.
         started_at: Asks the server what tells one start of it from another.
         environment: Added to that of the command.
 
@@ -174,10 +160,10 @@ def restart_by(
     """
     before = started_at()
     order = Command(argv=command, environment=environment or {})
-    _run("restart", order, means.processes, _TIMEOUT_S)
+    _run("restart", order, doors.processes, _TIMEOUT_S)
     _await(
         lambda: started_at() != before,
-        means.clock,
+        doors.clock,
         "restart",
         trouble="it has not been started anew",
     )
@@ -185,7 +171,7 @@ def restart_by(
 
 def reset_by(
     command: Command,
-    means: RestartMeans,
+    doors: Doors,
     started_at: Callable[[], object],
     *,
     timeout_s: float,
@@ -194,16 +180,16 @@ def reset_by(
 
     Args:
         command: Of the user, run on this machine; it may stop and start the server.
-        means: To run it and to wait.
+        doors: To run it and to wait.
         started_at: Asks the server for anything.
         timeout_s: For the command.
 
     Raises:
         TargetError: The command failed or did not end, or the server does not answer after it.
     """
-    _run("reset", command, means.processes, timeout_s)
+    _run("reset", command, doors.processes, timeout_s)
     _await(
-        lambda: started_at() is not None, means.clock, "reset", trouble="it gives no time of start"
+        lambda: started_at() is not None, doors.clock, "reset", trouble="it gives no time of start"
     )
 
 

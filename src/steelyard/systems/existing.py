@@ -20,9 +20,9 @@ from steelyard.core import outside, wording
 from steelyard.core.experiment import Configuration
 from steelyard.core.findings import Fact, Finding, Severity
 from steelyard.core.schedule import Load
+from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.gateways.process import Processes
 from steelyard.places import protocol
 from steelyard.places.elsewhere import ServerElsewhere
 from steelyard.places.kubernetes.reaching import Knock, PodBehind, Reach, pod_behind
@@ -283,7 +283,6 @@ class OthersServer(ServerElsewhere):
     Args:
         campaign_id: Names the directory of this machine where scripts and logs go.
         announcing: How changes on the server are written down, and where it is.
-        paused: Generators that take turns with those of other servers; None: they cannot.
     """
 
     def __init__(
@@ -291,10 +290,9 @@ class OthersServer(ServerElsewhere):
         campaign_id: str,
         announcing: Announcing,
         ledger: protocol.Ledger,
-        processes: Processes,
-        paused: protocol.PausedPrograms | None = None,
+        doors: Doors,
     ) -> None:
-        super().__init__(campaign_id, ledger, processes, paused)
+        super().__init__(campaign_id, ledger, doors)
         self._place = announcing.place
         self._mark = announcing.mark
         self._changes = Changes(announcing, ledger, self._undo)
@@ -500,23 +498,14 @@ _LOOKED_EVERY_S: Final = 5.0  # so long the pod behind a Service is taken to be 
 ENTRANCE: Final = "postgres"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceMeans:
-    """What reaching a Service needs."""
-
-    api: KubernetesApi
-    reach: Reach
-    clock: Clock
-
-
 class ServicePlace(ServerPlace):
     """The place of a server behind a Service; the pod there may be another from time to time."""
 
     def __init__(
-        self, found: outside.ServerInCluster, means: ServiceMeans, database: str = ENTRANCE
+        self, found: outside.ServerInCluster, reach: Reach, database: str = ENTRANCE
     ) -> None:
         self._found = found
-        self._means = means
+        self._reach = reach
         self._database = database
         self._pod: PodBehind | None = None
         self._looked_at = 0.0
@@ -538,10 +527,10 @@ class ServicePlace(ServerPlace):
         Raises:
             PreflightError: There is no such Service, or not one pod behind it.
         """
-        now = self._means.clock.monotonic()
+        now = self._reach.clock.monotonic()
         if self._pod is None or now - self._looked_at > _LOOKED_EVERY_S:
             found = self._found
-            self._pod = pod_behind(self._means.api, found.service, found.namespace, found.port)
+            self._pod = pod_behind(self._reach.api, found.service, found.namespace, found.port)
             self._looked_at = now
         return self._pod
 
@@ -555,7 +544,7 @@ class ServicePlace(ServerPlace):
             found, pod = self._found, self.pod
         except wording.PreflightError as error:  # it was there when the campaign began
             raise wording.TargetError(error.message, hint=error.hint) from error
-        return self._means.reach.address(
+        return self._reach.address(
             pod.where,
             found.service,
             found.namespace,
@@ -572,7 +561,7 @@ class ServicePlace(ServerPlace):
 
     def sight(self) -> protocol.PodSight | None:
         """Return what of its pod can be watched."""
-        return protocol.PodSight(api=self._means.api, database=self.pod.where)
+        return protocol.PodSight(api=self._reach.api, database=self.pod.where)
 
     def facts(self) -> tuple[Fact, ...]:
         """Return where it is."""
@@ -603,7 +592,6 @@ def reached(
         )
     reach = Reach(api, knock, clock)
     try:
-        means = ServiceMeans(api=api, reach=reach, clock=clock)
-        yield ServicePlace(found, means, database).entrance()
+        yield ServicePlace(found, reach, database).entrance()
     finally:
         reach.close()

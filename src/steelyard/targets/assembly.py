@@ -27,14 +27,14 @@ from steelyard.gateways.host import memory_bytes
 from steelyard.places.local.groups import GroupPlan, ServerGroups, pausing_of
 from steelyard.places.local.machine import MadeStores, capacity
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
-from steelyard.places.local.server import server_account, staged
+from steelyard.places.local.server import ProgramReach, server_account, staged, where_it_is
 from steelyard.places.protocol import Ledger
 from steelyard.record import registry
 from steelyard.systems.postgres.cloudnative_pg.operator import require_installed
 from steelyard.systems.postgres.engine import PostgresEngine
-from steelyard.systems.postgres.factory import JoinedEngine, Surroundings, postgres_engine
+from steelyard.systems.postgres.factory import JoinedEngine, postgres_engine
 from steelyard.systems.protocol import Engine
-from steelyard.systems.redis.factory import RedisSurroundings, redis_engine
+from steelyard.systems.redis.factory import redis_engine
 from steelyard.targets import endpoint
 from steelyard.targets.cloudnative_pg import clusters_made, servers_in_kubernetes
 from steelyard.targets.differences import Room, shared_room
@@ -121,20 +121,6 @@ class Assembled(Protocol):
         Where there are others, ``put_together`` makes one assembly of all.
         """
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeansHere:
-    """What an engine for servers of this machine is made with.
-
-    Attributes:
-        account: Of servers and generators when Steelyard is root.
-        reach: Where that account can reach programs.
-    """
-
-    doors: Doors
-    account: str | None
-    reach: endpoint.ProgramReach
 
 
 def assemble(
@@ -254,14 +240,14 @@ def _with_stack(
 
 def _rented(asked: endpoint.Asked) -> Assembly:
     stack = _stack(asked)
-    return _with_stack(assemble_rds(asked, _means_here(asked).reach), stack)
+    return _with_stack(assemble_rds(asked, _programs_here(asked)[1]), stack)
 
 
 def _there(asked: endpoint.Asked) -> Assembly:
     stack = _stack(asked)
     if asked.experiment.redis_targets:
         return _with_stack(endpoint.assemble_redis_endpoints(asked), stack)
-    return _with_stack(endpoint.assemble_endpoints(asked, _means_here(asked).reach), stack)
+    return _with_stack(endpoint.assemble_endpoints(asked, _programs_here(asked)[1]), stack)
 
 
 def _in_kubernetes(asked: endpoint.Asked) -> Assembly:
@@ -293,10 +279,10 @@ def _in_site(asked: endpoint.Asked, site: KubernetesSite) -> endpoint.Servers:
 
 
 def _here(asked: endpoint.Asked) -> Assembly:
-    return assemble_here(asked, _redis_here if asked.experiment.redis_targets else _postgres_here)
+    return assemble_here(asked, redis_engine if asked.experiment.redis_targets else postgres_engine)
 
 
-def _means_here(asked: endpoint.Asked) -> MeansHere:
+def _programs_here(asked: endpoint.Asked) -> tuple[str | None, ProgramReach]:
     """Return the account of servers of this machine, and where it reaches programs.
 
     Where no server is started here there is none; for looking only nothing is copied.
@@ -304,25 +290,25 @@ def _means_here(asked: endpoint.Asked) -> MeansHere:
     doors, targets = asked.doors, asked.experiment.places_here.values()
     account = server_account({each.run_as for each in targets if each.run_as}) if targets else None
     copied = partial(staged, account=account, processes=doors.processes)
-    reach = copied if asked.runs and targets else _where_it_is
-    return MeansHere(doors=doors, account=account, reach=reach)
+    reach = copied if asked.runs and targets else where_it_is
+    return account, reach
 
 
 def assemble_here(
-    asked: endpoint.Asked, making: Callable[[Experiment, MeansHere], Engine]
+    asked: endpoint.Asked, making: Callable[[Experiment, Doors, str | None, ProgramReach], Engine]
 ) -> Assembly:
     """Return the assembly of servers that Steelyard starts on this machine, with an engine."""
     experiment, doors = asked.experiment, asked.doors
-    targets, means = experiment.places_here, _means_here(asked)
-    engine = making(experiment, means)
+    targets, (account, reach) = experiment.places_here, _programs_here(asked)
+    engine = making(experiment, doors, account, reach)
     stores = MadeStores(asked.campaign_id, asked.ledger, doors.stores, doors.volumes, doors.clock)
     ground = _Ground(
         asked=asked,
-        account=means.account,
+        account=account,
         templates=isinstance(engine, PostgresEngine),
         stores=stores,
     )
-    stack = _stack(asked, _needs(experiment, engine, doors, means.account))
+    stack = _stack(asked, _needs(experiment, engine, doors, account))
     with ExitStack() as made:
         made.callback(stores.remove)
         found = endpoint.Servers(
@@ -434,26 +420,6 @@ class _Ground:
 _PLACES_OF_A_SLOT = 100  # more than one experiment has directories
 
 
-def _redis_here(experiment: Experiment, means: MeansHere) -> Engine:
-    doors = means.doors
-    return redis_engine(
-        experiment,
-        RedisSurroundings(
-            processes=doors.processes, redis=doors.redis, account=means.account, reach=means.reach
-        ),
-    )
-
-
-def _postgres_here(experiment: Experiment, means: MeansHere) -> Engine:
-    doors = means.doors
-    return postgres_engine(
-        experiment,
-        Surroundings(
-            processes=doors.processes, sql=doors.sql, account=means.account, reach=means.reach
-        ),
-    )
-
-
 def _needs(
     experiment: Experiment, engine: Engine, doors: Doors, account: str | None
 ) -> HugePageNeeds | None:
@@ -481,10 +447,6 @@ def _stack(asked: endpoint.Asked, needs: HugePageNeeds | None = None) -> StackSe
         needs=needs,
     )
     return StackSettings(experiment, means)
-
-
-def _where_it_is(programs: Path, _parts: tuple[Path, ...], _label: str) -> Path:
-    return programs
 
 
 def data_root(target: Here) -> Path:

@@ -16,21 +16,21 @@ from steelyard.core.outside import ServerInCluster
 from steelyard.core.schedule import CeilingsAsked, Pausing
 from steelyard.core.target import CloudNativePgTarget, ClusterService, EndpointTarget, Target
 from steelyard.core.wording import PreflightError
+from steelyard.places.kubernetes.made_server import MadeMeans
 from steelyard.places.kubernetes.nodes import pods_that_fit
 from steelyard.places.kubernetes.pods import resources_of
 from steelyard.places.kubernetes.reaching import Reach, make_secret, nodes_of, pod_behind, sql_knock
 from steelyard.places.kubernetes.volumes import StorageQuestion, probe_storage, require_class
-from steelyard.systems.existing import ENTRANCE, ServerPlace, ServiceMeans, ServicePlace
+from steelyard.systems.existing import ENTRANCE, ServerPlace, ServicePlace
 from steelyard.systems.postgres import factory
 from steelyard.systems.postgres.cloudnative_pg import existing as existing_cluster
 from steelyard.systems.postgres.cloudnative_pg import operator as operators
 from steelyard.systems.postgres.cloudnative_pg.own_cluster import (
     CloudNativePgPlatform,
-    ClusterMeans,
     ClusterOptions,
 )
 from steelyard.systems.postgres.engine import PostgresCeilings, dataset_of
-from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
+from steelyard.systems.postgres.existing.platform import EndpointPlatform
 from steelyard.systems.postgres.server import Installation
 from steelyard.systems.protocol import Dataset
 from steelyard.targets import cluster_objects
@@ -126,7 +126,7 @@ class _Cluster:
         status, spec = self.manifest.get("status") or {}, self.manifest["spec"]
         return str(status.get("image") or spec.get("imageName") or "")
 
-    def place(self, means: ClusterMeans, *, restarts: bool) -> ServerPlace:
+    def place(self, means: MadeMeans, *, restarts: bool) -> ServerPlace:
         options = replace(self.options, restarts=restarts)
         return existing_cluster.ExistingCluster(options, means, self.manifest, self.secret)
 
@@ -142,9 +142,8 @@ class _Service:
     def secret(self) -> SecretRef:
         return self.found.secret
 
-    def place(self, means: ClusterMeans, *, restarts: bool) -> ServerPlace:  # noqa: ARG002
-        reached = ServiceMeans(api=means.api, reach=means.reach, clock=means.clock)
-        return ServicePlace(self.found, reached, self.endpoint.dbname or ENTRANCE)
+    def place(self, means: MadeMeans, *, restarts: bool) -> ServerPlace:  # noqa: ARG002
+        return ServicePlace(self.found, means.reach, self.endpoint.dbname or ENTRANCE)
 
 
 _Server = _Cluster | _Service
@@ -175,12 +174,7 @@ def servers_in_kubernetes(asked: endpoints.Asked, site: KubernetesSite) -> endpo
         experiment,
         {name: running[target] for name, target in targets.items()},
         cluster_objects.programs_of(plan, {}, asked, site, tls=tls),
-        factory.Surroundings(
-            processes=doors.processes,
-            sql=doors.sql,
-            account=None,
-            reach=lambda path, _parts, _label: path,
-        ),
+        doors,
     )
     room = Room(unable=_ON_ONE) if len(found) < len(targets) else _TOGETHER
     lifted: dict[Target, dict[str, str]] = {}
@@ -211,22 +205,20 @@ _TOGETHER: Final = Room(pausing=Pausing.GENERATOR)
 _ON_ONE: Final = "several of them are on one server in the cluster, which has one at a time"
 
 
-def _means(asked: endpoints.Asked, site: KubernetesSite) -> ClusterMeans:
+def _means(asked: endpoints.Asked, site: KubernetesSite) -> MadeMeans:
     doors = asked.doors
     reach = Reach(site.api, sql_knock(doors.sql), doors.clock)
     site.closing.append(reach.close)
-    return ClusterMeans(
+    return MadeMeans(
         api=site.api,
-        processes=doors.processes,
+        doors=doors,
         reach=reach,
         belongings=site.belongings,
-        sql=doors.sql,
-        clock=doors.clock,
         told=asked.told,
     )
 
 
-def _find(target: Target, asked: endpoints.Asked, means: ClusterMeans) -> _Server:
+def _find(target: Target, asked: endpoints.Asked, means: MadeMeans) -> _Server:
     if isinstance(target, CloudNativePgTarget):
         options = existing_cluster.ExistingOptions(
             target=target,
@@ -251,7 +243,7 @@ def _find(target: Target, asked: endpoints.Asked, means: ClusterMeans) -> _Serve
 
 
 def _service(
-    target: EndpointTarget, asked: ClusterService, means: ClusterMeans, settings: Sequence[str]
+    target: EndpointTarget, asked: ClusterService, means: MadeMeans, settings: Sequence[str]
 ) -> _Service:
     api, namespace = means.api, means.belongings.namespace
     behind = pod_behind(api, asked.service, namespace, asked.port)
@@ -313,27 +305,18 @@ def _platform(
     lifted: Mapping[str, str],
 ) -> EndpointPlatform:
     site, engine = made
-    doors, experiment = asked.doors, asked.experiment
+    experiment = asked.experiment
     names = endpoints.settings_on(experiment, target)
     restarts = endpoints.restarts_on(experiment, target, names, running)
-    place = server.place(_means(asked, site), restarts=restarts)
-    options = EndpointOptions(
-        target=server.endpoint,
-        entrance=place.entrance(),
+    place, named = server.place(_means(asked, site), restarts=restarts), server.endpoint
+    options = replace(
+        endpoints.use_of(asked, engine, target, named, place.entrance()),
         campaign_id=site.belongings.campaign_id,
-        datasets=endpoints.dataset_needs(engine.datasets()),
-        settings=names,
         restarts=restarts,
-        clients=max(load.clients for load in experiment.loads),
-        writes=engine.writes(),
         lifted=lifted,
-        obstacles=endpoints.obstacles_on(
-            experiment, target, running, allowed=server.endpoint.allow_existing
-        ),
+        obstacles=endpoints.obstacles_on(experiment, target, running, allowed=named.allow_existing),
     )
-    return EndpointPlatform(
-        options, asked.ledger, endpoints.means_of(doors), place, paused=endpoints.paused_of(doors)
-    )
+    return EndpointPlatform(options, asked.ledger, asked.doors, place)
 
 
 def probe_storages(asked: endpoints.Asked, images: Mapping[str, str], site: KubernetesSite) -> None:

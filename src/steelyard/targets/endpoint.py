@@ -7,8 +7,7 @@ ways build on this one.
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from steelyard.core.experiment import Configuration, Experiment, Layer, Setting, SwitchCost
 from steelyard.core.outside import ServerAddress
@@ -23,8 +22,9 @@ from steelyard.core.wording import PreflightError, RefusedError, TargetError
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.redis import own_password
 from steelyard.gateways.sql import INVALID_VALUE, TIMED_OUT, Sql
-from steelyard.places.local.groups import PausedGenerators
-from steelyard.places.protocol import Ledger, PausablePlatform, PausedPrograms, Platform
+from steelyard.places.local.server import ProgramReach
+from steelyard.places.protocol import Ledger, PausablePlatform, Platform
+from steelyard.systems.existing import ServerPlace
 from steelyard.systems.postgres import factory
 from steelyard.systems.postgres.existing import platform as postgres
 from steelyard.systems.postgres.existing import server as existing_server
@@ -36,9 +36,6 @@ from steelyard.systems.redis.existing import readiness as redis_readiness
 from steelyard.systems.redis.existing.platform import RedisEndpointOptions, RedisEndpointPlatform
 from steelyard.systems.redis.settings import command_of, rights_of
 from steelyard.targets.differences import Room, can_alternate, limits_to_lift
-
-ProgramReach = Callable[[Path, tuple[Path, ...], str], Path]
-"""Returns where an account can reach programs, of which parts and by what label."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,14 +122,8 @@ def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
     servers = {
         target: factory.read_running(address, doors.sql) for target, address in entrances.items()
     }
-    surroundings = factory.Surroundings(
-        processes=doors.processes,
-        sql=doors.sql,
-        account=None,
-        reach=reach,
-    )
     engine = factory.endpoint_engine(
-        experiment, {name: servers[target] for name, target in targets.items()}, surroundings
+        experiment, {name: servers[target] for name, target in targets.items()}, doors, reach
     )
     room = _room(experiment, engine, entrances, doors.sql)
     ground = _Ground(
@@ -146,9 +137,7 @@ def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
         for target, server in servers.items()
     }
     platforms = {
-        target: postgres.EndpointPlatform(
-            each, asked.ledger, means_of(doors), paused=paused_of(doors)
-        )
+        target: postgres.EndpointPlatform(each, asked.ledger, doors)
         for target, each in options.items()
     }
     return Servers(
@@ -162,16 +151,6 @@ def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
             }
         ),
     )
-
-
-def means_of(doors: Doors) -> existing_server.Means:
-    """Return the gateways of servers that are reached by their addresses."""
-    return existing_server.Means(sql=doors.sql, processes=doors.processes, clock=doors.clock)
-
-
-def paused_of(doors: Doors) -> PausedPrograms:
-    """Return what starts the generators of one server, and stops them between its turns."""
-    return PausedGenerators(doors.processes, doors.clock)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,19 +179,13 @@ class _Ground:
         experiment, sql = self.asked.experiment, self.asked.doors.sql
         names = settings_on(experiment, target)
         restarts = target not in self.shared and restarts_on(experiment, target, names, server)
-        return postgres.EndpointOptions(
-            target=target,
-            entrance=entrance,
-            campaign_id=self.asked.campaign_id,
-            datasets=dataset_needs(self.engine.datasets()),
-            settings=names,
+        return replace(
+            use_of(self.asked, self.engine, target, target, entrance),
             restarts=restarts,
-            clients=max(load.clients for load in experiment.loads),
             at_once=len(self.shared.get(target, ("one",))),
             sessions=target in self.shared
             or (not restarts and fit_sessions(experiment, target, server, entrance, sql)),
             alters=not server.not_alterable(names),
-            writes=self.engine.writes(),
             lifted=limits_to_lift(experiment, self.engine, target) if self.lifts else {},
             is_pooled=is_pooled,
             passes=not is_pooled or passes_options(entrance, sql),
@@ -234,11 +207,26 @@ class _Ground:
         return postgres.EndpointSessions(
             options,
             self.asked.ledger,
-            means_of(self.asked.doors),
+            self.asked.doors,
             server=server,
             number=names.index(configuration) + 1 if self.engine.writes() else None,
-            paused=paused_of(self.asked.doors),
         )
+
+
+def use_of(
+    asked: Asked, engine: Engine, target: Target, named: EndpointTarget, entrance: ServerAddress
+) -> postgres.EndpointOptions:
+    """Return how a server is used, ``named`` as an endpoint, whose settings are as they are."""
+    return postgres.EndpointOptions(
+        target=named,
+        entrance=entrance,
+        campaign_id=asked.campaign_id,
+        datasets=dataset_needs(engine.datasets()),
+        settings=settings_on(asked.experiment, target),
+        restarts=False,
+        clients=max(load.clients for load in asked.experiment.loads),
+        writes=engine.writes(),
+    )
 
 
 def _room(
@@ -510,44 +498,50 @@ def assemble_redis_endpoints(asked: Asked) -> Servers:
         for name, target in experiment.redis_targets.items()
         if isinstance(target, RedisEndpointTarget)
     }
-    means = redis_readiness.RedisMeans(
-        redis=doors.redis, processes=doors.processes, clock=doors.clock
+    platforms = {
+        target: (_options(experiment, target, asked.campaign_id), None)
+        for target in dict.fromkeys(targets.values())
+    }
+    addresses = {name: redis_readiness.address_of(target, "") for name, target in targets.items()}
+    return redis_servers(
+        asked,
+        targets,
+        platforms,
+        lambda servers: redis_factory.redis_endpoint_engine(experiment, servers, addresses, doors),
+        takes_turns=True,
     )
-    platforms = {}
-    for target in dict.fromkeys(targets.values()):
-        options = _options(experiment, target, asked.campaign_id)
-        paused = PausedGenerators(doors.processes, doors.clock)
-        platforms[target] = RedisEndpointPlatform(options, asked.ledger, means, paused=paused)
-    require_different([platform.state for platform in platforms.values()])
-    surroundings = redis_factory.RedisSurroundings(
-        processes=doors.processes,
-        redis=doors.redis,
-        account=None,
-        reach=lambda programs, _parts, _label: programs,
-    )
-    engine = redis_factory.redis_endpoint_engine(
-        experiment,
-        {name: running(platforms[target].state) for name, target in targets.items()},
-        {name: redis_readiness.address_of(target, "") for name, target in targets.items()},
-        surroundings,
-    )
+
+
+RedisT = TypeVar("RedisT", RedisEndpointTarget, RedisKubernetesTarget)
+
+
+def redis_servers(
+    asked: Asked,
+    targets: Mapping[str, RedisT],
+    used: Mapping[RedisT, tuple[RedisEndpointOptions, ServerPlace | None]],
+    make_engine: Callable[[Mapping[str, redis_readiness.ServerState]], Engine],
+    *,
+    takes_turns: bool,
+) -> Servers:
+    """Return what runs Redis servers that are there: how each is used, and where it is.
+
+    Raises:
+        TargetError: A server cannot be reached.
+        PreflightError: Two targets lead to one server, or there is no load generator.
+    """
+    platforms = {
+        target: RedisEndpointPlatform(options, asked.ledger, asked.doors, place)
+        for target, (options, place) in used.items()
+    }
+    states = {target: platform.state for target, platform in platforms.items()}
+    # Each would keep the other's settings.
+    _require_as_many({state.run_id or str(n) for n, state in enumerate(states.values())}, states)
     by_name = {name: platforms[target] for name, target in targets.items()}
     return Servers(
-        engine=engine,
+        engine=make_engine({name: states[target] for name, target in targets.items()}),
         platforms=by_name,
-        room=Room(pausing=Pausing.GENERATOR),
-        slots=lambda _: one_each(by_name),
-    )
-
-
-def running(state: redis_readiness.ServerState) -> redis_factory.RunningRedis:
-    """Return what an engine has to know of a server."""
-    return redis_factory.RunningRedis(
-        version=state.version,
-        flavour=state.flavour,
-        settings=state.settings,
-        connections=state.connections,
-        replicas=state.replicas,
+        room=Room(pausing=Pausing.GENERATOR) if takes_turns else Room(),
+        slots=(lambda _: one_each(by_name)) if takes_turns else None,
     )
 
 
@@ -599,9 +593,3 @@ def _redis_needs(experiment: Experiment) -> tuple[tuple[str, int], ...]:
     for workload in experiment.workloads:
         needs[dataset_of(workload).name] += growth_bytes(workload) or 0
     return tuple(needs.items())
-
-
-def require_different(states: Sequence[redis_readiness.ServerState]) -> None:
-    """Raise when two targets lead to one server: each would keep the other's settings."""
-    told = {state.run_id or str(number) for number, state in enumerate(states)}
-    _require_as_many(told, states)

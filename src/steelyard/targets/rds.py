@@ -26,10 +26,11 @@ from steelyard.gateways.aws import AwsApi
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import trouble_until
 from steelyard.places import aws
+from steelyard.places.local.server import ProgramReach
 from steelyard.places.protocol import Ledger, PodSight
 from steelyard.systems.postgres import factory
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
-from steelyard.systems.postgres.existing.server import STARTED_AT, Means
+from steelyard.systems.postgres.existing.server import STARTED_AT
 from steelyard.systems.postgres.settings import SettingEntry, as_boolean
 from steelyard.targets import endpoint as endpoints
 from steelyard.targets.differences import Room
@@ -474,13 +475,13 @@ class PlannedPlatform(EndpointPlatform):
         self,
         options: EndpointOptions,
         ledger: Ledger,
-        means: Means,
+        doors: Doors,
         place: Instance,
         *,
         asked: RentedTarget,
         seconds: float,
     ) -> None:
-        super().__init__(options, ledger, means, place)
+        super().__init__(options, ledger, doors, place)
         self._asked = asked
         self._seconds = seconds
 
@@ -520,7 +521,7 @@ def _instance(asked: endpoints.Asked, target: RentedTarget, number: int) -> Inst
     return Instance(target, f"{aws.prefix(asked.campaign_id or 'look')}-{number}", maker, doors)
 
 
-def assemble_rds(asked: endpoints.Asked, reach: endpoints.ProgramReach) -> endpoints.Servers:
+def assemble_rds(asked: endpoints.Asked, reach: ProgramReach) -> endpoints.Servers:
     """Return the engine and each configuration's platform; to leave is to delete all instances.
 
     For a run they are made, else they are only looked at.
@@ -550,7 +551,7 @@ def assemble_rds(asked: endpoints.Asked, reach: endpoints.ProgramReach) -> endpo
 
 def _assembled(
     asked: endpoints.Asked,
-    reach: endpoints.ProgramReach,
+    reach: ProgramReach,
     targets: Mapping[str, RentedTarget],
     places: Mapping[RentedTarget, Instance],
 ) -> endpoints.Servers:
@@ -559,45 +560,24 @@ def _assembled(
     engine = factory.endpoint_engine(
         experiment,
         {name: servers[target] for name, target in targets.items()},
-        factory.Surroundings(
-            processes=doors.processes,
-            sql=doors.sql,
-            account=None,
-            reach=reach,
-        ),
+        doors,
+        reach,
     )
-    needs = endpoints.dataset_needs(engine.datasets())
-    means = endpoints.means_of(doors)
     platforms: dict[RentedTarget, EndpointPlatform] = {}
     for target, place in places.items():
         place.group.server = servers[target]
-        names = endpoints.settings_on(experiment, target)
         entrance = place.entrance() if asked.runs else ServerAddress(host="", port=0)
-        options = EndpointOptions(
-            target=EndpointTarget(
-                host=entrance.host, port=entrance.port, user=_USER, restore=target.restore
-            ),
-            entrance=entrance,
-            campaign_id=asked.campaign_id,
-            datasets=needs,
-            settings=names,
-            restarts=endpoints.restarts_on(experiment, target, names, servers[target]),
-            clients=max(load.clients for load in experiment.loads),
-            writes=engine.writes(),
+        named = EndpointTarget(
+            host=entrance.host, port=entrance.port, user=_USER, restore=target.restore
         )
-        inner = _GoesWhole(asked.ledger)
+        options = endpoints.use_of(asked, engine, target, named, entrance)
+        restarts = endpoints.restarts_on(experiment, target, options.settings, servers[target])
+        options, inner = replace(options, restarts=restarts), _GoesWhole(asked.ledger)
         if asked.runs:
-            platforms[target] = InstancePlatform(
-                options, inner, means, place, endpoints.paused_of(doors)
-            )
+            platforms[target] = InstancePlatform(options, inner, doors, place)
         else:
             platforms[target] = PlannedPlatform(
-                options,
-                inner,
-                means,
-                place,
-                asked=target,
-                seconds=experiment.stop.budget_s,
+                options, inner, doors, place, asked=target, seconds=experiment.stop.budget_s
             )
     by_name = {name: platforms[target] for name, target in targets.items()}
     several = len(platforms) < len(by_name)

@@ -10,23 +10,23 @@ from steelyard.core.kubernetes import SECRET, ObjectRef, SecretRef
 from steelyard.core.outside import ServerInCluster
 from steelyard.core.target import ClusterService, RedisKubernetesTarget
 from steelyard.core.wording import PreflightError, TargetError
-from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.redis import RedisDoor
 from steelyard.places.kubernetes import reaching
+from steelyard.places.kubernetes.made_server import MadeMeans
 from steelyard.places.kubernetes.volumes import require_class
 from steelyard.places.protocol import Platform
-from steelyard.systems.existing import ServiceMeans, ServicePlace
+from steelyard.systems.existing import ServicePlace
+from steelyard.systems.protocol import Engine
 from steelyard.systems.redis import factory
 from steelyard.systems.redis.datasets import fill_by_script
 from steelyard.systems.redis.engine import Generator
-from steelyard.systems.redis.existing.platform import RedisEndpointPlatform
-from steelyard.systems.redis.existing.readiness import RedisMeans
+from steelyard.systems.redis.existing.readiness import ServerState
 from steelyard.systems.redis.server import RedisInstallation, find_benchmark
 from steelyard.systems.redis.statefulset import own_server
 from steelyard.targets import kubernetes_site
 from steelyard.targets.cluster_objects import asked_once, database_labels, redis_set_of
-from steelyard.targets.endpoint import Asked, Servers, redis_options, require_different, running
+from steelyard.targets.endpoint import Asked, Servers, redis_options, redis_servers
 
 _DESCRIBED: Final = "redis"  # tells what is asked of an image from what PostgreSQL's are asked
 
@@ -102,15 +102,9 @@ def redis_generator(
         PreflightError: There is none.
     """
     doors = asked.doors
-    surroundings = factory.RedisSurroundings(
-        processes=doors.processes,
-        redis=doors.redis,
-        account=None,
-        reach=lambda programs, _parts, _label: programs,
-    )
     found = [replace(each, benchmark=find_benchmark(flavour=each.flavour)) for each in servers]
     try:
-        return factory.find_generator(tuple(found), surroundings)
+        return factory.find_generator(found, doors.processes)
     except PreflightError:
         if asked.runs:
             raise
@@ -136,13 +130,11 @@ def _platforms(
     asked: Asked, site: kubernetes_site.KubernetesSite, secret: SecretRef
 ) -> Mapping[str, Platform]:
     experiment, doors = asked.experiment, asked.doors
-    means = own_server.StatefulSetMeans(
+    means = MadeMeans(
         api=site.api,
-        processes=doors.processes,
+        doors=doors,
         reach=redis_reach(asked, site),
         belongings=site.belongings,
-        door=doors.redis,
-        clock=doors.clock,
         told=asked.told,
     )
     targets = experiment.redis_in_kubernetes
@@ -178,11 +170,6 @@ class _Found:
     behind: reaching.PodBehind
     nodes: tuple[str, ...]
 
-    def place(self, api: KubernetesApi, reach: reaching.Reach, clock: Clock) -> ServicePlace:
-        """Return its place."""
-        means = ServiceMeans(api=api, reach=reach, clock=clock)
-        return ServicePlace(self.server, means, database="")
-
 
 def redis_services(asked: Asked, site: kubernetes_site.KubernetesSite) -> Servers:
     """Return engine and platforms of servers that are there.
@@ -193,25 +180,28 @@ def redis_services(asked: Asked, site: kubernetes_site.KubernetesSite) -> Server
     """
     experiment, doors = asked.experiment, asked.doors
     targets = experiment.redis_in_kubernetes
-    reach = redis_reach(asked, site)
     found = {target: _find(target, site) for target in dict.fromkeys(targets.values())}
-    places = {target: each.place(site.api, reach, doors.clock) for target, each in found.items()}
+    reach = redis_reach(asked, site)
+    places = {
+        target: ServicePlace(each.server, reach, database="") for target, each in found.items()
+    }
     for place in places.values():
         _require_open(place, doors.redis)
     plan = _plan(experiment, site, found)
     site.plan_load(plan)
-    platforms = {target: _platform(asked, site, target, place) for target, place in places.items()}
-    states = {target: platform.state for target, platform in platforms.items()}
-    require_different([*states.values()])
-    servers = {name: running(states[target]) for name, target in targets.items()}
-    program = redis_generator(
-        plan, asked, site, [factory.installation_of(server) for server in servers.values()]
-    )
-    filling = partial(fill_by_script, beside=factory.MARKERS)
-    return Servers(
-        engine=factory.running_engine(experiment, servers, program, doors.redis, fill=filling),
-        platforms={name: platforms[target] for name, target in targets.items()},
-    )
+
+    def engine_of(servers: Mapping[str, ServerState]) -> Engine:
+        installations = [factory.installation_of(server) for server in servers.values()]
+        generator = redis_generator(plan, asked, site, installations)
+        filling = partial(fill_by_script, beside=factory.MARKERS)
+        return factory.running_engine(experiment, servers, generator, doors.redis, fill=filling)
+
+    campaign_id = site.belongings.campaign_id
+    used = {
+        target: (redis_options(experiment, target, campaign_id, entrance=place.entrance()), place)
+        for target, place in places.items()
+    }
+    return redis_servers(asked, targets, used, engine_of, takes_turns=False)
 
 
 def _find(target: RedisKubernetesTarget, site: kubernetes_site.KubernetesSite) -> _Found:
@@ -265,16 +255,3 @@ def _plan(
     nodes = dict.fromkeys(node for each in found.values() for node in each.nodes)
     image = site.place.generators.image or baseline.behind.image
     return kubernetes_site.LoadPlan(place=site.place, image=image, away_from_nodes=tuple(nodes))
-
-
-def _platform(
-    asked: Asked,
-    site: kubernetes_site.KubernetesSite,
-    target: RedisKubernetesTarget,
-    place: ServicePlace,
-) -> RedisEndpointPlatform:
-    doors = asked.doors
-    campaign_id = site.belongings.campaign_id
-    options = redis_options(asked.experiment, target, campaign_id, entrance=place.entrance())
-    means = RedisMeans(redis=doors.redis, processes=doors.processes, clock=doors.clock)
-    return RedisEndpointPlatform(options, asked.ledger, means, place)

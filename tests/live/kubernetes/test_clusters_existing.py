@@ -15,7 +15,6 @@ from steelyard.places.kubernetes.undoing import undo
 from steelyard.systems.existing import reached
 from steelyard.systems.postgres.cloudnative_pg.existing import ExistingCluster
 from steelyard.systems.postgres.cloudnative_pg.rollout import ROLLED_WITHIN_S, ClusterWait
-from steelyard.systems.postgres.existing.server import Means
 from steelyard.systems.postgres.existing.server import undo as undo_on_server
 from support.live_clusters import (
     PROGRAM,
@@ -74,7 +73,7 @@ def test_settings_go_in_and_back_also_after_a_kill(
     assert values(campaign, place.entrance(), "work_mem", "max_connections") == ["9MB", "50"]
     things, placed = read_ledger(ledger)
     assert (len(things), len(placed)) == (2, 1)
-    means = Means(sql=campaign.sql, processes=campaign.means.processes, clock=campaign.clock)
+    means = campaign.doors
     for thing in things:
         assert thing.inside is not None
         with reached(thing.inside, campaign.api, campaign.sql, campaign.clock) as address:

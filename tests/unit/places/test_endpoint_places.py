@@ -5,18 +5,18 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from fakes.clock import FakeClock
+from fakes.doors import fake_doors
 from fakes.endpoint import FakeEndpoint
 from fakes.kubernetes_api import FakeKubernetesApi
-from fakes.processes import FakeProcesses
 from fakes.programs import FakeLedger, FakeProgram
 from steelyard.core.kubernetes import POD, SERVICE, ContainerRef, SecretRef
 from steelyard.core.outside import ServerAddress, ServerInCluster
 from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import PreflightError, TargetError
 from steelyard.places.kubernetes.reaching import Reach, sql_knock
-from steelyard.systems.existing import Anywhere, ServiceMeans, ServicePlace, SettingStore
+from steelyard.systems.existing import Anywhere, ServicePlace, SettingStore
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
-from steelyard.systems.postgres.existing.server import DatasetNeeds, Means
+from steelyard.systems.postgres.existing.server import DatasetNeeds
 
 _FOUND = ServerInCluster(
     context="lab",
@@ -80,7 +80,7 @@ def _platform(
         restarts=restarts,
         clients=4,
     )
-    means = Means(sql=server, processes=FakeProcesses(clock), clock=clock)
+    means = fake_doors(clock, sql=server)
     return EndpointPlatform(options, FakeLedger(), means, place)
 
 
@@ -177,7 +177,7 @@ def reach(api: FakeKubernetesApi) -> Iterator[Reach]:
 
 def test_a_server_behind_a_service(api: FakeKubernetesApi, reach: Reach) -> None:
     """It is reached by a forward to its pod, programs in pods take the Service."""
-    place = ServicePlace(_FOUND, ServiceMeans(api=api, reach=reach, clock=api.clock))
+    place = ServicePlace(_FOUND, reach)
     address = place.entrance()
     assert (address.host, address.user, address.password) == ("127.0.0.1", "bench", "planted")
     assert address.service == ("db.prod.svc", 6432)
@@ -189,7 +189,7 @@ def test_a_server_behind_a_service(api: FakeKubernetesApi, reach: Reach) -> None
 
 def test_another_pod_behind_the_service_is_followed(api: FakeKubernetesApi, reach: Reach) -> None:
     """After a failover the way leads to the pod that the Service leads to."""
-    place = ServicePlace(_FOUND, ServiceMeans(api=api, reach=reach, clock=api.clock))
+    place = ServicePlace(_FOUND, reach)
     place.entrance()
     _lead(api, "db-1")
     api.clock.advance(60)
@@ -200,7 +200,7 @@ def test_another_pod_behind_the_service_is_followed(api: FakeKubernetesApi, reac
 def test_what_is_made_there_is_noted_by_its_service(api: FakeKubernetesApi, reach: Reach) -> None:
     """A forwarded port means nothing after a death: the ledger has Service and Secret instead."""
     server = FakeEndpoint()
-    place = ServicePlace(_FOUND, ServiceMeans(api=api, reach=reach, clock=api.clock))
+    place = ServicePlace(_FOUND, reach)
     platform = _platform(server, place)
     platform.prepare(FakeProgram(), ["data"], _nothing)
     ledger = platform._ledger
@@ -218,7 +218,7 @@ def _nothing(address: ServerAddress) -> None:
 def test_an_absent_service_is_refused(api: FakeKubernetesApi, reach: Reach) -> None:
     """Whoever names a Service that is not there is told before anything is made."""
     api.lose(SERVICE, "db", "prod")
-    place = ServicePlace(_FOUND, ServiceMeans(api=api, reach=reach, clock=api.clock))
+    place = ServicePlace(_FOUND, reach)
     with pytest.raises(PreflightError, match="db is not there"):
         place.require_ready()
     with pytest.raises(TargetError, match="db is not there"):

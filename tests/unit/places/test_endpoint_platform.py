@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from fakes.clock import FakeClock
+from fakes.doors import fake_doors
 from fakes.endpoint import Died, FakeEndpoint
-from fakes.processes import FakeProcesses
 from fakes.programs import FakeLedger, FakeProgram
 from fakes.sql import FakeSql, Row
 from steelyard.core.experiment import EffectiveSetting
@@ -19,7 +19,6 @@ from steelyard.core.outside import Foreign, OnServer, ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import LeftBehindError, PreflightError, SteelyardError, TargetError
-from steelyard.places.local.groups import PausedGenerators
 from steelyard.systems.postgres.existing.platform import (
     _BACKEND,
     _SHOWN,
@@ -36,7 +35,6 @@ from steelyard.systems.postgres.existing.server import (
     GENERATOR_TABLES,
     STARTED_AT,
     DatasetNeeds,
-    Means,
     require_connections,
     undo,
 )
@@ -60,7 +58,7 @@ class _Place:
         self.server = FakeEndpoint(file=dict(_BEFORE))
         self.clock = FakeClock()
         self.ledger = FakeLedger()
-        self.means = Means(sql=self.server, processes=FakeProcesses(self.clock), clock=self.clock)
+        self.means = fake_doors(self.clock, sql=self.server)
         named = target or EndpointTarget()
         options = EndpointOptions(
             target=named,
@@ -543,15 +541,6 @@ def test_undoing_takes_the_time_it_needs() -> None:
     assert 0 not in first
 
 
-def test_generators_that_are_no_processes_here_cannot_be_paused() -> None:
-    """Nobody is told that something stands still which does not."""
-    place = _Place()
-    with pytest.raises(TargetError, match="cannot be paused"):
-        place.platform.standstill.pause()
-    with pytest.raises(TargetError, match="cannot be paused"):
-        place.platform.begin_together([], timeout_s=1.0)
-
-
 def test_a_guard_continues_the_generators_in_our_directory() -> None:
     """No control group is made for them."""
     guarded = _Place().platform.guarded
@@ -573,14 +562,12 @@ class _Shared:
 
     def seat(self, number: int | None) -> EndpointSessions:
         """Return the sessions of one configuration."""
-        clock = FakeClock()
         return EndpointSessions(
             self.options,
             self.place.ledger,
             self.place.means,
             server=self.server,
             number=number,
-            paused=PausedGenerators(FakeProcesses(clock), clock),
         )
 
     def up(self, blocks: int = 2) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_endpoint_platform import _Place
 
-from fakes.clock import FakeClock
+from fakes.doors import fake_doors
 from fakes.programs import FakeProgram
 from fakes.sql import FakeSql
 from steelyard.core.outside import Command, ServerAddress
@@ -29,7 +29,6 @@ from steelyard.systems.postgres.existing.server import (
     COMMAND,
     STARTED_AT,
     DatasetNeeds,
-    Means,
     restart,
 )
 
@@ -41,9 +40,7 @@ def test_a_death_during_a_restart_leaves_no_file_behind(
 ) -> None:
     """While the command is at work its output has no name, and what it prints is still told."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    means = Means(
-        sql=FakeSql({STARTED_AT: [("monday",)]}), processes=SystemProcesses(), clock=FakeClock()
-    )
+    means = fake_doors(sql=FakeSql({STARTED_AT: [("monday",)]}), processes=SystemProcesses())
     # It goes on once the directory is empty; where that never comes, it says so.
     script = f"""
         for _ in $(seq 100); do
@@ -84,7 +81,7 @@ def _hanging(monkeypatch: pytest.MonkeyPatch, script: str, awaited: Path) -> tup
     """Return what is said of a restart command that hangs."""
     monkeypatch.setattr(restart_command, "_TIMEOUT_S", 0.01)
     processes = _Patient(awaited)
-    means = Means(sql=FakeSql({STARTED_AT: [("monday",)]}), processes=processes, clock=FakeClock())
+    means = fake_doors(sql=FakeSql({STARTED_AT: [("monday",)]}), processes=processes)
     with pytest.raises(TargetError, match="the restart command did not end within") as caught:
         restart(("sh", "-c", script), lambda: _ADDRESS, means)
     return caught.value.hint, processes

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from fakes.clock import FakeClock
+from fakes.doors import fake_doors
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql, Rows
 from steelyard.core.experiment import (
@@ -27,7 +28,7 @@ from steelyard.gateways.process import Processes, SystemProcesses
 from steelyard.systems.postgres import engine as reloading
 from steelyard.systems.postgres import factory as running
 from steelyard.systems.postgres import server as installation
-from steelyard.systems.postgres.factory import EndpointEngine, Surroundings
+from steelyard.systems.postgres.factory import EndpointEngine
 from steelyard.systems.postgres.reader import unknown_in
 from steelyard.systems.postgres.server import Installation
 from steelyard.systems.postgres.settings import SettingEntry
@@ -83,14 +84,9 @@ def _engine(
         loads=(Load(clients=1, threads=1),),
         seed=1,
     )
-    surroundings = Surroundings(
-        processes=here or FakeProcesses(FakeClock()),
-        sql=FakeSql(),
-        account=None,
-        reach=lambda programs, _parts, _label: programs,
-    )
+    doors = fake_doors(processes=here or FakeProcesses(FakeClock()))
     clients = Installation(programs=Path("/bin"), root=Path("/bin"), version="16.1")
-    return EndpointEngine(experiment, {"a": server, "b": server}, clients, surroundings)
+    return EndpointEngine(experiment, {"a": server, "b": server}, clients, doors)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,8 @@ from steelyard.systems.protocol import RunRequest
 from steelyard.systems.redis import redis_benchmark as benchmark
 from steelyard.systems.redis.datasets import Databases, dataset_of, datasets_of
 from steelyard.systems.redis.engine import Generator, RedisEngine
-from steelyard.systems.redis.factory import RunningRedis, running_engine
+from steelyard.systems.redis.existing import readiness
+from steelyard.systems.redis.factory import running_engine
 from steelyard.systems.redis.reader import CommandCounter, await_quiet
 from steelyard.systems.redis.server import RedisInstallation, RedisProgram
 from steelyard.systems.redis.settings import RedisSetting, command_of
@@ -196,7 +197,8 @@ def test_limits_are_those_of_each_configuration(
 
 def _running(experiment: Experiment, **known: Any) -> RedisEngine:
     """Return the engine for running servers of which this is known."""
-    running = RunningRedis(version="7.0.15", flavour="redis", **known)
+    settings, lines = known.pop("settings"), {"redis_version": "7.0.15"}
+    running = replace(readiness._state(lines, settings), **known)
     servers = {each.name: running for each in experiment.configurations}
     engine, _ = _engine(experiment=experiment)
     return running_engine(

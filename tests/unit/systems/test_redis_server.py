@@ -8,6 +8,7 @@ import pytest
 
 from fakes.campaigns import an_experiment, asks_redis
 from fakes.clock import FakeClock
+from fakes.doors import fake_doors
 from fakes.processes import Answer, FakeProcesses
 from fakes.programs import FakeLedger
 from fakes.redis_sessions import ToldDoor, ToldSession
@@ -15,6 +16,7 @@ from steelyard.core.experiment import Configuration, Experiment, KeySpace, Redis
 from steelyard.core.outside import ServerAddress
 from steelyard.core.target import RedisLocalTarget
 from steelyard.core.wording import GIB, MIB, PreflightError, TargetError
+from steelyard.gateways.doors import Doors
 from steelyard.gateways.redis import Reply, ReplyError
 from steelyard.gateways.redis_client import connection_failure
 from steelyard.systems.redis.datasets import aof_bytes, growth_bytes, growth_findings
@@ -545,7 +547,5 @@ def test_a_replica_names_its_primary(host: str, primary: str) -> None:
     assert caught.value.hint == f"Name the primary: {primary}."
 
 
-def _means(session: ToldSession) -> readiness.RedisMeans:
-    return readiness.RedisMeans(
-        redis=ToldDoor(session), processes=FakeProcesses(), clock=FakeClock()
-    )
+def _means(session: ToldSession) -> Doors:
+    return fake_doors(redis=ToldDoor(session))

@@ -7,13 +7,11 @@ import pytest
 
 from fakes.clock import FakeClock
 from fakes.kernel import PAGE_BYTES, FakeKernel
-from fakes.processes import FakeProcesses
 from fakes.settings import FakeSettings
 from steelyard.core.outside import ServerAddress
 from steelyard.core.stack import KnobKind
 from steelyard.core.wording import MIB, PreflightError, PrivilegeError
 from steelyard.gateways.sql import Row
-from steelyard.systems.postgres.existing.server import Means
 from steelyard.tuning.apply.applier import put_back
 from steelyard.tuning.apply.huge_pages import (
     HugePageNeed,
@@ -57,13 +55,14 @@ def _kernel(pages: int = 100, *, smaps: str = "", version: int = 1) -> FakeKerne
 
 def _door(kernel: FakeKernel, need: HugePageNeed = _NEED) -> PostgresDoor:
     server = FakeSettings(process=("/data", 1700000000.7))
-    means = Means(sql=server, processes=FakeProcesses(FakeClock()), clock=FakeClock())
-    return PostgresDoor(means=means, address=server.reach({}), host=kernel, need=need)
+    return PostgresDoor(
+        sql=server, clock=FakeClock(), address=server.reach({}), host=kernel, need=need
+    )
 
 
 def _server(door: PostgresDoor) -> FakeSettings:
-    assert isinstance(door.means.sql, FakeSettings)
-    return door.means.sql
+    assert isinstance(door.sql, FakeSettings)
+    return door.sql
 
 
 def test_a_pool_too_small_is_refused_with_the_number_that_would_do() -> None:
@@ -125,9 +124,9 @@ def test_a_server_elsewhere_is_not_judged_by_this_machine() -> None:
     door = _door(kernel, replace(_NEED, elsewhere=True))
     _server(door).process = ("/data", 1700000100.0)
     door.require(_ON)
-    assert find_process(door.address, door.means.sql, kernel) is None
+    assert find_process(door.address, door.sql, kernel) is None
     _server(door).process = ("/data", 1700000001.0)
-    assert find_process(door.address, door.means.sql, kernel) == 42
+    assert find_process(door.address, door.sql, kernel) == 42
 
 
 def test_the_mapping_is_told_by_its_page_size() -> None:
@@ -187,7 +186,7 @@ class _InPages(FakeSettings):
 def test_values_are_told_as_the_server_shows_them() -> None:
     """Proves that no count of pages stands where a size was asked for."""
     door = _door(_kernel())
-    door = replace(door, means=replace(door.means, sql=_InPages()))
+    door = replace(door, sql=_InPages())
     asked = knob(KnobKind.POSTGRES, "shared_buffers", "256MB")
     fact = "shared_buffers was asked to be '256MB' and is '128MB'."
     assert door.verify(asked).facts == (fact,)

@@ -50,7 +50,6 @@ from steelyard.systems.existing import ENTRANCE, reached
 from steelyard.systems.postgres.existing import server as postgres
 from steelyard.systems.postgres.server import shared_memory_residue
 from steelyard.systems.redis.existing import platform as redis
-from steelyard.systems.redis.existing.readiness import RedisMeans
 from steelyard.tuning.apply.kernel import kernel_doors
 
 
@@ -280,13 +279,10 @@ def _undo_on_server(thing: outside.OnServer, doors: Doors) -> None:
 def _undo_there(
     thing: outside.OnServer, address: outside.ServerAddress | None, doors: Doors
 ) -> None:
-    processes, clock = doors.processes, doors.clock
     if thing.resource.is_of_redis:
-        means = RedisMeans(redis=doors.redis, processes=processes, clock=clock)
-        redis.undo_on_redis(thing, means, password=own_password(), reached=address)
+        redis.undo_on_redis(thing, doors, password=own_password(), reached=address)
     else:
-        of_sql = postgres.Means(sql=doors.sql, processes=processes, clock=clock)
-        postgres.undo(thing, of_sql, reached=address)
+        postgres.undo(thing, doors, reached=address)
 
 
 def _statements(thing: outside.OnServer) -> Iterator[str]:

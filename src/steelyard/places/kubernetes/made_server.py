@@ -30,14 +30,12 @@ from steelyard.core.kubernetes import (
 )
 from steelyard.core.outside import ServerAddress, ServerProgram, stored_key
 from steelyard.core.wording import PrivilegeError, SteelyardError, TargetError
-from steelyard.gateways.host import Clock
+from steelyard.gateways.doors import Doors
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.gateways.process import Processes
 from steelyard.places.elsewhere import ServerElsewhere, token_of
 from steelyard.places.kubernetes.belongings import Belongings, object_name
 from steelyard.places.kubernetes.reaching import Reach
 from steelyard.places.kubernetes.undoing import Departure, Held, held_by
-from steelyard.places.local.groups import PausedGenerators
 from steelyard.places.protocol import Ledger, PodSight, PreparedState
 
 _LOG_LINES: Final = 2000  # of each server that ends; a guess
@@ -67,10 +65,9 @@ class MadeMeans:
     """
 
     api: KubernetesApi
-    processes: Processes
+    doors: Doors
     reach: Reach
     belongings: Belongings
-    clock: Clock
     told: Callable[[str], None]
 
 
@@ -166,12 +163,11 @@ class MadeInCluster(ServerElsewhere, Generic[There]):
     def __init__(
         self, options: MadeOptions, ledger: Ledger, means: MadeMeans, what: object
     ) -> None:
-        paused = PausedGenerators(means.processes, means.clock)
-        super().__init__(options.campaign_id, ledger, means.processes, paused)
+        super().__init__(options.campaign_id, ledger, means.doors)
         self._options = options
         self._means = means
         self._token = token_of(f"{options.campaign_id} {stored_key(what)}")
-        self._departure = Departure(means.api, means.clock)
+        self._departure = Departure(means.api, means.doors.clock)
         self._current: There | None = None
         self._is_announced = False
         self._number = 0

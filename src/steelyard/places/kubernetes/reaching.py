@@ -149,9 +149,9 @@ class Reach:
     """
 
     def __init__(self, api: KubernetesApi, knock: Knock, clock: Clock) -> None:
-        self._api = api
+        self.api = api
         self._knock = knock
-        self._clock = clock
+        self.clock = clock
         self._forwards: dict[tuple[str, str, int], _Forward] = {}
         self._secrets: dict[k8s.SecretRef, tuple[str, str]] = {}
         # By host and port: the monotonic instant of the last answer.
@@ -197,7 +197,7 @@ class Reach:
             password=password,
             service=(host, port),
         )
-        way = near if self._api.is_inside else self._forwarded(near, pod, pod_port)
+        way = near if self.api.is_inside else self._forwarded(near, pod, pod_port)
         if is_kept and isinstance(self._refusal(way), LoginError):
             del self._secrets[secret]
             user, password = self._credentials(secret)
@@ -214,7 +214,7 @@ class Reach:
             self._knock(way())
             return True
 
-        if trouble := trouble_until(answers, self._clock, _WITHIN_S, _LOOK_S, ""):
+        if trouble := trouble_until(answers, self.clock, _WITHIN_S, _LOOK_S, ""):
             raise TargetError(
                 trouble,
                 hint="Does a NetworkPolicy keep it apart? Look with `kubectl get networkpolicy`.",
@@ -234,7 +234,7 @@ class Reach:
 
     def _credentials(self, secret: k8s.SecretRef) -> tuple[str, str]:
         if secret not in self._secrets:
-            self._secrets[secret] = read_secret(self._api, secret)
+            self._secrets[secret] = read_secret(self.api, secret)
         return self._secrets[secret]
 
     def _forwarded(
@@ -252,12 +252,12 @@ class Reach:
         return _through(forward, near)
 
     def _opened(self, pod: k8s.ContainerRef, pod_port: int) -> _Forward:
-        manager = self._api.forward(pod, pod_port)
+        manager = self.api.forward(pod, pod_port)
         return _Forward(manager=manager, local_port=manager.__enter__())
 
     def _refusal(self, way: ServerAddress) -> TargetError | None:
         """Return why nobody answers, or lets us in; None: somebody does, or did a moment ago."""
-        place, now = (way.host, way.port), self._clock.monotonic()
+        place, now = (way.host, way.port), self.clock.monotonic()
         if now - self._answered_at.get(place, -_TRUSTED_S) < _TRUSTED_S:
             return None
         try:

@@ -61,6 +61,14 @@ from steelyard.places.protocol import Ledger, PreparedState
 
 _PROGRAM_COPY_TIMEOUT_S = 300.0
 
+ProgramReach = Callable[[Path, tuple[Path, ...], str], Path]
+"""Returns where an account can reach programs, of which parts and by what label."""
+
+
+def where_it_is(programs: Path, parts: tuple[Path, ...], label: str) -> Path:  # noqa: ARG001 - a reach
+    """Return the directory of programs itself: whoever runs them can reach it."""
+    return programs
+
 
 def staged(
     programs: Path,

@@ -14,10 +14,11 @@ from steelyard.core import wording
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.target import CloudNativePgTarget, EndpointTarget
+from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import Clock
 from steelyard.gateways.process import Processes, Runner
 from steelyard.gateways.sql import Sql
-from steelyard.places.local.server import server_account
+from steelyard.places.local.server import ProgramReach, server_account
 from steelyard.systems.postgres import settings
 from steelyard.systems.postgres.engine import PostgresEngine
 from steelyard.systems.postgres.server import (
@@ -33,71 +34,59 @@ from steelyard.systems.postgres.server import (
 from steelyard.systems.protocol import Dataset, RunRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What the engine is made with.
-
-    Attributes:
-        account: Account for programs that Steelyard starts as root.
-        reach: Given a directory of programs, the directories that must stay side by side with
-            it, and a label; returns where that account can reach the programs.
-    """
-
-    processes: Processes
-    sql: Sql
-    account: str | None
-    reach: Callable[[Path, tuple[Path, ...], str], Path]
-
-
-def postgres_engine(experiment: model.Experiment, surroundings: Surroundings) -> PostgresEngine:
+def postgres_engine(
+    experiment: model.Experiment, doors: Doors, account: str | None, reach: ProgramReach
+) -> PostgresEngine:
     """Return the engine; nothing is started yet.
+
+    Programs that Steelyard starts as root run as the account, which reaches them there.
 
     Raises:
         PreflightError: Programs are absent or do not run.
     """
-    installations = _installations(experiment, surroundings)
+    installations = _installations(experiment, doors, reach)
     return PostgresEngine(
         experiment,
         {
             name: PostgresProgram(
-                installation=installations[name], initdb=target.initdb, sql=surroundings.sql
+                installation=installations[name], initdb=target.initdb, sql=doors.sql
             )
             for name, target in experiment.local_targets.items()
         },
         {
-            name: _catalogue(one.program("postgres"), experiment.configuration(name), surroundings)
+            name: _catalogue(one.program("postgres"), experiment.configuration(name), doors)
             for name, one in installations.items()
         },
-        processes=surroundings.processes,
-        sql=surroundings.sql,
-        account=surroundings.account,
+        processes=doors.processes,
+        sql=doors.sql,
+        account=account,
     )
 
 
 def _catalogue(
-    postgres: str, configuration: model.Configuration, surroundings: Surroundings
+    postgres: str, configuration: model.Configuration, doors: Doors
 ) -> Mapping[str, settings.SettingEntry]:
     """Return the settings that a server describes, and of the others those that are asked for."""
-    processes = surroundings.processes
+    processes = doors.processes
     described = settings.read_catalogue(postgres, processes)
     with settings.empty_configuration() as empty:
         return settings.with_asked(described, [configuration], postgres, empty, processes)
 
 
 def _installations(
-    experiment: model.Experiment, surroundings: Surroundings
+    experiment: model.Experiment, doors: Doors, reach: ProgramReach
 ) -> Mapping[str, Installation]:
     targets = experiment.local_targets
     by_bin = {
-        bin_: _reachable(find_installation(bin_, surroundings.processes), surroundings)
+        bin_: _reachable(find_installation(bin_, doors.processes), reach)
         for bin_ in dict.fromkeys(target.bin for target in targets.values())
     }
     return {name: by_bin[target.bin] for name, target in targets.items()}
 
 
-def _reachable(found: Installation, surroundings: Surroundings) -> Installation:
+def _reachable(found: Installation, reach: ProgramReach) -> Installation:
     label = f"{found.root.name}-{'.'.join(map(str, found.version_key))}"
-    programs = surroundings.reach(found.programs, wheel_parts(found), label)
+    programs = reach(found.programs, wheel_parts(found), label)
     return replace(found, programs=programs)
 
 
@@ -283,7 +272,7 @@ class EndpointEngine(PostgresEngine):
         experiment: model.Experiment,
         servers: Mapping[str, RunningServer],
         clients: Installation,
-        surroundings: Surroundings,
+        doors: Doors,
     ) -> None:
         super().__init__(
             experiment,
@@ -291,14 +280,14 @@ class EndpointEngine(PostgresEngine):
                 name: RunningProgram(
                     installation=clients,
                     initdb=(),
-                    sql=surroundings.sql,
+                    sql=doors.sql,
                     server_version=server.version,
                 )
                 for name, server in servers.items()
             },
             {name: server.catalogue for name, server in servers.items()},
-            processes=surroundings.processes,
-            sql=surroundings.sql,
+            processes=doors.processes,
+            sql=doors.sql,
             account=None,
         )
         self._servers = servers
@@ -422,7 +411,10 @@ class EndpointEngine(PostgresEngine):
 
 
 def endpoint_engine(
-    experiment: model.Experiment, servers: Mapping[str, RunningServer], surroundings: Surroundings
+    experiment: model.Experiment,
+    servers: Mapping[str, RunningServer],
+    doors: Doors,
+    reach: ProgramReach,
 ) -> EndpointEngine:
     """Return the engine for running servers, by configuration.
 
@@ -431,8 +423,8 @@ def endpoint_engine(
             that was asked over it.
     """
     tls = any(server.tls for server in servers.values())
-    clients = _reachable(find_clients(surroundings.processes, tls=tls), surroundings)
-    return EndpointEngine(experiment, servers, clients, surroundings)
+    clients = _reachable(find_clients(doors.processes, tls=tls), reach)
+    return EndpointEngine(experiment, servers, clients, doors)
 
 
 _RESTART: Final = (

@@ -5,19 +5,21 @@ container image run in pods.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final
 
 from steelyard.core.experiment import Configuration, EffectiveSetting, Experiment
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.target import RedisLocalTarget
 from steelyard.core.wording import Complaint, PreflightError, TargetError
+from steelyard.gateways.doors import Doors
 from steelyard.gateways.process import Processes, Runner
 from steelyard.gateways.redis import TLS, RedisDoor, Reply, ReplyError
+from steelyard.places.local.server import ProgramReach
 from steelyard.systems.redis import server as checks
 from steelyard.systems.redis import server as redis_server
 from steelyard.systems.redis.datasets import (
@@ -28,27 +30,15 @@ from steelyard.systems.redis.datasets import (
     fill_by_script,
 )
 from steelyard.systems.redis.engine import Generator, InstalledRedisEngine, RedisEngine
+from steelyard.systems.redis.existing.readiness import ServerState
 from steelyard.systems.redis.settings import Catalogue, RedisSetting, read_catalogue, refused_names
 
 _VERSION_TIMEOUT_S = 20.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedisSurroundings:
-    """What the engine stands on.
-
-    Attributes:
-        account: Account for programs that Steelyard starts as root.
-        reach: As of PostgreSQL's: returns where that account can reach programs.
-    """
-
-    processes: Processes
-    redis: RedisDoor
-    account: str | None
-    reach: Callable[[Path, tuple[Path, ...], str], Path]
-
-
-def redis_engine(experiment: Experiment, surroundings: RedisSurroundings) -> InstalledRedisEngine:
+def redis_engine(
+    experiment: Experiment, doors: Doors, account: str | None, reach: ProgramReach
+) -> InstalledRedisEngine:
     """Return the engine; each different server was started for a moment, to ask it.
 
     Raises:
@@ -60,15 +50,15 @@ def redis_engine(experiment: Experiment, surroundings: RedisSurroundings) -> Ins
         if isinstance(target, RedisLocalTarget)
     }
     found = {
-        bin_: _reachable(redis_server.find_redis(bin_, surroundings.processes), surroundings)
+        bin_: _reachable(redis_server.find_redis(bin_, doors.processes), reach)
         for bin_ in dict.fromkeys(target.bin for target in targets.values())
     }
     trials = {
         name: redis_server.Trial(
             installation=found[target.bin],
-            redis=surroundings.redis,
-            processes=surroundings.processes,
-            account=surroundings.account,
+            redis=doors.redis,
+            processes=doors.processes,
+            account=account,
         )
         for name, target in targets.items()
     }
@@ -78,7 +68,7 @@ def redis_engine(experiment: Experiment, surroundings: RedisSurroundings) -> Ins
         {
             name: redis_server.RedisProgram(
                 installation=found[target.bin],
-                redis=surroundings.redis,
+                redis=doors.redis,
                 tcp=target.connection == "tcp",
                 replica=target.replica,
                 datasets=len(datasets_of(experiment.workloads)),
@@ -87,15 +77,17 @@ def redis_engine(experiment: Experiment, surroundings: RedisSurroundings) -> Ins
         },
         {name: catalogues[trial.installation] for name, trial in trials.items()},
         trials,
-        generator=find_generator(tuple(found.values()), surroundings),
+        generator=find_generator(tuple(found.values()), doors.processes, account),
         databases=Databases(
-            datasets=datasets_of(experiment.workloads), redis=surroundings.redis, persisted=True
+            datasets=datasets_of(experiment.workloads), redis=doors.redis, persisted=True
         ),
     )
 
 
 def find_generator(
-    installations: tuple[redis_server.RedisInstallation, ...], surroundings: RedisSurroundings
+    installations: Sequence[redis_server.RedisInstallation],
+    processes: Processes,
+    account: str | None = None,
 ) -> Generator:
     """Return the generator that drives all servers: that of the newest of them.
 
@@ -110,8 +102,8 @@ def find_generator(
             hint=redis_server.benchmark_hint(newest.flavour),
         )
     command = Command(argv=(str(program), "--version"))
-    said = surroundings.processes.run(command, timeout_s=_VERSION_TIMEOUT_S)
-    return _generator(program, said, surroundings.account)
+    said = processes.run(command, timeout_s=_VERSION_TIMEOUT_S)
+    return _generator(program, said, account)
 
 
 def _generator(program: Path, said: Completed, account: str | None = None) -> Generator:
@@ -135,12 +127,12 @@ def _catalogues(
 
 
 def _reachable(
-    found: redis_server.RedisInstallation, surroundings: RedisSurroundings
+    found: redis_server.RedisInstallation, reach: ProgramReach
 ) -> redis_server.RedisInstallation:
     """Return the installation where the account can reach it; its programs lie side by side."""
     directory = found.server.parent
     label = f"{found.flavour}-{found.version}"
-    place, benchmark = surroundings.reach(directory, (directory,), label), found.benchmark
+    place, benchmark = reach(directory, (directory,), label), found.benchmark
     if benchmark is not None and benchmark.parent == directory:
         benchmark = place / benchmark.name
     return replace(found, server=place / found.server.name, benchmark=benchmark)
@@ -161,29 +153,12 @@ MARKERS: Final = 1  # keys that are in each database beside its data
 _HELP_TIMEOUT_S: Final = 20.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunningRedis:
-    """What is known of a running server.
-
-    Attributes:
-        settings: By name, as it shows them; None where the user may not ask.
-        connections: Of others.
-        replicas: That follow it.
-    """
-
-    version: str
-    flavour: Literal["redis", "valkey"]
-    settings: Mapping[str, str] | None = field(hash=False)
-    connections: int = 0
-    replicas: int = 0
-
-    @property
-    def catalogue(self) -> Catalogue:
-        """Return its settings, each with what it is as the value that it goes back to."""
-        return {
-            name: RedisSetting(name=name, default=value, changeable=name not in _NEED_RESTART)
-            for name, value in (self.settings or {}).items()
-        }
+def _catalogue_of(server: ServerState) -> Catalogue:
+    """Return its settings, each with what it is as the value that it goes back to."""
+    return {
+        name: RedisSetting(name=name, default=value, changeable=name not in _NEED_RESTART)
+        for name, value in (server.settings or {}).items()
+    }
 
 
 def needs_restart(name: str) -> bool:
@@ -222,9 +197,9 @@ class RedisEndpointEngine(RedisEngine):
 
 def redis_endpoint_engine(
     experiment: Experiment,
-    servers: Mapping[str, RunningRedis],
+    servers: Mapping[str, ServerState],
     addresses: Mapping[str, ServerAddress],
-    surroundings: RedisSurroundings,
+    doors: Doors,
 ) -> RedisEndpointEngine:
     """Return the engine for running servers, by configuration.
 
@@ -232,25 +207,25 @@ def redis_endpoint_engine(
         PreflightError: There is no load generator on this machine, or none that speaks TLS to a
             server that was asked over it.
     """
-    found = {server: installation_of(server) for server in servers.values()}
-    generator = find_generator(tuple(found.values()), surroundings)
+    installations = [installation_of(server) for server in servers.values()]
+    generator = find_generator(installations, doors.processes)
     if any(dict(address.parameters).get(TLS) == "on" for address in addresses.values()):
-        _require_tls(generator.program, surroundings.processes)
+        _require_tls(generator.program, doors.processes)
     filling = partial(fill, beside=MARKERS)
-    engine = running_engine(experiment, servers, generator, surroundings.redis, fill=filling)
-    trials = {name: _trial(server, surroundings) for name, server in servers.items()}
+    engine = running_engine(experiment, servers, generator, doors.redis, fill=filling)
+    trials = {name: _trial(server, doors) for name, server in servers.items()}
     engine.try_by({name: trial for name, trial in trials.items() if trial is not None})
     return engine
 
 
-def _trial(server: RunningRedis, surroundings: RedisSurroundings) -> redis_server.Trial | None:
+def _trial(server: ServerState, doors: Doors) -> redis_server.Trial | None:
     """Return what starts a server of the same family; None: this machine has no such program.
 
     Releases of one family, such as 7.0, have the same settings. Before 7.0 a file took other words
     than CONFIG SET does.
     """
     try:
-        found = redis_server.find_redis(f"{server.flavour}-server", surroundings.processes)
+        found = redis_server.find_redis(f"{server.flavour}-server", doors.processes)
     except PreflightError:
         return None
     there = installation_of(server)
@@ -259,15 +234,15 @@ def _trial(server: RunningRedis, surroundings: RedisSurroundings) -> redis_serve
         return None
     return redis_server.Trial(
         installation=found,
-        redis=surroundings.redis,
-        processes=surroundings.processes,
-        account=surroundings.account,
+        redis=doors.redis,
+        processes=doors.processes,
+        account=None,
     )
 
 
 def running_engine(
     experiment: Experiment,
-    servers: Mapping[str, RunningRedis],
+    servers: Mapping[str, ServerState],
     generator: Generator,
     redis: RedisDoor,
     *,
@@ -290,7 +265,7 @@ def running_engine(
             )
             for name, server in servers.items()
         },
-        {name: server.catalogue for name, server in servers.items()},
+        {name: _catalogue_of(server) for name, server in servers.items()},
         generator=generator,
         databases=Databases(
             datasets=datasets_of(experiment.workloads),
@@ -302,7 +277,7 @@ def running_engine(
     )
 
 
-def installation_of(server: RunningRedis) -> redis_server.RedisInstallation:
+def installation_of(server: ServerState) -> redis_server.RedisInstallation:
     """Return the server's version with the generator of this machine; its program is elsewhere."""
     return redis_server.RedisInstallation(
         server=Path(),

@@ -36,7 +36,6 @@ from steelyard.gateways.process import Processes, SystemProcesses
 from steelyard.gateways.sql import Sql, parsed_uri
 from steelyard.gateways.virsh import Domains
 from steelyard.record.journal import AppliedCluster, StackBegun
-from steelyard.systems.postgres.existing.server import Means
 from steelyard.tuning.apply.domain import DomainDoor
 from steelyard.tuning.apply.door import Check, KnobDoor, LookingDoor
 from steelyard.tuning.apply.huge_pages import HugePageNeed
@@ -63,11 +62,6 @@ class Outside:
     sql: Sql = field(default_factory=Sql)
     clock: Clock = field(default_factory=Clock)
     kubernetes: Kubernetes = field(default_factory=KubectlConfiguration)
-
-    @property
-    def means(self) -> Means:
-        """Return those that a change on a server needs."""
-        return Means(sql=self.sql, processes=self.processes, clock=self.clock)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +122,8 @@ def doors(
         )
     if server is not None:
         found[KnobKind.POSTGRES] = PostgresDoor(
-            means=outside.means,
+            sql=outside.sql,
+            clock=outside.clock,
             address=server,
             host=outside.host,
             need=need or HugePageNeed(),

@@ -38,7 +38,7 @@ from steelyard.places.kubernetes.undoing import (
 )
 from steelyard.systems.postgres.cloudnative_pg.operator import instance_pods, state_of
 from steelyard.systems.postgres.existing import server as statements
-from steelyard.systems.postgres.existing.server import Means, in_system_file
+from steelyard.systems.postgres.existing.server import in_system_file
 from steelyard.systems.postgres.settings import as_boolean, deviations, effective_setting
 from steelyard.tuning.apply.door import Check, KnobDoor, LookingDoor, Seen
 from steelyard.tuning.apply.huge_pages import (
@@ -116,7 +116,8 @@ class PostgresDoor(KnobDoor):
         need: Huge pages of the plan.
     """
 
-    means: Means
+    sql: Sql
+    clock: Clock
     address: ServerAddress
     host: Host
     need: HugePageNeed = field(default_factory=HugePageNeed)
@@ -132,13 +133,13 @@ class PostgresDoor(KnobDoor):
 
     def require(self, knob: Knob) -> None:
         """Check that the server has the setting and its huge pages, and the user may change it."""
-        rows = self.means.sql.rows(self.address, _SETTING, [knob.place])
+        rows = self.sql.rows(self.address, _SETTING, [knob.place])
         if (not rows and "." not in knob.place) or (rows and rows[0][4] == "internal"):
             raise wording.PreflightError(
                 f"the server has no setting {knob.place} that could be changed",
                 hint="Plan for its version: --postgres-version.",
             )
-        if self.means.sql.rows(self.address, _SUPERUSER)[0][0] != "on":
+        if self.sql.rows(self.address, _SUPERUSER)[0][0] != "on":
             raise wording.PrivilegeError(
                 f"{self.address.user or 'this user'} is no superuser of the server, so it may not"
                 " change its settings",
@@ -148,7 +149,7 @@ class PostgresDoor(KnobDoor):
 
     def snapshot(self, knob: Knob) -> str:
         """Return the text of ``postgresql.auto.conf``."""
-        (saved,) = in_system_file([knob.place], self.means.sql, self.address)
+        (saved,) = in_system_file([knob.place], self.sql, self.address)
         return json.dumps({"name": saved.name, "value": saved.value})
 
     def apply(self, knob: Knob) -> None:
@@ -214,12 +215,12 @@ class PostgresDoor(KnobDoor):
         return None if value is None else str(value)
 
     def _write(self, name: str, value: str | None) -> None:
-        self.means.sql.execute(self.address, [statements.set_system(name, value)])
-        reload(self.address, self.means.sql, self.means.clock)
+        self.sql.execute(self.address, [statements.set_system(name, value)])
+        reload(self.address, self.sql, self.clock)
 
     def _read(self, name: str) -> tuple[EffectiveSetting | None, bool]:
         """Return a setting as a new session sees it, and whether another waits for a restart."""
-        rows = self.means.sql.rows(self.address, _SETTING, [name])
+        rows = self.sql.rows(self.address, _SETTING, [name])
         if not rows:
             return None, False
         found, value, unit, source, _, pending = rows[0]
@@ -236,7 +237,7 @@ class PostgresDoor(KnobDoor):
 
     def _shown(self, effective: EffectiveSetting) -> str:
         """Return a value as SHOW has it: 128MB, not 16384 pages of 8 kB."""
-        return str(self.means.sql.rows(self.address, _SHOWN, [effective.name])[0][0])
+        return str(self.sql.rows(self.address, _SHOWN, [effective.name])[0][0])
 
     def _deviating(self, knob: Knob, shown: str, *, pending: bool) -> Check:
         fact = f"{knob.place} was asked to be {knob.value!r} and is {shown!r}."
@@ -252,8 +253,8 @@ class PostgresDoor(KnobDoor):
 
     def _on_huge_pages(self) -> Check:
         """Return whether the running server's shared memory lies on huge pages."""
-        status = [str(row[0]) for row in self.means.sql.rows(self.address, _STATUS)]
-        pid = find_process(self.address, self.means.sql, self.host)
+        status = [str(row[0]) for row in self.sql.rows(self.address, _STATUS)]
+        pid = find_process(self.address, self.sql, self.host)
         mapping = huge_page_mapping(pid, self.host) if pid is not None else None
         facts = [f"huge_pages_status is {status[0]!r}."] if status else []
         if mapping is not None:
@@ -275,14 +276,14 @@ class PostgresDoor(KnobDoor):
         """Return that nobody has seen the huge pages that a restart will need, if so."""
         if knob.place.lower() != _HUGE_PAGES or not _is_on(knob.value):
             return ()
-        if find_process(self.address, self.means.sql, self.host) is not None:
+        if find_process(self.address, self.sql, self.host) is not None:
             return ()
         return (_UNSEEN_PAGES,)
 
     def _require_huge_pages(self, knob: Knob, *, planned: bool) -> None:
         if knob.place.lower() != _HUGE_PAGES or as_boolean(knob.value) == "off":
             return
-        pid = find_process(self.address, self.means.sql, self.host)
+        pid = find_process(self.address, self.sql, self.host)
         if pid is None:
             if _is_on(knob.value):
                 require_elsewhere(self.need)

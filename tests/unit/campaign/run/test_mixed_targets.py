@@ -29,7 +29,6 @@ from steelyard.systems.postgres.factory import (
     EndpointEngine,
     JoinedEngine,
     RunningServer,
-    Surroundings,
 )
 from steelyard.systems.postgres.server import Installation, PostgresProgram
 from steelyard.systems.protocol import Engine, RunRequest
@@ -62,9 +61,7 @@ def _joined(*, here: str, there: str, tls: bool = False) -> JoinedEngine:
     server = RunningServer(
         version="17.2", superuser=True, tls=tls, catalogue={}, bounds={}, address=_ADDRESS
     )
-    around = Surroundings(
-        processes=processes, sql=sql, account=None, reach=lambda path, _parts, _label: path
-    )
+    around = fake_doors(processes=processes, sql=sql)
     endpoint = EndpointEngine(experiment, {"fast": server}, _installation(there), around)
     engines = {"slow": local, "fast": endpoint}
     return JoinedEngine(experiment, engines, processes=processes, sql=sql)

@@ -16,7 +16,7 @@ from steelyard.places.kubernetes.undoing import undo
 from steelyard.systems.existing import reached
 from steelyard.systems.postgres.cloudnative_pg import existing
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
-from steelyard.systems.postgres.existing.server import DatasetNeeds, Means
+from steelyard.systems.postgres.existing.server import DatasetNeeds
 from steelyard.systems.postgres.existing.server import undo as undo_on_server
 from support.cluster_world import World
 
@@ -75,7 +75,7 @@ class _Used:
                 clients=8,
             ),
             world.ledger,
-            Means(sql=world.operator, processes=world.means.processes, clock=world.clock),
+            world.means.doors,
             self.place,
         )
 
@@ -162,7 +162,7 @@ def test_after_a_death_the_ledger_is_enough(world: World) -> None:
     used = _Used(world)
     used.start(work_mem="9MB", max_connections="50")
     world.means.reach.close()  # the process is dead, and its forwards with it
-    means = Means(sql=world.operator, processes=world.means.processes, clock=world.clock)
+    means = world.means.doors
     world.api.put(_service())
     for _, thing in world.ledger.things:
         assert thing.inside is not None

@@ -194,7 +194,7 @@ def test_what_a_dead_campaign_left_is_undone_by_its_ledger(world: RedisWorld) ->
     """Set, Services, pod, claim and volume go by what was noted before the death."""
     _started(world.platform(), appendonly="yes")
     for thing in reversed(world.left):
-        undo(thing, world.api, clock=world.means.clock)
+        undo(thing, world.api, clock=world.means.doors.clock)
     world.sets.step()
     for kind in (*_OWN, SECRET):
         assert world.api.list(kind, "bench" if kind.namespaced else "") == (), kind.name

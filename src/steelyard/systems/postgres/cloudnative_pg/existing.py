@@ -24,12 +24,11 @@ from steelyard.core.target import (
 )
 from steelyard.core.wording import PreflightError, SteelyardError, TargetError
 from steelyard.gateways.sql import Sql
-from steelyard.places.kubernetes.made_server import moved
+from steelyard.places.kubernetes.made_server import MadeMeans, moved
 from steelyard.places.protocol import PodSight
 from steelyard.systems.existing import SettingStore
 from steelyard.systems.postgres.cloudnative_pg import operator, rollout
 from steelyard.systems.postgres.cloudnative_pg import own_cluster as place_facts
-from steelyard.systems.postgres.cloudnative_pg.own_cluster import ClusterMeans
 
 _HIBERNATION: Final = "cnpg.io/hibernation"
 _FENCED: Final = "cnpg.io/fencedInstances"
@@ -242,7 +241,7 @@ class ExistingOptions:
         return ObjectRef(kind=CLUSTER, name=name, namespace=self.namespace)
 
 
-def read_cluster(options: ExistingOptions, means: ClusterMeans) -> Manifest:
+def read_cluster(options: ExistingOptions, means: MadeMeans) -> Manifest:
     """Return the manifest of the Cluster.
 
     Raises:
@@ -259,7 +258,7 @@ def read_cluster(options: ExistingOptions, means: ClusterMeans) -> Manifest:
     return found
 
 
-def secret_of(cluster: Manifest, means: ClusterMeans) -> SecretRef:
+def secret_of(cluster: Manifest, means: MadeMeans) -> SecretRef:
     """Return the Secret of the superuser where there is one, else of the application's user."""
     metadata, spec = cluster["metadata"], cluster["spec"]
     name, namespace = str(metadata["name"]), str(metadata["namespace"])
@@ -303,7 +302,7 @@ class ExistingCluster:
     def __init__(
         self,
         options: ExistingOptions,
-        means: ClusterMeans,
+        means: MadeMeans,
         cluster: Manifest,
         secret: SecretRef,
     ) -> None:
@@ -353,7 +352,7 @@ class ExistingCluster:
         Raises:
             TargetError: It has none, or the way there is closed.
         """
-        now = self._means.clock.monotonic()
+        now = self._means.doors.clock.monotonic()
         if self._looked_at is None or now - self._looked_at > _LOOKED_EVERY_S:
             return self._followed(self._looked())
         return self._way.address()
@@ -366,7 +365,7 @@ class ExistingCluster:
 
     def _followed(self, state: operator.ClusterState) -> ServerAddress:
         address = self._way.follow(state)
-        self._state, self._looked_at = state, self._means.clock.monotonic()
+        self._state, self._looked_at = state, self._means.doors.clock.monotonic()
         primary = state.primary_instance
         if primary is not None and primary.node:
             self._nodes[primary.node] = None
@@ -383,7 +382,7 @@ class ExistingCluster:
             PreflightError: It takes no load, serves others, has settings of another campaign, or
                 its settings cannot be changed.
         """
-        ref, cluster, sql = self._options.ref, self._cluster, self._means.sql
+        ref, cluster, sql = self._options.ref, self._cluster, self._means.doors.sql
         require_measurable(ref, cluster)
         require_unchanged(ref, cluster)
         state = self._looked()
@@ -412,7 +411,7 @@ class ExistingCluster:
         address = self.entrance()
         if self._state is None:
             return ()
-        return place_facts.facts_of(self._means.api, self._means.sql, self._state, address)
+        return place_facts.facts_of(self._means.api, self._means.doors.sql, self._state, address)
 
     def findings(self) -> tuple[Finding, ...]:
         """Return what is worth knowing of it."""
@@ -438,7 +437,7 @@ class ManifestStore:
     def __init__(
         self,
         options: ExistingOptions,
-        means: ClusterMeans,
+        means: MadeMeans,
         followed: Callable[[operator.ClusterState], ServerAddress],
     ) -> None:
         self._options = options
@@ -469,8 +468,8 @@ class ManifestStore:
             f"{belongings.name()}-{generation}",
             rollout.RolloutMeans(
                 api=means.api,
-                sql=means.sql,
-                clock=means.clock,
+                sql=means.doors.sql,
+                clock=means.doors.clock,
                 told=means.told,
                 patch=lambda patch: belongings.alter(ref, patch, before=undoing),
                 address=self._followed,
@@ -510,7 +509,7 @@ class ManifestStore:
         self._rollout = None
         if left is not None:
             self._means.told(f"{left.message}. {left.hint}")
-        wait = rollout.ClusterWait(self._means.api, self._means.clock, self._means.told)
+        wait = rollout.ClusterWait(self._means.api, self._means.doors.clock, self._means.told)
         wait.until(
             self._ref,
             lambda state: state.is_healthy and self._is_back(state),
@@ -519,7 +518,7 @@ class ManifestStore:
 
     def _is_back(self, state: operator.ClusterState) -> bool:
         try:
-            address, sql = self._followed(state), self._means.sql
+            address, sql = self._followed(state), self._means.doors.sql
             return not sql.rows(address, rollout.SEEN)[0][0] and not sql.rows(address, PENDING)
         except SteelyardError:
             return False

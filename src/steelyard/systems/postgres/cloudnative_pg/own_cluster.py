@@ -43,13 +43,6 @@ class ClusterOptions(made_server.MadeOptions):
     slot: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterMeans(made_server.MadeMeans):
-    """The gateways that a Cluster needs."""
-
-    sql: Sql
-
-
 STANDBYS: Final = (
     "SELECT application_name, state, sync_state FROM pg_stat_replication"
     " WHERE state = 'streaming' ORDER BY application_name"
@@ -167,12 +160,13 @@ class CloudNativePgPlatform(made_server.MadeInCluster[_There]):
     part = "primary"
     label = k8s.OF_CLUSTER
     _options: ClusterOptions
-    _means: ClusterMeans
 
-    def __init__(self, options: ClusterOptions, ledger: Ledger, means: ClusterMeans) -> None:
+    def __init__(
+        self, options: ClusterOptions, ledger: Ledger, means: made_server.MadeMeans
+    ) -> None:
         what = options.target if options.slot == 1 else [options.target, options.slot]
         super().__init__(options, ledger, means, what)
-        self._wait = rolling.ClusterWait(means.api, means.clock, means.told)
+        self._wait = rolling.ClusterWait(means.api, means.doors.clock, means.told)
 
     @property
     def container(self) -> k8s.ContainerRef | None:
@@ -184,7 +178,7 @@ class CloudNativePgPlatform(made_server.MadeInCluster[_There]):
         return self._there.way.address()
 
     def _started_at(self) -> object:
-        return self._means.sql.rows(self._entrance(), rolling.STARTED_AT)[0][0]
+        return self._doors.sql.rows(self._entrance(), rolling.STARTED_AT)[0][0]
 
     def manifest(self, number: int) -> k8s.Manifest:
         """Return the Cluster of a number, as it is made."""
@@ -225,8 +219,8 @@ class CloudNativePgPlatform(made_server.MadeInCluster[_There]):
             f"{self._token}-{self._number}",
             rolling.RolloutMeans(
                 api=means.api,
-                sql=means.sql,
-                clock=means.clock,
+                sql=means.doors.sql,
+                clock=means.doors.clock,
                 told=means.told,
                 patch=lambda patch: means.api.patch(ref, patch),
                 address=way.follow,
@@ -237,7 +231,7 @@ class CloudNativePgPlatform(made_server.MadeInCluster[_There]):
     def _answers(self, way: rolling.PrimaryWay, state: operators.ClusterState) -> bool:
         """Return whether the primary lets us in: the operator sets the password by itself."""
         try:
-            self._means.sql.rows(way.follow(state), rolling.STARTED_AT)
+            self._doors.sql.rows(way.follow(state), rolling.STARTED_AT)
         except TargetError:
             return False
         return True
@@ -246,7 +240,7 @@ class CloudNativePgPlatform(made_server.MadeInCluster[_There]):
         primary = there.state.primary_instance
         if primary is not None:
             self._seen_on(primary.node)
-        self._facts = facts_of(self._means.api, self._means.sql, there.state, there.way.address())
+        self._facts = facts_of(self._means.api, self._doors.sql, there.state, there.way.address())
 
     def _bring(self, settings: Mapping[str, str], *, restarts: bool) -> None:
         """Bring settings into force, and note since when the server runs.
@@ -282,7 +276,7 @@ class CloudNativePgPlatform(made_server.MadeInCluster[_There]):
 
     def _build(self, program: ServerProgram, build: Callable[[ServerAddress], None]) -> int:
         build(self._make())
-        return int(str(self._means.sql.rows(self._entrance(), _SIZE)[0][0]))
+        return int(str(self._doors.sql.rows(self._entrance(), _SIZE)[0][0]))
 
     def restore(self, state: PreparedState, means: str) -> float:
         """Do nothing: the engine brings data back from templates on the running server."""
@@ -296,10 +290,10 @@ class CloudNativePgPlatform(made_server.MadeInCluster[_There]):
         A server that was just made is restarted, too: else configurations whose settings need it
         would begin with empty buffers, and the others with those that the data were loaded through.
         """
-        begun = self._means.clock.monotonic()
+        begun = self._doors.clock.monotonic()
         restarts = self._options.restarts or self._options.provisions
         self._bring(settings, restarts=restarts)
-        return self._means.clock.monotonic() - begun
+        return self._doors.clock.monotonic() - begun
 
     def configure(self, settings: Mapping[str, str]) -> bool:
         """Bring other settings into force on the running server; it has read them then."""

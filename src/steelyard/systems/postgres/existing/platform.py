@@ -20,6 +20,7 @@ from steelyard.core.findings import Fact, Finding
 from steelyard.core.storage import Provision
 from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import PreflightError, TargetError, format_bytes
+from steelyard.gateways.doors import Doors
 from steelyard.gateways.sql import NO_ENTRY, Sql, parsed_uri, prepared_name
 from steelyard.places import protocol
 from steelyard.places.elsewhere import reset_by, token_of
@@ -98,9 +99,8 @@ class EndpointPlatform(existing.OthersServer):
         self,
         options: EndpointOptions,
         ledger: protocol.Ledger,
-        means: readiness.Means,
+        doors: Doors,
         place: existing.ServerPlace | None = None,
-        paused: protocol.PausedPrograms | None = None,
     ) -> None:
         here = place or existing.Anywhere(options.entrance)
         again = options.target.restart_command
@@ -109,12 +109,11 @@ class EndpointPlatform(existing.OthersServer):
             mark=f"{outside.POSTGRES_MARK}{options.campaign_id}",
             restart_command=again if options.restarts else (),
         )
-        super().__init__(options.campaign_id, announcing, ledger, means.processes, paused)
+        super().__init__(options.campaign_id, announcing, ledger, doors)
         self._options = options
-        self._means = means
         self._databases = self._databases_of(self._changes)
         self._alter_system = readiness.AlterSystem(
-            options.settings, means, self._place.entrance, again, self._changes.keep
+            options.settings, doors, self._place.entrance, again, self._changes.keep
         )
         self._session: Mapping[str, str] = {}
         self._state: readiness.ServerState | None = None
@@ -130,7 +129,7 @@ class EndpointPlatform(existing.OthersServer):
         naming = readiness.Naming(
             token=token, mark=self._mark, existing=options.existing, suffix=suffix
         )
-        return readiness.Databases(naming, options.datasets, self._means.sql, changes.announce)
+        return readiness.Databases(naming, options.datasets, self._doors.sql, changes.announce)
 
     @property
     def _store(self) -> existing.SettingStore | None:
@@ -146,7 +145,7 @@ class EndpointPlatform(existing.OthersServer):
         """Return what the server said of itself when it was first asked."""
         if self._state is None:
             found = self._entrance.database if self._options.target.allow_existing else ""
-            self._state = readiness.read_state(self._entrance, self._means.sql, self._mark, found)
+            self._state = readiness.read_state(self._entrance, self._doors.sql, self._mark, found)
         return self._state
 
     def _inside(self, entrance: outside.ServerAddress) -> outside.ServerAddress:
@@ -170,7 +169,7 @@ class EndpointPlatform(existing.OthersServer):
         return not options.writes and (options.sessions or options.target.allow_existing)
 
     def _started_at(self) -> object:
-        return self._means.sql.rows(self._entrance, readiness.STARTED_AT)[0][0]
+        return self._doors.sql.rows(self._entrance, readiness.STARTED_AT)[0][0]
 
     def require_ready(self) -> None:
         """Check the server before anything is made or changed there.
@@ -210,7 +209,7 @@ class EndpointPlatform(existing.OthersServer):
             raise PreflightError("\n".join(facts), hint=" ".join(ways))
         if store is self._alter_system:
             readiness.require_alter_system(self.state, self._where)
-            if trouble := readiness.file_trouble(self._entrance, self._means.sql, self._where):
+            if trouble := readiness.file_trouble(self._entrance, self._doors.sql, self._where):
                 raise PreflightError(trouble, hint=readiness.CORRECT_FILE)
 
     def _require_database(self) -> None:
@@ -223,7 +222,7 @@ class EndpointPlatform(existing.OthersServer):
         if named is not None:
             inside = replace(self._entrance, database=named)
             readiness.require_usable(
-                named, self._options.datasets, inside, self._means.sql, self._mark
+                named, self._options.datasets, inside, self._doors.sql, self._mark
             )
         elif not self.state.makes_databases:
             raise PreflightError(
@@ -234,7 +233,7 @@ class EndpointPlatform(existing.OthersServer):
                 " `steelyard try` a --script on its tables.",
             )
         elif self._options.is_pooled:
-            require_any_database(self._entrance, self._means.sql, self._where)
+            require_any_database(self._entrance, self._doors.sql, self._where)
 
     def prepare(
         self,
@@ -262,7 +261,7 @@ class EndpointPlatform(existing.OthersServer):
 
     def restore(self, state: protocol.PreparedState, means: str) -> float:
         """Bring the data back as far as the means goes; return the seconds."""
-        begun = self._means.clock.monotonic()
+        begun = self._doors.clock.monotonic()
         self._since = None
         if means == readiness.COMMAND:
             self._reset()
@@ -270,14 +269,14 @@ class EndpointPlatform(existing.OthersServer):
             self._databases.copy(self._entrance, self.state.version_num)
         else:
             self._databases.vacuum(replace(self._entrance, databases=self._databases.live))
-        return self._means.clock.monotonic() - begun
+        return self._doors.clock.monotonic() - begun
 
     def _reset(self) -> None:
         target = self._options.target
         place = replace(self._entrance, database=self._options.existing or "")
         variables = {**environment(place), "PGAPPNAME": _RESETTING}
         command = outside.Command(argv=target.reset_command, environment=variables)
-        reset_by(command, self._means, self._started_at, timeout_s=target.reset_timeout_s)
+        reset_by(command, self._doors, self._started_at, timeout_s=target.reset_timeout_s)
 
     @property
     def _made_kind(self) -> str:
@@ -295,7 +294,7 @@ class EndpointPlatform(existing.OthersServer):
         settings: Mapping[str, str],
     ) -> float:
         """Bring settings into force, by a restart where the campaign needs one."""
-        begun = self._means.clock.monotonic()
+        begun = self._doors.clock.monotonic()
         store, restarts = self._store, self._options.restarts
         if store is not None:
             store.activate(settings, restarts=restarts)
@@ -303,10 +302,10 @@ class EndpointPlatform(existing.OthersServer):
             self._session = dict(settings)
             if restarts:
                 readiness.restart(
-                    self._options.target.restart_command, self._place.entrance, self._means
+                    self._options.target.restart_command, self._place.entrance, self._doors
                 )
         self._since = self._started_at()
-        return self._means.clock.monotonic() - begun
+        return self._doors.clock.monotonic() - begun
 
     def configure(self, settings: Mapping[str, str]) -> bool:
         """Take other settings; return whether the server has to read them."""
@@ -358,7 +357,7 @@ class EndpointPlatform(existing.OthersServer):
     def _undo_there(
         self, thing: outside.OnServer, password: str, reached: outside.ServerAddress | None
     ) -> None:
-        readiness.undo(thing, self._means, password=password, reached=reached)
+        readiness.undo(thing, self._doors, password=password, reached=reached)
 
 
 def _writes(options: EndpointOptions) -> str:
@@ -397,13 +396,12 @@ class EndpointSessions(EndpointPlatform):
         self,
         options: EndpointOptions,
         ledger: protocol.Ledger,
-        means: readiness.Means,
+        doors: Doors,
         *,
         server: EndpointPlatform,
         number: int | None,
-        paused: protocol.PausedPrograms,
     ) -> None:
-        super().__init__(options, ledger, means, paused=paused)
+        super().__init__(options, ledger, doors)
         self._server = server
         self._number = number
         self._changes = server.changes
@@ -427,13 +425,13 @@ class EndpointSessions(EndpointPlatform):
 
     def restore(self, state: protocol.PreparedState, means: str) -> float:
         """Copy the own databases anew; those that all read are copied once."""
-        begun = self._means.clock.monotonic()
+        begun = self._doors.clock.monotonic()
         self._since = None
         if means == readiness.TEMPLATE and (
             self._number is not None or not self.has_live_copy(state)
         ):
             self._databases.copy(self._entrance, self.state.version_num)
-        return self._means.clock.monotonic() - begun
+        return self._doors.clock.monotonic() - begun
 
     def start(
         self,
@@ -442,10 +440,10 @@ class EndpointSessions(EndpointPlatform):
         settings: Mapping[str, str],
     ) -> float:
         """Let sessions have the settings from now on."""
-        begun = self._means.clock.monotonic()
+        begun = self._doors.clock.monotonic()
         self._session = dict(settings)
         self._since = self._started_at()
-        return self._means.clock.monotonic() - begun
+        return self._doors.clock.monotonic() - begun
 
 
 _IN_POOL_WITHIN_S: Final = 5.0  # a pooler has a backend for a session; a guess

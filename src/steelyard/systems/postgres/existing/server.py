@@ -35,8 +35,9 @@ from steelyard.core.wording import (
     TargetError,
     format_duration,
 )
+from steelyard.gateways.doors import Doors
 from steelyard.gateways.sql import Sql, reload
-from steelyard.places.elsewhere import RestartMeans, restart_by, token_of
+from steelyard.places.elsewhere import restart_by, token_of
 from steelyard.systems.existing import server_finding, unseen, without_secrets
 
 # Lists whose items the server quotes one by one (GUC_LIST_QUOTE): written as one literal, a list
@@ -312,20 +313,13 @@ _TABLE_MARK = (
 STARTED_AT = "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Means(RestartMeans):
-    """The gateways that a change on a server needs."""
-
-    sql: Sql
-
-
-def restart(command: tuple[str, ...], entrance: Callable[[], ServerAddress], means: Means) -> None:
+def restart(command: tuple[str, ...], entrance: Callable[[], ServerAddress], doors: Doors) -> None:
     """Restart a server by its user's command and return when it answers where it is reached then.
 
     Raises:
         TargetError: The command failed, or the server was not restarted by it.
     """
-    restart_by(command, means, lambda: means.sql.rows(entrance(), STARTED_AT))
+    restart_by(command, doors, lambda: doors.sql.rows(entrance(), STARTED_AT))
 
 
 # The last line for a setting is the one that counts; ALTER SYSTEM leaves one of each.
@@ -348,13 +342,13 @@ class AlterSystem:
     def __init__(
         self,
         names: tuple[str, ...],
-        means: Means,
+        doors: Doors,
         entrance: Callable[[], ServerAddress],
         restart_command: tuple[str, ...],
         keep: Callable[[tuple[SavedSetting, ...]], None],
     ) -> None:
         self._names = names
-        self._means = means
+        self._doors = doors
         self._entrance = entrance
         self._restart_command = restart_command
         self._keep = keep
@@ -372,7 +366,7 @@ class AlterSystem:
         """
         if not self._names:
             return False
-        address, sql = self._entrance(), self._means.sql
+        address, sql = self._entrance(), self._doors.sql
         if trouble := file_trouble(address, sql, f"{address.host}:{address.port}"):
             raise TargetError(trouble, hint=CORRECT_FILE)
         if self._before is None:
@@ -387,9 +381,9 @@ class AlterSystem:
     def activate(self, settings: Mapping[str, str], *, restarts: bool) -> None:
         """Write settings, have them read, and restart the server where asked."""
         if self.change(settings):
-            reload(self._entrance(), self._means.sql, self._means.clock)
+            reload(self._entrance(), self._doors.sql, self._doors.clock)
         if restarts:
-            restart(self._restart_command, self._entrance, self._means)
+            restart(self._restart_command, self._entrance, self._doors)
 
 
 def in_system_file(
@@ -671,13 +665,13 @@ _DATABASE_MARK = "SELECT shobj_description(oid, 'pg_database') FROM pg_database 
 
 
 def undo(
-    thing: OnServer, means: Means, *, password: str = "", reached: ServerAddress | None = None
+    thing: OnServer, doors: Doors, *, password: str = "", reached: ServerAddress | None = None
 ) -> None:
     """Put one thing back or drop it.
 
     Args:
         thing: As it was noted before it was done.
-        means: To reach its server.
+        doors: To reach its server.
         password: Of its user; empty lets libpq find it.
         reached: Where its server is reached now, where that is not what was noted.
 
@@ -689,11 +683,11 @@ def undo(
     if reached is not None:
         address = replace(reached, database=thing.entrance)
     if thing.resource is Foreign.SETTINGS:
-        _put_back(thing, address, means)
+        _put_back(thing, address, doors)
     elif thing.resource is Foreign.TABLES:
-        _drop_tables(thing, address, means.sql)
+        _drop_tables(thing, address, doors.sql)
     else:
-        _drop_database(thing, address, means.sql)
+        _drop_database(thing, address, doors.sql)
 
 
 def described(thing: OnServer) -> tuple[str, ...]:
@@ -714,23 +708,23 @@ def _drop_all(tables: Iterable[str]) -> str:
     return f"DROP TABLE {', '.join(map(identifier, tables))}"
 
 
-def _put_back(thing: OnServer, address: ServerAddress, means: Means) -> None:
+def _put_back(thing: OnServer, address: ServerAddress, doors: Doors) -> None:
     changes = _changes(thing)
     try:
-        means.sql.execute(address, [_TAKE_THE_TIME, *changes])
+        doors.sql.execute(address, [_TAKE_THE_TIME, *changes])
     except TargetError:
-        if not _is_as_it_was(thing, address, means.sql):
+        if not _is_as_it_was(thing, address, doors.sql):
             raise
         return  # the server refuses ALTER SYSTEM, and refused the first change, too
-    if trouble := file_trouble(address, means.sql, f"{address.host}:{address.port}"):
+    if trouble := file_trouble(address, doors.sql, f"{address.host}:{address.port}"):
         raise LeftBehindError(
             f"postgresql.auto.conf has its old values again, but {trouble}",
             hint="Correct the file, and run `steelyard clean` again.",
         )
-    reload(address, means.sql, means.clock)
+    reload(address, doors.sql, doors.clock)
     names = [saved.name for saved in thing.saved]
-    if thing.restart_command and means.sql.rows(address, _PENDING, [names]):
-        restart(thing.restart_command, lambda: address, means)
+    if thing.restart_command and doors.sql.rows(address, _PENDING, [names]):
+        restart(thing.restart_command, lambda: address, doors)
 
 
 def _is_as_it_was(thing: OnServer, address: ServerAddress, sql: Sql) -> bool:

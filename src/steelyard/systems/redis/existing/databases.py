@@ -15,10 +15,10 @@ from typing import Final
 from steelyard.core.outside import REDIS_MARK, ServerAddress
 from steelyard.core.redis import in_bytes
 from steelyard.core.wording import PreflightError, TargetError, format_bytes
+from steelyard.gateways.doors import Doors
 from steelyard.gateways.redis import RedisSession, ReplyError, opened
 from steelyard.systems.redis.existing.readiness import (
     Need,
-    RedisMeans,
     ServerState,
     keys_by_database,
     refused,
@@ -142,30 +142,28 @@ def set_mark(session: RedisSession, mark: str) -> None:
 
 
 def other_marks(
-    entrance: ServerAddress, numbers: Sequence[int], means: RedisMeans, mark: str
+    entrance: ServerAddress, numbers: Sequence[int], doors: Doors, mark: str
 ) -> tuple[str, ...]:
     """Return the marks of other campaigns in databases that hold keys."""
-    found = {_mark(entrance, number, means) for number in numbers}
+    found = {_mark(entrance, number, doors) for number in numbers}
     return tuple(sorted(each for each in found - {mark} if each.startswith(REDIS_MARK)))
 
 
-def keys_of_others(
-    entrance: ServerAddress, means: RedisMeans, mark: str
-) -> tuple[tuple[int, int], ...]:
+def keys_of_others(entrance: ServerAddress, doors: Doors, mark: str) -> tuple[tuple[int, int], ...]:
     """Return number and keys of each database that holds keys now and does not have this mark.
 
     Raises:
         TargetError: The server cannot be reached.
     """
-    with opened(means.redis, entrance) as session:
+    with opened(doors.redis, entrance) as session:
         held = keys_by_database(session.info("keyspace"))
     return tuple(
-        (number, count) for number, count in held if _mark(entrance, number, means) != mark
+        (number, count) for number, count in held if _mark(entrance, number, doors) != mark
     )
 
 
-def _mark(entrance: ServerAddress, number: int, means: RedisMeans) -> str:
-    with opened(means.redis, replace(entrance, database=str(number))) as session:
+def _mark(entrance: ServerAddress, number: int, doors: Doors) -> str:
+    with opened(doors.redis, replace(entrance, database=str(number))) as session:
         return mark_in(session)
 
 
@@ -192,13 +190,13 @@ class Databases:
 
     Args:
         naming: What they are called.
-        means: To reach the server.
+        doors: To reach the server.
         announce: Is told the number before the first key is made in it.
     """
 
-    def __init__(self, naming: Naming, means: RedisMeans, announce: Callable[[str], None]) -> None:
+    def __init__(self, naming: Naming, doors: Doors, announce: Callable[[str], None]) -> None:
         self._naming = naming
-        self._means = means
+        self._doors = doors
         self._announce = announce
         self._numbers: tuple[int, ...] = ()
         self._announced: set[int] = set()
@@ -232,7 +230,7 @@ class Databases:
         for number in self._numbers:
             address = replace(entrance, database=str(number))
             try:
-                with opened(self._means.redis, address) as session:
+                with opened(self._doors.redis, address) as session:
                     if held := int(str(session.command("DBSIZE"))):
                         raise PreflightError(
                             f"a database that was empty holds {held} keys now",
@@ -267,7 +265,7 @@ class Databases:
         """
         for number in self._numbers:
             address = replace(entrance, database=str(number))
-            with opened(self._means.redis, address) as session:
+            with opened(self._doors.redis, address) as session:
                 self._mark(session, number)
 
     def _mark(self, session: RedisSession, number: int) -> None:
@@ -296,14 +294,14 @@ class Databases:
         self.make(entrance)
         for number in self._numbers:
             address = replace(entrance, database=str(number))
-            with opened(self._means.redis, address, timeout_s=_EMPTYING_TIMEOUT_S) as session:
+            with opened(self._doors.redis, address, timeout_s=_EMPTYING_TIMEOUT_S) as session:
                 flush(session, "SYNC")
                 set_mark(session, self._naming.mark)
 
     def are_marked(self, entrance: ServerAddress) -> bool:
         """Return whether the server still has what was made: it may have been started anew."""
         for number in self._numbers:
-            with opened(self._means.redis, replace(entrance, database=str(number))) as session:
+            with opened(self._doors.redis, replace(entrance, database=str(number))) as session:
                 if not self._is_ours(session):
                     return False
         return True

@@ -20,10 +20,11 @@ from typing import Final
 
 from steelyard.core import outside, wording
 from steelyard.core.findings import Fact, Finding
+from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.redis import TLS, RedisSession, ReplyError, opened, settings_like
 from steelyard.places.elsewhere import restart_by
-from steelyard.places.protocol import Ledger, PausedPrograms, PreparedState
+from steelyard.places.protocol import Ledger, PreparedState
 from steelyard.systems import existing
 from steelyard.systems.redis.existing import databases, readiness
 
@@ -46,11 +47,11 @@ class ServerSettings:
     def __init__(
         self,
         names: tuple[str, ...],
-        means: readiness.RedisMeans,
+        doors: Doors,
         keep: Callable[[tuple[outside.SavedSetting, ...]], None],
     ) -> None:
         self._names = names
-        self._means = means
+        self._doors = doors
         self._keep = keep
         self._before: tuple[outside.SavedSetting, ...] | None = None
 
@@ -63,7 +64,7 @@ class ServerSettings:
             TargetError: The server is gone, or does not have one of them.
         """
         if self._before is None:
-            before = read_saved(self._names, self._means, address)
+            before = read_saved(self._names, self._doors, address)
             if before:
                 self._keep(before)
             self._before = before
@@ -77,13 +78,13 @@ class ServerSettings:
             TargetError: The server refuses, or does not become quiet.
         """
         wanted = self.wanted(asked, address)
-        with opened(self._means.redis, address) as session:
+        with opened(self._doors.redis, address) as session:
             changed = set_all(session, wanted)
-            await_quiet(session, self._means.clock, rewrites=_LAST in changed)
+            await_quiet(session, self._doors.clock, rewrites=_LAST in changed)
 
 
 def read_saved(
-    names: Sequence[str], means: readiness.RedisMeans, address: outside.ServerAddress
+    names: Sequence[str], doors: Doors, address: outside.ServerAddress
 ) -> tuple[outside.SavedSetting, ...]:
     """Return what each of these settings is now.
 
@@ -93,7 +94,7 @@ def read_saved(
     folded = tuple(dict.fromkeys(name.lower() for name in names))
     if not folded:
         return ()
-    with opened(means.redis, address) as session:
+    with opened(doors.redis, address) as session:
         found = settings_like(session, *folded)
     if missing := [name for name in folded if name not in found]:
         raise wording.TargetError(
@@ -221,7 +222,7 @@ def unsettled_by(session: RedisSession, user: str) -> tuple[str, ...]:
 
 def undo_on_redis(
     thing: outside.OnServer,
-    means: readiness.RedisMeans,
+    doors: Doors,
     *,
     password: str = "",
     reached: outside.ServerAddress | None = None,
@@ -230,7 +231,7 @@ def undo_on_redis(
 
     Args:
         thing: As it was noted before it was done.
-        means: To reach its server.
+        doors: To reach its server.
         password: Of its user; from REDISCLI_AUTH.
         reached: Where its server is reached now, where that is not what was noted.
 
@@ -242,12 +243,12 @@ def undo_on_redis(
     if reached is not None:
         address = replace(reached, database=thing.entrance)
     if thing.resource is outside.Foreign.CONFIG:
-        _put_back(thing, address, means)
+        _put_back(thing, address, doors)
     elif thing.resource is outside.Foreign.USER:
-        with opened(means.redis, address) as session:
+        with opened(doors.redis, address) as session:
             session.command("ACL", "DELUSER", *thing.names)  # 0 where it is gone
     else:
-        _empty(thing, address, means)
+        _empty(thing, address, doors)
 
 
 def described(thing: outside.OnServer) -> tuple[str, ...]:
@@ -261,10 +262,8 @@ def described(thing: outside.OnServer) -> tuple[str, ...]:
     return (f"SELECT {thing.database}; FLUSHDB ASYNC",)
 
 
-def _empty(
-    thing: outside.OnServer, address: outside.ServerAddress, means: readiness.RedisMeans
-) -> None:
-    with opened(means.redis, address) as session:
+def _empty(thing: outside.OnServer, address: outside.ServerAddress, doors: Doors) -> None:
+    with opened(doors.redis, address) as session:
         if databases.mark_in(session) == thing.mark:
             databases.flush(session, "ASYNC")
             return
@@ -279,24 +278,20 @@ def _empty(
         )
 
 
-def _put_back(
-    thing: outside.OnServer, address: outside.ServerAddress, means: readiness.RedisMeans
-) -> None:
+def _put_back(thing: outside.OnServer, address: outside.ServerAddress, doors: Doors) -> None:
     saved = {each.name: each.value or "" for each in thing.saved}
-    if thing.restart_command and not _set_back(saved, address, means):
-        _require_nobody(thing, address, means)
+    if thing.restart_command and not _set_back(saved, address, doors):
+        _require_nobody(thing, address, doors)
         environment = {RESTART_VARIABLE: restart_text(saved)}
         restart_by(
-            thing.restart_command, means, lambda: readiness.started_at(address, means), environment
+            thing.restart_command, doors, lambda: readiness.started_at(address, doors), environment
         )
-    with opened(means.redis, address) as session:
+    with opened(doors.redis, address) as session:
         set_all(session, saved)
 
 
-def _require_nobody(
-    thing: outside.OnServer, address: outside.ServerAddress, means: readiness.RedisMeans
-) -> None:
-    if others := databases.keys_of_others(address, means, thing.mark):
+def _require_nobody(thing: outside.OnServer, address: outside.ServerAddress, doors: Doors) -> None:
+    if others := databases.keys_of_others(address, doors, thing.mark):
         number, count = others[0]
         raise wording.LeftBehindError(
             f"not all settings of the server on {_where(thing)} can go back without a restart, and"
@@ -310,10 +305,8 @@ def _where(thing: outside.OnServer) -> str:
     return outside.host_and_port(thing.host, thing.port) if thing.port else thing.host
 
 
-def _set_back(
-    saved: dict[str, str], address: outside.ServerAddress, means: readiness.RedisMeans
-) -> bool:
-    with opened(means.redis, address) as session:
+def _set_back(saved: dict[str, str], address: outside.ServerAddress, doors: Doors) -> bool:
+    with opened(doors.redis, address) as session:
         for name, value in saved.items():
             try:
                 set_all(session, {name: value})
@@ -369,9 +362,8 @@ class RedisEndpointPlatform(existing.OthersServer):
         self,
         options: RedisEndpointOptions,
         ledger: Ledger,
-        means: readiness.RedisMeans,
+        doors: Doors,
         place: existing.ServerPlace | None = None,
-        paused: PausedPrograms | None = None,
     ) -> None:
         announcing = existing.Announcing(
             place=place or existing.Anywhere(options.entrance),
@@ -379,24 +371,23 @@ class RedisEndpointPlatform(existing.OthersServer):
             restart_command=options.restart_command,
             settings=outside.Foreign.CONFIG,
         )
-        super().__init__(options.campaign_id, announcing, ledger, means.processes, paused)
+        super().__init__(options.campaign_id, announcing, ledger, doors)
         self._options = options
-        self._means = means
         naming = databases.Naming(
             mark=self._mark,
             datasets=tuple(name for name, _ in options.datasets),
             first=options.first,
         )
         self._databases = databases.Databases(
-            naming, means, lambda number: self._changes.announce(outside.Foreign.KEYS, number, ())
+            naming, doors, lambda number: self._changes.announce(outside.Foreign.KEYS, number, ())
         )
         self._guests = readiness.Guests(
             options.guest,
-            means,
+            doors,
             lambda name: self._changes.announce(outside.Foreign.USER, "", (name,)),
         )
         self._guest: outside.Guest | None = None
-        self._settings = ServerSettings(options.settings, means, self._changes.keep)
+        self._settings = ServerSettings(options.settings, doors, self._changes.keep)
         self._build: Callable[[outside.ServerAddress], None] | None = None
         self._is_filled = False
         self._state: readiness.ServerState | None = None
@@ -406,8 +397,8 @@ class RedisEndpointPlatform(existing.OthersServer):
     def state(self) -> readiness.ServerState:
         """Return what the server said of itself when it was first asked."""
         if self._state is None:
-            readiness.require_allowed(self._entrance, self._means, self._where, self._needs())
-            self._state = readiness.read_state(self._entrance, self._means, self._where)
+            readiness.require_allowed(self._entrance, self._doors, self._where, self._needs())
+            self._state = readiness.read_state(self._entrance, self._doors, self._where)
             if self._options.settings and self._state.settings is None:
                 raise readiness.without_settings(self._where, "shows no settings (CONFIG GET)")
         return self._state
@@ -438,7 +429,7 @@ class RedisEndpointPlatform(existing.OthersServer):
         )
 
     def _started_at(self) -> str:
-        return readiness.started_at(self._entrance, self._means)
+        return readiness.started_at(self._entrance, self._doors)
 
     def require_ready(self) -> None:
         """Check the server before anything is made or changed there.
@@ -465,13 +456,13 @@ class RedisEndpointPlatform(existing.OthersServer):
         self._databases.choose(state, self._where)
         self._databases.require_usable(self._entrance, self._where)
         if state.saves or {"save", "appendonly"} & set(options.settings):
-            with opened(self._means.redis, self._entrance) as session:
+            with opened(self._doors.redis, self._entrance) as session:
                 self._unsettled_by = unsettled_by(session, self._entrance.user)
 
     def _require_alone(self) -> None:
         try:
             held = [number for number, _ in self.state.keys]
-            others = databases.other_marks(self._entrance, held, self._means, self._mark)
+            others = databases.other_marks(self._entrance, held, self._doors, self._mark)
         except ReplyError as error:
             raise readiness.refused(error, where=self._where, user=self._entrance.user) from error
         existing.require_no_campaign(others, self._where)
@@ -500,19 +491,19 @@ class RedisEndpointPlatform(existing.OthersServer):
         Made now, they would be written under the settings of the configuration before, and a
         restart could lose them.
         """
-        begun = self._means.clock.monotonic()
+        begun = self._doors.clock.monotonic()
         self._since = None
         self._is_filled = False
         self._databases.empty(self._entrance)
-        return self._means.clock.monotonic() - begun
+        return self._doors.clock.monotonic() - begun
 
     def _fill(self) -> None:
         if self._build is None:
             raise wording.TargetError("no data are prepared on the server")
         self._is_filled = False
         self._databases.refill(self._entrance, self._build)
-        with opened(self._means.redis, self._entrance) as session:
-            settle(session, self._means.clock)
+        with opened(self._doors.redis, self._entrance) as session:
+            settle(session, self._doors.clock)
         self._is_filled = True
 
     def has_live_copy(self, state: PreparedState) -> bool:
@@ -531,24 +522,24 @@ class RedisEndpointPlatform(existing.OthersServer):
         Raises:
             TargetError: Others have keys there by now that would be lost, or the server refuses.
         """
-        begun = self._means.clock.monotonic()
+        begun = self._doors.clock.monotonic()
         self._require_harmless()
         if self._options.restart_command:
             wanted = self._settings.wanted(settings, self._entrance)
             environment = {RESTART_VARIABLE: restart_text(wanted)}
-            restart_by(self._options.restart_command, self._means, self._started_at, environment)
+            restart_by(self._options.restart_command, self._doors, self._started_at, environment)
         self._settings.change(settings, self._entrance)
         if not self._is_filled or not self._databases.are_marked(self._entrance):
             self._fill()
         self._guest = self._guests.invite(self._entrance)  # a restart forgets it
         self._since = self._started_at()
-        return self._means.clock.monotonic() - begun
+        return self._doors.clock.monotonic() - begun
 
     def _require_harmless(self) -> None:
-        others = databases.keys_of_others(self._entrance, self._means, self._mark)
+        others = databases.keys_of_others(self._entrance, self._doors, self._mark)
         if not others:
             return
-        now = readiness.read_state(self._entrance, self._means, self._where)
+        now = readiness.read_state(self._entrance, self._doors, self._where)
         now = replace(now, keys=others)
         try:
             if self._options.restart_command:
@@ -595,7 +586,7 @@ class RedisEndpointPlatform(existing.OthersServer):
     def _undo_there(
         self, thing: outside.OnServer, password: str, reached: outside.ServerAddress | None
     ) -> None:
-        undo_on_redis(thing, self._means, password=password, reached=reached)
+        undo_on_redis(thing, self._doors, password=password, reached=reached)
 
     def _undone(self) -> list[wording.SteelyardError]:
         self._is_filled = False

@@ -21,17 +21,10 @@ from steelyard.core.redis import DEFAULT_PORT, RedisUri, parse_redis_uri
 from steelyard.core.target import RedisEndpointTarget
 from steelyard.core.wording import PreflightError, format_bytes
 from steelyard.gateways import redis as redis_gateway
-from steelyard.places.elsewhere import RestartMeans
+from steelyard.gateways.doors import Doors
 from steelyard.systems.existing import server_finding, unseen
 
 _LOCALHOST: Final = "localhost"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedisMeans(RestartMeans):
-    """The gateways that work on a Redis server needs."""
-
-    redis: redis_gateway.RedisDoor
 
 
 def address_of(target: RedisEndpointTarget, password: str) -> ServerAddress:
@@ -256,7 +249,7 @@ def _dry_answer(
 
 
 def require_allowed(
-    address: ServerAddress, means: RedisMeans, where: str, needs: Sequence[Need]
+    address: ServerAddress, doors: Doors, where: str, needs: Sequence[Need]
 ) -> None:
     """Raise when the user or the server lacks commands or keys, with all of them.
 
@@ -264,11 +257,11 @@ def require_allowed(
         PreflightError: With the rules for ACL SETUSER, or what can be done without them.
         TargetError: The server cannot be reached.
     """
-    with redis_gateway.opened(means.redis, replace(address, database="0")) as session:
+    with redis_gateway.opened(doors.redis, replace(address, database="0")) as session:
         rehearsal = rehearse(session, needs, address.user)
     unknown = _verbs(rehearsal.needs(lambda error: _UNKNOWN.search(error.message)))
     if unknown and not any(need.verb == "INFO" for need, _ in rehearsal.refusals):
-        require_one_server(read_state(address, means, where), where)  # a sentinel has few commands
+        require_one_server(read_state(address, doors, where), where)  # a sentinel has few commands
     is_without_settings = "CONFIG GET" in unknown or "CONFIG SET" in unknown
     if is_without_settings and {*unknown} <= {"CONFIG GET", "CONFIG SET"}:
         raise without_settings(where, "does not let CONFIG be used (it is renamed or forbidden)")
@@ -374,7 +367,7 @@ class ServerState:
     saves: bool
 
 
-def read_state(address: ServerAddress, means: RedisMeans, where: str) -> ServerState:
+def read_state(address: ServerAddress, doors: Doors, where: str) -> ServerState:
     """Return what a server says of itself.
 
     Raises:
@@ -382,7 +375,7 @@ def read_state(address: ServerAddress, means: RedisMeans, where: str) -> ServerS
         PreflightError: The user may not ask.
     """
     try:
-        with redis_gateway.opened(means.redis, address) as session:
+        with redis_gateway.opened(doors.redis, address) as session:
             lines, settings = session.info(), _settings(session)
     except redis_gateway.ReplyError as error:
         raise refused(error, where=where, user=address.user) from error
@@ -394,13 +387,13 @@ def read_state(address: ServerAddress, means: RedisMeans, where: str) -> ServerS
     return _state(lines, settings)
 
 
-def started_at(address: ServerAddress, means: RedisMeans) -> str:
+def started_at(address: ServerAddress, doors: Doors) -> str:
     """Return what tells one start of the server from another.
 
     Raises:
         TargetError: It cannot be reached.
     """
-    with redis_gateway.opened(means.redis, address) as session:
+    with redis_gateway.opened(doors.redis, address) as session:
         return session.info("server").get("run_id", "")
 
 
@@ -636,10 +629,10 @@ class Guests:
     """The guest of one campaign on one server; its name is announced before the user is made."""
 
     def __init__(
-        self, rules: tuple[str, ...], means: RedisMeans, announce: Callable[[str], None]
+        self, rules: tuple[str, ...], doors: Doors, announce: Callable[[str], None]
     ) -> None:
         self._rules = rules
-        self._means = means
+        self._doors = doors
         self._announce = announce
         self._guest: Guest | None = None
 
@@ -658,7 +651,7 @@ class Guests:
             )
             self._announce(guest.name)
             self._guest = guest
-        with redis_gateway.opened(self._means.redis, entrance) as session:
+        with redis_gateway.opened(self._doors.redis, entrance) as session:
             session.command(*making(self._guest, self._rules))
         return self._guest
 

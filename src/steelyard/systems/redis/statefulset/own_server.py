@@ -26,7 +26,7 @@ from steelyard.core.findings import Fact, Finding
 from steelyard.core.outside import Guest, ServerAddress, ServerProgram
 from steelyard.core.target import RedisKubernetesTarget
 from steelyard.core.wording import PreflightError, PrivilegeError, TargetError, format_duration
-from steelyard.gateways.redis import RedisDoor, opened
+from steelyard.gateways.redis import opened
 from steelyard.places.kubernetes import made_server, pods
 from steelyard.places.kubernetes.manifests import render_manifest, render_manifests
 from steelyard.places.kubernetes.volumes import claim_obstacle, storage_class_facts, volume_facts
@@ -167,13 +167,6 @@ class StatefulSetOptions(made_server.MadeOptions):
     target: RedisKubernetesTarget
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatefulSetMeans(made_server.MadeMeans):
-    """The gateways that a Redis server in a cluster needs."""
-
-    door: RedisDoor
-
-
 # Lines of the log begin with process, role, time and level: `1:C 22 Nov 2026 17:00:00.000 # ...`.
 _LOGGED: Final = re.compile(r"^\d+:[XCSM] .{15,30}? (?P<level>[.\-*#]) (?P<text>.*)$")
 _GRAVE: Final = "#"
@@ -218,7 +211,7 @@ class _Warned:
 class Starter:
     """Starts the servers of one campaign."""
 
-    means: StatefulSetMeans
+    means: made_server.MadeMeans
 
     def start(self, asked: ServerAsked, start: ServerStart) -> k8s.Manifest:
         """Make a server, or start it anew; return its pod once it serves.
@@ -232,7 +225,10 @@ class Starter:
         # Every start starts the pod, so only what keeps it from that is news.
         api = self.means.api
         wait = pods.ReadyWait(
-            api, self.means.clock, self.means.told, also=lambda: claim_obstacle(api, asked.claim)
+            api,
+            self.means.doors.clock,
+            self.means.told,
+            also=lambda: claim_obstacle(api, asked.claim),
         )
         try:
             return wait.until_ready([asked.pod])[0]
@@ -268,11 +264,11 @@ class Starter:
         self._until(is_new, asked, "gets no new pod")
 
     def _until(self, holds: Callable[[], bool], asked: ServerAsked, otherwise: str) -> None:
-        begun = self.means.clock.monotonic()
+        begun = self.means.doors.clock.monotonic()
         warned = _Warned(looked_at=begun)
         pauses, pause_s = iter(_PAUSES_S), 0.0
         while not holds():
-            now = self.means.clock.monotonic()
+            now = self.means.doors.clock.monotonic()
             self._look_for_warnings(asked, warned, now)
             if now - begun > _REPLACED_WITHIN_S or warned.lasts(now):
                 said = f": {warned.said}" if warned.said else ""
@@ -281,7 +277,7 @@ class Starter:
                     hint="`kubectl describe` says more of the set and its pod.",
                 )
             pause_s = next(pauses, pause_s)
-            self.means.clock.sleep(pause_s)
+            self.means.doors.clock.sleep(pause_s)
 
     def _look_for_warnings(self, asked: ServerAsked, warned: "_Warned", now: float) -> None:
         if now - warned.looked_at < _LOOKED_EVERY_S:
@@ -337,10 +333,9 @@ class RedisKubernetesPlatform(made_server.MadeInCluster[_There]):
     part = "server"
     label = k8s.SERVER
     _options: StatefulSetOptions
-    _means: StatefulSetMeans
 
     def __init__(
-        self, options: StatefulSetOptions, ledger: Ledger, means: StatefulSetMeans
+        self, options: StatefulSetOptions, ledger: Ledger, means: made_server.MadeMeans
     ) -> None:
         super().__init__(options, ledger, means, options.target)
         self._starter = Starter(means=means)
@@ -415,7 +410,7 @@ class RedisKubernetesPlatform(made_server.MadeInCluster[_There]):
         return replace(way, guest=_GENERATOR)
 
     def _started_at(self) -> str | None:
-        with opened(self._means.door, self._entrance()) as session:
+        with opened(self._doors.redis, self._entrance()) as session:
             return session.info("server").get("run_id") or None
 
     def _look_around(self) -> None:
@@ -458,10 +453,10 @@ class RedisKubernetesPlatform(made_server.MadeInCluster[_There]):
         self, state: PreparedState, program: ServerProgram, settings: Mapping[str, str]
     ) -> float:
         """Start the pod anew with settings; return the seconds."""
-        begun = self._means.clock.monotonic()
+        begun = self._doors.clock.monotonic()
         self._restart(_text(program, settings), restore=self._is_due)
         self._is_due = False
-        return self._means.clock.monotonic() - begun
+        return self._doors.clock.monotonic() - begun
 
     def configure(self, settings: Mapping[str, str]) -> bool:
         """Return that the running server has to be told: its pod has what it started with."""
