@@ -301,7 +301,7 @@ class PodResources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratorPods:
-    """The pods of the load generators.
+    """The pod that the load comes from: that of the campaign's Job.
 
     Attributes:
         image: With psql and pgbench; None: the database's.

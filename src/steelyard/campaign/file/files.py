@@ -182,10 +182,10 @@ def _workload(
 def _generator_cpus(
     configurations: Sequence[model.Configuration], form: LoadsForm, surroundings: Surroundings
 ) -> int:
-    """Return how many threads have a CPU of their own: here, or in all pods of generators."""
+    """Return how many threads have a CPU of their own: here, or in the pod of the load."""
     place = model.generator_place(configurations)
     if place is not None:
-        return place.generators.cpus * form.generators
+        return max(place.generators.cpus, form.generators)
     return max(1, math.floor(surroundings.facts.cpus), form.generators)
 
 

@@ -71,20 +71,20 @@ class SynchronousForm(Form):
 
 
 class GeneratorsForm(Form):
-    """The pods of the load generators; equal in all configurations."""
+    """The pod that the load comes from; equal in all configurations."""
 
     image: values.Image | None = values.key(
-        "Image with pgbench, psql and bash; the database's when left out.",
+        "Image that pgbench and psql are taken from; the database's when left out.",
         "ghcr.io/cloudnative-pg/postgresql:18",
     )
-    resources: Resources | None = values.key("Of each pod.", {"limits": {"cpu": "2"}})
+    resources: Resources | None = values.key("Of the load.", {"limits": {"cpu": "2"}})
     node_selector: values.Labels | None = values.key(
-        "Labels of the nodes they may run on.", {"role": "load"}
+        "Labels of the nodes it may run on.", {"role": "load"}
     )
     tolerations: values.Tolerations | None = values.key(
-        "Taints they tolerate, as in a manifest.", [{"key": "load", "operator": "Exists"}]
+        "Taints it tolerates, as in a manifest.", [{"key": "load", "operator": "Exists"}]
     )
-    same_node: values.Switch | None = values.key("They may share a node with the database.", False)
+    same_node: values.Switch | None = values.key("It may share a node with the database.", False)
 
 
 Generators = Annotated[GeneratorsForm, OR_EMPTY]
@@ -92,7 +92,7 @@ _CONTEXT: Final = "Context of the kubeconfig; the current one when left out."
 
 
 class ServiceForm(Form):
-    """A PostgreSQL server in a Kubernetes cluster, under load from pods there."""
+    """A PostgreSQL server in a Kubernetes cluster."""
 
     service: values.ServiceName | None = values.key("Name of its Service.", "db")
     port: values.Port | None = values.key("Port of the Service.", 5432)
@@ -106,7 +106,7 @@ class ServiceForm(Form):
     )
     context: values.Text | None = values.key(_CONTEXT, "lab")
     generators: Generators | None = values.key(
-        "The pods of the load generators.", {"same_node": True}
+        "The pod that the load comes from.", {"same_node": True}
     )
 
 
@@ -154,7 +154,7 @@ class ClusterForm(Form):
         "Further keys of the Cluster's `spec.affinity`.", {"podAntiAffinityType": "required"}
     )
     generators: Generators | None = values.key(
-        "The pods of the load generators.", {"same_node": True}
+        "The pod that the load comes from.", {"same_node": True}
     )
 
 
