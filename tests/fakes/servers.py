@@ -34,7 +34,7 @@ from steelyard.gateways.host import Clock
 from steelyard.places.protocol import Guarded, Ledger, LimitsInForce, PreparedState, Unfit
 from steelyard.stats.histogram import histogram_of, to_text
 from steelyard.systems.postgres import settings as postgres_settings
-from steelyard.systems.protocol import Dataset, RunRequest, ServerReader, TurnCounter
+from steelyard.systems.protocol import Dataset, LoadProgram, RunRequest, ServerReader, TurnCounter
 
 Fault = Callable[["World", Completed], Completed]
 _PORT = 5555
@@ -358,6 +358,11 @@ class FakeEngine:
         assert bool(request.in_turns) is (request.address.port != _PORT)
         words = (request.workload.name, str(request.load.clients), str(request.seconds))
         return (Command(argv=("generate", *words, str(request.log or ""))),)
+
+    @property
+    def load(self) -> LoadProgram:
+        """Return itself."""
+        return self
 
     @property
     def turns_end_signal(self) -> int:

@@ -608,8 +608,13 @@ class LoadProgram(Protocol):
         raise MeasurementError(f"the generator logs nothing of {request.workload.name}")
 
 
-class Generators(LoadProgram, Protocol):
+class Generators(Protocol):
     """The load generators of a run, which are started together."""
+
+    @property
+    def load(self) -> LoadProgram:
+        """Return what they have in common: how one ends, and what it measured."""
+        ...
 
     def generator_address(self, address: ServerAddress, connection: str) -> ServerAddress:
         """Return where the generator connects: the ``socket`` itself, or ``tcp`` beside it."""

@@ -13,7 +13,7 @@ from steelyard.core.measurement import Absence, Measurement, Quantity
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.target import DatabaseSystem, EngineName, WorkWords
 from steelyard.core.wording import MeasurementError, TargetError
-from steelyard.systems.protocol import Dataset, Engine, RunRequest, Waiting
+from steelyard.systems.protocol import Dataset, Engine, LoadProgram, RunRequest, Waiting
 
 TOY = DatabaseSystem(
     name=EngineName("toy"),
@@ -130,7 +130,7 @@ class ToyReader:
         """Do nothing: no session stays open."""
 
 
-class ToyEngine(Engine):
+class ToyEngine(Engine, LoadProgram):
     """Toys under toy-load."""
 
     def __init__(self, experiment: Experiment, programs: Path, account: str | None) -> None:
@@ -228,6 +228,11 @@ class ToyEngine(Engine):
 
     def turn_counter(self, request: RunRequest) -> None:
         """Return None: it is not asked where one server is up at a time."""
+
+    @property
+    def load(self) -> LoadProgram:
+        """Return itself."""
+        return self
 
     def parse_run(
         self,

@@ -289,7 +289,7 @@ def test_the_switch_cost_is_asked_of_the_configurations_own_binary() -> None:
 
 def test_a_run_is_given_up_well_after_its_end() -> None:
     """A generator that hangs is not waited for until the end of the budget."""
-    assert _engine().deadline_s(7) == 67
+    assert _engine().load.deadline_s(7) == 67
 
 
 def test_which_workloads_read_alone() -> None:
@@ -341,7 +341,7 @@ def test_a_generator_in_turns_reports_no_progress_and_ends_by_its_own_timer() ->
     (command,) = _engine().run_commands(request)
     assert not [word for word in command.argv if word.startswith("--progress")]
     assert "--log" in command.argv
-    assert _engine().turns_end_signal == signal.SIGALRM
+    assert _engine().load.turns_end_signal == signal.SIGALRM
     (start,) = _engine().run_commands(replace(request, in_turns=False))
     assert "--progress=1" in start.argv
 

@@ -366,7 +366,7 @@ class Bench:
         workload = self.experiment.workload(planned.cell.workload)
         configuration = self.experiment.configuration(planned.configuration)
         platform = self._platforms[planned.configuration]
-        if log is None and self._engine.counts_by_log():
+        if log is None and self._engine.load.counts_by_log():
             log = platform.log_directory() / "unread"  # removed before the next log is written
         return RunRequest(
             workload=workload,
@@ -418,7 +418,7 @@ class Bench:
         """
         while commands := self._engine.pilot(request):
             completed = self._platforms[planned.configuration].run_together(
-                commands, timeout_s=self._engine.deadline_s(request.seconds)
+                commands, timeout_s=self._engine.load.deadline_s(request.seconds)
             )
             self._engine.learn(request, completed)
 
@@ -431,7 +431,7 @@ class Bench:
         """
         return self._platforms[planned.configuration].run_together(
             self._engine.run_commands(request),
-            timeout_s=self._engine.deadline_s(request.seconds),
+            timeout_s=self._engine.load.deadline_s(request.seconds),
         )
 
     def warm_up(self, planned: PlannedRun, *, seconds: int) -> str:

@@ -398,7 +398,7 @@ class Campaign:
         self.progress.stage("trying how long a transaction takes")
         configuration, load = self.experiment.configurations[-1].name, self.experiment.largest_load
         # Who prints nothing tells nothing of its start, either: its ramp is what the file says.
-        starts_s = self.experiment.measure.ramp_s if self.engine.counts_by_log() else 0.0
+        starts_s = self.experiment.measure.ramp_s if self.engine.load.counts_by_log() else 0.0
         ramp_s = max(_TRY_RAMP_S, starts_s)
         found = []
         for workload in self.experiment.workloads:

@@ -156,9 +156,9 @@ class Taker:
     def _log(
         self, planned: PlannedRun, order: LogOrder | None
     ) -> AbstractContextManager[RunLog | None]:
-        if order is None and self.engine.counts_by_log():
+        if order is None and self.engine.load.counts_by_log():
             order = UNRECORDED
-        if order is None or not self.engine.logs_transactions():
+        if order is None or not self.engine.load.logs_transactions():
             return nullcontext()
         return RunLog(self.bench.log_directory(planned.configuration), order)
 
@@ -182,7 +182,7 @@ class Taker:
             started = partial(self._begin, request, log, wall, length)
             done.completed = watch.around(lambda: self._run(planned, request, started))
             done.jump_s = (self.clock.now() - wall) - (self.clock.monotonic() - monotonic)
-            done.measurement = self.engine.parse_run(
+            done.measurement = self.engine.load.parse_run(
                 done.completed,
                 request=request,
                 ramp_s=length.ramp_s,
@@ -233,7 +233,7 @@ class Taker:
         if log is None:
             return
         log.begin(
-            lambda ramp_s: self.engine.log_reader(
+            lambda ramp_s: self.engine.load.log_reader(
                 request, started_at=wall, ramp_s=ramp_s, slice_s=length.slice_s
             ),
             self.clock.now() - wall + length.ramp_s,
@@ -243,12 +243,12 @@ class Taker:
         """Return what a run's log says; None where there is none, or no result to belong to."""
         if log is None or done.measurement is None:
             return None
-        if self.engine.counts_by_log():
+        if self.engine.load.counts_by_log():
             logged = log.result(length.ramp_s, None)
             done.count_by(logged, length)
             return None if done.failure else logged
         return log.result(
-            length.ramp_over_s(done.measurement.series), self.engine.processed(done.completed)
+            length.ramp_over_s(done.measurement.series), self.engine.load.processed(done.completed)
         )
 
     def asked(self, planned: PlannedRun) -> RunFacts:
@@ -374,11 +374,11 @@ class ByLog:
         Raises:
             MeasurementError: A generator failed, or the log cannot be used.
         """
-        printed = self.engine.parse_run(
+        printed = self.engine.load.parse_run(
             taken.completed, request=self.request, ramp_s=0.0, started_at=0.0
         )
-        by_log = self.engine.counts_by_log()
-        processed = None if by_log else self.engine.processed(taken.completed)
+        by_log = self.engine.load.counts_by_log()
+        processed = None if by_log else self.engine.load.processed(taken.completed)
         logged = self._logged(taken, processed)
         turns = tuple(_logged_turns(taken, logged))
         mean_s, stddev_s = _latencies_s(logged.latency)
@@ -402,7 +402,7 @@ class ByLog:
     def _logged(self, taken: TurnsTaken, processed: int | None) -> Logged:
         stretches = taken.counted
         self.log.begin(
-            lambda ramp_s: self.engine.log_reader(
+            lambda ramp_s: self.engine.load.log_reader(
                 self.request,
                 started_at=stretches[0].began_at,
                 ramp_s=ramp_s,

@@ -149,9 +149,9 @@ class Seat:
         began_at = self.clock.now()
         self.proceed()
         ran_on = self._generators.all_run()
-        self._generators.signal(self.engine.turns_end_signal)
+        self._generators.signal(self.engine.load.turns_end_signal)
         try:
-            completed = self._generators.completed(within_s=self.engine.deadline_s(0.0))
+            completed = self._generators.completed(within_s=self.engine.load.deadline_s(0.0))
         finally:
             self.close()
         self.completed += completed
@@ -161,7 +161,7 @@ class Seat:
         self.pause()
         self.stretches.append(Stretch(began_at=began_at, ended_at=self.clock.now()))
         self.watch.halt()
-        self.connected_at = self._begun_at + self.engine.connected_within_s(completed)
+        self.connected_at = self._begun_at + self.engine.load.connected_within_s(completed)
         if not ran_on:
             raise MeasurementError("the load generator ended by itself, before its last turn")
 

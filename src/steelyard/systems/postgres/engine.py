@@ -15,16 +15,20 @@ from pathlib import Path
 
 from steelyard.core import experiment as model
 from steelyard.core.findings import Finding
-from steelyard.core.measurement import CheckpointAge, Measurement, StatementPlan
+from steelyard.core.measurement import CheckpointAge, StatementPlan
 from steelyard.core.outside import Command, Completed, ServerAddress, stored_key
-from steelyard.core.schedule import Stretch
 from steelyard.core.wording import Complaint, PreflightError, TargetError
 from steelyard.gateways.host import LOOPBACK, Clock
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql, reload
 from steelyard.systems import protocol as roles
 from steelyard.systems.postgres import pgbench, scripts, settings
-from steelyard.systems.postgres.load_programs import filled, load_program, values_of_server
+from steelyard.systems.postgres.load_programs import (
+    PostgresLoad,
+    filled,
+    load_program,
+    values_of_server,
+)
 from steelyard.systems.postgres.reader import open_reader, plans_of, unknown_in
 from steelyard.systems.postgres.server import Installation, PostgresProgram, find_program, trial
 from steelyard.systems.postgres.settings import SettingEntry
@@ -96,6 +100,11 @@ class PostgresEngine(roles.Engine):
             return self._driver
         installations = [program.installation for program in self._programs.values()]
         return max(installations, key=lambda installation: installation.version_key)
+
+    @property
+    def load(self) -> PostgresLoad:
+        """Return pgbench, or the program that takes its place."""
+        return self._load
 
     def drive_by(self, generator: Installation) -> None:
         """Let the pgbench of this installation drive all servers: those of other engines, too."""
@@ -577,62 +586,9 @@ class PostgresEngine(roles.Engine):
         address = request.address.at(dataset_of(request.workload).name)
         return self._load.run_commands(request, address)
 
-    @property
-    def turns_end_signal(self) -> int:
-        """Return the signal at which the load generator ends in turns."""
-        return self._load.turns_end_signal
-
-    def connected_within_s(self, completed: Sequence[Completed]) -> float:
-        """Return how long the load generators took to open their connections."""
-        return self._load.connected_within_s(completed)
-
     def turn_counter(self, request: roles.RunRequest) -> None:  # noqa: ARG002 - by its protocol
         """Return None: pgbench logs when each transaction ended."""
         return
-
-    def deadline_s(self, seconds: float) -> float:
-        """Return when a run of that length is given up."""
-        return self._load.deadline_s(seconds)
-
-    def parse_run(
-        self,
-        completed: Sequence[Completed],
-        *,
-        request: roles.RunRequest,
-        ramp_s: float,
-        started_at: float,
-        slice_s: float | None = None,
-    ) -> Measurement:
-        """Return what all load generators of a run measured together."""
-        return self._load.parse_run(
-            completed, request=request, ramp_s=ramp_s, started_at=started_at, slice_s=slice_s
-        )
-
-    def processed(self, completed: Sequence[Completed]) -> int:
-        """Return how many transactions they count as processed, ramp included."""
-        return self._load.processed(completed)
-
-    def logs_transactions(self) -> bool:
-        """Return whether the load generator logs every transaction."""
-        return self._load.logs_transactions()
-
-    def counts_by_log(self) -> bool:
-        """Return whether the load generator's log alone tells what it did."""
-        return self._load.counts_by_log()
-
-    def log_reader(
-        self,
-        request: roles.RunRequest,
-        *,
-        started_at: float,
-        ramp_s: float,
-        slice_s: float | None = None,
-        stretches: Sequence[Stretch] = (),
-    ) -> roles.LogReader:
-        """Return what reads the load generators' logs of a run."""
-        return self._load.log_reader(
-            request, started_at=started_at, ramp_s=ramp_s, slice_s=slice_s, stretches=stretches
-        )
 
     def ceilings(self) -> "PostgresCeilings":
         """Return the tools to measure what a server can do at most."""

@@ -14,7 +14,14 @@ from steelyard.core.target import RedisLocalTarget
 from steelyard.core.wording import MIB, Complaint, MeasurementError, TargetError, format_bytes
 from steelyard.gateways.host import LOOPBACK, Clock, until
 from steelyard.gateways.redis import RedisSession, opened, settings_like
-from steelyard.systems.protocol import Dataset, Engine, RunRequest, ServerReader, recordable
+from steelyard.systems.protocol import (
+    Dataset,
+    Engine,
+    LoadProgram,
+    RunRequest,
+    ServerReader,
+    recordable,
+)
 from steelyard.systems.redis import reader as reading
 from steelyard.systems.redis import redis_benchmark as benchmark
 from steelyard.systems.redis import server as checks
@@ -47,7 +54,7 @@ class Generator:
     account: str | None
 
 
-class RedisEngine(Engine):
+class RedisEngine(Engine, LoadProgram):
     """Redis servers under one load generator; programs and catalogues are by configuration name."""
 
     def __init__(
@@ -67,6 +74,11 @@ class RedisEngine(Engine):
         self._redis = databases.redis
         self._pace = benchmark.Pace()
         self._names: dict[tuple[str, ...], str] = {}  # of what each command line measures
+
+    @property
+    def load(self) -> LoadProgram:
+        """Return the engine: there is one load generator."""
+        return self
 
     def program(self, configuration: str) -> RedisProgram:
         """Return the server program of a configuration."""
