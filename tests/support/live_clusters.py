@@ -90,10 +90,8 @@ class Campaign:
         """Return the Cluster ``pg`` as the place of an endpoint, and the platform of that."""
         options = ExistingOptions(
             target=CloudNativePgTarget(cluster="pg", allow_existing=allowed),
-            campaign_id=self.campaign_id,
             namespace=self.namespace,
             settings=SETTINGS,
-            restarts=allowed,
         )
         cluster = read_cluster(options, self.means)
         secret = secret_of(cluster, self.means)

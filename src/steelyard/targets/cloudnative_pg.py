@@ -19,7 +19,14 @@ from steelyard.core.wording import PreflightError
 from steelyard.places.kubernetes.made_server import MadeMeans
 from steelyard.places.kubernetes.nodes import pods_that_fit
 from steelyard.places.kubernetes.pods import resources_of
-from steelyard.places.kubernetes.reaching import Reach, make_secret, nodes_of, pod_behind, sql_knock
+from steelyard.places.kubernetes.reaching import (
+    Reach,
+    findable,
+    make_secret,
+    nodes_of,
+    pod_behind,
+    sql_knock,
+)
 from steelyard.places.kubernetes.volumes import StorageQuestion, probe_storage, require_class
 from steelyard.systems.existing import ENTRANCE, ServerPlace, ServicePlace
 from steelyard.systems.postgres import factory
@@ -126,9 +133,8 @@ class _Cluster:
         status, spec = self.manifest.get("status") or {}, self.manifest["spec"]
         return str(status.get("image") or spec.get("imageName") or "")
 
-    def place(self, means: MadeMeans, *, restarts: bool) -> ServerPlace:
-        options = replace(self.options, restarts=restarts)
-        return existing_cluster.ExistingCluster(options, means, self.manifest, self.secret)
+    def place(self, means: MadeMeans) -> ServerPlace:
+        return existing_cluster.ExistingCluster(self.options, means, self.manifest, self.secret)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +148,7 @@ class _Service:
     def secret(self) -> SecretRef:
         return self.found.secret
 
-    def place(self, means: MadeMeans, *, restarts: bool) -> ServerPlace:  # noqa: ARG002
+    def place(self, means: MadeMeans) -> ServerPlace:
         return ServicePlace(self.found, means.reach, self.endpoint.dbname or ENTRANCE)
 
 
@@ -162,13 +168,10 @@ def servers_in_kubernetes(asked: endpoints.Asked, site: KubernetesSite) -> endpo
         each.name: each.target for each in experiment.configurations if each.target.home is not None
     }
     found = {target: _find(target, asked, first) for target in dict.fromkeys(targets.values())}
-    ways = {
-        target: server.place(first, restarts=False).entrance() for target, server in found.items()
-    }
+    ways = {target: server.place(first).entrance() for target, server in found.items()}
     endpoints.require_different_servers(ways.values(), doors.sql)
     running = {target: factory.read_running(way, doors.sql) for target, way in ways.items()}
     plan = _plan(asked, site, found)
-    site.plan_load(plan)
     tls = any(server.tls for server in running.values())
     engine = factory.EndpointEngine(
         experiment,
@@ -222,10 +225,8 @@ def _find(target: Target, asked: endpoints.Asked, means: MadeMeans) -> _Server:
     if isinstance(target, CloudNativePgTarget):
         options = existing_cluster.ExistingOptions(
             target=target,
-            campaign_id=means.belongings.campaign_id,
             namespace=means.belongings.namespace,
             settings=endpoints.settings_on(asked.experiment, target),
-            restarts=False,
         )
         manifest = existing_cluster.read_cluster(options, means)
         labels = {OF_CLUSTER: options.ref.name}
@@ -258,18 +259,17 @@ def _service(
         )
     return _Service(
         endpoint=target,
-        found=ServerInCluster(
-            context="" if api.is_inside else api.context,
-            server=api.server,
-            namespace=namespace,
-            service=asked.service,
-            port=asked.port,
-            secret=SecretRef(
+        found=findable(
+            api,
+            namespace,
+            asked.service,
+            SecretRef(
                 namespace=namespace,
                 name=asked.secret,
                 user_key=asked.user_key,
                 password_key=asked.password_key,
             ),
+            asked.port,
         ),
         image=behind.image,
         nodes=nodes_of(api, asked.service, namespace),
@@ -280,13 +280,13 @@ def _plan(
     asked: endpoints.Asked, site: KubernetesSite, found: Mapping[Target, _Server]
 ) -> LoadPlan:
     images = (server.image for server in _baseline_first(asked, found))
-    image = site.place.generators.image or next(filter(None, images), "")
+    image = next(filter(None, images), "")
     servers = tuple(found.values())
     if len(servers) == 1 and isinstance(servers[0], _Cluster):  # by label: also where it moves to
         labels = {OF_CLUSTER: servers[0].options.ref.name}
-        return LoadPlan(place=site.place, image=image, away_from=labels)
+        return site.plan_load(image, away_from=labels)
     nodes = dict.fromkeys(node for server in servers for node in server.nodes)
-    return LoadPlan(place=site.place, image=image, away_from_nodes=tuple(nodes))
+    return site.plan_load(image, away_from_nodes=tuple(nodes))
 
 
 def _baseline_first(asked: endpoints.Asked, found: Mapping[Target, _Server]) -> Iterator[_Server]:
@@ -308,7 +308,7 @@ def _platform(
     experiment = asked.experiment
     names = endpoints.settings_on(experiment, target)
     restarts = endpoints.restarts_on(experiment, target, names, running)
-    place, named = server.place(_means(asked, site), restarts=restarts), server.endpoint
+    place, named = server.place(_means(asked, site)), server.endpoint
     options = replace(
         endpoints.use_of(asked, engine, target, named, place.entrance()),
         campaign_id=site.belongings.campaign_id,
@@ -369,12 +369,10 @@ def clusters_made(asked: endpoints.Asked, site: KubernetesSite) -> endpoints.Ser
     site.further.extend(checked.facts())
     images = cluster_objects.describe_images(experiment, checked.images, site, told)
     secret = _secret(asked, site)
-    plan = LoadPlan(
-        place=site.place,
-        image=site.place.generators.image or next(iter(checked.images.values())),
+    plan = site.plan_load(
+        next(iter(checked.images.values())),
         away_from=cluster_objects.database_labels(site.belongings.campaign_id),
     )
-    site.plan_load(plan)
     programs = _programs(plan, images, asked, site)
     if asked.runs:
         probe_storages(asked, checked.images, site)

@@ -87,7 +87,10 @@ def switch_cost(experiment: Experiment, engine: Engine) -> SwitchCost:
 
 def _pair_cost(one: Configuration, other: Configuration, engine: Engine) -> SwitchCost:
     if one.target != other.target:
-        return _target_cost(one.target, other.target)
+        # Servers in clusters are made for each start.
+        pods = CloudNativePgTarget | RedisKubernetesTarget
+        made = all(isinstance(t, pods) and t.is_made for t in (one.target, other.target))
+        return SwitchCost.REPROVISION if made else SwitchCost.RESTART
     names = differing_settings(one, other)
     costs = [engine.switch_cost(one.name, names) if names else SwitchCost.SESSION]
     costs += [switch_cost_of(name) for name in _differing(one, other, Layer.LINUX)]
@@ -106,13 +109,6 @@ def _require_kept_data(experiment: Experiment) -> None:
             " for each start the configurations would run on different keys",
             hint="Leave `measure.reset` out.",
         )
-
-
-def _target_cost(one: Target, other: Target) -> SwitchCost:
-    """Return what it takes to go to another target: servers in clusters are made for each start."""
-    pods = CloudNativePgTarget | RedisKubernetesTarget
-    made = all(isinstance(each, pods) and each.is_made for each in (one, other))
-    return SwitchCost.REPROVISION if made else SwitchCost.RESTART
 
 
 def _differing(one: Configuration, other: Configuration, layer: Layer) -> tuple[str, ...]:
@@ -246,7 +242,10 @@ def choose_design(
             reason += f"; so that no pause ends them, sessions of the load have {limits}"
         return DesignChoice(alternates=True, reason=reason, memory=memory)
     if experiment.design is Design.ALTERNATING:
-        raise _cannot_alternate("; ".join(obstacles))
+        raise InputError(
+            f"the configurations cannot alternate: {'; '.join(obstacles)}",
+            hint="Leave `design` out: then they are measured one by one.",
+        )
     return DesignChoice(alternates=False, reason=obstacles[0])
 
 
@@ -255,13 +254,6 @@ def can_alternate(experiment: Experiment, engine: Engine, room: Room) -> bool:
     if experiment.design is Design.ONE_BY_ONE or experiment.is_single_pass:
         return False
     return next(_obstacles(experiment, engine, room), None) is None
-
-
-def _cannot_alternate(reason: str) -> InputError:
-    return InputError(
-        f"the configurations cannot alternate: {reason}",
-        hint="Leave `design` out: then they are measured one by one.",
-    )
 
 
 def _obstacles(experiment: Experiment, engine: Engine, room: Room) -> Iterator[str]:
@@ -319,7 +311,7 @@ def _obstacles_of_the_file(experiment: Experiment) -> Iterator[str]:
 
 
 def _obstacles_of_settings(experiment: Experiment, engine: Engine) -> Iterator[str]:
-    if any(_of_the_machine(configuration) for configuration in experiment.configurations):
+    if any(each.manual or each.asked(Layer.LINUX) for each in experiment.configurations):
         yield "settings of the whole machine hold for all servers on it"
     names = {
         name
@@ -451,10 +443,6 @@ def _by_size(experiment: Experiment, size: Callable[[str], int]) -> tuple[int, l
 def _fit(own: int, others: Sequence[int], limit: float) -> int:
     """Return how many servers fit whichever they are, the baseline's among them; at least it."""
     return 1 + sum(own + together <= limit for together in accumulate(others))
-
-
-def _of_the_machine(configuration: Configuration) -> bool:
-    return bool(configuration.manual or configuration.asked(Layer.LINUX))
 
 
 def _obstacles_of_memory(experiment: Experiment, engine: Engine, room: Room) -> Iterator[str]:

@@ -176,16 +176,30 @@ class KubernetesSite:
             if missing:
                 yield permission, missing
 
-    def plan_load(self, plan: LoadPlan) -> None:
+    def plan_load(
+        self,
+        image: str,
+        *,
+        away_from: Mapping[str, str] | None = None,
+        away_from_nodes: tuple[str, ...] = (),
+    ) -> LoadPlan:
         """Note where the load comes from; from outside look whether there is a node for it.
+
+        Its programs are taken from the image, if the place does not name another.
 
         Raises:
             PreflightError: There is none.
         """
-        self.plan = plan
+        self.plan = plan = LoadPlan(
+            place=self.place,
+            image=self.place.generators.image or image,
+            away_from=away_from or {},
+            away_from_nodes=away_from_nodes,
+        )
         if plan.is_apart and not self.api.is_inside:
             tolerant = plan.place.generators.tolerations != "[]"
             require_node_apart(self.api, plan.away_from_nodes, tolerant=tolerant)
+        return plan
 
     def facts(self) -> tuple[Fact, ...]:
         """Return what a reader must know of the cluster."""
@@ -272,7 +286,8 @@ def find_site(
     place = place or place_in(experiment)
     api = doors.kubernetes.connect(place.context)
     api.version()
-    namespace = place.namespace or _default_namespace(experiment, api, campaign_id)
+    own = object_name(campaign_id) if experiment.makes_all_in_kubernetes else api.namespace
+    namespace = place.namespace or own
     found = api.read(k8s.ObjectRef(kind=k8s.NAMESPACE, name=namespace))
     if found is not None and (found.get("status") or {}).get("phase") == "Terminating":
         raise wording.PreflightError(
@@ -324,10 +339,6 @@ def place_in(experiment: Experiment) -> KubernetesPlace:
             hint="Write `context`, `namespace` and `generators` once, for all configurations.",
         )
     return places.pop()
-
-
-def _default_namespace(experiment: Experiment, api: KubernetesApi, campaign_id: str) -> str:
-    return object_name(campaign_id) if experiment.makes_all_in_kubernetes else api.namespace
 
 
 def trial_namespace(site: KubernetesSite) -> str:

@@ -41,13 +41,10 @@ def redis_servers_made(asked: Asked, site: kubernetes_site.KubernetesSite) -> Se
     _check(experiment, site)
     images = _images(experiment, site, told)
     secret = _secret(asked, site)
-    plan = kubernetes_site.LoadPlan(
-        place=site.place,
-        image=site.place.generators.image
-        or next(iter(experiment.redis_in_kubernetes.values())).image,
+    plan = site.plan_load(
+        next(iter(experiment.redis_in_kubernetes.values())).image,
         away_from=database_labels(site.belongings.campaign_id),
     )
-    site.plan_load(plan)
     program = redis_generator(plan, asked, site, [image.installation for image in images.values()])
     engine = factory.InImageRedisEngine(experiment, images, program, redis=doors.redis)
     return Servers(engine=engine, platforms=_platforms(asked, site, secret))
@@ -187,8 +184,9 @@ def redis_services(asked: Asked, site: kubernetes_site.KubernetesSite) -> Server
     }
     for place in places.values():
         _require_open(place, doors.redis)
-    plan = _plan(experiment, site, found)
-    site.plan_load(plan)
+    baseline = found[targets[experiment.baseline]]
+    nodes = dict.fromkeys(node for each in found.values() for node in each.nodes)
+    plan = site.plan_load(baseline.behind.image, away_from_nodes=tuple(nodes))
 
     def engine_of(servers: Mapping[str, ServerState]) -> Engine:
         installations = [factory.installation_of(server) for server in servers.values()]
@@ -208,16 +206,9 @@ def _find(target: RedisKubernetesTarget, site: kubernetes_site.KubernetesSite) -
     service, api = target.service, site.api
     assert service is not None  # noqa: S101 - none is made
     namespace = site.namespace
-    server = ServerInCluster(
-        context="" if api.is_inside else api.context,
-        server=api.server,
-        namespace=namespace,
-        service=service.service,
-        port=service.port,
-        secret=_secret_of(service, namespace, api),
-    )
+    secret = _secret_of(service, namespace, api)
     return _Found(
-        server=server,
+        server=reaching.findable(api, namespace, service.service, secret, service.port),
         behind=reaching.pod_behind(api, service.service, namespace, service.port),
         nodes=reaching.nodes_of(api, service.service, namespace),
     )
@@ -246,12 +237,3 @@ def _require_open(place: ServicePlace, door: RedisDoor) -> None:
         secret = "" if place.inside is None else place.inside.secret.name
         said = f"Are user and password right in the Secret {secret}?" if secret else error.hint
         raise TargetError(f"{place.label}: {error.message}", hint=said) from error
-
-
-def _plan(
-    experiment: Experiment, site: kubernetes_site.KubernetesSite, found: Targets
-) -> kubernetes_site.LoadPlan:
-    baseline = found[experiment.redis_in_kubernetes[experiment.baseline]]
-    nodes = dict.fromkeys(node for each in found.values() for node in each.nodes)
-    image = site.place.generators.image or baseline.behind.image
-    return kubernetes_site.LoadPlan(place=site.place, image=image, away_from_nodes=tuple(nodes))

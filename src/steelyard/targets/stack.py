@@ -47,7 +47,9 @@ def require_huge_pages(experiment: model.Experiment, host: Host) -> None:
     default = page_bytes(host)
     needs: dict[int, list[tuple[int, str]]] = {}
     for configuration in experiment.configurations:
-        if configuration.name not in experiment.local_targets or not _insists(configuration):
+        asked = configuration.asked_folded().get("huge_pages", "").lower()
+        insists = asked in ("on", "true", "yes", "1")
+        if configuration.name not in experiment.local_targets or not insists:
             continue
         size = _require_mapping(configuration, default)
         if HUGE_PAGES not in configuration.asked(model.Layer.LINUX) and size:
@@ -146,11 +148,6 @@ def _require_system_v(needs: Mapping[model.Configuration, int], host: Host) -> N
                     hint=f"Raise it (root): sysctl -w {name}={int(needed * _ROOM) // unit + 1}, or"
                     " set `shared_memory_type: mmap`.",
                 )
-
-
-def _insists(configuration: model.Configuration) -> bool:
-    asked = configuration.asked_folded().get("huge_pages", "").lower()
-    return asked in ("on", "true", "yes", "1")
 
 
 def _least_bytes(configuration: model.Configuration) -> int:
@@ -547,7 +544,10 @@ class StackSettings:
     def _attempt(self, key: Key, turned: Turned, configuration: str | None) -> None:
         try:
             if turned.knob is None:
-                self._hold(turned.setting if configuration else None)
+                if configuration:
+                    self._means.latency.hold(host_settings.latency_us(turned.setting.value))
+                else:
+                    self._means.latency.release()
             elif configuration:
                 self._turn(self._counted(configuration, turned.knob))
             elif (snapshot := self._means.ledger.kept(turned.knob)) is not None:
@@ -556,12 +556,6 @@ class StackSettings:
             raise
         except wording.SteelyardError as error:
             self._troubles[key] = f"{turned.setting.label}: {error.message}"
-
-    def _hold(self, setting: model.Setting | None) -> None:
-        if setting is None:
-            self._means.latency.release()
-        else:
-            self._means.latency.hold(host_settings.latency_us(setting.value))
 
     def _turn(self, knob: Knob) -> None:
         door = self._door(knob)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from steelyard.core import kubernetes as k8s
-from steelyard.core.outside import ServerAddress
+from steelyard.core.outside import ServerAddress, ServerInCluster
 from steelyard.core.wording import (
     LoginError,
     PreflightError,
@@ -333,6 +333,20 @@ def pod_behind(api: KubernetesApi, service: str, namespace: str, port: int = POR
             " a pod of a StatefulSet has the label statefulset.kubernetes.io/pod-name.",
         )
     return found[0]
+
+
+def findable(
+    api: KubernetesApi, namespace: str, service: str, secret: k8s.SecretRef, port: int = PORT
+) -> ServerInCluster:
+    """Return how a server behind a Service is found again."""
+    return ServerInCluster(
+        context="" if api.is_inside else api.context,
+        server=api.server,
+        namespace=namespace,
+        service=service,
+        port=port,
+        secret=secret,
+    )
 
 
 def nodes_of(api: KubernetesApi, service: str, namespace: str) -> tuple[str, ...]:

@@ -483,7 +483,10 @@ class PostgresEngine(roles.Engine):
         if most_bytes is not None:
             with self._sizing:  # servers start side by side, and all do alike
                 if self._data_bytes is None:
-                    self._data_bytes = self._size_of_data(address)
+                    self._data_bytes = sum(
+                        int(str(self._sql.rows(address.at(each.name), _SIZE)[0][0]))
+                        for each in self.datasets()
+                    )
             if self._data_bytes > most_bytes:
                 return False
         for dataset in self.datasets():
@@ -494,10 +497,6 @@ class PostgresEngine(roles.Engine):
                 scans = [str(row[0]) for row in self._sql.rows(own, _TABLES)]
                 self._sql.execute(own, scans)
         return True
-
-    def _size_of_data(self, address: ServerAddress) -> int:
-        sizes = [self._sql.rows(address.at(each.name), _SIZE)[0][0] for each in self.datasets()]
-        return sum(int(str(each)) for each in sizes)
 
     def plans(self, address: ServerAddress) -> tuple[StatementPlan, ...]:
         """Return the plans of the statements of all scripts, under the settings in force there."""

@@ -650,7 +650,7 @@ class InImageEngine(PostgresEngine):
             experiment,
             {
                 name: PostgresProgram(
-                    installation=_in_place(image.installation, generator),
+                    installation=replace(generator, version=image.installation.version),
                     initdb=(),
                     sql=sql,
                 )
@@ -672,10 +672,6 @@ class InImageEngine(PostgresEngine):
             *self._images[configuration].refused.get(configuration, ()),
             *settings.too_few_connections(asked, self._experiment.loads),
         )
-
-
-def _in_place(server: Installation, generator: Installation) -> Installation:
-    return replace(generator, version=server.version)
 
 
 class JoinedEngine(PostgresEngine):

@@ -56,10 +56,8 @@ class _Used:
         target = CloudNativePgTarget(cluster="pg", allow_existing=allowed)
         options = existing.ExistingOptions(
             target=target,
-            campaign_id="night",
             namespace="bench",
             settings=("max_connections", "work_mem"),
-            restarts=restarts,
         )
         cluster = existing.read_cluster(options, world.means)
         secret = existing.secret_of(cluster, world.means)
@@ -435,10 +433,8 @@ def test_an_absent_cluster_is_refused_with_those_that_are_there(world: World) ->
     _put(world)
     options = existing.ExistingOptions(
         target=CloudNativePgTarget(cluster="gp"),
-        campaign_id="night",
         namespace="bench",
         settings=(),
-        restarts=False,
     )
     with pytest.raises(PreflightError, match=r"bench/gp is not there; the namespace has pg"):
         existing.read_cluster(options, world.means)

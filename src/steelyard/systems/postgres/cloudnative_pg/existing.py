@@ -25,6 +25,7 @@ from steelyard.core.target import (
 from steelyard.core.wording import PreflightError, SteelyardError, TargetError
 from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.made_server import MadeMeans, moved
+from steelyard.places.kubernetes.reaching import findable
 from steelyard.places.protocol import PodSight
 from steelyard.systems.existing import SettingStore
 from steelyard.systems.postgres.cloudnative_pg import operator, rollout
@@ -225,14 +226,11 @@ class ExistingOptions:
         target: That names it.
         namespace: Where it is.
         settings: Names of all settings that any configuration on it asks for.
-        restarts: Whether every start restarts it.
     """
 
     target: CloudNativePgTarget
-    campaign_id: str
     namespace: str
     settings: tuple[str, ...]
-    restarts: bool
 
     @property
     def ref(self) -> ObjectRef:
@@ -337,14 +335,8 @@ class ExistingCluster:
     @property
     def inside(self) -> ServerInCluster | None:
         """Return how it is found again."""
-        api = self._means.api
-        return ServerInCluster(
-            context="" if api.is_inside else api.context,
-            server=api.server,
-            namespace=self._options.namespace,
-            service=self._way.service,
-            secret=self._secret,
-        )
+        namespace = self._options.namespace
+        return findable(self._means.api, namespace, self._way.service, self._secret)
 
     def entrance(self) -> ServerAddress:
         """Return where the primary is reached now.

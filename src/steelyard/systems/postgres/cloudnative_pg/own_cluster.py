@@ -65,17 +65,15 @@ def facts_of(
         "node of the primary": "" if primary is None else primary.node,
         "nodes of the standbys": ", ".join(each.node for each in standbys),
         "QoS class": "" if primary is None else primary.qos,
-        "standbys": "; ".join(_standbys(sql, address)) if standbys else "",
+        "standbys": "; ".join(
+            f"{name}: {streams}, {synchronous}"
+            for name, streams, synchronous in (sql.rows(address, STANDBYS) if standbys else ())
+        ),
     }
     return (
         *(Fact(name=n, value=value, subject=subject) for n, value in told.items() if value),
         *volume_facts(api, state.ref.namespace, {k8s.OF_CLUSTER: state.ref.name}),
     )
-
-
-def _standbys(sql: Sql, address: ServerAddress) -> Iterator[str]:
-    for name, state, synchronous in sql.rows(address, STANDBYS):
-        yield f"{name}: {state}, {synchronous}"
 
 
 def class_facts_of(api: KubernetesApi, target: CloudNativePgTarget) -> tuple[Fact, ...]:
