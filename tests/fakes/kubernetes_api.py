@@ -25,7 +25,7 @@ from steelyard.core import kubernetes as words
 from steelyard.core.kubernetes import POD, STORAGE_CLASS, ContainerRef, Kind, Manifest, ObjectRef
 from steelyard.core.outside import Completed
 from steelyard.core.wording import InputError, MeasurementError, SteelyardError
-from steelyard.gateways.kubernetes import api
+from steelyard.gateways.kubernetes import refusals
 
 __all__ = [
     "KINDS",
@@ -194,7 +194,7 @@ class FakeKubernetesApi:
         """Change an object by a merge patch, and let the cluster react."""
         self._asked("patch", "patch", ref, patch)
         if self.objects.held(ref) is None:
-            raise api.absent(ref.label)
+            raise refusals.absent(ref.label)
         self._check(ref, patch)
         made = self.objects.store(ref, self.objects.patched(ref, patch))
         self._react(ref.kind, made)
@@ -266,7 +266,7 @@ class FakeKubernetesApi:
         self._reached("raw")
         self.calls.append(Call(verb="raw", label=path))
         if path not in self.answers:
-            raise api.absent(path)
+            raise refusals.absent(path)
         return self.answers[path]
 
     # How it answers
@@ -275,15 +275,15 @@ class FakeKubernetesApi:
         for verb in (method, ""):
             if self._lost.get(verb, 0) > 0:
                 self._lost[verb] -= 1
-                raise api.unreachable(self.server, self.context, "connection refused")
+                raise refusals.unreachable(self.server, self.context, "connection refused")
 
     def _asked(self, method: str, verb: str, ref: ObjectRef, body: Manifest | None = None) -> None:
         self._reached(method)
         self.calls.append(Call(verb=method, label=ref.label, body=copy.deepcopy(body)))
         if not any(_same(ref.kind, kind) for kind in self.kinds):
-            raise api.unknown_kind(ref.kind)
+            raise refusals.unknown_kind(ref.kind)
         if self._refuses(verb, ref.kind, ref.namespace):
-            raise api.lacks_verb(verb, plural(ref.kind), ref.namespace)
+            raise refusals.lacks_verb(verb, plural(ref.kind), ref.namespace)
 
     def _inside(self, method: str, verb: str, part: str, where: ContainerRef) -> None:
         self._reached(method)
@@ -291,9 +291,9 @@ class FakeKubernetesApi:
         self.calls.append(Call(verb=method, label=ref.label))
         for needed in dict.fromkeys(("get", verb)):  # both, as since Kubernetes 1.35
             if self._refuses(needed, words.POD, where.namespace, part):
-                raise api.lacks_verb(needed, f"pods/{part}", where.namespace)
+                raise refusals.lacks_verb(needed, f"pods/{part}", where.namespace)
         if self.objects.held(ref) is None:
-            raise api.absent(ref.label)
+            raise refusals.absent(ref.label)
 
     def _refuses(self, verb: str, kind: Kind, namespace: str, part: str = "") -> bool:
         return any(
@@ -304,12 +304,12 @@ class FakeKubernetesApi:
     def _check(self, ref: ObjectRef, manifest: Manifest) -> None:
         space = ObjectRef(kind=words.NAMESPACE, name=ref.namespace)
         if ref.namespace and self.objects.held(space) is None:
-            raise api.absent_namespace(ref.namespace)
+            raise refusals.absent_namespace(ref.namespace)
         for kind, error in self._rejected:
             if _same(kind, ref.kind):
                 raise error
         for name in sorted(_names(manifest) & self.unknown_fields.get(ref.kind.name, set())):
-            raise api.unknown_field(ref.label, f'unknown field "{name}"')
+            raise refusals.unknown_field(ref.label, f'unknown field "{name}"')
 
     def _react(self, kind: Kind, made: Object) -> None:
         for wanted, reaction in self._reactions:

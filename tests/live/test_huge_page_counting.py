@@ -7,7 +7,7 @@ import pytest
 
 from steelyard.core.stack import StackFacts, StackRequest
 from steelyard.core.wording import GIB, MIB, PreflightError
-from steelyard.gateways.process import SystemProcesses
+from steelyard.gateways.process import Processes
 from steelyard.places.local.server import server_account
 from steelyard.systems.postgres.server import find_installation
 from steelyard.tuning.plan.arithmetic import (
@@ -27,7 +27,7 @@ VERSIONS = (15, 18)
 @contextmanager
 def counting(version: int) -> Iterator[PageCounter]:
     """Give a counter that asks the program of a version."""
-    processes = SystemProcesses()
+    processes = Processes()
     try:
         installation = find_installation(str(version), processes)
     except PreflightError as error:

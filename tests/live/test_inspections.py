@@ -14,7 +14,7 @@ from steelyard.core.linux import Controller
 from steelyard.core.wording import MIB, PrivilegeError
 from steelyard.gateways.cgroups import Cgroups
 from steelyard.gateways.host import LocalHost, groups_around
-from steelyard.gateways.process import SystemProcesses
+from steelyard.gateways.process import Processes
 from steelyard.places.local.groups import memory_files, quota_files
 from steelyard.tuning.facts.linux import collect_linux, measure_wakeups
 from support.endpoint import Server
@@ -67,7 +67,7 @@ def test_this_machine_is_told_by_its_own_files(steelyard: Steelyard) -> None:
 def test_a_wakeup_takes_longer_across_cpus_than_nothing() -> None:
     """The ping-pong of this machine is real: every pair that exists has been measured."""
     linux, _ = collect_linux(LocalHost())
-    found = measure_wakeups(linux, SystemProcesses())
+    found = measure_wakeups(linux, Processes())
     assert found.value is not None, found.origin
     assert found.value.same_cpu_s > 0
     if len(os.sched_getaffinity(0)) > 1:

@@ -12,7 +12,7 @@ from fakes.campaigns import asks_redis
 from steelyard.core.experiment import Configuration, KeySpace
 from steelyard.core.target import RedisKubernetesTarget
 from steelyard.core.wording import PreflightError
-from steelyard.gateways.process import SystemProcesses
+from steelyard.gateways.process import Processes
 from steelyard.gateways.redis import RedisSession
 from steelyard.systems.redis.datasets import fill, fill_by_script
 from steelyard.systems.redis.factory import (
@@ -25,7 +25,7 @@ from support.redis import RedisServer, redis_server
 
 __all__ = ["redis_server"]
 pytestmark = pytest.mark.live
-_PROCESSES = SystemProcesses()
+_PROCESSES = Processes()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from steelyard.core.campaign import CampaignRecord, Status
 from steelyard.core.schedule import Load, Mode
 from steelyard.core.target import EngineName, RedisLocalTarget
 from steelyard.gateways.doors import system_doors
-from steelyard.gateways.process import SystemProcesses
+from steelyard.gateways.process import Processes
 from steelyard.gateways.redis import RedisDoor
 from steelyard.record.directory import read_campaign
 from steelyard.systems.redis.server import Refusal, Trial, find_redis
@@ -144,7 +144,7 @@ def test_what_can_be_set_at_run_time_is_switched_on_one_server(
 
 def _trial() -> Trial:
     require_redis()
-    processes = SystemProcesses()
+    processes = Processes()
     account = "nobody" if os.geteuid() == 0 else None
     return Trial(
         installation=find_redis("redis-server", processes),
@@ -179,7 +179,7 @@ def test_a_server_that_is_none_is_told_apart(tmp_path: Path) -> None:
     script.write_text("#!/bin/sh\ncase $1 in --version) echo 'Redis server v=9.9 sha=0';; *)"
                       " echo cannot; exit 1;; esac\n")  # fmt: skip
     script.chmod(0o755)
-    processes = SystemProcesses()
+    processes = Processes()
     installation = find_redis(str(tmp_path), processes)
     assert installation.label == "Redis 9.9"
     trial = Trial(installation=installation, redis=RedisDoor(), processes=processes, account=None)

@@ -11,7 +11,7 @@ from fakes.programs import FakeLedger
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import TargetError
 from steelyard.gateways.host import Clock
-from steelyard.gateways.process import SystemProcesses
+from steelyard.gateways.process import Processes
 from steelyard.gateways.redis import RedisDoor, RedisSession
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
 from steelyard.places.protocol import PreparedState
@@ -40,7 +40,7 @@ class Place:
     """A platform with a prepared state."""
 
     def __init__(self, root: Path) -> None:
-        self.processes = SystemProcesses()
+        self.processes = Processes()
         account = "nobody" if os.geteuid() == 0 else None
         options = LocalOptions(root=root, campaign_id="c-1", account=account, port=None)
         self.platform = LocalPlatform(options, FakeLedger(), self.processes, Clock())

@@ -11,7 +11,7 @@ import pytest
 
 from steelyard.core.measurement import Run, RunLatency
 from steelyard.gateways.files import free_bytes, is_in_memory
-from steelyard.gateways.process import SystemProcesses
+from steelyard.gateways.process import Processes
 from steelyard.places.local.server import LEAST_FREE_BYTES, MEMORY
 from steelyard.record.directory import read_campaign
 from steelyard.stats.histogram import Histogram, bucket_values, from_text, merged
@@ -130,4 +130,4 @@ def test_kill_9_in_a_run_leaves_no_log_that_clean_does_not_find(steelyard: Steel
     assert left.exists()
     assert steelyard.run("clean", "--yes").returncode == 0
     assert not left.exists()
-    assert SystemProcesses().within(steelyard.cache / "live") == ()
+    assert Processes().within(steelyard.cache / "live") == ()

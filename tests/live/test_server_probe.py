@@ -18,7 +18,7 @@ from steelyard.core.measurement import BEGIN, COMMIT, STATEMENTS, Evidence, Quan
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import SteelyardError
 from steelyard.gateways.host import Clock, LocalHost
-from steelyard.gateways.process import SystemProcesses
+from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
 from steelyard.places.local.server import staged
 from steelyard.systems.postgres import pgbench
@@ -43,7 +43,7 @@ def _of(*versions: str) -> pytest.MarkDecorator:
 def watched(request: pytest.FixtureRequest, cache: Path) -> Iterator[Server]:
     """A server of each version with pgbench's tables, where nobody but the test works."""
     account = "nobody" if os.geteuid() == 0 else None
-    processes = SystemProcesses()
+    processes = Processes()
     try:
         found = find_installation(request.param, processes)
     except SteelyardError as error:
@@ -83,7 +83,7 @@ def _address(server: Server, user: str = "postgres") -> ServerAddress:
 
 def _generate(server: Server, *arguments: str, user: str = "postgres") -> int:
     """Run pgbench as the product does; return its transactions."""
-    program = find_clients(SystemProcesses()).program("pgbench")
+    program = find_clients(Processes()).program("pgbench")
     done = subprocess.run(
         [program, *arguments],
         env={**os.environ, **pgbench.environment(_address(server, user))},

@@ -21,7 +21,7 @@ from steelyard.campaign.file.files import preset_text
 from steelyard.core.measurement import Quantity
 from steelyard.core.storage import Store
 from steelyard.gateways.host import Clock
-from steelyard.gateways.process import SystemProcesses
+from steelyard.gateways.process import Processes
 from steelyard.gateways.stores import PROGRAMS, StorePaths, Stores, Volumes, unmounted
 from steelyard.record.directory import read_campaign
 from support.lacking import lacking
@@ -237,7 +237,7 @@ def test_the_kernel_sees_a_full_bucket_again(tmp_path: Path) -> None:
     )
     paths.served.mkdir()
     paths.volume.mkdir()
-    stores, volumes = (kind(SystemProcesses(), is_root=True) for kind in (Stores, Volumes))
+    stores, volumes = (kind(Processes(), is_root=True) for kind in (Stores, Volumes))
     limits = Store(iops=50, burst_iops=2000, burst_credits=1500, size_bytes=1 << 30)
     stores.make(paths, limits, Clock())
 

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from steelyard.core.wording import SteelyardError
-from steelyard.gateways.process import SystemProcesses
+from steelyard.gateways.process import Processes
 from steelyard.places.local.server import staged
 from steelyard.systems.postgres.server import find_installation, wheel_parts
 from support.lacking import lacking
@@ -116,7 +116,7 @@ def run(argv: list[str]) -> None:
 def programs(cache: Path) -> Path:
     """Return server programs that an unprivileged account can reach."""
     account = _ACCOUNT if os.geteuid() == 0 else None
-    processes = SystemProcesses()
+    processes = Processes()
     try:
         found = find_installation("embedded", processes)
     except SteelyardError as error:

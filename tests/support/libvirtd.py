@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.core.wording import SteelyardError
-from steelyard.gateways.process import SystemProcesses
+from steelyard.gateways.process import Processes
 from steelyard.gateways.virsh import Domains
 from support.lacking import lacking
 from support.tiny_guest import kernel, write_initrd
@@ -41,7 +41,7 @@ def a_libvirt() -> Iterator[Domains]:
         )
     if os.geteuid() != 0:
         lacking("only root can start a libvirtd of the system")
-    virsh = Domains(processes=SystemProcesses())
+    virsh = Domains(processes=Processes())
     with ExitStack() as stack:
         lock = stack.enter_context(_LOCK.open("a"))
         fcntl.flock(lock, fcntl.LOCK_EX)

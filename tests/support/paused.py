@@ -28,7 +28,7 @@ from steelyard.record.journal import Started
 from steelyard.systems.postgres.server import PostgresProgram, find_installation
 
 if TYPE_CHECKING:
-    from steelyard.gateways.process import RunningPrograms
+    from steelyard.gateways.process import Together
 
 KINDS = ("v1", "v2", "signals")
 CLIENTS = 8
@@ -87,7 +87,7 @@ class Paused:
             self.doors.clock,
             None if kind == "signals" else self.groups,
         )
-        self.generator: RunningPrograms | None = None
+        self.generator: Together | None = None
 
     def start(self) -> None:
         """Start the server on prepared data, and its generator."""

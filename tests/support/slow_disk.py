@@ -11,7 +11,7 @@ from pathlib import Path
 
 from steelyard.core.storage import Store
 from steelyard.gateways.host import Clock
-from steelyard.gateways.process import SystemProcesses
+from steelyard.gateways.process import Processes
 from steelyard.gateways.stores import StorePaths, Stores, make_sparse
 
 
@@ -32,7 +32,7 @@ def slow_directory(
     paths.served.mkdir()
     make_sparse(paths.image, size)
     _run("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", str(paths.image))
-    stores = Stores(SystemProcesses(), is_root=True)
+    stores = Stores(Processes(), is_root=True)
     with ExitStack() as stack:
         stack.callback(stores.close)
         stack.callback(subprocess.run, ["umount", "-l", str(paths.served)], check=False)

@@ -10,12 +10,10 @@ from steelyard.gateways.cgroups import (
     Families,
     Guards,
 )
-from steelyard.gateways.kubernetes.api import Kubernetes
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.process import (
     Operator,
     Processes,
-    SystemProcesses,
 )
 from steelyard.gateways.redis import RedisDoor
 from steelyard.gateways.sql import Sql
@@ -23,11 +21,11 @@ from steelyard.gateways.stores import Stores, Volumes
 
 
 def _volumes() -> Volumes:
-    return Volumes(SystemProcesses(), is_root=os.geteuid() == 0)
+    return Volumes(Processes(), is_root=os.geteuid() == 0)
 
 
 def _stores() -> Stores:
-    return Stores(SystemProcesses(), is_root=os.geteuid() == 0)
+    return Stores(Processes(), is_root=os.geteuid() == 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +40,7 @@ class Doors:
     kernel: machine.KernelFiles = field(default_factory=machine.LocalKernelFiles)
     latency: machine.CpuLatency = field(default_factory=machine.CpuLatency)
     operator: Operator = field(default_factory=Operator)
-    kubernetes: Kubernetes = field(default_factory=KubectlConfiguration)
+    kubernetes: KubectlConfiguration = field(default_factory=KubectlConfiguration)
     redis: RedisDoor = field(default_factory=RedisDoor)
     aws: Aws = field(default_factory=Aws)
     volumes: Volumes = field(default_factory=_volumes)
@@ -54,7 +52,7 @@ class Doors:
 def system_doors() -> Doors:
     """Return the real ones."""
     return Doors(
-        processes=SystemProcesses(),
+        processes=Processes(),
         sql=Sql(),
         clock=machine.Clock(),
         host=machine.LocalHost(),

@@ -106,7 +106,13 @@ class Together:
         self.__exit__(RuntimeError)
 
     def completed(self, *, within_s: float | None = None) -> tuple[Completed, ...]:
-        """Return what each printed and how it ended, once all have."""
+        """Return what each printed once all have ended; when one fails, the others are ended.
+
+        They have so long from now on; None: as long as they were given when they began.
+
+        Raises:
+            MeasurementError: One did not end in time.
+        """
         if within_s is not None:
             self._deadline, self._timeout_s = time.monotonic() + within_s, within_s
         while self._selector.get_map():
@@ -246,37 +252,6 @@ class RunningProcess:
         )
 
 
-class RunningPrograms(Protocol):
-    """Programs that were started together and still run."""
-
-    @property
-    def pids(self) -> tuple[int, ...]:
-        """Return the process ids of those that have not ended."""
-        ...
-
-    def all_run(self) -> bool:
-        """Return whether none has ended yet."""
-        ...
-
-    def signal(self, number: int) -> None:
-        """Send a signal to each that has not ended."""
-        ...
-
-    def completed(self, *, within_s: float | None = None) -> tuple[Completed, ...]:
-        """Return what each printed once all have ended; when one fails, the others are ended.
-
-        They have so long from now on; None: as long as they were given when they began.
-
-        Raises:
-            MeasurementError: One did not end in time, or its place was lost.
-        """
-        ...
-
-    def close(self) -> None:
-        """End all that still run; a second time changes nothing."""
-        ...
-
-
 class Runner(Protocol):
     """Runs programs to their end, here or in a container.
 
@@ -289,33 +264,7 @@ class Runner(Protocol):
         ...
 
 
-class Processes(Runner, Protocol):
-    """Programs of this machine."""
-
-    def run_together(
-        self, commands: Sequence[Command], *, timeout_s: float
-    ) -> tuple[Completed, ...]:
-        """Run commands at the same time and return what each printed; one failure ends all."""
-        ...
-
-    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:
-        """Start commands at the same time and return them while they run."""
-        ...
-
-    def start(self, command: Command, *, output: Path) -> RunningProcess:
-        """Start a command whose output goes to a file."""
-        ...
-
-    def within(self, directory: Path) -> tuple[int, ...]:
-        """Return the ids of processes whose working directory is in ``directory``."""
-        ...
-
-    def signal(self, pid: int, number: int) -> None:
-        """Send a signal to any process; nothing happens when it is gone."""
-        ...
-
-
-class SystemProcesses:
+class Processes:
     """Programs of this machine."""
 
     def run(self, command: Command, *, timeout_s: float, stdin: str = "") -> Completed:
@@ -340,7 +289,10 @@ class SystemProcesses:
     def run_together(
         self, commands: Sequence[Command], *, timeout_s: float
     ) -> tuple[Completed, ...]:
-        """Run commands at the same time; on timeout or interruption their groups are killed."""
+        """Run commands at the same time and return what each printed; one failure ends all.
+
+        On timeout or interruption their groups are killed.
+        """
         with Together(timeout_s=timeout_s) as together:
             for command in commands:
                 together.add(command, _spawn_mortal(command))

@@ -26,7 +26,7 @@ from steelyard.core.wording import SteelyardError, TargetError
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.gateways.host import Clock, trouble_until
-from steelyard.gateways.process import Processes, RunningProcess, RunningPrograms
+from steelyard.gateways.process import Processes, RunningProcess, Together
 from steelyard.places import protocol
 from steelyard.places.local.groups import PausedGenerators
 from steelyard.places.local.server import WithCampaignDirectory
@@ -94,7 +94,7 @@ class ServerElsewhere(WithCampaignDirectory, ABC):
         """Run the generator's commands at the same time, recognisable by their directory."""
         return self._doors.processes.run_together(self._placed(commands), timeout_s=timeout_s)
 
-    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:
+    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> Together:
         """Start load generators and return them while they run."""
         return self._paused.begin_together(self._placed(commands), timeout_s=timeout_s)
 

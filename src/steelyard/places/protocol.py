@@ -13,7 +13,7 @@ from steelyard.core.outside import Command, Completed, Outside, ServerAddress, S
 from steelyard.core.schedule import Pausing
 from steelyard.core.storage import Provision
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.gateways.process import RunningPrograms
+from steelyard.gateways.process import Together
 
 
 class Ledger(Protocol):
@@ -276,7 +276,7 @@ class Refillable(Protocol):
 class PausedPrograms(Protocol):
     """Starts the load generators of one server, and stops them between its turns."""
 
-    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:
+    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> Together:
         """Start generators beside the server and return them while they run."""
         ...
 

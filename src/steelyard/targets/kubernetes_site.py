@@ -20,7 +20,8 @@ from steelyard.core.target import (
 )
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import Clock
-from steelyard.gateways.kubernetes.api import KubernetesApi, verbs_of_sessions
+from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.gateways.kubernetes.refusals import verbs_of_sessions
 from steelyard.places.kubernetes.belongings import Belongings, job_name, object_name
 from steelyard.places.kubernetes.nodes import require_node_apart
 from steelyard.places.kubernetes.permissions import Permission, Purpose, needed

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fakes.belonging import ToldLedger
 from steelyard.core.kubernetes import CLAIM, POD
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.gateways.process import SystemProcesses
+from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.volumes import StorageQuestion, probe_storage
@@ -16,7 +16,7 @@ from support.kubernetes import IMAGE, left_of
 
 # Each worker has another one: what is left of a campaign is looked for in the whole cluster.
 CAMPAIGN_ID = f"storage-live-{uuid.uuid4().hex[:6]}"
-_TOOLS = PostgresCeilings((), processes=SystemProcesses(), sql=Sql())
+_TOOLS = PostgresCeilings((), processes=Processes(), sql=Sql())
 
 
 def rates(text: str) -> Mapping[str, float | None] | None:

@@ -20,8 +20,8 @@ from steelyard.core.wording import (
     SteelyardError,
     TargetError,
 )
-from steelyard.gateways.kubernetes import client
-from steelyard.gateways.kubernetes.api import Answered, Asked, refused
+from steelyard.gateways.kubernetes import api
+from steelyard.gateways.kubernetes.refusals import Answered, Request, refused
 
 WHERE = ContainerRef(namespace="bench", pod="p")
 SHELLS = [
@@ -39,7 +39,7 @@ def start(
     shell: Sequence[str], argv: Sequence[str], stdin: bytes = b""
 ) -> "subprocess.Popen[bytes]":
     """Start a guarded command as a container's runtime does: leading a group of its own."""
-    _, *rest = client.guarded(argv, stdin)
+    _, *rest = api.guarded(argv, stdin)
     process = subprocess.Popen(
         [*shell, *rest],
         stdin=subprocess.PIPE,
@@ -124,7 +124,7 @@ def test_it_dies_when_nobody_listens(shell: tuple[str, ...]) -> None:
 
 def test_it_kills_no_group_of_others() -> None:
     """Where the runtime starts no group of its own, the guard ends and kills nothing."""
-    _, *rest = client.guarded(["sh", "-c", "sleep 0.5; echo survived"])
+    _, *rest = api.guarded(["sh", "-c", "sleep 0.5; echo survived"])
     process = subprocess.Popen(["/bin/sh", *rest], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     out, _ = process.communicate()
     assert out == b"survived\n"
@@ -137,16 +137,18 @@ def test_the_exit_status_is_what_the_api_tells() -> None:
         "reason": "NonZeroExitCode",
         "details": {"causes": [{"reason": "ExitCode", "message": "7"}]},
     }
-    assert client.exit_status(b'{"metadata":{},"status":"Success"}', ["x"], WHERE) == 0
-    assert client.exit_status(json.dumps(failed).encode(), ["x"], WHERE) == 7
+    assert api.exit_status(b'{"metadata":{},"status":"Success"}', ["x"], WHERE) == 0
+    assert api.exit_status(json.dumps(failed).encode(), ["x"], WHERE) == 7
     with pytest.raises(TargetError, match="connection to Pod bench/p was lost while x ran"):
-        client.exit_status(b"", ["x"], WHERE)
+        api.exit_status(b"", ["x"], WHERE)
     broken = {"status": "Failure", "message": "container not found"}
     with pytest.raises(TargetError, match="x could not be run in Pod bench/p: container not found"):
-        client.exit_status(json.dumps(broken).encode(), ["x"], WHERE)
+        api.exit_status(json.dumps(broken).encode(), ["x"], WHERE)
 
 
-ASKED = Asked(what="Pod bench/p", verb="patch", namespace="bench", context="lab")
+ASKED = Request(
+    method="PATCH", path="/", what="Pod bench/p", verb="patch", namespace="bench", context="lab"
+)
 _USER = 'User "system:serviceaccount:bench:limited"'
 
 

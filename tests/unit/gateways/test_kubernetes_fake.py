@@ -5,7 +5,7 @@ import pytest
 from fakes.kubernetes_api import FakeKubernetes, FakeKubernetesApi, FakeLines
 from steelyard.core.kubernetes import NAMESPACE, POD, ContainerRef, Manifest, ObjectRef, ref_of
 from steelyard.core.wording import InputError, PreflightError, TargetError
-from steelyard.gateways.kubernetes.api import Kubernetes, KubernetesApi
+from steelyard.gateways.kubernetes.api import KubernetesApi
 from support.kubernetes_contract import ObjectContract
 
 WHERE = ContainerRef(namespace="bench", pod="p", container="c")
@@ -29,12 +29,10 @@ def pod() -> Manifest:
     }
 
 
-def test_it_is_what_the_protocol_says(api: FakeKubernetesApi) -> None:
-    """Every method of the protocols is there, and an unknown context is an error."""
+def test_it_has_what_the_real_one_has(api: FakeKubernetesApi) -> None:
+    """Every method is there, and an unknown context is an error."""
     finder = FakeKubernetes(clusters={"lab": api})
-    for protocol, fake in ((KubernetesApi, api), (Kubernetes, finder)):
-        asked = {name for name in vars(protocol) if not name.startswith("_")}
-        assert asked <= set(dir(fake))
+    assert {name for name in vars(KubernetesApi) if not name.startswith("_")} <= set(dir(api))
     assert finder.connect() is api
     with pytest.raises(InputError, match="nowhere"):
         finder.connect("nowhere")

@@ -12,7 +12,7 @@ import pytest
 from fakes.clock import FakeClock
 from steelyard.core.kubernetes import CLUSTER, CONFIG_MAP, NODE, POD, ContainerRef, ObjectRef
 from steelyard.core.wording import PreflightError, PrivilegeError, SteelyardError, TargetError
-from steelyard.gateways.kubernetes.client import ClusterApi
+from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.requests import by_kubeconfig
 from support.proxy import Proxy, proxy_to
 
@@ -91,7 +91,7 @@ def http() -> Iterator[Api]:
     server.server_close()
 
 
-def cluster(port: int, clock: FakeClock) -> ClusterApi:
+def cluster(port: int, clock: FakeClock) -> KubernetesApi:
     """Return the API at a port."""
     server = {"name": "lab", "cluster": {"server": f"http://127.0.0.1:{port}"}}
     document = {
@@ -100,11 +100,11 @@ def cluster(port: int, clock: FakeClock) -> ClusterApi:
         "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "u"}}],
     }
     access = by_kubeconfig("lab", document, "bench")
-    return ClusterApi(access, clock=clock)
+    return KubernetesApi(access, clock=clock)
 
 
 @pytest.fixture
-def api(http: Api) -> ClusterApi:
+def api(http: Api) -> KubernetesApi:
     """Return the API of a server that tells its kinds."""
     http.on("/api/v1", 200, CORE)
     return cluster(http.port, FakeClock())
@@ -173,7 +173,7 @@ def test_an_api_that_went_away_is_waited_for(http: Api) -> None:
         assert api.version() == "v1.34.4"
 
 
-def test_kinds_are_asked_for_once_and_absent_ones_again(http: Api, api: ClusterApi) -> None:
+def test_kinds_are_asked_for_once_and_absent_ones_again(http: Api, api: KubernetesApi) -> None:
     """A kind that is installed later is found then."""
     http.on("/apis/postgresql.cnpg.io/v1", 404, "404 page not found")
     cnpg = {"resources": [{"name": "clusters", "kind": "Cluster", "namespaced": True}]}
@@ -185,7 +185,7 @@ def test_kinds_are_asked_for_once_and_absent_ones_again(http: Api, api: ClusterA
     assert paths == ["/api/v1", *["/apis/postgresql.cnpg.io/v1"] * 2]
 
 
-def test_an_absent_kind_is_no_absent_object(http: Api, api: ClusterApi) -> None:
+def test_an_absent_kind_is_no_absent_object(http: Api, api: KubernetesApi) -> None:
     """Reading an object of it is an error that names the kind; an absent object is None."""
     status = {"message": 'pods "p" not found', "details": {"name": "p", "kind": "pods"}}
     http.on("/api/v1/namespaces/bench/pods/p", 404, status)
@@ -195,7 +195,7 @@ def test_an_absent_kind_is_no_absent_object(http: Api, api: ClusterApi) -> None:
         api.read(ObjectRef(kind=CLUSTER, name="pg", namespace="bench"))
 
 
-def test_objects_are_applied_strictly_and_by_name(http: Api, api: ClusterApi) -> None:
+def test_objects_are_applied_strictly_and_by_name(http: Api, api: KubernetesApi) -> None:
     """As the field manager steelyard, with force; a dry run says so; a patch is a merge patch."""
     path = "/api/v1/namespaces/bench/configmaps/words"
     http.on(path, 200, {"kind": "ConfigMap"})
@@ -217,14 +217,14 @@ def test_objects_are_applied_strictly_and_by_name(http: Api, api: ClusterApi) ->
     assert patched[3] == {"data": None}
 
 
-def test_deleting_takes_what_is_owned(http: Api, api: ClusterApi) -> None:
+def test_deleting_takes_what_is_owned(http: Api, api: KubernetesApi) -> None:
     """In the foreground, with the grace that was asked for."""
     http.on("/api/v1/namespaces/bench/pods/p", 200, {})
     assert api.delete(ObjectRef(kind=POD, name="p", namespace="bench"), grace_s=0)
     assert http.asked[-1][3] == {"propagationPolicy": "Foreground", "gracePeriodSeconds": 0}
 
 
-def test_lists_name_what_they_hold(http: Api, api: ClusterApi) -> None:
+def test_lists_name_what_they_hold(http: Api, api: KubernetesApi) -> None:
     """Items of a list come without kind; all namespaces where none is given."""
     http.on("/api/v1/pods", 200, {"items": [{"metadata": {"name": "p", "namespace": "x"}}]})
     http.on("/api/v1/nodes", 200, {"items": []})
@@ -234,7 +234,7 @@ def test_lists_name_what_they_hold(http: Api, api: ClusterApi) -> None:
     assert api.list(NODE, "ignored") == ()
 
 
-def test_what_an_account_may_do_is_asked_for(http: Api, api: ClusterApi) -> None:
+def test_what_an_account_may_do_is_asked_for(http: Api, api: KubernetesApi) -> None:
     """With group, plural, part and namespace; a cluster's kind has no namespace."""
     review = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     http.on(review, 201, {"status": {"allowed": True}})
@@ -257,7 +257,7 @@ def test_what_an_account_may_do_is_asked_for(http: Api, api: ClusterApi) -> None
     ("version", "lacking"), [("v1.34.4", "get"), ("v1.35.0", "create"), ("v2.0.1+x", "create")]
 )
 def test_a_forward_says_at_once_what_is_missing(
-    http: Api, api: ClusterApi, version: str, lacking: str
+    http: Api, api: KubernetesApi, version: str, lacking: str
 ) -> None:
     """One verb before Kubernetes 1.35, another one too since then."""
     http.on("/version", 200, {"gitVersion": version})
@@ -271,7 +271,7 @@ def test_a_forward_says_at_once_what_is_missing(
         api.forward(where, 5432)
 
 
-def test_a_refused_command_is_told_as_any_refusal(http: Api, api: ClusterApi) -> None:
+def test_a_refused_command_is_told_as_any_refusal(http: Api, api: KubernetesApi) -> None:
     """The handshake of a connection to a container can be refused like a request."""
     message = (
         'pods "p" is forbidden: User "u" cannot get resource "pods/exec" in API group "" in the '
@@ -308,7 +308,7 @@ def test_a_command_that_never_began_is_tried_again(http: Api) -> None:
         assert proxy.accepted == accepted + 1
 
 
-def test_a_creation_tells_what_is_there_already(http: Api, api: ClusterApi) -> None:
+def test_a_creation_tells_what_is_there_already(http: Api, api: KubernetesApi) -> None:
     """It is sent to the kind and not to the name, strictly, and takes nothing over."""
     path = "/api/v1/namespaces/bench/configmaps"
     http.on(path, 201, {"kind": "ConfigMap"})

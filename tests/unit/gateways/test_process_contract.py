@@ -9,7 +9,7 @@ import pytest
 from fakes.processes import Answer, FakeProcesses
 from steelyard.core.outside import Command
 from steelyard.core.wording import ExitCode, MeasurementError, TargetError
-from steelyard.gateways.process import Processes, SystemProcesses
+from steelyard.gateways.process import Processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ def _fake() -> FakeProcesses:
     return processes
 
 
-@pytest.fixture(params=[SystemProcesses, _fake], ids=["real", "fake"])
+@pytest.fixture(params=[Processes, _fake], ids=["real", "fake"])
 def processes(request: pytest.FixtureRequest) -> Processes:
     """Return each implementation in turn."""
     make: Callable[[], Processes] = request.param

@@ -20,7 +20,7 @@ import pytest
 from steelyard.core.outside import Command
 from steelyard.core.wording import MeasurementError, PrivilegeError, TargetError
 from steelyard.gateways import process
-from steelyard.gateways.process import SystemProcesses, Together, account_entry
+from steelyard.gateways.process import Processes, Together, account_entry
 from support.waiting import eventually
 
 _SECRET = "planted-secret-5d41"
@@ -46,7 +46,7 @@ def test_children_do_not_inherit_secrets(monkeypatch: pytest.MonkeyPatch) -> Non
     """Passwords in our own environment stay there; the path to programs is passed on."""
     for name in ("PGPASSWORD", "AWS_SECRET_ACCESS_KEY", "REDISCLI_AUTH"):
         monkeypatch.setenv(name, _SECRET)
-    completed = SystemProcesses().run(Command(argv=("/usr/bin/env",)), timeout_s=10)
+    completed = Processes().run(Command(argv=("/usr/bin/env",)), timeout_s=10)
     assert _SECRET not in completed.stdout
     assert f"PATH={os.environ['PATH']}" in completed.stdout.splitlines()
 
@@ -55,7 +55,7 @@ def test_a_password_travels_in_the_environment_alone() -> None:
     """The child can read it; argv, the command's text and the result do not hold it."""
     script = 'test -n "$PGPASSWORD" && tr "\\0" " " </proc/self/cmdline'
     command = Command(argv=("/bin/sh", "-c", script), environment={"PGPASSWORD": _SECRET})
-    completed = SystemProcesses().run(command, timeout_s=10)
+    completed = Processes().run(command, timeout_s=10)
     assert completed.succeeded
     assert _SECRET not in completed.stdout
     assert _SECRET not in repr(command)
@@ -64,7 +64,7 @@ def test_a_password_travels_in_the_environment_alone() -> None:
 
 def test_standard_input_reaches_the_program() -> None:
     """Scripts are fed to psql this way; a program that does not read is no error."""
-    processes = SystemProcesses()
+    processes = Processes()
     assert processes.run(Command(argv=("/bin/cat",)), timeout_s=10, stdin="für").stdout == "für"
     assert processes.run(Command(argv=("/bin/true",)), timeout_s=10, stdin="x" * 10**6).succeeded
 
@@ -72,7 +72,7 @@ def test_standard_input_reaches_the_program() -> None:
 def test_undecodable_output_is_replaced() -> None:
     """Bytes that are no UTF-8 do not end in a traceback."""
     command = Command(argv=("/bin/sh", "-c", r"printf 'a\377b'"))
-    assert SystemProcesses().run(command, timeout_s=10).stdout == "a\N{REPLACEMENT CHARACTER}b"
+    assert Processes().run(command, timeout_s=10).stdout == "a\N{REPLACEMENT CHARACTER}b"
 
 
 def test_a_file_that_is_no_program_is_a_sentence(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_file_that_is_no_program_is_a_sentence(tmp_path: Path) -> None:
     program.write_bytes(b"\x7fELF, but for another world")
     program.chmod(0o755)
     with pytest.raises(TargetError, match="cannot be run: Exec format error") as caught:
-        SystemProcesses().run(Command(argv=(str(program),)), timeout_s=10)
+        Processes().run(Command(argv=(str(program),)), timeout_s=10)
     assert caught.value.hint
 
 
@@ -91,14 +91,14 @@ def test_a_file_that_may_not_be_run_is_a_sentence(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\n")
     program.chmod(0o644)
     with pytest.raises(TargetError, match="may not be run by this account"):
-        SystemProcesses().run(Command(argv=(str(program),)), timeout_s=10)
+        Processes().run(Command(argv=(str(program),)), timeout_s=10)
 
 
 def test_a_missing_working_directory_is_named(tmp_path: Path) -> None:
     """It is the directory that does not exist, not the program."""
     command = Command(argv=("/bin/true",), directory=tmp_path / "gone")
     with pytest.raises(TargetError, match="gone does not exist"):
-        SystemProcesses().run(command, timeout_s=10)
+        Processes().run(command, timeout_s=10)
 
 
 def test_a_timeout_ends_the_whole_group(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_timeout_ends_the_whole_group(tmp_path: Path) -> None:
     stubborn = f"trap '' TERM; echo $$ >{pid_file}; while :; do sleep 0.05; done"
     script = f'sh -c "$0" >/dev/null 2>&1 & while [ ! -s {pid_file} ]; do sleep 0.01; done; sleep 9'
     with pytest.raises(MeasurementError):
-        SystemProcesses().run(Command(argv=("/bin/sh", "-c", script, stubborn)), timeout_s=2.0)
+        Processes().run(Command(argv=("/bin/sh", "-c", script, stubborn)), timeout_s=2.0)
     pid = int(pid_file.read_text())
     assert eventually(lambda: not _lives(pid))
 
@@ -127,7 +127,7 @@ def test_an_interruption_ends_the_whole_group(tmp_path: Path) -> None:
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
         with pytest.raises(KeyboardInterrupt):
-            SystemProcesses().run(Command(argv=("/bin/sh", "-c", script)), timeout_s=20)
+            Processes().run(Command(argv=("/bin/sh", "-c", script)), timeout_s=20)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -137,7 +137,7 @@ def test_an_interruption_ends_the_whole_group(tmp_path: Path) -> None:
 def test_children_are_out_of_reach_of_the_terminal() -> None:
     """A program leads a session of its own, so Ctrl-C reaches Steelyard alone."""
     script = "import os; print(os.getsid(0) == os.getpid())"
-    completed = SystemProcesses().run(Command(argv=(sys.executable, "-c", script)), timeout_s=20)
+    completed = Processes().run(Command(argv=(sys.executable, "-c", script)), timeout_s=20)
     assert completed.stdout == "True\n"
 
 
@@ -146,17 +146,17 @@ def test_output_of_a_started_program_is_appended(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("before\n")
     command = Command(argv=("/bin/sh", "-c", "echo out; echo err >&2"))
-    assert SystemProcesses().start(command, output=log).wait(10)
+    assert Processes().start(command, output=log).wait(10)
     assert log.read_text() == "before\nout\nerr\n"
 
 
 _PARENT = """
 import sys, time
 from pathlib import Path
-from steelyard.gateways.process import SystemProcesses
+from steelyard.gateways.process import Processes
 from steelyard.core.outside import Command
 command = Command(argv=("/bin/sleep", "60"), parent_death_signal=int(sys.argv[2]))
-running = SystemProcesses().start(command, output=Path("/dev/null"))
+running = Processes().start(command, output=Path("/dev/null"))
 Path(sys.argv[1]).write_text(f"{running.pid}\\n")
 time.sleep(60)
 """
@@ -187,7 +187,7 @@ def test_an_unknown_account_is_a_privilege_error() -> None:
 def test_root_runs_a_program_as_another_account() -> None:
     """User, group and home are the account's; no group of root's stays."""
     command = Command(argv=("/bin/sh", "-c", "id -u; id -G; echo $HOME $USER"), account="nobody")
-    lines = SystemProcesses().run(command, timeout_s=10).stdout.splitlines()
+    lines = Processes().run(command, timeout_s=10).stdout.splitlines()
     entry = account_entry("nobody")
     assert lines == [str(entry.pw_uid), str(entry.pw_gid), f"{entry.pw_dir} nobody"]
     assert entry.pw_gid != pwd.getpwnam("nobody").pw_gid  # which others have, too
@@ -198,7 +198,7 @@ def test_root_runs_a_program_as_another_account() -> None:
 def test_an_ordinary_user_keeps_its_account() -> None:
     """An account asked for changes nothing where it cannot be changed."""
     command = Command(argv=("/bin/sh", "-c", "id -u"), account="nobody")
-    assert SystemProcesses().run(command, timeout_s=10).stdout == f"{os.getuid()}\n"
+    assert Processes().run(command, timeout_s=10).stdout == f"{os.getuid()}\n"
 
 
 def test_a_child_heeds_what_its_parent_ignores() -> None:
@@ -206,7 +206,7 @@ def test_a_child_heeds_what_its_parent_ignores() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         command = Command(argv=("/bin/sh", "-c", "kill -INT $$; echo survived"))
-        completed = SystemProcesses().run(command, timeout_s=20)
+        completed = Processes().run(command, timeout_s=20)
     finally:
         signal.signal(signal.SIGINT, before)
     assert completed.exit_status == -signal.SIGINT
@@ -220,7 +220,7 @@ def test_a_program_joins_its_groups_before_it_runs(tmp_path: Path) -> None:
         group.mkdir()
         (group / "cgroup.procs").touch()
     argv = ("cat", *(str(group / "cgroup.procs") for group in groups))
-    done = SystemProcesses().run(Command(argv=argv, groups=groups), timeout_s=10)
+    done = Processes().run(Command(argv=argv, groups=groups), timeout_s=10)
     assert done.stdout == "00"
 
 
@@ -228,7 +228,7 @@ def test_a_group_that_is_gone_is_told(tmp_path: Path) -> None:
     """The program is not started at all."""
     group = tmp_path / "gone"
     with pytest.raises(TargetError, match="gone cannot be joined: No such file"):
-        SystemProcesses().run(Command(argv=("true",), groups=(group,)), timeout_s=10)
+        Processes().run(Command(argv=("true",), groups=(group,)), timeout_s=10)
 
 
 def test_a_group_that_refuses_is_told(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_group_that_refuses_is_told(tmp_path: Path) -> None:
     group.mkdir()
     (group / "cgroup.procs").symlink_to("/dev/full")
     with pytest.raises(TargetError, match=r"true could not join .*full"):
-        SystemProcesses().run(Command(argv=("true",), groups=(group,)), timeout_s=10)
+        Processes().run(Command(argv=("true",), groups=(group,)), timeout_s=10)
 
 
 def test_a_child_whose_parent_died_before_it_could_be_told_dies_too() -> None:
@@ -276,7 +276,7 @@ def test_programs_start_while_threads_are_at_work() -> None:
     try:
         for number in range(20):
             command = Command(argv=("/bin/echo", str(number)))
-            assert SystemProcesses().run(command, timeout_s=60).stdout == f"{number}\n"
+            assert Processes().run(command, timeout_s=60).stdout == f"{number}\n"
     finally:
         over.set()
         for thread in threads:
@@ -293,7 +293,7 @@ _LONG = ("/bin/sh", "-c", "echo begun; sleep 60 & sleep 60")
 
 def _left(directory: Path) -> tuple[int, ...]:
     """Return what still works in a directory, once what was killed had the time to go."""
-    processes = SystemProcesses()
+    processes = Processes()
     deadline = time.monotonic() + 20
     while processes.within(directory) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -308,7 +308,7 @@ def test_they_run_at_the_same_time(tmp_path: Path) -> None:
         Command(argv=("/bin/sh", "-c", script.format(mine=mine, other=other)), directory=tmp_path)
         for mine, other in names
     ]
-    done = SystemProcesses().run_together(commands, timeout_s=60)
+    done = Processes().run_together(commands, timeout_s=60)
     assert [each.stdout for each in done] == ["a\n", "b\n"]
 
 
@@ -316,7 +316,7 @@ def test_the_failure_of_one_ends_the_others_with_what_they_printed(tmp_path: Pat
     """Two generators are one load: half of it is no measurement, and is not waited for."""
     fails = Command(argv=("/bin/sh", "-c", "sleep 0.3; echo no >&2; exit 2"), directory=tmp_path)
     begun = time.monotonic()
-    long, failed = SystemProcesses().run_together(
+    long, failed = Processes().run_together(
         [Command(argv=_LONG, directory=tmp_path), fails], timeout_s=60
     )
     assert time.monotonic() - begun < 50
@@ -331,7 +331,7 @@ def test_much_that_is_printed_does_not_block_one_that_is_only_asked_whether_it_r
     """A pipe holds 64 KiB, and a load of many turns is not waited for until its end."""
     script = "head -c 300000 /dev/zero; touch printed; sleep 0.3; printf end"
     command = Command(argv=("/bin/sh", "-c", script), directory=tmp_path)
-    running = SystemProcesses().begin_together([command], timeout_s=60)
+    running = Processes().begin_together([command], timeout_s=60)
     deadline = time.monotonic() + 30
     while not (tmp_path / "printed").exists() and time.monotonic() < deadline:
         assert running.all_run()
@@ -348,14 +348,14 @@ def test_one_that_hangs_ends_all(tmp_path: Path) -> None:
     """After the time limit nothing is left, children of children included."""
     command = Command(argv=_LONG, directory=tmp_path)
     with pytest.raises(MeasurementError, match="did not end within"):
-        SystemProcesses().run_together([command, command], timeout_s=0.3)
+        Processes().run_together([command, command], timeout_s=0.3)
     assert _left(tmp_path) == ()
 
 
 def test_one_that_cannot_be_started_ends_those_before(tmp_path: Path) -> None:
     """The first does not go on alone, whether it is waited for or begun."""
     commands = [Command(argv=_LONG, directory=tmp_path), Command(argv=("/nonexistent",))]
-    for start in (SystemProcesses().run_together, SystemProcesses().begin_together):
+    for start in (Processes().run_together, Processes().begin_together):
         with pytest.raises(TargetError):
             start(commands, timeout_s=10)
         assert _left(tmp_path) == ()
@@ -368,14 +368,14 @@ def test_an_interruption_ends_all(tmp_path: Path) -> None:
     assert main is not None
 
     def interrupt_once_they_run() -> None:
-        eventually(lambda: len(SystemProcesses().within(tmp_path)) >= 6)
+        eventually(lambda: len(Processes().within(tmp_path)) >= 6)
         time.sleep(0.4)  # the second has children, and is waited for a moment later
         signal.pthread_kill(main, signal.SIGINT)
 
     interrupting = threading.Thread(target=interrupt_once_they_run)
     interrupting.start()
     with pytest.raises(KeyboardInterrupt):
-        SystemProcesses().run_together([command, command], timeout_s=60)
+        Processes().run_together([command, command], timeout_s=60)
     interrupting.join()
     assert _left(tmp_path) == ()
 
@@ -384,7 +384,7 @@ def test_much_output_of_several_does_not_block_them() -> None:
     """Pipes hold 64 KiB; both streams of all are read all the time."""
     line = "head -c 300000 /dev/zero | tr '\\0' x"
     command = Command(argv=("/bin/sh", "-c", f"{line}; {line} >&2"))
-    done = SystemProcesses().run_together([command, command, command], timeout_s=60)
+    done = Processes().run_together([command, command, command], timeout_s=60)
     assert [(len(each.stdout), len(each.stderr)) for each in done] == [(300_000, 300_000)] * 3
 
 
@@ -392,9 +392,9 @@ def test_the_id_of_one_that_has_ended_is_not_told(tmp_path: Path) -> None:
     """It may be somebody else's by now, and whoever asks wants to send it signals."""
     scripts = ("exec sleep 60", "read -r line; exit")  # its input ends at once
     commands = [Command(argv=("/bin/sh", "-c", each), directory=tmp_path) for each in scripts]
-    running = SystemProcesses().begin_together(commands, timeout_s=60)
+    running = Processes().begin_together(commands, timeout_s=60)
     try:
-        first = SystemProcesses().within(tmp_path)[0]
+        first = Processes().within(tmp_path)[0]
         deadline = time.monotonic() + 20
         while len(running.pids) > 1 and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -411,13 +411,13 @@ _COUNTS = f"trap 'echo $n; exit 0' ALRM; {_GOES_ON}"
 
 def _begun(directory: Path, *scripts: str) -> Together:
     commands = [Command(argv=("/bin/sh", "-c", each), directory=directory) for each in scripts]
-    return SystemProcesses().begin_together(commands, timeout_s=60)
+    return Processes().begin_together(commands, timeout_s=60)
 
 
 def test_begun_programs_run_until_they_are_told_to_end(tmp_path: Path) -> None:
     """The caller goes on at once; at a signal each tells its sums and ends well."""
     running = _begun(tmp_path, _COUNTS, _COUNTS)
-    assert eventually(lambda: set(running.pids) <= set(SystemProcesses().within(tmp_path)))
+    assert eventually(lambda: set(running.pids) <= set(Processes().within(tmp_path)))
     assert running.all_run()
     time.sleep(0.1)
     running.signal(signal.SIGALRM)
@@ -432,7 +432,7 @@ def test_begun_programs_run_until_they_are_told_to_end(tmp_path: Path) -> None:
 def test_closing_ends_what_runs_whatever_it_would_have_said(tmp_path: Path) -> None:
     """Children of children too; a second time changes nothing."""
     running = _begun(tmp_path, _LONG[-1], f"trap '' TERM; {_COUNTS}")
-    assert eventually(lambda: len(SystemProcesses().within(tmp_path)) >= 3)
+    assert eventually(lambda: len(Processes().within(tmp_path)) >= 3)
     running.close()
     assert _left(tmp_path) == ()
     running.close()

@@ -18,7 +18,7 @@ from steelyard.core.storage import Store
 from steelyard.core.wording import LeftBehindError, PrivilegeError, TargetError
 from steelyard.gateways import stores as xfs
 from steelyard.gateways.host import Clock
-from steelyard.gateways.process import SystemProcesses
+from steelyard.gateways.process import Processes
 from steelyard.gateways.stores import Bucket, Limits, StorePaths, Stores, Volumes, limits_of
 from steelyard.places.local.machine import MadeStores
 from steelyard.record import registry
@@ -34,7 +34,7 @@ def test_only_root_may() -> None:
         Volumes(FakeProcesses(), is_root=False).require()
     assert "--deaths kill" in refused.value.hint
     with pytest.raises(PrivilegeError, match="root"):
-        Stores(SystemProcesses(), is_root=False).require()
+        Stores(Processes(), is_root=False).require()
 
 
 def test_a_cut_flushes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

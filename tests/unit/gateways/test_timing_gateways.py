@@ -15,7 +15,7 @@ from steelyard.gateways import process as own_program
 from steelyard.gateways import sql as roundtrip
 from steelyard.gateways import trials
 from steelyard.gateways.files import largest_file
-from steelyard.gateways.process import SystemProcesses
+from steelyard.gateways.process import Processes
 from steelyard.gateways.trials import Where, ping_pong
 
 PYTHON = Path(sys.executable).name
@@ -23,9 +23,7 @@ PYTHON = Path(sys.executable).name
 
 def test_two_processes_play_on_one_cpu(tmp_path: Path) -> None:
     """A real game gives as many round trips as asked for, each above zero, and the CPU's number."""
-    found = ping_pong(
-        Where.SAME, processes=SystemProcesses(), directory=tmp_path, most_s=5.0, most=101
-    )
+    found = ping_pong(Where.SAME, processes=Processes(), directory=tmp_path, most_s=5.0, most=101)
     assert len(found.trips_s) == 100  # the first does not count
     assert all(trip > 0 for trip in found.trips_s)
     assert found.cpus[0] == found.cpus[1]
@@ -36,7 +34,7 @@ def test_two_processes_play_on_one_cpu(tmp_path: Path) -> None:
 def test_two_processes_play_across_two_cpus(tmp_path: Path) -> None:
     """They have different CPUs, and end after their time when they do not reach the number."""
     found = ping_pong(
-        Where.ACROSS, processes=SystemProcesses(), directory=tmp_path, most_s=0.05, most=10**9
+        Where.ACROSS, processes=Processes(), directory=tmp_path, most_s=0.05, most=10**9
     )
     assert found.cpus[0] != found.cpus[1]
     assert 0 < len(found.trips_s) < 10**6
@@ -47,7 +45,7 @@ def test_the_cpus_of_a_game_may_be_chosen(tmp_path: Path) -> None:
     last = max(os.sched_getaffinity(0))
     found = ping_pong(
         Where.SAME,
-        processes=SystemProcesses(),
+        processes=Processes(),
         directory=tmp_path,
         most_s=0.05,
         most=50,
@@ -104,7 +102,7 @@ def test_a_file_is_read_past_the_cache_or_the_reason_is_told(tmp_path: Path) -> 
         os.fsync(written.fileno())
     try:
         found = trials.direct_reads(
-            file, size_bytes=8192, processes=SystemProcesses(), directory=tmp_path, most_s=0.2
+            file, size_bytes=8192, processes=Processes(), directory=tmp_path, most_s=0.2
         )
     except MeasurementError as error:
         pytest.skip(f"here {error.message}")

@@ -20,7 +20,7 @@ from fakes.sql import FakeSql
 from steelyard.core.outside import Command, ServerAddress
 from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import PreflightError, TargetError
-from steelyard.gateways.process import RunningProcess, SystemProcesses
+from steelyard.gateways.process import Processes, RunningProcess
 from steelyard.places import elsewhere
 from steelyard.places import elsewhere as restart_command
 from steelyard.systems.postgres.existing import server as statements
@@ -40,7 +40,7 @@ def test_a_death_during_a_restart_leaves_no_file_behind(
 ) -> None:
     """While the command is at work its output has no name, and what it prints is still told."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    means = fake_doors(sql=FakeSql({STARTED_AT: [("monday",)]}), processes=SystemProcesses())
+    means = fake_doors(sql=FakeSql({STARTED_AT: [("monday",)]}), processes=Processes())
     # It goes on once the directory is empty; where that never comes, it says so.
     script = f"""
         for _ in $(seq 100); do
@@ -53,7 +53,7 @@ def test_a_death_during_a_restart_leaves_no_file_behind(
         restart(("sh", "-c", script), lambda: _ADDRESS, means)
 
 
-class _Patient(SystemProcesses):
+class _Patient(Processes):
     """Programs that have come to a file when they count as started."""
 
     def __init__(self, awaited: Path) -> None:
@@ -184,7 +184,7 @@ def _platform(script: str, *, timeout_s: float = 20.0, writes: bool = True) -> E
     )
     place = _Place(target=target, datasets=(_SCRIPTS,))
     place.server.databases["shop"] = None
-    means = replace(place.means, processes=SystemProcesses())
+    means = replace(place.means, processes=Processes())
     options = replace(place.platform._options, writes=writes)
     return EndpointPlatform(options, place.ledger, means)
 
@@ -307,7 +307,7 @@ def test_an_interruption_ends_the_command(tmp_path: Path) -> None:
     command = Command(argv=("sh", "-c", f"echo $$ > {pid}; exec sleep 600"))
 
     def interrupted() -> None:
-        with elsewhere._started(command, SystemProcesses()):
+        with elsewhere._started(command, Processes()):
             while not pid.exists() or not pid.read_text():
                 time.sleep(0.01)
             raise KeyboardInterrupt

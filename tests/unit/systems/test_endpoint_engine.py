@@ -24,7 +24,7 @@ from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.target import EndpointTarget, LocalTarget
 from steelyard.core.wording import PreflightError, RefusedError
-from steelyard.gateways.process import Processes, SystemProcesses
+from steelyard.gateways.process import Processes
 from steelyard.systems.postgres import engine as reloading
 from steelyard.systems.postgres import factory as running
 from steelyard.systems.postgres import server as installation
@@ -473,7 +473,7 @@ def test_a_server_that_is_there_is_not_restarted_in_vain(
         },
         shown={**dict(zip(names, ("replica", senders, "100", "5"), strict=True)), "port": "1"},
     )
-    engine = _engine(server, restart, here=SystemProcesses(), **asked)
+    engine = _engine(server, restart, here=Processes(), **asked)
     found = engine.complaints("b")
     assert [words in complaint.message for complaint in found] == ([True] if words else [])
     assert engine.complaints("a") == ()

@@ -34,7 +34,7 @@ from steelyard.gateways.host import (
     whole_number,
     whole_numbers,
 )
-from steelyard.gateways.kubernetes.api import KubernetesApi, Lines
+from steelyard.gateways.kubernetes.api import KubernetesApi, StreamedLines
 from steelyard.gateways.placed_files import FetchedHost, new_mark, parse_fetched
 
 BOOT: Final = "/proc/sys/kernel/random/boot_id"  # tells kernels apart
@@ -340,7 +340,7 @@ class PodLoop:
         self._where = where
         self._clock = clock
         self._mark = new_mark()
-        self._lines: Lines | None = None
+        self._lines: StreamedLines | None = None
         self._closed = False
         self._renewed_at = clock.monotonic()
         self.taken: list[tuple[float, Account]] = []

@@ -32,7 +32,7 @@ from steelyard.core.outside import Completed
 from steelyard.core.schedule import PlannedRun, Stretch, TurnTimes
 from steelyard.core.wording import MeasurementError, TargetError
 from steelyard.gateways.host import Clock
-from steelyard.gateways.process import RunningPrograms
+from steelyard.gateways.process import Together
 from steelyard.places.protocol import PausablePlatform
 from steelyard.systems.protocol import Engine, RunRequest
 
@@ -80,7 +80,7 @@ class Seat:
     failure: str = ""
     _stands: bool = False
     _begun_at: float = 0.0
-    _generators: RunningPrograms | None = None
+    _generators: Together | None = None
 
     def __post_init__(self) -> None:
         self.watch = TurnWatch(clock=self.clock)

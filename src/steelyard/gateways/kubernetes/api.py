@@ -1,130 +1,455 @@
-"""What Steelyard asks of a Kubernetes cluster.
+"""A cluster by its API: paths of the REST interface, no typed models, and commands in containers.
 
-Every method raises a SteelyardError whose message names the object: PrivilegeError where the
-account lacks a verb (named, with the role that has it), PreflightError where a quota or the object
-itself is refused, TargetError where the API cannot be reached. Requests that can be repeated are,
-for a while, when the connection is lost.
+Server-side apply, discovery and strict validation need no more than JSON, and what Steelyard makes
+of a Cluster's specification is a manifest anyway. Discovery says which kinds a cluster has, and
+under which names its API has them.
 
-What a cluster refuses is told as a sentence of fact and the way out; that needs no library of
-Kubernetes. The statuses are those of the API's conventions (kubernetes/community,
-api-conventions.md, "HTTP Status codes"). Fields of a `Status` are believed first (``reason``,
-``details``); where the API says the rest only in words, the words of these sources are matched:
-k8s.io/apiserver (``responsewriters/errors.go`` for roles,
-``admission/plugin/resourcequota/controller.go`` for quotas), k8s.io/apimachinery and
-structured-merge-diff for unknown fields. What is not recognised is told as the API said it.
+A command whose connection is lost goes on in its container, for the container runtimes do not end
+it. So it is started by a few lines of shell that notice the end of their standard input, which
+stays open as long as the connection does, and then kill the process group of the command.
+
+The libraries take half a second to import, and come with the first connection.
 """
 
 import json
-import re
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
 
-from steelyard.core.kubernetes import ContainerRef, Kind, Manifest, ObjectRef
+from steelyard.core import kubernetes as k8s
 from steelyard.core.outside import Completed
-from steelyard.core.wording import (
-    InputError,
-    PreflightError,
-    PrivilegeError,
-    SteelyardError,
-    TargetError,
-)
+from steelyard.core.wording import MeasurementError, TargetError
+from steelyard.gateways.host import Clock
+from steelyard.gateways.kubernetes import refusals
+from steelyard.gateways.kubernetes.forwards import Forward
+from steelyard.gateways.kubernetes.refusals import Answered, Request, refused
+
+if TYPE_CHECKING:
+    from steelyard.gateways.kubernetes.requests import Access, Requests
+    from steelyard.gateways.kubernetes.streams import Stream
+
+STDIN: Final = 0
+STDOUT: Final = 1
+STDERR: Final = 2
+STATUS: Final = 3
+_CHUNK_BYTES: Final = 32768
+_SHOWN_LINES: Final = 3
+# The first argument is how many bytes the command gets as its standard input; what comes after them
+# is the end, which means that nobody listens any more. A runtime starts every command as the leader
+# of a group of its own (setsid); where one does not, nothing is killed. The first half of the pipe
+# tells the second its process id, and is ended when the command has: nothing is left to be reaped.
+# What the command did not read is read before, or the end of it would never be told (seen with
+# containerd 1.6, also by `kubectl exec -i`).
+_GUARDED: Final = """\
+exec 3<&0
+count=$1; shift
+{
+  read -r self rest </proc/self/stat; echo "$self"
+  [ "$count" = 0 ] || head -c "$count" <&3
+  exec >/dev/null 2>&1
+  while read -r line; do :; done <&3
+  read -r self name state parent group rest </proc/self/stat
+  [ "$group" = $$ ] && kill -9 0
+} | {
+  read -r guard
+  "$@" 3<&-
+  status=$?
+  [ "$count" = 0 ] || cat >/dev/null
+  kill -PIPE "$guard"
+  exit $status
+}
+"""
 
 
-class Lines(Protocol):
-    """What a command in a container prints while it runs."""
+def guarded(argv: Sequence[str], stdin: bytes = b"") -> tuple[str, ...]:
+    """Return a command that dies with its connection and is given so many bytes to read."""
+    return ("sh", "-c", _GUARDED, "sh", str(len(stdin)), *argv)
+
+
+@dataclass(kw_only=True)
+class Exchange:
+    """A command that runs while its output is collected.
+
+    Attributes:
+        stdin: What is still to be sent.
+    """
+
+    stream: "Stream"
+    where: k8s.ContainerRef
+    argv: tuple[str, ...]
+    stdin: bytes = b""
+    heard: dict[int, list[bytes]] = field(default_factory=dict)
+
+    def complete(self, clock: Clock, timeout_s: float) -> Completed:
+        """Return what the command printed and how it ended.
+
+        Raises:
+            MeasurementError: It did not end in time.
+            TargetError: The connection was lost, or the command could not be started.
+        """
+        deadline = clock.monotonic() + timeout_s
+        try:
+            while self._advance(deadline - clock.monotonic()):
+                if clock.monotonic() >= deadline:
+                    raise self._too_late(timeout_s)
+        except OSError as error:
+            raise lost(self.argv, self.where) from error
+        return Completed(
+            argv=self.argv,
+            exit_status=exit_status(self._bytes(STATUS), self.argv, self.where),
+            stdout=self._bytes(STDOUT).decode("utf-8", "replace"),
+            stderr=self._bytes(STDERR).decode("utf-8", "replace"),
+        )
+
+    def _advance(self, remaining_s: float) -> bool:
+        """Take or send a message, or wait for one; return whether the connection is open."""
+        sends = bool(self.stdin) and self.stream.is_writable()
+        is_ready, _ = self.stream.ready(0.0 if sends else max(min(remaining_s, 1.0), 0.0))
+        if is_ready:
+            message = self.stream.receive()
+            if message is None:
+                return False
+            self.heard.setdefault(message[0], []).append(message[1])
+        elif sends:
+            chunk, self.stdin = self.stdin[:_CHUNK_BYTES], self.stdin[_CHUNK_BYTES:]
+            self.stream.send(STDIN, chunk)
+        return True
+
+    def _bytes(self, channel: int) -> bytes:
+        return b"".join(self.heard.get(channel, ()))
+
+    def _too_late(self, timeout_s: float) -> MeasurementError:
+        message = f"{self.argv[0]} in {_label(self.where)} did not end within {timeout_s:.0f} s"
+        return MeasurementError(f"{message} and was killed", hint="Is the server hanging?")
+
+
+class StreamedLines:
+    """What a command prints, line by line."""
+
+    def __init__(self, stream: "Stream", where: k8s.ContainerRef, argv: tuple[str, ...]) -> None:
+        self._stream = stream
+        self._where = where
+        self._argv = argv
+        self._closed = False
 
     def __iter__(self) -> Iterator[str]:
-        """Yield lines without their ends, until the command ends or it is closed."""
-        ...
+        """Yield lines without their ends.
+
+        Raises:
+            TargetError: The connection was lost, or the command failed.
+        """
+        heard: dict[int, bytes] = {STDOUT: b"", STDERR: b"", STATUS: b""}
+        try:
+            while (message := self._next()) is not None:
+                channel, content = message
+                heard[channel] = heard.get(channel, b"") + content
+                if channel == STDOUT and b"\n" in content:
+                    *whole, heard[STDOUT] = heard[STDOUT].split(b"\n")
+                    yield from (line.decode("utf-8", "replace") for line in whole)
+        except OSError as error:
+            if self._closed:
+                return
+            raise lost(self._argv, self._where) from error
+        finally:
+            self._stream.close()
+        if not self._closed:
+            yield from self._last(heard)
+
+    def _next(self) -> tuple[int, bytes] | None:
+        while not self._stream.ready(None)[0]:
+            pass
+        return self._stream.receive()
+
+    def _last(self, heard: dict[int, bytes]) -> Iterator[str]:
+        """Yield the line that has no end, and raise where the command failed."""
+        if heard[STDOUT]:
+            yield heard[STDOUT].decode("utf-8", "replace")
+        status = exit_status(heard[STATUS], self._argv, self._where)
+        if status:
+            said = heard[STDERR].decode("utf-8", "replace").strip().splitlines()[-_SHOWN_LINES:]
+            why = f": {' '.join(said)}" if said else ""
+            message = f"{self._argv[0]} in {_label(self._where)} ended with status {status}{why}"
+            raise TargetError(message, hint="Was its pod stopped?")
 
     def close(self) -> None:
-        """Hang up; also from another thread."""
-        ...
+        """Hang up; the command is killed. Also from another thread."""
+        self._closed = True
+        self._stream.hang_up()
 
 
-class KubernetesApi(Protocol):
-    """One cluster under one account."""
+def exit_status(said: bytes, argv: Sequence[str], where: k8s.ContainerRef) -> int:
+    """Return the exit status that the API tells at the end.
+
+    Raises:
+        TargetError: It tells none: the connection was lost, or the command was not started.
+    """
+    if not said:
+        raise lost(argv, where)
+    status = json.loads(said)
+    if status.get("status") == "Success":
+        return 0
+    for cause in (status.get("details") or {}).get("causes") or ():
+        if cause.get("reason") == "ExitCode":
+            return int(cause["message"])
+    message = f"{argv[0]} could not be run in {_label(where)}: {status.get('message')}"
+    raise TargetError(message, hint="Does the pod run, and has its image a shell?")
+
+
+def lost(argv: Sequence[str], where: k8s.ContainerRef) -> TargetError:
+    """Return that nobody knows how a command ended."""
+    return TargetError(
+        f"the connection to {_label(where)} was lost while {argv[0]} ran there",
+        hint="Was the pod stopped, or the API restarted?",
+    )
+
+
+def _label(where: k8s.ContainerRef) -> str:
+    return f"Pod {where.namespace}/{where.pod}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """A kind as the API has it.
+
+    Attributes:
+        plural: ``pods``.
+        namespaced: As the cluster says.
+    """
+
+    api_version: str
+    plural: str
+    namespaced: bool
 
     @property
-    def context(self) -> str:
-        """Return the name of the context in the kubeconfig; ``in-cluster`` inside a pod."""
-        ...
+    def group(self) -> str:
+        """Return the API group; empty for the core."""
+        return self.api_version.rpartition("/")[0]
 
-    @property
-    def server(self) -> str:
-        """Return the URL of the API: it tells clusters apart."""
-        ...
+    def path(self, namespace: str = "", name: str = "", part: str = "") -> str:
+        """Return the path of its objects, of one of them, or of a part such as ``log``."""
+        within = ("namespaces", namespace) if self.namespaced and namespace else ()
+        root = group_path(self.api_version)
+        return "/".join(word for word in (root, *within, self.plural, name, part) if word)
 
-    @property
-    def namespace(self) -> str:
-        """Return the namespace of the context."""
-        ...
 
-    @property
-    def is_inside(self) -> bool:
-        """Return whether this process runs in the cluster, where services are reached directly."""
-        ...
+def group_path(api_version: str) -> str:
+    """Return the path of a version of an API group."""
+    return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+
+
+class Discovery:
+    """What the API says of its kinds; found kinds are kept, absent ones are asked for again."""
+
+    def __init__(self, requests: "Requests") -> None:
+        self._requests = requests
+        self._found: dict[tuple[str, str], Resource] = {}
+
+    def find(self, kind: k8s.Kind) -> Resource | None:
+        """Return a kind as the cluster has it; None where it has not."""
+        key = (kind.api_version, kind.name)
+        if key not in self._found:
+            self._ask(kind.api_version)
+        return self._found.get(key)
+
+    def resource(self, kind: k8s.Kind) -> Resource:
+        """Return a kind as the cluster has it.
+
+        Raises:
+            PreflightError: The cluster has no such kind.
+        """
+        found = self.find(kind)
+        if found is None:
+            raise refusals.unknown_kind(kind)
+        return found
+
+    def _ask(self, api_version: str) -> None:
+        path = group_path(api_version)
+        context = self._requests.access.context
+        request = Request(method="GET", path=path, what=path, verb="get", context=context)
+        answered = self._requests.send(request)
+        if answered.status == 404:
+            return
+        for each in _body(answered, request).get("resources") or ():
+            if "/" not in each["name"]:  # no part of another
+                self._found[api_version, each["kind"]] = _resource(api_version, each)
+
+
+def _resource(api_version: str, said: Mapping[str, Any]) -> Resource:
+    return Resource(
+        api_version=api_version, plural=said["name"], namespaced=bool(said["namespaced"])
+    )
+
+
+_STRICT: Final = (("fieldManager", "steelyard"), ("fieldValidation", "Strict"))
+_APPLY: Final = "application/apply-patch+yaml"
+_MERGE: Final = "application/merge-patch+json"
+_REVIEW: Final = "authorization.k8s.io/v1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Aim:
+    """One object, or all of a kind, in the words of the API."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    label: str
+    context: str
+
+    def request(self, method: str, verb: str, part: str = "", **more: Any) -> Request:  # noqa: ANN401 - further fields
+        return Request(
+            method=method,
+            path=self.resource.path(self.namespace, self.name, part),
+            what=self.label,
+            verb=verb,
+            namespace=self.namespace,
+            context=self.context,
+            **more,
+        )
+
+
+class KubernetesApi:
+    """One cluster under one account; any thread may use it.
+
+    Every method raises a SteelyardError whose message names the object: PrivilegeError where the
+    account lacks a verb (named, with the role that has it), PreflightError where a quota or the
+    object itself is refused, TargetError where the API cannot be reached. Requests that can be
+    repeated are, for a while, when the connection is lost.
+
+    Attributes:
+        context: Name of the context in the kubeconfig; ``in-cluster`` inside a pod.
+        server: URL of the API: it tells clusters apart.
+        namespace: Of the context.
+        is_inside: Whether this process runs in the cluster, where services are reached directly.
+    """
+
+    def __init__(self, access: "Access", *, clock: Clock) -> None:
+        from steelyard.gateways.kubernetes import requests  # noqa: PLC0415 - see above
+
+        weakref.finalize(self, access.http.close)
+        self.context = access.context
+        self.server = access.server
+        self.namespace = access.namespace
+        self.is_inside = access.is_inside
+        self._access = access
+        self._clock = clock
+        self._requests = requests.Requests(access, clock)
+        self._discovery = Discovery(self._requests)
 
     def version(self) -> str:
         """Return the version of the API server: ``v1.34.4``."""
-        ...
+        return str(self._got("/version").body["gitVersion"])
 
-    def knows(self, kind: Kind) -> bool:
+    def knows(self, kind: k8s.Kind) -> bool:
         """Return whether the cluster has this kind."""
-        ...
+        return self._discovery.find(kind) is not None
 
-    def read(self, ref: ObjectRef) -> Manifest | None:
+    def read(self, ref: k8s.ObjectRef) -> k8s.Manifest | None:
         """Return an object, or None where it is not there."""
-        ...
+        request = self._aim(ref).request("GET", "get")
+        answered = self._requests.send(request)
+        return None if answered.is_absent_object else _body(answered, request)
 
     def list(
-        self, kind: Kind, namespace: str = "", labels: Mapping[str, str] | None = None
-    ) -> tuple[Manifest, ...]:
+        self, kind: k8s.Kind, namespace: str = "", labels: Mapping[str, str] | None = None
+    ) -> tuple[k8s.Manifest, ...]:
         """Return the objects with all of these labels; of all namespaces where none is given."""
-        ...
+        aim = _Aim(
+            resource=self._discovery.resource(kind),
+            namespace=namespace,
+            name="",
+            label=f"the objects of kind {kind.name}",
+            context=self.context,
+        )
+        chosen = ",".join(f"{name}={value}" for name, value in (labels or {}).items())
+        request = aim.request("GET", "list", query=(("labelSelector", chosen),) if chosen else ())
+        # Objects in a list do not say what they are.
+        what = {"apiVersion": kind.api_version, "kind": kind.name}
+        return tuple({**what, **item} for item in self._requests.granted(request).body["items"])
 
-    def apply(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
+    def apply(self, manifest: k8s.Manifest, *, dry_run: bool = False) -> k8s.Manifest:
         """Make an object as it is written, or bring it to that; return it as the server has it.
 
         Server-side apply with strict validation: an unknown field is an InputError.
         """
-        ...
+        return self._change(
+            k8s.ref_of(manifest),
+            manifest,
+            content_type=_APPLY,
+            query=(("force", "true"), *((("dryRun", "All"),) if dry_run else ())),
+        )
 
-    def create(self, manifest: Manifest) -> Manifest | None:
+    def create(self, manifest: k8s.Manifest) -> k8s.Manifest | None:
         """Make an object that is not there yet; None where one of that name is, whoever made it.
 
         A request whose answer was lost is repeated, so the one that is there may be this one.
         """
-        ...
+        aim = replace(self._aim(k8s.ref_of(manifest)), name="")
+        request = aim.request("POST", "create", query=_STRICT, body=manifest)
+        answered = self._requests.send(request)
+        return None if answered.is_there_already else _body(answered, request)
 
-    def patch(self, ref: ObjectRef, patch: Manifest) -> Manifest:
+    def patch(self, ref: k8s.ObjectRef, patch: k8s.Manifest) -> k8s.Manifest:
         """Change an object by a JSON merge patch, strictly validated; null removes a key."""
-        ...
+        return self._change(ref, patch, content_type=_MERGE)
 
-    def delete(self, ref: ObjectRef, *, grace_s: int | None = None) -> bool:
+    def delete(self, ref: k8s.ObjectRef, *, grace_s: int | None = None) -> bool:
         """Delete an object with all that it owns; return whether it was there.
 
         Returns at once. The object can be read until it and what it owns with
         ``blockOwnerDeletion`` are gone.
         """
-        ...
+        options = {"propagationPolicy": "Foreground"}
+        grace = {} if grace_s is None else {"gracePeriodSeconds": grace_s}
+        request = self._aim(ref).request("DELETE", "delete", body={**options, **grace})
+        answered = self._requests.send(request)
+        if answered.is_absent_object:
+            return False
+        _body(answered, request)
+        return True
 
-    def allowed(self, verb: str, kind: Kind, namespace: str = "", part: str = "") -> bool:
+    def allowed(self, verb: str, kind: k8s.Kind, namespace: str = "", part: str = "") -> bool:
         """Return whether this account may do that; ``part`` is a subresource such as ``exec``.
 
         Commands and forwarded ports need ``get`` of their part, and ``create`` since Kubernetes
         1.35; a role that has both fits every version.
         """
-        ...
+        resource = self._discovery.resource(kind)
+        # A namespace lies in itself: a role there may allow to read it (RequestInfo of the API).
+        is_inside = resource.namespaced or kind.name == k8s.NAMESPACE.name
+        wanted = {
+            "verb": verb,
+            "group": resource.group,
+            "version": kind.api_version.rpartition("/")[2],
+            "resource": resource.plural,
+            "subresource": part,
+            "namespace": namespace if is_inside else "",
+        }
+        request = Request(
+            method="POST",
+            path=f"/apis/{_REVIEW}/selfsubjectaccessreviews",
+            what="what the account may do",
+            verb="create",
+            context=self.context,
+            body={
+                "apiVersion": _REVIEW,
+                "kind": "SelfSubjectAccessReview",
+                "spec": {"resourceAttributes": wanted},
+            },
+        )
+        return bool(self._requests.granted(request).body["status"].get("allowed"))
 
-    def logs(self, where: ContainerRef, *, lines: int | None = None) -> str:
+    def logs(self, where: k8s.ContainerRef, *, lines: int | None = None) -> str:
         """Return what a container printed, or its last lines."""
-        ...
+        container = (("container", where.container),) if where.container else ()
+        tail = () if lines is None else (("tailLines", str(lines)),)
+        request = self._aim(_pod(where)).request("GET", "get", "log", query=(*container, *tail))
+        return self._requests.granted(request).text
 
     def run(
-        self, where: ContainerRef, argv: Sequence[str], *, timeout_s: float, stdin: str = ""
+        self, where: k8s.ContainerRef, argv: Sequence[str], *, timeout_s: float, stdin: str = ""
     ) -> Completed:
         """Run a short command in a container; it and its children die with the connection.
 
@@ -136,306 +461,88 @@ class KubernetesApi(Protocol):
             TargetError: The connection was lost, or the command could not be started; it is never
                 repeated.
         """
-        ...
+        given = stdin.encode()
+        stream = self._exec(where, guarded(argv, given))
+        try:
+            exchange = Exchange(stream=stream, where=where, argv=tuple(argv), stdin=given)
+            return exchange.complete(self._clock, timeout_s)
+        finally:
+            stream.close()
 
-    def lines(self, where: ContainerRef, argv: Sequence[str]) -> Lines:
-        """Start a command in a container and return what it prints, line by line.
+    def lines(self, where: k8s.ContainerRef, argv: Sequence[str]) -> StreamedLines:
+        """Start a command in a container and return what it prints, line by line."""
+        stream = self._exec(where, guarded(argv))
+        return StreamedLines(stream, where, tuple(argv))
 
-        Reading raises a TargetError where the connection is lost or the command fails.
+    def forward(self, where: k8s.ContainerRef, port: int) -> AbstractContextManager[int]:
+        """Make a port of a pod reachable on the loopback interface; gives the local port.
+
+        Raises:
+            TargetError: The pod is not there.
+            PrivilegeError: The account may not do that.
         """
-        ...
-
-    def forward(self, where: ContainerRef, port: int) -> AbstractContextManager[int]:
-        """Make a port of a pod reachable on the loopback interface; gives the local port."""
-        ...
+        if self.read(_pod(where)) is None:
+            raise refusals.absent(_pod(where).label)
+        for verb in refusals.verbs_of_sessions(self.version()):
+            if not self.allowed(verb, k8s.POD, where.namespace, "portforward"):
+                raise refusals.lacks_verb(verb, "pods/portforward", where.namespace)
+        query = (("ports", str(port)),)
+        request = self._aim(_pod(where)).request("GET", "get", "portforward", query=query)
+        return Forward(lambda: self._open(request, repeatable=True))
 
     def raw(self, path: str) -> str:
         """Return what the API answers at a path, such as ``/api/v1/nodes/n/proxy/configz``."""
-        ...
+        return self._got(path).text
 
+    def _got(self, path: str) -> Answered:
+        request = Request(method="GET", path=path, what=path, verb="get", context=self.context)
+        return self._requests.granted(request)
 
-class Kubernetes(Protocol):
-    """Finds clusters as kubectl does: ``KUBECONFIG``, ``~/.kube/config``, or the pod's account."""
-
-    def connect(self, context: str | None = None) -> KubernetesApi:
-        """Return the cluster of a context; None: the current one, or the one this pod is in.
-
-        Raises:
-            PreflightError: The extra ``kubernetes`` is not installed.
-            InputError: There is no such context, or no kubeconfig.
-        """
-        ...
-
-
-RBAC_HINT: Final = "`steelyard kubernetes rbac` prints the least role that is needed."
-_REACH_HINT: Final = "Does `kubectl --context {context} version` get an answer?"
-
-
-def lacks_verb(verb: str, resource: str, namespace: str = "", said: str = "") -> PrivilegeError:
-    """Return that the account may not do something.
-
-    Args:
-        verb: As roles write it: ``create``.
-        resource: Plural, with its group and part: ``pods/exec``, ``clusters.postgresql.cnpg.io``.
-        namespace: Empty: the whole cluster.
-        said: What the API said, where it adds to that.
-    """
-    where = f"in the namespace {namespace}" if namespace else "in the whole cluster"
-    added = f": {said}" if said else ""
-    return PrivilegeError(f"the account may not {verb} {resource} {where}{added}", hint=RBAC_HINT)
-
-
-def verbs_of_sessions(version: str) -> tuple[str, ...]:
-    """Return what a role needs for commands and ports: one verb more since Kubernetes 1.35.
-
-    Source: KEP-4006, "Synthetic RBAC CREATE Authorization Check". A WebSocket begins with GET.
-    """
-    numbers = [int(number) for number in re.findall(r"\d+", version)[:2]]
-    return ("get", "create") if numbers >= [1, 35] else ("get",)
-
-
-def unknown_kind(kind: Kind) -> PreflightError:
-    """Return that the cluster does not have a kind of object."""
-    message = f"the cluster has no kind {kind.name} ({kind.api_version})"
-    if "." in kind.api_version.split("/")[0] and not kind.api_version.startswith(_BUILT_IN):
-        hint = "Its operator is not installed there, or is of another version."
-    else:
-        hint = "Another version of Kubernetes may have it."
-    return PreflightError(message, hint=hint)
-
-
-_BUILT_IN: Final = (
-    "rbac.authorization.k8s.io",
-    "storage.k8s.io",
-    "apiextensions.k8s.io",
-    "authorization.k8s.io",
-    "policy",
-)
-
-
-def absent_namespace(namespace: str) -> PreflightError:
-    """Return that there is no such namespace."""
-    return PreflightError(
-        f"the cluster has no namespace {namespace}",
-        hint="Leave `namespace:` away, and Steelyard makes one of its own.",
-    )
-
-
-def absent(label: str) -> TargetError:
-    """Return that an object is not there (any more)."""
-    return TargetError(f"{label} is not there", hint="Did somebody delete it while it was needed?")
-
-
-def unknown_field(label: str, said: str) -> InputError:
-    """Return that an object was refused for fields that its kind does not have."""
-    return InputError(
-        f"{label} was refused by the cluster: {said}",
-        hint="Check the spelling; another version of the kind may have the field.",
-    )
-
-
-def unreachable(server: str, context: str, why: str) -> TargetError:
-    """Return that the API does not answer."""
-    return TargetError(
-        f"the Kubernetes API at {server} cannot be reached: {why}",
-        hint=_REACH_HINT.format(context=context),
-    )
-
-
-_LACKS_VERB: Final = re.compile(
-    r'cannot (?P<verb>\S+) (?:resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"'
-    r'|path "(?P<path>[^"]+)")(?: in the namespace "(?P<namespace>[^"]+)")?'
-)
-_QUOTA: Final = re.compile(
-    r"exceeded quota: (?P<quota>\S+), requested: (?P<requested>.+?), used: (?P<used>.+?), "
-    r"limited: (?P<hard>.+)"
-)
-_QUOTA_NEEDS: Final = re.compile(r"failed quota: (?P<quota>\S+?): must specify (?P<what>.+)")
-_NO_NAMESPACE: Final = re.compile(r'namespaces "(?P<namespace>[^"]+)" not found')
-_UNKNOWN_FIELDS: Final = (
-    re.compile(r'unknown field "([^"]+)"'),
-    re.compile(r"(\.\S+): field not declared in schema"),
-)
-# An object that does not fit its schema comes as a failure of the server, status 500.
-_NOT_TYPED: Final = re.compile(r"failed to create typed patch object \([^)]*\): (?P<why>.*)")
-_PASSING: Final = frozenset({429, 500, 502, 503, 504})
-_SHOWN: Final = 600
-_SHOWN_CAUSE: Final = 300
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What was asked, to say it in an error.
-
-    Attributes:
-        what: The object: ``Pod bench/p``, or the path.
-        verb: As roles write it.
-    """
-
-    what: str
-    verb: str
-    namespace: str = ""
-    context: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
-    """What the API answered.
-
-    Attributes:
-        status: Of HTTP.
-        text: Body.
-        retry_after_s: When to ask again, where it says so.
-    """
-
-    status: int
-    text: str = field(repr=False)  # may be a Secret
-    retry_after_s: float | None = None
-
-    @property
-    def succeeded(self) -> bool:
-        """Return whether it did what was asked."""
-        return 200 <= self.status < 300
-
-    @property
-    def said(self) -> str:
-        """Return what it said in words."""
-        return " ".join(str(self.body.get("message") or self.text).split())
-
-    @property
-    def passes(self) -> bool:
-        """Return whether the same request may succeed in a while."""
-        return self.status in _PASSING and not _NOT_TYPED.search(self.said)
-
-    @property
-    def body(self) -> Mapping[str, Any]:
-        """Return the body where it is an object of JSON, else an empty one."""
-        try:
-            parsed = json.loads(self.text)
-        except ValueError:
-            return {}
-        return parsed if isinstance(parsed, dict) else {}
-
-    @property
-    def is_absent_object(self) -> bool:
-        """Return whether the kind is there and the object is not."""
-        details = self.body.get("details") or {}
-        return self.status == 404 and bool(details.get("name"))
-
-    @property
-    def is_there_already(self) -> bool:
-        """Return whether an object was not made because one of its name is there."""
-        return self.status == 409 and self.body.get("reason") == "AlreadyExists"
-
-
-def refused(answered: Answered, asked: Asked) -> SteelyardError:
-    """Return what an answer that is no success means."""
-    if _unknown_fields(answered.said) or _NOT_TYPED.search(answered.said):
-        return _not_taken(answered, asked)
-    by_status = {
-        400: _not_taken if asked.verb in {"create", "patch"} else _other,
-        401: _unauthorized,
-        403: _forbidden,
-        404: _absent,
-        409: _conflict,
-        422: _not_taken,
-    }
-    return by_status.get(answered.status, _other)(answered, asked)
-
-
-def _unauthorized(answered: Answered, asked: Asked) -> SteelyardError:
-    return PrivilegeError(
-        f"the cluster does not accept the credentials of the context {asked.context}: "
-        f"{answered.said}",
-        hint="They may have expired: log in again, as for kubectl.",
-    )
-
-
-def _forbidden(answered: Answered, asked: Asked) -> SteelyardError:
-    lacks = _LACKS_VERB.search(answered.said)
-    if lacks is not None:
-        return _lacking(lacks, answered, asked)
-    quota = _QUOTA.search(answered.said)
-    if quota is not None:
-        return PreflightError(
-            f"{asked.what} exceeds the quota {quota['quota']}: it requests {quota['requested']}, "
-            f"in use are {quota['used']}, the limit is {quota['hard']}",
-            hint="Ask for less, or for a larger quota; or use another namespace.",
+    def _aim(self, ref: k8s.ObjectRef) -> _Aim:
+        resource = self._discovery.resource(ref.kind)
+        namespace = (ref.namespace or self.namespace) if resource.namespaced else ""
+        return _Aim(
+            resource=resource,
+            namespace=namespace,
+            name=ref.name,
+            label=ref.label,
+            context=self.context,
         )
-    needs = _QUOTA_NEEDS.search(answered.said)
-    if needs is not None:
-        return PreflightError(
-            f"the quota {needs['quota']} wants {asked.what} to say its {needs['what']}",
-            hint="Give `resources:` in the target.",
+
+    def _change(
+        self,
+        ref: k8s.ObjectRef,
+        body: k8s.Manifest,
+        *,
+        content_type: str,
+        query: Sequence[tuple[str, str]] = (),
+    ) -> k8s.Manifest:
+        request = self._aim(ref).request(
+            "PATCH", "patch", query=(*_STRICT, *query), body=body, content_type=content_type
         )
-    return PreflightError(
-        f"the cluster does not allow {asked.what}: {_cut(answered.said, _SHOWN)}",
-        hint="An admission rule of the cluster or its namespace refuses it.",
-    )
+        return self._requests.granted(request).body
+
+    def _exec(self, where: k8s.ContainerRef, argv: Sequence[str]) -> "Stream":
+        words = tuple(("command", word) for word in argv)
+        channels = tuple((name, "true") for name in ("stdin", "stdout", "stderr"))
+        named = (("container", where.container),) if where.container else ()
+        query = (*named, *channels, *words)
+        return self._open(
+            self._aim(_pod(where)).request("GET", "get", "exec", query=query), repeatable=False
+        )
+
+    def _open(self, request: Request, *, repeatable: bool) -> "Stream":
+        from steelyard.gateways.kubernetes.streams import open_stream  # noqa: PLC0415 - as above
+
+        patience = self._requests.patience
+        return open_stream(self._access, request, patience, repeatable=repeatable)
 
 
-def _lacking(lacks: re.Match[str], answered: Answered, asked: Asked) -> SteelyardError:
-    """Return which verb is missing; what the API says of it is believed first."""
-    if lacks["path"]:
-        return lacks_verb(lacks["verb"], lacks["path"])
-    resource = lacks["resource"]
-    if lacks["group"]:
-        plural, slash, part = resource.partition("/")
-        resource = f"{plural}.{lacks['group']}{slash}{part}"
-    # The words after the namespace say what else is wrong: a role that does not exist.
-    after = answered.said[lacks.end() :].removeprefix(" at the cluster scope").strip(" :")
-    namespace = lacks["namespace"] or (
-        "" if "at the cluster scope" in answered.said else asked.namespace
-    )
-    return lacks_verb(lacks["verb"], resource, namespace, after)
+def _pod(where: k8s.ContainerRef) -> k8s.ObjectRef:
+    return k8s.ObjectRef(kind=k8s.POD, name=where.pod, namespace=where.namespace)
 
 
-def _absent(answered: Answered, asked: Asked) -> SteelyardError:
-    space = _NO_NAMESPACE.search(answered.said)
-    if space is not None:
-        return absent_namespace(space["namespace"])
-    return absent(asked.what)
-
-
-def _conflict(answered: Answered, asked: Asked) -> SteelyardError:
-    return TargetError(
-        f"{asked.what} was changed by somebody else at the same time: {answered.said}",
-        hint="Does an operator or a GitOps tool own it? Try again when it is left alone.",
-    )
-
-
-def _not_taken(answered: Answered, asked: Asked) -> SteelyardError:
-    fields = _unknown_fields(answered.said)
-    if fields:
-        return unknown_field(asked.what, f"unknown field {', '.join(fields)}")
-    untyped = _NOT_TYPED.search(answered.said)
-    causes = (answered.body.get("details") or {}).get("causes") or ()
-    # What changed in a field is shown by some kinds below the message, over many lines.
-    reasons = [
-        _cut(f"`{cause['field']}`: {str(cause.get('message', '')).partition(chr(10))[0]}")
-        for cause in causes
-        if cause.get("field")
-    ]
-    said = "; ".join(dict.fromkeys(reasons)) or (untyped["why"] if untyped else answered.said)
-    return InputError(
-        f"{asked.what} was refused by the cluster: {_cut(said, _SHOWN)}",
-        hint="Change what the experiment file says of it.",
-    )
-
-
-def _unknown_fields(said: str) -> list[str]:
-    """Return the fields that the kind does not have, each once."""
-    found = [name.lstrip(".") for form in _UNKNOWN_FIELDS for name in form.findall(said)]
-    return list(dict.fromkeys(found))
-
-
-def _other(answered: Answered, asked: Asked) -> SteelyardError:
-    said = _cut(answered.said, _SHOWN)
-    return TargetError(
-        f"the Kubernetes API failed at {asked.what} with status {answered.status}: {said}",
-        hint="Is the cluster healthy? `kubectl get --raw /readyz?verbose` tells.",
-    )
-
-
-def _cut(text: str, length: int = _SHOWN_CAUSE) -> str:
-    return text if len(text) <= length else f"{text[:length]}..."
+def _body(answered: Answered, request: Request) -> k8s.Manifest:
+    if not answered.succeeded:
+        raise refused(answered, request)
+    return answered.body

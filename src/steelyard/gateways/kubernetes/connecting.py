@@ -210,13 +210,13 @@ class KubectlConfiguration:
 
     def _new_connection(self, context: str) -> KubernetesApi:
         try:
-            # The library takes half a second to import.
-            from steelyard.gateways.kubernetes.client import ClusterApi  # noqa: PLC0415
+            # The libraries take half a second to import.
+            from steelyard.gateways.kubernetes import requests, streams  # noqa: F401, PLC0415
         except ImportError as error:
             message = f"Kubernetes needs the extra `kubernetes`, which is not installed: {error}"
             hint = "pip install lightkube websocket-client"
             raise PreflightError(message, hint=hint) from error
-        return ClusterApi(self._access(context), clock=self.clock)
+        return KubernetesApi(self._access(context), clock=self.clock)
 
     def _access(self, context: str) -> "Access":
         from steelyard.gateways.kubernetes import requests  # noqa: PLC0415 - likewise

@@ -9,10 +9,12 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from steelyard.core.wording import SteelyardError
-from steelyard.gateways.kubernetes.streams import LOST, Stream
+
+if TYPE_CHECKING:
+    from steelyard.gateways.kubernetes.streams import Stream
 
 _CONTENT: Final = 0
 _ERROR: Final = 1
@@ -26,7 +28,7 @@ class Forward:
         opened: Opens a connection to the pod's port.
     """
 
-    def __init__(self, opened: Callable[[], Stream]) -> None:
+    def __init__(self, opened: Callable[[], "Stream"]) -> None:
         self._opened = opened
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._lock = threading.Lock()
@@ -78,7 +80,7 @@ class _Bridge(threading.Thread):
     def __init__(
         self,
         client: socket.socket,
-        opened: Callable[[], Stream],
+        opened: Callable[[], "Stream"],
         ended: Callable[["_Bridge"], None],
     ) -> None:
         super().__init__(daemon=True)
@@ -92,7 +94,7 @@ class _Bridge(threading.Thread):
         """Carry what comes from one side to the other until one of them ends."""
         try:
             # Who connected sees that the connection ends; what libpq says of that is told.
-            with suppress(SteelyardError, *LOST):
+            with suppress(SteelyardError, OSError):
                 self._stream = self._opened()
                 self._carry(self._stream)
         finally:
@@ -109,7 +111,7 @@ class _Bridge(threading.Thread):
         if self._stream is not None:
             self._stream.hang_up()
 
-    def _carry(self, stream: Stream) -> None:
+    def _carry(self, stream: "Stream") -> None:
         announced: set[int] = set()  # the first message of a channel is the number of its port
         while not self._is_unwanted:
             from_pod, from_client = stream.ready(None, self._client)

@@ -11,12 +11,11 @@ containers, goes another way (``streams``).
 import json
 import logging
 import ssl
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlencode
 
 import httpx2
 from lightkube.config.client_adapter import ConnectionParams
@@ -31,7 +30,7 @@ from steelyard.core.wording import (
     SteelyardError,
 )
 from steelyard.gateways.host import Clock
-from steelyard.gateways.kubernetes.api import Answered, Asked, refused, unreachable
+from steelyard.gateways.kubernetes.refusals import Answered, Request, refused, unreachable
 
 _PLUGIN_HINT: Final = "Log in again, as for kubectl; `kubectl --context {context} version` tells."
 _CONNECT_S: Final = 10.0
@@ -231,28 +230,6 @@ _WORDS: Final = (
 _WRONG: Final = ("CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER", "doesn't match")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """One request.
-
-    Attributes:
-        query: Pairs, so that a name may come twice.
-        body: JSON; None: no body.
-    """
-
-    method: str
-    path: str
-    asked: Asked
-    query: Sequence[tuple[str, str]] = ()
-    body: Mapping[str, Any] | None = field(default=None, repr=False)  # may be a Secret
-    content_type: str = "application/json"
-
-    @property
-    def target(self) -> str:
-        """Return path and query."""
-        return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
-
-
 @dataclass(kw_only=True)
 class Patience:
     """How long failures are borne, from the first of a row on; waits grow between tries.
@@ -313,7 +290,7 @@ class Requests:
         """
         answered = self.send(request)
         if not answered.succeeded:
-            raise refused(answered, request.asked)
+            raise refused(answered, request)
         return answered
 
     def send(self, request: Request) -> Answered:

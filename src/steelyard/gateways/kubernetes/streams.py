@@ -9,11 +9,10 @@ thread beside the one that writes.
 import select
 import socket
 import ssl
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 from websocket import (
     ABNF,
@@ -21,10 +20,9 @@ from websocket import (
     WebSocketAddressException,
     WebSocketBadStatusException,
     WebSocketException,
-    WebSocketTimeoutException,
 )
 
-from steelyard.gateways.kubernetes.api import Answered, Asked, refused
+from steelyard.gateways.kubernetes.refusals import Answered, Request, refused
 from steelyard.gateways.kubernetes.requests import Access, Patience, is_hopeless, out_of_reach
 
 PROTOCOLS: Final = "v5.channel.k8s.io,v4.channel.k8s.io"
@@ -34,26 +32,11 @@ _UNANSWERED: Final = 3
 _QUIET_S: Final = 30.0  # balancers hang up connections that are quiet for a minute or more
 _NEVER_BEGUN: Final = (ConnectionRefusedError, WebSocketAddressException)
 _PASSING: Final = frozenset({429, 502, 503, 504})
-LOST: Final = (WebSocketException, OSError)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
-    """Where a connection goes.
-
-    Attributes:
-        path: Of the pod's part, such as ``.../exec``.
-        repeatable: What it carries may begin twice.
-    """
-
-    path: str
-    query: Sequence[tuple[str, str]]
-    asked: Asked
-    repeatable: bool = False
+_LOST: Final = (WebSocketException, OSError)
 
 
 class Stream:
-    """An open connection."""
+    """An open connection; an OSError is what is raised where it is lost."""
 
     def __init__(self, connection: WebSocket) -> None:
         self._connection = connection
@@ -69,7 +52,7 @@ class Stream:
             a ping, so that nobody on the way hangs up.
 
         Raises:
-            WebSocketTimeoutException: Nobody answers pings any more.
+            TimeoutError: Nobody answers pings any more.
         """
         poll = select.poll()
         own = self._connection.fileno()
@@ -85,15 +68,12 @@ class Stream:
         return own in found or self._has_decrypted, is_other
 
     def _ask(self) -> None:
-        """Ask whether anybody is there after a silence.
-
-        Raises:
-            WebSocketTimeoutException: Nobody answered several times.
-        """
+        """Ask whether anybody is there after a silence."""
         if self._quiet > _UNANSWERED:
-            raise WebSocketTimeoutException("no answer to several pings")
+            raise TimeoutError("no answer to several pings")
         self._connection.settimeout(_WITHIN_S)
-        self._connection.ping()
+        with _lost():
+            self._connection.ping()
 
     @property
     def _has_decrypted(self) -> bool:
@@ -110,7 +90,8 @@ class Stream:
     def receive(self) -> tuple[int, bytes] | None:
         """Return channel and content of the next message; None when the connection was closed."""
         self._connection.settimeout(_WITHIN_S)  # a message that began goes on
-        operation, frame = self._connection.recv_data_frame(control_frame=True)
+        with _lost():
+            operation, frame = self._connection.recv_data_frame(control_frame=True)
         if operation == ABNF.OPCODE_CLOSE:
             return None
         if operation not in {ABNF.OPCODE_BINARY, ABNF.OPCODE_TEXT} or not frame.data:
@@ -120,7 +101,8 @@ class Stream:
     def send(self, channel: int, content: bytes) -> None:
         """Send a message."""
         self._connection.settimeout(_WITHIN_S)
-        self._connection.send(bytes([channel]) + content, opcode=ABNF.OPCODE_BINARY)
+        with _lost():
+            self._connection.send(bytes([channel]) + content, opcode=ABNF.OPCODE_BINARY)
 
     def hang_up(self) -> None:
         """End the connection at once, also while another thread reads from it."""
@@ -133,12 +115,28 @@ class Stream:
     def close(self) -> None:
         """Free the connection."""
         self.hang_up()
-        with suppress(*LOST):
+        with suppress(*_LOST):
             self._connection.shutdown()
 
 
-def open_stream(access: Access, door: Door, patience: Patience) -> Stream:
+@contextmanager
+def _lost() -> Iterator[None]:
+    try:
+        yield
+    except WebSocketException as error:
+        raise ConnectionError(str(error)) from error
+
+
+def open_stream(
+    access: Access, request: Request, patience: Patience, *, repeatable: bool
+) -> Stream:
     """Return an open connection; what did not begin is tried again for a while.
+
+    Args:
+        access: Of whom.
+        request: Where it goes: a pod's part, such as ``.../exec``.
+        patience: How long to try.
+        repeatable: What it carries may begin twice.
 
     Raises:
         SteelyardError: It was refused, or the API does not answer.
@@ -147,7 +145,7 @@ def open_stream(access: Access, door: Door, patience: Patience) -> Stream:
     is_renewed = False
     while True:
         try:
-            stream = Stream(_connected(access, door, access.headers(renewed=is_renewed)))
+            stream = Stream(_connected(access, request, access.headers(renewed=is_renewed)))
         except WebSocketBadStatusException as error:
             body = error.resp_body or b""
             text = body.decode("utf-8", "replace") if isinstance(body, bytes) else str(body)
@@ -155,9 +153,9 @@ def open_stream(access: Access, door: Door, patience: Patience) -> Stream:
             if answered.status == 401 and not is_renewed:
                 is_renewed = True
             elif answered.status not in _PASSING or not row.wait():
-                raise refused(answered, door.asked) from error
-        except LOST as error:
-            may_repeat = door.repeatable or isinstance(error, _NEVER_BEGUN)
+                raise refused(answered, request) from error
+        except _LOST as error:
+            may_repeat = repeatable or isinstance(error, _NEVER_BEGUN)
             if is_hopeless(error) or not may_repeat or not row.wait():
                 raise out_of_reach(access, error) from error
         else:
@@ -165,7 +163,7 @@ def open_stream(access: Access, door: Door, patience: Patience) -> Stream:
             return stream
 
 
-def _connected(access: Access, door: Door, headers: Mapping[str, str]) -> WebSocket:
+def _connected(access: Access, request: Request, headers: Mapping[str, str]) -> WebSocket:
     """Return a connection after its handshake."""
     options: dict[str, Any] = {"context": access.tls}
     if access.server_name:
@@ -173,7 +171,7 @@ def _connected(access: Access, door: Door, headers: Mapping[str, str]) -> WebSoc
     connection = WebSocket(sslopt=options, enable_multithread=True)
     header = [f"{name}: {value}" for name, value in headers.items()]
     header.append(f"sec-websocket-protocol: {PROTOCOLS}")
-    url = f"ws{access.server.removeprefix('http')}{door.path}?{urlencode(door.query)}"
+    url = f"ws{access.server.removeprefix('http')}{request.target}"
     try:
         connection.connect(
             url,

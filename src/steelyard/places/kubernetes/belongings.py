@@ -12,7 +12,6 @@ import hashlib
 import json
 import re
 from dataclasses import replace
-from itertools import count
 from typing import Final
 
 from steelyard.core import kubernetes as k8s
@@ -85,12 +84,6 @@ class Belongings:
     def name(self, suffix: str = "") -> str:
         """Return the name of an object of this campaign."""
         return object_name(self.campaign_id, suffix)
-
-    def free_name(self, kind: k8s.Kind, suffix: str) -> str:
-        """Return the first name with a number that nothing of this campaign has there."""
-        names = (self.name(f"{suffix}-{number}") for number in count())
-        refs = (k8s.ObjectRef(kind=kind, name=name, namespace=self.namespace) for name in names)
-        return next(ref.name for ref in refs if ref not in self._made)
 
     def go_with(self, job: k8s.Manifest) -> None:
         """Let everything in the namespace go with the Job that runs the campaign.

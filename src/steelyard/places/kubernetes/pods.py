@@ -23,57 +23,6 @@ ANY_USER: Final = 26  # CloudNativePG's; any will do where the image names no nu
 _HUGE: Final = "hugepages-"
 
 
-def restricted_container(
-    name: str, image: str, *, read_only: bool = True, **more: object
-) -> dict[str, Any]:
-    """Return a container that gains no privilege.
-
-    Args:
-        name: Of the container.
-        image: What runs in it.
-        read_only: The image's files cannot be written to.
-        more: Further keys of the container.
-    """
-    no_privilege = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    fixed = {"readOnlyRootFilesystem": True} if read_only else {}
-    return {
-        "name": name,
-        "image": image,
-        "imagePullPolicy": "IfNotPresent",
-        "securityContext": {**no_privilege, **fixed},
-        **more,
-    }
-
-
-def restricted_pod(
-    container: Mapping[str, Any],
-    *,
-    user: int | None,
-    security: Mapping[str, Any] | None = None,
-    **more: object,
-) -> dict[str, Any]:
-    """Return the spec of a pod that does not run as root.
-
-    Args:
-        container: A restricted one.
-        user: Numeric, and group; None: the image's own, which is not root's.
-        security: Further keys of its security context: whose its volumes are.
-        more: Further keys of the spec.
-    """
-    own = {} if user is None else {"runAsUser": user, "runAsGroup": user}
-    profile = {"type": "RuntimeDefault"}
-    return {
-        "securityContext": {
-            "runAsNonRoot": True,
-            "seccompProfile": profile,
-            **own,
-            **(security or {}),
-        },
-        "containers": [container],
-        **more,
-    }
-
-
 def waiting_pod(
     container: str,
     image: str,

@@ -36,7 +36,7 @@ from steelyard.gateways.cgroups import (
     Guards,
 )
 from steelyard.gateways.host import Clock, group_cpus, group_memory, group_quota, until
-from steelyard.gateways.process import Processes, RunningPrograms
+from steelyard.gateways.process import Processes, Together
 from steelyard.places.protocol import Guarded, Ledger, Unfit
 
 Read = Callable[[str], str]  # from the name of a file to its text, empty where it is absent
@@ -628,7 +628,7 @@ class PausedGenerators:
         self._processes = processes
         self._clock = clock
         self._families = families or Families()
-        self._running: list[RunningPrograms] = []
+        self._running: list[Together] = []
         self.standstill = self.with_server(None)
 
     def with_server(self, pid: int | None) -> StoppedProcesses:
@@ -641,7 +641,7 @@ class PausedGenerators:
             clock=self._clock,
         )
 
-    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:
+    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> Together:
         """Start generators and return them while they run."""
         running = self._processes.begin_together(commands, timeout_s=timeout_s)
         self._running = [each for each in self._running if each.all_run()] + [running]

@@ -23,7 +23,7 @@ from steelyard.gateways import files
 from steelyard.gateways.cgroups import Families
 from steelyard.gateways.files import free_bytes
 from steelyard.gateways.host import Clock, require_free_port
-from steelyard.gateways.process import Processes, RunningPrograms
+from steelyard.gateways.process import Processes, Together
 from steelyard.places import protocol
 from steelyard.places.local.groups import PausedGenerators, ServerGroups
 from steelyard.places.local.server import (
@@ -381,9 +381,7 @@ class LocalPlatform(WithCampaignDirectory):
             self._server.let_die()
         return completed
 
-    def begin_together(
-        self, commands: Sequence[outside.Command], *, timeout_s: float
-    ) -> RunningPrograms:
+    def begin_together(self, commands: Sequence[outside.Command], *, timeout_s: float) -> Together:
         """Start load generators beside the server and return them while they run."""
         return self._generators.begin_together(self._placed(commands), timeout_s=timeout_s)
 

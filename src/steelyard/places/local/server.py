@@ -205,13 +205,7 @@ def state_key(identity: Sequence[str], content: Sequence[object]) -> str:
 
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - the directory made there is private
-TEMPORARY = Path("/tmp")  # noqa: S108 - compared with, where platforms place files
 LEAST_FREE_BYTES = 64 * MIB  # twice `run_log.SCARCE_BYTES`; PostgreSQL's own segments are there
-
-
-def generators_roots() -> tuple[Path, ...]:
-    """Return the directories of this machine whose files a load generator's command may name."""
-    return MEMORY, TEMPORARY, cache_directory()
 
 
 class LogPlace:

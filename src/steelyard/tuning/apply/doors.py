@@ -29,10 +29,10 @@ from steelyard.gateways.host import (
     LocalHost,
     LocalKernelFiles,
 )
-from steelyard.gateways.kubernetes.api import Kubernetes, KubernetesApi
+from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.placed_files import PlacedFiles, Wanted
-from steelyard.gateways.process import Processes, SystemProcesses
+from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql, parsed_uri
 from steelyard.gateways.virsh import Domains
 from steelyard.record.journal import AppliedCluster, StackBegun
@@ -58,10 +58,10 @@ class Outside:
     host: Host = field(default_factory=LocalHost)
     kernel: KernelFiles = field(default_factory=LocalKernelFiles)
     files: PlacedFiles = field(default_factory=PlacedFiles)
-    processes: Processes = field(default_factory=SystemProcesses)
+    processes: Processes = field(default_factory=Processes)
     sql: Sql = field(default_factory=Sql)
     clock: Clock = field(default_factory=Clock)
-    kubernetes: Kubernetes = field(default_factory=KubectlConfiguration)
+    kubernetes: KubectlConfiguration = field(default_factory=KubectlConfiguration)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,8 @@ from steelyard.core.experiment import EffectiveSetting, Layer, Setting
 from steelyard.core.outside import ServerAddress
 from steelyard.core.stack import Knob
 from steelyard.gateways.host import Clock, Host, looks
-from steelyard.gateways.kubernetes.api import KubernetesApi, lacks_verb, unknown_kind
+from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.gateways.kubernetes.refusals import lacks_verb, unknown_kind
 from steelyard.gateways.sql import Sql, reload
 from steelyard.places.kubernetes.undoing import (
     Difference,

@@ -19,7 +19,7 @@ from steelyard.core.outside import ServerAddress
 from steelyard.core.stack import DomainFacts, Origin, PostgresFacts, StackFacts
 from steelyard.core.wording import InputError, PreflightError, SteelyardError, TargetError
 from steelyard.gateways.host import Clock, Host, instance_type, limit_files, mount_of
-from steelyard.gateways.kubernetes.api import Kubernetes
+from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.placed_files import FetchedHost, Wanted
 from steelyard.gateways.process import Processes
 from steelyard.gateways.redis import RedisDoor
@@ -457,7 +457,7 @@ _OF_CONTAINERS: Final[Finds] = {
 class ClusterDoors:
     """The gateways that facts of a cluster come through."""
 
-    kubernetes: Kubernetes
+    kubernetes: KubectlConfiguration
     sql: Sql
     clock: Clock
 
