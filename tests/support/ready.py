@@ -20,7 +20,11 @@ import socket
 import sys
 
 _LONGEST = 1 << 20  # bytes of a request
-_HEAVY = ("kubernetes.client", "pyarrow.parquet", "scipy.special")  # imported when they are needed
+_HEAVY = (
+    "steelyard.gateways.kubernetes.streams",
+    "pyarrow.parquet",
+    "scipy.special",
+)  # imported when they are needed
 
 
 def _import_all() -> None:
