@@ -152,11 +152,7 @@ class Together:
             raise self._too_late(member) from error
 
     def _left_s(self) -> float:
-        """Return the seconds until the deadline.
-
-        Raises:
-            MeasurementError: It is over.
-        """
+        """Return the seconds until the deadline."""
         left_s = self._deadline - time.monotonic()
         if left_s <= 0:
             running = [each for each in self._members if each.process.poll() is None]
@@ -440,11 +436,7 @@ def _spawn(command: Command, *, stdout: int, stderr: int) -> "subprocess.Popen[b
 
 
 def _entrances(groups: tuple[Path, ...]) -> tuple[int, ...]:
-    """Return open descriptors of the files through which processes join groups.
-
-    Raises:
-        TargetError: A group is not there.
-    """
+    """Return open descriptors of the files through which processes join groups."""
     opened: list[int] = []
     for directory in groups:
         try:

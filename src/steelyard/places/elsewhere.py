@@ -197,11 +197,7 @@ _SHOWN_WORDS: Final = 200  # of what a command said at its end: the record keeps
 
 
 def _run(name: str, command: Command, processes: Processes, timeout_s: float) -> None:
-    """Run a user's command to its end.
-
-    Raises:
-        TargetError: It failed, or did not end.
-    """
+    """Run a user's command to its end."""
     with _started(command, processes) as (process, output):
         ended = process.wait(timeout_s)
         status = process.exit_status()
@@ -242,11 +238,7 @@ def _started(command: Command, processes: Processes) -> Iterator[tuple[RunningPr
 
 
 def _await(is_back: Callable[[], bool], clock: Clock, name: str, *, trouble: str) -> None:
-    """Return once the server is back.
-
-    Raises:
-        TargetError: It does not come back, or not as asked: ``trouble`` says what it lacks then.
-    """
+    """Return once the server is back."""
     lacks = trouble_until(is_back, clock, _TIMEOUT_S, _POLL_S, trouble)
     if lacks:
         raise TargetError(

@@ -204,6 +204,24 @@ class Platform(Protocol):
         """Run commands beside the server at the same time; one failure ends all."""
         ...
 
+    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> Together:
+        """Start load generators beside the server and return them while they run."""
+        ...
+
+    @property
+    def standstill(self) -> Standstill:
+        """Return what stops those that run between turns, and the server if it does not go on.
+
+        Raises:
+            TargetError: A server belongs to it, and does not run or cannot be stopped.
+        """
+        ...
+
+    @property
+    def guarded(self) -> Guarded:
+        """Return what has to go on when Steelyard dies in a pause."""
+        ...
+
     def vantage(self) -> Vantage | None:
         """Return what of the running server this machine can see; None where it is elsewhere."""
         ...
@@ -270,30 +288,4 @@ class Refillable(Protocol):
 
     def refill(self) -> bool:
         """Fill the bucket of burst credits; return whether the storage is simulated."""
-        ...
-
-
-class PausedPrograms(Protocol):
-    """Starts the load generators of one server, and stops them between its turns."""
-
-    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> Together:
-        """Start generators beside the server and return them while they run."""
-        ...
-
-    @property
-    def standstill(self) -> Standstill:
-        """Return what stops those that run, and the server where it does not go on.
-
-        Raises:
-            TargetError: A server belongs to it, and does not run or cannot be stopped.
-        """
-        ...
-
-
-class PausablePlatform(Platform, PausedPrograms, Protocol):
-    """A platform whose server can stay up while others of the same block carry the load."""
-
-    @property
-    def guarded(self) -> Guarded:
-        """Return what has to go on when Steelyard dies in a pause."""
         ...

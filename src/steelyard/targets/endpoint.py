@@ -23,7 +23,7 @@ from steelyard.gateways.doors import Doors
 from steelyard.gateways.redis import own_password
 from steelyard.gateways.sql import INVALID_VALUE, TIMED_OUT, Sql
 from steelyard.places.local.server import ProgramReach
-from steelyard.places.protocol import Ledger, PausablePlatform, Platform
+from steelyard.places.protocol import Ledger, Platform
 from steelyard.systems.existing import ServerPlace
 from steelyard.systems.postgres import factory
 from steelyard.systems.postgres.existing import platform as postgres
@@ -74,13 +74,13 @@ class Servers:
     engine: Engine
     platforms: Mapping[str, Platform]
     room: Room = field(default_factory=Room)
-    slots: Callable[[int], tuple[Mapping[str, PausablePlatform], ...]] | None = None
+    slots: Callable[[int], tuple[Mapping[str, Platform], ...]] | None = None
     leave: Callable[[], None] = lambda: None
 
 
 def one_each(
-    platforms: Mapping[str, PausablePlatform],
-) -> tuple[Mapping[str, PausablePlatform], ...]:
+    platforms: Mapping[str, Platform],
+) -> tuple[Mapping[str, Platform], ...]:
     """Return a slot for each configuration, with its platform."""
     return tuple({name: platform} for name, platform in platforms.items())
 

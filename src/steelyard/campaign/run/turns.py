@@ -33,7 +33,7 @@ from steelyard.core.schedule import PlannedRun, Stretch, TurnTimes
 from steelyard.core.wording import MeasurementError, TargetError
 from steelyard.gateways.host import Clock
 from steelyard.gateways.process import Together
-from steelyard.places.protocol import PausablePlatform
+from steelyard.places.protocol import Platform
 from steelyard.systems.protocol import Engine, RunRequest
 
 _LONGEST_S: Final = 24 * 3600  # generators end by a signal
@@ -50,7 +50,7 @@ class Slot:
     """
 
     bench: Bench
-    platforms: Mapping[str, PausablePlatform]
+    platforms: Mapping[str, Platform]
     is_shared: bool = False
 
 
@@ -90,7 +90,7 @@ class Seat:
         return () if self._generators is None else self._generators.pids
 
     @property
-    def platform(self) -> PausablePlatform:
+    def platform(self) -> Platform:
         """Return where its server runs."""
         return self.slot.platforms[self.planned.configuration]
 

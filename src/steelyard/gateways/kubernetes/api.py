@@ -288,28 +288,6 @@ _MERGE: Final = "application/merge-patch+json"
 _REVIEW: Final = "authorization.k8s.io/v1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Aim:
-    """One object, or all of a kind, in the words of the API."""
-
-    resource: Resource
-    namespace: str
-    name: str
-    label: str
-    context: str
-
-    def request(self, method: str, verb: str, part: str = "", **more: Any) -> Request:  # noqa: ANN401 - further fields
-        return Request(
-            method=method,
-            path=self.resource.path(self.namespace, self.name, part),
-            what=self.label,
-            verb=verb,
-            namespace=self.namespace,
-            context=self.context,
-            **more,
-        )
-
-
 class KubernetesApi:
     """One cluster under one account; any thread may use it.
 
@@ -348,7 +326,7 @@ class KubernetesApi:
 
     def read(self, ref: k8s.ObjectRef) -> k8s.Manifest | None:
         """Return an object, or None where it is not there."""
-        request = self._aim(ref).request("GET", "get")
+        request = self._request(ref, "GET", "get")
         answered = self._requests.send(request)
         return None if answered.is_absent_object else _body(answered, request)
 
@@ -356,15 +334,16 @@ class KubernetesApi:
         self, kind: k8s.Kind, namespace: str = "", labels: Mapping[str, str] | None = None
     ) -> tuple[k8s.Manifest, ...]:
         """Return the objects with all of these labels; of all namespaces where none is given."""
-        aim = _Aim(
-            resource=self._discovery.resource(kind),
-            namespace=namespace,
-            name="",
-            label=f"the objects of kind {kind.name}",
-            context=self.context,
-        )
         chosen = ",".join(f"{name}={value}" for name, value in (labels or {}).items())
-        request = aim.request("GET", "list", query=(("labelSelector", chosen),) if chosen else ())
+        request = Request(
+            method="GET",
+            path=self._discovery.resource(kind).path(namespace),
+            what=f"the objects of kind {kind.name}",
+            verb="list",
+            namespace=namespace,
+            context=self.context,
+            query=(("labelSelector", chosen),) if chosen else (),
+        )
         # Objects in a list do not say what they are.
         what = {"apiVersion": kind.api_version, "kind": kind.name}
         return tuple({**what, **item} for item in self._requests.granted(request).body["items"])
@@ -386,8 +365,9 @@ class KubernetesApi:
 
         A request whose answer was lost is repeated, so the one that is there may be this one.
         """
-        aim = replace(self._aim(k8s.ref_of(manifest)), name="")
-        request = aim.request("POST", "create", query=_STRICT, body=manifest)
+        ref = k8s.ref_of(manifest)
+        request = self._request(ref, "POST", "create", query=_STRICT, body=manifest)
+        request = replace(request, path=request.path.removesuffix(f"/{ref.name}"))
         answered = self._requests.send(request)
         return None if answered.is_there_already else _body(answered, request)
 
@@ -403,7 +383,7 @@ class KubernetesApi:
         """
         options = {"propagationPolicy": "Foreground"}
         grace = {} if grace_s is None else {"gracePeriodSeconds": grace_s}
-        request = self._aim(ref).request("DELETE", "delete", body={**options, **grace})
+        request = self._request(ref, "DELETE", "delete", body={**options, **grace})
         answered = self._requests.send(request)
         if answered.is_absent_object:
             return False
@@ -445,7 +425,7 @@ class KubernetesApi:
         """Return what a container printed, or its last lines."""
         container = (("container", where.container),) if where.container else ()
         tail = () if lines is None else (("tailLines", str(lines)),)
-        request = self._aim(_pod(where)).request("GET", "get", "log", query=(*container, *tail))
+        request = self._request(_pod(where), "GET", "get", "log", query=(*container, *tail))
         return self._requests.granted(request).text
 
     def run(
@@ -487,7 +467,7 @@ class KubernetesApi:
             if not self.allowed(verb, k8s.POD, where.namespace, "portforward"):
                 raise refusals.lacks_verb(verb, "pods/portforward", where.namespace)
         query = (("ports", str(port)),)
-        request = self._aim(_pod(where)).request("GET", "get", "portforward", query=query)
+        request = self._request(_pod(where), "GET", "get", "portforward", query=query)
         return Forward(lambda: self._open(request, repeatable=True))
 
     def raw(self, path: str) -> str:
@@ -498,15 +478,24 @@ class KubernetesApi:
         request = Request(method="GET", path=path, what=path, verb="get", context=self.context)
         return self._requests.granted(request)
 
-    def _aim(self, ref: k8s.ObjectRef) -> _Aim:
+    def _request(
+        self,
+        ref: k8s.ObjectRef,
+        method: str,
+        verb: str,
+        part: str = "",
+        **more: Any,  # noqa: ANN401 - further fields
+    ) -> Request:
         resource = self._discovery.resource(ref.kind)
         namespace = (ref.namespace or self.namespace) if resource.namespaced else ""
-        return _Aim(
-            resource=resource,
+        return Request(
+            method=method,
+            path=resource.path(namespace, ref.name, part),
+            what=ref.label,
+            verb=verb,
             namespace=namespace,
-            name=ref.name,
-            label=ref.label,
             context=self.context,
+            **more,
         )
 
     def _change(
@@ -517,8 +506,8 @@ class KubernetesApi:
         content_type: str,
         query: Sequence[tuple[str, str]] = (),
     ) -> k8s.Manifest:
-        request = self._aim(ref).request(
-            "PATCH", "patch", query=(*_STRICT, *query), body=body, content_type=content_type
+        request = self._request(
+            ref, "PATCH", "patch", query=(*_STRICT, *query), body=body, content_type=content_type
         )
         return self._requests.granted(request).body
 
@@ -528,7 +517,7 @@ class KubernetesApi:
         named = (("container", where.container),) if where.container else ()
         query = (*named, *channels, *words)
         return self._open(
-            self._aim(_pod(where)).request("GET", "get", "exec", query=query), repeatable=False
+            self._request(_pod(where), "GET", "get", "exec", query=query), repeatable=False
         )
 
     def _open(self, request: Request, *, repeatable: bool) -> "Stream":

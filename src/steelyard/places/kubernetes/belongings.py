@@ -150,11 +150,7 @@ class Belongings:
         return self.api.apply(manifest)
 
     def _found(self, manifest: k8s.Manifest) -> k8s.Manifest:
-        """Make what all else depends on, and never take over what another made.
-
-        Raises:
-            PreflightError: There is one of that name, which is not the campaign's.
-        """
+        """Make what all else depends on, and never take over what another made."""
         ref = k8s.ref_of(manifest)
         is_new = ref not in self._made
         thing = self._made.setdefault(ref, self._thing(ref))
@@ -231,13 +227,6 @@ class Belongings:
         thing = self._made.get(ref) or self._thing(ref)
         undoing.undo(thing, self.api, clock=self._clock, grace_s=grace_s)
         self._forget(thing)
-
-    def drop(self, ref: k8s.ObjectRef, *, grace_s: int | None = None) -> None:
-        """Tell an object to go, without waiting for that; ``remove_all`` looks after it again."""
-        found = self.api.read(ref)
-        if found is not None:
-            undoing.require_label(found, self._made.get(ref) or self._thing(ref))
-            self.api.delete(ref, grace_s=grace_s)
 
     def _forget(self, thing: InCluster) -> None:
         if self._made.pop(thing.ref, None) is not None:

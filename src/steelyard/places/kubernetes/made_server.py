@@ -11,14 +11,12 @@ stayed are known still.
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, Final, Generic, TypeVar
 
 from steelyard.core.findings import Fact, Finding, Severity
 from steelyard.core.kubernetes import (
     CLAIM,
     LATE,
-    POD,
     ContainerRef,
     Kind,
     Manifest,
@@ -26,7 +24,6 @@ from steelyard.core.kubernetes import (
     SecretRef,
     class_in,
     is_node_bound,
-    ref_of,
 )
 from steelyard.core.outside import ServerAddress, ServerProgram, stored_key
 from steelyard.core.wording import PrivilegeError, SteelyardError, TargetError
@@ -35,7 +32,7 @@ from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.elsewhere import ServerElsewhere, token_of
 from steelyard.places.kubernetes.belongings import Belongings, object_name
 from steelyard.places.kubernetes.reaching import Reach
-from steelyard.places.kubernetes.undoing import Departure, Held, held_by
+from steelyard.places.kubernetes.undoing import Held, await_volumes, held_by
 from steelyard.places.protocol import Ledger, PodSight, PreparedState
 
 _LOG_LINES: Final = 2000  # of each server that ends; a guess
@@ -167,7 +164,6 @@ class MadeInCluster(ServerElsewhere, Generic[There]):
         self._options = options
         self._means = means
         self._token = token_of(f"{options.campaign_id} {stored_key(what)}")
-        self._departure = Departure(means.api, means.doors.clock)
         self._current: There | None = None
         self._is_announced = False
         self._number = 0
@@ -315,12 +311,11 @@ class MadeInCluster(ServerElsewhere, Generic[There]):
             self._close_way()
             self._current = None
         self._means.told(f"{self.noun} {self.name} and its volumes are removed")
-        volumes = tuple(held_by(self._means.api, self._parts(CLAIM)))
+        claims = self._means.api.list(CLAIM, self._options.namespace, {self.label: self.name})
+        volumes = tuple(held_by(self._means.api, claims))
         for ref in self._objects():
             self._means.belongings.remove(ref)
-        for kind in (POD, CLAIM):
-            self._departure.await_none(partial(self._names, kind))
-        self.kept.extend(self._departure.of_volumes(volumes))
+        self.kept.extend(await_volumes(self._means.api, self._means.doors.clock, volumes))
         self._is_announced = False
 
     @abstractmethod
@@ -333,9 +328,6 @@ class MadeInCluster(ServerElsewhere, Generic[There]):
 
     def _parts(self, kind: Kind) -> tuple[Manifest, ...]:
         return self._means.api.list(kind, self._options.namespace, {self.label: self.name})
-
-    def _names(self, kind: Kind) -> list[str]:
-        return [ref_of(each).label for each in self._parts(kind)]
 
     def _keep_log(self) -> None:
         """Keep what the server logged, which goes with its pod."""

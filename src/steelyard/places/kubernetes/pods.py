@@ -263,11 +263,7 @@ class ReadyWait:
         return pod
 
     def _judge(self, ref: ObjectRef, pod: Manifest) -> None:
-        """Tell what is in a pod's way, and give up where it does not pass.
-
-        Raises:
-            PreflightError: With the reason.
-        """
+        """Tell what is in a pod's way, and give up where it does not pass."""
         now, found = self._clock.monotonic(), self._also() or obstacle(pod)
         seen = self._seen.setdefault(ref.name, _InTheWay(since=now))
         if found is None:

@@ -368,11 +368,7 @@ def _others(api: KubernetesApi, namespace: str) -> str:
 
 
 def _target_port(ref: k8s.ObjectRef, service: k8s.Manifest, port: int) -> int | str:
-    """Return the pods' port, by number or name.
-
-    Raises:
-        PreflightError: The Service has no such port.
-    """
+    """Return the pods' port, by number or name."""
     ports = {int(each["port"]): each.get("targetPort") for each in service["spec"]["ports"]}
     if port not in ports:
         raise PreflightError(

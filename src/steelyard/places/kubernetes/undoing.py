@@ -13,7 +13,7 @@ back already.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -294,11 +294,7 @@ def undo(
 
 
 def _require_nothing_of_others(thing: InCluster, api: KubernetesApi, clock: Clock) -> None:
-    """Look for what would go with a namespace and is not the campaign's.
-
-    Raises:
-        LeftBehindError: There is something, or the account may not look.
-    """
+    """Look for what would go with a namespace and is not the campaign's."""
     for _ in looks(clock, _GOING_S, _PAUSES_S[-1]):
         try:
             others = list(dict.fromkeys(_of_others(thing, api)))
@@ -368,11 +364,7 @@ def belongs_to(found: k8s.Manifest, thing: InCluster) -> bool:
 
 
 def _await_parts(thing: InCluster, api: KubernetesApi, clock: Clock) -> None:
-    """Wait for a Cluster's or a set's pods and claims: claims do not block its own end.
-
-    Raises:
-        LeftBehindError: One is still there.
-    """
+    """Wait for a Cluster's or a set's pods and claims: claims do not block its own end."""
     if thing.ref.kind.name not in _PART_LABELS:
         return
     for _ in looks(clock, _GONE_S, _PAUSES_S[-1]):
@@ -394,11 +386,7 @@ def _parts(thing: InCluster, api: KubernetesApi) -> Iterator[str]:
 
 
 def _await_end(found: k8s.Manifest, thing: InCluster, api: KubernetesApi, clock: Clock) -> None:
-    """Wait until an object is gone, or another has its name.
-
-    Raises:
-        LeftBehindError: It is still there.
-    """
+    """Wait until an object is gone, or another has its name."""
     uid, now = found["metadata"].get("uid"), found
     for _ in looks(clock, _GONE_S, *_PAUSES_S):
         with suppress(TargetError):  # the API is away for a moment
@@ -452,43 +440,17 @@ def held_by(api: KubernetesApi, claims: Iterable[k8s.Manifest]) -> Iterator[Held
             )
 
 
-class Departure:
-    """Waits until what was removed is gone."""
+def await_volumes(api: KubernetesApi, clock: Clock, volumes: Sequence[Held]) -> list[Held]:
+    """Wait until the volumes that go are gone; return those that stay.
 
-    def __init__(self, api: KubernetesApi, clock: Clock) -> None:
-        self._api = api
-        self._clock = clock
-
-    def await_none(self, left: Callable[[], list[str]]) -> None:
-        """Wait until nothing is left of what is called so.
-
-        Raises:
-            LeftBehindError: Something is, after five minutes.
-        """
-        for _ in looks(self._clock, _SERVER_GONE_S, _PAUSE_S):
-            names = left()
-            if not names:
-                return
-        raise LeftBehindError(
-            f"{', '.join(names)} did not go away within {_SERVER_GONE_S:.0f} s",
-            hint="Look at it with `kubectl describe`; who holds it? Then run `steelyard clean`.",
-        )
-
-    def await_gone(self, refs: Iterable[k8s.ObjectRef]) -> None:
-        """Wait until none of these objects is there.
-
-        Raises:
-            LeftBehindError: One is, after five minutes.
-        """
-        gone = tuple(refs)
-        self.await_none(lambda: [ref.label for ref in gone if self._api.read(ref) is not None])
-
-    def of_volumes(self, volumes: Iterable[Held]) -> tuple[Held, ...]:
-        """Wait until the volumes that go are gone; return those that stay.
-
-        Raises:
-            LeftBehindError: One does not go away.
-        """
-        held = tuple(volumes)
-        self.await_gone(each.ref for each in held if not each.stays)
-        return tuple(each for each in held if each.stays)
+    Raises:
+        LeftBehindError: One is there after five minutes.
+    """
+    for _ in looks(clock, _SERVER_GONE_S, _PAUSE_S):
+        left = [v.ref.label for v in volumes if not v.stays and api.read(v.ref) is not None]
+        if not left:
+            return [volume for volume in volumes if volume.stays]
+    raise LeftBehindError(
+        f"{', '.join(left)} did not go away within {_SERVER_GONE_S:.0f} s",
+        hint="Look at it with `kubectl describe`; who holds it? Then run `steelyard clean`.",
+    )
