@@ -20,14 +20,6 @@ from steelyard.gateways.sql import Sql
 from steelyard.gateways.stores import Stores, Volumes
 
 
-def _volumes() -> Volumes:
-    return Volumes(Processes(), is_root=os.geteuid() == 0)
-
-
-def _stores() -> Stores:
-    return Stores(Processes(), is_root=os.geteuid() == 0)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doors:
     """The gateways a campaign uses."""
@@ -43,8 +35,10 @@ class Doors:
     kubernetes: KubectlConfiguration = field(default_factory=KubectlConfiguration)
     redis: RedisDoor = field(default_factory=RedisDoor)
     aws: Aws = field(default_factory=Aws)
-    volumes: Volumes = field(default_factory=_volumes)
-    stores: Stores = field(default_factory=_stores)
+    volumes: Volumes = field(
+        default_factory=lambda: Volumes(Processes(), is_root=os.geteuid() == 0)
+    )
+    stores: Stores = field(default_factory=lambda: Stores(Processes(), is_root=os.geteuid() == 0))
     families: Families = field(default_factory=Families)
     guards: Guards = field(default_factory=Guards)
 

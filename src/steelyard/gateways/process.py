@@ -289,9 +289,7 @@ class Processes:
 
         On timeout or interruption their groups are killed.
         """
-        with Together(timeout_s=timeout_s) as together:
-            for command in commands:
-                together.add(command, _spawn_mortal(command))
+        with self.begin_together(commands, timeout_s=timeout_s) as together:
             return together.completed()
 
     def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> Together:

@@ -205,17 +205,16 @@ def _run(name: str, command: Command, processes: Processes, timeout_s: float) ->
         left = () if ended else process.kill_all()
         said = " ".join(output.read().decode(errors="replace").split()[-_SHOWN_WORDS:])
     if not ended or status != 0:
+        warning = (
+            f"It was killed, but what it started still runs and may yet act: {', '.join(left)}."
+            if left
+            else ""
+        )
         how = f"exited with {status}" if ended else f"did not end within {timeout_s:.0f} s"
         raise TargetError(
             f"the {name} command {how}: {said or 'it printed nothing'}",
-            hint=" ".join((*_warning(left), "Try it by hand, as the account that runs Steelyard.")),
+            hint=f"{warning} Try it by hand, as the account that runs Steelyard.".lstrip(),
         )
-
-
-def _warning(left: tuple[str, ...]) -> tuple[str, ...]:
-    if not left:
-        return ()
-    return (f"It was killed, but what it started still runs and may yet act: {', '.join(left)}.",)
 
 
 @contextmanager

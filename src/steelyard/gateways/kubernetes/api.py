@@ -13,9 +13,10 @@ The libraries take half a second to import, and come with the first connection.
 
 import json
 import weakref
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from steelyard.core import kubernetes as k8s
@@ -68,61 +69,45 @@ def guarded(argv: Sequence[str], stdin: bytes = b"") -> tuple[str, ...]:
     return ("sh", "-c", _GUARDED, "sh", str(len(stdin)), *argv)
 
 
-@dataclass(kw_only=True)
-class Exchange:
-    """A command that runs while its output is collected.
-
-    Attributes:
-        stdin: What is still to be sent.
-    """
-
-    stream: "Stream"
-    where: k8s.ContainerRef
-    argv: tuple[str, ...]
-    stdin: bytes = b""
-    heard: dict[int, list[bytes]] = field(default_factory=dict)
-
-    def complete(self, clock: Clock, timeout_s: float) -> Completed:
-        """Return what the command printed and how it ended.
-
-        Raises:
-            MeasurementError: It did not end in time.
-            TargetError: The connection was lost, or the command could not be started.
-        """
-        deadline = clock.monotonic() + timeout_s
-        try:
-            while self._advance(deadline - clock.monotonic()):
-                if clock.monotonic() >= deadline:
-                    raise self._too_late(timeout_s)
-        except OSError as error:
-            raise lost(self.argv, self.where) from error
-        return Completed(
-            argv=self.argv,
-            exit_status=exit_status(self._bytes(STATUS), self.argv, self.where),
-            stdout=self._bytes(STDOUT).decode("utf-8", "replace"),
-            stderr=self._bytes(STDERR).decode("utf-8", "replace"),
-        )
-
-    def _advance(self, remaining_s: float) -> bool:
-        """Take or send a message, or wait for one; return whether the connection is open."""
-        sends = bool(self.stdin) and self.stream.is_writable()
-        is_ready, _ = self.stream.ready(0.0 if sends else max(min(remaining_s, 1.0), 0.0))
-        if is_ready:
-            message = self.stream.receive()
-            if message is None:
-                return False
-            self.heard.setdefault(message[0], []).append(message[1])
-        elif sends:
-            chunk, self.stdin = self.stdin[:_CHUNK_BYTES], self.stdin[_CHUNK_BYTES:]
-            self.stream.send(STDIN, chunk)
-        return True
-
-    def _bytes(self, channel: int) -> bytes:
-        return b"".join(self.heard.get(channel, ()))
-
-    def _too_late(self, timeout_s: float) -> MeasurementError:
-        message = f"{self.argv[0]} in {_label(self.where)} did not end within {timeout_s:.0f} s"
-        return MeasurementError(f"{message} and was killed", hint="Is the server hanging?")
+def _complete(
+    stream: "Stream",
+    *,
+    where: k8s.ContainerRef,
+    argv: tuple[str, ...],
+    stdin: bytes,
+    clock: Clock,
+    timeout_s: float,
+) -> Completed:
+    """Return what a command printed and how it ended, while it is given its input."""
+    deadline = clock.monotonic() + timeout_s
+    heard: dict[int, bytearray] = defaultdict(bytearray)
+    try:
+        while True:
+            sends = bool(stdin) and stream.is_writable()
+            wait_s = 0.0 if sends else max(min(deadline - clock.monotonic(), 1.0), 0.0)
+            is_ready, _ = stream.ready(wait_s)
+            if is_ready:
+                message = stream.receive()
+                if message is None:
+                    break
+                heard[message[0]] += message[1]
+            elif sends:
+                chunk, stdin = stdin[:_CHUNK_BYTES], stdin[_CHUNK_BYTES:]
+                stream.send(STDIN, chunk)
+            if clock.monotonic() >= deadline:
+                raise MeasurementError(
+                    f"{argv[0]} in {_label(where)} did not end within {timeout_s:.0f} s and was"
+                    " killed",
+                    hint="Is the server hanging?",
+                )
+    except OSError as error:
+        raise lost(argv, where) from error
+    return Completed(
+        argv=argv,
+        exit_status=exit_status(bytes(heard[STATUS]), argv, where),
+        stdout=heard[STDOUT].decode("utf-8", "replace"),
+        stderr=heard[STDERR].decode("utf-8", "replace"),
+    )
 
 
 class StreamedLines:
@@ -273,13 +258,11 @@ class Discovery:
             return
         for each in _body(answered, request).get("resources") or ():
             if "/" not in each["name"]:  # no part of another
-                self._found[api_version, each["kind"]] = _resource(api_version, each)
-
-
-def _resource(api_version: str, said: Mapping[str, Any]) -> Resource:
-    return Resource(
-        api_version=api_version, plural=said["name"], namespaced=bool(said["namespaced"])
-    )
+                self._found[api_version, each["kind"]] = Resource(
+                    api_version=api_version,
+                    plural=each["name"],
+                    namespaced=bool(each["namespaced"]),
+                )
 
 
 _STRICT: Final = (("fieldManager", "steelyard"), ("fieldValidation", "Strict"))
@@ -444,8 +427,14 @@ class KubernetesApi:
         given = stdin.encode()
         stream = self._exec(where, guarded(argv, given))
         try:
-            exchange = Exchange(stream=stream, where=where, argv=tuple(argv), stdin=given)
-            return exchange.complete(self._clock, timeout_s)
+            return _complete(
+                stream,
+                where=where,
+                argv=tuple(argv),
+                stdin=given,
+                clock=self._clock,
+                timeout_s=timeout_s,
+            )
         finally:
             stream.close()
 

@@ -115,14 +115,6 @@ def redis_knock(door: RedisDoor) -> Knock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Forward:
-    """An open way to a pod."""
-
-    manager: AbstractContextManager[int]
-    local_port: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PodBehind:
     """A pod that a Service leads to.
 
@@ -152,7 +144,8 @@ class Reach:
         self.api = api
         self._knock = knock
         self.clock = clock
-        self._forwards: dict[tuple[str, str, int], _Forward] = {}
+        # By namespace, pod and port: what closes it, and the local port.
+        self._forwards: dict[tuple[str, str, int], tuple[AbstractContextManager[int], int]] = {}
         self._secrets: dict[k8s.SecretRef, tuple[str, str]] = {}
         # By host and port: the monotonic instant of the last answer.
         self._answered_at: dict[tuple[str, int], float] = {}
@@ -241,19 +234,16 @@ class Reach:
         self, near: ServerAddress, pod: k8s.ContainerRef, pod_port: int
     ) -> ServerAddress:
         key = (pod.namespace, pod.pod, pod_port)
-        forward = self._forwards.get(key)
-        if forward is not None:
-            refusal = self._refusal(_through(forward, near))
-            if refusal is not None and not isinstance(refusal, LoginError):
-                self._hang_up(key)
-                forward = None
-        if forward is None:
-            forward = self._forwards[key] = self._opened(pod, pod_port)
-        return _through(forward, near)
-
-    def _opened(self, pod: k8s.ContainerRef, pod_port: int) -> _Forward:
-        manager = self.api.forward(pod, pod_port)
-        return _Forward(manager=manager, local_port=manager.__enter__())
+        if key in self._forwards:
+            way = replace(near, host=_HERE, port=self._forwards[key][1])
+            refusal = self._refusal(way)
+            if refusal is None or isinstance(refusal, LoginError):
+                return way
+            self._hang_up(key)
+        forward = self.api.forward(pod, pod_port)
+        port = forward.__enter__()
+        self._forwards[key] = forward, port
+        return replace(near, host=_HERE, port=port)
 
     def _refusal(self, way: ServerAddress) -> TargetError | None:
         """Return why nobody answers, or lets us in; None: somebody does, or did a moment ago."""
@@ -268,14 +258,10 @@ class Reach:
         return None
 
     def _hang_up(self, key: tuple[str, str, int]) -> None:
-        forward = self._forwards.pop(key)
-        self._answered_at.pop((_HERE, forward.local_port), None)
+        forward, port = self._forwards.pop(key)
+        self._answered_at.pop((_HERE, port), None)
         with suppress(SteelyardError):  # it may be broken
-            forward.manager.__exit__(None, None, None)
-
-
-def _through(forward: _Forward, near: ServerAddress) -> ServerAddress:
-    return replace(near, host=_HERE, port=forward.local_port)
+            forward.__exit__(None, None, None)
 
 
 def pods_behind(

@@ -285,15 +285,13 @@ class ServerGroups:
             for controller in sorted(wanted):
                 if controller not in made:
                     root = self._cgroups.hierarchy(controller).root
-                    self._make_one(root / f"{self._plan.name}-{role}")
-                    made[controller] = root / f"{self._plan.name}-{role}"
+                    directory = root / f"{self._plan.name}-{role}"
+                    if directory not in self._made:
+                        self._ledger.created(ControlGroup(path=directory))
+                        self._made.append(directory)
+                        self._cgroups.make(directory)
+                    made[controller] = directory
         self.lift()
-
-    def _make_one(self, directory: Path) -> None:
-        if directory not in self._made:
-            self._ledger.created(ControlGroup(path=directory))
-            self._made.append(directory)
-            self._cgroups.make(directory)
 
     def lift(self) -> None:
         """Take all limits away."""
