@@ -212,7 +212,7 @@ def put_together(experiment: Experiment, doors: Doors, parts: Sequence[Assembly]
         raise PreflightError(f"no load generator drives servers of {' and '.join(kinds)} alike")
     makes = [(part.slots, len(part.platforms)) for part in parts if part.slots is not None]
     return Assembly(
-        engine=JoinedEngine(experiment, known, processes=doors.processes, sql=doors.sql),
+        engine=JoinedEngine(experiment, known, doors),
         platforms={name: part.platforms[name] for name, part in served.items()},
         stack=next((part.stack for part in parts if part.stack is not None), None),
         site=next((part.site for part in parts if part.site is not None), None),

@@ -330,7 +330,7 @@ def probe_storages(asked: endpoints.Asked, images: Mapping[str, str], site: Kube
     experiment, doors = asked.experiment, asked.doors
     if experiment.measure.ceilings is CeilingsAsked.OFF:
         return
-    tools = PostgresCeilings((), processes=doors.processes, sql=doors.sql)
+    tools = PostgresCeilings((), doors)
 
     def rates(text: str) -> Mapping[str, float | None] | None:
         found = tools.sync_rates(text)
@@ -380,8 +380,7 @@ def clusters_made(asked: endpoints.Asked, site: KubernetesSite) -> endpoints.Ser
         experiment,
         {name: images[image] for name, image in checked.images.items()},
         programs,
-        processes=doors.processes,
-        sql=doors.sql,
+        doors,
     )
     alone = len(checked.images) == len(experiment.configurations)  # beside others all restart
     restarts = not alone or switch_cost(experiment, engine) is SwitchCost.RESTART

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 from fakes.belonging import ToldLedger
 from steelyard.core.kubernetes import CLAIM, POD
+from steelyard.gateways.doors import system_doors
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.gateways.process import Processes
-from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.volumes import StorageQuestion, probe_storage
 from steelyard.systems.postgres.engine import PostgresCeilings
@@ -16,7 +15,7 @@ from support.kubernetes import IMAGE, left_of
 
 # Each worker has another one: what is left of a campaign is looked for in the whole cluster.
 CAMPAIGN_ID = f"storage-live-{uuid.uuid4().hex[:6]}"
-_TOOLS = PostgresCeilings((), processes=Processes(), sql=Sql())
+_TOOLS = PostgresCeilings((), system_doors())
 
 
 def rates(text: str) -> Mapping[str, float | None] | None:

@@ -11,6 +11,7 @@ from recorded import RECORDINGS, catalogue_text
 
 from fakes.campaigns import an_experiment
 from fakes.clock import FakeClock
+from fakes.doors import fake_doors
 from fakes.processes import Answer, FakeProcesses
 from fakes.sql import FakeSql
 from steelyard.core import experiment as model
@@ -66,9 +67,8 @@ def _engine(
         experiment,
         programs,
         {"old": catalogue, "new": catalogue},
-        processes=processes or FakeProcesses(),
-        sql=sql or FakeSql(),
-        account="nobody",
+        fake_doors(processes=processes or FakeProcesses(), sql=sql or FakeSql()),
+        "nobody",
     )
 
 
@@ -356,7 +356,7 @@ def recorded_text(name: str) -> str:
 
 def tools(*found: Installation, sql: FakeSql | None = None) -> PostgresCeilings:
     """Return the tools of servers of these installations."""
-    return PostgresCeilings(found, processes=FakeProcesses(), sql=sql or FakeSql())
+    return PostgresCeilings(found, fake_doors(sql=sql or FakeSql()))
 
 
 def installed(directory: Path, version: str, *programs: str) -> Installation:

@@ -18,9 +18,9 @@ from steelyard.core.findings import Finding
 from steelyard.core.measurement import CheckpointAge, StatementPlan
 from steelyard.core.outside import Command, Completed, ServerAddress, stored_key
 from steelyard.core.wording import Complaint, PreflightError, TargetError
+from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import LOOPBACK, Clock
-from steelyard.gateways.process import Processes
-from steelyard.gateways.sql import Sql, reload
+from steelyard.gateways.sql import reload
 from steelyard.systems import protocol as roles
 from steelyard.systems.postgres import pgbench, scripts, settings
 from steelyard.systems.postgres.load_programs import (
@@ -76,22 +76,21 @@ class PostgresEngine(roles.Engine):
         experiment: model.Experiment,
         programs: Mapping[str, PostgresProgram],
         catalogues: Mapping[str, Mapping[str, SettingEntry]],
-        *,
-        processes: Processes,
-        sql: Sql,
-        account: str | None,
+        doors: Doors,
+        account: str | None = None,
     ) -> None:
         self._experiment = experiment
         self._programs = programs
         self._catalogues = catalogues
-        self._processes = processes
-        self._sql = sql
+        self._doors = doors
+        self._processes = doors.processes
+        self._sql = doors.sql
         self._account = account
         self._password = secrets.token_hex(16)
         self._driver: Installation | None = None
         self._data_bytes: int | None = None
         self._sizing = threading.Lock()
-        self._load = load_program(experiment, lambda: self.generator, processes, account)
+        self._load = load_program(experiment, lambda: self.generator, doors.processes, account)
 
     @property
     def generator(self) -> Installation:
@@ -592,7 +591,7 @@ class PostgresEngine(roles.Engine):
     def ceilings(self) -> "PostgresCeilings":
         """Return the tools to measure what a server can do at most."""
         installations = [program.installation for program in self._programs.values()]
-        return PostgresCeilings(installations, processes=self._processes, sql=self._sql)
+        return PostgresCeilings(installations, self._doors)
 
 
 # What a problem says, and the way out of it.
@@ -665,12 +664,10 @@ _LINE = re.compile(
 class PostgresCeilings:
     """The tools of PostgreSQL, of the configurations' installations."""
 
-    def __init__(
-        self, installations: Sequence[Installation], *, processes: Processes, sql: Sql
-    ) -> None:
+    def __init__(self, installations: Sequence[Installation], doors: Doors) -> None:
         self._installations = installations
-        self._processes = processes
-        self._sql = sql
+        self._processes = doors.processes
+        self._sql = doors.sql
 
     def round_trips(
         self, address: ServerAddress, *, connections: int, most: int, most_s: float

@@ -16,7 +16,7 @@ from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.target import CloudNativePgTarget, EndpointTarget
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import Clock
-from steelyard.gateways.process import Processes, Runner
+from steelyard.gateways.process import Runner
 from steelyard.gateways.sql import Sql
 from steelyard.places.local.server import ProgramReach, server_account
 from steelyard.systems.postgres import settings
@@ -57,9 +57,8 @@ def postgres_engine(
             name: _catalogue(one.program("postgres"), experiment.configuration(name), doors)
             for name, one in installations.items()
         },
-        processes=doors.processes,
-        sql=doors.sql,
-        account=account,
+        doors,
+        account,
     )
 
 
@@ -279,16 +278,13 @@ class EndpointEngine(PostgresEngine):
             {
                 name: RunningProgram(
                     installation=clients,
-                    initdb=(),
                     sql=doors.sql,
                     server_version=server.version,
                 )
                 for name, server in servers.items()
             },
             {name: server.catalogue for name, server in servers.items()},
-            processes=doors.processes,
-            sql=doors.sql,
-            account=None,
+            doors,
         )
         self._servers = servers
 
@@ -332,7 +328,7 @@ class EndpointEngine(PostgresEngine):
             return ()
         try:
             found = find_installation(str(major), processes)
-            program = PostgresProgram(installation=found, initdb=(), sql=self._sql)
+            program = PostgresProgram(installation=found, sql=self._sql)
             with trial(program, server_account(()), processes) as started:
                 refused = settings.refused_together(asked, started, server.catalogue, in_force)
                 return tuple(refused)
@@ -642,24 +638,19 @@ class InImageEngine(PostgresEngine):
         experiment: model.Experiment,
         images: Mapping[str, ImagePrograms],
         generator: Installation,
-        *,
-        processes: Processes,
-        sql: Sql,
+        doors: Doors,
     ) -> None:
         super().__init__(
             experiment,
             {
                 name: PostgresProgram(
                     installation=replace(generator, version=image.installation.version),
-                    initdb=(),
-                    sql=sql,
+                    sql=doors.sql,
                 )
                 for name, image in images.items()
             },
             {name: image.catalogue for name, image in images.items()},
-            processes=processes,
-            sql=sql,
-            account=None,
+            doors,
         )
         self._images = images
         self.drive_by(generator)
@@ -686,17 +677,13 @@ class JoinedEngine(PostgresEngine):
         self,
         experiment: model.Experiment,
         engines: Mapping[str, PostgresEngine],
-        *,
-        processes: Processes,
-        sql: Sql,
+        doors: Doors,
     ) -> None:
         super().__init__(
             experiment,
             {name: engine.program(name) for name, engine in engines.items()},
             {name: engine.catalogue(name) for name, engine in engines.items()},
-            processes=processes,
-            sql=sql,
-            account=None,
+            doors,
         )
         self._engines = engines
         self._parts = tuple({id(engine): engine for engine in engines.values()}.values())

@@ -294,7 +294,7 @@ class PostgresProgram:
     """
 
     installation: Installation
-    initdb: tuple[str, ...]
+    initdb: tuple[str, ...] = ()
     sql: Sql
 
     @property

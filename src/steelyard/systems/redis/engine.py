@@ -73,7 +73,12 @@ class RedisEngine(Engine, LoadProgram):
         self._databases = databases
         self._redis = databases.redis
         self._pace = benchmark.Pace()
+        self._trials: Mapping[str, Trial] = {}
         self._names: dict[tuple[str, ...], str] = {}  # of what each command line measures
+
+    def try_by(self, trials: Mapping[str, Trial]) -> None:
+        """Let these programs of this machine say which values their servers would refuse."""
+        self._trials = trials
 
     @property
     def load(self) -> LoadProgram:
@@ -349,19 +354,6 @@ def exceeded_limits(
 
 class InstalledRedisEngine(RedisEngine):
     """Servers that Steelyard starts from programs of this machine; of each there is a trial."""
-
-    def __init__(
-        self,
-        experiment: model.Experiment,
-        programs: Mapping[str, RedisProgram],
-        catalogues: Mapping[str, Catalogue],
-        trials: Mapping[str, Trial],
-        *,
-        generator: Generator,
-        databases: Databases,
-    ) -> None:
-        super().__init__(experiment, programs, catalogues, generator=generator, databases=databases)
-        self._trials = trials
 
     def complaints(self, configuration: str) -> tuple[Complaint, ...]:
         """Return what the server itself would refuse, too: it is started for a moment."""

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 from steelyard.core.experiment import Configuration, EffectiveSetting, Experiment
@@ -63,7 +62,7 @@ def redis_engine(
         for name, target in targets.items()
     }
     catalogues = _catalogues(experiment, trials)
-    return InstalledRedisEngine(
+    engine = InstalledRedisEngine(
         experiment,
         {
             name: redis_server.RedisProgram(
@@ -76,12 +75,13 @@ def redis_engine(
             for name, target in targets.items()
         },
         {name: catalogues[trial.installation] for name, trial in trials.items()},
-        trials,
         generator=find_generator(tuple(found.values()), doors.processes, account),
         databases=Databases(
             datasets=datasets_of(experiment.workloads), redis=doors.redis, persisted=True
         ),
     )
+    engine.try_by(trials)
+    return engine
 
 
 def find_generator(
@@ -172,12 +172,6 @@ _OF_THE_PLACE: Final = re.compile(r"tls-.*|bind-.*|.*file.*|.*_cpulist|locale-co
 
 class RedisEndpointEngine(RedisEngine):
     """Running Redis servers under a load generator of this machine."""
-
-    _trials: Mapping[str, redis_server.Trial] = MappingProxyType({})
-
-    def try_by(self, trials: Mapping[str, redis_server.Trial]) -> None:
-        """Let these programs of this machine say which values their servers would refuse."""
-        self._trials = trials
 
     def complaints(self, configuration: str) -> tuple[Complaint, ...]:
         """Return what cannot be set on this server, by a program of its version where one is."""

@@ -399,9 +399,7 @@ def _here(asked: Asked) -> Assembly:
         asked.experiment,
         dict.fromkeys(names, program),
         {name: {} for name in names},
-        processes=asked.doors.processes,
-        sql=sql,
-        account=None,
+        asked.doors,
     )
     world = World(clock=FakeClock(), experiment=asked.experiment)
     seats = dict.fromkeys(names, FakePlatform(world, FakeLedger(), Path("/here")))

@@ -55,16 +55,14 @@ def _joined(*, here: str, there: str, tls: bool = False) -> JoinedEngine:
     """Return the engine of a server here and one there, with pgbench of these versions."""
     experiment, processes, sql = mixed(), FakeProcesses(FakeClock()), FakeSql()
     own = PostgresProgram(installation=_installation(here), initdb=(), sql=sql)
-    local = PostgresEngine(
-        experiment, {"slow": own}, {"slow": {}}, processes=processes, sql=sql, account="nobody"
-    )
+    around = fake_doors(processes=processes, sql=sql)
+    local = PostgresEngine(experiment, {"slow": own}, {"slow": {}}, around, "nobody")
     server = RunningServer(
         version="17.2", superuser=True, tls=tls, catalogue={}, bounds={}, address=_ADDRESS
     )
-    around = fake_doors(processes=processes, sql=sql)
     endpoint = EndpointEngine(experiment, {"fast": server}, _installation(there), around)
     engines = {"slow": local, "fast": endpoint}
-    return JoinedEngine(experiment, engines, processes=processes, sql=sql)
+    return JoinedEngine(experiment, engines, around)
 
 
 @pytest.mark.parametrize(

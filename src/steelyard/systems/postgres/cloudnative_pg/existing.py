@@ -458,15 +458,10 @@ class ManifestStore:
             ref,
             before,
             f"{belongings.name()}-{generation}",
-            rollout.RolloutMeans(
-                api=means.api,
-                sql=means.doors.sql,
-                clock=means.doors.clock,
-                told=means.told,
-                patch=lambda patch: belongings.alter(ref, patch, before=undoing),
-                address=self._followed,
-                synchronous=_synchronous(cluster),
-            ),
+            means,
+            patch=lambda patch: belongings.alter(ref, patch, before=undoing),
+            address=self._followed,
+            synchronous=_synchronous(cluster),
         )
 
     @property

@@ -215,15 +215,10 @@ class CloudNativePgPlatform(made_server.MadeInCluster[_There]):
             ref,
             dict.fromkeys((name.lower() for name in self._options.settings), None),
             f"{self._token}-{self._number}",
-            rolling.RolloutMeans(
-                api=means.api,
-                sql=means.doors.sql,
-                clock=means.doors.clock,
-                told=means.told,
-                patch=lambda patch: means.api.patch(ref, patch),
-                address=way.follow,
-                synchronous=0 if synchronous is None else synchronous.number,
-            ),
+            means,
+            patch=lambda patch: means.api.patch(ref, patch),
+            address=way.follow,
+            synchronous=0 if synchronous is None else synchronous.number,
         )
 
     def _answers(self, way: rolling.PrimaryWay, state: operators.ClusterState) -> bool:

@@ -21,7 +21,7 @@ from steelyard.core import wording
 from steelyard.core.outside import ServerAddress
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.gateways.sql import Sql
+from steelyard.places.kubernetes.made_server import MadeMeans
 from steelyard.places.kubernetes.reaching import Reach
 from steelyard.systems.postgres.cloudnative_pg import operator
 
@@ -187,25 +187,6 @@ class _Before:
     started_at: object
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutMeans:
-    """What a change of settings needs.
-
-    Attributes:
-        patch: Changes the Cluster by a merge patch.
-        address: Where the primary of a Cluster in some state is reached.
-        synchronous: How many standbys have to be so.
-    """
-
-    api: KubernetesApi
-    sql: Sql
-    clock: Clock
-    told: Callable[[str], None]
-    patch: Callable[[k8s.Manifest], k8s.Manifest]
-    address: Callable[[operator.ClusterState], ServerAddress]
-    synchronous: int = 0
-
-
 class Rollout:
     """The settings of one Cluster.
 
@@ -213,17 +194,31 @@ class Rollout:
         ref: The Cluster.
         before: What it says of each setting of the campaign; None where nothing.
         token: Tells the changes of this campaign from others'.
+        patch: Changes the Cluster by a merge patch.
+        address: Where the primary of the Cluster in some state is reached.
+        synchronous: How many standbys have to be so.
     """
 
     def __init__(
-        self, ref: k8s.ObjectRef, before: Mapping[str, str | None], token: str, means: RolloutMeans
+        self,
+        ref: k8s.ObjectRef,
+        before: Mapping[str, str | None],
+        token: str,
+        means: MadeMeans,
+        *,
+        patch: Callable[[k8s.Manifest], k8s.Manifest],
+        address: Callable[[operator.ClusterState], ServerAddress],
+        synchronous: int = 0,
     ) -> None:
         self._ref = ref
         self._before = dict(before)
         self._worked = dict(before)
         self._token = token
         self._means = means
-        self._wait = ClusterWait(means.api, means.clock, means.told)
+        self._change = patch
+        self._address = address
+        self._synchronous = synchronous
+        self._wait = ClusterWait(means.api, means.doors.clock, means.told)
         self._number = 0
 
     def apply(self, settings: Mapping[str, str], *, restarts: bool) -> operator.ClusterState:
@@ -254,7 +249,7 @@ class Rollout:
         if state is None:
             return _Before(crashes={}, started_at=None)
         try:
-            started_at = self._means.sql.rows(self._means.address(state), STARTED_AT)[0][0]
+            started_at = self._means.doors.sql.rows(self._address(state), STARTED_AT)[0][0]
         except wording.TargetError:  # it is away; then any that answers was started anew
             started_at = None
         return _Before(
@@ -271,7 +266,7 @@ class Rollout:
         if restarts:
             patch["metadata"] = {"annotations": {operator.RESTARTED_AT: change}}
         try:
-            self._means.patch(patch)
+            self._change(patch)
         except (wording.InputError, wording.PreflightError) as error:
             raise wording.TargetError(
                 f"{self._ref.label} does not take the settings: {error.message}",
@@ -294,9 +289,9 @@ class Rollout:
         return self._wait.until(self._ref, is_over, most_s=ROLLED_WITHIN_S, quiet_s=QUIET_S)
 
     def _is_in_force(self, state: operator.ClusterState, change: str, old: object) -> bool:
-        sql, means = self._means.sql, self._means
+        sql = self._means.doors.sql
         try:
-            address = means.address(state)
+            address = self._address(state)
             if sql.rows(address, SEEN)[0][0] != change or sql.rows(address, PENDING)[0][0]:
                 return False
             if old is not None and sql.rows(address, STARTED_AT)[0][0] == old:
@@ -304,14 +299,14 @@ class Rollout:
             streaming, synchronous = sql.rows(address, STREAMING)[0]
         except wording.TargetError:  # it is on its way down or up
             return False
-        standbys, enough = int(str(streaming)), int(str(synchronous)) >= means.synchronous
+        standbys, enough = int(str(streaming)), int(str(synchronous)) >= self._synchronous
         return standbys >= state.asked - 1 and enough
 
     def _require_taken(
         self, state: operator.ClusterState, wanted: Mapping[str, str | None]
     ) -> None:
         """Raise when the server read its file and left a setting as it was."""
-        rows = self._means.sql.rows(self._means.address(state), REFUSED, [list(wanted)])
+        rows = self._means.doors.sql.rows(self._address(state), REFUSED, [list(wanted)])
         if rows:
             said = ", ".join(f"{name} = {value}" for name, value in rows)
             raise _RefusedError(f"it cannot apply {said}")
@@ -351,7 +346,7 @@ class _Alive:
     starts it again, and it runs once the primary has the new settings.
     """
 
-    def __init__(self, means: RolloutMeans, before: _Before) -> None:
+    def __init__(self, means: MadeMeans, before: _Before) -> None:
         self._means = means
         self._before = before
         self._ended_at: dict[str, float] = {}
@@ -366,7 +361,7 @@ class _Alive:
 
     def _look_at(self, instance: operator.Instance, *, is_standby: bool) -> None:
         """Read why it ended; it ends again and again, and says it each time."""
-        now = self._means.clock.monotonic()
+        now = self._means.doors.clock.monotonic()
         since = self._ended_at.setdefault(instance.uid, now)
         said = operator.words_of(self._means.api, instance.where)
         if is_standby and _TOO_FEW in said:
