@@ -251,9 +251,7 @@ class MadeInCluster(ServerElsewhere, Generic[There]):
         build: Callable[[ServerAddress], None],
     ) -> PreparedState:
         """Return the state, made now on a server that is made now."""
-        if self._prepared is None:
-            self._prepared = self._made_anew(program, content, build)
-        return self._prepared
+        return self._prepared or self.reprovision(program, content, build)
 
     def reprovision(
         self,
@@ -267,17 +265,9 @@ class MadeInCluster(ServerElsewhere, Generic[There]):
             TargetError: The server does not come up, for a reason that is told.
             LeftBehindError: The last one does not go away.
         """
-        self._prepared = self._made_anew(program, content, build)
-        return self._prepared
-
-    def _made_anew(
-        self,
-        program: ServerProgram,
-        content: Sequence[object],
-        build: Callable[[ServerAddress], None],
-    ) -> PreparedState:
         self._take_away()  # the last one, also where it did not come up
-        return self._state_of(program, content, self._build(program, build))
+        self._prepared = self._state_of(program, content, self._build(program, build))
+        return self._prepared
 
     @abstractmethod
     def _build(self, program: ServerProgram, build: Callable[[ServerAddress], None]) -> int:
