@@ -15,10 +15,10 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Protocol, Self, TypeVar
+from typing import Final, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -29,17 +29,16 @@ from steelyard.campaign.run.session import Request
 from steelyard.core import wording
 from steelyard.core.campaign import CampaignRecord, Status
 from steelyard.core.experiment import Experiment
-from steelyard.core.findings import Finding
 from steelyard.core.kubernetes import CLAIM, NAMESPACE, ContainerRef, ObjectRef
 from steelyard.core.measurement import Run, SustainedRun
-from steelyard.core.target import KubernetesPlace, Target
+from steelyard.core.target import Target
 from steelyard.gateways.files import make_directory, read_text, remove_tree, translated, write_text
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import Runner
 from steelyard.places.kubernetes import job, own_install
-from steelyard.places.kubernetes import job as jobs
 from steelyard.places.kubernetes.belongings import object_name
+from steelyard.places.kubernetes.own_install import PIPS_OWN, JobImage
 from steelyard.places.kubernetes.permissions import Permission, Purpose, needed
 from steelyard.record import journal
 from steelyard.record.directory import COPY_NOTE, read_campaign
@@ -52,20 +51,14 @@ from steelyard.targets.kubernetes_site import (
 )
 from steelyard.targets.rds import rents
 
-FORMAT: Final = 1
 # A ConfigMap holds 1 MiB (Kubernetes documentation, "ConfigMaps"); its other parts need little.
 MOST_BYTES: Final = 1024**2 - 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Packed:
-    format: int
     version: str
-    campaign_id: str
-    text: str
-    command: str
-    experiment: Experiment
-    findings: tuple[Finding, ...]
+    request: Request
 
 
 _PACKED: Final = TypeAdapter(_Packed)
@@ -77,15 +70,7 @@ def pack(request: Request) -> str:
     Raises:
         InputError: It is too large for one.
     """
-    packed = _Packed(
-        format=FORMAT,
-        version=steelyard.__version__,
-        campaign_id=request.campaign_id,
-        text=request.text,
-        command=request.command,
-        experiment=request.experiment,
-        findings=request.findings,
-    )
+    packed = _Packed(version=steelyard.__version__, request=request)
     content = base64.b64encode(gzip.compress(_PACKED.dump_json(packed), mtime=0))
     if len(content) > MOST_BYTES:
         raise wording.InputError(
@@ -119,13 +104,7 @@ def unpack(path: Path) -> Request:
             f" {steelyard.__version__}",
             hint="Name an image with that version: --image.",
         )
-    return Request(
-        experiment=packed.experiment,
-        text=packed.text,
-        command=packed.command,
-        findings=packed.findings,
-        campaign_id=packed.campaign_id,
-    )
+    return packed.request
 
 
 def at_home(experiment: Experiment, namespace: str) -> Experiment:
@@ -149,9 +128,6 @@ def _at_home(target: Target, namespace: str) -> Target:
     return target.at(replace(home, context=None, namespace=home.namespace or namespace))
 
 
-IMAGE_VARIABLE: Final = "STEELYARD_IMAGE"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobAsked:
     """What the user says of the Job.
@@ -159,41 +135,22 @@ class JobAsked:
     Attributes:
         image: With Steelyard of this version, or with Python, where it is then installed; None:
             Python's own.
-        storage: Size of the volume for the record.
-        storage_class: None: the cluster's default.
-        account: A ServiceAccount that is there; None: one of its own.
         index_url: That pods install from; None: pip's own.
         secrets: Names of Secrets that are there, whose keys are variables of the campaign.
+        service_account: That is there; None: one of its own.
+        storage_class: Of the volume for the record; None: the cluster's default.
+        record_size: Of that volume.
     """
 
     image: str | None = None
-    storage: str
-    storage_class: str | None = None
-    account: str | None = None
     index_url: str | None = None
     secrets: tuple[str, ...] = ()
+    service_account: str | None = None
+    storage_class: str | None = None
+    record_size: str = job.RECORD_SIZE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
-    """What a campaign's Job was found to stand on, before anything is made.
-
-    Attributes:
-        image: Of the Job.
-        installs: It has no Steelyard of this version, which is sent and installed.
-        extras: Of the installation, beside that for Kubernetes.
-        load: What the load asks of the pod; None where it asks nothing.
-        told: Where Steelyard and the programs of the load come from, in a sentence each.
-    """
-
-    image: str
-    installs: bool
-    extras: tuple[str, ...] = ()
-    load: job.JobLoad | None = None
-    told: tuple[str, ...] = ()
-
-
-def look(asked: JobAsked, site: KubernetesSite, told: Callable[[str], None]) -> Ground:
+def look(asked: JobAsked, site: KubernetesSite, told: Callable[[str], None]) -> JobImage:
     """Return what the Job's image is to it, once a pod of it has shown that.
 
     Raises:
@@ -201,74 +158,63 @@ def look(asked: JobAsked, site: KubernetesSite, told: Callable[[str], None]) -> 
     """
     image = asked.image or own_install.PYTHON_IMAGE
 
-    def ask(processes: Runner) -> own_install.JobImage:
+    def ask(processes: Runner) -> JobImage:
         found = own_install.look(image, processes)
         # A Secret may name an index of its own.
         if not found.is_complete and (asked.index_url or not asked.secrets):
             own_install.require_index(image, asked.index_url, processes)
         return found
 
-    found = asked_once((image, asked.index_url, asked.secrets), site, told, ask=ask)
-    index = asked.index_url or "pip's own index"
-    python = ".".join(map(str, found.python))
-    where = (
-        f"Steelyard {found.steelyard} is in the image {image}"
-        if found.is_complete
-        else f"Steelyard {steelyard.__version__} is sent to a pod of the image {image} (Python"
-        f" {python}) and installed from {index}"
-    )
-    load = () if site.plan is None else (f"The load's programs come from {site.plan.image}",)
-    extras = (
-        *(("aws",) if rents(site.experiment) else ()),
-        *(("embedded",) if site.plan is None else ()),  # whose pgbench there is
-    )
-    return Ground(
-        image=image,
-        installs=not found.is_complete,
-        extras=extras,
-        load=_load(site),
-        told=(where, *load),
-    )
+    return asked_once((image, asked.index_url, asked.secrets), site, told, ask=ask)
 
 
 def plan_job(
-    asked: JobAsked,
-    experiment: Experiment,
-    campaign_id: str,
-    *,
-    ground: Ground,
-    api: KubernetesApi,
-    place: KubernetesPlace,
-    long_runs_s: float,
+    asked: JobAsked, campaign_id: str, image: JobImage, site: KubernetesSite, long_runs_s: float
 ) -> job.JobPlan:
     """Return the Job that a campaign will be.
 
-    Its targets in Kubernetes share one ``place`` in one cluster. ``long_runs_s`` are the seconds of
+    Its targets in Kubernetes share one place in one cluster. ``long_runs_s`` are the seconds of
     the runs after the last block, which come on top of the budget.
     """
-    namespace = place.namespace
+    experiment, api, namespace = site.experiment, site.api, site.place.namespace
     makes_all = experiment.makes_all_in_kubernetes
     if namespace is None and not makes_all:
         namespace = api.namespace  # where the server is that is there already
-    absent = makes_all and (namespace is None or _is_absent(namespace, api))
-    purposes = server_purposes(experiment)
+    extras = (
+        *(("aws",) if rents(experiment) else ()),
+        *(("embedded",) if site.plan is None else ()),  # whose pgbench there is
+    )
     plan = job.JobPlan(
         campaign_id=campaign_id,
         namespace=namespace or object_name(campaign_id),
-        makes_namespace=absent,
-        image=ground.image,
-        installs=ground.installs,
-        extras=ground.extras,
-        load=ground.load,
-        account=asked.account,
-        purposes=purposes,
-        storage=asked.storage,
+        makes_namespace=makes_all and (namespace is None or _is_absent(namespace, api)),
+        image=image.name,
+        installs=not image.is_complete,
+        extras=extras,
+        load=_load(site),
+        account=asked.service_account,
+        purposes=server_purposes(experiment),
+        storage=asked.record_size,
         storage_class=asked.storage_class,
         index_url=asked.index_url,
         secrets=asked.secrets,
         deadline_s=deadline_s(experiment, long_runs_s),
     )
     return replace(plan, withheld=_withheld(plan, api))
+
+
+def sources(plan: job.JobPlan, image: JobImage) -> Iterator[str]:
+    """Yield where Steelyard and the programs of the load come from, in a sentence each."""
+    if image.is_complete:
+        yield f"Steelyard {image.steelyard} is in the image {image.name}"
+    else:
+        yield (
+            f"Steelyard {steelyard.__version__} is sent to a pod of the image {image.name} (Python"
+            f" {'.'.join(map(str, image.python))}) and installed from"
+            f" {plan.index_url or PIPS_OWN}"
+        )
+    if plan.load:
+        yield f"The load's programs come from {plan.load.image}"
 
 
 def _load(site: KubernetesSite) -> job.JobLoad | None:
@@ -347,16 +293,12 @@ def resume(plan: job.JobPlan, api: KubernetesApi, clock: Clock) -> None:
         PreflightError: Its Job is at work, or it was finished.
         TargetError: Its record is gone.
     """
-    now = jobs.standing(plan, api)
-    if not now.is_over:
+    now = job.standing(plan, api)
+    if not now.is_over or now.stand is job.Stand.DONE:
         raise wording.PreflightError(
             f"campaign {plan.campaign_id} is {now.stand}", hint="Attach without --resume."
         )
-    if now.stand is job.Stand.DONE:
-        raise wording.PreflightError(
-            f"campaign {plan.campaign_id} is finished", hint="Attach without --resume."
-        )
-    jobs.make_again(plan, api, clock)
+    job.make_again(plan, api, clock)
 
 
 def visible(api: KubernetesApi) -> str:
@@ -531,7 +473,6 @@ class Follower:
 
 
 _PATIENCE_S: Final = 900.0  # without any answer; a guess: a laptop changes its network
-_T = TypeVar("_T")
 
 
 class Source(Protocol):
@@ -544,67 +485,6 @@ class Source(Protocol):
     def read(self, pieces: Sequence[job.Piece]) -> tuple[bytes, ...]:
         """Return pieces of them."""
         ...
-
-
-class PatientSource:
-    """A source that bears lost connections, and pods that end.
-
-    ``told`` hears of a way that broke, once.
-    """
-
-    def __init__(
-        self,
-        opened: Callable[[], AbstractContextManager[Source]],
-        clock: Clock,
-        told: Callable[[str], None],
-    ) -> None:
-        self._opened = opened
-        self._clock = clock
-        self._told = told
-        self._stack = ExitStack()
-        self._source: Source | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._close()
-
-    def listed(self) -> tuple[job.RecordFile, ...]:
-        """Return the files of the record."""
-        return self._answer(lambda source: source.listed())
-
-    def read(self, pieces: Sequence[job.Piece]) -> tuple[bytes, ...]:
-        """Return pieces of them."""
-        return self._answer(lambda source: source.read(pieces))
-
-    def _answer(self, asked: Callable[[Source], _T]) -> _T:
-        """Return what a source answers, in time."""
-        deadline = self._clock.monotonic() + _PATIENCE_S
-        said = False
-        while True:
-            try:
-                return asked(self._way())
-            except (wording.TargetError, wording.MeasurementError) as error:
-                self._close()
-                if self._clock.monotonic() > deadline:
-                    hint = "What came is kept; attach again, and it goes on there."
-                    raise wording.TargetError(error.message, hint=hint) from error
-                if not said:
-                    self._told(f"{error.message}; trying again")
-                said = True
-            self._clock.sleep(_PAUSE_S)
-
-    def _way(self) -> Source:
-        if self._source is None:
-            self._source = self._stack.enter_context(self._opened())
-        return self._source
-
-    def _close(self) -> None:
-        self._source = None
-        # A pod that cannot be removed now has its deadline, and goes with the volume.
-        with suppress(wording.SteelyardError):
-            self._stack.close()
 
 
 _MOST_BYTES: Final = 2 * 1024**2  # of one request; the answer is a third longer
@@ -658,22 +538,37 @@ def fetch(
         TargetError: The cluster cannot be reached for a long time.
     """
     _require_room(asked)
-    came, spoilt = 0, ["the journal"]
-    with PatientSource(opened, clock, asked.told) as source:
-        for _ in range(_TRIES):
-            listed = source.listed()
-            _require_journal(listed, asked)
-            missing = [each for each in listed if not _is_here(asked.target / each.name, each)]
-            came += sum(each.size_bytes for each in missing)
-            spoilt = _bring(missing, asked.target, source)
-            if not spoilt:
-                break
-    if spoilt:
-        raise wording.RecordError(
-            f"the checksum of {', '.join(spoilt)} does not fit, however often it is brought",
-            hint="Attach again when the campaign is at its end.",
-        )
-    return Fetched(record=_verified(asked), files=len(listed), came_bytes=came)
+    came: list[int] = []
+    answers, lost_s = -1, 0.0
+    while True:
+        try:
+            with opened() as source:
+                return _fetched(asked, source, came)
+        except (wording.TargetError, wording.MeasurementError) as error:
+            now_s = clock.monotonic()
+            if len(came) != answers:
+                answers, lost_s = len(came), now_s
+                asked.told(f"{error.message}; trying again")
+            elif now_s - lost_s > _PATIENCE_S:
+                hint = "What came is kept; attach again, and it goes on there."
+                raise wording.TargetError(error.message, hint=hint) from error
+        clock.sleep(_PAUSE_S)
+
+
+def _fetched(asked: Fetch, source: Source, came: list[int]) -> Fetched:
+    """Return a record once it is here; ``came`` gets the bytes of each piece."""
+    spoilt = []
+    for _ in range(_TRIES):
+        listed = source.listed()
+        _require_journal(listed, asked)
+        missing = [each for each in listed if not _is_here(asked.target / each.name, each)]
+        spoilt = _bring(missing, asked.target, source, came)
+        if not spoilt:
+            return Fetched(record=_verified(asked), files=len(listed), came_bytes=sum(came))
+    raise wording.RecordError(
+        f"the checksum of {', '.join(spoilt)} does not fit, however often it is brought",
+        hint="Attach again when the campaign is at its end.",
+    )
 
 
 def _require_room(asked: Fetch) -> None:
@@ -706,8 +601,8 @@ def _require_journal(listed: Sequence[job.RecordFile], asked: Fetch) -> None:
     if job.JOURNAL not in {each.name for each in listed}:
         raise wording.RecordError(
             f"campaign {asked.campaign_id} has written nothing yet",
-            hint="Attach again when it has begun; one that failed: steelyard attach"
-            f" {asked.campaign_id} --remove",
+            hint="Attach again when it has begun. One that failed begins anew by `steelyard attach"
+            f" {asked.campaign_id} --resume`, and is removed by --remove.",
         )
 
 
@@ -721,7 +616,9 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _bring(missing: Sequence[job.RecordFile], target: Path, source: Source) -> list[str]:
+def _bring(
+    missing: Sequence[job.RecordFile], target: Path, source: Source, came: list[int]
+) -> list[str]:
     """Bring files, the journal last; return the names of those that changed on the way."""
     parts = target / _PARTS
     make_directory(parts)
@@ -731,7 +628,10 @@ def _bring(missing: Sequence[job.RecordFile], target: Path, source: Source) -> l
         _begin(each, parts, target)
     for batch in _batches(ordered, parts):
         for piece, content in zip(batch, source.read(batch), strict=True):
-            _append(_part(by_name[piece.name], parts), content)
+            part = _part(by_name[piece.name], parts)
+            with translated(part, wording.RecordError), part.open("ab") as file:
+                file.write(content)
+            came.append(len(content))
     spoilt = [each.name for each in ordered if not _settled(each, parts, target)]
     if not spoilt:
         remove_tree(parts)
@@ -770,11 +670,6 @@ def _batches(ordered: Sequence[job.RecordFile], parts: Path) -> Iterator[list[jo
                 batch, room = [], _MOST_BYTES
     if batch:
         yield batch
-
-
-def _append(part: Path, content: bytes) -> None:
-    with translated(part, wording.RecordError), part.open("ab") as file:
-        file.write(content)
 
 
 def _settled(wanted: job.RecordFile, parts: Path, target: Path) -> bool:

@@ -6,9 +6,9 @@ for its record.
 
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -32,7 +32,7 @@ from steelyard.cli.kubernetes import manifest_text
 from steelyard.cli.options import at_terminal
 from steelyard.cli.progress import LiveProgress, progress_for
 from steelyard.core import wording
-from steelyard.core.campaign import Status
+from steelyard.core.campaign import CampaignRecord, Status
 from steelyard.core.target import KubernetesPlace
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.kubernetes.api import KubernetesApi
@@ -42,50 +42,6 @@ from steelyard.record.directory import read_standing
 from steelyard.targets.assembly import RegistryLedger
 from steelyard.targets.kubernetes_site import KubernetesSite, find_site
 from steelyard.targets.whereabouts import lacking
-
-
-def remove_unfetched(plan: JobPlan, api: KubernetesApi, doors: Doors, *, again: str) -> None:
-    """Remove a campaign whose record nobody wants, after a look into it.
-
-    Raises:
-        LeftBehindError: It changed something of others that is not as it was.
-    """
-    with tempfile.TemporaryDirectory(prefix="steelyard-") as place:
-        if _is_brought(plan, api, doors, Path(place)):
-            _require_put_back(Path(place), again)
-    jobs.remove(plan, api, doors.clock)
-
-
-def _is_brought(plan: JobPlan, api: KubernetesApi, doors: Doors, place: Path) -> bool:
-    """Return whether there is a record; a campaign that wrote none has changed nothing."""
-    asked = Fetch(campaign_id=plan.campaign_id, target=place, command="", told=lambda _: None)
-    try:
-        fetch(asked, partial(record_files, plan, api, doors.clock, asked.told), doors.clock)
-    except (
-        wording.PreflightError,
-        wording.RecordError,
-        wording.TargetError,
-    ):  # whose image does not run changed nothing
-        return False
-    return True
-
-
-def _require_put_back(record: Path, again: str) -> None:
-    changed = list(dict.fromkeys(_open(record)))
-    if changed:
-        raise wording.LeftBehindError(
-            f"the campaign changed {', '.join(changed)} and did not put that back; its record says"
-            " how to",
-            hint=f"Let it do so, then remove it: {again}",
-        )
-
-
-def _open(record: Path) -> Iterator[str]:
-    """Yield what is changed of things that do not go with the campaign's own objects."""
-    for made in read_standing(record).left:
-        if made.resource == "on-server" or bool(getattr(made.thing, "before", None)):
-            yield made.name
-
 
 _LAST_LINES: Final = 5
 
@@ -116,152 +72,159 @@ def attach(options: AttachOptions) -> int:
     if options.only_list:
         _list(found, api, options)
         return wording.ExitCode.DONE
-    plan = jobs.choose(found, options.name)
+    campaign = _Attached(jobs.choose(found, options.name), api, doors, options)
     if options.remove:
-        return _remove(plan, api, doors, options)
+        return campaign.remove()
     if options.resume:
-        in_cluster.resume(plan, api, doors.clock)
-        _tell(f"A new Job goes on with campaign {plan.campaign_id}.")
-    return attend(plan, api, doors, options)
+        in_cluster.resume(campaign.plan, api, doors.clock)
+        _tell(f"A new Job goes on with campaign {campaign.plan.campaign_id}.")
+    return campaign.attend()
 
 
-def attend(plan: JobPlan, api: KubernetesApi, doors: Doors, options: AttachOptions) -> int:
-    """Follow a campaign, fetch and report it; return its exit code."""
-    with _leaving(plan, options, f"campaign {plan.campaign_id} goes on in the cluster"):
-        ended = _followed(plan, api, doors, options)
-    if ended.stand is Stand.FAILED:
-        _tell(f"The campaign ended early: {ended.reason}" if ended.reason else "It ended early.")
-        for line in _last_words(ended, api):
-            _tell(f"  {line}")
-    with _leaving(plan, options, "what came of the record is kept"):
-        fetched = _fetch(plan, api, doors, options)
-    analysis = _report(fetched, plan, options)
-    code = _conclude(plan, api, doors, options, ended, fetched)
-    if code == wording.ExitCode.DONE and fetched.record.status.is_finished:
-        return options.gate.code(analysis)
-    if ended.is_over:
-        early = wording.MeasurementError(f"the Job ended early: {ended.reason or 'see its record'}")
-        options.gate.break_off(early, fetched.record.experiment.name, analysis)
-    return code
+@dataclass(frozen=True, slots=True)
+class _Attached:
+    """A campaign in a cluster, and what is wanted of it here."""
 
+    plan: JobPlan
+    api: KubernetesApi
+    doors: Doors
+    options: AttachOptions
 
-def _followed(plan: JobPlan, api: KubernetesApi, doors: Doors, options: AttachOptions) -> Standing:
-    """Return how the campaign ended; with --fetch, how it stands."""
-    if options.fetch:
-        return jobs.standing(plan, api)
-    with progress_for(sys.stderr, quiet=options.quiet) as progress:
-        told = progress.say if isinstance(progress, LiveProgress) else _tell
-        return Follower(plan, api, doors.clock, progress, told).follow()
+    @property
+    def path(self) -> Path:
+        """Return where the record goes here."""
+        return self.options.out or Path("campaigns") / self.plan.campaign_id
 
+    def again(self, *words: str) -> str:
+        """Return the command that attaches to it."""
+        there = ["--context", self.options.context] if self.options.context else []
+        named = ["steelyard", "attach", self.plan.campaign_id, "-n", self.plan.namespace]
+        return " ".join([*named, *there, *words])
 
-@contextmanager
-def _leaving(plan: JobPlan, options: AttachOptions, what_stays: str) -> Iterator[None]:
-    """Say on Ctrl-C what stays, and how to come back."""
-    try:
-        yield
-    except wording.Interrupted as stopped:
-        raise wording.Interrupted(
-            f"{stopped.message}; {what_stays}",
-            hint=f"Come back to it: {again(plan, options.context)}",
-        ) from stopped
+    def attend(self) -> int:
+        """Follow it, fetch and report it; return its exit code."""
+        gate = self.options.gate
+        with self.leaving(f"campaign {self.plan.campaign_id} goes on in the cluster"):
+            ended = self._followed()
+        if ended.stand is Stand.FAILED:
+            why = f": {ended.reason}" if ended.reason else ""
+            _tell(f"The campaign ended early{why}")
+            for line in self._last_words(ended):
+                _tell(f"  {line}")
+        with self.leaving("what came of the record is kept"):
+            fetched = self._fetch(self.path, _tell)
+        came = wording.format_bytes(fetched.came_bytes)
+        _tell(f"The record is in {self.path}: {fetched.files} files, {came} brought and verified.")
+        analysis = self._report(fetched.record)
+        code = self._conclude(ended, fetched.record)
+        if code == wording.ExitCode.DONE and fetched.record.status.is_finished:
+            return gate.code(analysis)
+        if ended.is_over:
+            why = ended.reason or "see its record"
+            early = wording.MeasurementError(f"the Job ended early: {why}")
+            gate.break_off(early, fetched.record.experiment.name, analysis)
+        return code
 
+    def _followed(self) -> Standing:
+        """Return how it ended; with --fetch, how it stands."""
+        if self.options.fetch:
+            return jobs.standing(self.plan, self.api)
+        with progress_for(sys.stderr, quiet=self.options.quiet) as progress:
+            told = progress.say if isinstance(progress, LiveProgress) else _tell
+            return Follower(self.plan, self.api, self.doors.clock, progress, told).follow()
 
-def again(plan: JobPlan, context: str | None, *words: str) -> str:
-    """Return the command that attaches to a campaign."""
-    there = ["--context", context] if context else []
-    named = ["steelyard", "attach", plan.campaign_id, "-n", plan.namespace]
-    return " ".join([*named, *there, *words])
+    @contextmanager
+    def leaving(self, what_stays: str) -> Iterator[None]:
+        """Say on Ctrl-C what stays, and how to come back."""
+        try:
+            yield
+        except wording.Interrupted as stopped:
+            raise wording.Interrupted(
+                f"{stopped.message}; {what_stays}", hint=f"Come back to it: {self.again()}"
+            ) from stopped
 
-
-def _fetch(plan: JobPlan, api: KubernetesApi, doors: Doors, options: AttachOptions) -> Fetched:
-    asked = Fetch(
-        campaign_id=plan.campaign_id,
-        target=directory_of(plan, options),
-        command=again(plan, options.context),
-        told=_tell,
-    )
-    fetched = fetch(asked, partial(record_files, plan, api, doors.clock, _tell), doors.clock)
-    came = wording.format_bytes(fetched.came_bytes)
-    _tell(f"The record is in {asked.target}: {fetched.files} files, {came} brought and verified.")
-    return fetched
-
-
-def directory_of(plan: JobPlan, options: AttachOptions) -> Path:
-    """Return where the record goes here."""
-    return options.out or Path("campaigns") / plan.campaign_id
-
-
-def _report(fetched: Fetched, plan: JobPlan, options: AttachOptions) -> CampaignAnalysis:
-    """Write the reports anew, show what there is to show, and return it."""
-    path = directory_of(plan, options)
-    analysis = analyse(fetched.record)
-    if analysis.blocks or fetched.record.status is not Status.RUNNING:
-        write_reports(fetched.record, analysis, path)
-    if options.as_json:
-        click.echo(rendered(analysis, "json"), nl=False)
-    elif analysis.blocks:
-        show(analysis, path)
-    if fetched.record.status.is_finished:
-        keep_noise(analysis)
-    return analysis
-
-
-def _conclude(
-    plan: JobPlan,
-    api: KubernetesApi,
-    doors: Doors,
-    options: AttachOptions,
-    ended: Standing,
-    fetched: Fetched,
-) -> int:
-    """Offer to remove what is not needed any more, or say how to go on; return the exit code."""
-    if not ended.is_over:
-        _tell("This is what there is so far; the campaign goes on in the cluster.")
-        return wording.ExitCode.DONE
-    if not fetched.record.status.is_finished:
-        _tell(f"Go on with it there: {again(plan, options.context, '--resume')}")
-        return in_cluster.code_of(ended, fetched.record)
-    if _agrees("Remove its Job, account and volume from the cluster?", options):
-        way = again(plan, options.context, "--resume")
-        _require_put_back(directory_of(plan, options), way)
-        jobs.remove(plan, api, doors.clock)
-        in_cluster.release(directory_of(plan, options))
-        _tell("Nothing of it is left in the cluster.")
-    else:
-        _tell(f"It stays in the cluster; remove it: {again(plan, options.context, '--remove')}")
-    return in_cluster.code_of(ended, fetched.record)
-
-
-def _last_words(ended: Standing, api: KubernetesApi) -> list[str]:
-    """Return what it printed last, while its pod is there and may be heard."""
-    if ended.last is None:
-        return []
-    try:
-        return api.logs(ended.last, lines=_LAST_LINES).splitlines()
-    except wording.SteelyardError:
-        return []
-
-
-def _agrees(question: str, options: AttachOptions) -> bool:
-    """Return whether to go on; where nobody can be asked, only --yes says so."""
-    if options.yes:
-        return True
-    return at_terminal() and click.confirm(question, err=True)
-
-
-def _remove(plan: JobPlan, api: KubernetesApi, doors: Doors, options: AttachOptions) -> int:
-    stand = jobs.standing(plan, api).stand
-    question = f"Remove campaign {plan.campaign_id} ({stand}) with its record in the cluster?"
-    if not options.yes and not at_terminal():
-        raise wording.InputError(
-            f"campaign {plan.campaign_id} was not removed: nobody was there to ask",
-            hint="Say --yes.",
+    def _fetch(self, target: Path, told: Callable[[str], None]) -> Fetched:
+        asked = Fetch(
+            campaign_id=self.plan.campaign_id, target=target, command=self.again(), told=told
         )
-    if _agrees(question, options):
-        way = again(plan, options.context, "--resume")
-        remove_unfetched(plan, api, doors, again=way)
+        clock = self.doors.clock
+        return fetch(asked, partial(record_files, self.plan, self.api, clock, told), clock)
+
+    def _report(self, record: CampaignRecord) -> CampaignAnalysis:
+        """Write the reports anew, show what there is to show, and return it."""
+        analysis = analyse(record)
+        if analysis.blocks or record.status is not Status.RUNNING:
+            write_reports(record, analysis, self.path)
+        if self.options.as_json:
+            click.echo(rendered(analysis, "json"), nl=False)
+        elif analysis.blocks:
+            show(analysis, self.path)
+        if record.status.is_finished:
+            keep_noise(analysis)
+        return analysis
+
+    def _conclude(self, ended: Standing, record: CampaignRecord) -> int:
+        """Offer to remove what is not needed any more, or say how to go on; return the code."""
+        if not ended.is_over:
+            _tell("This is what there is so far; the campaign goes on in the cluster.")
+            return wording.ExitCode.DONE
+        if not record.status.is_finished:
+            _tell(f"Go on with it there: {self.again('--resume')}")
+        elif self._agrees("Remove its Job, account and volume from the cluster?"):
+            self._remove(self.path)
+            in_cluster.release(self.path)
+        else:
+            _tell(f"It stays in the cluster; remove it: {self.again('--remove')}")
+        return in_cluster.code_of(ended, record)
+
+    def _last_words(self, ended: Standing) -> list[str]:
+        """Return what it printed last, while its pod is there and may be heard."""
+        if ended.last is None:
+            return []
+        try:
+            return self.api.logs(ended.last, lines=_LAST_LINES).splitlines()
+        except wording.SteelyardError:
+            return []
+
+    def _agrees(self, question: str) -> bool:
+        """Return whether to go on; where nobody can be asked, only --yes says so."""
+        return self.options.yes or (at_terminal() and click.confirm(question, err=True))
+
+    def remove(self) -> int:
+        """Remove a campaign whose record nobody wants, after a look into it.
+
+        Raises:
+            LeftBehindError: It changed something of others that is not as it was.
+        """
+        name, stand = self.plan.campaign_id, jobs.standing(self.plan, self.api).stand
+        if not self.options.yes and not at_terminal():
+            raise wording.InputError(
+                f"campaign {name} was not removed: nobody was there to ask", hint="Say --yes."
+            )
+        if self._agrees(f"Remove campaign {name} ({stand}) with its record in the cluster?"):
+            with tempfile.TemporaryDirectory(prefix="steelyard-") as place:
+                record = None  # of one that wrote none, or whose image does not run
+                with suppress(wording.PreflightError, wording.RecordError, wording.TargetError):
+                    self._fetch(Path(place), lambda _: None)
+                    record = Path(place)
+                self._remove(record)
+        return wording.ExitCode.DONE
+
+    def _remove(self, record: Path | None) -> None:
+        """Remove all of it, if nothing of others waits for the record to be put back."""
+        changed = [
+            made.name
+            for made in (read_standing(record).left if record else ())
+            if made.resource == "on-server" or getattr(made.thing, "before", None)
+        ]
+        if changed:
+            raise wording.LeftBehindError(
+                f"the campaign changed {', '.join(dict.fromkeys(changed))} and did not put that"
+                " back; its record says how to",
+                hint=f"Let it do so, then remove it: {self.again('--resume')}",
+            )
+        jobs.remove(self.plan, self.api, self.doors.clock)
         _tell("Nothing of it is left in the cluster.")
-    return wording.ExitCode.DONE
 
 
 def _list(found: tuple[JobPlan, ...], api: KubernetesApi, options: AttachOptions) -> None:
@@ -291,7 +254,7 @@ def _tell(text: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobOptions:
+class JobOptions(JobAsked):
     """What the command line says of the place, and of the Job.
 
     Attributes:
@@ -299,12 +262,6 @@ class JobOptions:
     """
 
     as_job: bool | None = None
-    image: str | None = None
-    index_url: str | None = None
-    secrets: tuple[str, ...] = ()
-    service_account: str | None = None
-    storage_class: str | None = None
-    record_size: str = RECORD_SIZE
     detach: bool = False
 
     @property
@@ -383,28 +340,12 @@ def ready_job(
     Raises:
         SteelyardError: It cannot be made, or could not run.
     """
-    asked = JobAsked(
-        image=options.image,
-        storage=options.record_size,
-        storage_class=options.storage_class,
-        account=options.service_account,
-        index_url=options.index_url,
-        secrets=options.secrets,
-    )
     experiment = request.experiment
     if site is None:
         look = RegistryLedger()
         site = find_site(experiment, doors, look.campaign_id, look, place=place)
-    ground = in_cluster.look(asked, site, _tell)
-    plan = in_cluster.plan_job(
-        asked,
-        experiment,
-        session.new_id(path),
-        ground=ground,
-        api=site.api,
-        place=site.place,
-        long_runs_s=long_runs_s,
-    )
+    image = in_cluster.look(options, site, _tell)
+    plan = in_cluster.plan_job(options, session.new_id(path), image, site, long_runs_s)
     in_cluster.require_startable(plan, site.api)
     account, secrets = plan.account is not None, bool(plan.secrets)
     return ReadyJob(
@@ -413,7 +354,7 @@ def ready_job(
         api=site.api,
         told=(
             f"It runs as a Job in namespace {plan.namespace} of {site.api.context}",
-            *ground.told,
+            *in_cluster.sources(plan, image),
             *lacking(experiment, has_account=account, has_secrets=secrets),
         ),
     )
@@ -423,24 +364,20 @@ def run_as_job(job: ReadyJob, options: JobOptions, doors: Doors, attach: AttachO
     """Make a Job, and attach to it unless told not to; return the exit code."""
     plan = job.plan
     jobs.make(plan, job.packed, job.api)
-    way = again(plan, attach.context)
+    campaign = _Attached(plan, job.api, doors, attach)
+    way = campaign.again()
     if not attach.quiet:
         _tell(f"To come back to it: {way}")
-    attach = replace(attach, name=plan.campaign_id, namespace=plan.namespace)
     if not options.detach:
-        return attend(plan, job.api, doors, attach)
+        return campaign.attend()
     with (
-        _leaving(plan, attach, "the campaign is in the cluster"),
+        campaign.leaving("the campaign is in the cluster"),
         progress_for(sys.stderr, quiet=True) as progress,
     ):
         Follower(plan, job.api, doors.clock, progress, _tell).until_sent()
-    _say_where(way, plan.campaign_id, plan.namespace, as_json=attach.as_json)
-    return wording.ExitCode.DONE
-
-
-def _say_where(command: str, campaign_id: str, namespace: str, *, as_json: bool) -> None:
-    if as_json:
-        found = {"format": 1, "campaign": campaign_id, "namespace": namespace, "attach": command}
-        print_json(found)
+    name, namespace = plan.campaign_id, plan.namespace
+    if attach.as_json:
+        print_json({"format": 1, "campaign": name, "namespace": namespace, "attach": way})
     else:
-        click.echo(f"Campaign {campaign_id} runs in namespace {namespace}: {command}")
+        click.echo(f"Campaign {name} runs in namespace {namespace}: {way}")
+    return wording.ExitCode.DONE

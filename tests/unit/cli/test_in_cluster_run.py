@@ -10,13 +10,14 @@ import pytest
 from command_line import Shell
 from ruamel.yaml import YAML
 
+import steelyard
 from fakes.campaigns import CAMPAIGN_ID, a_record, an_experiment
 from fakes.clock import FakeClock
 from fakes.job_cluster import EventfulClock, JobCluster
 from fakes.kubernetes_api import FakeKubernetes
 from steelyard.answers.campaign import analyse
 from steelyard.campaign import in_cluster
-from steelyard.campaign.in_cluster import Ground, JobAsked, pack, unpack
+from steelyard.campaign.in_cluster import JobAsked, pack, unpack
 from steelyard.campaign.run import session
 from steelyard.campaign.run.session import Request
 from steelyard.cli import launching
@@ -28,6 +29,7 @@ from steelyard.core.wording import PreflightError
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.places.kubernetes import job as jobs
 from steelyard.places.kubernetes import own_install
+from steelyard.places.kubernetes.own_install import JobImage
 from steelyard.record.directory import read_campaign
 
 _INSIDE = ("run", "tiny.yaml", "--in-cluster", "--image", "registry.example/steelyard:0")
@@ -67,13 +69,19 @@ def there(shell: Shell, tmp_path: Path) -> There:
             raise made.refusal
         request = Request(experiment=loaded.experiment, text="version: 1\n", command=command)
         expected = SimpleNamespace(sustained_most_s=0.0)
-        site = SimpleNamespace(api=made.cluster.api, place=KubernetesPlace(context="lab"))
+        site = SimpleNamespace(
+            api=made.cluster.api,
+            experiment=loaded.experiment,
+            place=KubernetesPlace(context="lab"),
+            plan=None,
+        )
         assembly = SimpleNamespace(site=site)
         return SimpleNamespace(request=request, expected=expected, warning="", assembly=assembly)
 
-    def look(asked: JobAsked, *_: object) -> Ground:
+    def look(asked: JobAsked, *_: object) -> JobImage:
         image = asked.image or own_install.PYTHON_IMAGE
-        return Ground(image=image, installs=asked.image is None, told=(f"it is from {image}",))
+        found = steelyard.__version__ if asked.image else ""
+        return JobImage(name=image, python=(3, 11), steelyard=found, has_pip=True)
 
     kubernetes = FakeKubernetes(clusters={"lab": made.cluster.api})
 
@@ -154,7 +162,7 @@ def test_the_place_and_the_image_are_told_before_the_start(there: There) -> None
     code, _, err = there.shell.run(*words)
     assert code == 0, err
     assert "It runs as a Job in namespace steelyard-" in err
-    assert "it is from registry.example/steelyard:0." in err
+    assert "is in the image registry.example/steelyard:0." in err
     assert "To come back to it: steelyard attach " in err
 
 

@@ -24,6 +24,8 @@ from steelyard.core.wording import (
     SteelyardError,
     TargetError,
     parse_quantity,
+    raise_all,
+    troubles_of,
 )
 from steelyard.gateways.host import Clock, until
 from steelyard.gateways.kubernetes.api import KubernetesApi
@@ -115,6 +117,10 @@ class JobPlan:
         """Return the name of the pod that reads the record when the Job's is gone."""
         return object_name(self.campaign_id, "reader")
 
+    def ref(self, kind: k8s.Kind, name: str) -> k8s.ObjectRef:
+        """Return an object of it."""
+        return k8s.ObjectRef(kind=kind, name=name, namespace=self.namespace)
+
     @property
     def permissions(self) -> tuple[Permission, ...]:
         """Return what its own account may; nothing where it has none."""
@@ -174,24 +180,6 @@ _ENDING_S: Final = 300  # for removing Clusters and their volumes in order
 _READING_S: Final = 3600
 
 
-def namespace(plan: JobPlan) -> k8s.Manifest:
-    """Return the namespace that is made for the campaign."""
-    return k8s.NAMESPACE.manifest(plan.namespace, labels=k8s.campaign_labels(plan.campaign_id))
-
-
-def claim(plan: JobPlan) -> k8s.Manifest:
-    """Return the claim of the volume that the record is written to."""
-    made = _object(k8s.CLAIM, plan.claim, plan, spec=claim_spec(plan.storage, plan.storage_class))
-    made["metadata"]["annotations"] = {KEPT_IN: plan.request}
-    return made
-
-
-def request(plan: JobPlan, packed: str) -> k8s.Manifest:
-    """Return the ConfigMap with the plan and the experiment, packed and coded for it."""
-    data, packed_data = {PLAN_KEY: plan_text(plan)}, {REQUEST_KEY: packed}
-    return _object(k8s.CONFIG_MAP, plan.request, plan, data=data, binaryData=packed_data)
-
-
 def grant_of(plan: JobPlan) -> Grant:
     """Return what the campaign's own account may where."""
     return Grant(
@@ -199,7 +187,7 @@ def grant_of(plan: JobPlan) -> Grant:
         account_namespace=plan.namespace,
         namespaces=(plan.namespace,),
         permissions=plan.permissions,
-        labels=k8s.campaign_labels(plan.campaign_id, k8s.RUNNER),
+        labels=_labels(plan),
     )
 
 
@@ -214,7 +202,7 @@ def job(plan: JobPlan) -> k8s.Manifest:
         "job",
         name=plan.name,
         namespace=plan.namespace,
-        labels=k8s.campaign_labels(plan.campaign_id, k8s.RUNNER),
+        labels=_labels(plan),
         deadline_s=plan.deadline_s,
         kept_s=_KEPT_S,
         ending_s=_ENDING_S,
@@ -322,11 +310,6 @@ def owned(manifest: k8s.Manifest, owner: k8s.Manifest | None) -> k8s.Manifest:
     return {**manifest, "metadata": metadata}
 
 
-def _object(kind: k8s.Kind, name: str, plan: JobPlan, **rest: object) -> dict[str, Any]:
-    labels = k8s.campaign_labels(plan.campaign_id, k8s.RUNNER)
-    return kind.manifest(name, namespace=plan.namespace, labels=labels, **rest)
-
-
 _GONE_S: Final = 600.0  # a Job's pod may need its whole time of grace to clear up
 _PAUSE_S: Final = 1.0
 
@@ -353,11 +336,23 @@ def make(plan: JobPlan, packed: str, api: KubernetesApi) -> None:
 
 
 def manifests_of(plan: JobPlan, packed: str) -> Iterator[k8s.Manifest]:
-    """Yield everything in the order to make it; what comes after the claim goes with it."""
+    """Yield everything in the order to make it; what comes after the claim goes with it.
+
+    ``packed`` is the experiment as a ConfigMap takes it.
+    """
     if plan.makes_namespace:
-        yield namespace(plan)
-    yield claim(plan)
-    yield request(plan, packed)
+        labels = k8s.campaign_labels(plan.campaign_id)
+        yield k8s.NAMESPACE.manifest(plan.namespace, labels=labels)
+    here: dict[str, Any] = {
+        "namespace": plan.namespace,
+        "labels": _labels(plan),
+    }
+    spec = claim_spec(plan.storage, plan.storage_class)
+    claim = k8s.CLAIM.manifest(plan.claim, **here, spec=spec)
+    claim["metadata"]["annotations"] = {KEPT_IN: plan.request}
+    yield claim
+    kept = {PLAN_KEY: plan_text(plan)}
+    yield k8s.CONFIG_MAP.manifest(plan.request, **here, data=kept, binaryData={REQUEST_KEY: packed})
     if not plan.account:
         grant = grant_of(plan)
         yield rbac.account(grant)
@@ -369,17 +364,24 @@ def make_again(plan: JobPlan, api: KubernetesApi, clock: Clock) -> None:
     """Make the Job anew, in place of one that ended; it goes on with the record.
 
     Raises:
-        TargetError: The volume is gone.
+        PreflightError: The volume is gone.
     """
-    claim = k8s.ObjectRef(kind=k8s.CLAIM, name=plan.claim, namespace=plan.namespace)
-    owner = api.read(claim)
-    if owner is None:
-        raise TargetError(f"{claim.label} is not there", hint="The record is gone: start anew.")
-    remove_one(
-        k8s.ObjectRef(kind=k8s.JOB, name=plan.name, namespace=plan.namespace), plan, api, clock
-    )
-    remove_one(_anchor(plan), plan, api, clock)  # what goes with the old Job goes before the new
+    owner = _claim_of(plan, api)
+    # What goes with the old Job goes before the new.
+    for ref in (plan.ref(k8s.JOB, plan.name), _anchor(plan)):
+        remove_one(ref, plan, api, clock)
     api.apply(owned(job(plan), owner))
+
+
+def _claim_of(plan: JobPlan, api: KubernetesApi) -> k8s.Manifest:
+    ref = plan.ref(k8s.CLAIM, plan.claim)
+    claim = api.read(ref)
+    if claim is None:
+        raise PreflightError(
+            f"{ref.label} is not there: the record is gone with it",
+            hint="Start the campaign anew.",
+        )
+    return claim
 
 
 def remove(plan: JobPlan, api: KubernetesApi, clock: Clock) -> None:
@@ -388,17 +390,7 @@ def remove(plan: JobPlan, api: KubernetesApi, clock: Clock) -> None:
     Raises:
         LeftBehindError: Something is still there.
     """
-    troubles = []
-    for ref in _all(plan):
-        try:
-            remove_one(ref, plan, api, clock)
-        except SteelyardError as error:
-            troubles.append(error)
-    if troubles:
-        raise LeftBehindError(
-            "; ".join(error.message for error in troubles),
-            hint=" ".join(dict.fromkeys(error.hint for error in troubles if error.hint)),
-        )
+    raise_all(troubles_of(lambda ref: remove_one(ref, plan, api, clock), _all(plan)))
 
 
 def remove_one(ref: k8s.ObjectRef, plan: JobPlan, api: KubernetesApi, clock: Clock) -> None:
@@ -412,7 +404,8 @@ def remove_one(ref: k8s.ObjectRef, plan: JobPlan, api: KubernetesApi, clock: Clo
     api.delete(ref)
 
     def is_gone() -> bool:
-        return api.read(ref) is None and not (ref.kind == k8s.JOB and _pods(plan, api))
+        pods = api.list(k8s.POD, plan.namespace, _labels(plan)) if ref.kind == k8s.JOB else ()
+        return api.read(ref) is None and not pods
 
     if not until(is_gone, clock, _GONE_S, _PAUSE_S):
         raise LeftBehindError(
@@ -422,41 +415,33 @@ def remove_one(ref: k8s.ObjectRef, plan: JobPlan, api: KubernetesApi, clock: Clo
 
 
 def _require_unused(plan: JobPlan, api: KubernetesApi) -> None:
-    for kind, name in (
-        (k8s.JOB, plan.name),
-        (k8s.CLAIM, plan.claim),
-        (k8s.CONFIG_MAP, plan.request),
-    ):
-        ref = k8s.ObjectRef(kind=kind, name=name, namespace=plan.namespace)
+    names = {k8s.JOB: plan.name, k8s.CLAIM: plan.claim, k8s.CONFIG_MAP: plan.request}
+    for ref in (plan.ref(kind, name) for kind, name in names.items()):
         if api.read(ref) is not None:
             raise PreflightError(f"{ref.label} is there already", hint="Start it again.")
 
 
 def _all(plan: JobPlan) -> Iterator[k8s.ObjectRef]:
     """Yield what does not go with something before it, in the order to remove it."""
-    here = plan.namespace
-    yield k8s.ObjectRef(kind=k8s.JOB, name=plan.name, namespace=here)
-    yield k8s.ObjectRef(kind=k8s.POD, name=plan.reader, namespace=here)
+    yield plan.ref(k8s.JOB, plan.name)
+    yield plan.ref(k8s.POD, plan.reader)
     yield _anchor(plan)
     if any(each.cluster_wide for each in plan.permissions):
         name = grant_of(plan).cluster_name
         yield k8s.ObjectRef(kind=k8s.CLUSTER_ROLE_BINDING, name=name)
         yield k8s.ObjectRef(kind=k8s.CLUSTER_ROLE, name=name)
-    yield k8s.ObjectRef(kind=k8s.CLAIM, name=plan.claim, namespace=here)
+    yield plan.ref(k8s.CLAIM, plan.claim)
     if plan.makes_namespace:
-        yield k8s.ObjectRef(kind=k8s.NAMESPACE, name=here)
+        yield k8s.ObjectRef(kind=k8s.NAMESPACE, name=plan.namespace)
 
 
 def _anchor(plan: JobPlan) -> k8s.ObjectRef:
     """Return what all that the campaign itself made goes with, if it could not clear up."""
-    return k8s.ObjectRef(
-        kind=k8s.CONFIG_MAP, name=object_name(plan.campaign_id), namespace=plan.namespace
-    )
+    return plan.ref(k8s.CONFIG_MAP, object_name(plan.campaign_id))
 
 
-def _pods(plan: JobPlan, api: KubernetesApi) -> bool:
-    labels = k8s.campaign_labels(plan.campaign_id, k8s.RUNNER)
-    return bool(api.list(k8s.POD, plan.namespace, labels))
+def _labels(plan: JobPlan) -> dict[str, str]:
+    return k8s.campaign_labels(plan.campaign_id, k8s.RUNNER)
 
 
 def _is_there(ref: k8s.ObjectRef, plan: JobPlan, api: KubernetesApi) -> bool:
@@ -609,17 +594,20 @@ class Standing:
     """How a campaign in the cluster stands.
 
     Attributes:
-        pod: Its container, while it runs.
-        last: Its container, also when it has ended, as long as its log is there.
+        last: The container of its newest pod, as long as that is there.
         exit_code: Of Steelyard in the pod that ended; None: not known.
         reason: Why it waits or failed, in words; empty where there is nothing to tell.
     """
 
     stand: Stand
-    pod: k8s.ContainerRef | None = None
     last: k8s.ContainerRef | None = None
     exit_code: int | None = None
     reason: str = ""
+
+    @property
+    def pod(self) -> k8s.ContainerRef | None:
+        """Return the container while it runs."""
+        return self.last if self.stand is Stand.RUNNING else None
 
     @property
     def is_over(self) -> bool:
@@ -634,18 +622,25 @@ def find(api: KubernetesApi, namespace: str = "") -> tuple[JobPlan, ...]:
         RecordError: All that are there were started by another version of Steelyard.
     """
     found = api.list(k8s.CLAIM, namespace, _RUNNERS)
-    ordered = sorted(found, key=lambda each: str(each["metadata"].get("creationTimestamp")))
-    plans, unreadable = [], []
-    for each in ordered:
+    plans: list[JobPlan] = []
+    unreadable: list[RecordError] = []
+    for each in sorted(found, key=_made_at):
+        name = (each["metadata"].get("annotations") or {}).get(KEPT_IN, "")
+        place = k8s.ObjectRef(
+            kind=k8s.CONFIG_MAP, name=name, namespace=each["metadata"]["namespace"]
+        )
         try:
-            plan = _plan_of(each, api)
+            if name and (kept := api.read(place)):
+                plans.append(read_plan(kept["data"][PLAN_KEY], name))
         except RecordError as error:
             unreadable.append(error)
-        else:
-            plans += [] if plan is None else [plan]
     if unreadable and not plans:
         raise unreadable[0]
     return tuple(plans)
+
+
+def _made_at(thing: k8s.Manifest) -> str:
+    return str(thing["metadata"].get("creationTimestamp"))
 
 
 def choose(plans: tuple[JobPlan, ...], name: str | None) -> JobPlan:
@@ -672,73 +667,43 @@ def choose(plans: tuple[JobPlan, ...], name: str | None) -> JobPlan:
 
 def standing(plan: JobPlan, api: KubernetesApi) -> Standing:
     """Return how a campaign stands now."""
-    job = api.read(k8s.ObjectRef(kind=k8s.JOB, name=plan.name, namespace=plan.namespace))
-    pod = _newest_pod(plan, api)
-    last, exit_code = _container(pod), _exit_code(pod)
-    if job is None:
-        return Standing(stand=Stand.GONE, last=last, exit_code=exit_code)
+    job = api.read(plan.ref(k8s.JOB, plan.name))
+    pod = max(api.list(k8s.POD, plan.namespace, _labels(plan)), key=_made_at, default=None)
+    last = None if pod is None else _container(pod["metadata"]["name"], plan)
+    status: Mapping[str, Any] = (pod or {}).get("status") or {}
+    ended = [
+        int(state["terminated"]["exitCode"])
+        for container in status.get("containerStatuses") or ()
+        if (state := container.get("state") or {}).get("terminated")
+    ]
     said = {
         each["type"]: each
-        for each in (job.get("status") or {}).get("conditions") or ()
+        for each in ((job or {}).get("status") or {}).get("conditions") or ()
         if each["status"] == "True"
     }
-    if "Complete" in said:
-        return Standing(stand=Stand.DONE, last=last, exit_code=exit_code)
-    if "Failed" in said:
-        reason = _why(said["Failed"])
-        return Standing(stand=Stand.FAILED, last=last, exit_code=exit_code, reason=reason)
-    if pod is not None and not said and (pod.get("status") or {}).get("phase") == "Running":
-        return Standing(stand=Stand.RUNNING, pod=last, last=last)
-    # One that is about to end says so before it has.
-    return Standing(stand=Stand.WAITING, reason="" if said else _waits_for(job, pod, api))
+    stand, reason = Stand.WAITING, ""
+    if job is None:
+        stand = Stand.GONE
+    elif "Complete" in said:
+        stand = Stand.DONE
+    elif failed := said.get("Failed"):
+        stand = Stand.FAILED
+        late = failed.get("reason") == _DEADLINE
+        reason = failed.get("message") or failed.get("reason") or ""
+        reason = "it took longer than its deadline allows" if late else reason
+    elif not said:  # one that is about to end says so before it has
+        if status.get("phase") == "Running":
+            stand = Stand.RUNNING
+        elif pod is not None and (found := obstacle(pod)):
+            reason = f"pod {pod['metadata']['name']}: {found.message}"
+        else:
+            reason = _last_event(pod or job, api)
+    exit_code = ended[0] if ended else None
+    return Standing(stand=stand, last=last, exit_code=exit_code, reason=reason)
 
 
-def _waits_for(job: k8s.Manifest, pod: k8s.Manifest | None, api: KubernetesApi) -> str:
-    """Return what keeps a Job from running; empty where the cluster does not say."""
-    if pod is None:
-        return _last_event(job, api)
-    found = obstacle(pod)
-    if found is None:
-        return _last_event(pod, api)
-    return f"pod {pod['metadata']['name']}: {found.message}"
-
-
-def _container(pod: k8s.Manifest | None) -> k8s.ContainerRef | None:
-    if pod is None:
-        return None
-    metadata = pod["metadata"]
-    return k8s.ContainerRef(
-        namespace=metadata["namespace"], pod=metadata["name"], container=CONTAINER
-    )
-
-
-def _plan_of(claim: k8s.Manifest, api: KubernetesApi) -> JobPlan | None:
-    metadata = claim["metadata"]
-    name = (metadata.get("annotations") or {}).get(KEPT_IN, "")
-    place = k8s.ObjectRef(kind=k8s.CONFIG_MAP, name=name, namespace=metadata["namespace"])
-    kept = api.read(place) if name else None
-    return None if kept is None else read_plan(kept["data"][PLAN_KEY], name)
-
-
-def _newest_pod(plan: JobPlan, api: KubernetesApi) -> k8s.Manifest | None:
-    found = api.list(k8s.POD, plan.namespace, k8s.campaign_labels(plan.campaign_id, k8s.RUNNER))
-    pods = sorted(found, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
-    return pods[-1] if pods else None
-
-
-def _exit_code(pod: k8s.Manifest | None) -> int | None:
-    status: Mapping[str, Any] = (pod or {}).get("status") or {}
-    for container in status.get("containerStatuses") or ():
-        ended = (container.get("state") or {}).get("terminated")
-        if ended:
-            return int(ended["exitCode"])
-    return None
-
-
-def _why(condition: Mapping[str, str]) -> str:
-    if condition.get("reason") == _DEADLINE:
-        return "it took longer than its deadline allows"
-    return condition.get("message") or condition.get("reason") or ""
+def _container(pod: str, plan: JobPlan) -> k8s.ContainerRef:
+    return k8s.ContainerRef(namespace=plan.namespace, pod=pod, container=CONTAINER)
 
 
 def _last_event(of: k8s.Manifest, api: KubernetesApi) -> str:
@@ -769,24 +734,13 @@ def record_files(
     if running is not None:
         yield RecordFiles(api, running, RECORD)
         return
-    place = k8s.ObjectRef(kind=k8s.POD, name=plan.reader, namespace=plan.namespace)
+    place = plan.ref(k8s.POD, plan.reader)
     remove_one(place, plan, api, clock)  # one of an attach that was killed has little time left
     try:
-        yield RecordFiles(api, _reader(plan, api, clock, told), RECORD)
+        api.apply(owned(reader(plan), _claim_of(plan, api)))
+        ReadyWait(api, clock, told).until_ready([place])
+        yield RecordFiles(api, _container(plan.reader, plan), RECORD)
     finally:
-        remove_one(place, plan, api, clock)
-
-
-def _reader(
-    plan: JobPlan, api: KubernetesApi, clock: Clock, told: Callable[[str], None]
-) -> k8s.ContainerRef:
-    claim = k8s.ObjectRef(kind=k8s.CLAIM, name=plan.claim, namespace=plan.namespace)
-    owner = api.read(claim)
-    if owner is None:
-        raise PreflightError(
-            f"{claim.label} is not there: the record is gone with it",
-            hint="Start the campaign anew.",
-        )
-    place = k8s.ref_of(api.apply(owned(reader(plan), owner)))
-    ReadyWait(api, clock, told).until_ready([place])
-    return k8s.ContainerRef(namespace=plan.namespace, pod=plan.reader, container=CONTAINER)
+        # One that cannot be removed now has its deadline, and goes with the volume.
+        with suppress(SteelyardError):
+            remove_one(place, plan, api, clock)

@@ -26,6 +26,7 @@ from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import Runner
 
 PYTHON_IMAGE: Final = "docker.io/library/python:{}.{}-slim".format(*sys.version_info[:2])
+PIPS_OWN: Final = "the index that pip takes by itself"
 _LEAST: Final = (3, 11)  # pyproject.toml, `requires-python`
 _TAG: Final = "py3-none-any"
 _LOOK_S: Final = 30.0
@@ -60,11 +61,13 @@ class JobImage:
     """What an image is to the Job.
 
     Attributes:
+        name: As it is named to Kubernetes.
         python: Version of its Python: (3, 11).
         steelyard: Version of the Steelyard in it; empty: it has none.
         has_pip: Its Python has pip.
     """
 
+    name: str
     python: tuple[int, ...]
     steelyard: str
     has_pip: bool
@@ -90,7 +93,7 @@ def look(image: str, processes: Runner) -> JobImage:
         python, version, has_pip = json.loads(ended.stdout)
     except (TargetError, ValueError) as error:
         raise PreflightError(f"the image {image} has no Python", hint=hint) from error
-    found = JobImage(python=tuple(python), steelyard=version, has_pip=has_pip)
+    found = JobImage(name=image, python=tuple(python), steelyard=version, has_pip=has_pip)
     if found.python < _LEAST:
         raise PreflightError(
             f"the image {image} has Python {'.'.join(map(str, found.python))}, and Steelyard needs"
@@ -123,9 +126,8 @@ def require_index(image: str, index_url: str | None, processes: Runner) -> None:
     except MeasurementError as error:
         why = error.message
     if why:
-        index = index_url or "the index that pip takes by itself"
         raise PreflightError(
-            f"pods with the image {image} cannot install from {index}: {why}",
+            f"pods with the image {image} cannot install from {index_url or PIPS_OWN}: {why}",
             hint="Name an index that pods reach by --index-url, or an image with Steelyard by"
             " --image.",
         )

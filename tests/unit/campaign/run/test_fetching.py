@@ -1,6 +1,6 @@
 """Bringing a record out of a cluster: whole, verified, and on from where it stopped."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +24,7 @@ class Cut:
 
     inner: RecordFiles
     at: set[int]
+    dies_at: int = 0
     reads: list[Sequence[Piece]] = field(default_factory=list)
 
     def listed(self) -> tuple[RecordFile, ...]:
@@ -32,6 +33,8 @@ class Cut:
 
     def read(self, pieces: Sequence[Piece]) -> tuple[bytes, ...]:
         """Return pieces, or lose the connection."""
+        if len(self.reads) + 1 == self.dies_at:
+            raise KeyboardInterrupt
         self.reads.append(pieces)
         if len(self.reads) in self.at:
             raise TargetError("the connection was lost")
@@ -45,6 +48,7 @@ class There:
     cluster: JobCluster
     target: Path
     cut: set[int] = field(default_factory=set)
+    dies_at: int = 0
     clock: FakeClock = field(default_factory=FakeClock)
     told: list[str] = field(default_factory=list)
     sources: list[Cut] = field(default_factory=list)
@@ -62,7 +66,7 @@ class There:
     @contextmanager
     def _opened(self) -> Iterator[Cut]:
         with record_files(a_job_plan(), self.cluster.api, self.clock, self.told.append) as files:
-            self.sources.append(Cut(files, self.cut if not self.sources else set()))
+            self.sources.append(Cut(files, self.cut if not self.sources else set(), self.dies_at))
             yield self.sources[-1]
 
 
@@ -135,31 +139,15 @@ def test_a_fetch_that_was_killed_is_gone_on_with(
 ) -> None:
     """What was on disk when it died counts; before the end there is no journal to believe."""
     monkeypatch.setattr("steelyard.campaign.in_cluster._MOST_BYTES", 20_000)
-    monkeypatch.setattr(
-        "steelyard.campaign.in_cluster.PatientSource.read",
-        _dying_at(4, Cut.read, there),
-    )
+    there.dies_at = 4
     with pytest.raises(KeyboardInterrupt):
         there.fetch()
     assert not (there.target / "journal.jsonl").exists()
-    monkeypatch.undo()
-    monkeypatch.setattr("steelyard.campaign.in_cluster._MOST_BYTES", 20_000)
+    there.dies_at = 0
     there.fetch()
     assert _contents(there.target) == _contents(there.cluster.record)
     asked = [piece for source in there.sources for read in source.reads for piece in read]
     assert len(asked) == len(set(asked))
-
-
-def _dying_at(
-    number: int, _: object, there: There
-) -> Callable[[object, Sequence[Piece]], tuple[bytes, ...]]:
-    def read(patient: object, pieces: Sequence[Piece]) -> tuple[bytes, ...]:
-        source = patient._way()  # type: ignore[attr-defined]
-        if len(there.sources[0].reads) + 1 == number:
-            raise KeyboardInterrupt
-        return tuple(source.read(pieces))
-
-    return read
 
 
 def test_the_pod_may_end_while_it_is_read(there: There) -> None:

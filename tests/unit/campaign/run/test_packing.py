@@ -4,6 +4,8 @@ import base64
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -11,7 +13,7 @@ import steelyard
 from fakes.campaigns import an_experiment
 from fakes.kubernetes_api import FakeKubernetesApi
 from steelyard.campaign import in_cluster
-from steelyard.campaign.in_cluster import Ground, JobAsked, at_home, pack, unpack
+from steelyard.campaign.in_cluster import JobAsked, at_home, pack, unpack
 from steelyard.campaign.run.session import Request
 from steelyard.core.experiment import Experiment, Script, Workload
 from steelyard.core.kubernetes import ACCOUNT, JOB, POD, VOLUME
@@ -24,7 +26,8 @@ from steelyard.core.target import (
 )
 from steelyard.core.wording import InputError, PrivilegeError
 from steelyard.places.kubernetes.job import JobPlan
-from steelyard.targets.kubernetes_site import place_in
+from steelyard.places.kubernetes.own_install import JobImage
+from steelyard.targets.kubernetes_site import KubernetesSite, place_in
 
 
 def _experiment(*targets: Target, script: str = "SELECT 1;") -> Experiment:
@@ -101,18 +104,11 @@ def test_in_the_cluster_there_is_no_context() -> None:
 
 
 def _planned(experiment: Experiment, api: FakeKubernetesApi | None = None) -> JobPlan:
-    asked = JobAsked(image="i", storage="1Gi")
     api = api or FakeKubernetesApi(namespace="mine")
-    ground = Ground(image="i", installs=False)
-    return in_cluster.plan_job(
-        asked,
-        experiment,
-        "x-1",
-        ground=ground,
-        api=api,
-        place=place_in(experiment),
-        long_runs_s=100.0,
-    )
+    image = JobImage(name="i", python=(3, 11), steelyard=steelyard.__version__, has_pip=True)
+    place = place_in(experiment)
+    site = SimpleNamespace(experiment=experiment, api=api, place=place, plan=None)
+    return in_cluster.plan_job(JobAsked(), "x-1", image, cast("KubernetesSite", site), 100.0)
 
 
 def test_the_job_is_where_the_targets_are() -> None:
