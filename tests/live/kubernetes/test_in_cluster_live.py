@@ -233,6 +233,7 @@ _INDEX = """
   kind: Pod
   metadata: {{name: index, namespace: {namespace}, labels: {{app: index}}}}
   spec:
+    terminationGracePeriodSeconds: 0
     containers:
       - name: index
         image: localhost/index:1
@@ -261,7 +262,7 @@ version: 1
 name: plain
 loads: {{clients: 2, threads: 1}}
 measure: {{slice: 1s, ramp: 0s, warm_up: 0s, reset: campaign, neighbours: ignore, ceilings: "off"}}
-stop: {{budget: 1m, precision: 99%}}
+stop: {{budget: 10m, blocks: 2}}
 """
 _GENERATORS = """
       generators:
