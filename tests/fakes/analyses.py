@@ -12,18 +12,9 @@ from steelyard.answers.comparison import pair_findings
 from steelyard.answers.findings import checkpoint_phases
 from steelyard.answers.noise import compute
 from steelyard.answers.results import CampaignAnalysis, CheckpointPhase, SettingDifference
-from steelyard.core import campaign, experiment
+from steelyard.core import campaign, experiment, schedule
 from steelyard.core.findings import Estimate, Fact, Finding, Severity, Validity
 from steelyard.core.measurement import Run, Second
-from steelyard.core.schedule import (
-    Load,
-    Mode,
-    Pausing,
-    SharedMemory,
-    Turn,
-    TurnTimes,
-    WorkloadTurns,
-)
 from steelyard.core.target import EndpointTarget, LocalTarget
 from steelyard.core.wording import GIB
 from steelyard.stats.noise import Components
@@ -72,7 +63,7 @@ def same_twice() -> CampaignAnalysis:
         blocks=12,
         max_blocks=12,
         status=campaign.Status.BUDGET,
-        mode=Mode.BACK_TO_BACK,
+        mode=schedule.Mode.BACK_TO_BACK,
     )
     return analysis_of(scene)
 
@@ -83,11 +74,11 @@ def in_turns() -> CampaignAnalysis:
         name="default against fitted, in turns",
         effects={("fitted", "reads"): 0.12, ("fitted", "writes"): 0.31},
         noise=0.03,
-        mode=Mode.ALTERNATING,
+        mode=schedule.Mode.ALTERNATING,
     )
     analysis = analysis_of(scene)
     assert analysis.plan is not None
-    reads, writes = TurnTimes(reconnections=2), TurnTimes(turn_s=0.4)
+    reads, writes = schedule.TurnTimes(reconnections=2), schedule.TurnTimes(turn_s=0.4)
     plan = replace(
         analysis.plan,
         restore="copy",
@@ -96,12 +87,12 @@ def in_turns() -> CampaignAnalysis:
             warm_up_s=2.0, how="floor", risk="It is tested in every block."
         ),
         design_reason="all of them can be up at the same time",
-        pausing=Pausing.SIGNALS,
+        pausing=schedule.Pausing.SIGNALS,
         turns=(
-            WorkloadTurns(workload="reads", times=reads),
-            WorkloadTurns(workload="writes", times=writes),
+            schedule.WorkloadTurns(workload="reads", times=reads),
+            schedule.WorkloadTurns(workload="writes", times=writes),
         ),
-        memory=SharedMemory(needed_bytes=3 * GIB, available_bytes=12 * GIB),
+        memory=schedule.SharedMemory(needed_bytes=3 * GIB, available_bytes=12 * GIB),
     )
     return replace(
         analysis,
@@ -118,7 +109,7 @@ def _turned(run: Run, plan: campaign.CampaignPlan) -> Run:
     times = campaign.turn_times(plan, run.cell.workload)
     series = run.measurement.series
     turns = tuple(
-        Turn(
+        schedule.Turn(
             round=number,
             place=(number + run.start) % 2,
             began_s=2 * number * times.turn_s,
@@ -292,7 +283,7 @@ def noise_floor() -> CampaignAnalysis:
         answers={
             compute.analyse_noise: compute.NoiseFloor(
                 name=twin.name,
-                mode=Mode.STARTS,
+                mode=schedule.Mode.STARTS,
                 preparation_s=70.0,
                 block_s=62.0,
                 slice_s=5.0,
@@ -325,7 +316,7 @@ def noise_in_turns() -> CampaignAnalysis:
         blocks=14,
         max_blocks=14,
         status=campaign.Status.BUDGET,
-        mode=Mode.ALTERNATING,
+        mode=schedule.Mode.ALTERNATING,
         budget_s=600.0,
     )
     analysis = analysis_of(scene)
@@ -338,14 +329,14 @@ def noise_in_turns() -> CampaignAnalysis:
         answers={
             compute.analyse_noise: compute.NoiseFloor(
                 name=twin.name,
-                mode=Mode.ALTERNATING,
+                mode=schedule.Mode.ALTERNATING,
                 preparation_s=20.0,
                 block_s=24.0,
                 slice_s=5.0,
                 advised_slice_s=4.0,
                 advised_reconnections=3,
                 narrower=0.82,
-                turns=TurnTimes(reconnections=1),
+                turns=schedule.TurnTimes(reconnections=1),
                 workloads=(
                     _floor_in_turns("reads", 0.05),
                     replace(_floor_in_turns("writes", 0.03), connection_sd=None),
@@ -354,8 +345,8 @@ def noise_in_turns() -> CampaignAnalysis:
                     each
                     for name, scale in (("reads", 0.05), ("writes", 0.03))
                     for each in (
-                        _sees(name, Mode.ALTERNATING, scale),
-                        _sees(name, Mode.STARTS, scale),
+                        _sees(name, schedule.Mode.ALTERNATING, scale),
+                        _sees(name, schedule.Mode.STARTS, scale),
                     )
                 ),
             )
@@ -383,8 +374,8 @@ def _floor_in_turns(name: str, scale: float) -> compute.WorkloadFloor:
     )
 
 
-def _sees(name: str, mode: Mode, scale: float) -> compute.DesignSight:
-    in_turns = mode is Mode.ALTERNATING
+def _sees(name: str, mode: schedule.Mode, scale: float) -> compute.DesignSight:
+    in_turns = mode is schedule.Mode.ALTERNATING
     deviation = scale * (1.0 if in_turns else 3.0)
     return compute.DesignSight(
         workload=name,
@@ -400,7 +391,7 @@ def _sees(name: str, mode: Mode, scale: float) -> compute.DesignSight:
 
 
 def _workload_floor(
-    name: str, scale: float, loads: tuple[Load | None, ...]
+    name: str, scale: float, loads: tuple[schedule.Load | None, ...]
 ) -> compute.WorkloadFloor:
     return compute.WorkloadFloor(
         workload=name,
@@ -422,7 +413,7 @@ def _workload_floor(
     )
 
 
-def _reach(load: Load | None, scale: float) -> compute.Reach:
+def _reach(load: schedule.Load | None, scale: float) -> compute.Reach:
     return compute.Reach(
         load=load,
         contrast_sd=_about(scale),
@@ -538,7 +529,7 @@ def _experiment(scene: scenes.Scene) -> experiment.Experiment:
 
 def _plan(scene: scenes.Scene) -> campaign.CampaignPlan:
     results = len(scene.workloads) * (len(scene.configurations) - 1)
-    starts = scene.mode is not Mode.BACK_TO_BACK
+    starts = scene.mode is not schedule.Mode.BACK_TO_BACK
     return campaign.CampaignPlan(
         mode=scene.mode,
         switch=experiment.SwitchCost.RESTART if starts else experiment.SwitchCost.SESSION,
@@ -569,13 +560,13 @@ def _plan(scene: scenes.Scene) -> campaign.CampaignPlan:
 def _unit(scene: scenes.Scene) -> str:
     if not scene.blocks:
         return "nothing was replicated: there is no complete block"
-    if scene.mode is Mode.BACK_TO_BACK:
+    if scene.mode is schedule.Mode.BACK_TO_BACK:
         return (
             f"{scene.blocks} starts to one server on this machine, in which each cell ran the "
             "configurations back to back, with the prepared data restored before each block; not "
             "restarts of it, not two machines"
         )
-    if scene.mode is Mode.ALTERNATING:
+    if scene.mode is schedule.Mode.ALTERNATING:
         return (
             f"{scene.blocks} starts of each configuration's server on this machine, up together and"
             " under load in turns, each from the same prepared data; not two machines, not two"

@@ -1,17 +1,6 @@
 """Designs of stacks for the tests of rendering: one place each, with every layer that it has."""
 
-from steelyard.core.stack import (
-    DomainDesign,
-    MachineDesign,
-    Place,
-    PlannedSetting,
-    PodDesign,
-    PoolDesign,
-    PostgresDesign,
-    Scope,
-    StackDesign,
-    StackRequest,
-)
+from steelyard.core import stack
 from steelyard.core.wording import GIB, MIB
 
 _RESOURCES = "PostgreSQL documentation, 'Resource Consumption'"
@@ -19,28 +8,30 @@ _WAL = "PostgreSQL documentation, 'Write Ahead Log'"
 _KERNEL = "Linux, admin-guide/sysctl/vm.rst"
 
 
-def setting(name: str, value: str, scope: Scope = Scope.LIVE, **words: str) -> PlannedSetting:
+def setting(
+    name: str, value: str, scope: stack.Scope = stack.Scope.LIVE, **words: str
+) -> stack.PlannedSetting:
     """Return a setting with a reason and a source, unless other words are given."""
     told = {"reason": f"What {name} is for", "source": _RESOURCES, **words}
-    return PlannedSetting(name=name, value=value, scope=scope, **told)
+    return stack.PlannedSetting(name=name, value=value, scope=scope, **told)
 
 
 SETTINGS = (
-    setting("huge_pages", "on", Scope.SERVER, reason="`try` falls back and says nothing"),
-    setting("shared_buffers", "6GB", Scope.SERVER, effect="3 to 5 %, published"),
-    setting("work_mem", "4MB", Scope.SESSION),
-    setting("wal_level", "replica", Scope.SERVER, source=_WAL),
-    setting("max_wal_size", "8GB", Scope.RELOAD, source=_WAL),
-    setting("checkpoint_timeout", "15min", Scope.RELOAD, source=_WAL),
-    setting("random_page_cost", "1.1", Scope.SESSION),
-    setting("io_method", "worker", Scope.SERVER),
-    setting("track_io_timing", "on", Scope.RELOAD),
+    setting("huge_pages", "on", stack.Scope.SERVER, reason="`try` falls back and says nothing"),
+    setting("shared_buffers", "6GB", stack.Scope.SERVER, effect="3 to 5 %, published"),
+    setting("work_mem", "4MB", stack.Scope.SESSION),
+    setting("wal_level", "replica", stack.Scope.SERVER, source=_WAL),
+    setting("max_wal_size", "8GB", stack.Scope.RELOAD, source=_WAL),
+    setting("checkpoint_timeout", "15min", stack.Scope.RELOAD, source=_WAL),
+    setting("random_page_cost", "1.1", stack.Scope.SESSION),
+    setting("io_method", "worker", stack.Scope.SERVER),
+    setting("track_io_timing", "on", stack.Scope.RELOAD),
 )
 
 
-def postgres(*settings: PlannedSetting) -> PostgresDesign:
+def postgres(*settings: stack.PlannedSetting) -> stack.PostgresDesign:
     """Return a server's settings; the usual ones where none are given."""
-    return PostgresDesign(
+    return stack.PostgresDesign(
         version=18,
         settings=settings or SETTINGS,
         huge_pages=3200,
@@ -48,10 +39,10 @@ def postgres(*settings: PlannedSetting) -> PostgresDesign:
     )
 
 
-def machine(**changed: object) -> MachineDesign:
+def machine(**changed: object) -> stack.MachineDesign:
     """Return a machine with a pool on its second node."""
     values: dict[str, object] = {
-        "pools": (PoolDesign(page_bytes=2 * MIB, pages=3328, node=1),),
+        "pools": (stack.PoolDesign(page_bytes=2 * MIB, pages=3328, node=1),),
         "sysctls": (
             setting("vm.swappiness", "1", source=_KERNEL),
             setting("vm.dirty_bytes", "536870912", source=_KERNEL),
@@ -62,10 +53,10 @@ def machine(**changed: object) -> MachineDesign:
         ),
         "governor": "performance",
     }
-    return MachineDesign(**{**values, **changed})  # type: ignore[arg-type]
+    return stack.MachineDesign(**{**values, **changed})  # type: ignore[arg-type]
 
 
-def domain(**changed: object) -> DomainDesign:
+def domain(**changed: object) -> stack.DomainDesign:
     """Return a virtual machine of two whole cores on the second node of a hypervisor."""
     values: dict[str, object] = {
         "name": "pg",
@@ -79,10 +70,10 @@ def domain(**changed: object) -> DomainDesign:
         "disks": ("/dev/vg_nvme/pg-root", "/srv/pg-data.qcow2"),
         "bridge": "br0",
     }
-    return DomainDesign(**{**values, **changed})  # type: ignore[arg-type]
+    return stack.DomainDesign(**{**values, **changed})  # type: ignore[arg-type]
 
 
-def pod(**changed: object) -> PodDesign:
+def pod(**changed: object) -> stack.PodDesign:
     """Return a pod of two CPUs on a node of one NUMA node."""
     values: dict[str, object] = {
         "cpus": 2,
@@ -95,32 +86,36 @@ def pod(**changed: object) -> PodDesign:
         "shm_bytes": 256 * MIB,
         "full_cores": True,
     }
-    return PodDesign(**{**values, **changed})  # type: ignore[arg-type]
+    return stack.PodDesign(**{**values, **changed})  # type: ignore[arg-type]
 
 
-def design(place: Place, request: StackRequest | None = None, **layers: object) -> StackDesign:
+def design(
+    place: stack.Place, request: stack.StackRequest | None = None, **layers: object
+) -> stack.StackDesign:
     """Return a design of a place with the layers that are given."""
-    asked = request or StackRequest(cpus=2, memory_bytes=16 * GIB, place=place, name="pg")
+    asked = request or stack.StackRequest(cpus=2, memory_bytes=16 * GIB, place=place, name="pg")
     values: dict[str, object] = {"postgres": postgres(), **layers}
-    return StackDesign(request=asked, arithmetic=(), **values)  # type: ignore[arg-type]
+    return stack.StackDesign(request=asked, arithmetic=(), **values)  # type: ignore[arg-type]
 
 
-def local() -> StackDesign:
+def local() -> stack.StackDesign:
     """Return a design of bare metal."""
-    return design(Place.LOCAL, machine=machine())
+    return design(stack.Place.LOCAL, machine=machine())
 
 
-def kvm() -> StackDesign:
+def kvm() -> stack.StackDesign:
     """Return a design of a hypervisor with one virtual machine."""
-    guest = machine(governor=None, pools=(PoolDesign(page_bytes=2 * MIB, pages=3200),), sysfs=())
-    return design(Place.KVM, hypervisor=machine(), domain=domain(), machine=guest)
+    guest = machine(
+        governor=None, pools=(stack.PoolDesign(page_bytes=2 * MIB, pages=3200),), sysfs=()
+    )
+    return design(stack.Place.KVM, hypervisor=machine(), domain=domain(), machine=guest)
 
 
-def cnpg() -> StackDesign:
+def cnpg() -> stack.StackDesign:
     """Return a design of a cluster."""
-    return design(Place.CNPG, pod=pod(), machine=machine(governor=None))
+    return design(stack.Place.CNPG, pod=pod(), machine=machine(governor=None))
 
 
-def rds() -> StackDesign:
+def rds() -> stack.StackDesign:
     """Return a design of a managed instance."""
-    return design(Place.RDS)
+    return design(stack.Place.RDS)

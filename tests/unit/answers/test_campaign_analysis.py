@@ -10,15 +10,8 @@ from watched import asking, with_settings
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.comparison import compare_pair
+from steelyard.core import experiment as experiments
 from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
-from steelyard.core.experiment import (
-    Configuration,
-    EffectiveSetting,
-    Layer,
-    Reset,
-    Setting,
-    SwitchCost,
-)
 from steelyard.core.findings import Fact, Finding, Severity, Validity, Verdict
 from steelyard.core.measurement import Environment, ServerEnvironment
 from steelyard.core.target import LocalTarget
@@ -163,23 +156,23 @@ def test_when_warmup_cannot_be_checked() -> None:
     assert len(analyse(warming(0.0, blocks=6)).warmup) == 1
     assert analyse(warming(0.0, blocks=5)).warmup == ()
     assert analyse(compared(9, experiment=an_experiment(loads=1))).warmup == ()
-    assert analyse(compared(9, switch=SwitchCost.RELOAD)).warmup == ()
+    assert analyse(compared(9, switch=experiments.SwitchCost.RELOAD)).warmup == ()
 
 
 @pytest.mark.parametrize(
     ("switch", "reset", "sentence"),
     [
         (
-            SwitchCost.RESTART,
-            Reset.START,
+            experiments.SwitchCost.RESTART,
+            experiments.Reset.START,
             (
                 "9 restarts of one server per configuration on this machine, each from the same"
                 " prepared data; not two machines, not two storage products"
             ),
         ),
         (
-            SwitchCost.RELOAD,
-            Reset.BLOCK,
+            experiments.SwitchCost.RELOAD,
+            experiments.Reset.BLOCK,
             (
                 "9 starts of one server on this machine, in which each cell ran the configurations"
                 " back"
@@ -188,8 +181,8 @@ def test_when_warmup_cannot_be_checked() -> None:
             ),
         ),
         (
-            SwitchCost.REPROVISION,
-            Reset.CAMPAIGN,
+            experiments.SwitchCost.REPROVISION,
+            experiments.Reset.CAMPAIGN,
             (
                 "9 newly made servers per configuration on this machine, on data prepared once and"
                 " carried along; not other machines than these"
@@ -197,7 +190,9 @@ def test_when_warmup_cannot_be_checked() -> None:
         ),
     ],
 )
-def test_the_unit_of_replication(switch: SwitchCost, reset: Reset, sentence: str) -> None:
+def test_the_unit_of_replication(
+    switch: experiments.SwitchCost, reset: experiments.Reset, sentence: str
+) -> None:
     """What was repeated, counted from the record, and what was not."""
     record = compared(9, switch=switch)
     assert analyse(replace(record, plan=replace(record.plan, reset=reset))).unit == sentence
@@ -206,12 +201,12 @@ def test_the_unit_of_replication(switch: SwitchCost, reset: Reset, sentence: str
 def test_settings_that_differ() -> None:
     """Requested ones first, with units; where a server lives is no difference; None is unknown."""
 
-    def server(name: str, *settings: EffectiveSetting) -> ServerEnvironment:
-        port = EffectiveSetting(name="port", value=str(len(name)))
+    def server(name: str, *settings: experiments.EffectiveSetting) -> ServerEnvironment:
+        port = experiments.EffectiveSetting(name="port", value=str(len(name)))
         return ServerEnvironment(configuration=name, version="18.1", settings=(*settings, port))
 
-    def effective(name: str, value: str, unit: str | None = None) -> EffectiveSetting:
-        return EffectiveSetting(name=name, value=value, unit=unit)
+    def effective(name: str, value: str, unit: str | None = None) -> experiments.EffectiveSetting:
+        return experiments.EffectiveSetting(name=name, value=value, unit=unit)
 
     environment = Environment(
         facts=(),
@@ -232,8 +227,10 @@ def test_settings_that_differ() -> None:
         ),
     )
     experiment = an_experiment(configurations=1)
-    asked = (Setting(layer=Layer.POSTGRES, name="Shared_Buffers", value="256MB"),)
-    contender = Configuration(
+    asked = (
+        experiments.Setting(layer=experiments.Layer.POSTGRES, name="Shared_Buffers", value="256MB"),
+    )
+    contender = experiments.Configuration(
         name="t11", target=experiment.configurations[0].target, settings=asked
     )
     experiment = replace(experiment, configurations=(*experiment.configurations, contender))
@@ -254,9 +251,9 @@ def test_one_server_has_no_differences() -> None:
 
 
 @pytest.mark.parametrize("blocks", [0, 1, 7, 8, 10, 33])
-@pytest.mark.parametrize("switch", [SwitchCost.SESSION, SwitchCost.RESTART])
+@pytest.mark.parametrize("switch", [experiments.SwitchCost.SESSION, experiments.SwitchCost.RESTART])
 @pytest.mark.parametrize("loads", [1, 5])
-def test_every_length_of_campaign(blocks: int, switch: SwitchCost, loads: int) -> None:
+def test_every_length_of_campaign(blocks: int, switch: experiments.SwitchCost, loads: int) -> None:
     """From no block to more than planned, no warning is raised and no number is not a number."""
     record = compared(blocks, 0.02, experiment=an_experiment(loads=loads), switch=switch)
     analysis = analyse(record)

@@ -3,14 +3,7 @@
 import numpy as np
 import pytest
 
-from steelyard.answers.result.compute import (
-    Pair,
-    Terms,
-    compare,
-    compare_result,
-    decide,
-    disagree,
-)
+from steelyard.answers.result import compute
 from steelyard.core.campaign import Status
 from steelyard.core.findings import Verdict
 from steelyard.core.schedule import Load
@@ -18,14 +11,16 @@ from steelyard.stats.factorial import pooled_contrasts
 from steelyard.stats.intervals import block_interval
 from steelyard.stats.spending import stopping_rule
 
-PAIR = Pair(baseline="default", configuration="tuned", workload="reads")
+PAIR = compute.Pair(baseline="default", configuration="tuned", workload="reads")
 LOADS = tuple(Load(clients=clients, threads=1) for clients in (1, 8, 32, 64))
 
 
-def terms(cells: int = 4, *, max_blocks: int = 30, stopped_early: bool = False) -> Terms:
+def terms(cells: int = 4, *, max_blocks: int = 30, stopped_early: bool = False) -> compute.Terms:
     """Return the terms of an hour of two-minute blocks: decide 3 %, margin 1 %."""
     rule = stopping_rule(results=1, cells_per_result=cells, max_blocks=max_blocks, precision=None)
-    return Terms(rule=rule, margin=0.01, decide=0.03, block_s=120.0, stopped_early=stopped_early)
+    return compute.Terms(
+        rule=rule, margin=0.01, decide=0.03, block_s=120.0, stopped_early=stopped_early
+    )
 
 
 def contrasts(blocks: int, effect: float, sd: float, cells: int = 4, seed: int = 1) -> np.ndarray:
@@ -36,7 +31,7 @@ def contrasts(blocks: int, effect: float, sd: float, cells: int = 4, seed: int =
 
 def test_no_block_yet() -> None:
     """Before any block there is no effect, no interval and no verdict, and no number is made up."""
-    result, *cells = compare(np.empty((0, 4)), PAIR, LOADS, terms())
+    result, *cells = compute.compare(np.empty((0, 4)), PAIR, LOADS, terms())
     assert result.effect is None
     assert result.level is None
     assert result.verdict is Verdict.NO_CLEAR_DIFFERENCE
@@ -48,7 +43,7 @@ def test_no_block_yet() -> None:
 @pytest.mark.parametrize(("blocks", "count"), [(1, "1 block"), (3, "3 blocks"), (7, "7 blocks")])
 def test_before_the_first_look(blocks: int, count: str) -> None:
     """An estimate, but no interval, however clear the effect looks."""
-    result = compare_result(contrasts(blocks, 0.5, 0.001), PAIR, terms())
+    result = compute.compare_result(contrasts(blocks, 0.5, 0.001), PAIR, terms())
     assert result.effect is not None
     assert result.effect.value == pytest.approx(0.5, abs=0.01)
     assert (result.effect.low, result.effect.high) == (None, None)
@@ -60,7 +55,7 @@ def test_before_the_first_look(blocks: int, count: str) -> None:
 def test_a_clear_effect() -> None:
     """The result is faster, as a relative effect, with the interval at the look's level."""
     taken = contrasts(12, 0.05, 0.01)
-    result = compare_result(taken, PAIR, terms())
+    result = compute.compare_result(taken, PAIR, terms())
     pooled = pooled_contrasts(taken)
     expected = block_interval(pooled, result.level)
     assert result.verdict is Verdict.FASTER
@@ -73,9 +68,9 @@ def test_a_clear_effect() -> None:
 
 def test_slower_equivalent_and_of_no_weight() -> None:
     """The other words, with the practical weight beside them."""
-    slower = compare_result(contrasts(12, -0.05, 0.01), PAIR, terms())
-    equal = compare_result(contrasts(30, 0.0, 0.01), PAIR, terms())
-    light = compare_result(contrasts(30, 0.005, 0.002), PAIR, terms())
+    slower = compute.compare_result(contrasts(12, -0.05, 0.01), PAIR, terms())
+    equal = compute.compare_result(contrasts(30, 0.0, 0.01), PAIR, terms())
+    light = compute.compare_result(contrasts(30, 0.005, 0.002), PAIR, terms())
     assert (slower.verdict, slower.no_practical_weight) == (Verdict.SLOWER, False)
     assert (equal.verdict, equal.no_practical_weight) == (Verdict.EQUIVALENT, False)
     assert (light.verdict, light.no_practical_weight) == (Verdict.FASTER, True)
@@ -83,7 +78,7 @@ def test_slower_equivalent_and_of_no_weight() -> None:
 
 def test_an_open_question_says_how_long() -> None:
     """By METHOD 3.6 it takes n ((U - L) / (1.2 x 3 %))^2 blocks, here of two minutes each."""
-    result = compare_result(contrasts(10, 0.0, 0.06), PAIR, terms())
+    result = compute.compare_result(contrasts(10, 0.0, 0.06), PAIR, terms())
     width = result.effect.high - result.effect.low
     assert result.verdict is Verdict.NO_CLEAR_DIFFERENCE
     assert result.minutes_to_decide == pytest.approx(
@@ -95,7 +90,7 @@ def test_an_open_question_says_how_long() -> None:
 def test_precise_enough_but_open() -> None:
     """When 3 % could have been decided, more minutes are not promised: the effect is smaller."""
     quiet = np.log1p(0.011) + np.tile([-0.012, 0.012], 15)[:, None] * np.ones(4)
-    result = compare_result(quiet, PAIR, terms())
+    result = compute.compare_result(quiet, PAIR, terms())
     assert result.verdict is Verdict.NO_CLEAR_DIFFERENCE
     assert result.minutes_to_decide is None
     assert result.note == (
@@ -106,15 +101,15 @@ def test_precise_enough_but_open() -> None:
 def test_an_early_stop_is_said() -> None:
     """Only a decided result of a campaign that stopped early carries the warning."""
     early = terms(stopped_early=True)
-    decided = compare(contrasts(12, 0.05, 0.01), PAIR, LOADS, early)
+    decided = compute.compare(contrasts(12, 0.05, 0.01), PAIR, LOADS, early)
     assert decided[0].note == "stopped early: the estimate is a little too large"
     assert all(cell.note != decided[0].note for cell in decided[1:])
-    assert "early" not in compare_result(contrasts(12, 0.0, 0.05), PAIR, early).note
+    assert "early" not in compute.compare_result(contrasts(12, 0.0, 0.05), PAIR, early).note
 
 
 def test_cells_hold_simultaneously() -> None:
     """Four cells share the result's error, from 6 blocks on."""
-    cells = compare(contrasts(6, 0.05, 0.004), PAIR, LOADS, terms())[1:]
+    cells = compute.compare(contrasts(6, 0.05, 0.004), PAIR, LOADS, terms())[1:]
     assert [cell.load for cell in cells] == list(LOADS)
     assert all(cell.level == pytest.approx(0.01 * (6 / 30) ** 2) for cell in cells)
     assert all(cell.verdict is Verdict.FASTER for cell in cells)
@@ -124,7 +119,7 @@ def test_cells_hold_simultaneously() -> None:
 def test_one_cell_and_its_result_are_the_same() -> None:
     """With one load the cell repeats the result: same interval, same word, same level."""
     taken = contrasts(9, 0.02, 0.01, cells=1)
-    result, cell = compare(taken, PAIR, LOADS[:1], terms(cells=1))
+    result, cell = compute.compare(taken, PAIR, LOADS[:1], terms(cells=1))
     assert result.effect == cell.effect
     assert (result.verdict, result.level) == (cell.verdict, cell.level)
     assert result.contrasts == cell.contrasts
@@ -133,28 +128,28 @@ def test_one_cell_and_its_result_are_the_same() -> None:
 def test_an_effect_that_depends_on_load() -> None:
     """Cells whose simultaneous intervals do not overlap are said to differ; equal ones are not."""
     taken = contrasts(20, 0.0, 0.005)
-    assert not compare(taken, PAIR, LOADS, terms())[0].depends_on_load
+    assert not compute.compare(taken, PAIR, LOADS, terms())[0].depends_on_load
     taken[:, 3] += 0.2
-    assert compare(taken, PAIR, LOADS, terms())[0].depends_on_load
+    assert compute.compare(taken, PAIR, LOADS, terms())[0].depends_on_load
 
 
 def test_open_bounds_do_not_disagree() -> None:
     """Before the first look nothing can be said to depend on the load."""
-    assert not disagree(compare(contrasts(3, 0.0, 0.1), PAIR, LOADS, terms())[1:])
-    assert not disagree(())
+    assert not compute.disagree(compute.compare(contrasts(3, 0.0, 0.1), PAIR, LOADS, terms())[1:])
+    assert not compute.disagree(())
 
 
 def test_beyond_the_last_look() -> None:
     """Blocks beyond the plan are judged at the last level."""
-    last = compare_result(contrasts(30, 0.0, 0.05), PAIR, terms())
-    beyond = compare_result(contrasts(33, 0.0, 0.05), PAIR, terms())
+    last = compute.compare_result(contrasts(30, 0.0, 0.05), PAIR, terms())
+    beyond = compute.compare_result(contrasts(33, 0.0, 0.05), PAIR, terms())
     assert beyond.level == last.level
 
 
 def test_blocks_without_spread() -> None:
     """Identical blocks, as a simulated server gives them, are judged without a complaint."""
-    equal = compare_result(np.zeros((8, 4)), PAIR, terms())
-    faster = compare_result(np.full((8, 4), 0.1), PAIR, terms())
+    equal = compute.compare_result(np.zeros((8, 4)), PAIR, terms())
+    faster = compute.compare_result(np.full((8, 4), 0.1), PAIR, terms())
     assert (equal.verdict, faster.verdict) == (Verdict.EQUIVALENT, Verdict.FASTER)
 
 
@@ -168,7 +163,7 @@ def test_simultaneous_cells_of_identical_systems() -> None:
         slices = 0.03 * rng.standard_normal((30, 5, 2))
         slices += np.where(rng.random(slices.shape) < 0.02, np.log(0.4), 0.0)
         taken = slices[..., 1] - slices[..., 0]
-        looks = (compare(taken[:n], PAIR, five, terms(5))[1:] for n in range(6, 31))
+        looks = (compute.compare(taken[:n], PAIR, five, terms(5))[1:] for n in range(6, 31))
         wrong += any(
             cell.verdict in (Verdict.FASTER, Verdict.SLOWER) for cells in looks for cell in cells
         )
@@ -179,12 +174,12 @@ def test_precision_keeps_its_promise() -> None:
     """Stopped when the interval is as narrow as asked, it still covers the truth in 93 %."""
     campaigns, covered = 300, 0
     rule = stopping_rule(results=1, cells_per_result=4, max_blocks=60, precision=0.012)
-    asked = Terms(rule=rule, margin=0.01, decide=0.03, block_s=120.0)
+    asked = compute.Terms(rule=rule, margin=0.01, decide=0.03, block_s=120.0)
     for seed in range(campaigns):
         taken = contrasts(60, 0.02, 0.05, seed=seed)
         for n in range(8, 61):
-            result = compare_result(taken[:n], PAIR, asked)
-            if decide((result,), rule) is Status.PRECISION:
+            result = compute.compare_result(taken[:n], PAIR, asked)
+            if compute.decide((result,), rule) is Status.PRECISION:
                 break
         assert 12 <= n < 60
         covered += result.effect.low <= 0.02 <= result.effect.high

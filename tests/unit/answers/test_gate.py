@@ -8,15 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes import analyses
-from steelyard.answers.gate import (
-    Broken,
-    gate_json,
-    gate_section,
-    judge,
-    judge_results,
-    junit,
-    under_conditions,
-)
+from steelyard.answers import gate
 from steelyard.answers.result.compute import decide
 from steelyard.answers.results import Comparison
 from steelyard.core.campaign import Status
@@ -97,12 +89,12 @@ def test_results_are_judged_and_loads_only_where_they_disagree() -> None:
     """A pooled effect would hide what it averages."""
     comparisons = _one((-0.09, -0.05))
     results = [c for c in comparisons if c.load is None]
-    judged = judge_results(comparisons, (SLOWER,))
+    judged = gate.judge_results(comparisons, (SLOWER,))
     assert [each.comparison for each in judged] == results
     assert judged[0].outcome is Outcome.FAILED
     divided = _one((-0.09, -0.05), depends_on_load=True)
     cells = [c for c in divided if c.load is not None and c.workload == divided[0].workload]
-    loads = [each.comparison for each in judge_results(divided, (SLOWER,))]
+    loads = [each.comparison for each in gate.judge_results(divided, (SLOWER,))]
     assert loads == [*cells, *results[1:]]
 
 
@@ -111,14 +103,14 @@ def test_an_effect_without_an_interval_says_so() -> None:
     (first, *_) = _one((-0.09, -0.05))
     assert first.effect is not None
     early = replace(first, effect=replace(first.effect, low=None, high=None))
-    (judged,) = judge_results([early], (SLOWER,))
+    (judged,) = gate.judge_results([early], (SLOWER,))
     assert judged.outcome is Outcome.UNDECIDED
     assert "without an interval yet; the gate fails where" in judged.line
 
 
 def test_a_suspect_result_neither_fails_nor_passes() -> None:
     """A negative control that differs says that something else did it."""
-    suspect = judge_results(_one((-0.09, -0.05), control="reads-of-another"), (SLOWER,))[0]
+    suspect = gate.judge_results(_one((-0.09, -0.05), control="reads-of-another"), (SLOWER,))[0]
     assert suspect.outcome is Outcome.UNDECIDED
     assert "reads-of-another" in suspect.line
 
@@ -128,7 +120,7 @@ def test_a_campaign_that_did_not_end_passes_nothing(status: Status) -> None:
     """It may fail: an interval holds at whatever block it stopped."""
     for effect, outcome in (((0.01, 0.05), Outcome.UNDECIDED), ((-0.09, -0.05), Outcome.FAILED)):
         analysis = replace(analyses.quick(), status=status, comparisons=_one(effect))
-        judged = judge(analysis, (SLOWER,))
+        judged = gate.judge(analysis, (SLOWER,))
         assert judged[0].outcome is outcome
         assert all(each.outcome is not Outcome.PASSED for each in judged)
 
@@ -149,13 +141,13 @@ def test_a_campaign_ends_when_its_gate_has_an_outcome() -> None:
 def test_a_report_says_what_the_file_asks_for() -> None:
     """Where it asks for nothing there is no section and no key."""
     analysis = analyses.quick()
-    assert (gate_section(analysis), gate_json(analysis)) == ((), {})
+    assert (gate.gate_section(analysis), gate.gate_json(analysis)) == ((), {})
     stop = replace(analysis.experiment.stop, fail_if=(SLOWER,))
     asked = replace(analysis, experiment=replace(analysis.experiment, stop=stop))
-    rows = gate_json(asked)["gate"]
+    rows = gate.gate_json(asked)["gate"]
     assert isinstance(rows, list)
     assert len(rows) == len([c for c in asked.comparisons if c.load is None])
-    (section,) = gate_section(asked)
+    (section,) = gate.gate_section(asked)
     assert section.first
     assert len(section.blocks) == len(rows)
 
@@ -169,8 +161,8 @@ def test_junit_has_a_case_for_each_outcome(*, undecided_fails: bool) -> None:
         *_one((-0.05, -0.01))[:1],
         *_one((-0.01, 0.01))[:1],
     )
-    judged = judge_results(comparisons, (SLOWER,))
-    suite = ET.fromstring(junit(hostile, judged, undecided_fails=undecided_fails))  # noqa: S314 - ours
+    judged = gate.judge_results(comparisons, (SLOWER,))
+    suite = ET.fromstring(gate.junit(hostile, judged, undecided_fails=undecided_fails))  # noqa: S314 - ours
     cases = suite.findall("testcase")
     assert [case.find("failure") is not None for case in cases] == [True, undecided_fails, False]
     skipped = [case.find("skipped") is not None for case in cases]
@@ -184,9 +176,9 @@ def test_junit_has_a_case_for_each_outcome(*, undecided_fails: bool) -> None:
 def test_junit_has_times_and_the_rates_of_both_sides() -> None:
     """Beside each case, a line for each load; the suite took what the campaign did."""
     analysis = analyses.quick()
-    judged = judge(analysis, (SLOWER,))
+    judged = gate.judge(analysis, (SLOWER,))
     suite = ET.fromstring(  # noqa: S314 - ours
-        junit("quick", judged, undecided_fails=True, analysis=analysis)
+        gate.junit("quick", judged, undecided_fails=True, analysis=analysis)
     )
     assert float(suite.attrib["time"]) == pytest.approx(analysis.elapsed_s, abs=1e-3)
     for each, case in zip(judged, suite.findall("testcase"), strict=True):
@@ -215,8 +207,8 @@ def test_junit_has_times_and_the_rates_of_both_sides() -> None:
 
 def test_what_ended_a_campaign_is_an_error_of_junit() -> None:
     """Beside what can be said all the same; where nothing was measured it stands alone."""
-    broken = Broken(kind="error", message='relation "items" does not exist')
-    alone = ET.fromstring(junit("shop", (), undecided_fails=True, broken=broken))  # noqa: S314 - ours
+    broken = gate.Broken(kind="error", message='relation "items" does not exist')
+    alone = ET.fromstring(gate.junit("shop", (), undecided_fails=True, broken=broken))  # noqa: S314 - ours
     assert (alone.attrib["tests"], alone.attrib["errors"], alone.attrib["failures"]) == (
         *("1", "1"),
         "0",
@@ -224,8 +216,8 @@ def test_what_ended_a_campaign_is_an_error_of_junit() -> None:
     assert "time" not in alone.attrib
     (error,) = alone.iter("error")
     assert error.attrib == {"type": "error", "message": broken.message}
-    judged = judge_results(_one((-0.09, -0.05)), (SLOWER,))
-    both = ET.fromstring(junit("shop", judged, undecided_fails=True, broken=broken))  # noqa: S314 - ours
+    judged = gate.judge_results(_one((-0.09, -0.05)), (SLOWER,))
+    both = ET.fromstring(gate.junit("shop", judged, undecided_fails=True, broken=broken))  # noqa: S314 - ours
     assert int(both.attrib["tests"]) == len(judged) + 1
     assert len(list(both.iter("error"))) == 1
 
@@ -233,13 +225,13 @@ def test_what_ended_a_campaign_is_an_error_of_junit() -> None:
 def test_a_report_shows_the_conditions_that_it_is_given() -> None:
     """In place of the run's own; and no campaign that broke off has passed."""
     analysis = replace(analyses.quick(), comparisons=_one((-0.09, -0.05)))
-    own = under_conditions(analysis, (SLOWER,))
-    wide = under_conditions(own, (parse_condition("slower > 90%"),))
+    own = gate.under_conditions(analysis, (SLOWER,))
+    wide = gate.under_conditions(own, (parse_condition("slower > 90%"),))
     outcomes = [
-        {(row["condition"], row["outcome"]) for row in gate_json(each)["gate"]}  # type: ignore[union-attr, index, call-overload]
+        {(row["condition"], row["outcome"]) for row in gate.gate_json(each)["gate"]}  # type: ignore[union-attr, index, call-overload]
         for each in (own, wide)
     ]
     assert ("slower > 3%", "failed") in outcomes[0]
     assert outcomes[1] == {("slower > 90%", "passed")}
     broken = replace(wide, status=Status.INTERRUPTED)
-    assert {row["outcome"] for row in gate_json(broken)["gate"]} == {"undecided"}  # type: ignore[union-attr, index, call-overload]
+    assert {row["outcome"] for row in gate.gate_json(broken)["gate"]} == {"undecided"}  # type: ignore[union-attr, index, call-overload]

@@ -18,17 +18,10 @@ from fakes.analyses import quick
 from fakes.clock import FakeClock
 from steelyard.campaign.cleanup import leftovers, undoing
 from steelyard.cli.main import cli
+from steelyard.core import wording
 from steelyard.core.experiment import Configuration
 from steelyard.core.outside import InAws, Outside, Rented, in_undoing_order
 from steelyard.core.target import AuroraTarget, RdsTarget, RentedTarget
-from steelyard.core.wording import (
-    InputError,
-    LeftBehindError,
-    LoginError,
-    PreflightError,
-    PrivilegeError,
-    TargetError,
-)
 from steelyard.gateways.aws import Aws, AwsApi, AwsRefusalError
 from steelyard.gateways.doors import system_doors
 from steelyard.gateways.host import Clock
@@ -366,7 +359,7 @@ def test_without_the_tag_nothing_is_deleted(api: AwsApi) -> None:
         campaign_id="hourly-3f9a2c",
     )
     assert not is_ours(thing, api)
-    with pytest.raises(LeftBehindError, match="somebody else's, and left alone"):
+    with pytest.raises(wording.LeftBehindError, match="somebody else's, and left alone"):
         undo(thing, api, CLOCK)
     assert found(thing, api) is not None
 
@@ -440,7 +433,7 @@ def test_a_server_that_was_never_seen_is_looked_for_a_minute(
 def test_another_account_is_not_touched(api: AwsApi) -> None:
     """Neither for making, nor for deleting."""
     assert require_account(api, (ACCOUNT,)) == ACCOUNT
-    with pytest.raises(PreflightError, match="the target allows none"):
+    with pytest.raises(wording.PreflightError, match="the target allows none"):
         require_account(api, ())
     thing = InAws(
         account="210987654321",
@@ -449,7 +442,9 @@ def test_another_account_is_not_touched(api: AwsApi) -> None:
         name="steelyard-x-1",
         campaign_id="x",
     )
-    with pytest.raises(LeftBehindError, match=f"credentials are those of account {ACCOUNT}"):
+    with pytest.raises(
+        wording.LeftBehindError, match=f"credentials are those of account {ACCOUNT}"
+    ):
         undo(thing, api, CLOCK)
 
 
@@ -457,7 +452,7 @@ def test_a_missing_permission_is_named_as_a_policy_has_it(api: AwsApi, account: 
     """And the way out."""
     account.denied.add("rds:CreateDBInstance")
     ledger = Noted()
-    with pytest.raises(PrivilegeError, match="may not do rds:CreateDBInstance") as denied:
+    with pytest.raises(wording.PrivilegeError, match="may not do rds:CreateDBInstance") as denied:
         make_all(a_maker(api, ledger))
     # What was denied is not there, so nobody looks for it for a minute.
     assert [each.resource for each in ledger.things] == [Rented.PARAMETER_GROUP]
@@ -467,7 +462,7 @@ def test_a_missing_permission_is_named_as_a_policy_has_it(api: AwsApi, account: 
 def test_wrong_credentials_are_told(account: Account, api: AwsApi) -> None:
     """No account, whatever was asked."""
     account.rejects_credentials = True
-    with pytest.raises(LoginError, match="InvalidClientTokenId"):
+    with pytest.raises(wording.LoginError, match="InvalidClientTokenId"):
         _ = api.account
 
 
@@ -477,7 +472,7 @@ def test_no_credentials_are_told(account: Account, monkeypatch: pytest.MonkeyPat
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
-    with pytest.raises(LoginError, match="no credentials for AWS"):
+    with pytest.raises(wording.LoginError, match="no credentials for AWS"):
         _ = Aws().connect(REGION).account
 
 
@@ -493,7 +488,7 @@ def test_an_instance_that_never_serves_is_given_up(api: AwsApi, account: Account
     account.create_s = None
     maker = a_maker(api, Noted())
     name = make_all(maker)
-    with pytest.raises(TargetError, match="is still `creating`"):
+    with pytest.raises(wording.TargetError, match="is still `creating`"):
         await_serving(name, api, CLOCK, within_s=1.0)
     maker.delete(CLOCK)
     assert instances(api) == []
@@ -503,7 +498,7 @@ def test_nobody_answers(monkeypatch: pytest.MonkeyPatch, account: Account) -> No
     """The address is wrong: said so, with what to check."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setattr("steelyard.gateways.aws._TRIES", 1)
-    with pytest.raises(TargetError, match="got no answer"):
+    with pytest.raises(wording.TargetError, match="got no answer"):
         _ = Aws().connect(REGION).account
 
 
@@ -549,7 +544,7 @@ def test_prices_of_a_region_come_from_the_price_list(
     assert found.aurora.io_per_million == {"standard": pytest.approx(0.22)}
     assert prices.of("us-east-1") == load_prices().of("us-east-1")
     account.products = []
-    with pytest.raises(InputError, match="lists no price of nowhere-1"):
+    with pytest.raises(wording.InputError, match="lists no price of nowhere-1"):
         cli.main(["prices", "--update", "--region", "nowhere-1"], standalone_mode=False)
 
 
@@ -557,14 +552,14 @@ def test_a_price_file_with_mistakes_is_told_with_all_of_them(tmp_path: Path) -> 
     """And one that is not there, or no YAML."""
     wrong = tmp_path / "prices.yaml"
     wrong.write_text("version: 2\nretrieved: 2026-01-01\ncurrency: dollars\nregions: {}\n")
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(wording.InputError) as refused:
         load_prices(wrong)
     for place in ("version", "currency", "hours_per_month", "least_seconds"):
         assert f"  {place}: " in refused.value.message
     wrong.write_text("a: [")
-    with pytest.raises(InputError, match="is no YAML"):
+    with pytest.raises(wording.InputError, match="is no YAML"):
         load_prices(wrong)
-    with pytest.raises(InputError, match="is not there"):
+    with pytest.raises(wording.InputError, match="is not there"):
         load_prices(tmp_path / "other.yaml")
 
 
@@ -575,7 +570,7 @@ def test_one_refused_action_keeps_nothing_else(api: AwsApi, account: Account) ->
     target = RdsTarget(delete_role="arn:aws:iam::123456789012:role/delete")
     make_all(maker, target=target)
     account.denied.add("rds:DeleteDBInstance")
-    with pytest.raises(LeftBehindError, match="may not do rds:DeleteDBInstance") as told:
+    with pytest.raises(wording.LeftBehindError, match="may not do rds:DeleteDBInstance") as told:
         maker.delete(CLOCK)
     assert "Add rds:DeleteDBInstance to its policy" in told.value.hint
     assert "steelyard clean" in told.value.hint
@@ -597,7 +592,7 @@ def test_clean_keeps_what_a_server_that_stays_needs(
     doors = replace(system_doors(), aws=Aws())
     monkeypatch.setattr(undoing, "undo_thing", lambda thing, _: undo(thing, api, CLOCK))
     things = in_undoing_order(tagged(api))
-    with pytest.raises(LeftBehindError, match="rds:DeleteDBInstance"):
+    with pytest.raises(wording.LeftBehindError, match="rds:DeleteDBInstance"):
         undoing.undo_all_of(things, doors)
     nowhere = SimpleNamespace(things=tuple(things), record=None)
     (same,) = leftovers._undone(nowhere, doors)  # type: ignore[arg-type]

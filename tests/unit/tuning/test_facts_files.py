@@ -6,16 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from steelyard.core import stack
 from steelyard.core.linux import IdleState, LinuxFacts, NumaNode, PingPong
-from steelyard.core.stack import (
-    DomainFacts,
-    Kubelet,
-    KubernetesFacts,
-    Origin,
-    PostgresFacts,
-    StackFacts,
-    Visibility,
-)
 from steelyard.core.wording import InputError
 from steelyard.tuning.facts.file import facts_json, facts_yaml, parse_facts, read_facts, write_facts
 from support.recorded_stacks import PUBLISHED, RECOMMENDED, published, recommended
@@ -35,29 +27,31 @@ _LINUX = st.builds(
     ping_pong=st.none() | st.just(PingPong(across_s=11e-6)),
 )
 _DOMAINS = st.builds(
-    DomainFacts,
+    stack.DomainFacts,
     name=_TEXTS,
     vcpus=st.integers(1, 8),
     memory_bytes=st.integers(1, 1 << 40),
     vcpu_pins=st.dictionaries(st.integers(0, 7), _CPUS, max_size=2),
 )
 _FACTS = st.builds(
-    StackFacts,
+    stack.StackFacts,
     linux=st.none() | _LINUX,
     hypervisor=st.none() | _LINUX,
     domains=st.none() | _DOMAINS.map(lambda domain: (domain,)),
     kubernetes=st.just(
-        KubernetesFacts(kubelet=Kubelet(reserved_memory=({"numaNode": "0", "memory": "1Gi"},)))
+        stack.KubernetesFacts(
+            kubelet=stack.Kubelet(reserved_memory=({"numaNode": "0", "memory": "1Gi"},))
+        )
     ),
     postgres=st.builds(
-        PostgresFacts, settings=st.none() | st.dictionaries(_TEXTS, _TEXTS, max_size=2)
+        stack.PostgresFacts, settings=st.none() | st.dictionaries(_TEXTS, _TEXTS, max_size=2)
     ),
     origins=st.dictionaries(
         _TEXTS,
         st.builds(
-            Origin,
+            stack.Origin,
             source=_TEXTS,
-            visibility=st.sampled_from(Visibility),
+            visibility=st.sampled_from(stack.Visibility),
             assumed=st.booleans(),
         ),
         max_size=2,
@@ -66,9 +60,11 @@ _FACTS = st.builds(
 
 
 @given(facts=_FACTS)
-@example(facts=StackFacts(postgres=PostgresFacts(settings={"a" * 82: "0\U000100000 0\x7f"})))
-@example(facts=StackFacts(postgres=PostgresFacts(settings={"a" * 84: "0\x1f0 0 0"})))
-def test_what_is_written_is_read_again(facts: StackFacts) -> None:
+@example(
+    facts=stack.StackFacts(postgres=stack.PostgresFacts(settings={"a" * 82: "0\U000100000 0\x7f"}))
+)
+@example(facts=stack.StackFacts(postgres=stack.PostgresFacts(settings={"a" * 84: "0\x1f0 0 0"})))
+def test_what_is_written_is_read_again(facts: stack.StackFacts) -> None:
     """YAML and JSON give back equal facts: nothing is lost, nothing is made up."""
     assert parse_facts(facts_json(facts), "facts.json") == facts
     assert parse_facts(facts_yaml(facts), "facts.yaml") == facts
@@ -143,7 +139,7 @@ def test_what_is_no_facts_file_is_refused(text: str) -> None:
 def test_no_text_ends_in_anything_but_facts_or_a_refusal(text: str) -> None:
     """Fuzz: whatever a file holds is facts or an InputError."""
     try:
-        assert isinstance(parse_facts(text, "facts.yaml"), StackFacts)
+        assert isinstance(parse_facts(text, "facts.yaml"), stack.StackFacts)
     except InputError as error:
         assert "facts.yaml" in error.message  # noqa: PT017 - either is right
 

@@ -8,18 +8,8 @@ import pytest
 
 from fakes.host import FakeHost
 from steelyard.answers.stack.plan import plan_document
+from steelyard.core import stack
 from steelyard.core.linux import LinuxFacts, PoolUser
-from steelyard.core.stack import (
-    UNIT_PATH,
-    DomainFacts,
-    Origin,
-    Place,
-    PoolDesign,
-    Scope,
-    StackFacts,
-    StackPlan,
-    StackRequest,
-)
 from steelyard.core.wording import GIB, KIB, MIB, PreflightError
 from steelyard.tuning.facts.linux import pool_facts
 from steelyard.tuning.files.files import huge_page_unit
@@ -31,25 +21,25 @@ from steelyard.tuning.plan.machine import is_check
 from steelyard.tuning.rules.catalogue import judge
 from support.made_machines import PAGE, bare, machine
 
-SMALL = StackRequest(cpus=2, memory_bytes=8 * GIB)
+SMALL = stack.StackRequest(cpus=2, memory_bytes=8 * GIB)
 FILE = "/etc/sysctl.d/80-huge.conf"
 
 
-def made(facts: StackFacts, **asked: object) -> StackPlan:
+def made(facts: stack.StackFacts, **asked: object) -> stack.StackPlan:
     """Return a plan of the small request, changed."""
     request = replace(SMALL, **asked)  # type: ignore[arg-type]
     return make_plan(request, facts, formula_counter(request.postgres_version))
 
 
-def asking(pages: int | None, source: str, linux: LinuxFacts | None = None) -> StackFacts:
+def asking(pages: int | None, source: str, linux: LinuxFacts | None = None) -> stack.StackFacts:
     """Return bare metal where somebody asks for huge pages."""
     facts = bare(replace(linux or machine(), requested_huge_pages=pages))
-    return replace(facts, origins={"linux.requested_huge_pages": Origin(source=source)})
+    return replace(facts, origins={"linux.requested_huge_pages": stack.Origin(source=source)})
 
 
-def steps(plan: StackPlan) -> list[tuple[str, str]]:
+def steps(plan: stack.StackPlan) -> list[tuple[str, str]]:
     """Return the steps of the operator that end at a reboot: what to do and how it is checked."""
-    return [(each.place, each.value) for each in plan.knobs if each.scope is Scope.REBOOT]
+    return [(each.place, each.value) for each in plan.knobs if each.scope is stack.Scope.REBOOT]
 
 
 def test_what_was_broken_and_no_knob_turns_stays_and_is_told() -> None:
@@ -63,7 +53,7 @@ def test_what_was_broken_and_no_knob_turns_stays_and_is_told() -> None:
 def test_a_plan_that_would_break_a_rule_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Were the pool forgotten, the server would not start: the rule says so beforehand."""
 
-    def forgetting(*words: object) -> StackFacts:
+    def forgetting(*words: object) -> stack.StackFacts:
         facts = foreseen(*words)  # type: ignore[arg-type]
         assert facts.linux is not None
         return replace(facts, linux=replace(facts.linux, pools=()))
@@ -77,7 +67,7 @@ def test_a_plan_that_would_break_a_rule_is_refused(monkeypatch: pytest.MonkeyPat
 def test_huge_pages_of_the_guest_are_judged_by_its_own_default() -> None:
     """A hypervisor whose default is 1 GiB says nothing of its guest's: the plan is made."""
     host = replace(machine(node_gib=256), huge_page_bytes=GIB)
-    assert made(bare(host), place=Place.KVM, page_bytes=GIB, memory_bytes=32 * GIB).left == ()
+    assert made(bare(host), place=stack.Place.KVM, page_bytes=GIB, memory_bytes=32 * GIB).left == ()
 
 
 def test_an_older_request_is_a_step_that_names_its_file() -> None:
@@ -87,18 +77,18 @@ def test_an_older_request_is_a_step_that_names_its_file() -> None:
     assert FILE in what
     assert FILE in check
     assert steps(made(asking(None, "nobody asks"))) == []
-    assert steps(made(asking(8192, UNIT_PATH))) == []
+    assert steps(made(asking(8192, stack.UNIT_PATH))) == []
     assert "command line" in steps(made(asking(8192, "hugepages= in /proc/cmdline")))[0][0]
     fewer = made(asking(1, FILE))
     assert steps(fewer) == steps(plan)
-    both = made(asking(8192, f"host.yaml: {FILE}"), place=Place.KVM)
-    assert [each.layer for each in both.knobs if each.scope is Scope.REBOOT] == ["hypervisor"]
+    both = made(asking(8192, f"host.yaml: {FILE}"), place=stack.Place.KVM)
+    assert [each.layer for each in both.knobs if each.scope is stack.Scope.REBOOT] == ["hypervisor"]
 
 
 def test_an_older_request_for_another_size_is_a_step_too() -> None:
     """4 pages of 1 GiB on the command line would come back beside those of the plan."""
     linux = replace(machine(node_gib=256), requested_other_pages={GIB: 4})
-    source = Origin(source="hugepages= in /proc/cmdline")
+    source = stack.Origin(source="hugepages= in /proc/cmdline")
     facts = replace(bare(linux), origins={"linux.requested_other_pages": source})
     plan = made(facts, page_bytes=GIB, memory_bytes=32 * GIB)
     ((what, check),) = [step for step in steps(plan) if "Take away" in step[0]]
@@ -142,21 +132,21 @@ def test_the_unit_is_a_request() -> None:
     """What Steelyard's unit asks for at boot counts, on all nodes, unless a file asks for more."""
     unit = huge_page_unit(
         (
-            PoolDesign(page_bytes=PAGE, pages=1000, node=0),
-            PoolDesign(page_bytes=PAGE, pages=24, node=1),
-            PoolDesign(page_bytes=GIB, pages=3, node=1),
+            stack.PoolDesign(page_bytes=PAGE, pages=1000, node=0),
+            stack.PoolDesign(page_bytes=PAGE, pages=24, node=1),
+            stack.PoolDesign(page_bytes=GIB, pages=3, node=1),
         )
     )
-    files = {"/proc/meminfo": "Hugepagesize:       2048 kB\n", UNIT_PATH: unit}
+    files = {"/proc/meminfo": "Hugepagesize:       2048 kB\n", stack.UNIT_PATH: unit}
     found = pool_facts(FakeHost(files=files))["requested_huge_pages"]
-    assert (found.value, found.origin.source) == (1024, UNIT_PATH)
+    assert (found.value, found.origin.source) == (1024, stack.UNIT_PATH)
     more = {**files, "/etc/sysctl.d/a.conf": "vm.nr_hugepages = 5000\n"}
     assert pool_facts(FakeHost(files=more))["requested_huge_pages"].value == 5000
 
 
 def test_two_experiments_are_told_as_two() -> None:
     """Placement was measured on one node; the share of memory distance is of another machine."""
-    plan = made(bare(machine()), place=Place.KVM)
+    plan = made(bare(machine()), place=stack.Place.KVM)
     (domain,) = (each for each in knobs_of(plan.design, plan.files) if each.layer == "kvm")
     placement, distance = domain.effect.split(". ", 1)
     assert "one NUMA node" in placement
@@ -164,8 +154,8 @@ def test_two_experiments_are_told_as_two() -> None:
     assert "Iwan Setiawan published" in distance
 
 
-@pytest.mark.parametrize("place", [Place.LOCAL, Place.KVM, Place.CNPG])
-def test_pages_of_others_do_not_count_as_idle(place: Place) -> None:
+@pytest.mark.parametrize("place", [stack.Place.LOCAL, stack.Place.KVM, stack.Place.CNPG])
+def test_pages_of_others_do_not_count_as_idle(place: stack.Place) -> None:
     """2 GiB that a bystander holds are in use, beside what the server is about to take (OS002)."""
     linux = machine(pages=1000)
     whole, *rest = linux.pools or ()
@@ -173,7 +163,7 @@ def test_pages_of_others_do_not_count_as_idle(place: Place) -> None:
     full = replace(node, pools=(replace(node.pools[0], free=0), *node.pools[1:]))
     held = replace(linux, pools=(replace(whole, free=0), *rest), nodes=(full,))
     assert made(bare(held), place=place).left == ()
-    domain = DomainFacts(
+    domain = stack.DomainFacts(
         name="other",
         vcpus=1,
         running=True,
@@ -187,7 +177,7 @@ def test_pages_of_others_do_not_count_as_idle(place: Place) -> None:
 
 def test_what_was_unseen_is_no_reason_to_refuse() -> None:
     """Without a machine, or with a bystander that nobody judged before, the plan is made."""
-    assert made(StackFacts()).left == ()
+    assert made(stack.StackFacts()).left == ()
     user = PoolUser(pid=9, command="postgres", held_bytes=100 * PAGE)
     plan = made(bare(replace(machine(), pool_users=(user,))))
     assert [each.partition(":")[0] for each in plan.left] == ["OS015"]

@@ -9,17 +9,9 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
+from steelyard.core import stack
 from steelyard.core.findings import Severity, State
 from steelyard.core.linux import LinuxFacts, PingPong
-from steelyard.core.stack import (
-    BenchFacts,
-    JourneyStep,
-    Origin,
-    RedisFacts,
-    ScriptLatencies,
-    StackFacts,
-    Visibility,
-)
 from steelyard.core.wording import GIB
 from steelyard.tuning.rules.catalogue import RULES, judge
 from steelyard.tuning.rules.rule import (
@@ -35,11 +27,13 @@ from steelyard.tuning.rules.rule import (
 )
 from support.recorded_stacks import recommended
 
-FACTS = StackFacts(
+FACTS = stack.StackFacts(
     linux=LinuxFacts(governor="performance"),
     origins={
-        "linux": Origin(source="/proc and /sys"),
-        "linux.swappiness": Origin(source="no cpufreq in a guest", visibility=Visibility.NO),
+        "linux": stack.Origin(source="/proc and /sys"),
+        "linux.swappiness": stack.Origin(
+            source="no cpufreq in a guest", visibility=stack.Visibility.NO
+        ),
     },
 )
 
@@ -89,7 +83,7 @@ def test_a_check_is_not_asked_without_its_facts() -> None:
 
 def test_a_fact_that_is_zero_or_false_is_there() -> None:
     """Only None is missing."""
-    facts = StackFacts(linux=LinuxFacts(swappiness=0, smt=False, nodes=()))
+    facts = stack.StackFacts(linux=LinuxFacts(swappiness=0, smt=False, nodes=()))
     found = judge_by(rule(HOLDS, "linux.swappiness", "linux.smt", "linux.nodes"), facts)
     assert found.state is State.HOLDS
 
@@ -109,7 +103,7 @@ def test_rulings_on_several_things_become_one() -> None:
 def test_needs_name_facts_that_exist(rule: StackRule) -> None:
     """A misspelt path would fail only when somebody has the facts before it."""
     for path in rule.needs:
-        known: object = StackFacts
+        known: object = stack.StackFacts
         for name in path.split("."):
             assert is_dataclass(known), path
             assert name in {field.name for field in fields(known)}, path
@@ -121,8 +115,10 @@ def _class_of(hint: object) -> object:
     return next((each for each in get_args(hint) if is_dataclass(each)), hint)
 
 
-@pytest.mark.parametrize("facts", [StackFacts(), StackFacts(redis=())], ids=["nothing", "no Redis"])
-def test_without_facts_no_rule_passes(facts: StackFacts) -> None:
+@pytest.mark.parametrize(
+    "facts", [stack.StackFacts(), stack.StackFacts(redis=())], ids=["nothing", "no Redis"]
+)
+def test_without_facts_no_rule_passes(facts: stack.StackFacts) -> None:
     """No rule raises, holds or is violated; those of PostgreSQL say what they lack."""
     judged = judge(facts)
     assert len(judged) == len(RULES)
@@ -130,9 +126,9 @@ def test_without_facts_no_rule_passes(facts: StackFacts) -> None:
     assert all(rule.missing for rule in judged if rule.code.startswith("PG"))
 
 
-def _cache(name: str, **changes: Any) -> RedisFacts:
+def _cache(name: str, **changes: Any) -> stack.RedisFacts:
     """Return a server that writes snapshots and a log, and knows its limits."""
-    server = RedisFacts(
+    server = stack.RedisFacts(
         name=name,
         role="primary",
         save="3600 1",
@@ -151,7 +147,7 @@ def _cache(name: str, **changes: Any) -> RedisFacts:
 
 
 @cache
-def _sound() -> tuple[StackFacts, ...]:
+def _sound() -> tuple[stack.StackFacts, ...]:
     """Return stacks in which, all together, every rule holds."""
     first = recommended()
     linux, server, below = first.linux, first.postgres, first.hypervisor
@@ -161,7 +157,7 @@ def _sound() -> tuple[StackFacts, ...]:
     assert below is not None
     assert cluster is not None
     [domain] = first.domains or ()
-    latencies = ScriptLatencies(select_only_s=1e-4, simple_update_s=2e-4, tpcb_like_s=4e-4)
+    latencies = stack.ScriptLatencies(select_only_s=1e-4, simple_update_s=2e-4, tpcb_like_s=4e-4)
     other = replace(
         first,
         linux=replace(
@@ -183,13 +179,13 @@ def _sound() -> tuple[StackFacts, ...]:
             checkpoints_timed=100,
         ),
         redis=(_cache("a"), _cache("b", role="replica", replicas=0)),
-        bench=BenchFacts(
+        bench=stack.BenchFacts(
             reference_class="db.m6i.large",
             reference_cpus=2,
             reference_memory_bytes=16 * GIB,
             scale_factor=10000,
             repeats=5,
-            steps=(JourneyStep(name="x", knobs=("a",)),),
+            steps=(stack.JourneyStep(name="x", knobs=("a",)),),
             before=latencies,
             after=latencies,
         ),
@@ -278,7 +274,7 @@ def _reading() -> Iterator[set[tuple[int, str]]]:
             seen.add((id(self), name))
         return object.__getattribute__(self, name)
 
-    kinds = {StackFacts, *_kinds(StackFacts)}
+    kinds = {stack.StackFacts, *_kinds(stack.StackFacts)}
     for kind in kinds:
         kind.__getattribute__ = watched  # type: ignore[assignment]
     try:
@@ -292,7 +288,7 @@ def _kinds(kind: Any) -> Iterator[Any]:
     """Yield the dataclasses of facts below one of them."""
     for hint in get_type_hints(kind).values():
         for part in (hint, *get_args(hint), *(b for a in get_args(hint) for b in get_args(a))):
-            if is_dataclass(part) and part is not Origin:
+            if is_dataclass(part) and part is not stack.Origin:
                 yield part
                 yield from _kinds(part)
 

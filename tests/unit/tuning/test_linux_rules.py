@@ -4,30 +4,19 @@ from dataclasses import replace
 
 import pytest
 
+from steelyard.core import stack
 from steelyard.core.findings import State
 from steelyard.core.linux import BlockDevice, NumaNode, PagePool, PoolUser
-from steelyard.core.stack import (
-    BenchFacts,
-    DomainFacts,
-    Intent,
-    KubernetesFacts,
-    Origin,
-    PodFacts,
-    PostgresFacts,
-    RedisFacts,
-    StackFacts,
-    Visibility,
-)
 from steelyard.core.wording import GIB, KIB, MIB
 from support.judged_rules import judged, require_kinds
 from support.recorded_stacks import published, recommended
 from support.rule_cases import with_domain, with_linux
 
-NOTHING = StackFacts()
+NOTHING = stack.StackFacts()
 SMALL = 2 * MIB
 NODE = NumaNode(number=0, cpus=(0, 1))
 METAL = with_linux(virtualization="none").linux
-REDIS = (RedisFacts(name="cache", role="primary"),)
+REDIS = (stack.RedisFacts(name="cache", role="primary"),)
 STRANGER = PoolUser(pid=77, command="postgres", held_bytes=64 * MIB)
 
 
@@ -36,26 +25,26 @@ def pool(total: int, *, free: int | None = None, page_bytes: int = SMALL) -> Pag
     return PagePool(page_bytes=page_bytes, total=total, free=total if free is None else free)
 
 
-def disk(read_ahead_bytes: int | None) -> StackFacts:
+def disk(read_ahead_bytes: int | None) -> stack.StackFacts:
     """Return the recommended stack with another read-ahead."""
     return with_linux(
         device=BlockDevice(name="vdb", kind="virtio", read_ahead_bytes=read_ahead_bytes)
     )
 
 
-def fresh(*users: PoolUser) -> StackFacts:
+def fresh(*users: PoolUser) -> stack.StackFacts:
     """Return a machine whose server does not run yet, with who holds huge pages."""
-    return replace(with_linux(pool_users=users), postgres=PostgresFacts(running=False))
+    return replace(with_linux(pool_users=users), postgres=stack.PostgresFacts(running=False))
 
 
-def tenants(overcommit: int, redis: tuple[RedisFacts, ...] | None) -> StackFacts:
+def tenants(overcommit: int, redis: tuple[stack.RedisFacts, ...] | None) -> stack.StackFacts:
     """Return the recommended stack with Redis on its machine, or nobody having looked."""
     return replace(with_linux(overcommit_memory=overcommit), redis=redis)
 
 
-def typed(name: str | None, *, compared: str | None = None) -> StackFacts:
+def typed(name: str | None, *, compared: str | None = None) -> stack.StackFacts:
     """Return an instance of a type, and the class that it is compared with."""
-    return replace(with_linux(instance_type=name), bench=BenchFacts(reference_class=compared))
+    return replace(with_linux(instance_type=name), bench=stack.BenchFacts(reference_class=compared))
 
 
 HOLDING = {
@@ -175,10 +164,10 @@ def test_every_page_size_is_judged_by_its_own_consumers() -> None:
     facts = with_linux(pools=(pool(3328), pool(4, page_bytes=GIB)))
     assert judged("OS002", facts).state is State.HOLDS  # nobody is known to ask for 1 GiB
     pods = (
-        PodFacts(name="a", limits={"hugepages-2Mi": "6500Mi"}),
-        PodFacts(name="b", limits={"hugepages-1Gi": "1Gi"}),
+        stack.PodFacts(name="a", limits={"hugepages-2Mi": "6500Mi"}),
+        stack.PodFacts(name="b", limits={"hugepages-1Gi": "1Gi"}),
     )
-    found = judged("OS002", replace(facts, kubernetes=KubernetesFacts(pods=pods)))
+    found = judged("OS002", replace(facts, kubernetes=stack.KubernetesFacts(pods=pods)))
     assert found.messages == (
         "of 4.0 GiB in pages of 1.0 GiB 1.0 GiB are asked for or in use: 3.0 GiB (75.0 %) lie idle",
     )
@@ -193,9 +182,9 @@ def test_pages_in_use_are_not_idle_whoever_asked() -> None:
 def test_a_pool_is_idle_where_the_server_uses_none() -> None:
     """With huge_pages off nothing is needed; with nobody known the rule does not apply."""
     bare = replace(with_linux(pools=(pool(1000),)), kubernetes=None)
-    off = PostgresFacts(settings={"huge_pages": "off"}, huge_pages_needed=900)
+    off = stack.PostgresFacts(settings={"huge_pages": "off"}, huge_pages_needed=900)
     assert judged("OS002", replace(bare, postgres=off)).state is State.VIOLATED
-    on = PostgresFacts(settings={"huge_pages": "on"}, huge_pages_needed=900)
+    on = stack.PostgresFacts(settings={"huge_pages": "on"}, huge_pages_needed=900)
     assert judged("OS002", replace(bare, postgres=on)).state is State.HOLDS
     found = judged("OS002", replace(bare, postgres=None))
     assert found.state is State.NOT_APPLICABLE
@@ -205,7 +194,7 @@ def test_a_pool_is_idle_where_the_server_uses_none() -> None:
 def test_a_server_with_pages_of_another_size_uses_that_pool() -> None:
     """With huge_page_size = 1GB the needed pages are of 1 GiB, and the others lie idle."""
     settings = {"huge_pages": "on", "huge_page_size": "1GB"}
-    server = PostgresFacts(settings=settings, huge_pages_needed=7)
+    server = stack.PostgresFacts(settings=settings, huge_pages_needed=7)
     bare = replace(with_linux(pools=(pool(7, page_bytes=GIB),)), kubernetes=None, postgres=server)
     assert judged("OS002", bare).state is State.HOLDS
     small = replace(bare, linux=replace(bare.linux, pools=(pool(1000),)))
@@ -215,7 +204,7 @@ def test_a_server_with_pages_of_another_size_uses_that_pool() -> None:
 def test_virtual_machines_use_the_pool_of_their_hypervisor() -> None:
     """Where the machine looked at is the hypervisor, its domains are consumers."""
     facts = with_linux(pools=(pool(12400),))
-    vm = DomainFacts(name="vm", vcpus=1, memory_bytes=24 * GIB, huge_page_bytes=SMALL)
+    vm = stack.DomainFacts(name="vm", vcpus=1, memory_bytes=24 * GIB, huge_page_bytes=SMALL)
     below = replace(facts, hypervisor=facts.linux, domains=(vm,), kubernetes=None, postgres=None)
     assert judged("OS002", below).state is State.HOLDS
     found = judged("OS002", replace(below, domains=(replace(vm, memory_bytes=GIB),)))
@@ -225,7 +214,8 @@ def test_virtual_machines_use_the_pool_of_their_hypervisor() -> None:
 def test_a_governor_that_nobody_looked_for_is_no_finding() -> None:
     """That the guest has no cpufreq must have been seen."""
     unseen = replace(
-        published(), origins={"linux": Origin(source="?", visibility=Visibility.UNKNOWN)}
+        published(),
+        origins={"linux": stack.Origin(source="?", visibility=stack.Visibility.UNKNOWN)},
     )
     assert judged("OS003", unseen).state is State.NOT_APPLICABLE
     metal = replace(published(), linux=METAL)
@@ -293,21 +283,21 @@ def test_pins_on_two_nodes_are_hidden_nodes_too() -> None:
 
 def test_holders_of_pages_are_strangers_only_if_one_can_tell() -> None:
     """The named ones and QEMU under a domain on huge pages may; a running server may be the one."""
-    named = replace(fresh(STRANGER), intent=Intent(huge_page_pids=(77,)))
+    named = replace(fresh(STRANGER), intent=stack.Intent(huge_page_pids=(77,)))
     assert judged("OS015", named).state is State.HOLDS
-    others = replace(named, intent=Intent(huge_page_pids=(78,)))
+    others = replace(named, intent=stack.Intent(huge_page_pids=(78,)))
     assert judged("OS015", others).state is State.VIOLATED
-    server = PostgresFacts(running=True, processes=(77,))
+    server = stack.PostgresFacts(running=True, processes=(77,))
     assert judged("OS015", replace(fresh(STRANGER), postgres=server)).state is State.HOLDS
     beside = replace(fresh(STRANGER), postgres=replace(server, processes=(70, 71)))
     assert "such as pid 77" in judged("OS015", beside).messages[0]
-    running = replace(with_linux(pool_users=(STRANGER,)), intent=Intent())
+    running = replace(with_linux(pool_users=(STRANGER,)), intent=stack.Intent())
     assert [each.partition(":")[0] for each in judged("OS015", running).missing] == [
         "intent.huge_page_pids"
     ]
     emulator = replace(STRANGER, command="qemu-system-x86")
     assert judged("OS015", fresh(emulator)).state is State.HOLDS
     assert judged("OS015", replace(fresh(emulator), domains=None)).state is State.VIOLATED
-    gone = Origin(source="no XML", visibility=Visibility.UNKNOWN)
+    gone = stack.Origin(source="no XML", visibility=stack.Visibility.UNKNOWN)
     unread = replace(fresh(emulator), domains=(), origins={"domains.broken": gone})
     assert judged("OS015", unread).missing == ("domains.broken: no XML",)  # it may be its QEMU

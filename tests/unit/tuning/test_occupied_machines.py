@@ -4,16 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from steelyard.core import stack
 from steelyard.core.linux import LinuxFacts, PagePool, PoolUser
-from steelyard.core.stack import (
-    DomainFacts,
-    GuestCell,
-    Place,
-    PostgresFacts,
-    StackDesign,
-    StackFacts,
-    StackRequest,
-)
 from steelyard.core.wording import GIB, KIB, MIB, InputError, PreflightError
 from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import design_stack
@@ -22,8 +14,8 @@ from steelyard.tuning.plan.topology import others_bytes, pages_to_come
 from steelyard.tuning.rules.catalogue import judge
 from support.made_machines import PAGE, bare, machine
 
-SMALL = StackRequest(cpus=2, memory_bytes=8 * GIB)
-ORDINARY = DomainFacts(name="other", vcpus=4, memory_bytes=48 * GIB, running=True)
+SMALL = stack.StackRequest(cpus=2, memory_bytes=8 * GIB)
+ORDINARY = stack.DomainFacts(name="other", vcpus=4, memory_bytes=48 * GIB, running=True)
 PINNED = replace(
     ORDINARY,
     vcpu_pins={0: (1,), 1: (9,), 2: (2,), 3: (10,)},
@@ -32,13 +24,13 @@ PINNED = replace(
 )
 
 
-def planned(facts: StackFacts, **asked: object) -> StackDesign:
+def planned(facts: stack.StackFacts, **asked: object) -> stack.StackDesign:
     """Return the design of the small request, changed."""
     request = replace(SMALL, **asked)  # type: ignore[arg-type]
     return design_stack(request, facts, formula_counter(request.postgres_version))
 
 
-def beside(*domains: DomainFacts, linux: LinuxFacts | None = None) -> StackFacts:
+def beside(*domains: stack.DomainFacts, linux: LinuxFacts | None = None) -> stack.StackFacts:
     """Return bare metal with virtual machines."""
     return replace(bare(linux or machine()), domains=domains)
 
@@ -54,7 +46,7 @@ def sized(*gib: int) -> LinuxFacts:
     )
 
 
-def pools(made: StackDesign) -> dict[int | None, int]:
+def pools(made: stack.StackDesign) -> dict[int | None, int]:
     """Return the planned pages of the database's machine by node."""
     assert made.machine is not None
     return {pool.node: pool.pages for pool in made.machine.pools}
@@ -70,7 +62,7 @@ def with_pool(linux: LinuxFacts, pool: PagePool) -> LinuxFacts:
 
 def test_memory_that_is_bound_nowhere_counts() -> None:
     """An ordinary guest of 48 GiB leaves no 50 GiB of 64, neither for a guest nor for a server."""
-    for place in (Place.KVM, Place.LOCAL):
+    for place in (stack.Place.KVM, stack.Place.LOCAL):
         with pytest.raises(PreflightError):
             planned(beside(ORDINARY), place=place, memory_bytes=50 * GIB)
         planned(beside(ORDINARY), place=place, memory_bytes=10 * GIB)
@@ -111,8 +103,8 @@ def test_bound_cells_count_where_they_are() -> None:
     linux = sized(48, 16)
     first, second = linux.nodes or ()
     cells = (
-        GuestCell(number=0, memory_bytes=2 * GIB, memory_nodes=(1,)),
-        GuestCell(number=1, memory_bytes=6 * GIB, memory_nodes=(0,)),
+        stack.GuestCell(number=0, memory_bytes=2 * GIB, memory_nodes=(1,)),
+        stack.GuestCell(number=1, memory_bytes=6 * GIB, memory_nodes=(0,)),
     )
     crossed = replace(PINNED, memory_bytes=8 * GIB, memory_nodes=(), cells=cells)
     assert others_bytes(linux, first, (crossed,), PAGE) == 6 * GIB
@@ -123,9 +115,9 @@ def test_bound_cells_count_where_they_are() -> None:
 def test_cells_on_pages_of_two_sizes_count_in_their_own_pools() -> None:
     """A guest that is off takes 4 GiB of the plan's pages, 3 GiB of others, 1 GiB of neither."""
     cells = (
-        GuestCell(number=0, memory_bytes=4 * GIB, huge_page_bytes=PAGE),
-        GuestCell(number=1, memory_bytes=3 * GIB, huge_page_bytes=GIB),
-        GuestCell(number=2, memory_bytes=1 * GIB),
+        stack.GuestCell(number=0, memory_bytes=4 * GIB, huge_page_bytes=PAGE),
+        stack.GuestCell(number=1, memory_bytes=3 * GIB, huge_page_bytes=GIB),
+        stack.GuestCell(number=2, memory_bytes=1 * GIB),
     )
     off = replace(PINNED, running=False, memory_bytes=8 * GIB, cells=cells)
     linux = machine()
@@ -151,7 +143,7 @@ def test_promised_pages_of_others_are_added() -> None:
         for each in judge(foreseen(made, facts))
         if each.code == "PG001" and each.messages
     ]
-    hosted = planned(facts, place=Place.KVM)
+    hosted = planned(facts, place=stack.Place.KVM)
     assert hosted.hypervisor is not None
     assert hosted.domain is not None
     assert hosted.hypervisor.pools[0].pages == 3600 + hosted.domain.memory_bytes // PAGE
@@ -167,11 +159,11 @@ def test_only_the_pages_of_the_server_itself_are_given_back() -> None:
     linux = replace(with_pool(machine(), pool), pool_users=users)
     alone = pools(planned(bare(machine())))[0]
     for server in (
-        PostgresFacts(huge_pages_status="on", huge_pages_needed=1000),
-        PostgresFacts(huge_page_mapping_bytes=1000 * PAGE),
+        stack.PostgresFacts(huge_pages_status="on", huge_pages_needed=1000),
+        stack.PostgresFacts(huge_page_mapping_bytes=1000 * PAGE),
     ):
         assert pools(planned(replace(bare(linux), postgres=server)))[0] == alone + 500
-    other = PostgresFacts(huge_page_mapping_bytes=GIB, settings={"huge_page_size": "1GB"})
+    other = stack.PostgresFacts(huge_page_mapping_bytes=GIB, settings={"huge_page_size": "1GB"})
     assert pools(planned(replace(bare(linux), postgres=other)))[0] == alone + 1500
 
 
@@ -222,8 +214,8 @@ def test_what_is_no_size_of_huge_pages_is_refused(size: int) -> None:
         planned(bare(machine()), page_bytes=size)
 
 
-@pytest.mark.parametrize("place", [Place.LOCAL, Place.KVM, Place.CNPG])
-def test_a_size_that_the_kernel_lacks_is_refused(place: Place) -> None:
+@pytest.mark.parametrize("place", [stack.Place.LOCAL, stack.Place.KVM, stack.Place.CNPG])
+def test_a_size_that_the_kernel_lacks_is_refused(place: stack.Place) -> None:
     """512 MiB are of arm64: here the sizes that there are are named."""
     with pytest.raises(PreflightError, match=r"no huge pages of 512\.0 MiB") as caught:
         planned(bare(machine()), page_bytes=512 * MIB, place=place)
@@ -233,22 +225,22 @@ def test_a_size_that_the_kernel_lacks_is_refused(place: Place) -> None:
 def test_the_page_size_is_written_unless_the_kernel_has_it_by_default() -> None:
     """The hypervisor's default says nothing of its guest's; 13 does not know the setting."""
 
-    def written(facts: StackFacts, **asked: object) -> str | None:
+    def written(facts: stack.StackFacts, **asked: object) -> str | None:
         found = {each.name: each.value for each in planned(facts, **asked).postgres.settings}
         return found.get("huge_page_size")
 
     assert written(bare(machine())) is None
-    assert written(bare(machine()), place=Place.KVM) == "2048kB"
+    assert written(bare(machine()), place=stack.Place.KVM) == "2048kB"
     guest = replace(machine(), virtualization="kvm")
-    assert written(replace(bare(machine()), linux=guest), place=Place.KVM) is None
-    assert written(replace(bare(machine()), linux=None), place=Place.KVM) == "2048kB"
-    assert written(bare(machine()), place=Place.KVM, postgres_version=13) is None
+    assert written(replace(bare(machine()), linux=guest), place=stack.Place.KVM) is None
+    assert written(replace(bare(machine()), linux=None), place=stack.Place.KVM) == "2048kB"
+    assert written(bare(machine()), place=stack.Place.KVM, postgres_version=13) is None
 
 
 def test_a_guest_is_larger_than_what_it_counts() -> None:
     """The kernel's own part grows with the guest: 1/64 of it, and 40 MiB."""
     small, large = (
-        planned(bare(machine(node_gib=512)), place=Place.KVM, memory_bytes=size * GIB)
+        planned(bare(machine(node_gib=512)), place=stack.Place.KVM, memory_bytes=size * GIB)
         for size in (4, 256)
     )
     lines = [
@@ -270,7 +262,7 @@ def test_gaps_are_told_as_assumptions() -> None:
         planned(bare(replace(linux, siblings=None))).assumptions,
         planned(bare(replace(linux, cpus=None, siblings=None, nodes=None))).assumptions,
         planned(bare(linux), instances=3).assumptions,
-        planned(bare(linux), instances=3, place=Place.CNPG).assumptions,
+        planned(bare(linux), instances=3, place=stack.Place.CNPG).assumptions,
     ]
     assert any("though SMT is on" in each for each in told[0])
     assert any("nobody saw the CPUs" in each for each in told[1])

@@ -4,16 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from steelyard.core import stack
 from steelyard.core.findings import State
 from steelyard.core.linux import BlockDevice, PoolUser
-from steelyard.core.stack import (
-    DomainFacts,
-    Place,
-    PostgresFacts,
-    StackDesign,
-    StackFacts,
-    StackRequest,
-)
 from steelyard.core.wording import GIB, KIB, MIB, InputError, PreflightError
 from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import design_stack
@@ -22,30 +15,30 @@ from support.judged_rules import judged
 from support.made_machines import PAGE, bare, machine
 from support.recorded_stacks import published
 
-SMALL = StackRequest(cpus=2, memory_bytes=8 * GIB)
+SMALL = stack.StackRequest(cpus=2, memory_bytes=8 * GIB)
 
 
-def planned(facts: StackFacts, **asked: object) -> StackDesign:
+def planned(facts: stack.StackFacts, **asked: object) -> stack.StackDesign:
     """Return the design of the small request, changed, on a stack."""
     request = replace(SMALL, **asked)  # type: ignore[arg-type]
     return design_stack(request, facts, formula_counter(request.postgres_version))
 
 
-def refused(facts: StackFacts, **asked: object) -> PreflightError:
+def refused(facts: stack.StackFacts, **asked: object) -> PreflightError:
     """Return the refusal of the small request, changed, on a stack."""
     with pytest.raises(PreflightError) as caught:
         planned(facts, **asked)
     return caught.value
 
 
-def settings(made: StackDesign) -> dict[str, str]:
+def settings(made: stack.StackDesign) -> dict[str, str]:
     """Return the server's settings by name."""
     return {each.name: each.value for each in made.postgres.settings}
 
 
-def running(name: str, *cpus: int, node: int = 0, gib: int = 8) -> DomainFacts:
+def running(name: str, *cpus: int, node: int = 0, gib: int = 8) -> stack.DomainFacts:
     """Return a running virtual machine, strictly on one node."""
-    return DomainFacts(
+    return stack.DomainFacts(
         name=name,
         vcpus=len(cpus),
         vcpu_pins={number: (cpu,) for number, cpu in enumerate(cpus)},
@@ -58,7 +51,7 @@ def running(name: str, *cpus: int, node: int = 0, gib: int = 8) -> DomainFacts:
 
 def test_a_domain_has_whole_cores_of_one_node_and_its_helpers_beside_them() -> None:
     """Siblings side by side, CPU 0 left to the host, emulator and I/O on other cores there."""
-    made = planned(bare(machine(nodes=2, cores=8, threads=2)), place=Place.KVM, cpus=4)
+    made = planned(bare(machine(nodes=2, cores=8, threads=2)), place=stack.Place.KVM, cpus=4)
     domain = made.domain
     assert domain is not None
     assert domain.vcpu_pins == (1, 17, 2, 18)
@@ -70,16 +63,16 @@ def test_a_domain_has_whole_cores_of_one_node_and_its_helpers_beside_them() -> N
 def test_an_odd_number_of_cpus_becomes_whole_cores() -> None:
     """Three on cores of two threads are four, and the plan says so; a pod of three is refused."""
     facts = bare(machine())
-    made = planned(facts, place=Place.KVM, cpus=3)
+    made = planned(facts, place=stack.Place.KVM, cpus=3)
     assert made.domain is not None
     assert len(made.domain.vcpu_pins) == 4
     assert any("4 virtual CPUs, not 3" in each for each in made.assumptions)
-    error = refused(facts, place=Place.CNPG, cpus=3)
+    error = refused(facts, place=stack.Place.CNPG, cpus=3)
     assert "3 exclusive CPUs are no whole cores of 2 threads" in error.message
     assert (
         error.hint == "With everything else as asked, either of `--cpus 2`, `--cpus 4` would fit."
     )
-    assert planned(facts, place=Place.CNPG, cpus=3, exclusive_cpus=False).pod is not None
+    assert planned(facts, place=stack.Place.CNPG, cpus=3, exclusive_cpus=False).pod is not None
 
 
 def test_the_node_with_free_pages_is_taken() -> None:
@@ -91,7 +84,7 @@ def test_the_node_with_free_pages_is_taken() -> None:
         else node
         for node in linux.nodes or ()
     )
-    made = planned(bare(replace(linux, nodes=full)), place=Place.KVM)
+    made = planned(bare(replace(linux, nodes=full)), place=stack.Place.KVM)
     assert made.domain is not None
     assert made.hypervisor is not None
     assert made.domain.nodes == (1,)
@@ -103,7 +96,7 @@ def test_other_machines_keep_their_cores_and_their_memory() -> None:
     facts = replace(
         bare(machine(nodes=2)), domains=(running("other", 1, 17, gib=56), running("far", 9, node=1))
     )
-    made = planned(facts, place=Place.KVM)
+    made = planned(facts, place=stack.Place.KVM)
     assert made.domain is not None
     assert made.domain.nodes == (1,)
     assert not {9, 25} & set(made.domain.vcpu_pins)
@@ -113,14 +106,14 @@ def test_a_domain_may_be_planned_again() -> None:
     """What a machine of the same name has is its own: planned anew it stays where it is."""
     linux = machine(nodes=1, node_gib=16)
     facts = replace(bare(linux), domains=(running("postgres", 1, 9, gib=12),))
-    made = planned(facts, place=Place.KVM)
+    made = planned(facts, place=stack.Place.KVM)
     assert made.domain is not None
     assert made.domain.vcpu_pins == (1, 9)
 
 
 def test_no_room_is_refused_with_what_would_fit() -> None:
     """The published machine has 16 GiB on a node; more was asked of it: each node is named."""
-    error = refused(published(), place=Place.KVM, cpus=8, memory_bytes=20 * GIB)
+    error = refused(published(), place=stack.Place.KVM, cpus=8, memory_bytes=20 * GIB)
     assert "node 0: 15.0 GiB of its 16.0 GiB can be had" in error.message
     assert "node 1" in error.message
     assert "`--memory " in error.hint
@@ -134,7 +127,11 @@ def test_no_room_is_refused_with_what_would_fit() -> None:
         ({"memory_bytes": GIB // 2}, "512.0 MiB hold no such server", "`--memory "),
         ({"memory_bytes": 64 * GIB}, "the machine has 64.0 GiB", "`--memory "),
         ({"cpus": 17}, "the machine has 16 CPUs", "`--cpus 16`"),
-        ({"place": Place.CNPG, "cpus": 16}, "beside the core that the kubelet", "`--cpus 14`"),
+        (
+            {"place": stack.Place.CNPG, "cpus": 16},
+            "beside the core that the kubelet",
+            "`--cpus 14`",
+        ),
         ({"page_bytes": GIB, "postgres_version": 13}, "default huge pages of 2.0 MiB", "14"),
     ],
 )
@@ -150,7 +147,7 @@ def test_what_cannot_be_had_is_refused_with_what_would_fit(
 def test_pages_that_nobody_mounted_are_refused() -> None:
     """QEMU finds no memory of a size for which there is no hugetlbfs; the command makes one."""
     facts = bare(replace(machine(), hugetlbfs=(PAGE,)))
-    error = refused(facts, page_bytes=GIB, memory_bytes=16 * GIB, place=Place.KVM)
+    error = refused(facts, page_bytes=GIB, memory_bytes=16 * GIB, place=stack.Place.KVM)
     assert "no hugetlbfs mounted for pages of 1.0 GiB" in error.message
     assert "pagesize=1048576K" in error.hint
 
@@ -173,7 +170,7 @@ def test_the_pool_is_what_the_server_needs_and_what_others_hold() -> None:
     )
     beside = planned(bare(holder)).machine
     own = replace(
-        bare(holder), postgres=PostgresFacts(huge_pages_status="on", huge_pages_needed=100)
+        bare(holder), postgres=stack.PostgresFacts(huge_pages_status="on", huge_pages_needed=100)
     )
     assert alone is not None
     assert beside is not None
@@ -188,7 +185,7 @@ def test_a_plan_leaves_the_states_that_the_rule_calls_deep(limit_s: float | None
     """Also under a latency limit: what no CPU can enter is neither a violation nor disabled."""
     linux = replace(machine(), dma_latency_s=limit_s)
     assert tuple(state for _, state in deep_states(linux)) == linux.deep_states
-    judged_as = judged("KVM013", StackFacts(hypervisor=linux)).state
+    judged_as = judged("KVM013", stack.StackFacts(hypervisor=linux)).state
     assert (judged_as is State.VIOLATED) is bool(deep_states(linux))
 
 
@@ -198,7 +195,7 @@ def test_the_cpu_and_not_the_maker_of_the_machine_decides_on_topoext(
 ) -> None:
     """A virtual machine on a server of Dell with CPUs of AMD needs the feature."""
     linux = replace(machine(threads=2), vendor="Dell Inc.", cpu_vendor=vendor)
-    made = planned(bare(linux), place=Place.KVM, cpus=4).domain
+    made = planned(bare(linux), place=stack.Place.KVM, cpus=4).domain
     assert made is not None
     assert made.amd is amd
 
@@ -245,10 +242,10 @@ def test_settings_follow_place_and_storage() -> None:
     facts = bare(machine())
     assert (
         not {"huge_pages", "wal_level", "shared_memory_type"}
-        & settings(planned(facts, place=Place.RDS)).keys()
+        & settings(planned(facts, place=stack.Place.RDS)).keys()
     )
     assert settings(planned(facts, storage="hdd"))["random_page_cost"] == "4"
-    off = replace(facts, postgres=PostgresFacts(settings={"fsync": "off"}))
+    off = replace(facts, postgres=stack.PostgresFacts(settings={"fsync": "off"}))
     assert settings(planned(off))["fsync"] == "on"
     assert "fsync" not in settings(planned(facts))
     assert settings(planned(facts, logical_decoding=True))["wal_level"] == "logical"

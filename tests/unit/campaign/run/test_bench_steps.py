@@ -9,15 +9,7 @@ from fakes.campaigns import Stage, an_experiment, asks
 from fakes.clock import FakeClock
 from steelyard.campaign.run.bench import TEMPLATE, Bench
 from steelyard.campaign.run.beside_blocks import choose_means
-from steelyard.core.experiment import (
-    Experiment,
-    Layer,
-    Measure,
-    Script,
-    Setting,
-    SwitchCost,
-    Workload,
-)
+from steelyard.core import experiment as experiments
 from steelyard.core.schedule import CellKey, Mode, PlannedRun
 from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import (
@@ -31,8 +23,8 @@ from steelyard.systems.protocol import content_of
 from steelyard.targets.differences import switch_cost
 
 
-def _stage(tmp_path: Path, experiment: Experiment | None = None) -> Stage:
-    cold = Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=2.0, prewarm=False)
+def _stage(tmp_path: Path, experiment: experiments.Experiment | None = None) -> Stage:
+    cold = experiments.Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=2.0, prewarm=False)
     stage = Stage.new(experiment or an_experiment(measure=cold), tmp_path / "campaign", FakeClock())
     stage.world.restore_s, stage.world.start_s = 4.0, 1.5
     return stage
@@ -45,7 +37,7 @@ def _prepared(stage: Stage) -> Bench:
     return bench
 
 
-def _asking(experiment: Experiment, *means: str | None) -> Experiment:
+def _asking(experiment: experiments.Experiment, *means: str | None) -> experiments.Experiment:
     configurations = tuple(
         replace(configuration, target=replace(configuration.target, restore=one))
         for configuration, one in zip(experiment.configurations, means, strict=True)
@@ -71,8 +63,10 @@ def test_where_nothing_is_prepared_nothing_is_said_of_it(
 ) -> None:
     """Scripts in a database that was there: no data are made, and no name of ours is shown."""
     target = EndpointTarget(dbname="shop", allow_existing=allowed)
-    script = Script(name="q.sql", text="SELECT 1;")
-    experiment = replace(an_experiment(), workloads=(Workload(name="q", scripts=(script,)),))
+    script = experiments.Script(name="q.sql", text="SELECT 1;")
+    experiment = replace(
+        an_experiment(), workloads=(experiments.Workload(name="q", scripts=(script,)),)
+    )
     configurations = tuple(replace(each, target=target) for each in experiment.configurations)
     stage = Stage.new(replace(experiment, configurations=configurations), tmp_path / "c")
     steps: list[str] = []
@@ -83,7 +77,7 @@ def test_where_nothing_is_prepared_nothing_is_said_of_it(
 
 def test_scripts_of_a_configuration_make_data_of_its_own(tmp_path: Path) -> None:
     """After those of the workload; another state, so other live data, and a restart between."""
-    own = Script(name="index.sql", text="CREATE INDEX ON t (a);")
+    own = experiments.Script(name="index.sql", text="CREATE INDEX ON t (a);")
     plain = an_experiment()
     configurations = (plain.configurations[0], replace(plain.configurations[1], prepare=(own,)))
     stage = _stage(tmp_path, replace(plain, configurations=configurations))
@@ -92,7 +86,7 @@ def test_scripts_of_a_configuration_make_data_of_its_own(tmp_path: Path) -> None
     one, other = (each.name for each in configurations)
     assert bench.state(one) != bench.state(other)
     assert bench.data_of(one) != bench.data_of(other)
-    assert switch_cost(bench.experiment, bench._engine) is SwitchCost.RESTART
+    assert switch_cost(bench.experiment, bench._engine) is experiments.SwitchCost.RESTART
     (data,) = content_of(configurations[1], bench._engine.datasets())
     assert data.prepare[-1] == ("index.sql", own.text)
 
@@ -161,7 +155,7 @@ def test_data_that_were_put_aside_come_back_even_without_a_restore(tmp_path: Pat
 
 def test_prewarming_comes_after_the_settings_and_before_readiness(tmp_path: Path) -> None:
     """It is part of the start, so it is not in the runs."""
-    stage = _stage(tmp_path, an_experiment(measure=Measure(prewarm=True)))
+    stage = _stage(tmp_path, an_experiment(measure=experiments.Measure(prewarm=True)))
     bench = _prepared(stage)
     bench.activate("slow", restore=True, means="reflink")
     assert stage.world.steps[-1] == "prewarm at 5555"
@@ -195,11 +189,11 @@ def test_a_switch_reloads_and_verifies(tmp_path: Path) -> None:
 
 def test_scripts_are_written_where_the_generator_reads_them(tmp_path: Path) -> None:
     """Each under its number and name, so that two of one name do not meet."""
-    own = Workload(
+    own = experiments.Workload(
         name="own-reads",
         scripts=(
-            Script(name="a/new.sql", text="SELECT 1", weight=9),
-            Script(name="b/new.sql", text="SELECT 2"),
+            experiments.Script(name="a/new.sql", text="SELECT 1", weight=9),
+            experiments.Script(name="b/new.sql", text="SELECT 2"),
         ),
     )
     stage = _stage(tmp_path, replace(an_experiment(), workloads=(own,)))
@@ -297,17 +291,17 @@ def test_two_means_in_one_experiment_are_refused(tmp_path: Path) -> None:
         choose_means(experiment, _prepared(stage), stage.clock)
 
 
-def _limited(measure: Measure | None = None) -> Experiment:
+def _limited(measure: experiments.Measure | None = None) -> experiments.Experiment:
     """Return an experiment whose second configuration asks for nothing but a quota."""
     experiment = an_experiment(restart=False, measure=measure)
     slow, fast = experiment.configurations
-    quota = Setting(layer=Layer.CGROUP, name="cpus", value="0.6")
+    quota = experiments.Setting(layer=experiments.Layer.CGROUP, name="cpus", value="0.6")
     return replace(experiment, configurations=(slow, replace(fast, settings=(quota,))))
 
 
 def test_limits_come_last_and_are_part_of_what_is_in_force(tmp_path: Path) -> None:
     """Starting and prewarming are not limited; what the place reads back is kept and checked."""
-    stage = _stage(tmp_path, _limited(Measure(prewarm=True)))
+    stage = _stage(tmp_path, _limited(experiments.Measure(prewarm=True)))
     bench = _prepared(stage)
     start = bench.activate("fast", restore=True, means="copy")
     assert stage.world.steps[-2:] == ["prewarm at 5555", "limit {'cpus': '0.6'}"]
@@ -345,7 +339,10 @@ def test_a_limited_campaign_is_measured_back_to_back(tmp_path: Path) -> None:
     """From the plan to the table of settings: a quota needs no restart and is a difference."""
     analysis = Stage.new(_limited(), tmp_path / "campaign", FakeClock()).run()
     assert analysis.plan is not None
-    assert (analysis.plan.mode, analysis.plan.switch) == (Mode.BACK_TO_BACK, SwitchCost.SESSION)
+    assert (analysis.plan.mode, analysis.plan.switch) == (
+        Mode.BACK_TO_BACK,
+        experiments.SwitchCost.SESSION,
+    )
     (told,) = [each for each in analysis.settings if each.name == "cgroup: cpus"]
     assert (told.values, told.requested) == (("unlimited", "0.6"), True)
 

@@ -15,16 +15,8 @@ from fakes.doors import fake_doors
 from fakes.processes import Answer, FakeProcess, FakeProcesses
 from steelyard.campaign.cleanup import leftovers, undoing
 from steelyard.campaign.cleanup.leftovers import JournalLedger
+from steelyard.core import outside
 from steelyard.core.campaign import Status
-from steelyard.core.outside import (
-    Command,
-    ControlGroup,
-    Foreign,
-    MadeDirectory,
-    OnServer,
-    Outside,
-    TurnedKnob,
-)
 from steelyard.core.stack import Knob, KnobKind
 from steelyard.core.wording import ExitCode, LeftBehindError, RecordError
 from steelyard.gateways.cgroups import Families
@@ -74,14 +66,14 @@ class _Campaign:
         )
         registry.register(_ID, self.path, an_experiment())
         self.noting = JournalLedger(self.directory.journal, _ID)
-        self.noting.created(MadeDirectory(path=self.live))
+        self.noting.created(outside.MadeDirectory(path=self.live))
 
     def work(self) -> FakeProcess:
         """Make the directory and start a server in it."""
         data = self.live / "state" / "data"
         data.mkdir(parents=True)
         (data / "table").write_bytes(b"x" * 5000)
-        command = Command(argv=("server",), directory=data)
+        command = outside.Command(argv=("server",), directory=data)
         return self.processes.start(command, output=self.path / "log")
 
     def die(self) -> "_Campaign":
@@ -150,8 +142,8 @@ def test_what_is_undone_is_not_undone_again_when_the_record_was_moved(
     campaign: _Campaign, tmp_path: Path, doors: Doors, *, undone: bool
 ) -> None:
     """Others may have come to what it had made; what it did not undo stays known."""
-    thing = OnServer(
-        resource=Foreign.DATABASE,
+    thing = outside.OnServer(
+        resource=outside.Foreign.DATABASE,
         host="db",
         port=5432,
         user="bench",
@@ -162,7 +154,7 @@ def test_what_is_undone_is_not_undone_again_when_the_record_was_moved(
     campaign.noting.created(thing)
     if undone:
         campaign.noting.removed(thing)
-        campaign.noting.removed(MadeDirectory(path=campaign.live))
+        campaign.noting.removed(outside.MadeDirectory(path=campaign.live))
     campaign.directory.journal.append(Ended(status=Status.INTERRUPTED))
     leftovers.settle(_ID, campaign.path)
     campaign.die()
@@ -282,11 +274,11 @@ def test_slots_of_a_dead_campaign_go_with_it(
     servers = []
     for number in (1, 2, 12):
         slot = campaign.live / f"slot-{number}"
-        campaign.noting.created(MadeDirectory(path=slot))
+        campaign.noting.created(outside.MadeDirectory(path=slot))
         data = slot / "state" / "data"
         data.mkdir(parents=True)
         (data / "table").write_bytes(b"x" * 5000)
-        command = Command(argv=("server",), directory=data)
+        command = outside.Command(argv=("server",), directory=data)
         servers.append(processes.start(command, output=campaign.path / "log"))
     campaign.die()
     (leftover,) = leftovers.find_leftovers(doors)
@@ -323,7 +315,7 @@ def test_what_is_not_of_this_campaign_is_left_alone(
     """A journal cannot name it to have it removed."""
     foreign = tmp_path / "else" / name
     foreign.mkdir(parents=True)
-    campaign.noting.created(MadeDirectory(path=foreign))
+    campaign.noting.created(outside.MadeDirectory(path=foreign))
     campaign.directory.close()
     assert leftovers.find_leftovers(doors, [campaign.path]) == ()
     assert foreign.exists()
@@ -340,7 +332,7 @@ def test_a_slot_behind_a_link_is_left_alone(
         link.parent.mkdir(parents=True)
         link.symlink_to(to)
     for name in (links[0] / "slot-1", links[1]):
-        campaign.noting.created(MadeDirectory(path=name))
+        campaign.noting.created(outside.MadeDirectory(path=name))
     campaign.directory.close()
     assert leftovers.find_leftovers(doors, [campaign.path]) == ()
     assert precious.exists()
@@ -360,7 +352,7 @@ def test_logs_in_memory_are_found_and_removed(
     monkeypatch.setattr(undoing, "MEMORY", tmp_path / "memory")
     campaign = _Campaign(tmp_path, processes)
     logs = tmp_path / "memory" / name
-    campaign.noting.created(MadeDirectory(path=logs))
+    campaign.noting.created(outside.MadeDirectory(path=logs))
     logs.mkdir(parents=True)
     (logs / "log.17").write_text("0 1 2\n")
     campaign.die()
@@ -390,7 +382,7 @@ def test_what_a_dead_session_removed_without_a_word_is_noted(
     """A death between a removal and its line; what is still there stays listed."""
     there = tmp_path / "there"
     there.mkdir()
-    campaign.noting.created(MadeDirectory(path=there))
+    campaign.noting.created(outside.MadeDirectory(path=there))
     assert set(left_over(campaign.path)) == {str(campaign.live), str(there)}
     leftovers.note_gone(campaign.directory)
     assert left_over(campaign.path) == (str(there),)
@@ -406,7 +398,7 @@ def test_control_groups_of_a_dead_campaign_are_removed(
 ) -> None:
     """After its processes have ended, by the journal or by the registry, and that is noted."""
     server = campaign.work()
-    campaign.noting.created(ControlGroup(path=_GROUP))
+    campaign.noting.created(outside.ControlGroup(path=_GROUP))
     cgroups.make(_GROUP)
     cgroups.within = lambda _: () if server.exit_status() is not None else (server.pid,)
     campaign.die()
@@ -432,7 +424,7 @@ class _Frozen:
         self.campaign = _Campaign(root, processes)
         self.server = self.campaign.work()
         self.cgroups = cgroups
-        self.campaign.noting.created(ControlGroup(path=_FREEZER))
+        self.campaign.noting.created(outside.ControlGroup(path=_FREEZER))
         cgroups.make(_FREEZER)
         cgroups.within = self._members
         cgroups.freezer(_FREEZER).freeze()
@@ -532,8 +524,8 @@ def test_what_runs_or_is_somebody_elses_is_not_released(
     dead = _Campaign(tmp_path, processes)
     server = dead.work()
     stranger = Path("/fake/cgroup/freezer/steelyard-other-1-server")
-    dead.noting.created(ControlGroup(path=stranger))
-    dead.noting.created(ControlGroup(path=_FREEZER))
+    dead.noting.created(outside.ControlGroup(path=stranger))
+    dead.noting.created(outside.ControlGroup(path=_FREEZER))
     for group in (stranger, _FREEZER):
         cgroups.make(group)
         cgroups.freezer(group).freeze()
@@ -549,7 +541,7 @@ def test_a_group_alone_is_a_leftover(
     campaign: _Campaign, doors: Doors, cgroups: FakeCgroups
 ) -> None:
     """A death between the removal of the directories and that of the groups leaves just them."""
-    campaign.noting.created(ControlGroup(path=_GROUP))
+    campaign.noting.created(outside.ControlGroup(path=_GROUP))
     cgroups.make(_GROUP)
     campaign.die()
     (leftover,) = leftovers.find_leftovers(doors)
@@ -562,7 +554,7 @@ def test_a_group_with_processes_stays_listed(
     campaign: _Campaign, doors: Doors, cgroups: FakeCgroups
 ) -> None:
     """A program that the server left behind is told by its number, and clean finds it again."""
-    campaign.noting.created(ControlGroup(path=_GROUP))
+    campaign.noting.created(outside.ControlGroup(path=_GROUP))
     cgroups.make(_GROUP)
     cgroups.busy, cgroups.within = 10**6, lambda _: (77,)
     campaign.die()
@@ -586,7 +578,7 @@ def test_a_journal_cannot_name_groups_of_others(
     campaign: _Campaign, doors: Doors, cgroups: FakeCgroups, path: str
 ) -> None:
     """A record may come from somebody else: only this campaign's own groups are removed."""
-    campaign.noting.created(ControlGroup(path=Path(path)))
+    campaign.noting.created(outside.ControlGroup(path=Path(path)))
     cgroups.make(Path(path))
     campaign.die()
     assert leftovers.find_leftovers(doors) == ()
@@ -595,7 +587,7 @@ def test_a_journal_cannot_name_groups_of_others(
 
 def test_groups_that_are_gone_are_noted(campaign: _Campaign, doors: Doors) -> None:
     """A restart of the machine takes all groups away; a resume notes it and goes on."""
-    campaign.noting.created(ControlGroup(path=_GROUP))
+    campaign.noting.created(outside.ControlGroup(path=_GROUP))
     assert left_groups(campaign.path) == (str(_GROUP),)
     leftovers.note_gone(campaign.directory)
     assert left_groups(campaign.path) == ()
@@ -609,11 +601,11 @@ def test_what_does_not_end_keeps_its_directory_and_nothing_else(
     """A setting of the kernel is put back although a process waits for a disk that hangs."""
     frozen.cgroups.refuses = {"freezer.state"}
     (leftover,) = leftovers.find_leftovers(doors)
-    knob = TurnedKnob(
+    knob = outside.TurnedKnob(
         knob=Knob(name="n", layer="linux", kind=KnobKind.SYSCTL, place="vm.swappiness", value="1"),
         snapshot="60",
     )
-    undone: list[Outside] = []
+    undone: list[outside.Outside] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(undoing, "undo_thing", lambda thing, _: undone.append(thing))
         with pytest.raises(LeftBehindError, match="do not end"):

@@ -15,24 +15,13 @@ from steelyard.campaign.foresee.forecast import (
     require_first_look,
 )
 from steelyard.cli.progress import forecast_json, forecast_text
-from steelyard.core.experiment import (
-    Attribution,
-    AttributionKind,
-    Calibration,
-    Design,
-    Experiment,
-    Factor,
-    Measure,
-    Reset,
-    Stop,
-    SwitchCost,
-)
+from steelyard.core import experiment as experiments
 from steelyard.core.schedule import Mode
 from steelyard.core.wording import GIB, ExitCode, PreflightError
 from steelyard.targets.assembly import Assembly
 
 
-def _forecast(experiment: Experiment, tmp_path: Path) -> Forecast:
+def _forecast(experiment: experiments.Experiment, tmp_path: Path) -> Forecast:
     stage = Stage.new(experiment, tmp_path / "campaign")
     bench = stage.bench()
     assembly = Assembly(engine=bench._engine, platforms=bench._platforms)
@@ -42,26 +31,29 @@ def _forecast(experiment: Experiment, tmp_path: Path) -> Forecast:
 @pytest.mark.parametrize(
     ("measure", "warm_up_s"),
     [
-        (Measure(), 20.0),
-        (Measure(warm_up_s=3.0), 3.0),
-        (Measure(calibration=Calibration(at_least_s=7.0)), 7.0),
-        (Measure(warm_up_s=3.0, calibration=Calibration(at_least_s=7.0)), 3.0),
+        (experiments.Measure(), 20.0),
+        (experiments.Measure(warm_up_s=3.0), 3.0),
+        (experiments.Measure(calibration=experiments.Calibration(at_least_s=7.0)), 7.0),
+        (
+            experiments.Measure(warm_up_s=3.0, calibration=experiments.Calibration(at_least_s=7.0)),
+            3.0,
+        ),
     ],
 )
 def test_the_expected_warm_up_is_the_declared_one_or_the_least(
-    measure: Measure, warm_up_s: float
+    measure: experiments.Measure, warm_up_s: float
 ) -> None:
     """What will be measured is at least its floor."""
     assert expected_warm_up_s(an_experiment(measure=measure)) == warm_up_s
 
 
 def a_frame(
-    mode: Mode, reset: Reset, warm_up_s: float, times: durations.SwitchTimes
+    mode: Mode, reset: experiments.Reset, warm_up_s: float, times: durations.SwitchTimes
 ) -> durations.StartFrame:
     """Return what is known of starts that need a restart."""
     return durations.StartFrame(
         mode=mode,
-        switch=SwitchCost.RESTART,
+        switch=experiments.SwitchCost.RESTART,
         reset=reset,
         warm_up_s=warm_up_s,
         times=times,
@@ -71,20 +63,23 @@ def a_frame(
 
 def test_a_block_is_the_sum_of_its_parts() -> None:
     """Two arms, two cells: restores, starts, warm-ups and runs, by hand."""
-    experiment = an_experiment(loads=2, measure=Measure(slice_s=5.0, ramp_s=1.0))
+    experiment = an_experiment(loads=2, measure=experiments.Measure(slice_s=5.0, ramp_s=1.0))
     times = durations.SwitchTimes(restore_s=3.0, start_s=2.0, switch_s=0.5)
     run_s = 6.0 + durations.RUN_OVERHEAD_S
     warm_up_s = 10.0 + durations.RUN_OVERHEAD_S
 
-    def block_s(mode: Mode, reset: Reset, warm_up: float = 10.0) -> float:
+    def block_s(mode: Mode, reset: experiments.Reset, warm_up: float = 10.0) -> float:
         return durations.block_s(experiment, a_frame(mode, reset, warm_up, times))
 
-    assert block_s(Mode.STARTS, Reset.START) == 2 * (3 + 2 + warm_up_s) + 4 * run_s
-    assert block_s(Mode.STARTS, Reset.BLOCK) == 3 + 2 * (2 + warm_up_s) + 4 * run_s
-    assert block_s(Mode.STARTS, Reset.CAMPAIGN) == 2 * (2 + warm_up_s) + 4 * run_s
-    assert block_s(Mode.STARTS, Reset.CAMPAIGN, 0.0) == 2 * 2 + 4 * run_s
-    assert block_s(Mode.BACK_TO_BACK, Reset.CAMPAIGN) == 4 * run_s + 4 * 0.5
-    assert block_s(Mode.BACK_TO_BACK, Reset.BLOCK) == 3 + 2 + warm_up_s + 4 * run_s + 4 * 0.5
+    assert block_s(Mode.STARTS, experiments.Reset.START) == 2 * (3 + 2 + warm_up_s) + 4 * run_s
+    assert block_s(Mode.STARTS, experiments.Reset.BLOCK) == 3 + 2 * (2 + warm_up_s) + 4 * run_s
+    assert block_s(Mode.STARTS, experiments.Reset.CAMPAIGN) == 2 * (2 + warm_up_s) + 4 * run_s
+    assert block_s(Mode.STARTS, experiments.Reset.CAMPAIGN, 0.0) == 2 * 2 + 4 * run_s
+    assert block_s(Mode.BACK_TO_BACK, experiments.Reset.CAMPAIGN) == 4 * run_s + 4 * 0.5
+    assert (
+        block_s(Mode.BACK_TO_BACK, experiments.Reset.BLOCK)
+        == 3 + 2 + warm_up_s + 4 * run_s + 4 * 0.5
+    )
 
 
 def test_a_switch_of_redis_has_a_run_that_is_thrown_away() -> None:
@@ -92,8 +87,8 @@ def test_a_switch_of_redis_has_a_run_that_is_thrown_away() -> None:
     experiment = of_redis(an_experiment(loads=2))
     times = durations.SwitchTimes(restore_s=3.0, start_s=2.0, switch_s=0.5)
 
-    def block_s(asked: Experiment, *, warm_up_s: float) -> float:
-        frame = a_frame(Mode.BACK_TO_BACK, Reset.CAMPAIGN, warm_up_s, times)
+    def block_s(asked: experiments.Experiment, *, warm_up_s: float) -> float:
+        frame = a_frame(Mode.BACK_TO_BACK, experiments.Reset.CAMPAIGN, warm_up_s, times)
         return durations.block_s(asked, frame)
 
     bare_s = block_s(experiment, warm_up_s=0.0)
@@ -106,7 +101,7 @@ def test_a_switch_of_redis_has_a_run_that_is_thrown_away() -> None:
 
 def test_what_the_forecast_says_is_about_what_a_campaign_takes(tmp_path: Path) -> None:
     """With the times it guesses, the simulated campaign's blocks take what was foretold."""
-    experiment = an_experiment(stop=Stop(budget_s=600.0))
+    experiment = an_experiment(stop=experiments.Stop(budget_s=600.0))
     expected = _forecast(experiment, tmp_path)
     stage = Stage.new(experiment, tmp_path / "real")
     times = stage.world
@@ -118,7 +113,7 @@ def test_what_the_forecast_says_is_about_what_a_campaign_takes(tmp_path: Path) -
 
 def test_a_budget_that_ends_before_the_first_look_is_refused(tmp_path: Path) -> None:
     """With what it takes, and a budget that would do: and that one does."""
-    experiment = an_experiment(stop=Stop(budget_s=60.0))
+    experiment = an_experiment(stop=experiments.Stop(budget_s=60.0))
     expected = _forecast(experiment, tmp_path)
     with pytest.raises(
         PreflightError, match="ends before the first interim result: 6 blocks"
@@ -126,13 +121,13 @@ def test_a_budget_that_ends_before_the_first_look_is_refused(tmp_path: Path) -> 
         require_first_look(expected, experiment)
     assert caught.value.exit_code is ExitCode.REFUSED
     minutes = int(caught.value.hint.split("--budget ")[1].split("m")[0])
-    enough = an_experiment(stop=Stop(budget_s=60.0 * minutes))
+    enough = an_experiment(stop=experiments.Stop(budget_s=60.0 * minutes))
     require_first_look(_forecast(enough, tmp_path / "again"), enough)
 
 
 def test_one_configuration_alone_needs_no_look(tmp_path: Path) -> None:
     """Without a comparison any budget does."""
-    both = an_experiment(stop=Stop(budget_s=1.0))
+    both = an_experiment(stop=experiments.Stop(budget_s=1.0))
     alone = replace(both, configurations=both.configurations[:1])
     require_first_look(_forecast(alone, tmp_path), alone)
 
@@ -196,8 +191,8 @@ def test_long_runs_are_time_of_their_own(tmp_path: Path) -> None:
 
 def test_a_single_pass_must_fit_into_its_budget(tmp_path: Path) -> None:
     """It is one block however long; a budget that ends before it is refused with the way out."""
-    base = an_experiment(loads=3, stop=Stop(budget_s=20.0))
-    single = replace(base, design=Design.ONCE, configurations=base.configurations[:1])
+    base = an_experiment(loads=3, stop=experiments.Stop(budget_s=20.0))
+    single = replace(base, design=experiments.Design.ONCE, configurations=base.configurations[:1])
     expected = _forecast(single, tmp_path)
     assert (expected.mode, expected.max_blocks) == (Mode.STARTS, 1)
     with pytest.raises(PreflightError) as refused:
@@ -205,14 +200,16 @@ def test_a_single_pass_must_fit_into_its_budget(tmp_path: Path) -> None:
     assert "before the single pass" in refused.value.message
     assert refused.value.exit_code is ExitCode.REFUSED
     assert "single unrepeated pass" in forecast_text(single, expected, with_schedule=True)
-    require_first_look(expected, replace(single, stop=Stop(budget_s=600.0)))
+    require_first_look(expected, replace(single, stop=experiments.Stop(budget_s=600.0)))
 
 
 def test_factors_are_told_before_they_are_paid_for(tmp_path: Path) -> None:
     """Combinations, limits and the shared error are the design's, not the configurations'."""
     plain = an_experiment(loads=2, workloads=("reads", "writes"))
-    factor = Factor(name="buffers", first="128MB", second="2GB")
-    ladder = Attribution(kind=AttributionKind.LADDER, factors=(factor,), combinations=((0,), (1,)))
+    factor = experiments.Factor(name="buffers", first="128MB", second="2GB")
+    ladder = experiments.Attribution(
+        kind=experiments.AttributionKind.LADDER, factors=(factor,), combinations=((0,), (1,))
+    )
     factored = replace(plain, attribution=ladder)
     expected = _forecast(factored, tmp_path)
     assert expected.stopping.results == 2

@@ -10,19 +10,8 @@ from fakes.campaigns import an_experiment
 from fakes.clock import FakeClock
 from steelyard.campaign.cleanup import undoing
 from steelyard.campaign.cleanup.leftovers import JournalLedger
+from steelyard.core import outside
 from steelyard.core.kubernetes import POD, ObjectRef
-from steelyard.core.outside import (
-    KINDS,
-    ControlGroup,
-    Foreign,
-    InAws,
-    InCluster,
-    MadeDirectory,
-    OnServer,
-    Outside,
-    Rented,
-    TurnedKnob,
-)
 from steelyard.core.stack import Knob, KnobKind
 from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory
@@ -31,8 +20,8 @@ from support.flushes import Flushes, flushes
 
 __all__ = ["flushes"]
 _ID = "night-1"
-_THING = OnServer(
-    resource=Foreign.DATABASE,
+_THING = outside.OnServer(
+    resource=outside.Foreign.DATABASE,
     host="db",
     port=5432,
     user="bench",
@@ -40,7 +29,7 @@ _THING = OnServer(
     entrance="postgres",
     mark=f"steelyard campaign {_ID}",
 )
-_PLACED = InCluster(
+_PLACED = outside.InCluster(
     context="lab",
     server="https://lab",
     ref=ObjectRef(kind=POD, namespace="prod", name="generator-0"),
@@ -53,19 +42,19 @@ _KNOB = Knob(
     place="vm.swappiness",
     value="33",
 )
-_MADE: dict[str, Outside] = {
-    "directory": MadeDirectory(path=Path("/tmp/steelyard-0f3a9c2d")),  # noqa: S108
+_MADE: dict[str, outside.Outside] = {
+    "directory": outside.MadeDirectory(path=Path("/tmp/steelyard-0f3a9c2d")),  # noqa: S108
     "on-server": _THING,
-    "cgroup": ControlGroup(path=Path(f"/sys/fs/cgroup/steelyard-{_ID}-server")),
+    "cgroup": outside.ControlGroup(path=Path(f"/sys/fs/cgroup/steelyard-{_ID}-server")),
     "in-cluster": _PLACED,
-    "in-aws": InAws(
+    "in-aws": outside.InAws(
         account="123456789012",
         region="us-east-1",
-        resource=Rented.INSTANCE,
+        resource=outside.Rented.INSTANCE,
         name=f"steelyard-{_ID}-1",
         campaign_id=_ID,
     ),
-    "knob": TurnedKnob(knob=_KNOB, snapshot="60"),
+    "knob": outside.TurnedKnob(knob=_KNOB, snapshot="60"),
 }
 
 
@@ -98,7 +87,7 @@ def test_the_registry_is_on_disk_before_the_journal(
 
 def test_every_kind_of_thing_outside_is_noted_and_undone() -> None:
     """The test above has one of each, and `clean` a way to undo it."""
-    assert {type(thing) for thing in _MADE.values()} == set(KINDS) == set(undoing._KINDS)
+    assert {type(thing) for thing in _MADE.values()} == set(outside.KINDS) == set(undoing._KINDS)
     assert {kind: made.word for kind, made in _MADE.items()} == {word: word for word in _MADE}
 
 
