@@ -6,7 +6,7 @@ from fakes import analyses
 from fakes.scenes import STARTED_AT, Scene, runs_of
 from steelyard.answers.campaign import analyse
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.core.campaign import BlockOutcome, CampaignPlan, CampaignRecord, Status
+from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
 from steelyard.core.experiment import Attribution, AttributionKind, Experiment, Factor
 from steelyard.stats import factorial
 
@@ -80,11 +80,16 @@ def _attribution(factors: int, kind: AttributionKind) -> Attribution:
 def _analysed(scene: Scene, attribution: Attribution) -> CampaignAnalysis:
     template = analyses.analysis_of(replace(scene, blocks=1))
     experiment: Experiment = replace(template.experiment, attribution=attribution)
+    plan = template.plan
+    assert plan is not None
+    assert experiment.attribution is not None
+    results = len(experiment.workloads) * len(experiment.attribution.factors)
+    rule = replace(plan.stopping, alpha=0.04 / results, results=results)
     record = CampaignRecord(
         campaign_id=template.campaign_id,
         experiment=experiment,
         status=scene.status,
-        plan=_plan(template, experiment),
+        plan=replace(plan, stopping=rule),
         environment=None,
         runs=runs_of(scene),
         blocks=tuple(
@@ -105,12 +110,3 @@ def _analysed(scene: Scene, attribution: Attribution) -> CampaignAnalysis:
         )
     )
     return replace(analyse(record), settings=settings, facts=template.facts)
-
-
-def _plan(template: CampaignAnalysis, experiment: Experiment) -> CampaignPlan:
-    plan = template.plan
-    assert plan is not None
-    assert experiment.attribution is not None
-    results = len(experiment.workloads) * len(experiment.attribution.factors)
-    rule = replace(plan.stopping, alpha=0.04 / results, results=results)
-    return replace(plan, stopping=rule)

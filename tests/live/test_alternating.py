@@ -20,11 +20,6 @@ _READING = _IN_TURNS.replace("simple-update", "select-only")
 _DERIVED = ("report.md", "report.html", "summary.json", "runs.parquet", "intervals.parquet")
 
 
-def _summary(steelyard: Steelyard) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((steelyard.directory / "c" / "summary.json").read_text())
-    return found
-
-
 def _is_in_a_later_block(steelyard: Steelyard, *, at_work: bool) -> bool:
     """Return whether the load works in a block after the first, or servers start for it."""
     journal = steelyard.journal
@@ -49,7 +44,7 @@ def test_a_campaign_in_turns_ends_with_a_verdict_in_every_form(steelyard: Steely
     ).replace("warm_up: 0s", "warm_up: 500ms, reconnections: 1")
     done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
     assert done.returncode == 0, done.stderr
-    summary = _summary(steelyard)
+    summary: dict[str, Any] = json.loads((steelyard.directory / "c" / "summary.json").read_text())
     results = [c for c in summary["comparisons"] if c["clients"] == "pooled"]
     assert {c["workload"] for c in results} == {"reads", "writes"}
     assert all(c["blocks"] >= 6 and c["low_percent"] < c["high_percent"] for c in results)
@@ -128,14 +123,10 @@ def _with_buffers(text: str, size_bytes: int) -> str:
     ).replace("shared_buffers: 64MB", f"shared_buffers: {buffers}, max_connections: 90")
 
 
-def _available_bytes() -> int:
-    amounts = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-    return int(amounts["MemAvailable"].split()[0]) << 10
-
-
 def test_servers_that_do_not_fit_together_are_measured_one_by_one(steelyard: Steelyard) -> None:
     """The plan says so before anything is started; whoever asks for turns is refused."""
-    large = _available_bytes() * 45 // 100
+    amounts = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    large = (int(amounts["MemAvailable"].split()[0]) << 10) * 45 // 100
     foretold = {}
     for name, size in (("small", 64 * MIB), ("large", large)):
         source = steelyard.experiment(_with_buffers(TINY, size), f"{name}.yaml")

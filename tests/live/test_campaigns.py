@@ -17,10 +17,6 @@ from support.live import TINY, Steelyard, ending, interrupted, lasting, one_by_o
 pytestmark = pytest.mark.live
 
 
-def _summary(path: Path) -> dict[str, object]:
-    return json.loads((path / "summary.json").read_text())
-
-
 @pytest.mark.slow
 def test_a_restart_campaign_ends_with_verdicts_and_every_file_of_the_record(
     steelyard: Steelyard,
@@ -35,7 +31,7 @@ def test_a_restart_campaign_ends_with_verdicts_and_every_file_of_the_record(
     done = steelyard.run("run", steelyard.experiment(one_by_one(ending(two))), "--out", "c")
     assert done.returncode == 0, done.stderr
     record = steelyard.directory / "c"
-    summary = _summary(record)
+    summary = json.loads((record / "summary.json").read_text())
     results = [c for c in summary["comparisons"] if c["clients"] == "pooled"]
     assert {c["workload"] for c in results} == {"reads", "writes"}
     for name in ("experiment.yaml", "schedule.json", "environment.json", "journal.jsonl"):

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -75,13 +74,6 @@ def _watched(vantage: Vantage | None, seconds: float) -> Evidence:
     return evidence
 
 
-def _evidence(steelyard: Steelyard) -> list[dict[str, Any]]:
-    found = [run["evidence"] for run in steelyard.runs]
-    assert found
-    assert all(found)
-    return found
-
-
 @pytest.mark.slow
 def test_the_cpus_of_a_campaigns_runs_add_up(steelyard: Steelyard) -> None:
     """Server, generator, Steelyard, others and what was not used are all CPUs for all seconds.
@@ -91,7 +83,10 @@ def test_the_cpus_of_a_campaigns_runs_add_up(steelyard: Steelyard) -> None:
     """
     done = steelyard.run("run", steelyard.experiment(_ONE_RUN), "--out", "c", "--yes", "--quiet")
     assert done.returncode == 0, done.stderr
-    for evidence in _evidence(steelyard):
+    found = [run["evidence"] for run in steelyard.runs]
+    assert found
+    assert all(found)
+    for evidence in found:
         totals, levels = evidence["totals"], evidence["levels"]
         used = ("server", "generator", "steelyard", "others")
         parts = [totals[f"{part}_cpu_s"] for part in used]

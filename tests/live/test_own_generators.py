@@ -70,10 +70,6 @@ def test_sysbench_weighs_two_configurations(steelyard: Steelyard) -> None:
     report = (record / "report.md").read_text()
     assert "Steelyard reads no log of sysbench" in report
     assert "latency" not in summary
-    _kept(record)
-
-
-def _kept(record: Path) -> None:
     raw = sorted((record / "raw").glob("0000-*.txt.gz"))
     assert raw
     assert "per sec" in gzip.decompress(raw[0].read_bytes()).decode()

@@ -81,16 +81,11 @@ def _calls(server: RedisServer) -> dict[str, int]:
     }
 
 
-def _idle(server: RedisServer) -> dict[str, int]:
-    """Return what the sessions of the test itself ask for."""
-    server.command("CONFIG", "RESETSTAT")
-    return _calls(server)
-
-
 @pytest.mark.parametrize("name", benchmark.BUILTINS)
 def test_every_test_asks_for_its_command_alone(server: RedisServer, name: str) -> None:
     """The server answered as many of the test's command as were counted, and no other work."""
-    before = _idle(server)
+    server.command("CONFIG", "RESETSTAT")
+    before = _calls(server)
     server.command("CONFIG", "RESETSTAT")
     (printed,) = _printed(_request(server, name), 500)
     assert printed.requests == printed.steps[-1].requests == 500

@@ -140,11 +140,7 @@ def pixels(png: bytes) -> set[bytes]:
         if png[place + 4 : place + 8] == b"IDAT":
             stream += png[place + 8 : place + 8 + length]
         place += 12 + length
-    return colours(zlib.decompress(stream), width, size)
-
-
-def colours(raw: bytes, width: int, size: int) -> set[bytes]:
-    """Return the colours of filtered scan lines."""
+    raw = zlib.decompress(stream)
     stride, seen = width * size, set()
     above = bytes(stride)
     for start in range(0, len(raw), stride + 1):

@@ -110,11 +110,6 @@ def _stored(steelyard: Steelyard) -> Iterator[Steelyard]:
     assert left == []
 
 
-def _source(steelyard: Steelyard) -> Path:
-    text = TINY[: TINY.index("configurations:")].replace("baseline: default", "baseline: disk")
-    return steelyard.experiment(lasting(text + _TWO))
-
-
 _LADDER = """\
 configurations:
   disk: {target: {kind: local, bin: embedded, store: {}}, postgres: {max_wal_size: 4GB}}
@@ -267,7 +262,8 @@ def test_the_kernel_sees_a_full_bucket_again(tmp_path: Path) -> None:
 
 def test_a_death_leaves_what_clean_unmounts(stored: Steelyard) -> None:
     """After kill -9 the mounts are found, told, unmounted and removed."""
-    running = stored.start("run", _source(stored), "--out", "c", "--yes")
+    text = TINY[: TINY.index("configurations:")].replace("baseline: default", "baseline: disk")
+    running = stored.start("run", stored.experiment(lasting(text + _TWO)), "--out", "c", "--yes")
     wait_for(lambda: bool(living_servers(stored.cache)))
     assert len(mounts_below(stored.cache)) == 4
     os.kill(running.pid, signal.SIGKILL)

@@ -82,16 +82,6 @@ def planned(machine: None, steelyard: Steelyard) -> Iterator[Planned]:
         steelyard.run("stack", "revert", "p", "--yes", "--changed", "replace")
 
 
-def _verified(steelyard: Steelyard) -> dict[str, list[bool | None]]:
-    """Return by kind of knob what `stack verify` says of each."""
-    found: dict[str, list[bool | None]] = {}
-    verified = steelyard.run("stack", "verify", "p", "--only", "linux", "--json")
-    assert verified.returncode == _NOT_ENABLED, verified.stderr
-    for each in json.loads(verified.stdout)["knobs"]:
-        found.setdefault(each["kind"], []).append(each["in_effect"])
-    return found
-
-
 def test_a_rendered_plan_is_applied_verified_and_reverted(planned: Planned) -> None:
     """Proves the whole way on this kernel: the files that `plan` rendered are those in effect."""
     steelyard, before = planned.steelyard, planned.state()
@@ -102,7 +92,12 @@ def test_a_rendered_plan_is_applied_verified_and_reverted(planned: Planned) -> N
     for file in _FILES:
         rendered = steelyard.directory / "p/files/linux" / file.name
         assert file.read_bytes() == rendered.read_bytes()
-    for kind, states in _verified(steelyard).items():
+    found: dict[str, list[bool | None]] = {}
+    verified = steelyard.run("stack", "verify", "p", "--only", "linux", "--json")
+    assert verified.returncode == _NOT_ENABLED, verified.stderr
+    for each in json.loads(verified.stdout)["knobs"]:
+        found.setdefault(each["kind"], []).append(each["in_effect"])
+    for kind, states in found.items():
         assert set(states) == ({_ENABLED} if kind == "manual" else {True}), kind
     _assert_the_files_say_what_is_in_effect(planned)
     reverted = steelyard.run("stack", "revert", "p", "--yes")

@@ -24,7 +24,8 @@ def more_huge_pages(count: int) -> Iterator[Callable[[], None]]:
 
     def provide() -> None:
         nonlocal added
-        missing = count - _available()
+        told = dict(line.split(":", 1) for line in _MEMORY.read_text().splitlines())
+        missing = count - (int(told["HugePages_Free"]) - int(told["HugePages_Rsvd"]))
         if missing <= 0:
             return
         before = _pages()
@@ -46,9 +47,3 @@ def more_huge_pages(count: int) -> Iterator[Callable[[], None]]:
 
 def _pages() -> int:
     return int(_POOL.read_text())
-
-
-def _available() -> int:
-    """Return how many pages a further program can still get."""
-    told = dict(line.split(":", 1) for line in _MEMORY.read_text().splitlines())
-    return int(told["HugePages_Free"]) - int(told["HugePages_Rsvd"])

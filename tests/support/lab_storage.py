@@ -33,7 +33,11 @@ _SIZE = 6 << 30
 @contextmanager
 def slow_class(api: KubernetesApi, name: str, *, below: Path, flush_s: float) -> Iterator[str]:
     """Have a storage class of this name, slower by so much for each flush, while this lasts."""
-    target = _place(api) / name
+    held = api.read(_CONFIGURATION)
+    if held is None:
+        no_cluster("the cluster has no local-path provisioner to make a second class of")
+    (paths,) = json.loads(held["data"]["config.json"])["nodePathMap"]
+    target = Path(paths["paths"][0]) / name
     ref = ObjectRef(kind=STORAGE_CLASS, name=name)
     manifest = {
         "apiVersion": "storage.k8s.io/v1",
@@ -62,15 +66,6 @@ def _wait_until_unused(api: KubernetesApi, name: str) -> None:
             return
         time.sleep(1.0)
     pytest.fail(f"volumes of {name} are still there")
-
-
-def _place(api: KubernetesApi) -> Path:
-    """Return where the provisioner keeps its volumes on every node."""
-    held = api.read(_CONFIGURATION)
-    if held is None:
-        no_cluster("the cluster has no local-path provisioner to make a second class of")
-    (paths,) = json.loads(held["data"]["config.json"])["nodePathMap"]
-    return Path(paths["paths"][0])
 
 
 def _kubelets(api: KubernetesApi) -> list[int]:

@@ -48,11 +48,6 @@ class OneVersion(Cgroups):
         return [mount for mount in super()._mounts() if mount[1] == self._kind]
 
 
-def _doors(kind: str) -> Doors:
-    doors = system_doors()
-    return doors if kind == "signals" else replace(doors, cgroups=OneVersion(kind))
-
-
 def _begun(name: str, record: Path, doors: Doors) -> CampaignDirectory:
     """Return the record of a campaign that has begun, and that ``clean`` knows."""
     directory = CampaignDirectory.create(record, doors.clock, experiment_text="version: 1\n")
@@ -68,7 +63,8 @@ class Paused:
     """A campaign with one server under load."""
 
     def __init__(self, kind: str, programs: Path, cache: Path, *, name: str) -> None:
-        self.doors = _doors(kind)
+        doors = system_doors()
+        self.doors = doors if kind == "signals" else replace(doors, cgroups=OneVersion(kind))
         self.account = "nobody" if os.geteuid() == 0 else None
         self.program = PostgresProgram(
             installation=find_installation(str(programs), self.doors.processes),

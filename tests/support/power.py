@@ -159,7 +159,8 @@ def die_by_power(lane: Lane, disk: Disk, folder: Path, at: Instant, *arguments: 
     alive = process.poll() is None
     measuring = any("pgbench" in line for line in living_servers(lane.cache))
     said = (folder / "err").read_text()
-    acknowledged, noted = _acknowledged(folder / "c"), Noted.by(lane)
+    lines = _whole_lines(folder / "c").splitlines(keepends=True)
+    acknowledged, noted = b"".join(lines[:-1]), Noted.by(lane)
     lasted_s = time.monotonic() - begun
     disk.cut(process)
     _require_kept(lane, folder / "c", acknowledged, noted)
@@ -177,12 +178,6 @@ def die_by_power(lane: Lane, disk: Disk, folder: Path, at: Instant, *arguments: 
 def _whole_lines(campaign: Path) -> bytes:
     content = journal_in(campaign)
     return content[: content.rfind(b"\n") + 1]
-
-
-def _acknowledged(campaign: Path) -> bytes:
-    """Return the lines that were on disk when the next was written: the last may not be yet."""
-    lines = _whole_lines(campaign).splitlines(keepends=True)
-    return b"".join(lines[:-1])
 
 
 def _require_kept(lane: Lane, campaign: Path, acknowledged: bytes, noted: Noted) -> None:

@@ -14,7 +14,6 @@ from steelyard.core.campaign import CampaignRecord
 from steelyard.core.measurement import Environment, Evidence, Quantity, ServerEnvironment
 from steelyard.core.storage import Provision
 from steelyard.core.wording import KIB, MIB
-from steelyard.report.document import Section
 
 ONE_LOAD = an_experiment(loads=1)
 _HERE = Provision(block_bytes=4 * KIB, page_bytes=4 * KIB, read_ahead_bytes=128 * KIB)
@@ -60,12 +59,6 @@ def causes(analysis: CampaignAnalysis) -> list[ReadCause]:
     found = analysis.answer(read_figures)
     assert found is not None
     return [each.cause for each in found]
-
-
-def section_of(analysis: CampaignAnalysis) -> Section:
-    """Return the section."""
-    (section,) = read_section(analysis, analysis.answer(read_figures) or ())
-    return section
 
 
 @pytest.mark.parametrize(
@@ -116,5 +109,6 @@ def test_where_little_was_read_or_counted_nothing_is_said() -> None:
 
 def test_a_place_that_is_not_known_is_told_so() -> None:
     """Records before it was kept, and servers elsewhere."""
-    section = section_of(analysed(reads(100, 100, 8), reads(100, 793, 64), None, None))
+    analysis = analysed(reads(100, 100, 8), reads(100, 793, 64), None, None)
+    (section,) = read_section(analysis, analysis.answer(read_figures) or ())
     assert section.blocks[0].rows[1].cells[-3:] == ("not known",) * 3

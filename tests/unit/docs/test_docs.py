@@ -19,7 +19,7 @@ from fakes.campaigns import Stage, an_experiment
 from steelyard.campaign.file.files import load_experiment
 from steelyard.campaign.file.form import LATER_LAYERS, SECTIONS, experiment_schema
 from steelyard.cli.main import cli
-from steelyard.core.experiment import Experiment, KeySpace, Stop
+from steelyard.core.experiment import KeySpace, Stop
 from steelyard.core.money import Rates
 from steelyard.core.storage import Store
 from steelyard.core.target import (
@@ -94,7 +94,12 @@ def buffers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("buffers")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STEELYARD_CACHE", str(place / "cache"))
-        Stage.new(_buffers(), place / "record").run()
+        made = an_experiment(workloads=("reads", "writes"), loads=4)
+        names = zip(made.configurations, ("default", "buffers"), strict=True)
+        configurations = tuple(replace(configuration, name=name) for configuration, name in names)
+        Stage.new(
+            replace(made, baseline="default", configurations=configurations), place / "record"
+        ).run()
     return place / "record"
 
 
@@ -109,14 +114,6 @@ def shown_things(argv: tuple[str, ...], shown_files: Path, buffers: Path) -> Non
         copytree(examples / "protocol", shown_files / "docs" / "examples" / "protocol")
     for name in {word for word in argv if word.startswith("campaigns/")}:
         copytree(buffers, shown_files / name)
-
-
-def _buffers() -> Experiment:
-    """Return the experiment of the campaigns that the pages speak of."""
-    made = an_experiment(workloads=("reads", "writes"), loads=4)
-    names = zip(made.configurations, ("default", "buffers"), strict=True)
-    configurations = tuple(replace(configuration, name=name) for configuration, name in names)
-    return replace(made, baseline="default", configurations=configurations)
 
 
 def _expanded(argv: tuple[str, ...]) -> Iterator[str]:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from steelyard.cli.kubernetes import manifest_text
-from steelyard.core.kubernetes import Manifest
 from steelyard.tuning.files.files import MATRIX, class_text
 from support.published_manifests import PRESETS, class_manifests, preset_manifests
 
@@ -41,11 +40,7 @@ def test_every_cluster_has_a_class_that_is_printed(preset: str) -> None:
     """No preset rests on a class that users are not given."""
     manifests = preset_manifests(preset, "bench")
     clusters = [each for each in manifests if each["kind"] == "Cluster"]
-    asked = {_class_of(each) for each in clusters}
+    asked = {str(each["spec"]["storage"]["storageClass"]) for each in clusters}
     assert len(clusters) >= 3
     assert asked <= set(class_manifests())
     assert asked == {each["metadata"]["name"] for each in manifests[: -len(clusters)]}
-
-
-def _class_of(cluster: Manifest) -> str:
-    return str(cluster["spec"]["storage"]["storageClass"])

@@ -89,7 +89,7 @@ def test_types_do_not_depend_on_the_content(record: CampaignRecord, tmp_path: Pa
     runs = pq.read_schema(tmp_path / "runs.parquet")
     empty = tmp_path / "empty"
     empty.mkdir()
-    write_tables(replay(_only_the_start()), empty)
+    write_tables(replay([Line(sequence=0, at=0.0, elapsed_s=0.0, entry=a_story()[0])]), empty)
     assert pq.read_schema(empty / "runs.parquet") == runs
     assert pq.read_table(empty / "runs.parquet").num_rows == 0
     for name in ("intervals", "waits", "counters", "host", "latency"):
@@ -100,10 +100,6 @@ def test_types_do_not_depend_on_the_content(record: CampaignRecord, tmp_path: Pa
     assert types["clients"] == "int32"
     assert types["latency_stddev_s"] == "double"
     assert types["configuration"] == "string"
-
-
-def _only_the_start() -> list[Line]:
-    return [Line(sequence=0, at=0.0, elapsed_s=0.0, entry=a_story()[0])]
 
 
 def test_intervals_are_rows_with_their_run(record: CampaignRecord, tmp_path: Path) -> None:

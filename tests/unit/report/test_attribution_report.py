@@ -36,12 +36,6 @@ def table(analysis: CampaignAnalysis) -> list[tuple[str, ...]]:
     return [row.cells for row in found.rows]
 
 
-def figure(analysis: CampaignAnalysis) -> Figure:
-    """Return the chart of effects."""
-    (found,) = (b for b in section(analysis).blocks if isinstance(b, Figure))
-    return found
-
-
 @pytest.mark.parametrize(
     ("render", "name"),
     [
@@ -85,7 +79,8 @@ def test_a_full_factorial_warns_of_nothing() -> None:
 @pytest.mark.parametrize("kind", list(AttributionKind))
 def test_the_chart_has_a_row_per_effect_and_workload(kind: AttributionKind) -> None:
     """Main effects, steps or removals as diamonds, synergies as dots, and it can be drawn."""
-    drawn = figure(factored(3, kind))
+    analysis = factored(3, kind)
+    (drawn,) = (b for b in section(analysis).blocks if isinstance(b, Figure))
     rows = [dict(zip(drawn.columns, row, strict=True)) for row in drawn.rows]
     synergies = 3 if kind is AttributionKind.FACTORS else 0
     assert [row["pooled"] for row in rows] == ([True] * 3 + [False] * synergies) * 2

@@ -37,15 +37,6 @@ _SCENES: tuple[Callable[[], CampaignAnalysis], ...] = (
 )
 
 
-def _texts(analysis: CampaignAnalysis) -> str:
-    document = build_document(analysis)
-    charts = [specification(figure) for figure in _figures(document)]
-    explained = render_markdown(explain_document(analysis, Choice()))
-    json_text = json.dumps(summary(analysis), ensure_ascii=False)
-    pages = [render_markdown(document), render_terminal(document, 100), render_html(document)]
-    return "\n".join([*pages, *charts, explained, json_text])
-
-
 def _figures(document: Document) -> list[Figure]:
     blocks = [block for section in document.sections for block in section.blocks]
     return [block for block in blocks if isinstance(block, Figure)]
@@ -55,7 +46,13 @@ def _figures(document: Document) -> list[Figure]:
 @pytest.mark.parametrize("scene", _SCENES, ids=lambda scene: str(scene.__name__))
 def test_no_mark_is_left_in_any_report(scene: Callable[[], CampaignAnalysis]) -> None:
     """Markdown, terminal, HTML, charts, reasons and JSON have words where texts had marks."""
-    found = _MARKS.search(_texts(scene()))
+    analysis = scene()
+    document = build_document(analysis)
+    charts = [specification(figure) for figure in _figures(document)]
+    explained = render_markdown(explain_document(analysis, Choice()))
+    json_text = json.dumps(summary(analysis), ensure_ascii=False)
+    pages = [render_markdown(document), render_terminal(document, 100), render_html(document)]
+    found = _MARKS.search("\n".join([*pages, *charts, explained, json_text]))
     assert found is None
 
 

@@ -102,18 +102,13 @@ def drawn(*, lost: frozenset[int] = frozenset(), seed: int = 5, alone: bool = Fa
     return made
 
 
-def reader(parts: tuple[Stretch, ...], *, alone: bool = False) -> TransactionLogReader:
-    """Return a reader of a run in turns."""
-    return TransactionLogReader(
-        FORM, started_at=float(EPOCH_S), ramp_s=0.0, stretches=parts, alone=alone
-    )
-
-
 def read(
     text: bytes, parts: tuple[Stretch, ...], *, piece: int = 10**9, alone: bool = False
 ) -> TransactionLog:
     """Return a log that was read in pieces of a size."""
-    made = reader(parts, alone=alone)
+    made = TransactionLogReader(
+        FORM, started_at=float(EPOCH_S), ramp_s=0.0, stretches=parts, alone=alone
+    )
     for start in range(0, len(text), piece):
         made.feed("log.1", text[start : start + piece])
     return made.finish(ramp_s=0.0)

@@ -107,12 +107,8 @@ def test_needs_name_facts_that_exist(rule: StackRule) -> None:
         for name in path.split("."):
             assert is_dataclass(known), path
             assert name in {field.name for field in fields(known)}, path
-            known = _class_of(get_type_hints(known)[name])
-
-
-def _class_of(hint: object) -> object:
-    """Return the dataclass of an optional hint."""
-    return next((each for each in get_args(hint) if is_dataclass(each)), hint)
+            hint = get_type_hints(known)[name]
+            known = next((each for each in get_args(hint) if is_dataclass(each)), hint)
 
 
 @pytest.mark.parametrize(

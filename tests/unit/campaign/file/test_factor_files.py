@@ -25,11 +25,6 @@ def given(*factors: str, kind: str = "factors", after: str = "") -> str:
     return f"{HEAD}{kind}:\n{lines}{after}"
 
 
-def numbered(many: int) -> list[str]:
-    """Return so many factors of one setting each."""
-    return [f"a{n}: {{postgres: {{my.a{n}: [1, 2]}}}}" for n in range(many)]
-
-
 def settings(experiment: Experiment) -> dict[str, dict[str, str]]:
     """Return what each configuration asks for."""
     return {t.name: {s.name: s.value for s in t.settings} for t in experiment.configurations}
@@ -82,7 +77,9 @@ def test_more_factors_become_a_fraction(
     factors: int, configurations: int, resolution: int | None
 ) -> None:
     """The design is the one for that number, and the baseline is among its combinations."""
-    experiment = load(given(*numbered(factors))).experiment
+    experiment = load(
+        given(*[f"a{n}: {{postgres: {{my.a{n}: [1, 2]}}}}" for n in range(factors)])
+    ).experiment
     assert len(experiment.configurations) == configurations
     assert experiment.attribution is not None
     assert experiment.attribution.resolution == resolution

@@ -79,11 +79,6 @@ def _doors(kubernetes: FakeKubernetes) -> Doors:
     return fake_doors(kubernetes=kubernetes)
 
 
-def _work_mem(api: FakeKubernetesApi) -> object:
-    found = api.get(k8s.CLUSTER, "pg", "prod")
-    return found["spec"]["postgresql"]["parameters"]["work_mem"]
-
-
 def test_all_of_it_is_undone_and_noted(
     dead: Path, api: FakeKubernetesApi, kubernetes: FakeKubernetes
 ) -> None:
@@ -92,7 +87,8 @@ def test_all_of_it_is_undone_and_noted(
     assert len(leftover.things) == 4
     leftovers.undo(leftover, _doors(kubernetes))
     assert api.read(k8s.ObjectRef(kind=k8s.NAMESPACE, name=SPACE)) is None
-    assert _work_mem(api) == "4MB"
+    found = api.get(k8s.CLUSTER, "pg", "prod")
+    assert found["spec"]["postgresql"]["parameters"]["work_mem"] == "4MB"
     assert left_in_clusters(dead) == ()
     leftovers.require_nothing_left(dead)
 

@@ -92,16 +92,12 @@ def test_a_look_leaves_nothing(api: FakeKubernetesApi) -> None:
     assembly = looked(api, an_experiment_on(target(), work_mem="8MB"))
     assert assembly.engine.known_settings("more") == {"work_mem", "shared_buffers"}
     assert assembly.engine.label("more") == "PostgreSQL 15.20"
-    assert api.labels_of("apply").count("Pod default/" + _made(api)) == 1
+    (name,) = {label.split("/")[1] for label in api.labels_of("apply") if label.startswith("Pod")}
+    assert api.labels_of("apply").count("Pod default/" + name) == 1
     assert api.list(POD) == ()
     assert api.list(SECRET) == ()
     assert registry.records() == []
     assert {each["metadata"]["name"] for each in api.list(NAMESPACE)} == {"default", "kube-system"}
-
-
-def _made(api: FakeKubernetesApi) -> str:
-    (name,) = {label.split("/")[1] for label in api.labels_of("apply") if label.startswith("Pod")}
-    return name
 
 
 def test_a_second_look_asks_no_image_again(api: FakeKubernetesApi) -> None:

@@ -27,7 +27,6 @@ from steelyard.core.target import (
     RedisKubernetesTarget,
 )
 from steelyard.core.wording import PreflightError, PrivilegeError, TargetError
-from steelyard.gateways.doors import Doors
 from steelyard.gateways.redis import RedisDoor
 from steelyard.record import registry
 from steelyard.targets import cluster_objects as kubernetes_images
@@ -103,12 +102,6 @@ def target(**keys: Any) -> RedisKubernetesTarget:
     return replace(RedisKubernetesTarget(image="redis:7", storage="1Gi"), **keys)
 
 
-def doors(api: FakeKubernetesApi, redis: RedisDoor | None = None) -> Doors:
-    """Return doors to a cluster."""
-    kubernetes = FakeKubernetes(clusters={api.context: api})
-    return fake_doors(api.clock, kubernetes=kubernetes, redis=redis or _Closed())
-
-
 @pytest.fixture(autouse=True)
 def _no_generator_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have no redis-benchmark on this machine, whatever it has: that of the image is taken."""
@@ -119,7 +112,10 @@ def looked(
     api: FakeKubernetesApi, experiment: model.Experiment, redis: RedisDoor | None = None
 ) -> Assembly:
     """Return the assembly of a look."""
-    return assemble(experiment, doors(api, redis))
+    kubernetes = FakeKubernetes(clusters={api.context: api})
+    return assemble(
+        experiment, fake_doors(api.clock, kubernetes=kubernetes, redis=redis or _Closed())
+    )
 
 
 def _applied(api: FakeKubernetesApi) -> list[str]:

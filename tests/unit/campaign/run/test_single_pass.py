@@ -13,7 +13,7 @@ from steelyard.answers.campaign import analyse
 from steelyard.answers.published import rate_section, rates_beside
 from steelyard.answers.report import build_document, short_verdicts, summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
+from steelyard.core.campaign import BlockOutcome, Status
 from steelyard.core.experiment import Design, Experiment, Stop, Workload
 from steelyard.core.findings import Validity
 from steelyard.core.schedule import Load
@@ -189,7 +189,8 @@ def test_an_invalid_run_of_a_pass_costs_itself_alone(tmp_path: Path, fault: Faul
 
 def test_an_older_record_that_was_taken_whole_again_reads_as_before(tmp_path: Path) -> None:
     """A journal whose second try holds all places counts that try alone."""
-    record = _recorded(tmp_path)
+    Stage.new(a_pass(), tmp_path / "pass").run()
+    record = read_campaign(tmp_path / "pass")
     first = tuple(replace(run, attempt=0) for run in record.runs[:4])
     second = tuple(replace(run, attempt=1) for run in record.runs)
     tries = (
@@ -199,11 +200,6 @@ def test_an_older_record_that_was_taken_whole_again_reads_as_before(tmp_path: Pa
     older = replace(record, runs=first + second, blocks=tries)
     assert older.counted_runs == second
     assert "pass-continued" not in [finding.code for finding in analyse(older).findings]
-
-
-def _recorded(tmp_path: Path) -> CampaignRecord:
-    Stage.new(a_pass(), tmp_path / "pass").run()
-    return read_campaign(tmp_path / "pass")
 
 
 def test_published_figures_stand_beside_blocks_too() -> None:

@@ -43,8 +43,9 @@ def test_a_cluster_is_made_announced_first_and_everything_goes_at_the_end(world:
     verbs = [verb for verb, thing in world.ledger.in_cluster if thing.ref.kind.name == "Cluster"]
     assert verbs == ["placed"]
     assert platform.is_running
+    name: str = platform.manifest(1)["metadata"]["name"]
     assert platform.address.service == (
-        "steelyard-night-" + _token(platform) + "-rw.bench.svc",
+        "steelyard-night-" + name.removeprefix("steelyard-night-") + "-rw.bench.svc",
         5432,
     )
     platform.destroy()
@@ -53,11 +54,6 @@ def test_a_cluster_is_made_announced_first_and_everything_goes_at_the_end(world:
     assert {thing.ref.kind.name for thing in world.left} == {"ConfigMap"}  # the anchor is shared
     assert world.ledger.open == set()
     platform.destroy()  # a second time is no error
-
-
-def _token(platform: CloudNativePgPlatform) -> str:
-    name: str = platform.manifest(1)["metadata"]["name"]
-    return name.removeprefix("steelyard-night-")
 
 
 def test_progress_is_told_without_repeating_itself(world: World) -> None:
@@ -290,13 +286,9 @@ def test_instances_on_one_node_are_a_finding(world: World) -> None:
     assert "instances-share-node" not in [each.code for each in platform.findings()]
     for pod in world.api.list(POD, "bench"):
         world.api.get(POD, pod["metadata"]["name"], "bench")["spec"]["nodeName"] = "node1"
-    _started_again(platform)
-    assert "instances-share-node" in [each.code for each in platform.findings()]
-
-
-def _started_again(platform: CloudNativePgPlatform) -> None:
     state = platform.prepare(_PROGRAM, ["data"], _build)
     platform.start(state, _PROGRAM, {"work_mem": "9MB"})
+    assert "instances-share-node" in [each.code for each in platform.findings()]
 
 
 def test_a_class_that_binds_early_is_a_finding(world: World) -> None:
