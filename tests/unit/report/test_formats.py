@@ -1,11 +1,23 @@
-"""Numbers as readers see them."""
+"""Forms of a report: numbers, Markdown, the terminal, and summaries for people and programs."""
 
+import json
 import math
+from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from fakes import analyses
+from fakes.analyses import quick
+from steelyard.answers.report import build_document, summary
+from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.findings import Estimate
+from steelyard.core.target import EndpointTarget
 from steelyard.report import document
+from steelyard.report import document as doc
+from steelyard.report.html import escape, render_markdown, render_summary
+from steelyard.report.terminal import render_table, render_terminal
 
 
 def test_an_effect_carries_its_interval_and_unit() -> None:
@@ -77,3 +89,180 @@ def test_a_sentence_has_one_full_stop(text: str, sentence: str) -> None:
 def test_names_are_listed_in_words(names: tuple[str, ...], text: str) -> None:
     """One to many names read as a sentence does."""
     assert document.enumeration(names) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "markdown"),
+    [
+        ("in /var/tmp/endpoint-_x1y_ now", "in `/var/tmp/endpoint-_x1y_` now"),
+        ("/mnt/_fast_: full.", "`/mnt/_fast_`: full."),
+        ("of /proc/diskstats.", "of `/proc/diskstats`."),
+        ("(/sys/class/net)", "(`/sys/class/net`)"),
+        ("postgresql:///p?host=/t/_x&port=5", "`postgresql:///p?host=/t/_x&port=5`"),
+        ("see https://www.example.org/a_b", "see https://www.example.org/a_b"),
+        ("100 1/s and 50 reads/s", "100 1/s and 50 reads/s"),
+        ("_emphasis_ and *stars*", r"\_emphasis\_ and \*stars\*"),
+        ("/srv/a|b", r"`/srv/a`\|b"),
+        ("/srv/a`b", r"`/srv/a`\`b"),
+    ],
+)
+def test_paths_and_addresses_are_code_and_all_else_is_escaped(text: str, markdown: str) -> None:
+    """What is copied is what was meant; nothing else in a text can format the page."""
+    assert escape(text) == markdown
+
+
+@given(st.text(alphabet="abz019_-", min_size=1, max_size=12))
+def test_a_directory_of_any_name_stands_in_the_report_as_it_is(name: str) -> None:
+    """Random names of temporary directories have underscores anywhere."""
+    home = f"/srv/endpoint-{name}".rstrip("-")
+    analysis = quick()
+    first, second = analysis.experiment.configurations
+    moved = replace(second, target=EndpointTarget(uri=f"postgresql:///postgres?host={home}&port=1"))
+    experiment = replace(analysis.experiment, configurations=(first, moved))
+    facts = (replace(analysis.facts[0], value=home),)
+    told = render_markdown(build_document(replace(analysis, experiment=experiment, facts=facts)))
+    assert f"`{home}`" in told
+
+
+SCENES = [analyses.quick, analyses.same_twice, analyses.interrupted, analyses.hostile]
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+@pytest.mark.parametrize("scene", SCENES)
+def test_no_line_is_wider_than_the_terminal(scene: object, width: int) -> None:
+    """Spare columns go, headings break, and nothing overflows."""
+    assert callable(scene)
+    text = render_terminal(build_document(scene()), width)
+    assert max(len(line) for line in text.split("\n")) <= width
+
+
+def test_intervals_are_never_broken() -> None:
+    """An interval stands on one line in every table."""
+    text = render_terminal(build_document(analyses.many_loads()), 80)
+    assert "[+10.9 %, +13.3 %]" in text
+    assert "58,245 to 59,573" in text
+
+
+def test_a_column_that_tells_rows_apart_stays() -> None:
+    """A spare column goes where room is short, but not the only one that names its rows."""
+    columns = (
+        doc.Column(name="configuration"),
+        doc.number_column("clients"),
+        doc.Column(name="script", spare=True),
+        *(doc.number_column(f"p{each}", "ms") for each in range(10, 20)),
+        doc.Column(name="remark", spare=True),
+    )
+    numbers = tuple("12,345" for _ in range(10))
+    rows = tuple(doc.Row(cells=("now", "4", name, *numbers, "x")) for name in ("q1.sql", "q3.sql"))
+    table = doc.Table(title="Latency", columns=columns, rows=rows)
+    for width in range(60, 130):
+        text = render_table(table, width)
+        assert "q1.sql" in text
+        assert "q3.sql" in text
+    assert "remark" not in render_table(table, 110)
+
+
+def test_colour_only_when_asked() -> None:
+    """Without colour there is no escape sequence; with colour the words are the same."""
+    document = build_document(analyses.quick())
+    assert "\x1b[" not in render_terminal(document, 100)
+    assert "\x1b[1;32mfaster\x1b[0m" in render_terminal(document, 100, colour=True)
+
+
+def test_long_tables_are_cut() -> None:
+    """Two servers of different versions differ in many settings; the terminal shows the first."""
+    analysis = analyses.quick()
+    many = tuple(replace(analysis.settings[0], name=f"setting_{i}") for i in range(90))
+    text = render_terminal(build_document(replace(analysis, settings=many)), 100)
+    assert "setting_29" in text
+    assert "setting_30" not in text
+    assert "and 60 more in the whole report" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", range(40, 121, 8))
+def test_a_percent_sign_stays_with_its_number(width: int) -> None:
+    """No line begins with the sign, or with what closes the bracket around it."""
+    text = render_terminal(build_document(analyses.many_loads()), width, whole=True)
+    assert " %" in text
+    assert not [line for line in text.split("\n") if line.lstrip().startswith("%")]
+    assert "\ue000" not in text
+
+
+def test_what_is_missing_is_null() -> None:
+    """NaN and infinity never reach the file, and half an interval is none."""
+    analysis = analyses.quick()
+    result, *rest = analysis.comparisons
+    cell, *cells = analysis.cells
+    odd = replace(
+        analysis,
+        comparisons=(replace(result, effect=Estimate(value=math.nan, low=0.1)), *rest),
+        cells=(replace(cell, runs=0, latency_mean_s=None), *cells),
+    )
+    made = json.loads(json.dumps(summary(odd), allow_nan=False))
+    assert made["comparisons"][0]["effect_percent"] is None
+    assert made["comparisons"][0]["low_percent"] is None
+    assert made["cells"][0]["tps"] == {"estimate": None, "low": None, "high": None}
+    assert made["cells"][0]["latency_mean_s"] is None
+
+
+def lines_of(analysis: CampaignAnalysis) -> list[str]:
+    """Return the lines of a summary that have a text."""
+    return [line for line in render_summary(build_document(analysis)).splitlines() if line]
+
+
+@pytest.mark.parametrize("analysis", [analyses.quick(), analyses.in_turns()])
+def test_it_has_the_verdicts_and_ten_lines(analysis: CampaignAnalysis) -> None:
+    """Title, place, a line per verdict and per load, and what to read before relying on it."""
+    lines = lines_of(analysis)
+    assert lines[0].startswith(f"**{analysis.experiment.name}**: ")
+    for result in analysis.results:
+        assert sum(line.startswith(f"- **{result.workload}: ") for line in lines) == 1
+    assert len(lines) < 10
+    assert not any(line.startswith(("#", "|")) for line in lines)
+
+
+def test_a_campaign_without_a_verdict_says_so() -> None:
+    """In its own words, not by an empty text."""
+    assert any("No verdict" in line for line in lines_of(analyses.failed_early()))
+
+
+def test_of_a_long_ranking_the_best_are_shown() -> None:
+    """The others are counted."""
+    rows = tuple(doc.Row(cells=(str(place), f"c{place}")) for place in range(1, 22))
+    columns = (doc.Column(name="rank"), doc.Column(name="configuration"))
+    ranking = doc.Table(title="reads", columns=columns, rows=rows, note="how to read it")
+    told = replace(ranking, title="writes", gist="c1 is ahead.")
+    text = summary_of(doc.VerdictCards(cards=(), rankings=(ranking, told)))
+    assert text.splitlines()[2:] == [
+        "- reads: a table of 21 rows, in the report.",
+        "- c1 is ahead.",
+    ]
+
+
+def summary_of(*blocks: doc.Block) -> str:
+    """Return the summary of a report that has these blocks first."""
+    section = doc.Section(anchor="verdicts", title="Verdicts", blocks=blocks, first=True)
+    return render_summary(doc.Document(title="t", subtitle="s", sections=(section,)))
+
+
+@pytest.mark.parametrize(("answers", "remarks"), [(40, 1), (2, 30), (30, 30), (9, 0), (0, 40)])
+def test_what_has_no_room_is_counted(answers: int, remarks: int) -> None:
+    """Ten lines, the gravest remark among them, and nothing is dropped in silence."""
+    cards = doc.KeyValues(title="", pairs=tuple((f"r{n}", "faster") for n in range(answers)))
+    notes = [doc.Paragraph(text=f"passed {n}", tone=doc.Tone.GOOD) for n in range(1, remarks)]
+    failed = [doc.Paragraph(text="failed", tone=doc.Tone.ERROR)] if remarks else []
+    lines = summary_of(cards, *notes, *failed).splitlines()
+    assert len(lines) == 10
+    assert (sum("failed" in line for line in lines)) == len(failed)
+    shown = sum(line.startswith("- ") and not line.startswith("- and ") for line in lines)
+    assert f"- and {answers + remarks - shown} more, in the report" in lines
+
+
+def test_rates_stand_beside_their_verdict_where_lines_are_short() -> None:
+    """Below it where there is room."""
+    for many, below in ((3, True), (6, False)):
+        lists = [doc.BulletList(lead=f"r{n}", items=("8 clients",)) for n in range(many)]
+        lines = summary_of(*lists).splitlines()
+        assert ("  - 8 clients" in lines) is below
+        assert ("- r0; 8 clients" in lines) is not below

@@ -1,10 +1,10 @@
-"""What the report says of percentiles, and what nobody may miss."""
+"""Sections on percentiles, noise, statements and turns: what they say, and what nobody may miss."""
 
 from dataclasses import replace
 
 import pytest
 
-from fakes import latencies
+from fakes import analyses, latencies, reasons, redis_campaigns, single_clients
 from steelyard.answers.latency.compute import (
     Basis,
     LatencyAnalysis,
@@ -12,11 +12,27 @@ from steelyard.answers.latency.compute import (
     campaign_latency,
 )
 from steelyard.answers.latency.section import latency_section, level_text
-from steelyard.answers.report import build_document
+from steelyard.answers.noise.compute import NoiseFloor, analyse_noise
+from steelyard.answers.noise.section import noise_section
+from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.statements.compute import StatementDifference, fit_of_statements
+from steelyard.answers.statements.section import statement_section
+from steelyard.answers.timeline import timeline_section
 from steelyard.core.findings import Estimate, Verdict
-from steelyard.core.schedule import CellKey, Load
-from steelyard.report.document import Figure, Paragraph, Section, Table, Tone, filled
+from steelyard.core.schedule import Ceiling, CeilingKind, CellKey, Load, Mode
+from steelyard.report.document import (
+    BulletList,
+    ChartKind,
+    Figure,
+    Paragraph,
+    Section,
+    Table,
+    Tone,
+    filled,
+)
+from steelyard.report.html import render_markdown
+from steelyard.report.terminal import render_terminal
 
 
 @pytest.fixture(scope="module")
@@ -122,3 +138,226 @@ def test_of_many_cells_the_largest_loads_are_drawn(tails: CampaignAnalysis) -> N
         ("writes", "32 clients"),
     }
     assert "Largest loads alone" in figure.caption
+
+
+def changed(**parts: object) -> CampaignAnalysis:
+    """Return the scene with parts of its noise floor replaced."""
+    analysis = analyses.noise_floor()
+    floor = analysis.answer(analyse_noise)
+    assert floor is not None
+    return analysis.with_answer(analyse_noise, replace(floor, **parts))
+
+
+def blocks_of(analysis: CampaignAnalysis, kind: type) -> list:
+    """Return the section's blocks of one kind."""
+    floor = analysis.answer(analyse_noise)
+    assert floor is not None
+    (section,) = noise_section(analysis, floor)
+    return [block for block in section.blocks if isinstance(block, kind)]
+
+
+def advice(analysis: CampaignAnalysis) -> str:
+    """Return everything under `What to use`."""
+    (bullets,) = blocks_of(analysis, BulletList)
+    return " ".join(bullets.items)
+
+
+def test_a_difference_is_said_first_and_plainly() -> None:
+    """That it is one between equal arms, how often chance does this, and what to do."""
+    analysis = analyses.noise_floor()
+    first, *others = analysis.comparisons
+    found = replace(analysis, comparisons=(replace(first, verdict=Verdict.SLOWER), *others))
+    paragraph = blocks_of(found, Paragraph)[0]
+    assert paragraph.tone is Tone.WARNING
+    for words in ("found a difference where there is none", "reads slower", "4 of 100", "Repeat"):
+        assert words in paragraph.text
+    assert blocks_of(analysis, Paragraph)[0].tone is Tone.PLAIN
+
+
+def test_without_blocks_nothing_is_claimed() -> None:
+    """No table, no chart, no advice: a sentence."""
+    empty = replace(changed(workloads=()), blocks=1)
+    assert "1 complete block cannot say" in blocks_of(empty, Paragraph)[0].text
+    assert len(blocks_of(empty, object)) == 1
+
+
+@pytest.mark.parametrize(
+    ("narrower", "said"),
+    [(0.8, "Set measure.slice to 9s instead of 5 s"), (0.95, "Keep slices of 5 s")],
+)
+def test_a_length_is_advised_only_where_it_pays(narrower: float, said: str) -> None:
+    """The optimum is flat: a few percent are not worth a change."""
+    assert said in advice(changed(narrower=narrower))
+
+
+def test_an_unknown_length_is_said_to_be_unknown() -> None:
+    """Without the parts there is no advice, and the present length is named."""
+    assert "not known" in advice(changed(advised_slice_s=None, narrower=None))
+
+
+def test_back_to_back_the_restart_cancels() -> None:
+    """The table says so, and the advice says what was not measured."""
+    analysis = changed(mode=Mode.BACK_TO_BACK)
+    assert "--switch restart" in advice(analysis)
+    parts = blocks_of(analysis, Table)[1]
+    row = next(row for row in parts.rows if row.cells[0] == "from start to start")
+    assert set(row.cells[1:]) == {"cancels"}
+    assert "--switch session" in advice(changed())
+
+
+def test_what_is_too_noisy_is_said_with_what_can_be_seen() -> None:
+    """Where two hours do not suffice, the effect that they would decide is named."""
+    analysis = analyses.noise_floor()
+    stop = replace(analysis.experiment.stop, decide=0.001)
+    asked = replace(analysis, experiment=replace(analysis.experiment, stop=stop))
+    assert "reads: an effect of 0.1 % is not reliably decided in 120 minutes" in advice(asked)
+    assert "reads: nine of ten campaigns of 20 minutes decide an effect of 3 %" in advice(analysis)
+
+
+def test_the_chart_has_what_the_table_has() -> None:
+    """A point per row with an interval; rows without a look are left out."""
+    analysis = analyses.noise_floor()
+    (figure,) = blocks_of(analysis, Figure)
+    assert figure.kind is ChartKind.NOISE
+    tables = blocks_of(analysis, Table)
+    shown = [row for table in (tables[0], tables[2]) for row in table.rows]
+    assert len(figure.rows) == sum("no interim result" not in row.cells for row in shown)
+    assert "reads: ±0.86 % in 20 min" in figure.alt
+
+
+def test_a_floor_without_any_look_has_no_chart() -> None:
+    """There is nothing to draw, and no axis without data."""
+    analysis = analyses.noise_floor()
+    floor = analysis.answer(analyse_noise)
+    assert isinstance(floor, NoiseFloor)
+    blind = tuple(
+        replace(
+            workload,
+            reaches=tuple(
+                replace(
+                    reach,
+                    sights=tuple(
+                        replace(sight, half_width=None, visible=None) for sight in reach.sights
+                    ),
+                )
+                for reach in workload.reaches
+            ),
+        )
+        for workload in floor.workloads
+    )
+    assert blocks_of(changed(workloads=blind), Figure) == []
+    assert "nothing is then" in advice(changed(workloads=blind))
+
+
+def with_difference(statement: Estimate, commit: Estimate) -> CampaignAnalysis:
+    """Return a campaign whose configurations differ so."""
+    analysis = single_clients.statements()
+    fit = analysis.answer(fit_of_statements)
+    assert fit is not None
+    difference = StatementDifference(
+        baseline="default", configuration="fitted", per_statement_s=statement, per_commit_s=commit
+    )
+    return analysis.with_answer(fit_of_statements, replace(fit, differences=(difference,)))
+
+
+SURE = Estimate(value=-0.9e-3, low=-1.0e-3, high=-0.8e-3)
+UNSURE = Estimate(value=0.1e-3, low=-0.2e-3, high=0.3e-3)
+
+
+@pytest.mark.parametrize(
+    ("statement", "commit", "words"),
+    [
+        (SURE, UNSURE, "a cost of the round trip"),
+        (UNSURE, SURE, "What a commit waits for differs"),
+        (SURE, SURE, "Both the round trips"),
+        (UNSURE, UNSURE, "neither cost surely differs"),
+        (replace(SURE, low=None, high=None), UNSURE, "neither cost surely differs"),
+    ],
+)
+def test_the_words_follow_the_intervals(statement: Estimate, commit: Estimate, words: str) -> None:
+    """Only a cost whose interval leaves out zero is named."""
+    (section,) = statement_section(with_difference(statement, commit))
+    (told,) = [block for block in section.blocks if isinstance(block, BulletList)]
+    assert words in told.items[0]
+
+
+def test_round_trips_and_wake_ups_stand_beside_the_fit() -> None:
+    """As measured before the first block; what is not known is left out."""
+    ceilings = (
+        Ceiling(
+            kind=CeilingKind.ROUND_TRIP,
+            subject="PostgreSQL 18, socket",
+            latency_s=0.03e-3,
+            configurations=("default", "fitted"),
+        ),
+        Ceiling(kind=CeilingKind.PING_PONG, subject="two CPUs", latency_s=0.017e-3),
+        Ceiling(kind=CeilingKind.PING_PONG, subject="one CPU", unknown="refused"),
+    )
+    analysis = replace(single_clients.statements(), ceilings=ceilings)
+    (section,) = statement_section(analysis)
+    _, told = [block for block in section.blocks if isinstance(block, BulletList)]
+    assert told.items == (
+        "round trip of an empty statement (default, fitted): 0.030 ms",
+        "ping-pong of two processes, two CPUs: 0.017 ms",
+    )
+
+
+def _in_turns() -> CampaignAnalysis:
+    explained = reasons.explained()
+    assert explained.plan is not None
+    return replace(explained, plan=replace(explained.plan, mode=Mode.ALTERNATING))
+
+
+def _timeline(analysis: CampaignAnalysis) -> Figure:
+    ((section,), kind) = timeline_section(analysis), ChartKind.TIMELINE
+    (figure,) = (block for block in section.blocks if isinstance(block, Figure))
+    assert figure.kind is kind
+    return figure
+
+
+def test_no_ramp_is_shaded_where_seconds_leave_the_pauses_out() -> None:
+    """A run in turns has none; one in a single piece has it in every panel."""
+    turns, starts = _timeline(_in_turns()), _timeline(reasons.explained())
+    mark = turns.columns.index("mark")
+    assert "ramp" not in {row[mark] for row in turns.rows}
+    assert "ramp" in {row[mark] for row in starts.rows}
+    assert "pauses left out" in turns.caption
+    assert "ramp" not in turns.caption
+    assert "The shaded start is the ramp" in starts.caption
+    assert [row for row in starts.rows if row[mark] != "ramp"] == list(turns.rows)
+
+
+def test_figures_of_turns_say_what_they_are_of() -> None:
+    """Costs of all the time a run went on; latencies of what counts; no word of a ramp in them."""
+    text = " ".join(render_markdown(build_document(_in_turns())).split())
+    other = " ".join(render_markdown(build_document(reasons.explained())).split())
+    for words in ("pauses are left out", "is of what counts of its turns", "shared in part"):
+        assert words in text, words
+        assert words not in other, words
+    for words in ("of the whole runs with their ramp", "has the ramp in it"):
+        assert words in other, words
+        assert words not in text, words
+
+
+@pytest.fixture(scope="module")
+def analysis() -> CampaignAnalysis:
+    """Return a campaign of Redis in turns."""
+    return redis_campaigns.in_turns()
+
+
+def test_the_reason_stands_where_percentiles_would(analysis: CampaignAnalysis) -> None:
+    """With the way to have them; no percentile is made up of what the generator printed."""
+    text = " ".join(render_markdown(build_document(analysis)).split())
+    assert "No request was timed: redis-benchmark keeps no log" in text
+    assert "one-by-one" in text
+    assert "p50" not in text
+    assert "latency" not in summary(analysis)
+
+
+def test_throughput_is_told_without_latencies(analysis: CampaignAnalysis) -> None:
+    """Results, cells and explanations do without them; an absent mean is no zero."""
+    assert [result.effect is not None for result in analysis.results] == [True, True]
+    assert all(cell.latency_mean_s is None for cell in analysis.cells)
+    text = render_terminal(build_document(analysis), 100, files=())
+    assert "aof-always" in text
+    assert "0.000" not in text

@@ -1,4 +1,4 @@
-"""Designs of factors: balanced, of the resolution they claim, and exact without noise."""
+"""What is fitted: effects of factors, costs of statements, and how latencies changed."""
 
 from itertools import combinations as subsets
 from itertools import product
@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from steelyard.stats import factorial as designs
+from steelyard.stats.statements import change_of_waits, fit_statements
 
 
 @pytest.mark.parametrize(
@@ -131,3 +132,88 @@ def test_ladder_and_ablation() -> None:
     assert set(designs.ladder(2)) < set(product((0, 1), repeat=2))
     last = designs.removed_last(designs.ablation(3), 1)
     assert list(last) == [1.0, 0.0, -1.0, 0.0]
+
+
+STATEMENTS, COMMITS = np.array([1.0, 5.0, 7.0]), np.array([0.0, 1.0, 1.0])
+
+
+def test_the_published_latencies_give_the_published_fit() -> None:
+    """1.34, 7.48 and 10.10 ms are 1.32 ms per statement and 0.87 ms per commit, within 0.02 ms."""
+    fit = fit_statements(np.array([[1.34, 7.48, 10.10]]), STATEMENTS, COMMITS)
+    assert fit.per_statement == pytest.approx([1.32])
+    assert fit.per_commit == pytest.approx([0.87])
+    assert fit.residual == pytest.approx(0.02)
+
+
+def test_costs_are_found_block_by_block() -> None:
+    """Latencies made of known costs give them back, each block its own, without a miss."""
+    a, b = np.array([0.1, 0.2]), np.array([2.0, 0.5])
+    latency = a[:, None] * STATEMENTS + b[:, None] * COMMITS
+    fit = fit_statements(latency, STATEMENTS, COMMITS)
+    assert fit.per_statement == pytest.approx(a)
+    assert fit.per_commit == pytest.approx(b)
+    assert fit.residual == pytest.approx(0.0, abs=1e-12)
+
+
+def test_work_that_no_script_shares_is_a_miss() -> None:
+    """A script that takes longer than its statements and its commit leaves a residual."""
+    latency = np.array([[0.1, 1.5, 2.9]])
+    assert fit_statements(latency, STATEMENTS, COMMITS).residual > 0.1
+
+
+@pytest.mark.parametrize(
+    ("statements", "commits"), [([1, 5], [0, 1]), ([1, 5, 7], [1, 5, 7]), ([1, 1, 1], [0, 0, 0])]
+)
+def test_what_cannot_be_told_apart_is_refused(statements: list[int], commits: list[int]) -> None:
+    """Two scripts, or scripts that differ in one thing alone, give no fit."""
+    latency = np.ones((4, len(statements)))
+    with pytest.raises(ValueError, match="three scripts"):
+        fit_statements(latency, np.array(statements, float), np.array(commits, float))
+
+
+STATEMENTS = np.array([1.0, 5.0, 7.0])
+
+
+def latencies(each: float, commit: float) -> np.ndarray:
+    """Return latencies of three scripts that are made of these costs."""
+    return each * STATEMENTS + commit * np.array([0.0, 1.0, 1.0])
+
+
+def test_the_published_step_took_the_same_from_every_wait() -> None:
+    """0.9 ms from each statement, 0.94 from the read-only one, 1.2 from the commit."""
+    before, after = np.array([1.34, 7.48, 10.10]), np.array([0.40, 1.81, 2.63])
+    change = change_of_waits(before, after, STATEMENTS)
+    assert change.per_statement == pytest.approx(-0.90)
+    assert change.read_only == pytest.approx(-0.94)
+    assert change.per_commit == pytest.approx(-1.17)
+    assert change.is_alike
+
+
+def test_costs_that_changed_are_found() -> None:
+    """Latencies made of known costs give back their differences."""
+    change = change_of_waits(latencies(0.2, 2.0), latencies(0.5, 1.5), STATEMENTS)
+    assert change.per_statement == pytest.approx(0.3)
+    assert change.per_commit == pytest.approx(-0.5)
+    assert change.is_alike
+
+
+@pytest.mark.parametrize("read_only", [0.74, 1.26, -1.0, 0.0])
+def test_a_read_only_statement_that_changed_otherwise_is_not_alike(read_only: float) -> None:
+    """By a quarter of the others or more, the other way, or not at all: work, not waiting."""
+    before = latencies(2.0, 1.0)
+    after = before + np.array([read_only, 5.0, 7.0])
+    assert not change_of_waits(before, after, STATEMENTS).is_alike
+
+
+@pytest.mark.parametrize("read_only", [0.76, 1.24])
+def test_a_read_only_statement_within_a_quarter_is_alike(read_only: float) -> None:
+    """The other side of the threshold."""
+    before = latencies(2.0, 1.0)
+    after = before + np.array([read_only, 5.0, 7.0])
+    assert change_of_waits(before, after, STATEMENTS).is_alike
+
+
+def test_scripts_of_equally_many_statements_are_refused() -> None:
+    """Their difference says nothing of a statement."""
+    with pytest.raises(ValueError, match="equally many"):
+        change_of_waits(np.ones(3), np.ones(3), np.array([1.0, 5.0, 5.0]))

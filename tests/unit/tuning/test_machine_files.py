@@ -1,18 +1,26 @@
-"""Files for a machine: the huge-page unit really run on made trees, sysctls, the tuned profile."""
+"""Files of a plan: for machines, for PostgreSQL and RDS, and all of a design, word for word."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from fakes import stack_designs
-from steelyard.core.stack import UNIT_PATH, PoolDesign
-from steelyard.core.wording import GIB, MIB
+from steelyard.core.stack import UNIT_PATH, Place, PoolDesign, Scope, StackDesign, StackRequest
+from steelyard.core.wording import GIB, MIB, InputError
 from steelyard.tuning.files.files import (
+    configuration,
     huge_page_unit,
     machine_files,
+    parameter_group_files,
     pool_path,
+    rds_value,
+    render,
 )
 from support.lacking import lacking
 
@@ -110,3 +118,99 @@ def test_a_machine_with_nothing_to_set_has_no_files() -> None:
     """No empty unit, sysctl file or profile is written."""
     empty = stack_designs.machine(pools=(), sysctls=(), sysfs=(), governor=None)
     assert tuple(machine_files(empty, "linux")) == ()
+
+
+def test_odd_values_are_quoted() -> None:
+    """A value that is no bare word stands in quotes, with quotes inside it doubled."""
+    odd = stack_designs.setting("search_path", 'it\'s, "mine"')
+    text = configuration(stack_designs.postgres(odd))
+    assert text.endswith("search_path = 'it''s, \"mine\"'\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rds"),
+    [
+        ("shared_buffers", "6GB", "786432"),
+        ("wal_buffers", "16MB", "2048"),
+        ("wal_buffers", "-1", "-1"),
+        ("effective_cache_size", "12GB", "1572864"),
+        ("work_mem", "4MB", "4096"),
+        ("max_wal_size", "8GB", "8192"),
+        ("checkpoint_timeout", "15min", "900"),
+        ("statement_timeout", "2s", "2000"),
+        ("track_io_timing", "on", "1"),
+        ("jit", "off", "0"),
+        ("huge_pages", "on", "on"),
+        ("random_page_cost", "1.1", "1.1"),
+        ("io_method", "worker", "worker"),
+    ],
+)
+def test_values_of_rds(name: str, value: str, rds: str) -> None:
+    """Sizes and times become whole numbers of the parameter's own unit, switches 0 and 1."""
+    assert rds_value(name, value) == rds
+
+
+@pytest.mark.parametrize(("name", "value"), [("my.size", "4MB"), ("work_mem", "15min")])
+def test_an_unknown_unit_is_refused(name: str, value: str) -> None:
+    """A size of a parameter whose unit is not known is refused, not guessed."""
+    with pytest.raises(InputError, match=name):
+        rds_value(name, value)
+
+
+def test_a_call_has_at_most_twenty_parameters() -> None:
+    """More parameters take more files, each used by a command, and none is lost."""
+    settings = [stack_designs.setting(f"number_{at}", str(at)) for at in range(45)]
+    design = stack_designs.design(Place.RDS, postgres=stack_designs.postgres(*settings))
+    *calls, commands = parameter_group_files(design)
+
+    names = [
+        each["ParameterName"] for call in calls for each in json.loads(call.content)["Parameters"]
+    ]
+    assert names == [each.name for each in settings]
+    assert max(len(json.loads(call.content)["Parameters"]) for call in calls) <= 20
+    assert all(f"file://files/{call.name}" in commands.content for call in calls)
+
+
+def test_decoding_has_a_switch_of_its_own_on_rds() -> None:
+    """wal_level is not RDS's to set; rds.logical_replication is, and needs a restart."""
+    asked = StackRequest(
+        cpus=2, memory_bytes=16 * GIB, place=Place.RDS, name="pg", logical_decoding=True
+    )
+    read = json.loads(parameter_group_files(stack_designs.design(Place.RDS, asked))[0].content)
+    assert read["Parameters"][-1] == {
+        "ParameterName": "rds.logical_replication",
+        "ParameterValue": "1",
+        "ApplyMethod": "pending-reboot",
+    }
+
+
+def test_no_scope_but_a_restart_waits_for_one() -> None:
+    """Settings of sessions and of reloads are applied at once."""
+    setting = stack_designs.setting("work_mem", "4MB", Scope.SESSION)
+    design = stack_designs.design(Place.RDS, postgres=stack_designs.postgres(setting))
+    read = json.loads(parameter_group_files(design)[0].content)
+    assert read["Parameters"][0]["ApplyMethod"] == "immediate"
+
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "stack"
+SCENES: tuple[Callable[[], StackDesign], ...] = (
+    stack_designs.local,
+    stack_designs.kvm,
+    stack_designs.cnpg,
+    stack_designs.rds,
+)
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
+def test_files_of_a_place(scene: Callable[[], StackDesign]) -> None:
+    """Every file says what it said before, to the letter, and there is no other."""
+    folder = GOLDEN / scene.__name__
+    files = render(scene())
+    if os.environ.get("STEELYARD_UPDATE_GOLDEN") == "1":
+        for file in files:
+            (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / file.name).write_text(file.content, encoding="utf-8")
+    for file in files:
+        assert file.content == (folder / file.name).read_text(encoding="utf-8")
+    there = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert {file.name for file in files} == there

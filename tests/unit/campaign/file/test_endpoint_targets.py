@@ -1,13 +1,39 @@
-"""What an experiment file may say of a server that is there already."""
+"""Targets that are there or rented, volumes without room, and what all registries agree in."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from experiment_texts import SMALL, load, problems_of
+from pydantic import TypeAdapter, ValidationError
 
-from steelyard.campaign.file.files import allow_existing
-from steelyard.core.target import EndpointTarget
-from steelyard.core.wording import InputError
+from fakes.campaigns import an_experiment
+from steelyard.campaign.file.files import (
+    ExperimentFileError,
+    LoadedExperiment,
+    allow_existing,
+    load_experiment,
+)
+from steelyard.campaign.file.form import experiment_schema
+from steelyard.campaign.file.form_target import TargetForm
+from steelyard.campaign.file.kinds import model_of, target_problems
+from steelyard.campaign.file.systems import SYSTEMS
+from steelyard.campaign.foresee.forecast import _max_wal_bytes
+from steelyard.core.experiment import Configuration, Layer, Setting
+from steelyard.core.target import (
+    TARGETS,
+    AuroraTarget,
+    CloudNativePgTarget,
+    EndpointTarget,
+    LocalTarget,
+    RdsTarget,
+    systems,
+)
+from steelyard.core.wording import GIB, MIB, InputError, PreflightError
+from steelyard.systems.protocol import Dataset
+from steelyard.targets.kubernetes_site import require_room
+from steelyard.tuning.profiles import MachineFacts
 
 # What these keys become is in the snapshots.
 EVERY_KEY = """\
@@ -104,3 +130,212 @@ def test_nobody_tells_steelyard_what_this_machine_has() -> None:
         f"`{key}` is what nobody sees of a server, and Steelyard sees this machine"
         for key in ("memory", "cpus")
     }
+
+
+PLAIN = {"kind": "rds", "region": "us-east-1", "accounts": ["123456789012"]}
+
+
+def problems(**given: object) -> list[tuple[str, str, str]]:
+    """Return what is wrong with a target."""
+    return [*target_problems(TargetForm.model_validate({**PLAIN, **given}))]
+
+
+def test_a_target_is_read_with_its_storage_and_how_long_its_credits_last() -> None:
+    """What the file does not say is the class's; a burst follows from class and storage."""
+    form = TargetForm.model_validate(
+        {**PLAIN, "instance_class": "db.t3.large", "storage": "300Gi", "storage_type": "gp2"}
+    )
+    target = model_of(form)
+    assert isinstance(target, RdsTarget)
+    assert (target.gib, target.version, target.accounts) == (300, "16", ("123456789012",))
+    assert target.volume.base_iops == 900
+    assert target.burst_lasts_s == pytest.approx(42.86 * 60, abs=1)
+    assert target.provision.cpus == 2.0
+    assert "300 GiB of gp2" in target.provision.storage
+    assert "900 IOPS" in target.provision.limits
+    assert target.is_made
+    assert target.is_restarted
+    assert model_of(TargetForm.model_validate(PLAIN)).burst_lasts_s is None  # gp3 has no bucket
+
+
+def test_a_sound_target_has_no_problem() -> None:
+    """Also with everything that storage may have."""
+    assert problems() == []
+    more = {"storage": "400Gi", "iops": 16000, "storage_throughput": 700, "version": "16.4"}
+    assert problems(**more) == []
+    assert problems(storage_type="io1", iops=3000, storage="100Gi") == []
+
+
+@pytest.mark.parametrize("key", ["region", "accounts"])
+def test_nothing_is_made_where_nobody_said(key: str) -> None:
+    """Region and account have to be named."""
+    form = TargetForm.model_validate({name: each for name, each in PLAIN.items() if name != key})
+    ((named, message, _),) = target_problems(form)
+    assert named == key
+    assert "is missing" in message
+
+
+AURORA = {**PLAIN, "kind": "aurora"}
+
+
+def test_a_cluster_of_aurora_is_read() -> None:
+    """Its storage is for the price alone, so no burst follows from it."""
+    given = {"instance_class": "db.serverless", "min_capacity": 1, "max_capacity": 8.5}
+    target = model_of(TargetForm.model_validate({**AURORA, **given, "io_optimized": True}))
+    assert isinstance(target, AuroraTarget)
+    assert (target.gib, target.volume, target.burst_lasts_s) == (10, None, None)
+    assert (target.is_serverless, target.max_capacity) == (True, 8.5)
+    assert "1 to 8.5 ACU" in target.label
+    assert "I/O-Optimized" in target.label
+    assert "ACU" not in model_of(TargetForm.model_validate(AURORA)).label
+
+
+def _judge(settings: dict[str, str], scale: int = 1, **target: str) -> None:
+    dataset = Dataset(name="d", scale_factor=scale, prepare=())
+    require_room(CloudNativePgTarget(**target), settings, [dataset])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settings", "target", "said"),
+    [
+        ({"max_wal_size": "100GB"}, {"wal_storage": "1Gi"}, "1Gi for WAL .* is 100GB"),
+        ({"max_wal_size": "102400"}, {"wal_storage": "1Gi"}, "for WAL has no room"),
+        ({}, {"wal_storage": "1Gi"}, "max_wal_size is 1GB"),
+        ({"wal_keep_size": "8GB"}, {"wal_storage": "4Gi"}, "for WAL has no room"),
+        ({"max_wal_size": "100GB"}, {"storage": "20Gi"}, "20Gi has no room .* copy, WAL"),
+    ],
+)
+def test_wal_that_would_fill_its_volume_is_refused(
+    settings: dict[str, str], target: dict[str, str], said: str
+) -> None:
+    """On a volume of its own, by the server's default too; beside the data where it is asked."""
+    with pytest.raises(PreflightError, match=said) as caught:
+        _judge(settings, **target)
+    assert "max_wal_size" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("settings", "target"),
+    [
+        ({"max_wal_size": "4GB"}, {"wal_storage": "5Gi", "storage": "1Gi"}),
+        ({"max_wal_size": "4GB"}, {"storage": "20Gi"}),
+        ({}, {"storage": "1Gi"}),
+        ({"max_wal_size": "much"}, {"wal_storage": "1Gi"}),
+    ],
+)
+def test_wal_that_fits_is_taken(settings: dict[str, str], target: dict[str, str]) -> None:
+    """WAL on its own volume takes none of the data's; a wrong value is the server's to refuse."""
+    _judge(settings, **target)
+
+
+def test_data_that_would_fill_their_volume_are_refused() -> None:
+    """Without a word of WAL where nothing sizes it."""
+    with pytest.raises(PreflightError, match="copy, and what grows") as caught:
+        _judge({}, scale=1000, storage="20Gi")
+    assert "max_wal_size" not in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "size"),
+    [
+        ("max_wal_size", "64GB", 64 * GIB),
+        ("Max_WAL_Size", "64GB", 64 * GIB),
+        ("max_wal_size", "1024 ", GIB),
+        ("max_wal_size", "0x400", GIB),
+        ("max_wal_size", "1536.5", 1536.5 * MIB),
+        ("wal_level", "replica", GIB),
+    ],
+)
+def test_the_forecast_reads_wal_as_the_server_does(name: str, value: str, size: float) -> None:
+    """Names have no case, and a number alone is megabytes."""
+    setting = Setting(layer=Layer.POSTGRES, name=name, value=value)
+    asked = replace(an_experiment().configurations[0], settings=(setting,))
+    assert _max_wal_bytes(asked) == size
+
+
+_FILE = """\
+version: 1
+name: shelves
+workloads: [{name: reads, builtin: select-only, scale_factor: 1}]
+loads: {clients: [1]}
+design: single-pass
+configurations: {default: {target: {kind: shelf, KEYS}}}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shelf(LocalTarget):
+    """A place for PostgreSQL with a key of its own."""
+
+    kind: Literal["shelf"] = "shelf"  # type: ignore[assignment]
+    board: int = 1
+
+
+@pytest.fixture
+def shelf(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the kind its line."""
+    monkeypatch.setitem(TARGETS, "shelf", Shelf)
+
+
+def _loaded(keys: str, folder: Path) -> LoadedExperiment:
+    (folder / "x.yaml").write_text(_FILE.replace("KEYS", keys))
+    return load_experiment(folder / "x.yaml", facts=MachineFacts(cpus=2.0, memory_bytes=2**33))
+
+
+def test_every_kind_has_the_name_of_its_line() -> None:
+    """By it a file and a record find the class; every system of a target has its line, too."""
+    assert {name: model().kind for name, model in TARGETS.items()} == {n: n for n in TARGETS}
+    assert {each.name for each in systems()} == set(SYSTEMS)
+    assert all(name is system.about.name for name, system in SYSTEMS.items())
+
+
+@pytest.mark.usefixtures("shelf")
+def test_a_class_says_what_its_kind_has_in_a_file(tmp_path: Path) -> None:
+    """Its fields are keys beside those that it shares; a directory is found from the file."""
+    (configuration,) = _loaded("board: 3, directory: here", tmp_path).experiment.configurations
+    assert configuration.target == Shelf(board=3, directory=str(tmp_path / "here"))
+    stored = TypeAdapter(Configuration)
+    assert stored.validate_json(stored.dump_json(configuration)) == configuration
+
+
+@pytest.mark.usefixtures("shelf")
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ("board: high", "target.board: `high` is not understood"),
+        ("bored: 3", "target.bored: unknown key `bored`"),
+        ("uri: postgresql://h/d", "`uri` belongs to the target"),
+    ],
+)
+def test_wrong_keys_of_a_class_have_their_lines(keys: str, told: str, tmp_path: Path) -> None:
+    """A value of another type, a misspelled key and one of another kind are told."""
+    with pytest.raises(ExperimentFileError) as refused:
+        _loaded(keys, tmp_path)
+    assert told in refused.value.message
+    assert "x.yaml:6:" in refused.value.message
+
+
+def test_a_key_that_no_kind_has_is_refused_and_told_once(tmp_path: Path) -> None:
+    """So is a section of settings of an unknown system, whatever stands in it."""
+    keys = "board: 3}, colour: red, extra: {x: 1"
+    with pytest.raises(ExperimentFileError) as refused:
+        _loaded(keys, tmp_path)
+    told = refused.value.message
+    assert [told.count(f"unknown key `{key}`") for key in ("board", "colour", "extra")] == [1, 1, 1]
+    assert "`shelf` is no kind of target" in told
+
+
+@pytest.mark.usefixtures("shelf")
+def test_an_editor_knows_keys_of_classes_and_no_others() -> None:
+    """The schema lists them, and refuses what no class has."""
+    target = experiment_schema()["$defs"]["TargetForm"]
+    assert "board" in target["properties"]
+    assert target["additionalProperties"] is False
+
+
+def test_a_record_with_an_unknown_kind_is_refused() -> None:
+    """Its class is not registered here."""
+    stored = TypeAdapter(Configuration)
+    text = stored.dump_json(Configuration(name="a", target=Shelf()))
+    with pytest.raises(ValidationError, match="'shelf' is no kind of target"):
+        stored.validate_json(text)
