@@ -1,7 +1,4 @@
-"""What libvirt's driver of QEMU makes of memory, cells and page sizes, and what is read of them.
-
-No domain is started: the driver runs within virsh, and says with which memory it would start one.
-"""
+"""What libvirt makes of memory, cells and page sizes, and what a guest of two nodes says."""
 
 import json
 import re
@@ -19,7 +16,8 @@ from steelyard.core.wording import GIB, MIB
 from steelyard.tuning.facts.domain_xml import domain_facts
 from support.domain_cases import DEFINED, REFUSED
 from support.lacking import lacking
-from support.libvirtd import PROGRAMS
+from support.libvirtd import PROGRAMS, a_libvirt
+from support.two_nodes import PAGES, kept, recorded, two_nodes
 
 pytestmark = pytest.mark.live
 
@@ -98,3 +96,27 @@ def test_pages_are_those_that_qemu_is_started_with(answers: Mapping[str, str], n
 def test_what_libvirt_refuses_is_not_defined(answers: Mapping[str, str], name: str) -> None:
     """No answer is needed where there is no domain: these are not among the definitions."""
     assert "<domain " not in answers[name]
+
+
+_TOPOLOGY = ("/cpulist", "/distance", "_list", "/online", "/smt/active", "/current_driver")
+
+
+@pytest.fixture(scope="module")
+def told() -> Iterator[dict[str, str]]:
+    """Boot the guest once and return its files."""
+    with a_libvirt() as libvirt, two_nodes(libvirt) as files:
+        yield kept(files)
+
+
+def test_the_recorded_topology_is_that_of_the_guest(told: dict[str, str]) -> None:
+    """Nodes, distances and siblings of the recording are those of a guest that boots today."""
+    recording = {p: text for p, text in recorded().items() if p.endswith(_TOPOLOGY)}
+    assert len(recording) > 40
+    assert recording == {p: text for p, text in told.items() if p.endswith(_TOPOLOGY)}
+
+
+def test_each_node_has_the_pages_that_it_was_asked_for(told: dict[str, str]) -> None:
+    """Huge pages are those of a node, in the guest as in the recording."""
+    for node, pages in enumerate(PAGES):
+        pool = f"/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB/nr_hugepages"
+        assert [int(files[pool]) for files in (told, recorded())] == [pages, pages]

@@ -1,18 +1,38 @@
-"""The operator at a terminal: asked in words, heard within the time."""
+"""The operator at a terminal: asked in words, told of progress, and heard at any moment."""
 
+import io
 import os
 import pty
+import subprocess
 import sys
 import threading
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from textwrap import dedent
 from types import SimpleNamespace
 
 import pytest
+from command_line import a_campaign
+from rich.console import Console
 
+from fakes.campaigns import Stage, an_experiment
+from fakes.servers import generator_fails
+from steelyard.answers.campaign import analyse
+from steelyard.campaign.run.runner import Progress
 from steelyard.cli import progress as operator
 from steelyard.cli import questions
 from steelyard.cli.options import at_terminal
-from steelyard.cli.progress import TerminalOperator
+from steelyard.cli.progress import (
+    LiveProgress,
+    PlainProgress,
+    TerminalOperator,
+    interval_text,
+    progress_for,
+    standing,
+)
+from steelyard.core.campaign import BlockOutcome
 from steelyard.gateways.doors import Doors
+from steelyard.record.directory import read_campaign
 
 
 @pytest.fixture
@@ -79,3 +99,135 @@ def test_a_closed_standard_input_is_nobody(monkeypatch: pytest.MonkeyPatch) -> N
     """`<&-` leaves none at all: nobody can be asked."""
     monkeypatch.setattr(sys, "stdin", None)
     assert not at_terminal()
+
+
+_SCRIPT = dedent(
+    """
+    import os, signal, subprocess, time
+    from steelyard.cli.main import _stop_in_order
+    from steelyard.core.wording import Interrupted
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _stop_in_order()
+    {before}
+    try:
+        subprocess.run(["true"], preexec_fn=lambda: None)
+        print("the child was started", flush=True)
+        {after}
+        time.sleep(60)
+    except Interrupted:
+        print("stopped in order", flush=True)
+    """
+)
+
+
+def _stopped(before: str, after: str) -> str:
+    script = _SCRIPT.format(before=before, after=after)
+    completed = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=50, check=False
+    )
+    assert "Exception ignored" not in completed.stderr
+    return completed.stdout
+
+
+def test_a_signal_between_programs_stops_at_once() -> None:
+    """The ordinary case: the signal raises where it falls."""
+    said = _stopped("pass", "signal.raise_signal(signal.SIGINT)")
+
+    assert said.splitlines() == ["the child was started", "stopped in order"]
+
+
+def test_a_signal_in_a_callback_around_fork_comes_again() -> None:
+    """Python swallows what such a callback raises, so the stop must be raised after it."""
+    said = _stopped(
+        "os.register_at_fork(after_in_parent=lambda: signal.raise_signal(signal.SIGINT))", "pass"
+    )
+
+    assert said.splitlines() == ["the child was started", "stopped in order"]
+
+
+def test_a_signal_in_a_finaliser_comes_again() -> None:
+    """A connection that is collected makes a call just then; the campaign must not go on, deaf."""
+    dying = "lambda _: signal.raise_signal(signal.SIGINT)"
+    said = _stopped(f"Connection = type('Connection', (), {{'__del__': {dying}}})", "Connection()")
+
+    assert said.splitlines() == ["the child was started", "stopped in order"]
+
+
+def _watched(path: Path, progress: Progress) -> None:
+    """Run a campaign with a block that is redone, told to a listener."""
+    stage = Stage.new(an_experiment(loads=2), path)
+    stage.world.faults = {1: generator_fails}
+    campaign = stage.campaign()
+    campaign.progress = progress
+    campaign.run()
+    stage.directory.close()
+
+
+def test_plain_progress_is_lines_on_standard_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is frozen, every look with its interval, and why a block is redone."""
+    with PlainProgress() as progress:
+        _watched(tmp_path / "one", progress)
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = err.splitlines()
+    assert any("starting every configuration once ..." in line for line in lines)
+    assert any("warm-up 2.0 s (declared)" in line for line in lines)
+    assert any("block 1 is redone: the generator exited with 2" in line for line in lines)
+    looks = [line for line in lines if line.strip().startswith("block ") and " of " in line]
+    assert "no interval yet" in looks[0]
+    assert "interim: faster" in looks[-1]
+    assert not [line for line in looks if "faster" in line and "interim" not in line]
+    assert "\x1b" not in err
+
+
+def test_live_progress_draws_and_leaves_what_was_redone() -> None:
+    """On a terminal the table is drawn anew; a block that is redone leaves its line."""
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=100)
+    with TemporaryDirectory() as folder, LiveProgress(console) as progress:
+        _watched(Path(folder, "one"), progress)
+    drawn = stream.getvalue()
+    assert "block 1 is redone" in drawn
+    assert "95 % interval" in drawn
+    assert "pooled" in drawn
+    assert "faster" in drawn
+
+
+def test_words_of_a_generator_are_shown_as_they_are() -> None:
+    """Brackets in them are no markup: not swallowed, and nothing that ends a campaign."""
+    stream = io.StringIO()
+    said = "the generator exited with 1: [local] no such file [/tmp/x]"
+    with LiveProgress(Console(file=stream, force_terminal=True, width=100)) as progress:
+        progress.block_ended(BlockOutcome(index=0, attempt=0, complete=False, reason=said))
+    assert said in stream.getvalue()
+
+
+def test_a_pipe_gets_lines_and_a_terminal_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stream decides."""
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    assert isinstance(progress_for(io.StringIO()), PlainProgress)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    assert isinstance(progress_for(io.StringIO()), LiveProgress)
+    monkeypatch.setenv("TERM", "dumb")
+    assert isinstance(progress_for(io.StringIO()), PlainProgress)
+
+
+def test_silence_says_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``--quiet`` is quiet."""
+    with Progress() as progress:
+        _watched(tmp_path / "one", progress)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_standing_is_one_phrase(tmp_path: Path) -> None:
+    """Workload, configuration, effect, interval and verdict."""
+    analysis = analyse(read_campaign(a_campaign(tmp_path / "one")))
+    (result,) = analysis.results
+    assert interval_text(result).startswith("[+")
+    phrase = standing(result)
+    assert phrase.startswith("reads, fast: +")
+    assert phrase.endswith("faster")

@@ -1,23 +1,41 @@
-"""What a report calls the work: by its engine, everywhere, and without a mark that stayed."""
+"""Words of a report: of the work, of listings, of many cells; none is split on narrow terminals."""
 
 import json
 import re
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from functools import cache
 
 import pytest
 
 from fakes import analyses, curves, latencies, open_loops, reasons, redis_campaigns
+from fakes.analyses import analysis_of, quick
+from fakes.campaigns import an_experiment
+from fakes.scenes import Scene
 from steelyard.answers.reasons.section import Choice, explain_document
-from steelyard.answers.report import build_document, summary
-from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.report import (
+    Listed,
+    _asked,
+    build_document,
+    campaign_document,
+    short_verdicts,
+    summary,
+)
+from steelyard.answers.result.method import method_section
+from steelyard.answers.result.section import result_section
+from steelyard.answers.results import CampaignAnalysis, verdict_sentence
+from steelyard.answers.tables import comparison_section
 from steelyard.core import experiment as work_words
+from steelyard.core.campaign import Status
+from steelyard.core.experiment import Layer, Setting
+from steelyard.core.findings import Verdict
 from steelyard.core.schedule import Load
 from steelyard.core.target import REDIS_WORDS
 from steelyard.report.chart_specs import specification
-from steelyard.report.document import Document, Figure, Table, filled
+from steelyard.report.document import Document, Figure, KeyValues, Table, filled
 from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import render_terminal
+from support.examples import CAMPAIGNS, report_of
 
 _MARKS = re.compile("[\ue000-\uf8ff]")
 # What Redis has not; the statement of where a rule comes from may name another's documentation.
@@ -102,3 +120,151 @@ def test_words_fill_their_own_marks() -> None:
     told = filled(" ".join(marks), REDIS_WORDS)
     assert told == "request requests ops/s Redis redis-benchmark"
     assert filled(("tps", 5, None), REDIS_WORDS) == ("tps", 5, None)
+
+
+def test_an_empty_value_is_named() -> None:
+    """A setting that is given as nothing does not read like a sentence that was cut off."""
+    configuration = an_experiment().configurations[0]
+    none = Setting(layer=Layer.REDIS, name="save", value="")
+    assert _asked(replace(configuration, settings=(none,))).endswith("save = (empty)")
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("status", [Status.RUNNING, Status.INTERRUPTED, Status.FAILED])
+def test_a_verdict_before_the_end_is_called_interim(status: Status) -> None:
+    """More blocks may change it: in a list, in full, on the card and in the sentence alike."""
+    analysis = replace(quick(), status=status)
+    listed = Listed(directory="one", size_bytes=1, held=True, analysis=analysis)
+    assert short_verdicts(analysis).startswith("interim: reads fitted: faster")
+    for document in (campaign_document(listed, analysis), build_document(analysis)):
+        assert "reads, interim: fitted is faster than default" in " ".join(
+            render_terminal(document, 300, whole=True).split()
+        )
+    assert '<span class="word">interim: faster</span>' in render_html(build_document(analysis))
+    assert "these are interim results after 9 blocks" in render_markdown(build_document(analysis))
+
+
+@pytest.mark.parametrize("status", [Status.DECIDED, Status.BUDGET, Status.PRECISION])
+def test_a_verdict_at_the_end_is_none_that_changes(status: Status) -> None:
+    """The campaign is over: nothing is called interim any more."""
+    analysis = replace(quick(), status=status)
+    listed = Listed(directory="one", size_bytes=1, analysis=analysis)
+    assert "interim" not in short_verdicts(analysis)
+    document = campaign_document(listed, analysis)
+    assert ", interim:" not in render_terminal(document, 300, whole=True)
+    assert ", interim:" not in render_markdown(build_document(analysis))
+    assert "these are interim results" not in render_markdown(build_document(analysis))
+
+
+def test_many_verdicts_of_a_campaign_are_told_together() -> None:
+    """By workload and word; of three configurations with two workloads as few as can be."""
+    analysis = quick()
+    reads = analysis.results[0]
+    names = ("one", "two", "three")
+    results = [
+        replace(reads, workload=workload, configuration=name)
+        for workload in ("reads", "writes")
+        for name in names
+    ]
+    results[1] = replace(results[1], verdict=Verdict.SLOWER)
+    told = short_verdicts(replace(analysis, comparisons=tuple(results)))
+    assert told == "reads faster: one, three; reads slower: two; writes faster: all 3"
+
+
+def over(cells: int) -> CampaignAnalysis:
+    """Return a campaign with so many loads whose effect grows with the load."""
+    scene = Scene(
+        clients=tuple(range(1, cells + 1)),
+        workloads=("reads",),
+        load_slope=0.4,
+        noise=0.005,
+        status=Status.BUDGET,
+    )
+    return analysis_of(scene)
+
+
+def note(analysis: CampaignAnalysis) -> str:
+    """Return the note below the table of comparisons."""
+    table = comparison_section(analysis).blocks[0]
+    assert isinstance(table, Table)
+    return table.note
+
+
+def rules(analysis: CampaignAnalysis) -> dict[str, str]:
+    """Return the method section's lines by their names."""
+    block = method_section(analysis).blocks[0]
+    assert isinstance(block, KeyValues)
+    return dict(block.pairs)
+
+
+def test_eleven_cells_keep_the_false_discovery_rate() -> None:
+    """The table's note and the method name the rule, and what it does not promise."""
+    assert "11 cells (from block 6)" in note(over(11))
+    assert "at most 5 % of them are expected to be wrong" in note(over(11))
+    assert "no evidence of being equal" in note(over(11))
+    assert rules(over(11))["cells"].startswith("11 per result: those called different by Benj")
+
+
+def test_ten_cells_hold_together() -> None:
+    """Up to ten the words are those of simultaneous intervals."""
+    assert note(over(10)).startswith("Simultaneous intervals (from block 6)")
+    assert "cells" not in rules(over(10))
+
+
+def test_an_effect_that_depends_on_load_names_its_intervals() -> None:
+    """The sentence calls intervals simultaneous only where they are."""
+    for cells, words in ((10, "(simultaneous 95 %)"), (11, "(95 %, on average over the cells")):
+        analysis = over(cells)
+        (result,) = analysis.results
+        assert result.depends_on_load
+        assert words in verdict_sentence(analysis, result)
+        card = result_section(analysis).blocks[0].cards[0]
+        assert words.strip("(").split(",")[0].removesuffix(")") in card.details[-1]
+
+
+DRAWN = set(" ─│·━┿◆")
+
+
+def texts(part: object) -> Iterator[str]:
+    """Yield every text of a document; figures are not shown on a terminal."""
+    if type(part) is str:
+        yield part
+    elif isinstance(part, tuple):
+        for each in part:
+            yield from texts(each)
+    elif is_dataclass(part) and not isinstance(part, Figure):
+        for field in fields(part):
+            yield from texts(getattr(part, field.name))
+
+
+def words(text: str) -> set[str]:
+    """Return the words of a text without what a sentence or a list puts around them."""
+    return {word.strip(",;:()") for word in text.split() if not set(word) <= DRAWN}
+
+
+@cache
+def own_words(name: str) -> frozenset[str]:
+    """Return the words of a kept example."""
+    return frozenset().union(*(words(text) for text in texts(report_of(name))))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "whole"), [(60, True), (80, False)])
+@pytest.mark.parametrize("name", CAMPAIGNS)
+def test_no_number_and_no_word_is_split(name: str, width: int, *, whole: bool) -> None:
+    """What stands in the terminal are words of the report, each whole, and no line overflows.
+
+    But for a word that is longer than a line, such as a setting that lists many things.
+    """
+    own = own_words(name)
+    text = render_terminal(report_of(name), width, whole=whole)
+    text = re.sub(r"(?m)^and [0-9]+ more in the whole report$", "", text)
+    assert max(len(line) for line in text.split("\n")) <= width
+    lone = {word for word in own if len(word) >= width - 4}
+    glue = {"", "-", *words("no difference of practical weight interval and estimate")}
+    strange = {
+        word
+        for word in words(text) - own - glue
+        if not any(word.strip("─") in long for long in lone)
+    }
+    assert strange == set()

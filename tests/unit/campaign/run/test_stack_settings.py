@@ -1,5 +1,6 @@
-"""The stack below the servers: turned for one, seen in effect, put back at any death."""
+"""The stack below the servers: turned, seen in effect and put back, in any order, or told."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,14 +10,17 @@ from fakes.campaigns import CAMPAIGN_ID, Killed, Stage
 from fakes.clock import FakeClock
 from fakes.doors import fake_doors
 from fakes.processes import Answer
+from fakes.stack import READ_AHEAD, SWAPPINESS, Outside, asking
 from steelyard.campaign.cleanup import leftovers
 from steelyard.core.experiment import Experiment, ManualStep
-from steelyard.core.outside import TurnedKnob
+from steelyard.core.outside import MadeDirectory, TurnedKnob
+from steelyard.core.stack import KnobKind
 from steelyard.core.wording import LeftBehindError, PreflightError, PrivilegeError, TargetError
 from steelyard.gateways.doors import Doors
 from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory
-from steelyard.targets.stack import StackSettings
+from steelyard.targets.stack import Hooks, StackMeans, StackSettings
+from steelyard.tuning.apply.kernel import kernel_doors
 from support.left import left_knobs
 from support.stack import MemoryLedger
 
@@ -335,3 +339,168 @@ def test_knobs_are_put_back_when_the_record_is_gone(tmp_path: Path) -> None:
     assert any(isinstance(thing, TurnedKnob) for thing in leftover.things)
     leftovers.undo(leftover, _doors(outside))
     assert outside.kernel.files == before
+
+
+OTHER_DISK = "/sys/dev/block/8:16/queue/read_ahead_kb"
+_HOOK = ManualStep(command=("hook", "guest"))
+_BOTH = {"read_ahead": "128kB", "vm.swappiness": "1"}
+
+
+def test_one_command_for_all_configurations_runs_for_each() -> None:
+    """It knows its configuration from the environment: an equal command is not the same step."""
+    outside = Outside()
+    outside.processes.on("hook")
+    settings = outside.settings(asking({}, {}, manual=(_HOOK, _HOOK)), MemoryLedger())
+    for configuration in ("slow", "slow", "fast", "slow"):
+        settings.put(configuration)
+    told = [command.environment["STEELYARD_CONFIGURATION"] for command in outside.processes.ran]
+    assert told == ["slow", "fast", "slow"]
+
+
+@pytest.mark.parametrize("order", [("slow", "fast"), ("fast", "slow")])
+def test_the_pool_for_a_server_does_not_depend_on_who_comes_first(order: tuple[str, str]) -> None:
+    """Counted on the pool before the first change, not on one that another configuration made."""
+    outside = Outside()
+    asked = asking({"vm.nr_hugepages": "300"}, {"vm.nr_hugepages": "auto"})
+    settings = outside.settings(asked, MemoryLedger())
+    for configuration in (*order, "fast"):
+        settings.put(configuration)
+    assert outside.kernel.pools() == {0: 75}
+
+
+def _two_disks(outside: Outside) -> StackSettings:
+    """Return two configurations that set the read-ahead of a disk each, and one that sets none."""
+    outside.kernel.files[OTHER_DISK] = "4096\n"
+    experiment = asking({"read_ahead": "128kB"}, {"read_ahead": "64kB"})
+    plain = replace(experiment.configurations[0], name="plain", settings=())
+    means = StackMeans(
+        doors=kernel_doors(outside.kernel, outside.kernel),
+        host=outside.kernel,
+        latency=outside.latency,
+        hooks=Hooks(processes=outside.processes, operator=outside.operator),
+        ledger=MemoryLedger(),
+        devices={"slow": "8:0", "fast": "8:16", "plain": "8:0"},
+    )
+    return StackSettings(
+        replace(experiment, configurations=(*experiment.configurations, plain)), means
+    )
+
+
+def test_a_knob_with_a_place_for_each_configuration_is_put_back_at_each() -> None:
+    """Two disks have two read-aheads: what the coming configuration does not turn is as before."""
+    outside = Outside()
+    settings = _two_disks(outside)
+    for configuration, there, other in (
+        ("slow", "128\n", "4096\n"),
+        ("plain", "8192\n", "4096\n"),
+        ("fast", "8192\n", "64\n"),
+        ("slow", "128\n", "4096\n"),
+    ):
+        settings.put(configuration)
+        assert outside.kernel.files[READ_AHEAD] == there, configuration
+        assert outside.kernel.files[OTHER_DISK] == other, configuration
+    settings.remove()
+    assert outside.kernel.files[READ_AHEAD] == "8192\n"
+    assert outside.kernel.files[OTHER_DISK] == "4096\n"
+
+
+def test_what_a_configuration_leaves_alone_is_shown_of_its_own_disk() -> None:
+    """One line for one name, and not the read-ahead of somebody else's disk."""
+    outside = Outside()
+    settings = _two_disks(outside)
+    settings.put("plain")
+    (seen,) = settings.in_force().effective
+    assert (seen.name, seen.value) == ("linux: read_ahead", "8192")
+
+
+def test_what_fails_at_the_end_keeps_nothing_else_turned() -> None:
+    """All the rest goes back, and what does not is told."""
+    outside, ledger = Outside(), MemoryLedger()
+    settings = outside.settings(asking({}, _BOTH), ledger)
+    settings.put("fast")
+    settings._kept.sort(key=lambda knob: knob.kind is KnobKind.SYSFS)  # turned last
+    outside.kernel.closed[READ_AHEAD] = "it is read-only now"
+    with pytest.raises(LeftBehindError, match="read-only now"):
+        settings.remove()
+    assert outside.kernel.files[SWAPPINESS] == "60\n"
+    assert list(ledger.snapshots) == [READ_AHEAD]
+
+
+def test_what_fails_is_a_deviation_of_its_configuration() -> None:
+    """The other settings are turned all the same; the block is void, not the campaign."""
+    outside = Outside()
+    settings = outside.settings(asking({}, _BOTH), MemoryLedger())
+    outside.kernel.closed[READ_AHEAD] = "it is read-only now"
+    settings.put("fast")
+    assert outside.kernel.files[SWAPPINESS] == "1\n"
+    reason = f"{READ_AHEAD} cannot be written: it is read-only now"
+    assert settings.in_force().deviations == (f"linux: read_ahead: {reason}",)
+
+
+ASKED = {"vm.swappiness": "33", "transparent_huge_pages": "never", "vm.nr_hugepages": "90"}
+
+
+@pytest.fixture
+def outside() -> Outside:
+    """Return a machine."""
+    return Outside()
+
+
+@pytest.fixture
+def dead(tmp_path: Path, outside: Outside) -> Stage:
+    """Return a campaign that died with its knobs turned."""
+    stage = Stage.new(asking(ASKED, ASKED), tmp_path / "c", FakeClock())
+    stage.stacked = lambda noted: outside.settings(stage.experiment, noted)
+    stage.dying(18, "after")
+    with pytest.raises(Killed):
+        stage.campaign().run()
+    stage.directory.close()
+    assert len(left_knobs(stage.path)) == 3
+    outside.kernel.files[SWAPPINESS] = "33\n"  # a kill has no end that puts the last one back
+    return stage
+
+
+def _stuck_doors(outside: Outside) -> Doors:
+    return fake_doors(host=outside.kernel, kernel=outside.kernel)
+
+
+def test_a_knob_that_does_not_go_back_keeps_no_other_turned(outside: Outside, dead: Stage) -> None:
+    """Somebody uses our huge pages; the rest goes back, and that is noted."""
+    outside.kernel.hold(0, 50)
+    (leftover,) = leftovers.find_leftovers(_stuck_doors(outside), [dead.path])
+    with pytest.raises(LeftBehindError, match="still in use"):
+        leftovers.undo(leftover, _stuck_doors(outside))
+    assert outside.kernel.files[SWAPPINESS] == "60\n"
+    assert [knob.label for knob in left_knobs(dead.path)] == ["sysctl vm.nr_hugepages"]
+
+
+def test_a_torn_line_of_the_registry_is_of_a_knob_that_was_not_turned(
+    outside: Outside, dead: Stage
+) -> None:
+    """The registry has it before the knob is turned; the lines before it count."""
+    note = registry.directory() / CAMPAIGN_ID
+    note.write_text(note.read_text() + 'knob {"knob": {"name": "lin')
+    (leftover,) = leftovers.find_leftovers(_stuck_doors(outside), [dead.path])
+    leftovers.undo(leftover, _stuck_doors(outside))
+    assert outside.kernel.files[SWAPPINESS] == "60\n"
+    assert left_knobs(dead.path) == ()
+
+
+def test_one_campaign_does_not_keep_another_from_being_cleaned(
+    tmp_path: Path, outside: Outside, dead: Stage
+) -> None:
+    """All are tried, and what is left of any is told in the end."""
+    other = tmp_path / "live" / "zz"
+    other.mkdir(parents=True)
+    second = leftovers.Leftover(
+        campaign_id="zz",
+        record=None,
+        things=(MadeDirectory(path=other),),
+        processes=(),
+        size_bytes=0,
+    )
+    outside.kernel.hold(0, 50)
+    found = leftovers.find_leftovers(_stuck_doors(outside), [dead.path])
+    with pytest.raises(LeftBehindError, match="still in use"):
+        leftovers.undo_all((*found, second), _stuck_doors(outside))
+    assert not other.exists()

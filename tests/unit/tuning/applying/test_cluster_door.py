@@ -1,6 +1,10 @@
-"""The door to objects of a cluster: made, patched, verified by their effect, put back exactly."""
+"""The doors to objects of a cluster and to a kubelet, and commands that are to be pasted."""
 
+import json
+import shlex
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,10 +12,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.core.kubernetes import CLUSTER, POD, STORAGE_CLASS
+from steelyard.core.kubernetes import NODE as NODE_KIND
 from steelyard.core.stack import KnobKind
-from steelyard.core.wording import InputError, PreflightError, PrivilegeError, TargetError
+from steelyard.core.wording import InputError, PreflightError, PrivilegeError, TargetError, quoted
+from steelyard.gateways.placed_files import PlacedFiles
 from steelyard.places.kubernetes.undoing import before, merged, patch_for
-from support.database_in_cluster import LATE_CLASS, Operator, cluster_knob
+from steelyard.tuning.apply.doors import read_plan
+from steelyard.tuning.apply.kernel import FileDoor
+from steelyard.tuning.apply.servers import KubeletDoor
+from support.database_in_cluster import (
+    CONFIGZ,
+    KUBELET,
+    LATE_CLASS,
+    NODE,
+    Operator,
+    World,
+    cluster_knob,
+)
 from support.stack import knob
 
 
@@ -189,3 +206,96 @@ def _dropped(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {name: _dropped(each) for name, each in value.items() if each is not None}
+
+
+ASKED = knob(
+    KnobKind.KUBELET,
+    "kubernetes/kubelet.yaml",
+    'apiVersion: "kubelet.config.k8s.io/v1beta1"\nkind: "KubeletConfiguration"\n'
+    'cpuManagerPolicy: "static"\nsystemReserved: {memory: "500Mi"}\n',
+)
+
+
+def _door(world: World, *nodes: str) -> KubeletDoor:
+    return KubeletDoor(api=world.api, nodes=nodes)
+
+
+def _says(world: World, **changes: Any) -> None:
+    world.api.answers[CONFIGZ] = json.dumps({"kubeletconfig": {**KUBELET, **changes}})
+
+
+def test_what_the_kubelet_runs_with_is_in_effect() -> None:
+    """Of what the plan asks alone; 500Mi and 512000Ki are the same."""
+    world = World()
+    assert _door(world, NODE).verify(ASKED).holds
+    _says(world, systemReserved={"memory": "512000Ki", "cpu": "1"})
+    assert _door(world, NODE).verify(ASKED).holds
+    assert _door(world, NODE).seen(ASKED).value == "done"
+
+
+def test_another_configuration_is_a_step_for_the_operator() -> None:
+    """With the node, the field, and what to do."""
+    world = World()
+    _says(world, cpuManagerPolicy="none")
+    check = _door(world, NODE).verify(ASKED)
+    assert check.holds is False
+    assert check.facts == ('node1: cpuManagerPolicy was asked to be "static" and is "none".',)
+    assert NODE in check.pending
+
+
+def test_all_nodes_that_take_the_pod_are_looked_at() -> None:
+    """A tainted node takes no pod of it; one that is open has to have it."""
+    world = World()
+    tainted = {"taints": [{"key": "k", "effect": "NoSchedule"}]}
+    world.api.put(
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "control"}, "spec": tainted}
+    )
+    assert _door(world).verify(ASKED).holds
+    world.api.get(NODE_KIND, "control")["spec"] = {}
+    assert _door(world).verify(ASKED).holds is None  # its kubelet does not answer
+
+
+@pytest.mark.parametrize("answer", ["", "{}", "no JSON"])
+def test_a_kubelet_that_cannot_be_asked_is_not_visible(answer: str) -> None:
+    """That is no yes, and what is to be done is said."""
+    world = World()
+    world.api.answers[CONFIGZ] = answer
+    check = _door(world, NODE).verify(ASKED)
+    assert check.holds is None
+    assert check.pending
+    assert _door(world, NODE).seen(ASKED).value is None
+
+
+STRANGE = 'a b/it\'s $(touch hit) "so"'
+
+
+@pytest.mark.parametrize("is_rendered", [False, True])
+def test_files_are_written_where_they_belong(tmp_path: Path, *, is_rendered: bool) -> None:
+    """By a real shell, below directories whose names have blanks, quotes and a command."""
+    place, content = tmp_path / STRANGE / "the file", "it's = 'so'\n"
+    rendered = tmp_path / "plan's files" / "ready"
+    rendered.parent.mkdir()
+    rendered.write_text(content)
+    known = {str(place): rendered} if is_rendered else {}
+    door = FileDoor(files=PlacedFiles(), rendered=known)
+    script = "\n".join(door.commands(knob(KnobKind.FILE, str(place), content)))
+    subprocess.run(["/bin/sh", "-euc", script], cwd=tmp_path, check=True)
+    assert place.read_text() == content
+    found = {path for path in tmp_path.rglob("*") if path.is_file()}
+    assert found == {place, rendered}
+
+
+def test_a_context_and_a_directory_are_one_word_each() -> None:
+    """A context may be called as anybody likes; a plan may lie anywhere."""
+    world = Operator()
+    world.api.context = "my lab; rm -rf /"
+    (command,) = world.door().commands(cluster_knob())
+    assert shlex.split(command)[2] == world.api.context
+    with pytest.raises(InputError) as caught:
+        read_plan(Path(STRANGE))
+    assert shlex.split(caught.value.hint)[-1] == STRANGE
+
+
+def test_a_plain_path_is_shown_as_it_is() -> None:
+    """Quotes are for those that need them."""
+    assert quoted(Path("/var/lib/campaigns/one")) == "/var/lib/campaigns/one"
