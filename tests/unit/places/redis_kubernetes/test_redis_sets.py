@@ -2,11 +2,16 @@
 
 import base64
 import json
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from fakes.programs import SmallRedis
+from fakes.doors import fake_doors
+from fakes.kubernetes_api import FakeKubernetesApi
+from fakes.processes import FakeProcesses
+from fakes.programs import FakeLedger, SmallRedis
+from fakes.stateful_sets import ControllersClock, FakeSets
 from steelyard.core.kubernetes import (
     CLAIM,
     POD,
@@ -15,13 +20,73 @@ from steelyard.core.kubernetes import (
     STATEFUL_SET,
     VOLUME,
     ContainerRef,
+    SecretRef,
 )
-from steelyard.core.outside import ServerAddress
+from steelyard.core.outside import InCluster, ServerAddress
 from steelyard.core.target import RedisKubernetesTarget
 from steelyard.core.wording import LeftBehindError, TargetError
+from steelyard.places.kubernetes.belongings import Belongings
+from steelyard.places.kubernetes.made_server import MadeMeans
+from steelyard.places.kubernetes.reaching import Reach, make_secret, redis_knock
 from steelyard.places.kubernetes.undoing import undo
-from steelyard.systems.redis.statefulset.own_server import CHANGE, RedisKubernetesPlatform
-from support.redis_cluster_world import RedisWorld, make_redis_world
+from steelyard.systems.redis.statefulset.own_server import (
+    CHANGE,
+    RedisKubernetesPlatform,
+    StatefulSetOptions,
+    secret_manifest,
+)
+
+
+@dataclass(kw_only=True)
+class RedisWorld:
+    """Everything that a platform of Redis servers in a cluster touches."""
+
+    api: FakeKubernetesApi
+    sets: FakeSets
+    ledger: FakeLedger
+    means: MadeMeans
+    secret: SecretRef
+    told: list[str] = field(default_factory=list)
+
+    def platform(
+        self, target: RedisKubernetesTarget | None = None, *, provisions: bool = False
+    ) -> RedisKubernetesPlatform:
+        """Return the platform of a target."""
+        options = StatefulSetOptions(
+            target=target or RedisKubernetesTarget(storage_class="fast"),
+            campaign_id="night",
+            namespace="bench",
+            secret=self.secret,
+            provisions=provisions,
+        )
+        return RedisKubernetesPlatform(options, self.ledger, self.means)
+
+    @property
+    def left(self) -> list[InCluster]:
+        """Return what the ledger holds and is not undone."""
+        gone = [thing for verb, thing in self.ledger.in_cluster if verb == "taken away"]
+        placed = [thing for verb, thing in self.ledger.in_cluster if verb == "placed"]
+        return [thing for thing in placed if placed.count(thing) > gone.count(thing)]
+
+
+def make_redis_world() -> RedisWorld:
+    """Return a cluster with a namespace, a Secret, and a controller that runs sets."""
+    clock = ControllersClock()
+    api = FakeKubernetesApi(clock=clock)
+    api.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"}})
+    sets, ledger, told = FakeSets(api=api, clock=clock), FakeLedger(), list[str]()
+    processes = FakeProcesses(clock)
+    belongings = Belongings(api, ledger, "night", "bench", clock=clock)
+    means = MadeMeans(
+        api=api,
+        doors=fake_doors(clock, processes=processes, redis=sets),
+        reach=Reach(api, redis_knock(sets), clock),
+        belongings=belongings,
+        told=told.append,
+    )
+    secret = make_secret(belongings, secret_manifest)
+    return RedisWorld(api=api, sets=sets, ledger=ledger, means=means, secret=secret, told=told)
+
 
 _PROGRAM = SmallRedis()
 _OWN = (STATEFUL_SET, SERVICE, POD, CLAIM, VOLUME)
