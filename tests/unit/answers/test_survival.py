@@ -1,12 +1,27 @@
-"""What an acknowledged commit survives: both sides of every rule."""
+"""What an acknowledged write survives, of PostgreSQL and of Redis: both sides of every rule."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
-from fakes.durable import LOCAL, TWICE
-from steelyard.answers.crashes import Footing, Keeper, survivals
+from fakes.analyses import quick
+from fakes.durable import CLASSES, LOCAL, TWICE
+from steelyard.answers.crashes import Footing, Keeper, redis_survivals, survivals
+from steelyard.answers.durability.compute import durability_of
 from steelyard.answers.durability.results import Fate, Loss, Survival
+from steelyard.core import target as targets
+from steelyard.core.experiment import (
+    Configuration,
+    EffectiveSetting,
+    Experiment,
+    Layer,
+    RedisWork,
+    Setting,
+    Workload,
+)
+from steelyard.core.measurement import Environment, ServerEnvironment
+from steelyard.core.schedule import CellKey
 from steelyard.core.stack import StorageClassFacts
 
 MACHINE = Footing(keeper=Keeper.MACHINE)
@@ -172,3 +187,160 @@ def test_every_answer_has_a_reason() -> None:
         assert [each.loss for each in found] == list(Loss)
         assert all(each.reason for each in found)
         assert all(each.source for each in found if each.fate in (KEPT, LAST))
+
+
+OFF = {"appendonly": "no", "save": ""}
+EVERYSEC = {"appendonly": "yes", "appendfsync": "everysec"}
+ALWAYS = {"appendonly": "yes", "appendfsync": "always"}
+HERE = targets.RedisLocalTarget()
+SPLIT = targets.RedisLocalTarget(replica=tuple(EVERYSEC.items()))
+
+
+def _survival(target: targets.RedisTarget, settings: Mapping[str, str], loss: Loss) -> Survival:
+    (found,) = (s for s in redis_survivals(target, settings, CLASSES) if s.loss is loss)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("settings", "server", "power"),
+    [
+        (OFF, (Fate.ALL, None), (Fate.ALL, None)),
+        ({"save": "60 1"}, (Fate.LAST, 60.0), (Fate.LAST, 60.0)),
+        ({**EVERYSEC, "appendfsync": "no"}, (Fate.KEPT, None), (Fate.LAST, 35.0)),
+        (EVERYSEC, (Fate.LAST, 2.0), (Fate.LAST, 2.0)),
+        (ALWAYS, (Fate.KEPT, None), (Fate.KEPT, None)),
+    ],
+)
+def test_a_server_alone_loses_by_its_settings(
+    settings: dict[str, str],
+    server: tuple[Fate, float | None],
+    power: tuple[Fate, float | None],
+) -> None:
+    """A kill and a power cut each have their fate and, where there is one, a bound in seconds."""
+    killed, cut = (_survival(HERE, settings, loss) for loss in (Loss.SERVER, Loss.POWER))
+    assert ((killed.fate, killed.seconds), (cut.fate, cut.seconds)) == (server, power)
+
+
+def test_snapshots_lose_the_last_writes_and_say_how_many() -> None:
+    """A save point by writes bounds no seconds, and what was saved before is not lost."""
+    by_writes = _survival(HERE, {"save": "5 1000"}, Loss.POWER)
+    assert (by_writes.fate, by_writes.seconds) == (Fate.LAST, None)
+    assert by_writes.known_as.startswith("999 writes, or 5 s of writes")
+    measured = redis_survivals(HERE, {"save": "5 1000"}, CLASSES, 7652.0)
+    assert {s.known_as for s in measured if s.loss in (Loss.SERVER, Loss.POWER)} == {
+        "about 38,000 writes and what comes during two saves"
+    }
+    by_time = _survival(HERE, {"save": "60 1"}, Loss.POWER)
+    assert by_time.known_as == "60 s of writes and the time of two saves"
+    assert _survival(HERE, EVERYSEC, Loss.POWER).known_as == ""
+    split = targets.RedisLocalTarget(replica=(("appendonly", "no"), ("save", "5 1000")))
+    assert _survival(split, OFF, Loss.POWER).known_as == by_writes.known_as
+
+
+def test_one_machine_is_lost_with_all_it_has() -> None:
+    """Neither a log nor a replica beside the server survives its disk."""
+    for target in (HERE, SPLIT):
+        assert _survival(target, ALWAYS, Loss.DISK).fate is Fate.ALL
+
+
+def test_a_replica_keeps_what_its_primary_does_not() -> None:
+    """A replica loses the last writes at most, if the empty primary does not win."""
+    killed, cut = (_survival(SPLIT, OFF, loss) for loss in (Loss.SERVER, Loss.POWER))
+    assert (killed.fate, cut.fate, cut.seconds) == (Fate.LAST, Fate.LAST, 2.0)
+    assert "an empty primary that comes back wipes it" in killed.reason
+
+
+def test_a_replica_without_persistence_saves_nothing_from_a_power_cut() -> None:
+    """Both die on one machine, and neither has written anything."""
+    bare = targets.RedisLocalTarget(replica=())
+    assert _survival(bare, OFF, Loss.POWER).fate is Fate.ALL
+
+
+def test_a_primary_with_a_log_comes_back_by_itself() -> None:
+    """Its own log is sure; what the replica has is not what the promise rests on."""
+    assert _survival(SPLIT, ALWAYS, Loss.SERVER) == _survival(HERE, ALWAYS, Loss.SERVER)
+
+
+@pytest.mark.parametrize(
+    ("storage_class", "fate"), [("local-path", Fate.ALL), ("longhorn-2r", Fate.LAST)]
+)
+def test_a_volume_elsewhere_holds_no_more_than_was_flushed(storage_class: str, fate: Fate) -> None:
+    """A replicated volume survives its node with what a power cut would leave; a local one not."""
+    target = targets.RedisKubernetesTarget(storage_class=storage_class)
+    assert _survival(target, EVERYSEC, Loss.NODE).fate is fate
+
+
+def test_servers_of_others_are_judged_by_their_settings_alone() -> None:
+    """What is below them nobody here sees."""
+    target = targets.RedisEndpointTarget(uri="redis://db.example")
+    assert _survival(target, ALWAYS, Loss.POWER).fate is Fate.KEPT
+    assert _survival(target, ALWAYS, Loss.DISK).fate is Fate.UNKNOWN
+
+
+@pytest.mark.parametrize("loss", list(Loss))
+def test_a_server_of_others_that_shows_no_settings_promises_nothing(loss: Loss) -> None:
+    """A managed one refuses CONFIG: that it has Redis' defaults would be made up."""
+    target = targets.RedisEndpointTarget(uri="redis://db.example")
+    service = targets.RedisKubernetesTarget(
+        service=targets.ClusterService(service="redis", secret="")
+    )
+    for each in (target, service):
+        assert _survival(each, {}, loss).fate is Fate.UNKNOWN
+    assert _survival(HERE, {}, loss).fate is not Fate.UNKNOWN
+
+
+def _configuration(name: str, settings: Mapping[str, str]) -> Configuration:
+    asked = tuple(Setting(layer=Layer.REDIS, name=n, value=v) for n, v in settings.items())
+    return Configuration(name=name, target=HERE, settings=asked)
+
+
+def _experiment(*workloads: Workload) -> Experiment:
+    return replace(
+        quick().experiment,
+        engine=targets.EngineName.REDIS,
+        workloads=workloads or (Workload(name="set", builtin="set", redis=RedisWork()),),
+        configurations=(_configuration("one", ALWAYS), _configuration("two", ALWAYS)),
+        baseline="one",
+    )
+
+
+def test_every_report_of_redis_says_it() -> None:
+    """Also where all configurations keep everything: who reads a speed reads what it risks."""
+    found = durability_of(_experiment(), None, ())
+    assert [each.fate(Loss.POWER) for each in found] == [Fate.KEPT, Fate.KEPT]
+
+
+def test_the_server_is_believed_before_the_file() -> None:
+    """What was in force counts, not what was asked."""
+    shown = tuple(EffectiveSetting(name=n, value=v) for n, v in OFF.items())
+    server = ServerEnvironment(configuration="one", version="7.0.15", settings=shown)
+    found = durability_of(_experiment(), Environment(facts=(), servers=(server,)), ())
+    assert [each.fate(Loss.POWER) for each in found] == [Fate.ALL, Fate.KEPT]
+
+
+@pytest.mark.parametrize(
+    ("workload", "writes"),
+    [
+        (Workload(name="w", builtin="set", redis=RedisWork()), True),
+        (Workload(name="w", builtin="get", redis=RedisWork()), False),
+        (Workload(name="w", builtin="lrange_300", redis=RedisWork()), False),
+        (Workload(name="w", redis=RedisWork(command=("GET", "key:__rand_int__"))), False),
+        (Workload(name="w", redis=RedisWork(command=("HSET", "h", "f", "v"))), True),
+        *(
+            (Workload(name="w", redis=RedisWork(command=(word, "key:__rand_int__"))), False)
+            for word in ("HGET", "mget", "EXISTS", "ZRANGE", "SMEMBERS", "TTL")
+        ),
+        (Workload(name="w", redis=RedisWork(command=("GETDEL", "key:__rand_int__"))), True),
+    ],
+)
+def test_speed_stands_beside_it_where_something_is_written(
+    workload: Workload,
+    writes: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    """Reads lose nothing, so only what may write has its throughput there."""
+    experiment = _experiment(workload)
+    cell = quick().cells[0]
+    key = CellKey(workload="w", load=min(experiment.loads, key=lambda load: load.size))
+    seen = replace(cell, configuration="one", cell=key)
+    found = durability_of(experiment, None, (seen,))[0].latencies
+    assert [each.per_s for each in found] == ([seen.tps.value] if writes else [])
