@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from experiment_texts import SMALL, load, problems_of
-from test_schema import errors
+from test_validation import errors
 
 from steelyard.campaign.file.factors import combination_names
 from steelyard.core.experiment import Attribution, AttributionKind, Experiment, Factor
