@@ -12,58 +12,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from steelyard.core.kubernetes import CONFIG_MAP, LOCAL_PATH, NODE, STORAGE_CLASS, VOLUME, ObjectRef
-from steelyard.core.storage import Store
-from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
-from steelyard.gateways.process import SystemProcesses
-from steelyard.gateways.stores import StorePaths, Stores, make_sparse
 from support.kubernetes import no_cluster
-
-
-@contextmanager
-def slow_directory(
-    target: Path, *, below: Path, flush_s: float, size: int, namespaces: Sequence[int] = ()
-) -> Iterator[None]:
-    """Have an ext4 on a slow disk at a directory while this lasts.
-
-    Args:
-        target: Made where it is not there.
-        below: An empty directory for what is needed meanwhile.
-        flush_s: What a flush takes longer.
-        size: Of the disk; it takes what is written to it.
-        namespaces: Processes in whose mount namespaces it is mounted, instead of this one.
-    """
-    paths = StorePaths(image=below / "image", served=below / "served", volume=target)
-    paths.served.mkdir()
-    make_sparse(paths.image, size)
-    _run("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", str(paths.image))
-    stores = Stores(SystemProcesses(), is_root=True)
-    with ExitStack() as stack:
-        stack.callback(stores.close)
-        stack.callback(subprocess.run, ["umount", "-l", str(paths.served)], check=False)
-        disk = stores.serve(paths, Store(latency_s=flush_s), Clock())
-        loop = _run("losetup", "-f", "--show", str(disk)).strip()
-        stack.callback(_run, "losetup", "-d", loop)
-        for entered in [f"nsenter -t {pid} -m".split() for pid in namespaces] or [[]]:
-            _run(*entered, "mkdir", "-p", str(target))
-            _run(*entered, "mount", loop, str(target))
-            stack.callback(subprocess.run, [*entered, "rmdir", str(target)], check=False)
-            stack.callback(_run, *entered, "umount", str(target))
-            _run(*entered, "chmod", "777", str(target))
-        yield
-
-
-def _run(*words: str) -> str:
-    return subprocess.run(words, check=True, capture_output=True, text=True).stdout
-
+from support.slow_disk import slow_directory
 
 _CONFIGURATION = ObjectRef(
     kind=CONFIG_MAP, name="local-path-config", namespace="local-path-storage"
@@ -74,11 +33,7 @@ _SIZE = 6 << 30
 @contextmanager
 def slow_class(api: KubernetesApi, name: str, *, below: Path, flush_s: float) -> Iterator[str]:
     """Have a storage class of this name, slower by so much for each flush, while this lasts."""
-    held = api.read(_CONFIGURATION)
-    if held is None:
-        no_cluster("the cluster has no local-path provisioner to make a second class of")
-    (paths,) = json.loads(held["data"]["config.json"])["nodePathMap"]
-    target = Path(paths["paths"][0]) / name
+    target = _place(api) / name
     ref = ObjectRef(kind=STORAGE_CLASS, name=name)
     manifest = {
         "apiVersion": "storage.k8s.io/v1",
@@ -107,6 +62,15 @@ def _wait_until_unused(api: KubernetesApi, name: str) -> None:
             return
         time.sleep(1.0)
     pytest.fail(f"volumes of {name} are still there")
+
+
+def _place(api: KubernetesApi) -> Path:
+    """Return where the provisioner keeps its volumes on every node."""
+    held = api.read(_CONFIGURATION)
+    if held is None:
+        no_cluster("the cluster has no local-path provisioner to make a second class of")
+    (paths,) = json.loads(held["data"]["config.json"])["nodePathMap"]
+    return Path(paths["paths"][0])
 
 
 def _kubelets(api: KubernetesApi) -> list[int]:

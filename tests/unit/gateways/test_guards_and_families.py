@@ -68,6 +68,10 @@ def stopped(live: Path) -> Iterator[tuple[int, int]]:
             process.wait()
 
 
+def _lives(pid: int) -> bool:
+    return any(Families().of([pid]).values())
+
+
 def test_a_guard_that_is_let_go_lets_everything_go_on(
     group: Path, live: Path, stopped: tuple[int, int]
 ) -> None:
@@ -100,7 +104,7 @@ def test_a_guard_acts_when_whoever_started_it_is_killed(
     assert _is_frozen(group)
     process.kill()
     process.communicate()
-    assert eventually(lambda: not any(Families().of([pid]).values()))
+    assert eventually(lambda: not _lives(pid))
     assert not _is_frozen(group)
     assert stopped[0] not in Families().stopped(stopped)
 
