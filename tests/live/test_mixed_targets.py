@@ -3,8 +3,7 @@
 import json
 
 import pytest
-from test_turns_of_endpoints import MAKE, NAP
-from test_turns_of_redis import ratios
+from test_turns_of_endpoints import MAKE, NAP, ratios
 
 from support.endpoint import Server
 from support.live import Steelyard
