@@ -32,7 +32,7 @@ from steelyard.core.experiment import Experiment
 from steelyard.core.kubernetes import CLAIM, NAMESPACE, ContainerRef, ObjectRef
 from steelyard.core.measurement import Run, SustainedRun
 from steelyard.core.target import Target
-from steelyard.gateways.files import make_directory, read_text, remove_tree, translated, write_text
+from steelyard.gateways.files import make_directory, remove_tree, translated, write_text
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import Runner
@@ -41,7 +41,7 @@ from steelyard.places.kubernetes.belongings import object_name
 from steelyard.places.kubernetes.own_install import PIPS_OWN, JobImage
 from steelyard.places.kubernetes.permissions import Permission, Purpose, needed
 from steelyard.record import journal
-from steelyard.record.directory import COPY_NOTE, read_campaign
+from steelyard.record.directory import COPY_NOTE, copied, read_campaign
 from steelyard.targets.cluster_objects import asked_once, deadline_s
 from steelyard.targets.kubernetes_site import (
     LOAD_FROM_OUTSIDE,
@@ -168,6 +168,9 @@ def look(asked: JobAsked, site: KubernetesSite, told: Callable[[str], None]) -> 
     return asked_once((image, asked.index_url, asked.secrets), site, told, ask=ask)
 
 
+_INSTALLED_BYTES: Final = 512 * 1024**2  # 302 MB were measured, and the record needs some
+
+
 def plan_job(
     asked: JobAsked, campaign_id: str, image: JobImage, site: KubernetesSite, long_runs_s: float
 ) -> job.JobPlan:
@@ -175,6 +178,9 @@ def plan_job(
 
     Its targets in Kubernetes share one place in one cluster. ``long_runs_s`` are the seconds of
     the runs after the last block, which come on top of the budget.
+
+    Raises:
+        InputError: The volume for the record has no room for Steelyard itself.
     """
     experiment, api, namespace = site.experiment, site.api, site.place.namespace
     makes_all = experiment.makes_all_in_kubernetes
@@ -184,6 +190,12 @@ def plan_job(
         *(("aws",) if rents(experiment) else ()),
         *(("embedded",) if site.plan is None else ()),  # whose pgbench there is
     )
+    if not image.is_complete and wording.parse_quantity(asked.record_size) < _INSTALLED_BYTES:
+        raise wording.InputError(
+            f"--record-size {asked.record_size}: Steelyard is installed on that volume and takes"
+            " about 300 MB of it",
+            hint=f"Say 1Gi or more; {job.RECORD_SIZE} is taken without the option.",
+        )
     plan = job.JobPlan(
         campaign_id=campaign_id,
         namespace=namespace or object_name(campaign_id),
@@ -579,7 +591,7 @@ def _require_room(asked: Fetch) -> None:
     """
     target, note = asked.target, asked.target / COPY_NOTE
     occupied = target.exists() and (not target.is_dir() or any(target.iterdir()))
-    if occupied and _campaign_of(note) != asked.campaign_id:
+    if occupied and copied(target, "campaign") != asked.campaign_id:
         raise wording.RecordError(
             f"{target} exists and is no copy of campaign {asked.campaign_id}",
             hint="Name another directory with --out.",
@@ -587,14 +599,6 @@ def _require_room(asked: Fetch) -> None:
     make_directory(target)
     text = json.dumps({"campaign": asked.campaign_id, "command": asked.command}, indent=1)
     write_text(note, f"{text}\n", error_type=wording.RecordError)
-
-
-def _campaign_of(note: Path) -> str | None:
-    """Return of which campaign a directory is a copy; None where no note says it."""
-    try:
-        return str(json.loads(read_text(note) or "")["campaign"])
-    except (ValueError, LookupError, TypeError):
-        return None
 
 
 def _require_journal(listed: Sequence[job.RecordFile], asked: Fetch) -> None:

@@ -1,6 +1,7 @@
 """The directory of one campaign: who may write it, and what lies where in it."""
 
 import gzip
+import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -30,6 +31,17 @@ _EXPERIMENT = "experiment.yaml"
 _BEFORE_THE_JOURNAL = {_EXPERIMENT, "journal.jsonl", "lock", "raw"}
 _KINDS = get_args(Word)
 _LONGEST_LINE_BYTES = 64 << 20  # a guess: a thousand times that of the largest experiment here
+
+
+def copied(record: Path, key: str) -> str | None:
+    """Return what the note in a copy says: its `campaign`, or the `command` that attaches to that.
+
+    None where no note says it.
+    """
+    try:
+        return str(json.loads(files.read_text(record / COPY_NOTE) or "")[key])
+    except (ValueError, LookupError, TypeError):
+        return None
 
 
 class CampaignDirectory:

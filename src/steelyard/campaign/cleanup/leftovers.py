@@ -26,6 +26,7 @@ from steelyard.record import registry
 from steelyard.record.directory import (
     COPY_NOTE,
     CampaignDirectory,
+    copied,
     has_begun,
     is_held,
     left_behind,
@@ -135,8 +136,7 @@ def _candidates(records: Sequence[Path]) -> list[tuple[str, Path]]:
         if _is_copy(path):
             raise PreflightError(
                 f"{path} is a copy of a record whose campaign runs in a cluster",
-                hint="`steelyard attach NAME --remove` removes it there; the command is in"
-                f" {path / COPY_NOTE}.",
+                hint=f"Remove it there: {copied(path, 'command') or 'steelyard attach'} --remove",
             )
     return [(read_standing(path).campaign_id, path) for path in records]
 

@@ -35,7 +35,7 @@ from steelyard.gateways.files import holding_cache
 from steelyard.places.local.machine import DATA_FACTS, capacity, machine_facts
 from steelyard.places.protocol import Platform
 from steelyard.record import registry
-from steelyard.record.directory import COPY_NOTE, CampaignDirectory, read_campaign
+from steelyard.record.directory import COPY_NOTE, CampaignDirectory, copied, read_campaign
 from steelyard.record.journal import Resumed, Started
 from steelyard.systems.protocol import Engine
 from steelyard.targets.assembly import Assembly, assemble
@@ -325,7 +325,7 @@ def require_resumable(path: Path, given: Sequence[str]) -> None:
     if (path / COPY_NOTE).exists():
         raise InputError(
             f"{path} is a copy of a campaign that runs in a cluster",
-            hint=f"Go on with it there: the command is in {path / COPY_NOTE}.",
+            hint=f"Go on with it there: {copied(path, 'command') or 'steelyard attach'} --resume",
         )
     if given:
         raise InputError(

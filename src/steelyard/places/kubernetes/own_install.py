@@ -122,7 +122,9 @@ def require_index(image: str, index_url: str | None, processes: Runner) -> None:
     )
     try:
         ended = processes.run(Command(argv=argv), timeout_s=_INDEX_S)
-        why = "" if ended.succeeded else ended.tail(1)
+        # pip's last line says that there is no such version, whatever kept it from the index.
+        lost = [line for line in ended.stderr.splitlines() if "connection broken by" in line]
+        why = "" if ended.succeeded else (*lost, ended.tail(1))[0]
     except MeasurementError as error:
         why = error.message
     if why:

@@ -253,8 +253,9 @@ def test_an_api_that_stays_away_ends_it_at_last(there: There) -> None:
 def test_a_copy_cannot_be_resumed_here(there: There) -> None:
     """Two runners of one campaign would spoil its record: the copy says where it goes on."""
     there.fetch()
-    with pytest.raises(InputError, match="is a copy"):
+    with pytest.raises(InputError, match="is a copy") as raised:
         require_resumable(there.target, ())
+    assert raised.value.hint.endswith("steelyard attach --resume")
 
 
 def test_no_file_is_written_outside(there: There) -> None:

@@ -103,12 +103,17 @@ def test_in_the_cluster_there_is_no_context() -> None:
     assert second.inside.place == KubernetesPlace(namespace="jobs")
 
 
-def _planned(experiment: Experiment, api: FakeKubernetesApi | None = None) -> JobPlan:
+def _planned(
+    experiment: Experiment,
+    api: FakeKubernetesApi | None = None,
+    asked: JobAsked = JobAsked(),  # noqa: B008 - frozen
+    version: str = steelyard.__version__,
+) -> JobPlan:
     api = api or FakeKubernetesApi(namespace="mine")
-    image = JobImage(name="i", python=(3, 11), steelyard=steelyard.__version__, has_pip=True)
+    image = JobImage(name="i", python=(3, 11), steelyard=version, has_pip=True)
     place = place_in(experiment)
     site = SimpleNamespace(experiment=experiment, api=api, place=place, plan=None)
-    return in_cluster.plan_job(JobAsked(), "x-1", image, cast("KubernetesSite", site), 100.0)
+    return in_cluster.plan_job(asked, "x-1", image, cast("KubernetesSite", site), 100.0)
 
 
 def test_the_job_is_where_the_targets_are() -> None:
@@ -125,6 +130,15 @@ def test_the_job_is_where_the_targets_are() -> None:
     there = EndpointTarget(inside=ClusterService(service="db", secret="s"))
     beside = _planned(_experiment(there, there))
     assert (beside.namespace, beside.makes_namespace) == ("mine", False)
+
+
+def test_the_volume_has_room_for_what_is_installed_on_it() -> None:
+    """An image without Steelyard gets it on the record's volume, which a small one refuses."""
+    experiment = _experiment(_cluster(), _cluster())
+    small = JobAsked(record_size="100Mi")
+    assert _planned(experiment, asked=small).storage == "100Mi"
+    with pytest.raises(InputError, match="takes about 300 MB"):
+        _planned(experiment, asked=small, version="")
 
 
 def test_the_deadline_leaves_room_for_all_that_is_asked() -> None:
