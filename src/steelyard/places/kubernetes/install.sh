@@ -2,6 +2,9 @@
 # It is installed once, into the record's volume; a pod that is made again needs neither the machine
 # that sent it nor an index.
 set -eu
+# The first process of a pod hears no signal that it does not ask for, and a shell none while it waits
+# for a program that is not in the background: an evicted pod would install on, and then begin.
+trap 'kill $!; exit 143' TERM
 home=$1 extras=$2
 shift 2
 if [ ! -d "$home/installed" ]; then
@@ -11,7 +14,8 @@ if [ ! -d "$home/installed" ]; then
       echo "no Steelyard was sent to this pod within ten minutes; steelyard attach --resume sends it"
       exit 3
     fi
-    sleep 1
+    sleep 1 &
+    wait $!
     left=$((left - 1))
   done
   echo "installing Steelyard ..."
@@ -19,7 +23,8 @@ if [ ! -d "$home/installed" ]; then
   made=$(mktemp -d "$home/made-XXXXXX")
   python3 -m pip install --quiet --no-cache-dir --disable-pip-version-check --no-compile \
     --only-binary :all: --target "$made" --constraint "$home/sent/versions.txt" "$@" \
-    "$(echo "$home"/sent/steelyard-*.whl)[$extras]"
+    "$(echo "$home"/sent/steelyard-*.whl)[$extras]" &
+  wait $!
   [ -d "$home/installed" ] || mv "$made" "$home/installed"
 fi
 export PYTHONPATH="$home/installed${PYTHONPATH:+:$PYTHONPATH}"

@@ -251,7 +251,7 @@ def test_a_fetched_copy_is_refused(
     (dead / COPY_NOTE).write_text("{}")
     with pytest.raises(PreflightError, match="is a copy of a record") as refused:
         leftovers.find_leftovers(_doors(kubernetes), [dead])
-    assert "attach NAME --remove" in refused.value.hint
+    assert "steelyard attach --remove" in refused.value.hint
     assert leftovers.find_leftovers(_doors(kubernetes)) == ()
     assert api.read(k8s.ObjectRef(kind=k8s.NAMESPACE, name=SPACE)) is not None
 
