@@ -209,7 +209,11 @@ class _Terms:
     def _generators(self) -> Iterator[str]:
         targets = [each.target for each in self.experiment.configurations]
         here = self.experiment.generator_host or "this machine"
-        pods = all(target.home is not None for target in targets)
+        # A Job knows no context; in records of before, pods carried the load from anywhere.
+        told = {fact.name: fact.value for fact in self.environment.facts}
+        pods = all(target.home is not None for target in targets) and (
+            told.get("context") == "in-cluster" or "generators' image" in told
+        )
         return iter(["pods of the cluster" if pods else here] * len(targets))
 
     def _settings(self) -> Term:

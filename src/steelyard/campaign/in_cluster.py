@@ -154,8 +154,10 @@ def look(asked: JobAsked, site: KubernetesSite, told: Callable[[str], None]) -> 
     """Return what the Job's image is to it, once a pod of it has shown that.
 
     Raises:
-        PreflightError: The image is not found, or has too little; or pods reach no index.
+        PreflightError: The image is not found, or has too little; pods reach no index; or the load
+            has no node.
     """
+    site.require_node_for_load()
     image = asked.image or own_install.PYTHON_IMAGE
 
     def ask(processes: Runner) -> JobImage:
@@ -235,12 +237,15 @@ def _load(site: KubernetesSite) -> job.JobLoad | None:
     if plan is None:
         return None
     pod = plan.place.generators
+    # What the campaign makes is labelled by its own name, not by that of the look.
+    there = {} if site.experiment.made_targets else plan.away_from
     return job.JobLoad(
         image=plan.image,
         resources=pod.resources,
         node_selector=pod.node_selector,
         tolerations=pod.tolerations,
         is_apart=plan.is_apart,
+        away_from=tuple(there.items()),
         away_from_nodes=plan.away_from_nodes if plan.is_apart else (),
     )
 
@@ -388,7 +393,7 @@ class Follower:
             TargetError: It cannot begin; it waits in the cluster until its deadline.
         """
         if self._plan.installs:
-            self._until(lambda now: now.pod is not None and now.pod.pod in self._sent_to)
+            self._until(lambda now: bool(self._lines) or self._is_sent_to(now.pod))
 
     def _until(self, enough: Callable[[job.Standing], bool]) -> job.Standing:
         """Return how the Job stands, once that is enough or it is over."""
@@ -410,19 +415,23 @@ class Follower:
                 self._say(f"it waits: {now.reason}")
             return now
         files = job.RecordFiles(self._api, now.pod, job.RECORD)
-        if self._plan.installs and not self._lines and now.pod.pod not in self._sent_to:
-            own_install.send(self._api, now.pod, job.INSTALLED)
-            self._sent_to.add(now.pod.pod)
         while True:
             piece = job.Piece(name=job.JOURNAL, offset=self._read_bytes, size_bytes=_PIECE_BYTES)
             (content,) = files.read([piece])
             self._hear(content)
             if len(content) < _PIECE_BYTES:
                 break
+        # Beside a campaign that has begun nothing is sent: that would cost CPU time of its pod.
+        if self._plan.installs and not self._lines and not self._is_sent_to(now.pod):
+            own_install.send(self._api, now.pod, job.INSTALLED)
+            self._sent_to.add(now.pod.pod)
         if not any(isinstance(line.entry, journal.Planned) for line in self._lines):
             self._tell_stage(now.pod)
         self._said = ""
         return now
+
+    def _is_sent_to(self, pod: ContainerRef | None) -> bool:
+        return pod is not None and pod.pod in self._sent_to
 
     def _hear(self, piece: bytes) -> None:
         """Take the next piece of the journal, and tell what it tells as the campaign itself did."""

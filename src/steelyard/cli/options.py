@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 import click
 from click.core import ParameterSource
@@ -66,6 +67,14 @@ def _sized(text: str) -> None:
     size = parse_bytes(text)
     if text.isdigit() and size < MIB:
         raise InputError(f"`{text}` is {text} bytes", hint=f"did you mean {text}GiB?")
+
+
+def _without_login(url: str) -> None:
+    if "@" in urlsplit(url).netloc:
+        raise InputError(
+            "the URL of the index holds a login, which the Job and the record would show",
+            hint="Name a Secret whose key PIP_INDEX_URL holds the whole URL: --secret NAME.",
+        )
 
 
 PATH: Final = click.Path(path_type=Path)
@@ -187,7 +196,10 @@ _JOB: Final = (
         help="Of the Job: an image with Steelyard, or with Python, where it is then installed.",
     ),
     click.option(
-        "--index-url", metavar="URL", help="Package index that pods reach, for the installation."
+        "--index-url",
+        type=Checked(_without_login),
+        metavar="URL",
+        help="Package index that pods reach, for the installation.",
     ),
     click.option(
         "--secret",

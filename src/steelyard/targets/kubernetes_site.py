@@ -184,12 +184,9 @@ class KubernetesSite:
         away_from: Mapping[str, str] | None = None,
         away_from_nodes: tuple[str, ...] = (),
     ) -> LoadPlan:
-        """Note where the load comes from; from outside look whether there is a node for it.
+        """Note where the load comes from.
 
         Its programs are taken from the image, if the place does not name another.
-
-        Raises:
-            PreflightError: There is none.
         """
         self.plan = plan = LoadPlan(
             place=self.place,
@@ -197,10 +194,18 @@ class KubernetesSite:
             away_from=away_from or {},
             away_from_nodes=away_from_nodes,
         )
-        if plan.is_apart and not self.api.is_inside:
+        return plan
+
+    def require_node_for_load(self) -> None:
+        """Look whether there is a node for the pod that the load comes from.
+
+        Raises:
+            PreflightError: There is none.
+        """
+        plan = self.plan
+        if plan is not None and plan.is_apart:
             tolerant = plan.place.generators.tolerations != "[]"
             require_node_apart(self.api, plan.away_from_nodes, tolerant=tolerant)
-        return plan
 
     def facts(self) -> tuple[Fact, ...]:
         """Return what a reader must know of the cluster."""
@@ -241,7 +246,10 @@ class KubernetesSite:
                 severity=Severity.WARNING,
                 message="the network of this machine is in it: the load reaches the servers in the"
                 " cluster through a forwarded port",
-                remedy="Run it in the cluster: `steelyard run --in-cluster`.",
+                remedy="Compare servers of this machine among themselves, and those of the cluster"
+                " by a Job there."
+                if any(each.target.is_here for each in self.experiment.configurations)
+                else "Run it in the cluster: `steelyard run --in-cluster`.",
                 subject="campaign",
             )
         if not self.is_own:

@@ -228,3 +228,13 @@ def test_the_job_begins_or_goes_on(
     assert Path("record/report.html").is_file()
     assert there.shell.run(*words)[0] == 0
     assert did == ["new a-1", "resumed"]
+
+
+def test_an_index_with_a_login_is_refused(there: There) -> None:
+    """Manifest, plan and record would hold it; a Secret is the way."""
+    url = "https://me:hush@index.example/simple"
+    code, _, err = there.shell.run(*_INSIDE, "--index-url", url)
+    assert code == 2
+    assert "PIP_INDEX_URL" in err
+    assert "hush" not in err
+    assert there.left() == []

@@ -122,6 +122,9 @@ def test_the_pod_goes_where_the_load_may_be() -> None:
     labels = campaign_labels(a_job_plan().campaign_id, DATABASE)
     assert term["labelSelector"]["matchLabels"] == labels
     assert apart["nodeSelector"] == {"disk": "fast"}
+    there = _pod(load=JobLoad(is_apart=True, away_from=(("cnpg.io/cluster", "pg"),)))
+    (term,) = there["affinity"]["podAntiAffinity"][required]
+    assert term["labelSelector"]["matchLabels"] == {"cnpg.io/cluster": "pg"}
     beside = _pod(load=JobLoad(is_apart=True, away_from_nodes=("n1", "n2", "n1")))
     (terms,) = beside["affinity"]["nodeAffinity"][required]["nodeSelectorTerms"]
     assert [each["values"] for each in terms["matchFields"]] == [["n1"], ["n2"]]
@@ -429,3 +432,11 @@ def test_what_is_cluster_wide_is_named_after_the_accounts_namespace() -> None:
     roles = [each for each in rbac.grants(_grant()) if each["kind"] == "ClusterRole"]
     assert [each["metadata"]["name"] for each in roles] == ["runner-bench"]
     assert any(rule["resources"] == [plural(NODE)] for rule in roles[0]["rules"])
+
+
+def test_what_is_withheld_is_optional() -> None:
+    """Who may not list the pods of all namespaces still gives the Job those of its own."""
+    plan = a_job_plan(purposes=(Purpose.CLUSTERS,), withheld=("pods", "services"))
+    kept = [each for each in plan.permissions if each.resource in plan.withheld]
+    assert {each.resource for each in kept} == {"pods", "services"}
+    assert not any(each.optional for each in kept)

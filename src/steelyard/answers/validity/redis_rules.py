@@ -73,7 +73,7 @@ def _missed(facts: CampaignFacts) -> Iterator[Ruling]:
 def _network_bound(facts: CampaignFacts) -> Iterator[Ruling]:
     for name in facts.seen.configurations:
         runs = facts.runs_of(name)
-        # Beside pods the links that are read are those of neither the server nor the generator.
+        # The link of a pod is virtual, and what it says of its speed means nothing.
         beside_pods = facts.experiment.is_in_kubernetes
         links = [] if beside_pods else levels(runs, Quantity.LINK_BUSIEST_FRACTION)
         payload = _payload_bytes(runs)

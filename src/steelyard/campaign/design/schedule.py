@@ -244,8 +244,8 @@ GUESSED_REDIS_SET_S = 15.0
 GUESSED_POD_START_S = 8.0
 # Process start, connections and the last transactions of a run: measured at 8 clients, rounded up.
 RUN_OVERHEAD_S = 0.25
-# Placing an order in a pod, agreeing on an instant, fetching what came of it: 1 to 3 s were seen on
-# a small busy cluster.
+# A command in the database's container reads it before a run and after: with it 2 to 3 s were seen
+# on a small busy cluster.
 POD_RUN_OVERHEAD_S = 2.0
 DEFAULT_WARM_UP_S = 20.0  # METHOD 3.7
 # Seconds under load where configurations alternate. Measured: with 2 s an effect of 16 against 512

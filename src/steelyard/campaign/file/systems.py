@@ -162,7 +162,7 @@ def _places(draft: Draft) -> Iterator[Issue]:
         kind = TARGETS.get(str(target.get("kind"))) if isinstance(target, dict) else None
         in_pods = kind is not None and "place" in {each.name for each in fields(kind)}
         if isinstance(target, dict) and ("kubernetes" in target or in_pods):
-            message = "load generators run in pods there, and their image has pgbench alone"
+            message = "the load comes from a pod there, whose programs are the database's own"
             hint = "Name a target that is reached from this machine: `local` or `endpoint`."
             yield Issue(path=(*home, "target"), message=message, hint=hint, at_key=True)
 

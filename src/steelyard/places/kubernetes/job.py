@@ -47,7 +47,8 @@ class JobLoad:
     Attributes:
         image: That its programs are copied from; None: those of the Job's own image are enough.
         tolerations: As Kubernetes takes them, a JSON list.
-        is_apart: The pod keeps away from the nodes of the databases that the campaign makes.
+        is_apart: The pod keeps away from the nodes of the databases.
+        away_from: Labels of their pods; empty: those of the databases that the campaign makes.
         away_from_nodes: Names of nodes to avoid: those of servers that are there already.
     """
 
@@ -56,6 +57,7 @@ class JobLoad:
     node_selector: tuple[tuple[str, str], ...] = ()
     tolerations: str = "[]"
     is_apart: bool = False
+    away_from: tuple[tuple[str, str], ...] = ()
     away_from_nodes: tuple[str, ...] = ()
 
 
@@ -73,7 +75,8 @@ class JobPlan:
         load: None: of a plan before there was load in the pod.
         account: A ServiceAccount that is there; None: one of its own, with a role.
         purposes: What its own account is for.
-        withheld: Resources that its account does without, because who starts it may not give them.
+        withheld: Resources whose optional permissions its account does without, because who starts
+            it may not give them.
         storage: Size of the volume for the record.
         storage_class: None: the cluster's default.
         index_url: That the pod installs Steelyard from; None: pip's own.
@@ -127,7 +130,7 @@ class JobPlan:
         if self.account:
             return ()
         asked = needed((Purpose.INSIDE, *self.purposes))
-        return tuple(each for each in asked if each.resource not in self.withheld)
+        return tuple(e for e in asked if not (e.optional and e.resource in self.withheld))
 
 
 _PLAN: Final = TypeAdapter(JobPlan)
@@ -255,8 +258,9 @@ def _affinity(load: JobLoad, campaign_id: str) -> dict[str, Any] | None:
         terms = {"nodeSelectorTerms": [{"matchFields": avoided}]}
         return {"nodeAffinity": {required: terms}}
     if load.is_apart:
-        labels = {"matchLabels": k8s.campaign_labels(campaign_id, k8s.DATABASE)}
-        term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": labels}
+        labels = dict(load.away_from) or k8s.campaign_labels(campaign_id, k8s.DATABASE)
+        selector = {"matchLabels": labels}
+        term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
         return {"podAntiAffinity": {required: [term]}}
     return None
 

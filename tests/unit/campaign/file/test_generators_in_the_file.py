@@ -59,7 +59,7 @@ def test_a_ramp_is_kept_where_the_command_is_told_of_it() -> None:
             "default: {}",
             "default: {target: {kind: cloudnative-pg}}",
             "configurations.default.target",
-            "run in pods there",
+            "comes from a pod there",
         ),
         (
             "sysbench {workload}",

@@ -14,6 +14,7 @@ from steelyard.core.campaign import BlockOutcome, CampaignPlan
 from steelyard.core.kubernetes import JOB, POD
 from steelyard.core.wording import RecordError, TargetError
 from steelyard.places.kubernetes import job as jobs
+from steelyard.places.kubernetes import own_install
 from steelyard.places.kubernetes.job import Stand
 from steelyard.report.document import Table
 
@@ -185,3 +186,16 @@ def test_a_damaged_journal_is_not_told(there: There) -> None:
     there.whole = there.whole.replace(b'"sequence":2', b'"sequence":9', 1)
     with pytest.raises(RecordError, match="damaged at line 3"):
         there.follower(there.write(1.0)).follow()
+
+
+def test_nothing_is_sent_beside_a_campaign_that_has_begun(
+    there: There, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who attaches later costs its pod no CPU time for what it has."""
+    sent: list[str] = []
+    monkeypatch.setattr(own_install, "send", lambda *_: sent.append("it"))
+    there.write(0.5)()
+    plan = a_job_plan(installs=True)
+    clock = EventfulClock(there.write(1.0), there.end())
+    Follower(plan, there.cluster.api, clock, there.heard, there.told.append).follow()
+    assert sent == []

@@ -14,8 +14,10 @@ from fakes.host import FakeHost
 from fakes.kubernetes_api import FakeKubernetes, FakeKubernetesApi, Said, a_cluster
 from fakes.programs import FakeLedger
 from fakes.servers import FakePlatform, World
+from steelyard.campaign import in_cluster
 from steelyard.campaign.design.schedule import GUESSED_CLUSTER_S
 from steelyard.campaign.foresee.forecast import forecast
+from steelyard.campaign.in_cluster import JobAsked
 from steelyard.campaign.run.session import facts_of
 from steelyard.core.experiment import Configuration, Design, Experiment, Workload
 from steelyard.core.kubernetes import CLUSTER, CRD, NAMESPACE, NODE, POD, SECRET
@@ -179,7 +181,6 @@ def test_a_server_that_is_there_needs_less(api: FakeKubernetesApi) -> None:
         (lambda api: api.kinds.discard(CLUSTER), {}, "CloudNativePG is not installed"),
         (lambda _: None, {"storage_class": "fsat"}, "there is no storage class fsat"),
         (lambda _: None, {"wal_storage": "1Gi", "wal_storage_class": "x"}, "no storage class x"),
-        (lambda api: api.lose(NODE, "node2"), {}, "one usable node only"),
         (lambda api: api.on_run("sh", "find", said=Said(exit_status=1)), {}, "does not have"),
     ],
 )
@@ -189,7 +190,7 @@ def test_what_is_known_to_fail_fails_before(
     keys: dict[str, Any],
     words: str,
 ) -> None:
-    """Operator, classes, nodes, programs: each with its name, and nothing is left."""
+    """Operator, classes, programs: each with its name, and nothing is left."""
     broken(api)
     with pytest.raises(PreflightError, match=words):
         looked(api, an_experiment_on(target(**keys), work_mem="8MB"))
@@ -251,6 +252,15 @@ def test_sharing_a_node_is_told(api: FakeKubernetesApi) -> None:
     site = looked(api, an_experiment_on(target(place=place), work_mem="8MB")).site
     assert site is not None
     assert "generator-beside-database" in {finding.code for finding in site.findings()}
+
+
+def test_only_the_pod_of_a_job_needs_a_node_of_its_own(api: FakeKubernetesApi) -> None:
+    """A cluster of one node takes a campaign whose load comes from here."""
+    api.lose(NODE, "node2")
+    site = looked(api, an_experiment_on(target(), work_mem="8MB")).site
+    assert site is not None
+    with pytest.raises(PreflightError, match="needs a node that is not the database's"):
+        in_cluster.look(JobAsked(), site, lambda _: None)
 
 
 def test_a_namespace_that_goes_away_is_waited_for_by_the_user(api: FakeKubernetesApi) -> None:

@@ -15,7 +15,7 @@ from fakes.redis_sessions import ToldSession
 from steelyard.campaign.in_cluster import at_home
 from steelyard.cli.kubernetes import manifest_text
 from steelyard.core import experiment as model
-from steelyard.core.kubernetes import NAMESPACE, NODE, POD, SECRET, SERVICE, STATEFUL_SET
+from steelyard.core.kubernetes import NAMESPACE, POD, SECRET, SERVICE, STATEFUL_SET
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.target import (
@@ -183,7 +183,6 @@ def test_values_are_refused_by_the_images_own_server(api: FakeKubernetesApi) -> 
     [
         (lambda _: None, {"storage_class": "fsat"}, "there is no storage class fsat"),
         (lambda _: None, {"storage": "64Mi"}, "the volume of 64Mi has no room"),
-        (lambda api: api.lose(NODE, "node2"), {}, "one usable node only"),
         (lambda api: api.on_run("find", said=Said(exit_status=1)), {}, "does not have redis"),
         (
             lambda api: api.on_run("find", "redis-benchmark", said=Said(exit_status=1)),
