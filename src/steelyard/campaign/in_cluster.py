@@ -288,7 +288,7 @@ def _may(verb: str, permission: Permission, plan: job.JobPlan, api: KubernetesAp
 
 
 def packed(request: Request, plan: job.JobPlan) -> str:
-    """Return a campaign as its Job takes it; a look from outside is no load from outside.
+    """Return a campaign as its Job takes it; only the look came from outside, not the load.
 
     Raises:
         InputError: It is too large.

@@ -184,8 +184,8 @@ _JOB: Final = (
         "--in-cluster/--here",
         "as_job",
         default=None,
-        help="Run it as a Job in the cluster, or from here (default: as a Job where servers are in"
-        " Kubernetes, and none is of this machine).",
+        help="Run it as a Job in the cluster, or from here (default: as a Job if servers are in"
+        " Kubernetes and none is on this machine).",
     ),
     click.option(
         "--image",
@@ -193,7 +193,7 @@ _JOB: Final = (
         metavar="IMAGE",
         envvar="STEELYARD_IMAGE",
         show_envvar=True,
-        help="Of the Job: an image with Steelyard, or with Python, where it is then installed.",
+        help="Image for the Job: with Steelyard, or with Python, to install it there.",
     ),
     click.option(
         "--index-url",

@@ -19,7 +19,7 @@ def command(context: click.Context, /, **_: object) -> None:
 
     The minutes to decide effects of 1, 2, 3, 5 and 10 % in the results and in single cells, the
     best length of a slice, what the budget does not decide, cheaper designs, disk, and the time
-    to prepare the data. Where a campaign can run in a cluster or here, it says where, and why.
+    to prepare the data. It says if a campaign will run in a cluster or here, and why.
     """
     from steelyard.cli import launching
     from steelyard.cli.attaching import JobOptions

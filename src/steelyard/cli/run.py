@@ -34,8 +34,8 @@ def command(context: click.Context, /, **_: object) -> int:
     campaigns and one text of them (`steelyard presets` lists them). Record and reports lie in the
     campaign directory: campaigns/TIME-NAME unless --out is given.
 
-    Where servers are in Kubernetes, and none is of this machine, the campaign runs beside them, as
-    a Job that this follows; ended here, it goes on there, and `steelyard attach` comes back to it.
+    If servers are in Kubernetes and all can be reached from there, the campaign runs as a Job. This
+    command follows it; ended here, it goes on there, and `steelyard attach` comes back to it.
     """
     from steelyard.cli import launching
     from steelyard.cli.attaching import JobOptions

@@ -56,7 +56,7 @@ class LimitsInForce:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSight:
-    """The container of the server that is under load, where it is a pod."""
+    """The container of the server that is under load."""
 
     api: KubernetesApi
     database: ContainerRef
@@ -205,7 +205,7 @@ class Platform(Protocol):
         ...
 
     def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> Together:
-        """Start load generators beside the server and return them while they run."""
+        """Start load generators and return them while they run."""
         ...
 
     @property
@@ -227,7 +227,7 @@ class Platform(Protocol):
         ...
 
     def sight(self) -> PodSight | None:
-        """Return the container of the running server; None where it is no pod."""
+        """Return the container of the running server; None for other servers."""
         ...
 
     def means(self) -> tuple[str, ...]:

@@ -403,7 +403,7 @@ def _programs(
     asked: endpoints.Asked,
     site: KubernetesSite,
 ) -> Installation:
-    """Return the client programs: of those that speak TLS, which the operator's servers do, too."""
+    """Return the client programs, with TLS if there are any: the operator's servers speak it."""
     try:
         return cluster_objects.programs_of(plan, images, asked, site, tls=True)
     except PreflightError:

@@ -235,7 +235,7 @@ class KubernetesSite:
             yield Finding(
                 code="generator-beside-database",
                 severity=Severity.WARNING,
-                message="the load may come from the database's node (`same_node: true`), where it"
+                message="the load may come from the database's node (`same_node: true`) and"
                 " takes its share of the CPUs",
                 remedy="Leave `same_node` out, and give the cluster a node for it.",
                 subject="campaign",

@@ -1,4 +1,4 @@
-"""Where a campaign runs: as a Job in the cluster, beside the servers, or here.
+"""Where a campaign runs: as a Job in the cluster of its servers, or here.
 
 It is the Job where a server is in Kubernetes and none is of this machine. A command that is run
 beside Steelyard keeps a campaign here, too, unless the command line says otherwise.
@@ -46,7 +46,7 @@ def place_for(
         InputError: It cannot run where the command line says.
     """
     if as_job is False:
-        return Whereabouts(as_job=False, why="--here says so")
+        return Whereabouts(as_job=False, why="by --here")
     if as_job is None and not experiment.is_in_kubernetes:
         return Whereabouts(as_job=False)
     tied = next(_tied(experiment, is_own), "")
@@ -57,7 +57,7 @@ def place_for(
             " are reached through a forwarded port. Or give it another target.",
         )
     if as_job:
-        return Whereabouts(as_job=True, why="--in-cluster says so")
+        return Whereabouts(as_job=True, why="by --in-cluster")
     if is_inside:
         return Whereabouts(as_job=False, why="this is a pod of the cluster")
     if tied := tied or next(_leaning(experiment), ""):
@@ -81,7 +81,7 @@ def lacking(experiment: Experiment, *, has_account: bool, has_secrets: bool) -> 
         names = ", ".join(f"`{name}`" for name in there)
         variables = " or ".join(dict.fromkeys(_VARIABLE[t.system.name] for t in there.values()))
         yield (
-            f"The Job has no password for {names}: if one is asked for, name a Secret with"
+            f"The Job has no password for {names}: if the server wants one, name a Secret with"
             f" {variables} (--secret NAME)"
         )
 
@@ -99,7 +99,7 @@ def _tied(experiment: Experiment, is_own: Callable[[str], bool]) -> Iterator[str
         if "" in target.hosts:
             yield f"only this machine knows where the server of `{configuration.name}` is"
         yield from (
-            f"{host}, where the server of `{configuration.name}` is, is this machine"
+            f"the host of `{configuration.name}`, {host}, is this machine"
             for host in target.hosts
             if host and is_own(host)
         )

@@ -198,7 +198,7 @@ class Answered:
 
 
 def refused(answered: Answered, request: Request) -> SteelyardError:
-    """Return what an answer that is no success means."""
+    """Return what a refusing answer means."""
     if _unknown_fields(answered.said) or _NOT_TYPED.search(answered.said):
         return _not_taken(answered, request)
     by_status = {
@@ -302,7 +302,7 @@ def _other(answered: Answered, request: Request) -> SteelyardError:
     said = _cut(answered.said, _SHOWN)
     return TargetError(
         f"the Kubernetes API failed at {request.what} with status {answered.status}: {said}",
-        hint="Is the cluster healthy? `kubectl get --raw /readyz?verbose` tells.",
+        hint="Is the cluster healthy? See `kubectl get --raw /readyz?verbose`.",
     )
 
 

@@ -79,7 +79,7 @@ def pods_that_fit(
 
 
 def _further(node: k8s.Manifest, pods: Iterable[k8s.Manifest], asked: Mapping[str, str]) -> int:
-    """Return how many pods fit on a node beside those that are there and go on."""
+    """Return how many more pods fit on a node."""
     has = (node.get("status") or {}).get("allocatable") or {}
     running = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in _OVER]
     numbers = [_PODS_OF_A_NODE - len(running)]
