@@ -185,7 +185,7 @@ _JOB: Final = (
         "as_job",
         default=None,
         help="Run it as a Job in the cluster, or from here (default: as a Job if servers are in"
-        " Kubernetes and none is on this machine).",
+        " Kubernetes, and all others on other machines).",
     ),
     click.option(
         "--image",

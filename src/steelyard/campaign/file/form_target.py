@@ -77,7 +77,9 @@ class GeneratorsForm(Form):
         "Image that pgbench and psql are taken from; the database's when left out.",
         "ghcr.io/cloudnative-pg/postgresql:18",
     )
-    resources: Resources | None = values.key("CPU and memory for the load.", {"limits": {"cpu": "2"}})
+    resources: Resources | None = values.key(
+        "CPU and memory for the load.", {"limits": {"cpu": "2"}}
+    )
     node_selector: values.Labels | None = values.key(
         "Labels of the nodes it may run on.", {"role": "load"}
     )
