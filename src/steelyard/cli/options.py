@@ -227,7 +227,7 @@ _JOB: Final = (
         metavar="SIZE",
         default="2Gi",
         help="Size of the volume for the Job's record (default: 2Gi); Steelyard takes 300 MB of it"
-        " where the image has none.",
+        " if the image lacks it.",
     ),
     click.option("--detach", is_flag=True, help="Start the Job, and do not follow it."),
 )
