@@ -695,7 +695,8 @@ def standing(plan: JobPlan, api: KubernetesApi) -> Standing:
         late = failed.get("reason") == _DEADLINE
         reason = failed.get("message") or failed.get("reason") or ""
         reason = "it took longer than its deadline allows" if late else reason
-    elif not said:  # one that is about to end says so before it has
+    elif not said and status.get("phase") != "Succeeded":
+        # One that is about to end says so before it has.
         if status.get("phase") == "Running":
             stand = Stand.RUNNING
         elif pod is not None and (found := obstacle(pod)):
