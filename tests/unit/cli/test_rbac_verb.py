@@ -42,7 +42,7 @@ def test_a_namespace_gets_a_role_and_the_cluster_only_reads(shell: Shell) -> Non
     assert all("weigher" in each["metadata"]["name"] for each in objects)
     assert ("pods/exec", "get") in _allowed(objects, "Role")
     assert "# " in out.splitlines()[0]
-    assert "to run the load generator" in out
+    assert "to read what the database's container uses" in out
 
 
 def test_campaigns_with_namespaces_of_their_own_need_all_of_them(shell: Shell) -> None:
