@@ -229,6 +229,11 @@ def sources(plan: job.JobPlan, image: JobImage) -> Iterator[str]:
         )
     if plan.load:
         yield f"The load's programs come from {plan.load.image}"
+    elif plan.installs:
+        yield (
+            "The load's programs come from the index: a pgbench without TLS, and no"
+            " redis-benchmark; for others name an image made by the Containerfile (--image)"
+        )
 
 
 def _load(site: KubernetesSite) -> job.JobLoad | None:

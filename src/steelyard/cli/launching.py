@@ -587,7 +587,9 @@ def load_written(text: str, options: RunOptions, doors: Doors) -> files.LoadedEx
 
 def _as_told(loaded: files.LoadedExperiment, options: RunOptions) -> files.LoadedExperiment:
     """Return the experiment with what the command line says of its servers."""
-    experiment = placed(loaded.experiment, context=options.context, namespace=options.namespace)
+    experiment = loaded.experiment
+    if experiment.is_in_kubernetes or not options.job.as_job:  # else they are the Job's place
+        experiment = placed(experiment, context=options.context, namespace=options.namespace)
     experiment = expiring(priced(experiment, lambda: load_prices(options.prices)), options.ttl_s)
     loaded = replace(loaded, experiment=experiment)
     return allow_existing(loaded) if options.allow_existing else loaded

@@ -25,7 +25,7 @@ from steelyard.cli.attaching import JobOptions, ready_job
 from steelyard.core.experiment import Experiment
 from steelyard.core.kubernetes import CLAIM, CONFIG_MAP, JOB, POD, ref_of
 from steelyard.core.target import CloudNativePgTarget, KubernetesPlace
-from steelyard.core.wording import PreflightError
+from steelyard.core.wording import InputError, PreflightError
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.places.kubernetes import job as jobs
 from steelyard.places.kubernetes import own_install
@@ -238,3 +238,34 @@ def test_an_index_with_a_login_is_refused(there: There) -> None:
     assert "PIP_INDEX_URL" in err
     assert "hush" not in err
     assert there.left() == []
+
+
+@pytest.mark.parametrize("as_job", [True, None])
+def test_a_job_for_servers_elsewhere_has_the_place_of_the_command_line(
+    *, as_job: bool | None
+) -> None:
+    """Context and namespace are the Job's then; without one they are for nothing, and refused."""
+    text = (
+        "version: 1\nname: far\nworkloads: [{name: reads, builtin: select-only, scale_factor: 1}]\n"
+        "configurations:\n  default: {target: {kind: endpoint, host: db.example}}\n"
+        "  other: {extends: default}\n"
+    )
+    options = launching.RunOptions(
+        source="far.yaml",
+        flags=(),
+        seed=1,
+        out=None,
+        dry_run=True,
+        as_json=False,
+        quiet=True,
+        yes=True,
+        context="lab",
+        namespace="bench",
+        job=JobOptions(as_job=as_job),
+    )
+    if as_job:
+        loaded = launching.load_written(text, options, system_doors())
+        assert not loaded.experiment.is_in_kubernetes
+    else:
+        with pytest.raises(InputError, match="are for targets in Kubernetes"):
+            launching.load_written(text, options, system_doors())
