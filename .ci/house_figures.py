@@ -23,16 +23,16 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 121700,
-    "lines of tests": 110100,
-    "files": 321,
+    "lines of src": 117800,
+    "lines of tests": 107500,
+    "files": 320,
     "longest file": 882,
-    "import edges": 2241,
+    "import edges": 2235,
     "modules with one importer": 22,
     "branches on kind or system": 11,
 }
 # A floor: so many tests of `make test` pass in a file system with git, make and Python alone.
-TESTS_ON_A_BARE_MACHINE = 10400
+TESTS_ON_A_BARE_MACHINE = 10300
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")
 CLASSES = re.compile(r"(Target|Engine|Platform|Place)$")
 KINDS = {"kind", "engine", "system"}
