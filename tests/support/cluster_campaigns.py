@@ -87,7 +87,9 @@ def evict(pod: k8s.ObjectRef) -> None:
     metadata = {"name": pod.name, "namespace": pod.namespace}
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
     argv = ["/usr/bin/env", "kubectl", "create", "--raw", path, "-f", "-"]
-    subprocess.run(argv, input=json.dumps(body), text=True, capture_output=True, check=True)
+    done = subprocess.run(argv, input=json.dumps(body), text=True, capture_output=True, check=False)
+    # One that somebody else has deleted since it was listed is drained, too.
+    assert done.returncode == 0 or "NotFound" in done.stderr, done.stderr
 
 
 @contextmanager

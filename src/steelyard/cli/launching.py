@@ -504,8 +504,7 @@ def _is_unseen(experiment: Experiment, doors: Doors) -> bool:
 
 def plan(options: RunOptions) -> None:
     """Show what an experiment can decide and when; nothing is started and nothing is written."""
-    doors = real_doors()
-    loaded = load(options, doors)
+    loaded = load(options, doors := real_doors())
     where = place_of(loaded.experiment, options, doors)
     assembly = assemble(loaded.experiment, doors, told=_told(options))
     findings = session.check(loaded, assembly)
