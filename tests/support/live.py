@@ -30,16 +30,14 @@ LIMIT_S = 600.0
 
 # Each kind of campaign draws its charts somewhere; the reports of all other tests need none.
 _DRAWN = (
-    *("test_alternating", "test_campaigns.py", "test_capacity_runs", "test_factors"),
-    "test_noise",
-    *("test_open_loop_runs", "test_redis_local", "test_run_latency"),
+    *("test_alternating", "test_campaign_reading", "test_campaigns.py"),
+    *("test_redis_local", "test_run_latency", "test_stalled_server"),
 )
 # Where no device is measured or limited, copies of data directories need none either.
 _IN_MEMORY = (
     *("test_alternating", "test_broken_networks", "test_campaign_reading", "test_campaigns.py"),
-    "test_factors",
     *("test_faults", "test_hanging_servers", "test_made_servers", "test_profile_presets"),
-    "test_statement_timeouts",
+    "test_statement_uses",
 )
 # What it says is read while it runs, from pipes that only a start of an interpreter has.
 _HEARD = ("test_burst_cliffs",)

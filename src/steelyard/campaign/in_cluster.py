@@ -15,7 +15,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
@@ -29,7 +29,7 @@ from steelyard.campaign.run.session import Request
 from steelyard.core import wording
 from steelyard.core.campaign import CampaignRecord, Status
 from steelyard.core.experiment import Experiment
-from steelyard.core.kubernetes import CLAIM, NAMESPACE, ContainerRef, ObjectRef
+from steelyard.core.kubernetes import ACCOUNT, CLAIM, NAMESPACE, SECRET, ContainerRef, ObjectRef
 from steelyard.core.measurement import Run, SustainedRun
 from steelyard.core.target import Target
 from steelyard.gateways.files import make_directory, remove_tree, translated, write_text
@@ -276,8 +276,19 @@ def require_startable(plan: job.JobPlan, api: KubernetesApi) -> None:
     """Look whether this account may start a campaign as a Job and read its record.
 
     Raises:
+        PreflightError: A Secret or ServiceAccount that the Job is to have is not there.
         PrivilegeError: With everything that it may not.
     """
+    named = [(SECRET, name) for name in plan.secrets]
+    named += [(ACCOUNT, plan.account)] if plan.account else []
+    for kind, name in named:
+        ref = ObjectRef(kind=kind, name=name, namespace=plan.namespace)
+        with suppress(wording.PrivilegeError):  # the Job's pod may see it all the same
+            if plan.makes_namespace or api.read(ref) is None:
+                raise wording.PreflightError(
+                    f"{ref.label} is not there, and the Job is to have it",
+                    hint="Name the namespace that has it with -n, or make it there.",
+                )
     asked = {Purpose.RUNNER} if plan.account else {Purpose.RUNNER, Purpose.RUNNER_ACCOUNT}
     missing = []
     for each in needed(asked):

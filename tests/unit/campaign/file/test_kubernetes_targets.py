@@ -200,16 +200,16 @@ def test_a_storage_class_is_a_factor() -> None:
     assert [problem.line for problem in told] == [line]
 
 
-def test_threads_follow_the_generators_pods() -> None:
-    """`threads: auto` counts their CPUs; those of this machine where a server is on it."""
+def test_threads_follow_the_pod_of_the_load() -> None:
+    """`threads: auto` counts its CPUs; those of this machine where a server is on it."""
     load_line = "loads: {clients: 8}"
     text = cluster("generators: {resources: {limits: {cpu: '2.5'}}}").replace(
         "loads: {clients: 1}", load_line
     )
     assert load(text).experiment.loads[0].threads == 2
     assert (
-        load(text.replace("clients: 8", "clients: 8, generators: 2")).experiment.loads[0].threads
-        == 4
+        load(text.replace("clients: 8", "clients: 8, generators: 4")).experiment.loads[0].threads
+        == 4  # one of each process, in the one pod
     )
     small = text.replace("'2.5'", "300m")
     assert load(small).experiment.loads[0].threads == 1

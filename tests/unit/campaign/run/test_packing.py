@@ -5,7 +5,7 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -24,7 +24,7 @@ from steelyard.core.target import (
     KubernetesPlace,
     Target,
 )
-from steelyard.core.wording import InputError, PrivilegeError
+from steelyard.core.wording import InputError, PreflightError, PrivilegeError
 from steelyard.places.kubernetes.job import JobPlan
 from steelyard.places.kubernetes.own_install import JobImage
 from steelyard.targets.kubernetes_site import KubernetesSite, place_in
@@ -169,4 +169,22 @@ def test_who_may_not_start_jobs_is_told_all_at_once() -> None:
     assert "steelyard kubernetes rbac" in raised.value.hint
     api.permit()
     api.refuse("create", ACCOUNT)
-    in_cluster.require_startable(replace(plan, account="given"), api)
+    there = {"apiVersion": "v1", "kind": "ServiceAccount"}
+    api.put({**there, "metadata": {"name": "given", "namespace": "jobs"}})
+    in_cluster.require_startable(replace(plan, account="given", **_IN_JOBS), api)
+
+
+_IN_JOBS: dict[str, Any] = {"namespace": "jobs", "makes_namespace": False}
+
+
+@pytest.mark.parametrize("given", [{"secrets": ("aws",)}, {"account": "runner"}])
+@pytest.mark.parametrize("place", [{"makes_namespace": True}, _IN_JOBS])
+def test_what_a_job_is_to_have_is_there_before(
+    given: dict[str, Any], place: dict[str, Any]
+) -> None:
+    """A Secret cannot be in a namespace that the campaign makes, nor an account."""
+    api = FakeKubernetesApi()
+    plan = _planned(_experiment(_cluster(), _cluster()), api)
+    with pytest.raises(PreflightError, match="is not there, and the Job is to have it") as raised:
+        in_cluster.require_startable(replace(plan, **given, **place), api)
+    assert "-n" in raised.value.hint
