@@ -257,7 +257,7 @@ version: 1
 name: plain
 loads: {{clients: 2, threads: 1}}
 measure: {{slice: 1s, ramp: 0s, warm_up: 0s, reset: campaign, neighbours: ignore, ceilings: "off"}}
-stop: {{budget: 10m, blocks: 2}}
+stop: {{budget: 10m, blocks: 3}}
 """
 _GENERATORS = """
       generators:

@@ -74,7 +74,8 @@ def test_a_plan_makes_a_pinned_database_and_inspect_proves_it(
         until(lambda: cluster_api.read(cluster) is None, "the Cluster is gone")
         code, said = steelyard("stack", "revert", str(tmp_path / "plan"), "--yes")
     assert code == 0, said
-    assert cluster_api.read(ObjectRef(kind=STORAGE_CLASS, name=class_name)) is None
+    made = ObjectRef(kind=STORAGE_CLASS, name=class_name)
+    until(lambda: cluster_api.read(made) is None, "the storage class is gone")
 
 
 def _prove(namespace: str, path: Path) -> None:
