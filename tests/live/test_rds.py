@@ -184,7 +184,7 @@ def test_a_campaign_on_an_instance_leaves_nothing(steelyard: Steelyard, account:
     assert "0.1923 USD an hour" in done.stderr  # 0.145 + 300 GiB x 0.115 / 730
     assert "the burst of 3,000 IOPS lasts 43 min at full use; after that 900 last" in done.stderr
     assert any(block["complete"] for block in steelyard.blocks)
-    entries = [e["rented"]["resource"] for e in steelyard.journal if e.get("rented")]
+    entries = [e["thing"]["resource"] for e in steelyard.journal if e.get("thing")]
     assert entries == ["DB parameter group", "DB instance"]
     made = account.calls.index("rds:CreateDBInstance")
     assert account.calls.index("rds:CreateDBParameterGroup") < made
@@ -221,7 +221,7 @@ def test_a_campaign_on_a_cluster_of_aurora_leaves_nothing(
     told = "small and large: this campaign made 849.4 million I/Os = 169.88 USD"
     assert told in (steelyard.directory / "c" / "report.md").read_text()
     assert any(block["complete"] for block in steelyard.blocks)
-    entries = [e["rented"]["resource"] for e in steelyard.journal if e.get("rented")]
+    entries = [e["thing"]["resource"] for e in steelyard.journal if e.get("thing")]
     assert entries == [
         "DB parameter group",
         "DB cluster parameter group",
