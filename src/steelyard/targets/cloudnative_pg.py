@@ -11,7 +11,15 @@ from typing import Any, Final
 
 from steelyard.core.experiment import Experiment, SwitchCost
 from steelyard.core.findings import Fact
-from steelyard.core.kubernetes import OF_CLUSTER, POD, Manifest, ObjectRef, SecretRef
+from steelyard.core.kubernetes import (
+    DATABASE,
+    OF_CLUSTER,
+    POD,
+    Manifest,
+    ObjectRef,
+    SecretRef,
+    campaign_labels,
+)
 from steelyard.core.outside import ServerInCluster
 from steelyard.core.schedule import CeilingsAsked, Pausing
 from steelyard.core.target import CloudNativePgTarget, ClusterService, EndpointTarget, Target
@@ -370,8 +378,8 @@ def clusters_made(asked: endpoints.Asked, site: KubernetesSite) -> endpoints.Ser
     images = cluster_objects.describe_images(experiment, checked.images, site, told)
     secret = _secret(asked, site)
     plan = site.plan_load(
-        next(iter(checked.images.values())),
-        away_from=cluster_objects.database_labels(site.belongings.campaign_id),
+        checked.images.get(experiment.baseline) or next(iter(checked.images.values())),
+        away_from=campaign_labels(site.belongings.campaign_id, DATABASE),
     )
     programs = _programs(plan, images, asked, site)
     if asked.runs:

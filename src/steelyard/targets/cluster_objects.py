@@ -131,11 +131,6 @@ _BUDGETS: Final = 1.5
 PLACEHOLDER: Final = "drawn-when-the-campaign-starts"
 
 
-def database_labels(campaign_id: str) -> Mapping[str, str]:
-    """Return the labels by which a campaign's databases are told from all other pods."""
-    return {k8s.CAMPAIGN: k8s.campaign_value(campaign_id), k8s.ROLE: k8s.DATABASE}
-
-
 def deadline_s(experiment: Experiment, long_runs_s: float | None = None) -> int:
     """Return after how long the cluster ends a campaign's pods by itself: well after its end.
 

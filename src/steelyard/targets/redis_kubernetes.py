@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from steelyard.core.experiment import Experiment, GeneratorName
-from steelyard.core.kubernetes import SECRET, ObjectRef, SecretRef
+from steelyard.core.kubernetes import DATABASE, SECRET, ObjectRef, SecretRef, campaign_labels
 from steelyard.core.outside import ServerInCluster
 from steelyard.core.target import ClusterService, RedisKubernetesTarget
 from steelyard.core.wording import PreflightError, TargetError
@@ -25,7 +25,7 @@ from steelyard.systems.redis.existing.readiness import ServerState
 from steelyard.systems.redis.server import RedisInstallation, find_benchmark
 from steelyard.systems.redis.statefulset import own_server
 from steelyard.targets import kubernetes_site
-from steelyard.targets.cluster_objects import asked_once, database_labels, redis_set_of
+from steelyard.targets.cluster_objects import asked_once, redis_set_of
 from steelyard.targets.endpoint import Asked, Servers, redis_options, redis_servers
 
 _DESCRIBED: Final = "redis"  # tells what is asked of an image from what PostgreSQL's are asked
@@ -42,8 +42,8 @@ def redis_servers_made(asked: Asked, site: kubernetes_site.KubernetesSite) -> Se
     images = _images(experiment, site, told)
     secret = _secret(asked, site)
     plan = site.plan_load(
-        next(iter(experiment.redis_in_kubernetes.values())).image,
-        away_from=database_labels(site.belongings.campaign_id),
+        experiment.redis_in_kubernetes[experiment.baseline].image,
+        away_from=campaign_labels(site.belongings.campaign_id, DATABASE),
     )
     program = redis_generator(plan, asked, site, [image.installation for image in images.values()])
     engine = factory.InImageRedisEngine(experiment, images, program, redis=doors.redis)

@@ -650,8 +650,6 @@ def dataset_of(workload: model.Workload) -> roles.Dataset:
 
 PROGRAM = "pg_test_fsync"
 _EMPTY = "SELECT 1"
-_TRIPS_WITHIN_S = 60.0
-_LATENCY = 2  # the field in microseconds; pgbench(1), "Per-Transaction Logging"
 _TABLE = re.compile(r"^Compare file sync methods using one 8kB write:$", re.MULTILINE)
 _NEXT_TABLE = re.compile(r"^Compare ", re.MULTILINE)
 _LINE = re.compile(

@@ -313,3 +313,14 @@ def test_the_manifests_of_a_campaign(api: FakeKubernetesApi) -> None:
     if os.environ.get("STEELYARD_UPDATE_GOLDEN") == "1":
         _GOLDEN.write_text(text, encoding="utf-8")
     assert text == _GOLDEN.read_text(encoding="utf-8")
+
+
+def test_the_load_has_the_programs_of_the_baselines_image(api: FakeKubernetesApi) -> None:
+    """Whichever configuration the file names first."""
+    experiment = on(target(image="redis:7.0"), target(image="redis:7.2"), appendonly="yes")
+    for each in experiment.configurations:
+        site = looked(api, replace(experiment, baseline=each.name)).site
+        assert site is not None
+        assert site.plan is not None
+        assert isinstance(each.target, RedisKubernetesTarget)
+        assert site.plan.image == each.target.image
