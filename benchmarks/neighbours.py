@@ -4,7 +4,7 @@
 ways: as an engineer does it by hand (restart, 5 s thrown away, 10 s of pgbench), one start after
 another (`design: one-by-one`), and in turns of 2 s. The product takes no turns for this setting,
 because the WAL writer works by the clock; here they are forced. Each way on a quiet machine, beside
-a capped neighbour (works 30 ms of every 100 ms on each CPU) and beside a greedy one (takes what is
+a capped neighbour (uses 30 % of each CPU) and beside a greedy one (takes what is
 free). Told are the effect of each with its 95 % interval over blocks (t), and how far the ways are
 apart.
 
@@ -109,14 +109,24 @@ DESIGNS = {
 
 
 @contextmanager
-def _loops(*busy: tuple[float, float]) -> Iterator[Callable[[], float]]:
-    """Let processes work and rest for so many seconds each; yield what they used of the CPUs."""
+def _wave(busy_s: float, idle_s: float) -> Iterator[Callable[[], float]]:
+    """Let one process work and rest for so many seconds; yield what it used of the CPUs."""
     code = (
         "import sys, time\nbusy, idle = map(float, sys.argv[1:])\nwhile True:\n"
         " end = time.monotonic() + busy\n while time.monotonic() < end: pass\n time.sleep(idle)"
     )
-    argvs = [[sys.executable, "-c", code, str(on), str(off)] for on, off in busy]
-    with _processes(argvs) as used:
+    with _processes([[sys.executable, "-c", code, str(busy_s), str(idle_s)]]) as used:
+        yield used
+
+
+@contextmanager
+def _job(share: float) -> Iterator[Callable[[], float]]:
+    """Let a process for each CPU use so much of it, also where it has to wait for it."""
+    code = (
+        "import sys, time\nshare, begun = float(sys.argv[1]), time.monotonic()\nwhile True:\n"
+        " while time.process_time() < share * (time.monotonic() - begun): pass\n time.sleep(0.05)"
+    )
+    with _processes([[sys.executable, "-c", code, str(share)]] * _CPUS) as used:
         yield used
 
 
@@ -157,10 +167,10 @@ def _cpu_s(pid: int) -> float:
 _CPUS = os.cpu_count() or 1
 NEIGHBOURS: dict[str, Callable[[], Any]] = {
     "quiet": lambda: _processes([]),
-    "capped": lambda: _loops(*[(0.03, 0.07)] * _CPUS),
-    "greedy": lambda: _loops((3600.0, 0.0)),
-    "square wave of 0.5 s": lambda: _loops((0.25, 0.25)),
-    "30 % of the CPUs": lambda: _loops(*[(0.03, 0.07)] * _CPUS),
+    "capped": lambda: _job(0.3),
+    "greedy": lambda: _wave(3600.0, 0.0),
+    "square wave of 0.5 s": lambda: _wave(0.25, 0.25),
+    "30 % of the CPUs": lambda: _job(0.3),
     "a compile": _compile,
 }
 
