@@ -12,12 +12,18 @@ apart.
 0.5 s, a job of 30 % of the CPUs, and a compile. Told are the mean of the blocks and its standard
 error.
 
+``verdict``: how long a verdict on `synchronous_commit` takes by visits beside the capped neighbour,
+with a budget of five minutes and everything else by default, by the checkout of an earlier version
+(``--before``) and by this one, by turns. Told are the minutes to the verdict, and the seconds that
+went into tries that were thrown away.
+
 A directory that holds a part of a series gets the next part; each piece is a line with what the
 neighbour used, what the hypervisor stole, and how long tasks waited for a CPU (pressure). Quiet
 means: no load of ours.
 
     python benchmarks/neighbours.py effect --pieces 18 --keep DIRECTORY
     python benchmarks/neighbours.py aa --pieces 6 --keep DIRECTORY
+    python benchmarks/neighbours.py verdict --before CHECKOUT --pieces 8 --keep DIRECTORY
     python benchmarks/neighbours.py effect --read DIRECTORY
 """
 
@@ -58,6 +64,22 @@ workloads: [{{name: writes, builtin: simple-update, scale_factor: {scale}}}]
 loads: {{clients: {clients}, threads: auto, protocol: prepared}}
 measure: {{{measure}, ceilings: off, neighbours: ignore}}
 stop: {{blocks: {blocks}, budget: 60m}}
+seed: {seed}
+configurations:
+  "on":
+    target: {{kind: local, bin: embedded}}
+    postgres: {{{settings}, synchronous_commit: "on"}}
+  "off":
+    extends: "on"
+    postgres: {{synchronous_commit: "off"}}
+"""
+VERDICT = """\
+version: 1
+name: synchronous_commit, a verdict
+baseline: "on"
+workloads: [{{name: writes, builtin: simple-update, scale_factor: {scale}}}]
+loads: {{clients: {clients}, threads: auto, protocol: prepared}}
+stop: {{budget: 5m, precision: 3%, equivalence: 1%}}
 seed: {seed}
 configurations:
   "on":
@@ -225,7 +247,7 @@ class ByHand:
         with (self._data / "postgresql.conf").open("a") as file:
             for each in SETTINGS.split(", "):
                 file.write(each.replace(":", " =") + "\n")
-            file.write("listen_addresses = ''\nunix_socket_directories = '/tmp'\nport = 54399\n")
+            file.write("listen_addresses = ''\nunix_socket_directories = '.'\nport = 54399\n")
         self._restart("on")
         self._pgbench("-i", "-q", "-s", str(SCALE))
 
@@ -257,7 +279,7 @@ class ByHand:
         self._run("pg_ctl", "-D", str(self._data), "-w", "-l", log, "-o", options, "start")
 
     def _pgbench(self, *arguments: str) -> str:
-        where = ("-h", "/tmp", "-p", "54399", "-U", "postgres")
+        where = ("-h", str(self._data), "-p", "54399", "-U", "postgres")
         return self._run("pgbench", *where, *arguments, "postgres")
 
     def _run(self, program: str, *arguments: str) -> str:
@@ -332,6 +354,64 @@ SERIES = {
 }
 
 
+def verdicts(count: int, before: Path, keep: Path) -> None:
+    """Run campaigns of both checkouts by turns, and keep how each ended as a line."""
+    file = keep / "verdict.jsonl"
+    known = len(file.read_text().splitlines()) if file.exists() else 0
+    for number in range(known, count):
+        first = np.random.default_rng(SEED + number // 2).integers(2)
+        name = ("before", "now")[(number + first) % 2]
+        home = before if name == "before" else Path(__file__).parents[1]
+        with tempfile.TemporaryDirectory(prefix="neighbours-") as place:
+            path, record = Path(place) / "experiment.yaml", Path(place) / "record"
+            seed = SEED + number // 2
+            path.write_text(
+                VERDICT.format(scale=SCALE, clients=CLIENTS, settings=SETTINGS, seed=seed)
+            )
+            argv = [sys.executable, "-m", "steelyard", "run", str(path), "--out", str(record)]
+            machine, environment = Machine.now(), os.environ | {"PYTHONPATH": str(home / "src")}
+            with NEIGHBOURS["capped"]() as used:
+                done = subprocess.run(argv, env=environment, capture_output=True, check=False)
+                share = round(used(), 4)
+            line = {
+                "way": name,
+                "seed": seed,
+                "used": share,
+                **told_by(record),
+                "exit": done.returncode,
+            }
+        line |= Machine.now().since(machine)
+        with file.open("a") as kept:
+            kept.write(json.dumps(line) + "\n")
+        print(json.dumps(line), flush=True)
+
+
+def told_by(record: Path) -> Line:
+    """Return how a campaign ended, and the seconds of its blocks that count and that do not."""
+    summary = json.loads((record / "summary.json").read_text())
+    begun, lost_s, kept_s = 0.0, 0.0, 0.0
+    for text in (record / "journal.jsonl").read_text().splitlines():
+        found = json.loads(text)
+        if found["entry"]["kind"] == "block-started":
+            begun = found["elapsed_s"]
+        elif found["entry"]["kind"] == "block-ended":
+            seconds = found["elapsed_s"] - begun
+            if found["entry"]["outcome"]["complete"]:
+                kept_s += seconds
+            else:
+                lost_s += seconds
+    compared = summary["comparisons"][0] if summary["comparisons"] else {}
+    return {
+        "status": summary["status"],
+        "verdict": compared.get("verdict"),
+        "interval_percent": [compared.get("low_percent"), compared.get("high_percent")],
+        "blocks": summary["blocks"],
+        "elapsed_s": round(summary["elapsed_s"], 1),
+        "lost_s": round(lost_s, 1),
+        "kept_s": round(kept_s, 1),
+    }
+
+
 def pieces(name: str) -> Iterator[tuple[int, str, str]]:
     """Yield the pieces of a series: a seed, a way and a neighbour, all of them in each round."""
     ways, neighbours, _ = SERIES[name]
@@ -397,6 +477,19 @@ def tell(name: str, lines: Sequence[Line]) -> None:
                 tell_apart(neighbour, told)
 
 
+def tell_verdicts(lines: Sequence[Line]) -> None:
+    """Print for both checkouts the minutes of each campaign and what was thrown away."""
+    for way in ("before", "now"):
+        for line in (line for line in lines if line["way"] == way):
+            low, high = (np.nan if end is None else end for end in line["interval_percent"])
+            print(
+                f"{way}: {line['verdict']} [{low:+.1f}, {high:+.1f}] % after"
+                f" {line['elapsed_s'] / 60.0:.1f} min ({line['status']}), {line['blocks']} blocks,"
+                f" {line['lost_s']:.0f} s thrown away; neighbour {100 * line['used']:.0f} % of the"
+                f" CPUs, steal {100 * line['stolen']:.1f} %"
+            )
+
+
 def tell_apart(neighbour: str, told: dict[str, Any]) -> None:
     """Print the difference of every two ways, in ln, with its 95 % interval (Welch's t)."""
     ways = list(told)
@@ -413,7 +506,8 @@ def tell_apart(neighbour: str, told: dict[str, Any]) -> None:
 def main() -> None:
     """Run pieces of a series, or tell a kept one."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("series", choices=SERIES)
+    parser.add_argument("series", choices=[*SERIES, "verdict"])
+    parser.add_argument("--before", type=Path, help="checkout of an earlier version, for `verdict`")
     parser.add_argument("--pieces", type=int, default=18, help="of the series from its beginning")
     parser.add_argument("--keep", type=Path, help="directory of the figures")
     parser.add_argument("--read", type=Path, help="tell what is kept there, and run nothing")
@@ -421,9 +515,15 @@ def main() -> None:
     if options.read is None:
         options.read = options.keep or Path(tempfile.mkdtemp(prefix="neighbours-"))
         options.read.mkdir(parents=True, exist_ok=True)
-        series(options.series, options.pieces, options.read)
+        if options.series == "verdict":
+            verdicts(options.pieces, options.before.absolute(), options.read)
+        else:
+            series(options.series, options.pieces, options.read)
     lines = (options.read / f"{options.series}.jsonl").read_text().splitlines()
-    tell(options.series, [json.loads(line) for line in lines])
+    if options.series == "verdict":
+        tell_verdicts([json.loads(line) for line in lines])
+    else:
+        tell(options.series, [json.loads(line) for line in lines])
 
 
 if __name__ == "__main__":
