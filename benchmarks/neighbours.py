@@ -4,8 +4,8 @@
 ways: as an engineer does it by hand (restart, 5 s thrown away, 10 s of pgbench), one start after
 another (`design: one-by-one`), and in turns of 2 s. The product takes no turns for this setting,
 because the WAL writer works by the clock; here they are forced. Each way on a quiet machine and
-beside a capped neighbour (uses 30 % of each CPU); ``greedy``: beside one that takes what is free. Told are the effect of each with its 95 % interval over blocks (t), and how far the ways are
-apart.
+beside a capped neighbour (uses 30 % of each CPU); ``greedy``: beside one that takes what is free.
+Told are the effect of each with its 95 % interval over blocks (t), and how far the ways are apart.
 
 ``aa``: a configuration against itself, reads and writes, in both designs, beside a square wave of
 0.5 s, a job of 30 % of the CPUs, and a compile. Told are the mean of the blocks and its standard
