@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from overhead import LEVEL, REAPED_S, Rig, Used, rate_of, rig, used_now
 
-from steelyard.campaign.evidence.watch import Probe
+from steelyard.campaign.evidence.watch import Place
 from steelyard.campaign.run.bench import Bench
 from steelyard.core.measurement import Evidence, Run
 from steelyard.core.schedule import PlannedRun
@@ -42,9 +42,9 @@ class BenchAtWill(Bench):
 
     watching = True
 
-    def probes(self, planned: PlannedRun, *, ramp_s: float) -> tuple[Probe, ...]:
-        """Return the probes of a campaign, or none."""
-        return super().probes(planned, ramp_s=ramp_s) if self.watching else ()
+    def place(self, planned: PlannedRun) -> Place | None:
+        """Return what probes of a campaign see, or nothing."""
+        return super().place(planned) if self.watching else None
 
 
 @dataclass(slots=True, kw_only=True)

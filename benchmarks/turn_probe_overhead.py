@@ -25,7 +25,8 @@ from pathlib import Path
 import numpy as np
 from overhead import LEVEL
 
-from steelyard.campaign.evidence.turn_watch import ServerProbe, TurnWatch
+from steelyard.campaign.evidence.server import ServerProbe
+from steelyard.campaign.evidence.watch import Watch
 from steelyard.cli.main import cli
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.measurement import Quantity
@@ -63,26 +64,26 @@ def drawn(seed: int) -> list[bool]:
 
 def look_into(chosen: list[bool]) -> None:
     """Let probes look into these turns of each run alone."""
-    begin, settle = TurnWatch.begin_turn, TurnWatch.settle_turn
+    begin, settle = Watch.begin_turn, Watch.settle_turn
     taken: Counter[int] = Counter()
 
-    def begin_some(self: TurnWatch, times: TurnTimes) -> None:
+    def begin_some(self: Watch, times: TurnTimes | None) -> None:
         taken[id(self)] += 1
         if chosen[taken[id(self)] - 1]:
             begin(self, times)
 
-    def settle_some(self: TurnWatch) -> None:
+    def settle_some(self: Watch) -> None:
         if chosen[taken[id(self)] - 1]:
             settle(self)
 
-    def begin_anew(self: TurnWatch) -> None:
+    def begin_anew(self: Watch) -> None:
         taken[id(self)] = 0  # an id is given again
         first(self)
 
-    first = TurnWatch.begin
-    TurnWatch.begin = begin_anew  # type: ignore[method-assign]
-    TurnWatch.begin_turn = begin_some  # type: ignore[method-assign]
-    TurnWatch.settle_turn = settle_some  # type: ignore[method-assign]
+    first = Watch.begin
+    Watch.begin = begin_anew  # type: ignore[method-assign]
+    Watch.begin_turn = begin_some  # type: ignore[method-assign]
+    Watch.settle_turn = settle_some  # type: ignore[method-assign]
 
 
 def contrasts(record: CampaignRecord, chosen: list[bool]) -> list[float]:

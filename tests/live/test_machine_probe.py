@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from steelyard.campaign.evidence.machine import MachineProbe
-from steelyard.campaign.evidence.watch import Watch
 from steelyard.core.measurement import Evidence, Vantage
-from steelyard.gateways.host import Clock, LocalHost
+from steelyard.gateways.host import LocalHost
 from support.lacking import lacking
 from support.live import Steelyard, wait_for
+from support.watching import seen_by
 
 pytestmark = pytest.mark.live
 
@@ -67,11 +67,8 @@ def _cpu_s(pid: int) -> float:
 
 
 def _watched(vantage: Vantage | None, seconds: float) -> Evidence:
-    watch = Watch(probes=(MachineProbe(host=LocalHost(), vantage=vantage),), clock=Clock())
-    watch.around(lambda: time.sleep(seconds))
-    evidence = watch.evidence()
-    assert evidence is not None
-    return evidence
+    machine = MachineProbe(host=LocalHost(), vantage=vantage)
+    return seen_by(lambda: time.sleep(seconds), machine=machine)[1]
 
 
 @pytest.mark.slow

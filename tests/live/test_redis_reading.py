@@ -9,14 +9,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from steelyard.campaign.evidence.turn_watch import ServerProbe
-from steelyard.campaign.evidence.watch import Watch
+from steelyard.campaign.evidence.server import ServerProbe
 from steelyard.core.measurement import Evidence, Quantity
 from steelyard.core.wording import MS_PER_S, US_PER_S, TargetError
-from steelyard.gateways.host import Clock, LocalHost
+from steelyard.gateways.host import LocalHost
 from steelyard.gateways.redis import RedisDoor
 from steelyard.systems.redis.reader import RedisReader, open_reader
 from support.redis import RedisServer, redis_started, require_redis
+from support.watching import seen_by
 
 pytestmark = pytest.mark.live
 _BENCHMARK = "redis-benchmark"
@@ -52,11 +52,7 @@ def _watched(server: RedisServer, *arguments: str) -> Evidence:
         ramp_s=0.0,
         nearby=LocalHost(),
     )
-    watch = Watch(probes=[probe], clock=Clock())
-    watch.around(lambda: _benchmark(server, *arguments))
-    evidence = watch.evidence()
-    assert evidence is not None
-    return evidence
+    return seen_by(lambda: _benchmark(server, *arguments), probe)[1]
 
 
 def test_a_server_that_is_only_watched_does_nothing() -> None:
@@ -190,10 +186,7 @@ def test_a_server_that_dies_makes_the_probe_absent() -> None:
             ramp_s=0.0,
             nearby=LocalHost(),
         )
-        watch = Watch(probes=[probe], clock=Clock())
-        watch.around(server.kill)
-        seen = watch.evidence()
-    assert seen is not None
+        _, seen = seen_by(server.kill, probe)
     assert Quantity.COMMANDS not in seen.totals
     assert any(absence.subject == "server" for absence in seen.absent)
 

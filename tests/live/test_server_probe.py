@@ -7,17 +7,17 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from steelyard.campaign.evidence import watch as watching
-from steelyard.campaign.evidence.turn_watch import ServerProbe
-from steelyard.campaign.evidence.watch import Watch
+from steelyard.campaign.evidence.server import ServerProbe
 from steelyard.core.measurement import BEGIN, COMMIT, STATEMENTS, Evidence, Quantity, WaitClass
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import SteelyardError
-from steelyard.gateways.host import Clock, LocalHost
+from steelyard.gateways.host import LocalHost
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
 from steelyard.places.local.server import staged
@@ -27,6 +27,7 @@ from steelyard.systems.postgres.server import find_clients, find_installation, w
 from support.endpoint import Server, run, started
 from support.lacking import lacking
 from support.live import TINY, Steelyard, lasting, one_by_one, wait_for
+from support.watching import seen_by
 
 pytestmark = pytest.mark.live
 
@@ -103,12 +104,8 @@ def _watched_run(server: Server, *arguments: str, seconds: int = 3) -> tuple[int
         ramp_s=1.0,
         nearby=LocalHost(),
     )
-    watch = Watch(probes=[probe], clock=Clock())
     work = ("--no-vacuum", f"--client={_CLIENTS}", f"--time={seconds}", *arguments)
-    transactions = watch.around(lambda: _generate(server, *work))
-    evidence = watch.evidence()
-    assert evidence is not None
-    return transactions, evidence
+    return seen_by(lambda: _generate(server, *work), probe)
 
 
 def _sessions(server: Server) -> int:
@@ -178,11 +175,9 @@ def test_a_database_of_others_is_not_given_the_extension(watched: Server) -> Non
         ramp_s=0.0,
         nearby=None,
     )
-    watch = Watch(probes=[probe], clock=Clock())
     _generate(watched, "--no-vacuum", "--transactions=1")
-    watch.around(lambda: watched.do("SELECT pg_stat_statements_reset()", database=_DATABASE))
-    evidence = watch.evidence()
-    assert evidence is not None
+    reset = "SELECT pg_stat_statements_reset()"
+    _, evidence = seen_by(lambda: watched.do(reset, database=_DATABASE), probe)
     assert evidence.statements is None
     (absence,) = [each for each in evidence.absent if each.subject == STATEMENTS]
     assert "was reset during the run" in absence.reason
@@ -262,10 +257,7 @@ def test_a_role_without_rights_sees_its_own_sessions_only(watched: Server) -> No
             ramp_s=0.0,
             nearby=None,
         )
-        watch = Watch(probes=[probe], clock=Clock())
-        watch.around(lambda user=generator: _generate(watched, *work, user=user))  # type: ignore[misc]
-        evidence = watch.evidence()
-        assert evidence is not None
+        _, evidence = seen_by(partial(_generate, watched, *work, user=generator), probe)
         assert (evidence.total(Quantity.COMMITS) or 0) > 0
         reasons = [a.reason for a in evidence.absent if a.subject == "wait events"]
         assert (evidence.waits is None) == bool(reasons)
@@ -308,15 +300,12 @@ def test_a_server_that_hangs_is_not_waited_for(
     probe = ServerProbe(
         open_reader=lambda: open_reader(Sql(), _address(watched)), ramp_s=0.0, nearby=None
     )
-    watch = Watch(probes=[probe], clock=Clock())
     with ExitStack() as hanging:
         if moment == "before":
             hanging.enter_context(_hanging(watched))
-            watch.around(lambda: None)
+            _, evidence = seen_by(lambda: None, probe)
         else:
-            watch.around(lambda: hanging.enter_context(_hanging(watched)))
-        evidence = watch.evidence()
-    assert evidence is not None
+            _, evidence = seen_by(lambda: hanging.enter_context(_hanging(watched)), probe)
     (absence,) = evidence.absent
     assert re.search("within|timeout expired", absence.reason)
     assert evidence.totals == {}

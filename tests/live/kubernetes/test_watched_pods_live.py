@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.campaign.evidence.pods import PodInTurns, PodProbe
-from steelyard.campaign.evidence.turn_watch import TurnWatch
-from steelyard.campaign.evidence.watch import Watch
+from steelyard.campaign.evidence.pods import PodProbe
 from steelyard.core.kubernetes import CLUSTER, POD, ContainerRef, ObjectRef
 from steelyard.core.measurement import Quantity
 from steelyard.gateways.host import Clock, LocalHost
@@ -20,6 +18,7 @@ from support.database_in_cluster import cluster_knob
 from support.kubernetes import namespace_in
 from support.small_clusters import small_cluster, start_cluster, steelyard
 from support.stack import stack_plan, write_plan
+from support.watching import seen_by
 
 LIMITED = {
     "requests": {"cpu": "100m", "memory": "256Mi"},
@@ -45,10 +44,7 @@ def test_a_throttled_database_is_seen(cluster_api: KubernetesApi, database: Cont
     """CPU, throttling, limit, the node, a timeline, the generator here; nothing of ours is left."""
     sight = PodSight(api=cluster_api, database=database)
     probe = PodProbe(sight=sight, host=LocalHost(), clock=Clock())
-    watch = Watch(probes=(probe,), clock=Clock())
-    watch.around(lambda: _busy(cluster_api, database))
-    seen = watch.evidence()
-    assert seen is not None
+    _, seen = seen_by(lambda: _busy(cluster_api, database), probe)
     assert "the database's container" not in {each.subject for each in seen.absent}, seen.absent
     assert (seen.total(Quantity.THROTTLED_PERIODS) or 0) > 0
     assert (seen.total(Quantity.THROTTLED_PERIODS) or 0) <= (
@@ -82,16 +78,8 @@ def test_a_throttled_database_is_seen_in_turns(
 ) -> None:
     """Its control group before the first turn and after the last, with its levels."""
     sight = PodSight(api=cluster_api, database=database)
-    probe = PodInTurns(sight=sight, host=LocalHost(), is_shared=False)
-    watch = TurnWatch(clock=Clock(), probes=(probe,))
-    watch.begin()
-    watch.resume()
-    _busy(cluster_api, database)
-    watch.halt()
-    watch.take_stock()
-    watch.finish()
-    seen = watch.evidence()
-    assert seen is not None
+    probe = PodProbe(sight=sight, host=LocalHost(), clock=Clock(), in_turns=True)
+    _, seen = seen_by(lambda: _busy(cluster_api, database), probe)
     assert "the database's container" not in {each.subject for each in seen.absent}, seen.absent
     assert 0 < (seen.total(Quantity.SERVER_CPU_S) or 0.0) < seen.seconds
     assert (seen.total(Quantity.THROTTLED_PERIODS) or 0) > 0

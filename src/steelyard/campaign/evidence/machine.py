@@ -18,13 +18,12 @@ from itertools import pairwise
 from typing import Final
 
 from steelyard.campaign.evidence import neighbours
+from steelyard.campaign.evidence.probe import Part, Probe
 from steelyard.campaign.evidence.processes import GeneratorProcesses, tree
-from steelyard.campaign.evidence.sources import Counted, Sources
-from steelyard.campaign.evidence.watch import Part
+from steelyard.campaign.evidence.sources import Counted, Sources, known
 from steelyard.core.measurement import (
     SERVERS_MACHINE,
     Absence,
-    OtherProcess,
     Quantity,
     Series,
     Vantage,
@@ -128,102 +127,177 @@ _LEAST_ROW_S = 0.5
 Reading = tuple[float, Counted]
 
 
-class MachineProbe:
-    """Reads this machine once a second; with a vantage also the server's part of it."""
+_ROW_S: Final = 1.0  # of the timeline
+
+
+class MachineProbe(Probe):
+    """Reads this machine at the edges of one run; with a vantage also the server's part of it.
+
+    A run in one piece is looked at once a second, too.
+
+    Args:
+        host: This machine.
+        vantage: The server's processes; None: they are not visible from here.
+        crowd: Other processes, the same for all runs that take turns together. None: the run is in
+            one piece, and all processes are looked at before and after it.
+        generators: Returns the ids of this run's load generators; None: all children that Steelyard
+            gets in the run.
+    """
 
     subject = "the machine"
-    interval_s = 1.0
 
-    def __init__(self, *, host: Host, vantage: Vantage | None) -> None:
+    def __init__(
+        self,
+        *,
+        host: Host,
+        vantage: Vantage | None,
+        crowd: neighbours.Crowd | None = None,
+        generators: Callable[[], Sequence[int]] | None = None,
+    ) -> None:
+        self.interval_s = _ROW_S if crowd is None else None
         self._host = host
         self._vantage = vantage
-        self._given_up = threading.Event()
+        self._crowd = crowd
+        self._chosen = generators
+        times = cpu_times(host.read("/proc/stat"))
+        self._cpus = times.cpus if times is not None else host.cpus()
+        # Of a server here nothing goes through a link: it is not worth a look at every edge.
+        self._links = neighbours.LinkSums(host=host) if crowd is None or vantage is None else None
+        self._parts = Parts()
+        self._faults_before: int | None = None
+        self._at, self._own_s = 0.0, 0.0
+        self._edge: Counted = {}  # empty while the run does not go on
+        self._reading_now = threading.Lock()
         self._sources: Sources
-        self._before: neighbours.Census
-        self._used: Counted
-        self._links: dict[str, neighbours.Moved]
+        self._others: neighbours.Everybody | neighbours.Bystanders
+        self._own_before: Counted
+        self._sums: Counted
         self._readings: list[Reading]
 
     def begin(self) -> None:
-        """Take stock of all processes, then take the first reading."""
-        self._sources = Sources.of(self._host, self._vantage)
-        self._before = neighbours.census(self._host)
-        self._links = neighbours.links(self._host)
-        self._readings = [(0.0, self._sources.sampled())]
-        self._used = self._sources.used()
+        """Take the first reading of what stands still with the run."""
+        generator = GeneratorProcesses(host=self._host, chosen=self._chosen)
+        self._sources = Sources.of(self._host, self._vantage, generator)
+        if self._crowd is not None:
+            self._others = neighbours.Bystanders(crowd=self._crowd)
+        else:
+            vantage = self._vantage
+            ours = () if vantage is None else (vantage.pid, *vantage.beside)
+            self._others = neighbours.Everybody(
+                host=self._host, ours=frozenset((generator.own_pid, *ours))
+            )
+        self._own_before = self._sources.own()
+        # What cannot be read once is in no sum.
+        self._sums = dict.fromkeys(self._sources.passing(), 0.0)
+        self._readings = [(0.0, self._reading({}))]
+
+    def look_around(self) -> None:
+        """Take the reading of others before the run goes on."""
+        self._others.begin()
+        if self._links is not None:
+            self._links.begin()
+
+    def resume(self, at: float) -> None:
+        """Take the reading when the run goes on now; at each edge the time is taken just before."""
+        self._at = at
+        self._edge = self._sources.passing()
+
+    def warm(self) -> None:
+        """Take note of what the server's processes did before the turns, while they warmed up."""
+        if self._sources.server is not None and self._crowd is not None:
+            self._faults_before = self._sources.server.major_faults()
+
+    def settle_turn(self, at: float) -> None:
+        """Take the reading inside a turn, at the end of its settling."""
+        self._parts.settled(self._sources.device_counts(), at)
 
     def sample(self, at_s: float) -> None:
         """Read what the timeline shows."""
-        self._readings.append((at_s, self._sources.sampled()))
+        with self._reading_now:
+            if self._edge:
+                reading = self._reading(self._sources.in_passing())
+                self._readings.append((at_s, reading))
+
+    def halt(self, at: float) -> None:
+        """Take the reading when the run does not go on any more."""
+        with self._reading_now:
+            edge = self._sources.passing()
+            before, self._edge = self._edge, {}
+        self._sums = {
+            quantity: total + edge[quantity] - before[quantity]
+            for quantity, total in self._sums.items()
+            if quantity in edge and quantity in before
+        }
+        if self._links is not None:
+            self._links.end()
+        self._others.end(self._cpus * (at - self._at))
+        self._own_s += at - self._at
+        self._parts.ended(before, self._at, edge, at)
+        if self._own_s - self._readings[-1][0] >= _ROW_S:
+            self._readings.append((self._own_s, self._reading({})))
+
+    def look(self) -> None:
+        """Look at processes that are about to end: their time in a queue does not outlive them."""
+        with self._reading_now:
+            self._sources.own_sampled()
+
+    def settle(self, clock: Clock) -> None:
+        """Wait until the sessions of the generators are gone, for a second at most."""
+        if self._sources.server is not None:
+            self._sources.server.settle(clock)
 
     def finish(self, at_s: float, *, lost: int) -> Part:
-        """Take the last reading once the generator's sessions have ended.
+        """Return everything, after the last edge.
 
         A sample that was lost leaves a longer interval in the timeline, no gap.
         """
         del lost
-        if self._sources.server is not None:
-            self._sources.server.settle(self._given_up)
-        last, used = self._sources.sampled(), difference(self._used, self._sources.used())
-        others = neighbours.others_between(
-            self._before, neighbours.census(self._host), ours=self._ours()
-        )
+        others, sources = self._others.others(), self._sources
+        used = {quantity: rounded(max(total, 0.0)) for quantity, total in self._sums.items()}
+        used |= difference(self._own_before, sources.own()) | self._parts.totals() | self._faults()
         if others.cpu_s is not None:
             used[Quantity.VISIBLE_OTHERS_CPU_S] = rounded(others.cpu_s)
-        return machine_part(
-            self._sources,
-            self._vantage,
-            [*self._readings, (at_s, last)],
-            used=used,
+        with_others = partial(with_others_used, ours=_ours(self._vantage))
+        totals = with_others(used)
+        unsampled = sources.unsampled(totals)
+        levels, absent = self._levels(at_s)
+        last = _caught_up(self._readings[0][1], self._reading({}), totals)
+        return Part(
+            totals={q.value: value for q, value in totals.items() if q not in unsampled},
+            levels={quantity.value: value for quantity, value in levels.items()},
+            series=timeline([*self._readings, (at_s, last)], with_others, without=unsampled),
             others=others.heaviest,
-            link_fraction=neighbours.busiest_fraction(
-                self._links, neighbours.links(self._host), at_s
-            ),
+            absent=(*_unseen(self._vantage), *sources.absent(used), *unsampled.values(), *absent),
         )
 
-    def abandon(self) -> None:
-        """Wait for nothing any more."""
-        self._given_up.set()
-
-    def _ours(self) -> tuple[int, ...]:
-        own = self._sources.generator.own_pid
+    def _levels(self, seconds: float) -> Found:
+        levels, absent = machine_levels(self._host)
+        fraction = None if self._links is None else self._links.busiest_fraction(seconds)
+        levels |= known({Quantity.LINK_BUSIEST_FRACTION: fraction})
         if self._vantage is None:
-            return (own,)
-        return (own, self._vantage.pid, *self._vantage.beside)
+            return levels | generator_levels(self._host), absent
+        more, missing = server_levels(self._host, self._vantage)
+        return levels | more, (*absent, *missing)
 
+    def _reading(self, now: Counted) -> Counted:
+        """Return a reading for the timeline, in which no pauses are.
 
-def machine_part(
-    sources: Sources,
-    vantage: Vantage | None,
-    readings: Sequence[Reading],
-    *,
-    used: Counted,
-    others: tuple[OtherProcess, ...],
-    link_fraction: float | None,
-) -> Part:
-    """Return what was seen of a machine during a run.
+        ``now`` is what was counted to this moment, where the run goes on.
+        """
+        passed = {
+            quantity: total + now.get(quantity, 0.0) - self._edge.get(quantity, 0.0)
+            for quantity, total in self._sums.items()
+            if not now or (quantity in now and quantity in self._edge)
+        }
+        passed.pop(Quantity.GENERATOR_CPU_S, None)  # of children that have ended
+        return {**passed, **self._sources.own_sampled()}
 
-    ``readings`` are those of the timeline, with the last one; ``used`` is over the whole run.
-    """
-    with_others = partial(with_others_used, ours=_ours(vantage))
-    totals = with_others(used)
-    unsampled = sources.unsampled(totals)
-    levels, absent = machine_levels(sources.host)
-    levels |= {} if link_fraction is None else {Quantity.LINK_BUSIEST_FRACTION: link_fraction}
-    if vantage is None:
-        levels |= generator_levels(sources.host)
-    else:
-        more, missing = server_levels(sources.host, vantage)
-        levels, absent = levels | more, (*absent, *missing)
-    *sampled, (end_s, last) = readings
-    readings = [*sampled, (end_s, _caught_up(readings[0][1], last, totals))]
-    return Part(
-        totals={q.value: value for q, value in totals.items() if q not in unsampled},
-        levels={quantity.value: value for quantity, value in levels.items()},
-        series=timeline(readings, with_others, without=unsampled),
-        others=others,
-        absent=(*_unseen(vantage), *sources.absent(used), *unsampled.values(), *absent),
-    )
+    def _faults(self) -> Counted:
+        server = self._sources.server
+        faults = None if server is None else server.major_faults()
+        if faults is None or self._faults_before is None:
+            return {}
+        return {Quantity.TURNS_MAJOR_FAULTS: float(max(faults - self._faults_before, 0))}
 
 
 def _ours(vantage: Vantage | None) -> set[Quantity]:
@@ -316,126 +390,6 @@ def without_short_end(readings: Sequence[Reading]) -> list[Reading]:
     if len(readings) > 2 and readings[-1][0] - readings[-2][0] < _LEAST_ROW_S:
         return [*readings[:-2], readings[-1]]
     return list(readings)
-
-
-_ROW_S: Final = 1.0  # of the timeline
-
-
-class MachineInTurns:
-    """Reads this machine at the edges of one run; with a vantage also the server's part of it.
-
-    Args:
-        host: This machine.
-        vantage: The server's processes; None: they are not visible from here.
-        crowd: Other processes, the same for all runs that take turns together.
-        generators: Returns the ids of this run's load generators.
-        clock: For the length of what is counted.
-
-    Attributes:
-        at: When the run went on last, monotonic.
-        own_s: Of the run so far, without pauses.
-    """
-
-    subject: Final = "the machine"
-
-    def __init__(
-        self,
-        *,
-        host: Host,
-        vantage: Vantage | None,
-        crowd: neighbours.Crowd,
-        generators: Callable[[], Sequence[int]],
-        clock: Clock,
-    ) -> None:
-        self._vantage = vantage
-        self._crowd = crowd
-        self._clock = clock
-        self._sources = Sources.of(host, vantage, GeneratorProcesses(host=host, chosen=generators))
-        self._bystanders = neighbours.Bystanders()
-        times = cpu_times(host.read("/proc/stat"))
-        self._cpus = times.cpus if times is not None else host.cpus()
-        self._links = neighbours.LinkSums(host=host)
-        self._own_before = self._sources.own()
-        # What cannot be read once is in no sum.
-        self._sums: Counted = dict.fromkeys(self._sources.passing(), 0.0)
-        self._parts = Parts()
-        self._faults_before: int | None = None
-        self.own_s = 0.0
-        self._readings: list[Reading] = [(0.0, self._reading())]
-        self._edge: Counted = {}
-        self.at = 0.0
-        self._processes: neighbours.Seen = {}
-
-    def resume(self) -> None:
-        """Take the reading before the run goes on."""
-        self._processes = self._crowd.now()
-        if self._vantage is None:  # else nothing of the run goes through a link
-            self._links.begin()
-        self.at = self._clock.monotonic()
-        self._edge = self._sources.passing()
-
-    def begin_turns(self) -> None:
-        """Take note of what the server's processes did while they warmed up."""
-        if self._sources.server is not None:
-            self._faults_before = self._sources.server.major_faults()
-
-    def settle_turn(self) -> None:
-        """Take the reading inside a turn, at the end of its settling."""
-        self._parts.settled(self._sources.device_counts(), self._clock.monotonic())
-
-    def halt(self, at: float) -> None:
-        """Take the reading when everything stands still again.
-
-        Args:
-            at: Now, monotonic. At both edges the time is taken just before the reading.
-        """
-        edge = self._sources.passing()
-        if self._vantage is None:
-            self._links.end()
-        most_s = self._cpus * (at - self.at)
-        self._bystanders.add(self._processes, self._crowd.now(), most_s)
-        self._sums = {
-            quantity: total + edge[quantity] - self._edge[quantity]
-            for quantity, total in self._sums.items()
-            if quantity in edge and quantity in self._edge
-        }
-        self.own_s += at - self.at
-        self._parts.ended(self._edge, self.at, edge, at)
-        if self.own_s - self._readings[-1][0] >= _ROW_S:
-            self._readings.append((self.own_s, self._reading()))
-
-    def look(self) -> None:
-        """Look at processes that are about to end: their time in a queue does not outlive them."""
-        self._sources.own_sampled()
-
-    def settle(self, given_up: threading.Event) -> None:
-        """Wait until the sessions of the generators are gone, for a second at most."""
-        if self._sources.server is not None:
-            self._sources.server.settle(given_up)
-
-    def finish(self) -> Part:
-        """Return everything, after the last edge."""
-        passed = {quantity: rounded(max(total, 0.0)) for quantity, total in self._sums.items()}
-        own = difference(self._own_before, self._sources.own())
-        return machine_part(
-            self._sources,
-            self._vantage,
-            [*self._readings, (self.own_s, self._reading())],
-            used={**passed, **own, **self._parts.totals(), **self._faults()},
-            others=self._bystanders.heaviest(),
-            link_fraction=self._links.busiest_fraction(self.own_s),
-        )
-
-    def _reading(self) -> Counted:
-        """Return a reading for the timeline, in which no pauses are."""
-        return {**self._sums, **self._sources.own_sampled()}
-
-    def _faults(self) -> Counted:
-        server = self._sources.server
-        faults = None if server is None else server.major_faults()
-        if faults is None or self._faults_before is None:
-            return {}
-        return {Quantity.TURNS_MAJOR_FAULTS: float(max(faults - self._faults_before, 0))}
 
 
 _WRITTEN, _READ = Quantity.DEVICE_WRITE_BYTES, Quantity.DEVICE_READ_BYTES

@@ -8,7 +8,7 @@ only they are read at every switch.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from steelyard.campaign.evidence.processes import Process, all_processes, parse_device_use, process
@@ -196,24 +196,54 @@ class Crowd:
 
 
 @dataclass(slots=True, kw_only=True)
+class Everybody:
+    """What all other processes used in a run in one piece, by a census before and after it.
+
+    Attributes:
+        ours: Processes that are left out, with all that descend from them.
+    """
+
+    host: Host
+    ours: frozenset[int]
+    _before: Census = field(init=False)
+    _after: Census = field(init=False)
+
+    def begin(self) -> None:
+        """Take stock before the run."""
+        self._before = census(self.host)
+
+    def end(self, most_s: float) -> None:  # noqa: ARG002 - as that of Bystanders
+        """Take stock after the run."""
+        self._after = census(self.host)
+
+    def others(self) -> Others:
+        """Return what they used."""
+        return others_between(self._before, self._after, ours=self.ours)
+
+
+@dataclass(slots=True, kw_only=True)
 class Bystanders:
     """What the followed processes used in the turns of one run."""
 
+    crowd: Crowd
+    _before: Seen = field(default_factory=dict)
     _names: dict[int, str] = field(default_factory=dict)
     _cpu_s: dict[int, float] = field(default_factory=dict)
     _io_bytes: dict[int, float] = field(default_factory=dict)
 
-    def add(self, before: Seen, after: Seen, most_s: float) -> None:
-        """Count what was used between the beginning of a turn and its end.
+    def begin(self) -> None:
+        """Look at them at the beginning of a turn."""
+        self._before = self.crowd.now()
+
+    def end(self, most_s: float) -> None:
+        """Count what was used since the beginning of a turn.
 
         Args:
-            before: At the beginning.
-            after: At the end.
             most_s: What the machine's CPUs can give in that time. Who waits for the end of children
                 has all they ever used at once, and most of that is not of this turn.
         """
-        for pid, now in after.items():
-            then = before.get(pid)
+        for pid, now in self.crowd.now().items():
+            then = self._before.get(pid)
             if then is None or then.started != now.started:
                 continue
             self._names[pid] = now.name
@@ -223,11 +253,11 @@ class Bystanders:
                 moved = max(now.io_bytes - then.io_bytes, 0.0)
                 self._io_bytes[pid] = self._io_bytes.get(pid, 0.0) + moved
 
-    def heaviest(self) -> tuple[OtherProcess, ...]:
-        """Return those that used the most CPU, at most five."""
+    def others(self) -> Others:
+        """Return those that used the most CPU; of all together nobody knows."""
         used = [(pid, cpu_s) for pid, cpu_s in self._cpu_s.items() if cpu_s > 0.0]
-        used.sort(key=lambda each: (-each[1], each[0]))
-        return tuple(
+        used.sort(key=lambda use: (-use[1], use[0]))
+        heaviest = tuple(
             OtherProcess(
                 pid=pid,
                 name=self._names[pid],
@@ -236,6 +266,7 @@ class Bystanders:
             )
             for pid, cpu_s in used[:MOST]
         )
+        return Others(heaviest=heaviest, cpu_s=None)
 
 
 _MAPPING = re.compile(r"^[0-9a-f]+-[0-9a-f]+ (?P<mode>[rwxsp-]{4}) ")
@@ -345,50 +376,35 @@ def links(host: Host) -> dict[str, Moved]:
     return found
 
 
-def busiest_fraction(
-    before: dict[str, Moved], after: dict[str, Moved], seconds: float
-) -> float | None:
-    """Return the most of a link that was used, in its busier direction; None without a link."""
-    if seconds <= 0:
-        return None
-    shares = [
-        max(now.received - then.received, now.sent - then.sent) / (now.bytes_per_s * seconds)
-        for name, now in after.items()
-        if (then := before.get(name)) is not None
-    ]
-    return max(0.0, *shares) if shares else None
-
-
 @dataclass(slots=True, kw_only=True)
 class LinkSums:
-    """What went through the links in the parts of a run that is paused in between."""
+    """What went through the links in a run, or in its parts where it is paused in between."""
 
     host: Host
     _before: dict[str, Moved] = field(default_factory=dict)
-    _first: dict[str, Moved] = field(default_factory=dict)
     _sums: dict[str, Moved] = field(default_factory=dict)
 
     def begin(self) -> None:
         """Begin a part."""
         self._before = links(self.host)
-        self._first = self._first or {
-            name: Moved(received=0, sent=0, bytes_per_s=link.bytes_per_s)
-            for name, link in self._before.items()
-        }
-        self._sums = self._sums or dict(self._first)
 
     def end(self) -> None:
-        """End it; a link that came meanwhile counts for nothing."""
-        after = links(self.host)
-        for name, sum_ in self._sums.items():
-            if name in after and name in self._before:
-                then, now = self._before[name], after[name]
-                self._sums[name] = Moved(
+        """End it; a link that came meanwhile, or was reset, counts for nothing."""
+        for name, now in links(self.host).items():
+            then = self._before.get(name)
+            if then is not None:
+                sum_ = self._sums.get(name, replace(now, received=0, sent=0))
+                self._sums[name] = replace(
+                    sum_,
                     received=sum_.received + max(now.received - then.received, 0),
                     sent=sum_.sent + max(now.sent - then.sent, 0),
-                    bytes_per_s=sum_.bytes_per_s,
                 )
 
     def busiest_fraction(self, seconds: float) -> float | None:
-        """Return the most of a link that was used in so many seconds of all parts together."""
-        return busiest_fraction(self._first, self._sums, seconds)
+        """Return the most of a link that was used, in its busier direction; None without a link."""
+        if seconds <= 0 or not self._sums:
+            return None
+        return max(
+            max(link.received, link.sent) / (link.bytes_per_s * seconds)
+            for link in self._sums.values()
+        )

@@ -29,6 +29,7 @@ from steelyard.campaign.evidence.pod_script import (
     placed,
     server_script,
 )
+from steelyard.campaign.evidence.probe import Part, Probe
 from steelyard.campaign.evidence.sources import (
     Counted,
     Sources,
@@ -39,7 +40,6 @@ from steelyard.campaign.evidence.sources import (
     of_the_quota,
     of_the_wal,
 )
-from steelyard.campaign.evidence.watch import Part
 from steelyard.core.measurement import Absence, OtherProcess, Quantity
 from steelyard.core.wording import MeasurementError, SteelyardError
 from steelyard.gateways.host import Clock, Host, cpu_times, memory_bytes
@@ -206,48 +206,75 @@ def _is_beside(account: Account, host: Host) -> bool:
     return bool(account.boot) and account.boot == (host.read(BOOT) or "").strip()
 
 
-SUBJECT: Final = "the database's container"
+# What this machine has of a run in turns, whose node counts the turns of others, too.
+_OF_NODE: Final = (
+    *(Quantity.CPU_IDLE_S, Quantity.CPU_PRESSURE_S, Quantity.SWAPPED_PAGES),
+    Quantity.DEVICE_BUSY_S,
+)
+_NODE_IN_TURNS: Final = Absence(
+    subject="the database's node",
+    reason="In turns its counters are of all configurations. Those of the database's container are"
+    " read before the first turn and after the last, with what the server did in pauses.",
+)
 
 
-class PodProbe:
-    """Reads the server's container and node, and the generator's side of this machine.
+class PodProbe(Probe):
+    """Reads the server's container; of a run in one piece its node and the generator's side, too.
+
+    In turns it is read before the first and after the last: a command in a container takes longer
+    than a turn.
 
     Args:
         sight: The container.
         host: This machine.
         clock: Of this machine.
+        in_turns: The run takes turns with others.
+        is_shared: Other configurations have the same server: its counters are of all of them.
     """
 
-    subject = SUBJECT
-    interval_s = 1.0
+    subject = "the database's container"
 
-    def __init__(self, *, sight: PodSight, host: Host, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        sight: PodSight,
+        host: Host,
+        clock: Clock,
+        in_turns: bool = False,
+        is_shared: bool = False,
+    ) -> None:
+        self.interval_s = None if in_turns else 1.0
         self._sight = sight
         self._host = host
         self._clock = clock
+        self._in_turns = in_turns
+        self._is_shared = is_shared
         self._loop = PodLoop(sight.api, sight.database, clock)
+        self._links = neighbours.LinkSums(host=host)
         self._devices = Devices()
         self._trouble = ""
+        self._begun_at: float | None = None
         self._before: Account
         self._here: Sources
         self._generator: Counted
-        self._links: dict[str, neighbours.Moved]
 
     def begin(self) -> None:
         """Read everything, then start the loop; without it a run has totals and no timeline."""
         self._before = read_container(self._sight, at_end=False)
+        if self._in_turns:
+            return
         self._devices = Devices.of(self._before)
         try:
             self._loop.start(self._before, self._devices.data)
         except SteelyardError as error:
             self._trouble = error.message
         self._here = Sources.of(self._host, None)
-        self._links = neighbours.links(self._host)
+        self._links.begin()
         self._generator = self._here.of_the_generator()
 
     def sample(self, at_s: float) -> None:
         """Keep the loop going, and look at the generator, whose queue does not outlive it."""
-        del at_s
+        self._begun_at = self._clock.monotonic() - at_s
         self._here.own_sampled()
         try:
             self._loop.renew()
@@ -257,9 +284,12 @@ class PodProbe:
     def finish(self, at_s: float, *, lost: int) -> Part:
         """Read everything once more, and end the loop."""
         del lost
-        taken = placed(self._loop.taken, self._clock.monotonic() - at_s)
+        if self._in_turns:
+            return self._part_of_turns()
+        begun_at = self._clock.monotonic() - at_s if self._begun_at is None else self._begun_at
+        taken = placed(self._loop.taken, begun_at)
         generator = difference(self._generator, self._here.of_the_generator())
-        links = neighbours.busiest_fraction(self._links, neighbours.links(self._host), at_s)
+        self._links.end()
         self._loop.close()
         after = read_container(self._sight, at_end=True, ending=self._loop.pid)
         is_beside = _is_beside(after, self._host)
@@ -276,7 +306,7 @@ class PodProbe:
         with_others = partial(with_others_used, ours=ours)
         unsampled, totals = self._here.unsampled(used), with_others(used)
         levels = server_levels(after) | generator_levels(self._host)
-        levels |= known({Quantity.LINK_BUSIEST_FRACTION: links})
+        levels |= known({Quantity.LINK_BUSIEST_FRACTION: self._links.busiest_fraction(at_s)})
         levels[Quantity.GENERATORS_BESIDE] = float(is_beside)
         return Part(
             totals={q.value: value for q, value in totals.items() if q not in unsampled},
@@ -292,63 +322,7 @@ class PodProbe:
             server_cpu_s=self._cost_s(),
         )
 
-    def abandon(self) -> None:
-        """Hang up."""
-        self._loop.close()
-
-    def _absent_timeline(self) -> tuple[Absence, ...]:
-        reason = self._trouble or self._loop.failure
-        if not reason and not self._loop.taken:
-            reason = "the loop in the container printed nothing"
-        return (Absence(subject="timeline of the machine", reason=reason),) if reason else ()
-
-    def _cost_s(self) -> float | None:
-        """Return what the loop used of the server's CPUs; the readings around it are not in it."""
-        return self._loop.taken[-1][1].own_cost_s if self._loop.taken else None
-
-
-# What this machine has of a run in turns, whose node counts the turns of others, too.
-_OF_NODE: Final = (
-    *(Quantity.CPU_IDLE_S, Quantity.CPU_PRESSURE_S, Quantity.SWAPPED_PAGES),
-    Quantity.DEVICE_BUSY_S,
-)
-_NODE_IN_TURNS: Final = Absence(
-    subject="the database's node",
-    reason="In turns its counters are of all configurations. Those of the database's container are"
-    " read before the first turn and after the last, with what the server did in pauses.",
-)
-
-
-class PodInTurns:
-    """Reads the server's container before the first turn of a run and after the last.
-
-    Args:
-        sight: The container.
-        host: This machine.
-        is_shared: Other configurations have the same server: its counters are of all of them.
-    """
-
-    subject = SUBJECT
-    interval_s = 1.0
-
-    def __init__(self, *, sight: PodSight, host: Host, is_shared: bool) -> None:
-        self._sight = sight
-        self._host = host
-        self._is_shared = is_shared
-        self._before: Account
-
-    def begin(self) -> None:
-        """Read the container before the first turn."""
-        self._before = read_container(self._sight, at_end=False)
-
-    def sample(self, at_s: float) -> None:
-        """Do nothing: a command in a container takes longer than a turn."""
-
-    def forget(self, at_s: float) -> None:
-        """Do nothing."""
-
-    def finish(self, at_s: float, *, lost: int) -> Part:  # noqa: ARG002 - nothing is sampled
-        """Read it after the last turn."""
+    def _part_of_turns(self) -> Part:
         after = read_container(self._sight, at_end=True)
         last = _without_cost(container_counters(after), after)
         used, levels = difference(container_counters(self._before), last), server_levels(after)
@@ -362,4 +336,15 @@ class PodInTurns:
         )
 
     def abandon(self) -> None:
-        """Do nothing: a reading ends by itself."""
+        """Hang up."""
+        self._loop.close()
+
+    def _absent_timeline(self) -> tuple[Absence, ...]:
+        reason = self._trouble or self._loop.failure
+        if not reason and not self._loop.taken:
+            reason = "the loop in the container printed nothing"
+        return (Absence(subject="timeline of the machine", reason=reason),) if reason else ()
+
+    def _cost_s(self) -> float | None:
+        """Return what the loop used of the server's CPUs; the readings around it are not in it."""
+        return self._loop.taken[-1][1].own_cost_s if self._loop.taken else None

@@ -4,7 +4,6 @@ The run and run-queue time of a set of tasks that come and go is from what sched
 """
 
 import re
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -13,6 +12,7 @@ from typing import TypeVar
 from steelyard.core.measurement import Absence, Quantity
 from steelyard.gateways.host import (
     TICKS_PER_S,
+    Clock,
     Host,
     fields_as_numbers,
     whole_number,
@@ -327,7 +327,7 @@ class ServerProcesses:
         """Return what a look in passing shows, with the scheduler's own precision."""
         return self._consistent(self._sampled)
 
-    def settle(self, given_up: threading.Event) -> None:
+    def settle(self, clock: Clock) -> None:
         """Wait until the sessions of the generator are gone, for a second at most.
 
         Others may have come and stay, so an unchanged set is good enough.
@@ -338,8 +338,9 @@ class ServerProcesses:
             seen.append(guests)
             recent = seen[-_SETTLE_STEPS_UNCHANGED:]
             unchanged = len(recent) == _SETTLE_STEPS_UNCHANGED and len(set(recent)) == 1
-            if not guests or unchanged or given_up.wait(_SETTLE_STEP_S):
+            if not guests or unchanged:
                 return
+            clock.sleep(_SETTLE_STEP_S)
 
     def major_faults(self) -> int | None:
         """Return how often its processes waited for a page from a device, since its start."""

@@ -189,13 +189,12 @@ class Sources:
             quota=group_with_quota(host, vantage.pid, vantage.groups),
         )
 
-    def used(self) -> Counted:
-        """Return all counters; what is missing cannot be read."""
-        return {**self.passing(), **self.own()}
-
     def passing(self) -> Counted:
-        """Return the counters that go on while server and generator stand still."""
-        return {**self._common(), **self.generator.ended(), **of_the_kernel(self.host.read)}
+        """Return the counters that go on while server and generator stand still.
+
+        What is missing cannot be read.
+        """
+        return {**self.in_passing(), **self.generator.ended(), **of_the_kernel(self.host.read)}
 
     def of_the_generator(self) -> Counted:
         """Return the counters of the generator, and of what is its own here: quota, Steelyard."""
@@ -206,10 +205,6 @@ class Sources:
         """Return the counters of the processes of server and generator, which stand with them."""
         server = self.server.used() if self.server else {}
         return {**server, **self.generator.queued()}
-
-    def sampled(self) -> Counted:
-        """Return what a look in passing shows: the sources of a timeline."""
-        return {**self._common(), **self.own_sampled()}
 
     def own_sampled(self) -> Counted:
         """Return what a look in passing shows of the processes of server and generator."""
@@ -259,8 +254,8 @@ class Sources:
             found.append(("throttling", f"{self.quota}/cpu.stat cannot be read"))
         return found
 
-    def _common(self) -> Counted:
-        """Return what both kinds of reading hold."""
+    def in_passing(self) -> Counted:
+        """Return those of them that a timeline shows, and more that come with these files."""
         counted = of_the_machine(cpu_times(self.host.read("/proc/stat")))
         counted[Quantity.STEELYARD_CPU_S] = self.host.own_cpu_s()
         if self.beside:

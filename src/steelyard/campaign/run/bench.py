@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from steelyard.campaign.evidence.turn_watch import Place, probes_for
-from steelyard.campaign.evidence.watch import Probe
+from steelyard.campaign.evidence.watch import Place
 from steelyard.core.campaign import ANEW, CellRate
 from steelyard.core.experiment import (
     PREWARM_BYTES,
@@ -332,13 +331,6 @@ class Bench:
             return self._engine.checkpoint_age(self._platforms[name].address)
         except TargetError as error:
             return CheckpointAge(seconds=None, unknown=error.message)
-
-    def probes(self, planned: PlannedRun, *, ramp_s: float) -> tuple[Probe, ...]:
-        """Return what watches a run of the server in force; none where it is gone."""
-        place = self.place(planned)
-        if place is None:
-            return ()
-        return probes_for(place, self.host, self._clock, ramp_s=ramp_s)
 
     def place(self, planned: PlannedRun) -> Place | None:
         """Return what probes see of the server in force; None where it is gone."""

@@ -7,16 +7,15 @@ so that no request in flight is counted in a turn in which it did not end.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.evidence.run_log import UNRECORDED, Logged, LogOrder, RunLog
 from steelyard.campaign.evidence.run_rules import RunFacts, judge
-from steelyard.campaign.evidence.watch import Watch
+from steelyard.campaign.evidence.watch import Watch, WatchedPlace, watches
 from steelyard.campaign.run.bench import Bench
 from steelyard.core.experiment import Layer
 from steelyard.core.findings import Finding
@@ -174,13 +173,15 @@ class Taker:
             planned, seconds=length.whole_s, log=None if log is None else log.prefix
         )
         wall, monotonic = self.clock.now(), self.clock.monotonic()
-        watch = Watch(probes=self.bench.probes(planned, ramp_s=length.ramp_s), clock=self.clock)
+        place = WatchedPlace(place=self.bench.place(planned))
+        (watch,) = watches([place], self.bench.host, self.clock, ramp_s=length.ramp_s)
         done = _Done()
         try:
             self.bench.rehearse(planned, request)
             wall, monotonic = self.clock.now(), self.clock.monotonic()
-            started = partial(self._begin, request, log, wall, length)
-            done.completed = watch.around(lambda: self._run(planned, request, started))
+            with _watched_by(watch):
+                self._begin(request, log, wall, length)
+                done.completed = self.bench.run(planned, request)
             done.jump_s = (self.clock.now() - wall) - (self.clock.monotonic() - monotonic)
             done.measurement = self.engine.load.parse_run(
                 done.completed,
@@ -222,12 +223,6 @@ class Taker:
             latency=latency,
         )
 
-    def _run(
-        self, planned: PlannedRun, request: RunRequest, started: Callable[[], None]
-    ) -> tuple[Completed, ...]:
-        started()
-        return self.bench.run(planned, request)
-
     def _begin(self, request: RunRequest, log: RunLog | None, wall: float, length: _Length) -> None:
         """Let the log of a run that begins now be read."""
         if log is None:
@@ -265,6 +260,27 @@ class Taker:
             words=experiment.words,
             takes_time=experiment.system.takes_time,
         )
+
+
+@contextmanager
+def _watched_by(watch: Watch) -> Iterator[None]:
+    """Let a run in one piece be watched; of one that fails, what was seen is kept."""
+    with closing(watch):
+        failure: MeasurementError | None = None
+        try:
+            watch.begin()
+            watch.resume()
+            watch.begin_turn(None)
+            yield
+        except MeasurementError as error:
+            failure = error
+        watch.end_turn()
+        watch.settle()
+        watch.halt()
+        watch.take_stock()
+        watch.finish()
+        if failure is not None:
+            raise failure
 
 
 _HALVES: Final = 2

@@ -16,7 +16,7 @@ import numpy as np
 from steelyard.campaign.design.schedule import CONNECT_S
 from steelyard.campaign.evidence.run_log import LogOrder
 from steelyard.campaign.evidence.run_rules import judge
-from steelyard.campaign.evidence.turn_watch import PlaceInTurns, TurnWatch, turn_watches
+from steelyard.campaign.evidence.watch import Watch, WatchedPlace, watches
 from steelyard.campaign.run.bench import Bench
 from steelyard.campaign.run.taking import (
     CountedTurns,
@@ -75,7 +75,7 @@ class Seat:
     turns: dict[int, tuple[int, int]] = field(default_factory=dict)
     completed: list[Completed] = field(default_factory=list)
     counting: TurnCounting | None = None
-    watch: TurnWatch = field(init=False)
+    watch: Watch = field(init=False)
     connected_at: float = 0.0  # of the generators that ended last, all of their clients
     failure: str = ""
     _stands: bool = False
@@ -83,7 +83,7 @@ class Seat:
     _generators: Together | None = None
 
     def __post_init__(self) -> None:
-        self.watch = TurnWatch(clock=self.clock)
+        self.watch = Watch(clock=self.clock)
 
     def generator_pids(self) -> tuple[int, ...]:
         """Return the processes of its generators, as long as they are there."""
@@ -365,15 +365,15 @@ class TurnTaker:
     def _watch(self, seats: Sequence[Seat]) -> None:
         """Let each be watched, and none take the others for neighbours."""
         places = [
-            PlaceInTurns(
+            WatchedPlace(
                 place=seat.slot.bench.place(seat.planned),
                 generators=seat.generator_pids,
                 is_shared=seat.slot.is_shared,
             )
             for seat in seats
         ]
-        watches = turn_watches(places, seats[0].slot.bench.host, self.clock)
-        for seat, watch in zip(seats, watches, strict=True):
+        host = seats[0].slot.bench.host
+        for seat, watch in zip(seats, watches(places, host, self.clock, ramp_s=None), strict=True):
             seat.watch = watch
 
 

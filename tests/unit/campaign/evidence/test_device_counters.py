@@ -9,20 +9,19 @@ import pytest
 from fakes.host import FakeHost
 from steelyard.campaign.evidence.machine import server_levels
 from steelyard.campaign.evidence.neighbours import (
-    busiest_fraction,
+    LinkSums,
     bytes_by_node,
     huge_bytes,
-    links,
     remote_fraction,
 )
 from steelyard.campaign.evidence.processes import ServerProcesses
+from steelyard.campaign.evidence.server import MainThread
 from steelyard.campaign.evidence.sources import (
     BlockDevice,
     group_with_quota,
     parse_device,
     throttling,
 )
-from steelyard.campaign.evidence.turn_watch import MainThread
 from steelyard.core.measurement import Quantity, Vantage
 from steelyard.gateways.host import Throttling, parse_throttling
 from support.recorded_host import RECORDINGS, SERVER, recorded_files, recorded_host
@@ -102,26 +101,34 @@ def _host(**names: tuple[str, float, float]) -> FakeHost:
     return FakeHost(files=files)
 
 
+def _busiest(before: FakeHost, after: FakeHost, seconds: float = 2.0) -> float | None:
+    """Return what was used of the links in a run."""
+    sums = LinkSums(host=(host := FakeHost(files=before.files)))
+    sums.begin()
+    host.files = after.files
+    sums.end()
+    return sums.busiest_fraction(seconds)
+
+
 def test_the_busier_direction_of_the_busiest_link_counts() -> None:
     """Received at 40 % of its speed, sent at 10 %; another link stands by."""
-    before = links(_host(eth0=("1000", 5.0, 5.0), eth1=("100", 0.0, 0.0)))
-    after = links(_host(eth0=("1000", 5 + 2 * 0.4 * _FULL, 5 + 0.2 * _FULL), eth1=("100", 9, 9)))
-    assert busiest_fraction(before, after, 2.0) == pytest.approx(0.4)
+    before = _host(eth0=("1000", 5.0, 5.0), eth1=("100", 0.0, 0.0))
+    after = _host(eth0=("1000", 5 + 2 * 0.4 * _FULL, 5 + 0.2 * _FULL), eth1=("100", 9, 9))
+    assert _busiest(before, after) == pytest.approx(0.4)
 
 
 def test_a_link_without_a_speed_cannot_be_full() -> None:
     """Virtual ones say -1 or nothing, and the loopback has none."""
     host = _host(eth0=("-1", 0, 0), lo=("10000", 0, 0), veth=("", 0, 0))
-    assert links(host) == {}
-    assert busiest_fraction(links(host), links(host), 2.0) is None
+    assert _busiest(host, host) is None
 
 
 def test_a_link_that_came_or_was_reset_counts_for_nothing() -> None:
     """Its counter begins anew: that is no traffic below nothing."""
-    before = links(_host(eth0=("1000", 900.0, 900.0)))
-    after = links(_host(eth0=("1000", 1.0, 1.0), eth1=("1000", 1e12, 1e12)))
-    assert busiest_fraction(before, after, 2.0) == 0.0
-    assert busiest_fraction(before, after, 0.0) is None
+    before = _host(eth0=("1000", 900.0, 900.0))
+    after = _host(eth0=("1000", 1.0, 1.0), eth1=("1000", 1e12, 1e12))
+    assert _busiest(before, after) == 0.0
+    assert _busiest(before, after, 0.0) is None
 
 
 _PLACE = "/proc/7/task/7"

@@ -7,8 +7,8 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from steelyard.campaign.evidence.pod_script import BOOT
-from steelyard.campaign.evidence.pods import PodInTurns, PodProbe
-from steelyard.campaign.evidence.watch import Part
+from steelyard.campaign.evidence.pods import PodProbe
+from steelyard.campaign.evidence.probe import Part
 from steelyard.core.kubernetes import ContainerRef
 from steelyard.core.measurement import Quantity
 from steelyard.core.wording import SteelyardError, TargetError
@@ -130,11 +130,16 @@ def test_in_turns_a_container_is_read_before_the_first_and_after_the_last(
     Levels hold in either case, but for the CPUs: those of this machine go with its CPU times.
     """
     world = _World()
-    probe = PodInTurns(sight=world.sight, host=world.host, is_shared=is_shared)
+    probe = PodProbe(
+        sight=world.sight,
+        host=world.host,
+        clock=world.clock,
+        in_turns=True,
+        is_shared=is_shared,
+    )
+    assert probe.interval_s is None
     probe.begin()
     world.pass_to(3.0, told=False)
-    probe.sample(1.0)
-    probe.forget(1.0)
     part = probe.finish(1.5, lost=0)
     probe.abandon()
     own = {

@@ -11,6 +11,7 @@ from steelyard.campaign.evidence.neighbours import bytes_by_node, huge_bytes
 from steelyard.campaign.evidence.processes import (
     children,
     parse_device_use,
+    parse_major_faults,
     parse_process,
     parse_scheduled,
     tree,
@@ -151,3 +152,20 @@ def test_schedstat_comes_back_as_it_was_written(run: int, delay: int, times: int
     assert (read.run_s, read.delay_s, read.times) == (run / 1e9, delay / 1e9, times)
     assert parse_scheduled(f"-{run} {delay} {times}") is None
     assert parse_scheduled(f"{run} {delay} {times} 1") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        ("12 (a (b) c) S 1 1 1 0 -1 0 5 6 7 8 0 0 0 0 20 0 1 0 77", 15),
+        ("12 (a) S 1 1 1 0 -1 0 5 6 7", None),
+        ("12 (a) S 1 1 1 0 -1 0 5 6 x 8 0 0", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_major_faults_are_the_tenth_and_eleventh_field_after_the_name(
+    text: str | None, faults: int | None
+) -> None:
+    """Of the process and of its ended children; a torn line has none. Source: proc_pid_stat(5)."""
+    assert parse_major_faults(text) == faults

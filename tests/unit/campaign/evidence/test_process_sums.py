@@ -1,11 +1,10 @@
 """Processes that come and go: what passes to a parent, and who used the CPU."""
 
-import threading
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from steelyard.campaign.evidence.neighbours import census, others_between
 from steelyard.campaign.evidence.processes import GeneratorProcesses, ServerProcesses, TaskSet
@@ -128,28 +127,24 @@ def test_device_bytes_of_the_recorded_server() -> None:
 
 
 def test_settling_waits_for_sessions_and_not_for_ever() -> None:
-    """Sessions that end are waited for; one that stays, or giving up, ends the wait."""
+    """Sessions that end are waited for; one that stays ends the wait."""
     waits: list[float] = []
 
-    class Impatient(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            waits.append(timeout or 0.0)
+    class Ending(FakeClock):
+        def sleep(self, seconds: float) -> None:
+            waits.append(seconds)
             if len(waits) == 4:
                 host.files = _server((11, 1, 0), reaped=0)
-            return self.is_set()
 
     host = FakeHost(files=_server((11, 1, 0), reaped=0))
     server = ServerProcesses(host=host, pid=10)
     host.files = _server((11, 1, 0), (12, 1, 0), reaped=0)
-    server.settle(Impatient())
+    server.settle(Ending())
     assert len(waits) == 2, "an unchanged set is good enough"
-    given_up = Impatient()
-    given_up.set()
-    server.settle(given_up)
-    assert len(waits) == 3
-    host.files = _server((11, 1, 0), reaped=0)
-    server.settle(Impatient())
-    assert len(waits) == 3, "nobody to wait for"
+    server.settle(Ending())
+    assert len(waits) == 4, "nobody to wait for"
+    server.settle(Ending())
+    assert len(waits) == 4
 
 
 def test_the_generator_is_what_was_not_there_before() -> None:

@@ -8,12 +8,12 @@ import pytest
 
 from fakes.clock import FakeClock
 from fakes.host import FakeHost
-from steelyard.campaign.evidence.turn_watch import ServerProbe
-from steelyard.campaign.evidence.watch import Part, Watch
+from steelyard.campaign.evidence.probe import Part
+from steelyard.campaign.evidence.server import ServerProbe
 from steelyard.core.measurement import Absence, Quantity, WaitClass
 from steelyard.core.wording import TargetError
-from steelyard.gateways.host import Clock
 from steelyard.systems.protocol import Waiting
+from support.watching import seen_by
 
 _CPU = Waiting(kind="CPU", name="", group=WaitClass.CPU, sessions=1)
 _SYNC = Waiting(kind="IO", name="WalSync", group=WaitClass.WAL, sessions=2)
@@ -110,7 +110,7 @@ def _every_tenth(
 def test_pauses_are_told_to_the_reader() -> None:
     """What it sums over time leaves them out: 0.75 s between samples 0.25 s of the run apart."""
     clock, reader = FakeClock(), FakeReader()
-    probe = ServerProbe(open_reader=lambda: reader, ramp_s=0.0, nearby=None, clock=clock)
+    probe = ServerProbe(open_reader=lambda: reader, ramp_s=0.0, nearby=None, paused_by=clock)
     probe.begin()
     for at_s, passed_s in ((0.25, 0.25), (0.5, 1.0)):
         clock.advance(passed_s)
@@ -262,10 +262,7 @@ def test_a_reading_that_hangs_is_ended_from_outside(monkeypatch: pytest.MonkeyPa
     """The watch gives it up, which closes the session and frees the thread."""
     monkeypatch.setattr("steelyard.campaign.evidence.watch.BEGIN_WITHIN_S", 0.2)
     reader = FakeReader(hangs=threading.Event())
-    watch = Watch(probes=[_probe(reader)], clock=Clock())
-    watch.around(lambda: None)
-    evidence = watch.evidence()
-    assert evidence is not None
+    _, evidence = seen_by(lambda: None, _probe(reader))
     assert "not ready" in evidence.absent[0].reason
     assert reader.closed
 

@@ -8,34 +8,32 @@ import pytest
 from fakes import servers
 from fakes.campaigns import Stage, an_experiment
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.campaign.evidence.watch import Part
-from steelyard.campaign.run import bench
+from steelyard.campaign.evidence.probe import Part, Probe
+from steelyard.campaign.evidence.watch import Watch
+from steelyard.campaign.run import taking
 from steelyard.campaign.run.blocks import MAX_TRIES, bears_neighbours
 from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
 from steelyard.core.experiment import Calibration, Experiment, Measure, Stop
 from steelyard.core.findings import Finding, Severity, Validity
 from steelyard.core.measurement import OtherProcess, Quantity
 from steelyard.core.wording import MeasurementError
+from steelyard.gateways.host import Clock
 from steelyard.record.directory import read_campaign
 
 RUN_S, CPUS = 6.0, 2.0
 BZIP2 = OtherProcess(pid=9, name="bzip2", cpu_s=6.0, io_bytes=None)
 
 
-class NeighbourProbe:
+class NeighbourProbe(Probe):
     """Sees a process that uses half of the machine where a test says so."""
 
     subject = "host"
-    interval_s = 1000.0
 
     def __init__(self, *, busy: bool) -> None:
         self._busy = busy
 
     def begin(self) -> None:
         """Begin."""
-
-    def sample(self, at_s: float) -> None:
-        """Sample nothing."""
 
     def finish(self, at_s: float, *, lost: int) -> Part:
         """Return what the others used."""
@@ -44,9 +42,6 @@ class NeighbourProbe:
         totals = {Quantity.OTHERS_CPU_S: used, Quantity.CPU_STEAL_S: 0.0}
         others = (BZIP2,) if self._busy else ()
         return Part(totals=totals, levels={Quantity.CPUS: CPUS}, others=others)
-
-    def abandon(self) -> None:
-        """Hold nothing."""
 
 
 Disturb = Callable[[Callable[[int], bool]], None]
@@ -58,9 +53,11 @@ def disturb(monkeypatch: pytest.MonkeyPatch) -> Disturb:
 
     def plant(is_busy: Callable[[int], bool]) -> None:
         numbers = iter(range(10_000))
-        monkeypatch.setattr(
-            bench, "probes_for", lambda *_, **__: (NeighbourProbe(busy=is_busy(next(numbers))),)
-        )
+
+        def watches(_places: object, _host: object, clock: Clock, **_: object) -> tuple[Watch]:
+            return (Watch(clock=clock, probes=[NeighbourProbe(busy=is_busy(next(numbers)))]),)
+
+        monkeypatch.setattr(taking, "watches", watches)
 
     return plant
 
