@@ -24,11 +24,22 @@ def process_line(
     )
 
 
+def maps_of(smaps: str) -> tuple[str, str]:
+    """Return the ``maps`` and the ``smaps_rollup`` of a process with these ``smaps``."""
+    lines = smaps.splitlines(keepends=True)
+    mapped = sum(int(line.split()[1]) for line in lines if line.startswith("ShmemPmdMapped"))
+    maps = "".join(line for line in lines if not line[:1].isupper())
+    return maps, f"0-1 ---p 00000000 00:00 0 [rollup]\nShmemPmdMapped: {mapped} kB\n"
+
+
 def recorded_files() -> dict[str, str]:
     """Return the files by path, with a Steelyard that runs the recorded generator."""
     own = process_line(STEELYARD, "steelyard", 1)
+    maps, rollup = maps_of(_recorded()[f"/proc/{SERVER}/smaps"])
     return {
         **_recorded(),
+        f"/proc/{SERVER}/maps": maps,
+        f"/proc/{SERVER}/smaps_rollup": rollup,
         "/proc/self/stat": own,
         f"/proc/{STEELYARD}/stat": own,
         f"/proc/{STEELYARD}/task/{STEELYARD}/children": f"{GENERATOR} ",

@@ -1,8 +1,6 @@
 """A recorded report of iostat, with the device's counters before and after it."""
 
-from dataclasses import asdict
-
-from steelyard.campaign.evidence.sources import DeviceCounters, parse_device
+from steelyard.campaign.evidence.sources import Counted, parse_device
 from support.recorded_host import RECORDINGS
 
 RECORDED = RECORDINGS / "iostat"
@@ -17,12 +15,9 @@ def printed_by_iostat() -> dict[str, float]:
     return dict(zip(heads[-1].split()[1:], map(float, values[-1].split()[1:]), strict=True))
 
 
-def used_as_recorded() -> DeviceCounters:
+def used_as_recorded() -> Counted:
     """Return what was counted meanwhile."""
     before, after = (
         parse_device((RECORDED / f"{name}.stat").read_text()) for name in ("before", "after")
     )
-    assert before is not None
-    assert after is not None
-    used = {name: end - getattr(before, name) for name, end in asdict(after).items()}
-    return DeviceCounters(**used)
+    return {quantity: end - before[quantity] for quantity, end in after.items()}

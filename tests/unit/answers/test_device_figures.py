@@ -1,6 +1,6 @@
 """The figures of a run's device, against recorded output of iostat; and read amplification."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ from steelyard.answers.campaign import analyse
 from steelyard.answers.devices import ReadCause, read_figures, read_section
 from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.campaign.evidence.sources import DeviceCounters
+from steelyard.campaign.evidence.sources import Counted
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.measurement import Environment, Evidence, Quantity, ServerEnvironment
 from steelyard.core.storage import Provision
@@ -32,17 +32,8 @@ _FIGURES = (
 _COUNTS = st.integers(0, 2**40)
 
 
-def _evidence(used: DeviceCounters, seconds: float) -> Evidence:
-    totals = {
-        Quantity.DEVICE_READS: used.reads,
-        Quantity.DEVICE_READ_BYTES: used.read_bytes,
-        Quantity.DEVICE_READ_S: used.read_s,
-        Quantity.DEVICE_WRITES: used.writes,
-        Quantity.DEVICE_WRITE_S: used.write_s,
-        Quantity.DEVICE_BUSY_S: used.busy_s,
-        Quantity.DEVICE_QUEUE_S: used.queue_s,
-    }
-    return replace(seen(totals), seconds=seconds)
+def _evidence(used: Counted, seconds: float) -> Evidence:
+    return replace(seen(used), seconds=seconds)
 
 
 def test_figures_are_those_of_iostat() -> None:
@@ -65,7 +56,7 @@ def test_figures_are_those_of_iostat() -> None:
 
 def test_no_request_has_no_size_and_no_wait() -> None:
     """Where iostat prints 0.00: a mean over nothing is None, a rate over no time is nothing."""
-    nothing = DeviceCounters(**dict.fromkeys(asdict(used_as_recorded()), 0.0))
+    nothing = dict.fromkeys(used_as_recorded(), 0.0)
     run = _evidence(nothing, 1.0)
     assert device.reads_per_s(run) == device.requests_per_s(run) == 0
     assert device.queue_length(run) == device.busy_fraction(run) == 0
@@ -83,8 +74,9 @@ def test_sizes_and_rates_belong_together(
     reads: int, read_bytes: int, writes: int, seconds: float
 ) -> None:
     """Rate times mean size is the rate of bytes, and reads are no more than all requests."""
-    used = replace(used_as_recorded(), reads=reads, read_bytes=read_bytes, writes=writes)
-    run = _evidence(used, seconds)
+    counted = (Quantity.DEVICE_READS, Quantity.DEVICE_READ_BYTES, Quantity.DEVICE_WRITES)
+    used = dict(zip(counted, map(float, (reads, read_bytes, writes)), strict=True))
+    run = _evidence(used_as_recorded() | used, seconds)
     size_bytes, reads_per_s = device.read_size_bytes(run), device.reads_per_s(run)
     assert reads_per_s is not None
     assert (size_bytes is None) is (reads == 0)

@@ -75,11 +75,13 @@ def server_levels(host: Host, vantage: Vantage) -> Found:
     memory = memory_bytes(host.read("/proc/meminfo"))
     levels = {quantity: float(memory[n]) for quantity, n in HUGE_PAGES.items() if n in memory}
     absent = []
-    huge = neighbours.huge_bytes(host.read(f"/proc/{vantage.pid}/smaps"))
+    huge = neighbours.huge_bytes(
+        host.read(f"/proc/{vantage.pid}/maps"), host.read(f"/proc/{vantage.pid}/smaps_rollup")
+    )
     if huge is not None:
         levels[Quantity.SERVER_HUGE_BYTES] = float(huge)
     else:
-        reason = "/proc/PID/smaps of the server may be read by its own account or root alone"
+        reason = "/proc/PID/maps of the server may be read by its own account or root alone"
         absent.append(Absence(subject="huge pages of the server", reason=reason))
     allowed = named_number(host.read(f"/proc/{vantage.pid}/status"), "THP_enabled")
     if allowed is not None:
@@ -169,7 +171,7 @@ class MachineProbe(Probe):
         self._edge: Counted = {}  # empty while the run does not go on
         self._reading_now = threading.Lock()
         self._sources: Sources
-        self._others: neighbours.Everybody | neighbours.Bystanders
+        self._others: neighbours.Bystanders
         self._own_before: Counted
         self._sums: Counted
         self._readings: list[Reading]
@@ -178,14 +180,11 @@ class MachineProbe(Probe):
         """Take the first reading of what stands still with the run."""
         generator = GeneratorProcesses(host=self._host, chosen=self._chosen)
         self._sources = Sources.of(self._host, self._vantage, generator)
-        if self._crowd is not None:
-            self._others = neighbours.Bystanders(crowd=self._crowd)
-        else:
-            vantage = self._vantage
-            ours = () if vantage is None else (vantage.pid, *vantage.beside)
-            self._others = neighbours.Everybody(
-                host=self._host, ours=frozenset((generator.own_pid, *ours))
-            )
+        vantage = self._vantage
+        ours = () if vantage is None else (vantage.pid, *vantage.beside)
+        self._others = neighbours.Bystanders(
+            host=self._host, ours=frozenset((generator.own_pid, *ours)), crowd=self._crowd
+        )
         self._own_before = self._sources.own()
         # What cannot be read once is in no sum.
         self._sums = dict.fromkeys(self._sources.passing(), 0.0)

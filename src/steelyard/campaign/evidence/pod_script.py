@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from steelyard.campaign.evidence.neighbours import anonymous_huge_bytes
+from steelyard.campaign.evidence import neighbours
 from steelyard.campaign.evidence.processes import parse_scheduled
-from steelyard.campaign.evidence.sources import DeviceCounters, parse_device
+from steelyard.campaign.evidence.sources import Counted, parse_device
 from steelyard.core.kubernetes import ContainerRef
 from steelyard.core.wording import SteelyardError
 from steelyard.gateways.host import (
@@ -289,10 +289,10 @@ def device_numbers(account: Account, directory: str) -> str | None:
     return mount.number
 
 
-def device(account: Account, numbers: str | None) -> DeviceCounters | None:
-    """Return the counters of a device of the node."""
+def device(account: Account, numbers: str | None) -> Counted:
+    """Return the counters of a device of the node; nothing where there is none."""
     if numbers is None:
-        return None
+        return {}
     place = f"/sys/dev/block/{numbers}"
     partition = account.host.read(f"{place}/partition") is not None
     text = account.host.read(f"{place}/stat") or _disk_line(account, numbers)
@@ -311,7 +311,7 @@ def _disk_line(account: Account, numbers: str) -> str | None:
 def huge_bytes(account: Account) -> int | None:
     """Return how much of the server's shared memory is on huge pages; None where unseen."""
     place = f"/proc/{account.pid}"
-    return anonymous_huge_bytes(
+    return neighbours.huge_bytes(
         account.host.read(f"{place}/maps"), account.host.read(f"{place}/smaps_rollup")
     )
 

@@ -34,7 +34,6 @@ from steelyard.campaign.evidence.sources import (
     Counted,
     Sources,
     known,
-    of_the_device,
     of_the_kernel,
     of_the_machine,
     of_the_quota,
@@ -68,7 +67,7 @@ class Devices:
 def timeline_counters(account: Account, devices: Devices) -> Counted:
     """Return what a look in passing shows of a server's container and node."""
     counted = of_the_machine(cpu_times(account.host.read("/proc/stat")))
-    counted |= of_the_device(accounts.device(account, devices.data))
+    counted |= accounts.device(account, devices.data)
     counted |= known({Quantity.SERVER_CPU_S: accounts.cpu_s(account)})
     return counted | of_the_quota(accounts.throttled(account))
 

@@ -159,8 +159,13 @@ def tree(host: Host, root: int) -> tuple[int, ...]:
 
 def all_processes(host: Host) -> dict[int, Process]:
     """Return every process that is visible, by its id."""
-    found = (process(host, int(name)) for name in host.names("/proc") if name.isdecimal())
-    return {each.pid: each for each in found if each is not None}
+    return living(host, (int(name) for name in host.names("/proc") if name.isdecimal()))
+
+
+def living(host: Host, pids: Iterable[int]) -> dict[int, Process]:
+    """Return those of some processes that are there, by their ids."""
+    found = (process(host, pid) for pid in pids)
+    return {process.pid: process for process in found if process is not None}
 
 
 def _children_by_parent(host: Host, pid: int) -> tuple[int, ...]:

@@ -26,6 +26,7 @@ from steelyard.gateways.host import (
     whole_numbers,
 )
 
+Counted = dict[Quantity, float]
 _SOME = re.compile(r"^some .*\btotal=([0-9]+)\s*$", re.MULTILINE)
 
 
@@ -42,52 +43,46 @@ _FIELDS = 11  # the first eleven are there since Linux 2.6
 _FIELDS_WITH_FLUSHES = 17  # since Linux 5.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceCounters:
-    """Since the start of the machine, or a difference.
-
-    Attributes:
-        read_s: Time that reads took, summed over requests.
-        busy_s: Time in which there was any request.
-        queue_s: Requests in flight, integrated over time.
-        flushes: None where the kernel does not count them: before 5.5, and on partitions.
-        flush_s: Time that they took, summed; None likewise.
-    """
-
-    reads: float
-    read_bytes: float
-    read_s: float
-    writes: float
-    write_bytes: float
-    write_s: float
-    busy_s: float
-    queue_s: float
-    flushes: float | None
-    flush_s: float | None
-
-
-def parse_device(text: str | None, *, is_partition: bool = False) -> DeviceCounters | None:
+def parse_device(text: str | None, *, is_partition: bool = False) -> Counted:
     """Return the counters of a device's ``stat``, or of its line in /proc/diskstats after the name.
 
-    The kernel counts flushes of whole devices alone (Documentation/admin-guide/iostats.rst).
+    Flushes are missing where the kernel does not count them: before 5.5, and on partitions
+    (Documentation/admin-guide/iostats.rst). There is nothing where the text is odd.
     """
     numbers = whole_numbers(text)
     if numbers is None or len(numbers) < _FIELDS:
-        return None
+        return {}
     reads, _, sectors_read, read_ms, writes, _, sectors_written, write_ms = numbers[:8]
-    counts_flushes = len(numbers) >= _FIELDS_WITH_FLUSHES and not is_partition
-    return DeviceCounters(
-        reads=reads,
-        read_bytes=sectors_read * _SECTOR_BYTES,
-        read_s=read_ms / _MS_PER_S,
-        writes=writes,
-        write_bytes=sectors_written * _SECTOR_BYTES,
-        write_s=write_ms / _MS_PER_S,
-        busy_s=numbers[9] / _MS_PER_S,
-        queue_s=numbers[10] / _MS_PER_S,
-        flushes=numbers[15] if counts_flushes else None,
-        flush_s=numbers[16] / _MS_PER_S if counts_flushes else None,
-    )
+    counted = {
+        Quantity.DEVICE_READS: float(reads),
+        Quantity.DEVICE_READ_BYTES: float(sectors_read * _SECTOR_BYTES),
+        Quantity.DEVICE_READ_S: read_ms / _MS_PER_S,
+        Quantity.DEVICE_WRITES: float(writes),
+        Quantity.DEVICE_WRITE_BYTES: float(sectors_written * _SECTOR_BYTES),
+        Quantity.DEVICE_WRITE_S: write_ms / _MS_PER_S,
+        Quantity.DEVICE_BUSY_S: numbers[9] / _MS_PER_S,
+        Quantity.DEVICE_QUEUE_S: numbers[10] / _MS_PER_S,
+    }
+    if len(numbers) >= _FIELDS_WITH_FLUSHES and not is_partition:
+        counted[Quantity.DEVICE_FLUSHES] = float(numbers[15])
+        counted[Quantity.DEVICE_FLUSH_S] = numbers[16] / _MS_PER_S
+    return counted
+
+
+_OF_WAL: Final = {
+    Quantity.DEVICE_WRITES: Quantity.WAL_DEVICE_WRITES,
+    Quantity.DEVICE_WRITE_BYTES: Quantity.WAL_DEVICE_WRITE_BYTES,
+    Quantity.DEVICE_WRITE_S: Quantity.WAL_DEVICE_WRITE_S,
+    Quantity.DEVICE_FLUSHES: Quantity.WAL_DEVICE_FLUSHES,
+    Quantity.DEVICE_FLUSH_S: Quantity.WAL_DEVICE_FLUSH_S,
+    Quantity.DEVICE_BUSY_S: Quantity.WAL_DEVICE_BUSY_S,
+    Quantity.DEVICE_QUEUE_S: Quantity.WAL_DEVICE_QUEUE_S,
+}
+
+
+def of_the_wal(counted: Counted) -> Counted:
+    """Return what the counters of a device are called where it has the WAL alone."""
+    return {_OF_WAL[quantity]: value for quantity, value in counted.items() if quantity in _OF_WAL}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,19 +105,16 @@ class BlockDevice:
             numbers=numbers,
             is_partition=whole_number((partition or "").strip()) is not None,
         )
-        return device if device.counters() is not None else None
+        return device if device.counters() else None
 
-    def counters(self) -> DeviceCounters | None:
-        """Return what it did since the start of the machine."""
+    def counters(self) -> Counted:
+        """Return what it did since the start of the machine; nothing where it does not say."""
         text = self.host.read(f"{_directory(self.numbers)}/stat")
         return parse_device(text, is_partition=self.is_partition)
 
 
 def _directory(numbers: tuple[int, int]) -> str:
     return f"/sys/dev/block/{numbers[0]}:{numbers[1]}"
-
-
-Counted = dict[Quantity, float]
 
 
 def group_with_quota(host: Host, pid: int | str, own: Sequence[Path] = ()) -> str | None:
@@ -213,7 +205,7 @@ class Sources:
 
     def device_counts(self) -> Counted:
         """Return the counters of the data's device alone, at the cost of one small file."""
-        return {} if self.device is None else of_the_device(self.device.counters())
+        return {} if self.device is None else self.device.counters()
 
     def absent(self, used: Counted) -> tuple[Absence, ...]:
         """Return what a reading does not show, and why."""
@@ -261,7 +253,7 @@ class Sources:
         if self.beside:
             counted[Quantity.REPLICA_CPU_S] = self._beside_cpu_s()
         if self.device is not None:
-            counted |= of_the_device(self.device.counters())
+            counted |= self.device.counters()
         if self.wal is not None:
             counted |= of_the_wal(self.wal.counters())
         return counted | self._throttling()
@@ -326,43 +318,6 @@ def of_the_machine(times: CpuTimes | None) -> Counted:
             Quantity.CPU_IDLE_S: times.idle_s,
             Quantity.CPU_STEAL_S: times.steal_s,
             Quantity.CONTEXT_SWITCHES: times.context_switches,
-        }
-    )
-
-
-def of_the_device(did: DeviceCounters | None) -> Counted:
-    """Return the counters of the device of the data."""
-    if did is None:
-        return {}
-    return known(
-        {
-            Quantity.DEVICE_READS: did.reads,
-            Quantity.DEVICE_READ_BYTES: did.read_bytes,
-            Quantity.DEVICE_READ_S: did.read_s,
-            Quantity.DEVICE_WRITES: did.writes,
-            Quantity.DEVICE_WRITE_BYTES: did.write_bytes,
-            Quantity.DEVICE_WRITE_S: did.write_s,
-            Quantity.DEVICE_FLUSHES: did.flushes,
-            Quantity.DEVICE_FLUSH_S: did.flush_s,
-            Quantity.DEVICE_BUSY_S: did.busy_s,
-            Quantity.DEVICE_QUEUE_S: did.queue_s,
-        }
-    )
-
-
-def of_the_wal(did: DeviceCounters | None) -> Counted:
-    """Return the counters of the device of the WAL."""
-    if did is None:
-        return {}
-    return known(
-        {
-            Quantity.WAL_DEVICE_WRITES: did.writes,
-            Quantity.WAL_DEVICE_WRITE_BYTES: did.write_bytes,
-            Quantity.WAL_DEVICE_WRITE_S: did.write_s,
-            Quantity.WAL_DEVICE_FLUSHES: did.flushes,
-            Quantity.WAL_DEVICE_FLUSH_S: did.flush_s,
-            Quantity.WAL_DEVICE_BUSY_S: did.busy_s,
-            Quantity.WAL_DEVICE_QUEUE_S: did.queue_s,
         }
     )
 

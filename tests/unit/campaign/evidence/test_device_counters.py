@@ -24,7 +24,7 @@ from steelyard.campaign.evidence.sources import (
 )
 from steelyard.core.measurement import Quantity, Vantage
 from steelyard.gateways.host import Throttling, parse_throttling
-from support.recorded_host import RECORDINGS, SERVER, recorded_files, recorded_host
+from support.recorded_host import RECORDINGS, SERVER, maps_of, recorded_files, recorded_host
 from support.recorded_iostat import RECORDED, SECONDS, printed_by_iostat, used_as_recorded
 
 _KIB = 1024
@@ -32,20 +32,21 @@ _KIB = 1024
 
 def test_counters_are_those_of_iostat() -> None:
     """Every column of iostat -x that comes from one of them, to the two digits it prints."""
-    printed, used = printed_by_iostat(), used_as_recorded()
+    printed = printed_by_iostat()
+    used = {q.value.removeprefix("device_"): n for q, n in used_as_recorded().items()}
     expected = {
-        "r/s": used.reads / SECONDS,
-        "w/s": used.writes / SECONDS,
-        "rkB/s": used.read_bytes / SECONDS / _KIB,
-        "wkB/s": used.write_bytes / SECONDS / _KIB,
-        "rareq-sz": used.read_bytes / used.reads / _KIB,
-        "wareq-sz": used.write_bytes / used.writes / _KIB,
-        "r_await": used.read_s / used.reads * 1000,
-        "w_await": used.write_s / used.writes * 1000,
-        "aqu-sz": used.queue_s / SECONDS,
-        "%util": used.busy_s / SECONDS * 100,
-        "f/s": (used.flushes or 0) / SECONDS,
-        "f_await": (used.flush_s or 0) / (used.flushes or 1) * 1000,
+        "r/s": used["reads"] / SECONDS,
+        "w/s": used["writes"] / SECONDS,
+        "rkB/s": used["read_bytes"] / SECONDS / _KIB,
+        "wkB/s": used["write_bytes"] / SECONDS / _KIB,
+        "rareq-sz": used["read_bytes"] / used["reads"] / _KIB,
+        "wareq-sz": used["write_bytes"] / used["writes"] / _KIB,
+        "r_await": used["read_s"] / used["reads"] * 1000,
+        "w_await": used["write_s"] / used["writes"] * 1000,
+        "aqu-sz": used["queue_s"] / SECONDS,
+        "%util": used["busy_s"] / SECONDS * 100,
+        "f/s": used["flushes"] / SECONDS,
+        "f_await": used["flush_s"] / used["flushes"] * 1000,
     }
     assert all(value > 0 for value in expected.values())
     for column, value in expected.items():
@@ -57,13 +58,11 @@ def test_flushes_of_a_partition_are_unknown() -> None:
     text = (RECORDED / "after.stat").read_text()
     whole, part = parse_device(text), parse_device(text, is_partition=True)
     old = parse_device(" ".join(text.split()[:11]))
-    assert whole is not None
-    assert part is not None
-    assert old is not None
-    assert whole.flushes == 600
-    assert whole.flush_s is not None
-    assert (part.flushes, part.flush_s) == (old.flushes, old.flush_s) == (None, None)
-    assert old.reads == part.reads == whole.reads
+    assert whole[Quantity.DEVICE_FLUSHES] == 600
+    assert Quantity.DEVICE_FLUSH_S in whole
+    assert part == old
+    assert whole.keys() - old.keys() == {Quantity.DEVICE_FLUSHES, Quantity.DEVICE_FLUSH_S}
+    assert whole | old == whole
 
 
 def test_a_partition_is_read_by_itself() -> None:
@@ -80,9 +79,8 @@ def test_a_partition_is_read_by_itself() -> None:
     device = BlockDevice.of(host, "/srv/data")
     assert device is not None
     assert device.is_partition
-    counters = device.counters()
-    assert counters is not None
-    assert (counters.reads, counters.flushes) == (2000, None)
+    assert device.counters()[Quantity.DEVICE_READS] == 2000
+    assert Quantity.DEVICE_FLUSHES not in device.counters()
     assert BlockDevice.of(host, "/mnt") is None, "a device without counters of its own"
     assert BlockDevice.of(host, "/absent") is None
 
@@ -211,24 +209,21 @@ _SERVER = Vantage(pid=77, data=Path("/srv/data"))
 def test_shared_memory_on_huge_pages_counts_whole() -> None:
     """The mapping has 142 MiB, of which the process itself has touched 14: all are huge pages."""
     smaps = (RECORDINGS / "smaps-huge-pages.txt").read_text()
-    assert huge_bytes(smaps) == 142 * _MIB
+    assert huge_bytes(*maps_of(smaps)) == 142 * _MIB
 
 
 def test_shared_memory_on_usual_pages_is_none_of_it() -> None:
     """A server without huge pages has 0 bytes on them: looked at, and nothing there."""
-    assert huge_bytes(recorded_files()[f"/proc/{SERVER}/smaps"]) == 0
+    assert huge_bytes(*maps_of(recorded_files()[f"/proc/{SERVER}/smaps"])) == 0
+    assert huge_bytes("", "") is None
 
 
 def test_transparent_huge_pages_of_shared_memory_count() -> None:
-    """Shared memory that the kernel put on huge pages by itself; private memory does not."""
-    mapping = "{} rw-{} 00000000 00:01 7  /dev/zero\nSize: 9216 kB\nKernelPageSize: 4 kB\n"
-    smaps = (
-        mapping.format("7f00-7f01", "s")
-        + "ShmemPmdMapped:  6144 kB\n"
-        + mapping.format("7f02-7f03", "p")
-        + "ShmemPmdMapped:  2048 kB\n"
+    """Shared memory that the kernel put on huge pages by itself, as the sum of all mappings."""
+    maps = "7f00-7f01 rw-s 00000000 00:01 7  /dev/zero\n"
+    assert huge_bytes(maps, "7f00-7fff ---p 0 00:00 0 [rollup]\nShmemPmdMapped: 6144 kB\n") == (
+        6 * _MIB
     )
-    assert huge_bytes(smaps) == 6 * _MIB
 
 
 def test_pages_count_with_their_size() -> None:

@@ -292,7 +292,7 @@ class Scene:
         ticks = {pid: round(cpu_s * _TICKS) for pid, cpu_s in self.cpu_s.items()}
         sectors = {name: moved // 512 for name, moved in self.moved.items()}
         server = process_line(SERVER, "postgres", 1, ticks=ticks[SERVER])
-        kernel = process_line(_WRITEBACK, "kworker/0:1", 2, ticks=ticks[3], flags=_OF_KERNEL)
+        kernel = process_line(_WRITEBACK, "kw", 2, ticks=ticks[3], flags=_OF_KERNEL)
         self.host.children_s = self.ended_s
         self.host.files = {
             **recorded_files(),
@@ -388,22 +388,25 @@ def test_what_goes_by_in_turns_of_another_is_not_of_this_run() -> None:
 
 
 @pytest.mark.parametrize(("beside", "elsewhere", "cpu_s"), [(1, 0, 1.0), (0, 1, 0.0), (1, 1, 1.0)])
+@pytest.mark.parametrize(
+    ("pid", "name", "bytes_per_s"), [(_NEIGHBOUR, "neighbour", _TICKS), (_WRITEBACK, "[kw]", None)]
+)
 def test_a_neighbour_is_charged_to_the_run_in_whose_turns_it_is(
-    beside: int, elsewhere: int, cpu_s: float
+    pid: int, name: str, bytes_per_s: float | None, *, beside: int, elsewhere: int, cpu_s: float
 ) -> None:
-    """Busy in its turns it is told with what it used there; in those of another it is not."""
-    part = _taken(Scene(), beside=[_NEIGHBOUR] * beside, elsewhere=[_NEIGHBOUR] * elsewhere)
+    """Busy in its turns it is told with what it used there; in those of another it is not.
+
+    So is a thread of the kernel, which also works for the server: the rule for neighbours takes
+    it off. The other configuration is no neighbour.
+    """
+    part = _taken(Scene(), beside=[pid] * beside, elsewhere=[pid] * elsewhere)
     told = {other.name: (other.cpu_s, other.io_bytes) for other in part.others}
-    assert told.get("neighbour", (0.0, None))[0] == pytest.approx(cpu_s, abs=0.02)
+    assert told.keys() == ({name} if cpu_s else set())
     if cpu_s:
-        assert told["neighbour"][1] == pytest.approx(cpu_s * _TICKS, abs=2)
-    assert "postgres" not in told, "the other configuration is no neighbour"
-
-
-def test_threads_of_the_kernel_are_told_with_what_they_did_in_own_turns() -> None:
-    """They also work for the server: the rule for neighbours takes them off."""
-    told = {other.name: other.cpu_s for other in _taken(Scene(), beside=(_WRITEBACK,)).others}
-    assert told == {"[kworker/0:1]": pytest.approx(1.0, abs=0.02)}
+        assert told[name] == (
+            pytest.approx(cpu_s, abs=0.02),
+            None if bytes_per_s is None else pytest.approx(cpu_s * bytes_per_s, abs=2),
+        )
 
 
 def test_faults_of_a_server_that_warmed_up_are_not_told() -> None:
@@ -456,7 +459,7 @@ def test_children_are_waited_for_once_and_count_where_they_ran() -> None:
         scene.clock.sleep(1.0)
         scene.write()
 
-    seen = Bystanders(crowd=crowd)
+    seen = Bystanders(host=scene.host, ours=frozenset(), crowd=crowd)
     at(0.0, 0.0)
     crowd.now()
     at(1.0, 0.1)
@@ -469,23 +472,6 @@ def test_children_are_waited_for_once_and_count_where_they_ran() -> None:
     seen.end(most_s=2.0)
     told = {other.name: other.cpu_s for other in seen.others().heaviest}
     assert told == {"cc1": 1.0, "make": pytest.approx(1.0)}
-
-
-def test_a_parent_has_no_more_than_a_turn_gives() -> None:
-    """It waited for a child that nobody followed and that ran long before."""
-    scene = Scene()
-    crowd = Crowd(host=scene.host, clock=scene.clock, ours=frozenset())
-    seen = Bystanders(crowd=crowd)
-    for used_s in (0.0, 0.2, 0.3):
-        scene.more = {"/proc/400/stat": process_line(400, "make", 1, ticks=round(used_s * 100))}
-        scene.clock.sleep(1.0)
-        scene.write()
-        seen.begin()
-    line = process_line(400, "make", 1, ticks=30, reaped=4000)
-    scene.more = {"/proc/400/stat": line}
-    scene.write()
-    seen.end(most_s=0.5)
-    assert [(other.name, other.cpu_s) for other in seen.others().heaviest] == [("make", 0.5)]
 
 
 def test_what_a_turn_gives_is_the_time_of_its_cpus() -> None:

@@ -1,6 +1,7 @@
 """Parsers of /proc: real files of a machine under load, and whatever else a file may hold."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -36,7 +37,7 @@ _PARSERS: dict[str, tuple[Callable[[str | None], Any], str]] = {
     "process": (parse_process, f"/proc/{SERVER}/stat"),
     "schedstat": (parse_scheduled, f"/proc/{SERVER}/schedstat"),
     "io": (parse_device_use, f"/proc/{SERVER}/io"),
-    "smaps": (huge_bytes, f"/proc/{SERVER}/smaps"),
+    "maps": (partial(huge_bytes, rollup=None), f"/proc/{SERVER}/maps"),
     "numa_maps": (bytes_by_node, f"/proc/{SERVER}/numa_maps"),
     "device": (parse_device, "/sys/dev/block/254:0/stat"),
     "throttling": (parse_throttling, "/sys/fs/cgroup/cpu/cpu.stat"),
