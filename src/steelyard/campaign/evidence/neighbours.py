@@ -129,7 +129,7 @@ class Crowd:
     _followed: list[int] = field(default_factory=list)
 
     def now(self) -> Census:
-        """Return the followed processes; once a second it is chosen anew whom to follow."""
+        """Return the followed processes; once a second they are chosen again."""
         now_s = self.clock.monotonic()
         if self._looked_at is None or now_s - self._looked_at >= _LOOK_S:
             self._looked_at = now_s
@@ -155,8 +155,8 @@ class Bystanders:
 
     Attributes:
         ours: Processes that are left out, with all that descend from them.
-        crowd: Of a run in turns: whom to look at. None: all processes, once before a run and once
-            after it.
+        crowd: Chooses whom to look at in turns. None: the run is in one piece, and all processes
+            are looked at before and after it.
     """
 
     host: Host

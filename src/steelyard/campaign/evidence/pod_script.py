@@ -290,7 +290,7 @@ def device_numbers(account: Account, directory: str) -> str | None:
 
 
 def device(account: Account, numbers: str | None) -> Counted:
-    """Return the counters of a device of the node; nothing where there is none."""
+    """Return the counters of a device of the node; empty without one."""
     if numbers is None:
         return {}
     place = f"/sys/dev/block/{numbers}"

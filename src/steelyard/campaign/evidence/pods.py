@@ -218,7 +218,7 @@ _NODE_IN_TURNS: Final = Absence(
 
 
 class PodProbe(Probe):
-    """Reads the server's container; of a run in one piece its node and the generator's side, too.
+    """Reads the server's container, in one piece also its node and the generator's side.
 
     In turns it is read before the first and after the last: a command in a container takes longer
     than a turn.

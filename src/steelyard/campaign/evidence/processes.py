@@ -163,7 +163,7 @@ def all_processes(host: Host) -> dict[int, Process]:
 
 
 def living(host: Host, pids: Iterable[int]) -> dict[int, Process]:
-    """Return those of some processes that are there, by their ids."""
+    """Return those of some processes that have not ended, by their ids."""
     found = (process(host, pid) for pid in pids)
     return {process.pid: process for process in found if process is not None}
 

@@ -108,7 +108,7 @@ class BlockDevice:
         return device if device.counters() else None
 
     def counters(self) -> Counted:
-        """Return what it did since the start of the machine; nothing where it does not say."""
+        """Return what it did since the start of the machine; empty where it is silent."""
         text = self.host.read(f"{_directory(self.numbers)}/stat")
         return parse_device(text, is_partition=self.is_partition)
 

@@ -97,7 +97,7 @@ class Worker:
             self._messages.put(turn)
 
     def over(self) -> None:
-        """Tell it that the turn is over: what is not sampled by now is not to be kept."""
+        """Tell it that the turn is over: a sample in flight is forgotten."""
         if self.probe.interval_s is not None:
             self._messages.put(_OVER)
 
