@@ -4,7 +4,7 @@ Knows the order of these steps and nothing of blocks, verdicts or the journal. T
 every configuration is kept here, and how the live data come back from it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -108,6 +108,11 @@ class Bench:
     def warming_load(self) -> Load:
         """Return the load of every warm-up: the largest, as a closed loop."""
         return self.experiment.largest_load.as_closed
+
+    @property
+    def platforms(self) -> Mapping[str, Platform]:
+        """Return the platform of each configuration."""
+        return self._platforms
 
     def offer(self, rates: Sequence[CellRate]) -> None:
         """Offer these rates from now on, where a load is a share of the capacity."""

@@ -17,11 +17,12 @@ not: after as many redos as are allowed its runs count as suspect. Whether a blo
 """
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -43,7 +44,7 @@ from steelyard.core import campaign
 from steelyard.core.experiment import Experiment, Reset
 from steelyard.core.findings import ENVIRONMENT, Finding, Severity, Validity
 from steelyard.core.measurement import Run, RunPlace
-from steelyard.core.schedule import Mode, PlannedBlock, PlannedRun, PlannedStart
+from steelyard.core.schedule import Mode, PlannedBlock, PlannedRun, PlannedStart, TurnTimes
 from steelyard.core.wording import (
     MeasurementError,
     PreflightError,
@@ -77,95 +78,260 @@ class Place:
         return f"{self.block:04d}-{self.attempt}-{self.start}-{self.position:0{digits}d}.txt"
 
 
-class Void(Exception):  # noqa: N818 - it ends a try of a block and is no error of the program
-    """The block cannot count any more; the reason is a sentence."""
-
-    def __init__(self, reason: str, *findings: Finding) -> None:
-        super().__init__(reason)
-        self.findings = findings
-
-    @property
-    def code(self) -> str:
-        """Return the code of the gravest finding; empty where there is none."""
-        return self.findings[0].code if self.findings else ""
-
-    @property
-    def way_out(self) -> str:
-        """Return what the rule behind it advises; empty where there is none."""
-        return rule_of(self.code).remedy if self.findings else ""
+_WARMING: Final = 0  # which part of a cell a coin is for
+_TAKING: Final = 1
+LONGEST_WARM_UP_S: Final = 20.0  # METHOD 3.7
+_Result = TypeVar("_Result")
 
 
 @dataclass(slots=True, kw_only=True)
-class TakesBlocks:
-    """Takes a block once, one configuration after another or in turns.
+class Slots:
+    """The places of servers that are up together, and who works in each at a time.
+
+    A slot's servers are all started by one thread, which lives as long as the campaign: the kernel
+    ends a child when the thread that made it ends.
 
     Attributes:
-        void_because: Why the last try was thrown away; empty when it counts.
-        void_under: The configuration that was in force then.
-        void_by: Code of the rule that threw it away.
-        way_out: What that rule advises.
+        made: Makes so many of them.
+        guards: Starts what lets everything go on when Steelyard dies in a pause.
+    """
+
+    made: Callable[[int], tuple[Slot, ...]] = lambda _: ()
+    guards: Guards = field(default_factory=Guards)
+    slots: tuple[Slot, ...] = ()
+    _hands: list[ThreadPoolExecutor] = field(default_factory=list)
+    _was_up: bool = False
+    _guard: Guard | None = None
+
+    @classmethod
+    def alone(cls, bench: Bench) -> "Slots":
+        """Return the one slot of servers that are up one at a time: a bench."""
+        return cls(slots=(Slot(bench=bench, platforms=bench.platforms),))
+
+    def make(self, number: int) -> None:
+        """Make so many slots, unless they are there."""
+        self.slots = self.slots or self.made(number)
+
+    def _guarded(self) -> None:
+        """Let a guard stand, also where somebody has ended the last one.
+
+        Raises:
+            TargetError: It does not start.
+        """
+        if self._guard is not None and self._guard.stands():
+            return
+        places = {
+            id(platform): platform.guarded
+            for slot in self.slots
+            for platform in slot.platforms.values()
+        }
+        self._guard = start_guard(places.values(), self.guards)
+
+    def of(self, configurations: Sequence[str]) -> tuple[Slot, ...]:
+        """Return the slot of each: the next one, or the only one that can take it."""
+        free = list(self.slots)
+        found = []
+        for name in configurations:
+            slot = next(slot for slot in free if name in slot.platforms)
+            free.remove(slot)
+            found.append(slot)
+        return tuple(found)
+
+    def prepare(self, told: Callable[[str], None]) -> None:
+        """Find the prepared state of every configuration for every slot."""
+        for slot in self.slots:
+            slot.bench.prepare(told)
+
+    def bring_up(self, slots: Mapping[str, Slot], activate: Callable[[str], Start]) -> list[Start]:
+        """Bring configurations into force in slots of theirs, side by side.
+
+        The first time one after another: then it is noted what is made for each slot.
+
+        Raises:
+            TargetError: One did not start; the others are up or failed, too.
+        """
+        if len(self.slots) > 1:  # in which servers stand still
+            self._guarded()
+        steps = [(self.slots.index(slot), partial(activate, name)) for name, slot in slots.items()]
+        if not self._was_up:
+            done = [self._side_by_side([step])[0] for step in steps]
+            self._was_up = True
+            return done
+        return self._side_by_side(steps)
+
+    def stop(self) -> None:
+        """Stop whatever runs; the data are not needed any more."""
+        steps = [partial(slot.bench.stop, keep_data=False) for slot in self.slots]
+        self._side_by_side(list(enumerate(steps)))
+
+    def logs(self) -> str:
+        """Return everything the servers logged."""
+        return "".join(slot.bench.logs() for slot in self.slots)
+
+    def destroy(self) -> None:
+        """Stop everything and remove everything that was made for the slots.
+
+        Raises:
+            Interrupted: Somebody stopped it, after everything was tried.
+            SteelyardError: The first trouble, after everything was tried.
+        """
+        if self._guard is not None:  # it lets everything go on: what stands still does not end
+            self._guard.close()
+            self._guard = None
+        hands, self._hands, self._was_up = self._hands, [], False
+        for hand in hands:  # one may be at work when the campaign is interrupted
+            hand.shutdown(cancel_futures=True)
+        do_each(slot.bench.destroy for slot in self.slots)
+
+    def _side_by_side(self, steps: Sequence[tuple[int, Callable[[], _Result]]]) -> list[_Result]:
+        """Do a step in each of some slots and return what came of it, once all are over."""
+        if len(self.slots) == 1:
+            return [step() for _, step in steps]
+        while len(self._hands) < len(self.slots):
+            self._hands.append(ThreadPoolExecutor(1, f"slot-{len(self._hands) + 1}"))
+        futures = [self._hands[place].submit(step) for place, step in steps]
+        troubles = [trouble for each in futures if (trouble := each.exception()) is not None]
+        if troubles:
+            raise troubles[0]
+        return [each.result() for each in futures]
+
+
+def warm_up_s(record: campaign.CampaignRecord, plan: campaign.CampaignPlan) -> float:
+    """Return for how long of load each server of the next block is warmed up.
+
+    It is doubled, for all alike, where the blocks that had the present warm-up show that one of
+    them was still warming up. A warm-up that the experiment declares is kept; a finding says then
+    that it is too short.
+    """
+    known = [o.warm_up_s for o in record.blocks if o.complete and o.warm_up_s is not None]
+    if not known or record.experiment.measure.warm_up_s is not None:
+        return plan.warm_up.warm_up_s
+    present_s = known[-1]
+    same = [o.index for o in record.blocks if o.complete and o.warm_up_s == present_s]
+    if present_s < LONGEST_WARM_UP_S and still_warming(record, since=min(same)):
+        return min(2.0 * present_s, LONGEST_WARM_UP_S)
+    return present_s
+
+
+class Void(Exception):  # noqa: N818 - it ends a try of a block and is no error of the program
+    """The block cannot count any more; the reason is a sentence.
+
+    Attributes:
+        under: The configuration whose own trouble it is; empty: it is nobody's.
+        code: Of the gravest finding; empty where there is none.
+        way_out: What the rule behind it advises, or the error.
+    """
+
+    def __init__(self, reason: str, *findings: Finding, under: str = "", way_out: str = "") -> None:
+        super().__init__(reason)
+        self.under = under
+        self.code = findings[0].code if findings else ""
+        self.way_out = rule_of(self.code).remedy if findings else way_out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTaker:
+    """Interim: today's two takers behind the interface of one."""
+
+    engine: Engine
+    clock: Clock
+    times: TurnTimes | None
+
+    def warm_up(
+        self, seats: Sequence[Seat], seconds: float, coin: np.random.Generator | None
+    ) -> None:
+        if self.times is not None:
+            assert coin is not None
+            TurnTaker(engine=self.engine, clock=self.clock, times=self.times).warm_up(
+                seats, seconds, coin
+            )
+            return
+        (seat,) = seats
+        failure = seat.slot.bench.warm_up(seat.planned, seconds=round(seconds))
+        if failure:
+            raise MeasurementError(failure)
+
+    def take(
+        self,
+        seats: Sequence[Seat],
+        orders: Sequence[LogOrder | None],
+        work: Work,
+        coin: np.random.Generator,
+        *,
+        bearing: bool,
+    ) -> list[Taken]:
+        if self.times is not None:
+            taker = TurnTaker(engine=self.engine, clock=self.clock, times=self.times)
+            return taker.take(seats, [o for o in orders if o], work, coin, bearing=bearing)
+        (seat,) = seats
+        alone = Taker(engine=self.engine, bench=seat.slot.bench, clock=self.clock)
+        return [
+            alone.take(
+                seat.planned,
+                seconds=work.seconds,
+                ramp_s=work.ramp_s,
+                bearing=bearing,
+                order=orders[0],
+            )
+        ]
+
+
+@contextmanager
+def _voided(whose: str | Callable[[], str]) -> Iterator[None]:
+    """Let what fails void the block, under the configuration whose trouble it is, if anybody's.
+
+    The disk of the data may fill up in the middle of a block: then files refuse.
+    """
+    try:
+        yield
+    except (TargetError, MeasurementError, PreflightError) as error:
+        under = whose if isinstance(whose, str) else whose()
+        raise Void(error.message, under=under, way_out=error.hint) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Server:
+    """A configuration in force in a slot, and since when it could take load, monotonic."""
+
+    slot: Slot
+    at: float
+
+
+@dataclass(slots=True, kw_only=True)
+class BlockTaker:
+    """Takes blocks of a plan: start by start, cell by cell.
+
+    Configurations that alternate are up together, each in a slot of its own, and have a run each in
+    a cell, in turns. One by one there is one slot, and a run is one turn in one piece.
+
+    Attributes:
+        made: Hears of each server that was made for a start in a cluster.
+        void: Why the last try was thrown away; None: it counts.
         warmed_s: For how long of load each server was warmed up in the last try; None where the
             plan says it.
     """
 
-    clock: Clock
-    void_because: str = ""
-    void_under: str = ""
-    void_by: str = ""
-    way_out: str = ""
-    warmed_s: float | None = None
-
-    def learn(self, record: campaign.CampaignRecord) -> None:
-        """Take from the blocks so far what the next one needs: nothing where starts are alike."""
-
-    def take(
-        self,
-        block: PlannedBlock,
-        attempt: int,
-        kept: Collection[RunPlace] = (),
-        *,
-        bearing: bool = False,
-    ) -> Iterator[Run]:
-        """Yield each run as it is finished; after an invalid one the block ends."""
-        raise NotImplementedError
-
-    @contextmanager
-    def _trying(self) -> Iterator[None]:
-        """Begin a try; give it up for what voids it, and for what fails in it."""
-        self.void_because = self.void_under = self.void_by = self.way_out = ""
-        try:
-            yield
-        except Void as end:
-            self.void_by, self.way_out = end.code, end.way_out
-            self._give_up(str(end))
-        # The disk of the data may fill up in the middle of a block: then files refuse.
-        except (TargetError, MeasurementError, PreflightError) as error:
-            self.way_out = error.hint
-            self._give_up(error.message)
-
-    def _give_up(self, reason: str) -> None:
-        raise NotImplementedError
-
-
-@dataclass(slots=True, kw_only=True)
-class BlockTaker(TakesBlocks):
-    """Takes blocks of a plan on a bench.
-
-    Attributes:
-        made: Hears of each server that was made for a start in a cluster.
-    """
-
     experiment: Experiment
     engine: Engine
-    bench: Bench
+    slots: Slots
     plan: campaign.CampaignPlan
+    clock: Clock
     started: Callable[..., None]
     raw: RawStore
     made: Callable[[campaign.ServerMade], None] = lambda _: None
-    _active: str = ""
-    _activated_at: float = 0.0
-    _bearing: bool = False
+    void: Void | None = None
+    warmed_s: float | None = None
+    _up: dict[str, _Server] = field(default_factory=dict)
     _restored: set[object] = field(default_factory=set)  # places whose data are as prepared
+
+    @property
+    def _alternates(self) -> bool:
+        return self.plan.mode is Mode.ALTERNATING
+
+    def learn(self, record: campaign.CampaignRecord) -> None:
+        """Warm up longer from now on where a configuration was still warming up in turns."""
+        if self._alternates:
+            self.warmed_s = warm_up_s(record, self.plan)
 
     def take(
         self,
@@ -175,116 +341,280 @@ class BlockTaker(TakesBlocks):
         *,
         bearing: bool = False,
     ) -> Iterator[Run]:
-        """Yield each run as it is finished; after an invalid one the block ends.
+        """Yield the runs of each cell when all of them are finished; after an invalid one it ends.
 
         Runs whose places are ``kept`` are not taken again: those of a single pass that there are.
         A try that is ``bearing`` neighbours goes on beside them.
         """
-        self._bearing = bearing
+        self.void = None
         if self.plan.reset is Reset.BLOCK:
             self._restored.clear()
-        with self._trying():
-            for number, start in enumerate(block.starts):
-                missing = {
-                    position: planned
-                    for position, planned in enumerate(start.runs)
-                    if (block.index, number, position) not in kept
-                }
-                if not missing:
-                    continue
-                self._enter(replace(start, runs=tuple(missing.values())))
-                self._tell(block.index, attempt, number)
-                for position, planned in missing.items():
-                    place = Place(
-                        block=block.index,
-                        attempt=attempt,
-                        start=number,
-                        position=position,
-                        runs=len(start.runs),
-                    )
-                    run = self._run(planned, place)
-                    yield run
-                    require_valid(run)
+        together = block.sub_blocks if self._alternates else [(start,) for start in block.starts]
+        first = 0
+        try:
+            for starts in together:
+                place = Place(
+                    block=block.index,
+                    attempt=attempt,
+                    start=first,
+                    position=0,
+                    runs=len(starts[0].runs),
+                    sub_block=starts[0].sub_block,
+                )
+                positions = [
+                    position
+                    for position in range(place.runs)
+                    if (block.index, first, position) not in kept
+                ]
+                if positions:
+                    yield from self._sub_block(starts, place, positions, bearing=bearing)
+                first += len(starts)
+        except Void as end:
+            self.void = end
+            self._up.clear()
+            self._restored.clear()
+            self.slots.stop()
 
-    def _give_up(self, reason: str) -> None:
-        self.void_because, self.void_under = reason, self._active
-        self._active = ""
-        self._restored.clear()
-        self.bench.stop(keep_data=False)
+    def _sub_block(
+        self,
+        starts: Sequence[PlannedStart],
+        first: Place,
+        positions: Sequence[int],
+        *,
+        bearing: bool,
+    ) -> Iterator[Run]:
+        """Yield the runs of starts that are up together; ``first`` is where the first one stands.
 
-    def _enter(self, planned: PlannedStart) -> None:
-        """Bring the configuration into force on the data the reset asks for, and warm-up."""
-        place = self.bench.data_of(planned.configuration)
-        restore = self.plan.reset is Reset.START or place not in self._restored
-        if self.plan.mode is Mode.BACK_TO_BACK and not restore and self.bench.is_running():
-            return
-        self._active = planned.configuration
-        start = self.bench.activate(planned.configuration, restore=restore, means=self.plan.restore)
-        self._restored.add(place)
-        self._activated_at = start.at
-        self._require(start.deviations)
-        self._warm_up(planned)
+        Before the first run of a workload each server is warmed up with it.
+        """
+        cells = [[start.runs[position] for start in starts] for position in positions]
+        cold = list(dict.fromkeys(runs[0].cell.workload for runs in cells))
+        warm_ups_s = dict(zip(cold, self._warm_ups_s(len(cold)), strict=True))
+        if not self._bring_up(starts, first):
+            warm_ups_s.clear()
+        for position, planned in zip(positions, cells, strict=True):
+            place = replace(first, position=position)
+            self._switch(planned)
+            seconds = warm_ups_s.pop(planned[0].cell.workload, 0.0)
+            owed_s = self._warm_up(place, planned, seconds)
+            yield from self._cell(planned, place, owed_s, bearing=bearing)
+        if self._alternates:  # their memory is needed for the next ones
+            self.slots.stop()
 
-    def _tell(self, block: int, attempt: int, start: int) -> None:
+    def _warm_ups_s(self, workloads: int) -> list[float]:
+        """Return how long each of a start's workloads warms up: in turns all of it, else a share.
+
+        A share is whole seconds, as generators take them.
+        """
+        if self._alternates:
+            seconds = self.plan.warm_up.warm_up_s if self.warmed_s is None else self.warmed_s
+            return [seconds] * workloads
+        whole = math.ceil(self.plan.warm_up.warm_up_s)
+        ends = [number * whole // workloads for number in range(workloads + 1)]
+        return [float(end - begin) for begin, end in pairwise(ends)]
+
+    def _bring_up(self, starts: Sequence[PlannedStart], place: Place) -> bool:
+        """Start each configuration on the data that the reset asks for.
+
+        Those that take turns stand still then. Return whether they are cold.
+
+        Raises:
+            Void: A setting is not in force.
+        """
+        wanted = [start.configuration for start in starts]
+        slots = dict(zip(wanted, self.slots.of(wanted), strict=True))
+        data = [slot.bench.data_of(name) for name, slot in slots.items()]
+        restore = self._alternates or self.plan.reset is Reset.START
+        restore = restore or not self._restored.issuperset(data)
+        goes_on = self.plan.mode is Mode.BACK_TO_BACK and not restore
+        if goes_on and any(server.slot.bench.is_running() for server in self._up.values()):
+            return False
+        self._up.clear()
+        if self._alternates:
+            self.started(block=place.block, label=f"starting {len(starts)} servers")
+        failed = []
+
+        def activate(name: str) -> Start:
+            try:
+                bench = slots[name].bench
+                return bench.activate(name, restore=restore, means=self.plan.restore)
+            except SteelyardError:
+                failed.append(name)
+                raise
+
+        with _voided(lambda: failed[0] if len(failed) == 1 else ""):
+            servers = self.slots.bring_up(slots, activate)
+        self._restored.update(data)
+        self._up = {
+            name: _Server(slot=slot, at=start.at)
+            for (name, slot), start in zip(slots.items(), servers, strict=True)
+        }
+        for number, (name, start) in enumerate(zip(slots, servers, strict=True)):
+            self._require(name, start.deviations)
+            self._tell(replace(place, start=place.start + number), name)
+        for name, slot in slots.items() if self._alternates else ():
+            slot.platforms[name].standstill.pause()
+        return True
+
+    def _require(self, configuration: str, deviations: tuple[str, ...]) -> None:
+        finding = not_in_force(configuration, deviations)
+        if finding is not None:
+            raise Void(finding.message, finding, under=configuration)
+
+    def _tell(self, place: Place, configuration: str) -> None:
         """Tell what the place of a server is that was made for this start."""
-        target = self.experiment.configuration(self._active).target
+        target = self.experiment.configuration(configuration).target
         if self.plan.restore == campaign.ANEW and target.home is not None:
             made = campaign.ServerMade(
-                block=block,
-                attempt=attempt,
-                start=start,
-                configuration=self._active,
-                facts=self.bench.platform(self._active).facts(),
+                block=place.block,
+                attempt=place.attempt,
+                start=place.start,
+                configuration=configuration,
+                facts=self._up[configuration].slot.bench.platform(configuration).facts(),
             )
             self.made(made)
 
-    def _warm_up(self, start: PlannedStart) -> None:
-        """Put the start's own workloads on the server and throw the result away."""
-        workloads = list(dict.fromkeys(run.cell.workload for run in start.runs))
-        seconds = math.ceil(self.plan.warm_up.warm_up_s)  # pgbench takes whole seconds
-        for number, name in enumerate(workloads):
-            share = (number + 1) * seconds // len(workloads) - number * seconds // len(workloads)
-            cell = next(run.cell for run in start.runs if run.cell.workload == name)
-            self._throw_away(PlannedRun(configuration=start.configuration, cell=cell), share)
+    def _switch(self, planned: Sequence[PlannedRun]) -> None:
+        """Bring the configuration of a run into force on the server that is up.
 
-    def _throw_away(self, planned: PlannedRun, seconds: int) -> None:
-        """Put a run's workload on the server for whole seconds, if for any."""
-        failure = self.bench.warm_up(planned, seconds=seconds) if seconds else ""
-        if failure:
-            raise self._warm_up_failed(planned.configuration, failure)
-
-    def _warm_up_failed(self, configuration: str, failure: str) -> Void:
-        reason = f"the generator failed in the warm-up: {failure}"
-        died = not self.bench.is_running()
-        said = self.bench.last_words(configuration) if died else ""
-        finding = generator_failed(reason, server_died=died, last_words=said)
-        return Void(finding.message, finding)
-
-    def _require(self, deviations: tuple[str, ...]) -> None:
-        finding = not_in_force(self._active, deviations)
-        if finding is not None:
-            raise Void(finding.message, finding)
-
-    def _run(self, planned: PlannedRun, place: Place) -> Run:
-        if planned.configuration != self._active:
-            self._active = planned.configuration
-            self._require(self.bench.switch(planned.configuration))
+        Raises:
+            Void: A setting is not in force.
+        """
+        for run in planned:
+            name = run.configuration
+            if name in self._up:
+                continue
+            (server,) = self._up.values()
+            self._up = {name: server}
+            with _voided(name):
+                deviations = server.slot.bench.switch(name)
+            self._require(name, deviations)
             warm_up_s = self.plan.warm_up.warm_up_s
-            self._throw_away(planned, campaign.settling_s(self.experiment.system, warm_up_s))
-        label = f"{planned.cell.workload}, {planned.cell.load.label}, {planned.configuration}"
-        self.started(block=place.block, label=label)
-        return run_of(planned, place, self._take(planned, place), self._activated_at, self.raw)
+            settling_s = campaign.settling_s(self.experiment.system, warm_up_s)
+            if settling_s:
+                self._load([run], float(settling_s), None)
 
-    def _take(self, planned: PlannedRun, place: Place) -> Taken:
-        measure = self.experiment.measure
-        taker = Taker(engine=self.engine, bench=self.bench, clock=self.clock)
-        return taker.take(
-            planned,
-            seconds=self.experiment.slice_s(planned.cell.workload),
-            ramp_s=measure.ramp_s,
-            bearing=self._bearing,
-            order=log_order(measure.log, name=Path(place.raw_name).stem, store=self.raw),
+    def _warm_up(self, place: Place, planned: Sequence[PlannedRun], seconds: float) -> float:
+        """Put a workload on every server; return the seconds that its first cell owes.
+
+        The load is the largest, whatever runs afterwards: how warm a server is must not depend on
+        the order of the runs. Where a cell in turns has that load, its own generators do it.
+
+        Raises:
+            Void: A generator failed.
+        """
+        if not seconds:
+            return 0.0
+        cell, bench = planned[0].cell, self._up[planned[0].configuration].slot.bench
+        if self._alternates and cell.load == bench.warming_load:
+            return seconds
+        in_turns = " in turns" if self._alternates else ""
+        self.started(block=place.block, label=f"{cell.workload}, warming up{in_turns}")
+        self._load(planned, seconds, self._coin(place, _WARMING))
+        return 0.0
+
+    def _load(
+        self, planned: Sequence[PlannedRun], seconds: float, coin: np.random.Generator | None
+    ) -> None:
+        """Put the largest load on servers for some seconds, and throw the result away.
+
+        Raises:
+            Void: A generator failed.
+        """
+        seats = self._seats(planned, warming=True)
+        with _voided(partial(_culprit, seats)):
+            try:
+                self._runs(planned[0].cell.workload).warm_up(seats, seconds, coin)
+            except MeasurementError as error:
+                dead = [seat for seat in seats if not seat.slot.bench.is_running()]
+                words = [seat.slot.bench.last_words(seat.planned.configuration) for seat in dead]
+                finding = generator_failed(
+                    f"the generator failed in the warm-up: {error.message}",
+                    server_died=bool(dead),
+                    last_words=" ".join(words),
+                )
+                raise Void(finding.message, finding, under=_culprit(seats)) from error
+
+    def _cell(
+        self, planned: Sequence[PlannedRun], place: Place, owed_s: float, *, bearing: bool
+    ) -> Iterator[Run]:
+        """Yield the run of each server in one cell.
+
+        Raises:
+            TargetError: A server is gone.
+            Void: A run does not count.
+        """
+        cell = planned[0].cell
+        whose = "in turns" if self._alternates else planned[0].configuration
+        self.started(block=place.block, label=f"{cell.workload}, {cell.load.label}, {whose}")
+        seats, measure = self._seats(planned), self.experiment.measure
+        places = [replace(place, start=place.start + number) for number in range(len(seats))]
+        orders = [
+            log_order(measure.log, name=Path(one.raw_name).stem, store=self.raw) for one in places
+        ]
+        work = Work(
+            seconds=self.experiment.slice_s(cell.workload), warm_up_s=owed_s, ramp_s=measure.ramp_s
         )
+        coin, taker = self._coin(place, _TAKING), self._runs(cell.workload)
+        with _voided(partial(_culprit, seats)):
+            taken = taker.take(seats, orders, work, coin, bearing=bearing)
+        runs = [
+            run_of(run, at, done, self._up[run.configuration].at, self.raw)
+            for run, at, done in zip(planned, places, taken, strict=True)
+        ]
+        yield from runs
+        self._require_valid(runs, seats)
+
+    @staticmethod
+    def _require_valid(runs: Sequence[Run], seats: Sequence[Seat]) -> None:
+        """Raise Void when one does not count, under the one whose own trouble it is."""
+        invalid = [run for run in runs if run.validity is Validity.INVALID]
+        under = _culprit(seats)
+        if not under and len(invalid) < len(runs):  # what all lack is nobody's
+            under = next((run.configuration for run in invalid), "")
+        for run in sorted(invalid, key=lambda run: run.configuration != under)[:1]:
+            grave = [finding for finding in run.findings if finding.severity is Severity.ERROR]
+            # A neighbour's redo is limited; where something else is wrong too, that counts.
+            grave.sort(key=lambda finding: finding.code in ENVIRONMENT)
+            raise Void("; ".join(finding.message for finding in grave), *grave, under=under)
+
+    def _seats(self, planned: Sequence[PlannedRun], *, warming: bool = False) -> list[Seat]:
+        """Return the seat of each."""
+        seats = []
+        for run in planned:
+            slot = self._up[run.configuration].slot
+            if self._alternates:
+                with _voided(run.configuration):
+                    seats.append(seat_of(slot, run, self.engine, self.clock, warming=warming))
+                continue
+            with _voided(run.configuration):
+                request = slot.bench.request(run, seconds=1)
+            clock = self.clock
+            seats.append(
+                Seat(slot=slot, planned=run, request=request, engine=self.engine, clock=clock)
+            )
+        return seats
+
+    def _runs(self, workload: str) -> RunTaker:
+        times = campaign.turn_times(self.plan, workload) if self._alternates else None
+        return RunTaker(engine=self.engine, clock=self.clock, times=times)
+
+    def _coin(self, place: Place, part: int) -> np.random.Generator:
+        """Return what draws the orders of a part of a cell in this try of the block."""
+        further = (place.sub_block,) if place.sub_block else ()
+        drawn_for = (place.attempt, place.position, part, *further)
+        return block_coin(self.experiment.seed, place.block, *drawn_for)
+
+
+def _culprit(seats: Sequence[Seat]) -> str:
+    """Return the configuration whose generators failed or whose server died.
+
+    One alone is it in any case. Empty: it is nobody's.
+    """
+    for seat in seats:
+        if seat.failure or len(seats) == 1 or not seat.slot.bench.is_running():
+            return seat.planned.configuration
+    return ""
 
 
 def run_of(
@@ -314,15 +644,6 @@ def run_of(
         turns=taken.turns,
         sub_block=place.sub_block,
     )
-
-
-def require_valid(run: Run) -> None:
-    """Raise Void for a run that does not count."""
-    if run.validity is Validity.INVALID:
-        grave = [finding for finding in run.findings if finding.severity is Severity.ERROR]
-        # A neighbour's redo is limited; where something else is wrong too, that counts.
-        grave.sort(key=lambda finding: finding.code in ENVIRONMENT)
-        raise Void("; ".join(finding.message for finding in grave), *grave)
 
 
 # Before each try of one block: a restart takes seconds, and an outage may take longer. A guess;
@@ -358,7 +679,7 @@ class BlockCompleter:
     ``lasted_s`` is how long the last try took, without those before it and the pauses.
     """
 
-    taker: TakesBlocks
+    taker: BlockTaker
     directory: CampaignDirectory
     told: Callable[[campaign.BlockOutcome], None]
     lasted_s: float = 0.0
@@ -386,9 +707,10 @@ class BlockCompleter:
             if outcome.complete:
                 return replace(record, elapsed_s=self.directory.journal.elapsed_s)
             failed += outcome.cause not in ENVIRONMENT
-        way_out = self.taker.way_out or "Remove the cause."
+        void = self.taker.void
+        way_out = (void and void.way_out) or "Remove the cause."
         raise MeasurementError(
-            f"block {block.index + 1} failed {MAX_TRIES} times: {self.taker.void_because}",
+            f"block {block.index + 1} failed {MAX_TRIES} times: {void}",
             hint=f"{way_out} Then go on with: steelyard run --resume {quoted(self.directory.path)}",
         )
 
@@ -403,346 +725,15 @@ class BlockCompleter:
         for run in self.taker.take(block, attempt, places, bearing=bearing):
             self.directory.journal.append(RunFinished(run=run))
             record = replace(record, runs=(*record.runs, run))
+        void = self.taker.void
         outcome = campaign.BlockOutcome(
             index=block.index,
             attempt=attempt,
-            complete=not self.taker.void_because,
-            reason=self.taker.void_because,
-            configuration=self.taker.void_under,
-            cause=self.taker.void_by,
+            complete=void is None,
+            reason="" if void is None else str(void),
+            configuration="" if void is None else void.under,
+            cause="" if void is None else void.code,
             warm_up_s=self.taker.warmed_s,
         )
         self.directory.journal.append(BlockEnded(outcome=outcome))
         return replace(record, blocks=(*record.blocks, outcome))
-
-
-_WARMING: Final = 0  # which part of a cell a coin is for
-_TAKING: Final = 1
-LONGEST_WARM_UP_S: Final = 20.0  # METHOD 3.7
-_Result = TypeVar("_Result")
-
-
-@dataclass(slots=True, kw_only=True)
-class Slots:
-    """The places of servers that are up together, and who works in each at a time.
-
-    A slot's servers are all started by one thread, which lives as long as the campaign: the kernel
-    ends a child when the thread that made it ends.
-
-    Attributes:
-        made: Makes so many of them.
-        guards: Starts what lets everything go on when Steelyard dies in a pause.
-    """
-
-    made: Callable[[int], tuple[Slot, ...]] = lambda _: ()
-    guards: Guards = field(default_factory=Guards)
-    slots: tuple[Slot, ...] = ()
-    _hands: list[ThreadPoolExecutor] = field(default_factory=list)
-    _was_up: bool = False
-    _guard: Guard | None = None
-
-    def make(self, number: int) -> None:
-        """Make so many slots, unless they are there."""
-        self.slots = self.slots or self.made(number)
-
-    def _guarded(self) -> None:
-        """Let a guard stand, also where somebody has ended the last one.
-
-        Raises:
-            TargetError: It does not start.
-        """
-        if self._guard is not None and self._guard.stands():
-            return
-        places = {
-            id(platform): platform.guarded
-            for slot in self.slots
-            for platform in slot.platforms.values()
-        }
-        self._guard = start_guard(places.values(), self.guards)
-
-    def of(self, starts: Sequence[PlannedStart]) -> tuple[Slot, ...]:
-        """Return the slot of each start: the next one, or the only one that can take it."""
-        free = list(self.slots)
-        found = []
-        for start in starts:
-            slot = next(slot for slot in free if start.configuration in slot.platforms)
-            free.remove(slot)
-            found.append(slot)
-        return tuple(found)
-
-    def prepare(self, told: Callable[[str], None]) -> None:
-        """Find the prepared state of every configuration for every slot."""
-        for slot in self.slots:
-            slot.bench.prepare(told)
-
-    def bring_up(
-        self, starts: Sequence[PlannedStart], means: str, failed: list[str]
-    ) -> list[Start]:
-        """Bring each start's configuration into force on restored data, side by side.
-
-        The first time one after another: then it is noted what is made for each slot.
-
-        ``failed`` gets the configurations that did not start.
-
-        Raises:
-            TargetError: One did not start; the others are up or failed, too.
-        """
-        self._guarded()
-
-        def activate(slot: Slot, configuration: str) -> Start:
-            try:
-                return slot.bench.activate(configuration, restore=True, means=means)
-            except SteelyardError:
-                failed.append(configuration)
-                raise
-
-        steps = [
-            partial(activate, slot, start.configuration)
-            for slot, start in zip(self.of(starts), starts, strict=True)
-        ]
-        if not self._was_up:
-            done = [self._side_by_side([(place, step)])[0] for place, step in enumerate(steps)]
-            self._was_up = True
-            return done
-        return self._side_by_side(list(enumerate(steps)))
-
-    def stop(self) -> None:
-        """Stop whatever runs; the data are not needed any more."""
-        steps = [partial(slot.bench.stop, keep_data=False) for slot in self.slots]
-        self._side_by_side(list(enumerate(steps)))
-
-    def logs(self) -> str:
-        """Return everything the servers logged."""
-        return "".join(slot.bench.logs() for slot in self.slots)
-
-    def destroy(self) -> None:
-        """Stop everything and remove everything that was made for the slots.
-
-        Raises:
-            Interrupted: Somebody stopped it, after everything was tried.
-            SteelyardError: The first trouble, after everything was tried.
-        """
-        if self._guard is not None:  # it lets everything go on: what stands still does not end
-            self._guard.close()
-            self._guard = None
-        hands, self._hands, self._was_up = self._hands, [], False
-        for hand in hands:  # one may be at work when the campaign is interrupted
-            hand.shutdown(cancel_futures=True)
-        do_each(slot.bench.destroy for slot in self.slots)
-
-    def _side_by_side(self, steps: Sequence[tuple[int, Callable[[], _Result]]]) -> list[_Result]:
-        """Do a step in each of some slots and return what came of it, once all are over."""
-        while len(self._hands) < len(self.slots):
-            self._hands.append(ThreadPoolExecutor(1, f"slot-{len(self._hands) + 1}"))
-        futures = [self._hands[place].submit(step) for place, step in steps]
-        troubles = [trouble for each in futures if (trouble := each.exception()) is not None]
-        if troubles:
-            raise troubles[0]
-        return [each.result() for each in futures]
-
-
-def warm_up_s(record: campaign.CampaignRecord, plan: campaign.CampaignPlan) -> float:
-    """Return for how long of load each server of the next block is warmed up.
-
-    It is doubled, for all alike, where the blocks that had the present warm-up show that one of
-    them was still warming up. A warm-up that the experiment declares is kept; a finding says then
-    that it is too short.
-    """
-    known = [o.warm_up_s for o in record.blocks if o.complete and o.warm_up_s is not None]
-    if not known or record.experiment.measure.warm_up_s is not None:
-        return plan.warm_up.warm_up_s
-    present_s = known[-1]
-    same = [o.index for o in record.blocks if o.complete and o.warm_up_s == present_s]
-    if present_s < LONGEST_WARM_UP_S and still_warming(record, since=min(same)):
-        return min(2.0 * present_s, LONGEST_WARM_UP_S)
-    return present_s
-
-
-@dataclass(slots=True, kw_only=True)
-class AlternatingTaker(TakesBlocks):
-    """Takes blocks of a plan in turns, as ``BlockTaker`` takes them one by one."""
-
-    experiment: Experiment
-    engine: Engine
-    slots: Slots
-    plan: campaign.CampaignPlan
-    started: Callable[..., None]
-    raw: RawStore
-    _up: dict[str, Slot] = field(default_factory=dict)
-    _starts: dict[str, Start] = field(default_factory=dict)
-
-    def learn(self, record: campaign.CampaignRecord) -> None:
-        """Warm up longer from now on where a configuration was still warming up."""
-        self.warmed_s = warm_up_s(record, self.plan)
-
-    def take(
-        self,
-        block: PlannedBlock,
-        attempt: int,
-        kept: Collection[RunPlace] = (),  # noqa: ARG002 - as BlockTaker; no block is kept in part
-        *,
-        bearing: bool = False,
-    ) -> Iterator[Run]:
-        """Yield the runs of each cell when all of them are finished; after an invalid one it ends.
-
-        A try that is ``bearing`` neighbours goes on beside them.
-        """
-        with self._trying():
-            first = 0
-            for starts in block.sub_blocks:
-                place = Place(block=block.index, attempt=attempt, start=first, position=0)
-                place = replace(place, sub_block=starts[0].sub_block)
-                self._bring_up(block.index, starts)
-                yield from self._cells(starts, place, bearing=bearing)
-                self.slots.stop()
-                first += len(starts)
-
-    def _give_up(self, reason: str) -> None:
-        self.void_because = reason
-        self.slots.stop()
-
-    def _bring_up(self, block: int, planned: Sequence[PlannedStart]) -> None:
-        """Start each configuration on its copy of the data, and let all stand still.
-
-        Raises:
-            Void: A setting is not in force.
-        """
-        self.started(block=block, label=f"starting {len(planned)} servers")
-        failed: list[str] = []
-        try:
-            starts = self.slots.bring_up(planned, self.plan.restore, failed)
-        except SteelyardError:
-            self.void_under = failed[0] if len(failed) == 1 else ""
-            raise
-        configurations = [start.configuration for start in planned]
-        self._up = dict(zip(configurations, self.slots.of(planned), strict=True))
-        self._starts = dict(zip(configurations, starts, strict=True))
-        for configuration, start in self._starts.items():
-            finding = not_in_force(configuration, start.deviations)
-            if finding is not None:
-                self.void_under = configuration
-                raise Void(finding.message, finding)
-        for configuration, slot in self._up.items():
-            slot.platforms[configuration].standstill.pause()
-
-    def _cells(
-        self, starts: Sequence[PlannedStart], first: Place, *, bearing: bool
-    ) -> Iterator[Run]:
-        """Yield the runs of each cell; before the first of a workload all servers warm up.
-
-        ``first`` is where the first run of the first of them stands.
-        """
-        warm: set[str] = set()
-        for position, planned in enumerate(zip(*(v.runs for v in starts), strict=True)):
-            place = replace(first, position=position)
-            workload, warm_up_s = planned[0].cell.workload, 0.0
-            if workload not in warm:
-                warm.add(workload)
-                warm_up_s = self._warm_up(place, planned)
-            seats = self._seats(planned)
-            runs = self._cell(
-                seats,
-                replace(place, runs=len(starts[0].runs)),
-                Work(seconds=self.experiment.slice_s(workload), warm_up_s=warm_up_s),
-                bearing=bearing,
-            )
-            yield from runs
-            self._require_valid(runs, seats)
-
-    def _require_valid(self, runs: Sequence[Run], seats: Sequence[Seat]) -> None:
-        """Raise Void when one does not count, under the one whose own trouble it is."""
-        invalid = [run for run in runs if run.validity is Validity.INVALID]
-        self.void_under = _culprit(seats)
-        if not self.void_under and len(invalid) < len(runs):  # what all lack is nobody's
-            self.void_under = next((run.configuration for run in invalid), "")
-        for run in sorted(invalid, key=lambda run: run.configuration != self.void_under):
-            require_valid(run)
-
-    def _cell(self, seats: Sequence[Seat], place: Place, work: Work, *, bearing: bool) -> list[Run]:
-        """Return the run of each server in one cell.
-
-        Raises:
-            TargetError: A server is gone.
-        """
-        cell = seats[0].planned.cell
-        self.started(block=place.block, label=f"{cell.workload}, {cell.load.label}, in turns")
-        places = [replace(place, start=place.start + number) for number in range(len(seats))]
-        orders = [self._order(one) for one in places]
-        turns, coin = self._turns(cell.workload), self._coin(place, _TAKING)
-        try:
-            taken = turns.take(seats, orders, work, coin, bearing=bearing)
-        except TargetError:
-            self.void_under = _culprit(seats)
-            raise
-        return [
-            run_of(one, at, done, self._starts[one.configuration].at, self.raw)
-            for one, at, done in zip([seat.planned for seat in seats], places, taken, strict=True)
-        ]
-
-    def _turns(self, workload: str) -> TurnTaker:
-        times = campaign.turn_times(self.plan, workload)
-        return TurnTaker(engine=self.engine, clock=self.clock, times=times)
-
-    def _coin(self, place: Place, part: int) -> np.random.Generator:
-        """Return what draws the orders of a part of a cell in this try of the block."""
-        further = (place.sub_block,) if place.sub_block else ()
-        drawn_for = (place.attempt, place.position, part, *further)
-        return block_coin(self.experiment.seed, place.block, *drawn_for)
-
-    def _warm_up(self, place: Place, planned: Sequence[PlannedRun]) -> float:
-        """Put a workload on every server, in turns; return the seconds that its first cell owes.
-
-        The load is the largest, whatever runs afterwards: how warm a server is must not depend on
-        the order of the runs. Where the cell has that load, its own generators do it.
-
-        Raises:
-            Void: A generator failed.
-        """
-        seconds = self.plan.warm_up.warm_up_s if self.warmed_s is None else self.warmed_s
-        if planned[0].cell.load == self.slots.slots[0].bench.warming_load:
-            return seconds
-        self.started(block=place.block, label=f"{planned[0].cell.workload}, warming up in turns")
-        seats = self._seats(planned, warming=True)
-        try:
-            self._turns(planned[0].cell.workload).warm_up(
-                seats, seconds, self._coin(place, _WARMING)
-            )
-        except MeasurementError as error:
-            raise self._warm_up_failed(seats, error.message) from error
-        return 0.0
-
-    def _warm_up_failed(self, seats: Sequence[Seat], said: str) -> Void:
-        dead = [seat for seat in seats if not seat.slot.bench.is_running()]
-        words = [seat.slot.bench.last_words(seat.planned.configuration) for seat in dead]
-        self.void_under = _culprit(seats)
-        finding = generator_failed(
-            f"the generator failed in the warm-up: {said}",
-            server_died=bool(dead),
-            last_words=" ".join(words),
-        )
-        return Void(finding.message, finding)
-
-    def _seats(self, planned: Sequence[PlannedRun], *, warming: bool = False) -> list[Seat]:
-        """Return the seat of each."""
-        seats = []
-        for one in planned:
-            self.void_under = one.configuration
-            slot = self._up[one.configuration]
-            seats.append(seat_of(slot, one, self.engine, self.clock, warming=warming))
-        self.void_under = ""
-        return seats
-
-    def _order(self, place: Place) -> LogOrder:
-        policy = self.experiment.measure.log
-        return LogOrder(name=Path(place.raw_name).stem, store=self.raw, policy=policy)
-
-
-def _culprit(seats: Sequence[Seat]) -> str:
-    """Return the configuration whose generators failed or whose server died.
-
-    Empty: it is nobody's.
-    """
-    for seat in seats:
-        if seat.failure or not seat.slot.bench.is_running():
-            return seat.planned.configuration
-    return ""

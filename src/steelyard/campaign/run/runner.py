@@ -29,13 +29,7 @@ from steelyard.campaign.design.schedule import (
 )
 from steelyard.campaign.run import beside_blocks
 from steelyard.campaign.run.bench import Bench, do_each
-from steelyard.campaign.run.blocks import (
-    AlternatingTaker,
-    BlockCompleter,
-    BlockTaker,
-    Slots,
-    TakesBlocks,
-)
+from steelyard.campaign.run.blocks import BlockCompleter, BlockTaker, Slots
 from steelyard.campaign.run.ceilings import CeilingTaker
 from steelyard.campaign.run.taking import Taker
 from steelyard.core.campaign import (
@@ -223,25 +217,18 @@ class Campaign:
         ended = Status.COMPLETE if plan.stopping.is_fixed else Status.BUDGET
         return status or (Status.PASSED if single else ended)
 
-    def _block_taker(self, plan: CampaignPlan) -> TakesBlocks:
-        """Return what takes the blocks of a plan: in turns, or one start after another."""
+    def _block_taker(self, plan: CampaignPlan) -> BlockTaker:
+        """Return what takes the blocks of a plan: servers in slots, or one after another."""
+        slots = Slots.alone(self.bench)
         if plan.mode is Mode.ALTERNATING:
             self.bench.stop(keep_data=False)  # from now on servers run in slots
-            self.slots.make(plan.at_once or len(self.experiment.configurations))
-            self.slots.prepare(self.progress.stage)
-            return AlternatingTaker(
-                experiment=self.experiment,
-                engine=self.engine,
-                slots=self.slots,
-                plan=plan,
-                clock=self.clock,
-                started=self.progress.run_started,
-                raw=self.directory,
-            )
+            slots = self.slots
+            slots.make(plan.at_once or len(self.experiment.configurations))
+            slots.prepare(self.progress.stage)
         return BlockTaker(
             experiment=self.experiment,
             engine=self.engine,
-            bench=self.bench,
+            slots=slots,
             plan=plan,
             clock=self.clock,
             started=self.progress.run_started,

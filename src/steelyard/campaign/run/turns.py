@@ -228,10 +228,12 @@ class Work:
     Attributes:
         seconds: Of turns.
         warm_up_s: Before them, with the same generators.
+        ramp_s: Thrown away at the beginning of a run in one piece.
     """
 
     seconds: float
     warm_up_s: float = 0.0
+    ramp_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
