@@ -134,8 +134,9 @@ class Listener:
         """Let the world know the block, and let a test act before the run."""
         self.world.block = block
         self.heard.append(label)
-        self.runs += 1
-        self.at_run(self.runs)
+        if not label.endswith(", warming up"):
+            self.runs += 1
+            self.at_run(self.runs)
 
     def block_ended(self, outcome: BlockOutcome) -> None:
         """Keep it."""
