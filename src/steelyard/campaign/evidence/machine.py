@@ -251,11 +251,11 @@ class MachineProbe(Probe):
         A sample that was lost leaves a longer interval in the timeline, no gap.
         """
         del lost
-        others, sources = self._others.others(), self._sources
+        sources, others_cpu_s = self._sources, self._others.cpu_s()
         used = {quantity: rounded(max(total, 0.0)) for quantity, total in self._sums.items()}
         used |= difference(self._own_before, sources.own()) | self._parts.totals() | self._faults()
-        if others.cpu_s is not None:
-            used[Quantity.VISIBLE_OTHERS_CPU_S] = rounded(others.cpu_s)
+        if others_cpu_s is not None:
+            used[Quantity.VISIBLE_OTHERS_CPU_S] = rounded(others_cpu_s)
         with_others = partial(with_others_used, ours=_ours(self._vantage))
         totals = with_others(used)
         unsampled = sources.unsampled(totals)
@@ -265,7 +265,7 @@ class MachineProbe(Probe):
             totals={q.value: value for q, value in totals.items() if q not in unsampled},
             levels={quantity.value: value for quantity, value in levels.items()},
             series=timeline([*self._readings, (at_s, last)], with_others, without=unsampled),
-            others=others.heaviest,
+            others=self._others.heaviest(),
             absent=(*_unseen(self._vantage), *sources.absent(used), *unsampled.values(), *absent),
         )
 
@@ -391,7 +391,7 @@ def without_short_end(readings: Sequence[Reading]) -> list[Reading]:
     return list(readings)
 
 
-_WRITTEN, _READ = Quantity.DEVICE_WRITE_BYTES, Quantity.DEVICE_READ_BYTES
+_BYTES = _WRITTEN, _READ = Quantity.DEVICE_WRITE_BYTES, Quantity.DEVICE_READ_BYTES
 
 
 @dataclass(slots=True, kw_only=True)
@@ -410,16 +410,17 @@ class Parts:
         if self._inside is None:
             return
         (inside, inside_at), self._inside = self._inside, None
-        if all(name in each for each in (first, inside, last) for name in (_WRITTEN, _READ)):
-            self._add(Quantity.SETTLING_S, inside_at - first_at)
-            self._add(Quantity.SETTLED_S, last_at - inside_at)
-            self._add(Quantity.SETTLING_WRITE_BYTES, inside[_WRITTEN] - first[_WRITTEN])
-            self._add(Quantity.SETTLED_WRITE_BYTES, last[_WRITTEN] - inside[_WRITTEN])
-            self._add(Quantity.SETTLED_READ_BYTES, last[_READ] - inside[_READ])
+        if any(name not in counted for counted in (first, inside, last) for name in _BYTES):
+            return
+        amounts = {
+            Quantity.SETTLING_S: inside_at - first_at,
+            Quantity.SETTLED_S: last_at - inside_at,
+            Quantity.SETTLING_WRITE_BYTES: inside[_WRITTEN] - first[_WRITTEN],
+            Quantity.SETTLED_WRITE_BYTES: last[_WRITTEN] - inside[_WRITTEN],
+            Quantity.SETTLED_READ_BYTES: last[_READ] - inside[_READ],
+        }
+        self._sums = {name: self._sums.get(name, 0.0) + more for name, more in amounts.items()}
 
     def totals(self) -> Counted:
-        """Return the sums over all turns; nothing where the device has no counters."""
+        """Return the sums over all turns; empty where the device has no counters."""
         return {quantity: rounded(total) for quantity, total in self._sums.items()}
-
-    def _add(self, quantity: Quantity, amount: float) -> None:
-        self._sums[quantity] = self._sums.get(quantity, 0.0) + amount

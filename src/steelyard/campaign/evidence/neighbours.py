@@ -49,20 +49,6 @@ def _io_bytes(host: Host, pid: int) -> float | None:
     return None if use is None else float(use.read_bytes + use.written_bytes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Others:
-    """What the processes that are not ours used.
-
-    Attributes:
-        heaviest: Those that used the most CPU, at most five.
-        cpu_s: Of all but the threads of the kernel; None where not all processes of the machine can
-            be seen from here, as in a container, or were looked at.
-    """
-
-    heaviest: tuple[OtherProcess, ...]
-    cpu_s: float | None
-
-
 def used_between(before: Census, after: Census) -> Iterator[tuple[Process, float, float | None]]:
     """Yield those who used a CPU in between, with its seconds and their bytes of devices.
 
@@ -189,13 +175,18 @@ class Bystanders:
             elif _is_same(process, self._before.processes.get(process.pid)):
                 self._add(process, min(cpu_s, most_s), io_bytes)
 
-    def others(self) -> Others:
-        """Return what they used."""
+    def heaviest(self) -> tuple[OtherProcess, ...]:
+        """Return those that used the most CPU, at most five."""
         used = sorted(self._used.values(), key=lambda other: (-other.cpu_s, other.pid))[:MOST]
-        return Others(
-            heaviest=tuple(replace(other, cpu_s=round(other.cpu_s, 2)) for other in used),
-            cpu_s=self._cpu_s if self.crowd is None and self._sees_all else None,
-        )
+        return tuple(replace(other, cpu_s=round(other.cpu_s, 2)) for other in used)
+
+    def cpu_s(self) -> float | None:
+        """Return what all used together, without the threads of the kernel.
+
+        None where not all processes of the machine can be seen, as in a container, or were looked
+        at, as in turns.
+        """
+        return self._cpu_s if self.crowd is None and self._sees_all else None
 
     def _look(self) -> Census:
         return census(self.host) if self.crowd is None else self.crowd.now()

@@ -29,7 +29,8 @@ class Probe(ABC):
     """Watches one kind of thing during one run.
 
     All of its methods but ``abandon`` are called in one thread of its own, so that it may keep a
-    connection. Whatever one of them raises makes the probe absent, with the error as the reason.
+    connection. Whatever one of them raises makes the probe absent, with the error as the reason;
+    it is abandoned then.
 
     Attributes:
         subject: What it watches, as an absence calls it.
@@ -59,7 +60,7 @@ class Probe(ABC):
         """
 
     def abandon(self) -> None:  # noqa: B027
-        """Give up what a call may be waiting for; called from another thread."""
+        """Give up what a call may be waiting for, in any thread; a second time changes nothing."""
 
 
 def evidence_of(parts: Sequence[Part], seconds: float, *, own_cpu_s: float) -> measurement.Evidence:

@@ -6,8 +6,7 @@ these have settled. A sample that a pause catches is forgotten.
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -135,32 +134,26 @@ class ServerProbe(Probe):
 
     def begin(self) -> None:
         """Open the session and read all counters, while the server is still idle."""
-        reader = self.open_reader()
-        self._reader = reader
-        with self._closing_on_failure():
-            if self._abandoned.is_set():
-                raise TargetError("it was given up before it began")
-            if self.nearby is not None and reader.serving_pid is not None:
-                self._thread = MainThread(host=self.nearby, pid=reader.serving_pid)
-            self._used = reader.statements()  # before the counters, which leave nothing of it over
-            self._readings.append(Reading(at_s=0.0, counters=reader.counters()))
-            if self.paused_by is not None:
-                self._behind_s = self.paused_by.monotonic()
+        self._reader = reader = self.open_reader()
+        if self._abandoned.is_set():
+            raise TargetError("it was given up before it began")
+        if self.nearby is not None and reader.serving_pid is not None:
+            self._thread = MainThread(host=self.nearby, pid=reader.serving_pid)
+        self._used = reader.statements()  # before the counters, which leave nothing of it over
+        self._readings.append(Reading(at_s=0.0, counters=reader.counters()))
+        if self.paused_by is not None:
+            self._behind_s = self.paused_by.monotonic()
 
     def sample(self, at_s: float) -> None:
         """Look at the sessions, and once a second at the counters."""
         reader = self._opened()
-        try:  # as _closing_on_failure does, at less cost ten times a second
-            self._skip_pauses(at_s)
-            if self._thread is not None:  # before the server is asked, which wakes it up
-                self._thread.look(at_s)
-            self._sightings.append(Sighting(at_s=at_s, waiting=reader.waits()))
-            # Half an interval early rather than a whole one late.
-            if at_s - self._readings[-1].at_s >= 1.0 - _INTERVAL_S / 2:
-                self._readings.append(Reading(at_s=at_s, counters=reader.counters()))
-        except Exception:
-            reader.close()
-            raise
+        self._skip_pauses(at_s)
+        if self._thread is not None:  # before the server is asked, which wakes it up
+            self._thread.look(at_s)
+        self._sightings.append(Sighting(at_s=at_s, waiting=reader.waits()))
+        # Half an interval early rather than a whole one late.
+        if at_s - self._readings[-1].at_s >= 1.0 - _INTERVAL_S / 2:
+            self._readings.append(Reading(at_s=at_s, counters=reader.counters()))
 
     def forget(self, at_s: float) -> None:
         """Forget what a sample saw that began then: the server stood still in the midst of it."""
@@ -169,25 +162,23 @@ class ServerProbe(Probe):
 
     def finish(self, at_s: float, *, lost: int) -> Part:
         """Read everything once more when the generator's sessions are gone."""
-        with self._closing_on_failure():
-            reader = self._opened()
-            self._skip_pauses(at_s)
-            settled = reader.settled_counters()
-            levels = reader.levels()
-            statements, gone = used_between(self._used, reader.statements())
-            pace = _PACE if self.paused_by is None else _PACE_IN_TURNS
-            source = f"{reader.source} {pace}"
-            waits = average(self._sightings, source, ramp_s=self.ramp_s, lost=lost)
-            totals, reset = differences(self._readings[0].counters, settled)
-            part = Part(
-                totals={**totals, **(self._thread.totals() if self._thread else {})},
-                levels=levels,
-                waits=waits,
-                series=self._series(at_s, seen=waits is not None),
-                absent=(*_absent(reader.absent, waits), *reset, *gone, *self._unseen(reader)),
-                statements=statements,
-                server_cpu_s=self._server_cpu_s(reader),
-            )
+        reader = self._opened()
+        self._skip_pauses(at_s)
+        settled = reader.settled_counters()
+        levels = reader.levels()
+        statements, gone = used_between(self._used, reader.statements())
+        pace = _PACE if self.paused_by is None else _PACE_IN_TURNS
+        waits = average(self._sightings, f"{reader.source} {pace}", ramp_s=self.ramp_s, lost=lost)
+        totals, reset = differences(self._readings[0].counters, settled)
+        part = Part(
+            totals={**totals, **(self._thread.totals() if self._thread else {})},
+            levels=levels,
+            waits=waits,
+            series=self._series(at_s, seen=waits is not None),
+            absent=(*_absent(reader.absent, waits), *reset, *gone, *self._unseen(reader)),
+            statements=statements,
+            server_cpu_s=self._server_cpu_s(reader),
+        )
         reader.close()
         return part
 
@@ -213,14 +204,6 @@ class ServerProbe(Probe):
         if self._reader is None:
             raise TargetError("it never began")
         return self._reader
-
-    @contextmanager
-    def _closing_on_failure(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception:
-            self._opened().close()
-            raise
 
     def _unseen(self, reader: ServerReader) -> tuple[measurement.Absence, ...]:
         hidden = reader.serving_pid is not None and self._thread is None
@@ -361,7 +344,7 @@ class StatementProbe(Probe):
         if reader is None:
             raise TargetError("it never began")
         statements, gone = used_between(self._used, reader.statements())
-        told = (each for each in reader.absent if each.subject == measurement.STATEMENTS)
+        told = (gap for gap in reader.absent if gap.subject == measurement.STATEMENTS)
         reader.close()
         return Part(statements=statements, absent=(*told, *gone))
 

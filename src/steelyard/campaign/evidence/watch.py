@@ -91,15 +91,10 @@ class Worker:
             self.failure = f"it was not ready within {within_s:.0f} s"
             self.give_up()
 
-    def turn(self, turn: _Turn) -> None:
-        """Let it sample in a turn that has begun."""
+    def turn(self, turn: _Turn | None) -> None:
+        """Let it sample in a turn that has begun; None: it is over, and so is the sampling."""
         if self.probe.interval_s is not None:
-            self._messages.put(turn)
-
-    def over(self) -> None:
-        """Tell it that the turn is over: a sample in flight is forgotten."""
-        if self.probe.interval_s is not None:
-            self._messages.put(_OVER)
+            self._messages.put(turn or _OVER)
 
     def end(self, ran_s: float) -> None:
         """Tell it that the run is over, and how long it was without pauses."""
@@ -127,16 +122,18 @@ class Worker:
             return
         try:
             step()
-        except SteelyardError as error:
-            self.failure = self.failure or error.message
         except Exception as error:  # noqa: BLE001 - whatever fails in a probe must not end a run
-            self.failure = self.failure or f"{type(error).__name__}: {error}"
+            own = error.message if isinstance(error, SteelyardError) else ""
+            self.failure = self.failure or own or f"{type(error).__name__}: {error}"
+            self.probe.abandon()
 
     def _work(self) -> None:
-        self.attempt(self._attend)
-        self.cpu_s = thread_cpu_s()
-        self._ready.set()
-        self._done.set()
+        try:
+            self.attempt(self._attend)
+        finally:
+            self.cpu_s = thread_cpu_s()
+            self._ready.set()
+            self._done.set()
 
     def _attend(self) -> None:
         self.probe.begin()
@@ -246,7 +243,7 @@ class Watch:
     def end_turn(self) -> None:
         """Let no more samples be taken: a pause comes, or the end."""
         for worker in self._workers:
-            worker.over()
+            worker.turn(None)
 
     def halt(self) -> None:
         """Take the reading when the run does not go on any more."""

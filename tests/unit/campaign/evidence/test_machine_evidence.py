@@ -470,7 +470,7 @@ def test_children_are_waited_for_once_and_count_where_they_ran() -> None:
     at(None, 3.1)  # it used one second more before its end
     crowd.now()  # here it is missed
     seen.end(most_s=2.0)
-    told = {other.name: other.cpu_s for other in seen.others().heaviest}
+    told = {other.name: other.cpu_s for other in seen.heaviest()}
     assert told == {"cc1": 1.0, "make": pytest.approx(1.0)}
 
 

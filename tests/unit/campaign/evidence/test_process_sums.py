@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from fakes.clock import FakeClock
 from fakes.host import FakeHost
-from steelyard.campaign.evidence.neighbours import Bystanders, Others
+from steelyard.campaign.evidence.neighbours import Bystanders
 from steelyard.campaign.evidence.processes import GeneratorProcesses, ServerProcesses, TaskSet
 from steelyard.core.measurement import OtherProcess, Quantity
 from support.recorded_host import (
@@ -218,16 +218,16 @@ def _machine(*lines: str, **files: str) -> FakeHost:
     return FakeHost(files={**made, **io, "/proc/loadavg": "1\n"})
 
 
-def _others(before: FakeHost, after: FakeHost, *ours: int) -> Others:
+def _others(before: FakeHost, after: FakeHost, *ours: int) -> Bystanders:
     seen = Bystanders(host=(host := FakeHost(files=before.files)), ours=frozenset(ours), crowd=None)
     seen.begin()
     host.files = after.files
     seen.end(most_s=0.0)
-    return seen.others()
+    return seen
 
 
 def _between(before: FakeHost, after: FakeHost, *ours: int) -> tuple[OtherProcess, ...]:
-    return _others(before, after, *ours).heaviest
+    return _others(before, after, *ours).heaviest()
 
 
 def test_the_busiest_come_first_and_the_idle_do_not_come() -> None:
@@ -272,10 +272,10 @@ def test_all_together_are_known_where_all_can_be_seen() -> None:
     lines = [process_line(n, f"p{n}", 1, ticks=100) for n in range(3, 13)]
     thread = process_line(2, "kworker/0:1", 0, ticks=400, flags=_KERNEL)
     contained = _others(_machine(), _machine(*lines), 3)
-    assert contained.cpu_s is None
+    assert contained.cpu_s() is None
     whole = _others(_machine(), _machine(*lines, thread), 3)
-    assert whole.cpu_s == 9.0
-    assert whole.heaviest[0].cpu_s == 4.0
+    assert whole.cpu_s() == 9.0
+    assert whole.heaviest()[0].cpu_s == 4.0
 
 
 def test_an_id_that_was_given_again_is_another_process() -> None:

@@ -237,19 +237,28 @@ def test_the_cost_on_the_server_is_that_of_the_session() -> None:
 def test_the_session_ends_whatever_fails(where: str) -> None:
     """No connection stays open that the next run would have to share the server with."""
     reader = FakeReader(fails_in=where)
-    with pytest.raises(TargetError, match="refused"):
-        _run(reader, _every_tenth(0.2, [_CPU]))
+    _, evidence = seen_by(lambda: threading.Event().wait(0.25), _probe(reader))
+    assert [gone.reason for gone in evidence.absent] == [f"refused in {where}"]
     assert reader.closed
 
 
-def test_a_probe_given_up_while_it_connects_keeps_no_session() -> None:
+def test_a_probe_given_up_while_it_connects_keeps_no_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The connection that comes too late is closed by the thread that waited for it."""
-    reader = FakeReader()
-    probe = _probe(reader)
-    probe.abandon()
-    with pytest.raises(TargetError, match="given up"):
-        probe.begin()
-    assert reader.closed
+    monkeypatch.setattr("steelyard.campaign.evidence.watch.BEGIN_WITHIN_S", 0.1)
+    reader, connects = FakeReader(), threading.Event()
+
+    def open_late() -> FakeReader:
+        connects.wait(30)
+        return reader
+
+    seen_by(connects.set, ServerProbe(open_reader=open_late, ramp_s=0.0, nearby=None))
+    for _ in range(1000):
+        if reader.closed:
+            return
+        threading.Event().wait(0.005)
+    raise AssertionError("the session stays open")
 
 
 def test_a_probe_that_never_began_says_so() -> None:
