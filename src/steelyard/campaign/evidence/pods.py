@@ -64,14 +64,6 @@ class Devices:
         return cls(data=data, wal=wal if wal != data else None)
 
 
-def timeline_counters(account: Account, devices: Devices) -> Counted:
-    """Return what a look in passing shows of a server's container and node."""
-    counted = of_the_machine(cpu_times(account.host.read("/proc/stat")))
-    counted |= accounts.device(account, devices.data)
-    counted |= known({Quantity.SERVER_CPU_S: accounts.cpu_s(account)})
-    return counted | of_the_quota(accounts.throttled(account))
-
-
 def container_counters(account: Account) -> Counted:
     """Return the counters of a server's control group."""
     read, written = accounts.device_bytes(account)
@@ -85,11 +77,16 @@ def container_counters(account: Account) -> Counted:
     return counted | of_the_quota(accounts.throttled(account))
 
 
+def timeline_counters(account: Account, devices: Devices) -> Counted:
+    """Return what a look in passing shows of a server's container and node, and more."""
+    counted = of_the_machine(cpu_times(account.host.read("/proc/stat")))
+    return counted | accounts.device(account, devices.data) | container_counters(account)
+
+
 def server_counters(account: Account, devices: Devices) -> Counted:
     """Return all counters of a server's container and of its node."""
-    counted = timeline_counters(account, devices) | container_counters(account)
-    counted |= of_the_wal(accounts.device(account, devices.wal))
-    return counted | of_the_kernel(account.host.read)
+    wal = of_the_wal(accounts.device(account, devices.wal))
+    return timeline_counters(account, devices) | wal | of_the_kernel(account.host.read)
 
 
 def server_levels(account: Account) -> Counted:

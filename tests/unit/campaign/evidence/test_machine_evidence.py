@@ -422,7 +422,8 @@ def test_rows_of_the_timeline_are_of_own_seconds_and_add_up() -> None:
     part = _taken(Scene(), elsewhere=(_NEIGHBOUR,))
     (series,) = part.series
     assert series.end_s == pytest.approx((1.0, 2.0, 3.0))
-    for name in (Quantity.SERVER_CPU_S, Quantity.CPU_IDLE_S, Quantity.DEVICE_WRITE_BYTES):
+    used = (Quantity.SERVER_CPU_S, Quantity.GENERATOR_CPU_S, Quantity.OTHERS_CPU_S)
+    for name in (*used, Quantity.CPU_IDLE_S, Quantity.DEVICE_WRITE_BYTES):
         column = series.names.index(name)
         whole = sum(row[column] or 0 for row in series.rows)
         assert whole == pytest.approx(part.totals[name], abs=0.021), name
