@@ -1,10 +1,12 @@
 """A synthetic campaign on Kubernetes: ways to lose no commit with a node, and what they cost."""
 
 from dataclasses import replace
+from functools import cache
 
-from fakes.analyses import analysis_of, quick
-from fakes.scenes import Scene
-from steelyard.answers.durability.compute import campaign_durability, durability_of, with_trades
+from fakes.analyses import quick
+from fakes.scenes import FACTS, Scene, record_of
+from steelyard.answers.campaign import analyse
+from steelyard.answers.durability.compute import with_trades
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.campaign import Status
 from steelyard.core.experiment import EffectiveSetting, Workload
@@ -59,6 +61,7 @@ def server(configuration: str, **settings: str) -> ServerEnvironment:
     )
 
 
+@cache
 def high_availability() -> CampaignAnalysis:
     """Return a synchronous standby, required and preferred, and replicated storage, weighed."""
     scene = Scene(
@@ -78,32 +81,30 @@ def high_availability() -> CampaignAnalysis:
         status=Status.DECIDED,
         max_blocks=20,
     )
-    analysis = analysis_of(scene)
+    record = record_of(scene)
     configurations = tuple(
         replace(each, target=_TARGETS[each.name], settings=())
-        for each in analysis.experiment.configurations
+        for each in record.experiment.configurations
     )
-    workloads = tuple(_named(each) for each in analysis.experiment.workloads)
-    experiment = replace(analysis.experiment, configurations=configurations, workloads=workloads)
+    workloads = tuple(_named(each) for each in record.experiment.workloads)
     names = "ANY 1 (steelyard-2)"
     environment = Environment(
-        facts=CLASSES,
+        facts=(*FACTS, *CLASSES),
         servers=tuple(
             server(each.name, synchronous_standby_names=names if "standby" in each.name else "")
             for each in configurations
         ),
     )
-    made = replace(
-        analysis,
-        experiment=experiment,
-        settings=(),
-        facts=(*analysis.facts, *CLASSES),
-        comparisons=with_trades(analysis.comparisons, experiment, environment),
-        unit="9 newly made Clusters per configuration",
-        command="steelyard run preset:high-availability",
+    return analyse(
+        replace(
+            record,
+            experiment=replace(
+                record.experiment, configurations=configurations, workloads=workloads
+            ),
+            environment=environment,
+            command="steelyard run preset:high-availability",
+        )
     )
-    kept_by = durability_of(experiment, environment, analysis.cells)
-    return made.with_answer(campaign_durability, kept_by)
 
 
 def traded(**settings: dict[str, str]) -> CampaignAnalysis:

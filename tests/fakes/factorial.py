@@ -2,12 +2,11 @@
 
 from dataclasses import replace
 
-from fakes import analyses
-from fakes.scenes import STARTED_AT, Scene, runs_of
+from fakes.scenes import FACTS, Scene, record_of
 from steelyard.answers.campaign import analyse
-from steelyard.answers.results import CampaignAnalysis
-from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
-from steelyard.core.experiment import Attribution, AttributionKind, Experiment, Factor
+from steelyard.answers.results import CampaignAnalysis, SettingDifference
+from steelyard.core.campaign import Status
+from steelyard.core.experiment import Attribution, AttributionKind, Factor
 from steelyard.stats import factorial
 
 LEVELS = {
@@ -78,35 +77,29 @@ def _attribution(factors: int, kind: AttributionKind) -> Attribution:
 
 
 def _analysed(scene: Scene, attribution: Attribution) -> CampaignAnalysis:
-    template = analyses.analysis_of(replace(scene, blocks=1))
-    experiment: Experiment = replace(template.experiment, attribution=attribution)
-    plan = template.plan
-    assert plan is not None
-    assert experiment.attribution is not None
-    results = len(experiment.workloads) * len(experiment.attribution.factors)
-    rule = replace(plan.stopping, alpha=0.04 / results, results=results)
-    record = CampaignRecord(
-        campaign_id=template.campaign_id,
-        experiment=experiment,
-        status=scene.status,
-        plan=replace(plan, stopping=rule),
-        environment=None,
-        runs=runs_of(scene),
-        blocks=tuple(
-            BlockOutcome(index=index, attempt=0, complete=True) for index in range(scene.blocks)
-        ),
-        findings=(),
-        started_at=STARTED_AT,
-        elapsed_s=3000.0,
-        command=template.command,
-    )
+    record = record_of(scene)
+    assert record.plan is not None
+    results = len(scene.workloads) * len(attribution.factors)
+    rule = replace(record.plan.stopping, alpha=0.04 / results, results=results)
     settings = tuple(
-        replace(difference, values=tuple(factor.second if x else factor.first for x in levels))
-        for difference, factor, levels in zip(
-            template.settings,
+        SettingDifference(
+            name=name,
+            values=tuple(factor.second if x else factor.first for x in levels),
+            requested=requested,
+        )
+        for name, requested, factor, levels in zip(
+            ("shared_buffers", "wal_buffers"),
+            (True, False),
             attribution.factors,
             zip(*attribution.combinations, strict=True),
             strict=False,
         )
     )
-    return replace(analyse(record), settings=settings, facts=template.facts)
+    made = replace(
+        record,
+        experiment=replace(record.experiment, attribution=attribution),
+        plan=replace(record.plan, stopping=rule),
+        environment=None,
+        elapsed_s=3000.0,
+    )
+    return replace(analyse(made), settings=settings, facts=FACTS)

@@ -12,11 +12,10 @@ from functools import cache
 import numpy as np
 from scipy.special import ndtri
 
-from fakes.analyses import analysis_of
-from fakes.scenes import STARTED_AT, Scene, runs_of
+from fakes.scenes import STARTED_AT, Scene, record_of
 from steelyard.answers.campaign import analyse
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
+from steelyard.core.campaign import CampaignRecord, Status
 from steelyard.core.findings import Validity
 from steelyard.core.measurement import LatencyWindow, Run, RunLatency, ScriptLatency, SustainedRun
 from steelyard.core.schedule import CellKey, Load
@@ -78,7 +77,7 @@ def _tails_record() -> CampaignRecord:
         status=Status.BUDGET,
         budget_s=900.0,
     )
-    record = _record_of(scene)
+    record = replace(record_of(scene), environment=None)
     source = random.Random(scene.seed)  # noqa: S311 - a synthetic campaign, no secret
     return replace(
         record,
@@ -140,7 +139,7 @@ def open_loop() -> CampaignAnalysis:
         max_blocks=12,
         status=Status.BUDGET,
     )
-    record = _record_of(scene)
+    record = replace(record_of(scene), environment=None)
     return analyse(_with_rates(record))
 
 
@@ -182,22 +181,3 @@ def without_logs(analysis: Callable[[], CampaignRecord] = _tails_record) -> Camp
     record = analysis()
     runs = tuple(replace(run, latency=None) for run in record.runs)
     return replace(record, runs=runs, sustained=())
-
-
-def _record_of(scene: Scene) -> CampaignRecord:
-    made = analysis_of(scene)
-    return CampaignRecord(
-        campaign_id=made.campaign_id,
-        experiment=made.experiment,
-        status=scene.status,
-        plan=made.plan,
-        environment=None,
-        runs=runs_of(scene),
-        blocks=tuple(
-            BlockOutcome(index=block, attempt=0, complete=True) for block in range(scene.blocks)
-        ),
-        findings=(),
-        started_at=made.started_at,
-        elapsed_s=made.elapsed_s,
-        command=made.command,
-    )

@@ -3,12 +3,11 @@
 from dataclasses import replace
 from functools import cache
 
-from fakes.analyses import analysis_of
 from fakes.evidence import Seen, watched
-from fakes.scenes import Scene, runs_of
+from fakes.scenes import FACTS, Scene, record_of
 from steelyard.answers.campaign import analyse
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
+from steelyard.core.campaign import CampaignRecord, Status
 from steelyard.core.experiment import EffectiveSetting, Layer, Setting
 from steelyard.core.measurement import Absence, Environment, Quantity, ServerEnvironment, WaitClass
 
@@ -85,7 +84,7 @@ def explained() -> CampaignAnalysis:
 
 
 def _record(scene: Scene) -> CampaignRecord:
-    made = analysis_of(scene)
+    made = record_of(scene)
     asked = (Setting(layer=Layer.POSTGRES, name="synchronous_commit", value="off"),)
     experiment = replace(
         made.experiment,
@@ -94,13 +93,11 @@ def _record(scene: Scene) -> CampaignRecord:
             for place, each in enumerate(made.experiment.configurations)
         ),
     )
-    return CampaignRecord(
-        campaign_id=made.campaign_id,
+    return replace(
+        made,
         experiment=experiment,
-        status=scene.status,
-        plan=made.plan,
         environment=Environment(
-            facts=made.facts,
+            facts=FACTS,
             servers=tuple(
                 ServerEnvironment(
                     configuration=name,
@@ -110,16 +107,7 @@ def _record(scene: Scene) -> CampaignRecord:
                 for name, value in zip(scene.configurations, ("on", "off"), strict=True)
             ),
         ),
-        runs=tuple(
-            watched(run, _seen(run.cell.workload, run.configuration)) for run in runs_of(scene)
-        ),
-        blocks=tuple(
-            BlockOutcome(index=block, attempt=0, complete=True) for block in range(scene.blocks)
-        ),
-        findings=(),
-        started_at=made.started_at,
-        elapsed_s=made.elapsed_s,
-        command=made.command,
+        runs=tuple(watched(run, _seen(run.cell.workload, run.configuration)) for run in made.runs),
     )
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 from functools import cache
 
 from fakes.latencies import Shape as Latencies
-from fakes.latencies import _record_of, script_of
-from fakes.scenes import Scene
+from fakes.latencies import script_of
+from fakes.scenes import Scene, record_of
 from steelyard.answers.campaign import analyse
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core import experiment as model
@@ -38,9 +38,10 @@ def aof_record() -> CampaignRecord:
         status=Status.BUDGET,
         budget_s=900.0,
     )
-    record = _record_of(scene)
+    record = record_of(scene)
     return replace(
         record,
+        environment=None,
         experiment=_of_redis(record.experiment),
         runs=tuple(_timed(run) for run in record.runs),
     )

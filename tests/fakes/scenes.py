@@ -1,22 +1,35 @@
-"""Synthetic campaigns: runs from a seed, and what an analysis might say about them.
+"""Synthetic campaigns: records whose runs follow from a seed, without any server.
 
 ``random.Random`` is used because its stream never changes between versions, so golden files stay
-what they are. The intervals are simple stand-ins, not the method's.
+what they are.
 """
 
 import math
 import random
-from dataclasses import dataclass, field, replace
-from statistics import fmean, median, stdev
+from dataclasses import dataclass, field
 
-from steelyard.answers.results import CellSummary, Comparison, StallTest, WarmupCheck
-from steelyard.core.campaign import Status
-from steelyard.core.findings import Estimate, Validity, Verdict
+from steelyard.core import campaign, experiment, measurement
+from steelyard.core.findings import Fact, Validity
 from steelyard.core.measurement import Measurement, Run, Second
 from steelyard.core.schedule import CellKey, Load, Mode
+from steelyard.core.target import LocalTarget
+from steelyard.stats.spending import stopping_rule
 
 STARTED_AT = 1_795_269_600.0  # 2026-11-21 14:00 UTC
 BASE_TPS = {"reads": 48_000.0, "writes": 2_400.0, "orders": 830.0}
+FACTS = (
+    Fact(
+        name="CPU", value="Intel Xeon Platinum 8370C at 2.80 GHz, 4 CPUs allowed", subject="machine"
+    ),
+    Fact(name="memory", value="22.4 GiB, 8.0 GiB allowed", subject="machine"),
+    Fact(name="kernel", value="Linux 6.1.0-28-amd64", subject="machine"),
+    Fact(name="file system", value="xfs on /dev/vda1, reflink copies work", subject="machine"),
+    Fact(name="transparent huge pages", value="madvise", subject="machine"),
+    Fact(name="pgbench", value="18.1", subject="tools"),
+    Fact(name="steelyard", value="0.1.0", subject="tools"),
+    Fact(name="default", value="PostgreSQL 18.1", subject="servers"),
+    Fact(name="fitted", value="PostgreSQL 18.1", subject="servers"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +51,7 @@ class Scene:
     noise: float = 0.02
     blocks: int = 9
     max_blocks: int = 24
-    status: Status = Status.DECIDED
+    status: campaign.Status = campaign.Status.DECIDED
     mode: Mode = Mode.STARTS
     seed: int = 20_261_121
     budget_s: float = 360.0
@@ -123,157 +136,94 @@ def _run(
     )
 
 
-def _contrasts(runs: tuple[Run, ...], arms: tuple[str, str], cell: CellKey) -> list[float]:
-    rates = {
-        (r.block, r.configuration): r.measurement.log_tps
-        for r in runs
-        if r.cell == cell and r.measurement is not None
-    }
-    blocks = sorted({block for block, _ in rates})
-    return [rates[b, arms[1]] - rates[b, arms[0]] for b in blocks]
-
-
-def _effect(contrasts: list[float], width: float) -> Estimate | None:
-    if not contrasts:
-        return None
-    centre = math.exp(fmean(contrasts)) - 1
-    if len(contrasts) < 6:
-        return Estimate(value=centre)
-    half = width * stdev(contrasts) / math.sqrt(len(contrasts))
-    mean = fmean(contrasts)
-    return Estimate(value=centre, low=math.exp(mean - half) - 1, high=math.exp(mean + half) - 1)
-
-
-def _verdict(effect: Estimate | None, margin: float) -> Verdict:
-    if effect is None or effect.low is None or effect.high is None:
-        return Verdict.NO_CLEAR_DIFFERENCE
-    if effect.low > 0:
-        return Verdict.FASTER
-    if effect.high < 0:
-        return Verdict.SLOWER
-    inside = -margin < effect.low and effect.high < margin
-    return Verdict.EQUIVALENT if inside else Verdict.NO_CLEAR_DIFFERENCE
-
-
-def _comparison(
-    scene: Scene, arms: tuple[str, str], workload: str, load: Load | None, contrasts: list[float]
-) -> Comparison:
-    effect = _effect(contrasts, 2.6 if load is None or len(scene.clients) == 1 else 3.1)
-    verdict = _verdict(effect, 0.01)
-    ranged = effect is not None and effect.low is not None
-    small = verdict is Verdict.FASTER and effect is not None and (effect.high or 1) < 0.01
-    return Comparison(
-        baseline=arms[0],
-        configuration=arms[1],
-        workload=workload,
-        load=load,
-        effect=effect,
-        verdict=verdict,
-        no_practical_weight=small,
-        blocks=scene.blocks,
-        level=0.0123 if ranged else None,
-        contrasts=tuple(contrasts),
-        minutes_to_decide=None if verdict.decided or not ranged else 14.2,
-        note=_note(scene, verdict, load, ranged=ranged),
-    )
-
-
-def _note(scene: Scene, verdict: Verdict, load: Load | None, *, ranged: bool) -> str:
-    if not ranged:
-        return f"{scene.blocks} blocks; the first interim result is at 6"
-    early = scene.status is Status.DECIDED and scene.blocks < scene.max_blocks
-    if load is None and early and verdict.decided:
-        return "stopped early: the estimate is a little too large"
-    return ""
-
-
-def comparisons_of(scene: Scene, runs: tuple[Run, ...]) -> tuple[Comparison, ...]:
-    """Return every result, followed by its cells."""
-    found = []
-    for workload in scene.workloads:
-        for configuration in scene.configurations[1:]:
-            arms = (scene.configurations[0], configuration)
-            by_load = [
-                (load_of(c), _contrasts(runs, arms, CellKey(workload=workload, load=load_of(c))))
-                for c in scene.clients
-            ]
-            pooled = [fmean(block) for block in zip(*(d for _, d in by_load), strict=True)]
-            pooled_result = _comparison(scene, arms, workload, None, pooled)
-            cells = [_comparison(scene, arms, workload, load, d) for load, d in by_load]
-            found += [replace(pooled_result, depends_on_load=_differ(cells)), *cells]
-    return tuple(found)
-
-
-def _differ(cells: list[Comparison]) -> bool:
-    pairs = [
-        (c.effect.low, c.effect.high)
-        for c in cells
-        if c.effect is not None and c.effect.low is not None and c.effect.high is not None
-    ]
-    return bool(pairs) and max(low for low, _ in pairs) > min(high for _, high in pairs)
-
-
-def cells_of(scene: Scene, runs: tuple[Run, ...]) -> tuple[CellSummary, ...]:
-    """Return a summary of each configuration in each cell that has runs."""
-    result = []
-    for workload in scene.workloads:
-        for clients in scene.clients:
-            cell = CellKey(workload=workload, load=load_of(clients))
-            for configuration in scene.configurations:
-                rates = [
-                    r.measurement.tps
-                    for r in runs
-                    if r.cell == cell
-                    and r.configuration == configuration
-                    and r.measurement is not None
-                ]
-                if rates:
-                    result.append(_cell(configuration, cell, rates))
-    return tuple(result)
-
-
-def _cell(configuration: str, cell: CellKey, rates: list[float]) -> CellSummary:
-    centre = median(rates)
-    half = 2.6 * stdev(rates) / math.sqrt(len(rates)) if len(rates) >= 6 else None
-    return CellSummary(
-        configuration=configuration,
-        cell=cell,
-        runs=len(rates),
-        tps=Estimate(
-            value=centre,
-            low=None if half is None else centre - half,
-            high=None if half is None else centre + half,
+def record_of(scene: Scene) -> campaign.CampaignRecord:
+    """Return the record of such a campaign; each configuration has more memory than the last."""
+    runs = runs_of(scene)
+    return campaign.CampaignRecord(
+        campaign_id="20261121-140000-7f3a",
+        experiment=_experiment(scene),
+        status=scene.status,
+        plan=_plan(scene),
+        environment=measurement.Environment(
+            facts=FACTS,
+            servers=tuple(_server(name, i) for i, name in enumerate(scene.configurations)),
         ),
-        latency_mean_s=cell.load.clients / centre,
-        validity=Validity.VALID,
-        stalled=0,
+        runs=runs,
+        blocks=tuple(
+            campaign.BlockOutcome(index=block, attempt=0, complete=True)
+            for block in range(scene.blocks)
+        ),
+        findings=(),
+        started_at=STARTED_AT,
+        elapsed_s=42.0 + 11.5 * len(runs),
+        command=f"steelyard run preset:quick --seed {scene.seed}",
     )
 
 
-def stalls_of(scene: Scene) -> tuple[StallTest, ...]:
-    """Return one stalled run of each contender and workload."""
-    runs = scene.blocks * len(scene.clients)
-    return tuple(
-        StallTest(
-            baseline=scene.configurations[0],
-            configuration=configuration,
-            workload=workload,
-            baseline_stalled=0,
-            baseline_runs=runs,
-            configuration_stalled=min(1, runs),
-            configuration_runs=runs,
-            p_value=1.0,
-        )
-        for workload in scene.workloads
-        for configuration in scene.configurations[1:]
+def _server(configuration: str, place: int) -> measurement.ServerEnvironment:
+    settings = {
+        "shared_buffers": f"{2 * place}GB" if place else "128MB",
+        "wal_buffers": "16MB" if place else "4MB",
+    }
+    return measurement.ServerEnvironment(
+        configuration=configuration,
+        version="18.1",
+        settings=tuple(
+            experiment.EffectiveSetting(name=name, value=value) for name, value in settings.items()
+        ),
     )
 
 
-def warmup_of(scene: Scene) -> tuple[WarmupCheck, ...]:
-    """Return a warning light that is off, where there is one."""
-    if scene.blocks < 6 or scene.mode is Mode.BACK_TO_BACK:
-        return ()
-    return tuple(
-        WarmupCheck(configuration=name, slope_per_position=0.0013, p_value=0.43)
-        for name in scene.configurations[1:]
+def _experiment(scene: Scene) -> experiment.Experiment:
+    changed = (
+        experiment.Setting(layer=experiment.Layer.POSTGRES, name="shared_buffers", value="2GB"),
+    )
+    return experiment.Experiment(
+        name=scene.name,
+        baseline=scene.configurations[0],
+        configurations=tuple(
+            experiment.Configuration(name=name, target=LocalTarget(), settings=changed if i else ())
+            for i, name in enumerate(scene.configurations)
+        ),
+        workloads=tuple(
+            experiment.Workload(
+                name=name,
+                scale_factor=20,
+                builtin="select-only" if name.startswith("reads") else "simple-update",
+            )
+            for name in scene.workloads
+        ),
+        loads=tuple(load_of(c) for c in scene.clients),
+        protocol="prepared",
+        measure=experiment.Measure(warm_up_s=5.0, prewarm=True),
+        stop=experiment.Stop(budget_s=scene.budget_s),
+        seed=scene.seed,
+        description=scene.description,
+    )
+
+
+def _plan(scene: Scene) -> campaign.CampaignPlan:
+    starts = scene.mode is not Mode.BACK_TO_BACK
+    return campaign.CampaignPlan(
+        mode=scene.mode,
+        switch=experiment.SwitchCost.RESTART if starts else experiment.SwitchCost.SESSION,
+        reset=experiment.Reset.START if starts else experiment.Reset.BLOCK,
+        restore="reflink",
+        restore_s=(("reflink", 0.071), ("copy", 0.94)),
+        block_s=38.0,
+        stopping=stopping_rule(
+            results=len(scene.workloads) * (len(scene.configurations) - 1),
+            cells_per_result=len(scene.clients),
+            max_blocks=scene.max_blocks,
+            precision=None,
+        ),
+        warm_up=campaign.WarmUpChoice(
+            warm_up_s=5.0,
+            how="measured",
+            measured_s=(3.0, 4.0),
+            restarts=5,
+            residual_fraction=(0.004, 0.006),
+            risk="A configuration that warms up more slowly than 5 s is understated by up to 0.6"
+            " %.",
+        ),
     )

@@ -11,7 +11,7 @@ import pytest
 from altair.vegalite.v6.schema.core import load_schema
 from jsonschema import Draft7Validator
 
-from fakes import analyses, curves, latencies, open_loops, reasons
+from fakes import analyses, latencies, open_loops, reasons
 from steelyard.answers.capacity.compute import open_loops as of_rates
 from steelyard.answers.capacity.section import capacity_section, rate_answers
 from steelyard.answers.report import build_document, summary
@@ -38,7 +38,7 @@ def figures(analysis: CampaignAnalysis) -> dict[ChartKind, Figure]:
 @pytest.mark.slow
 def test_every_chart_is_a_titled_drawing() -> None:
     """Each is well-formed XML with title and description, and its ids carry its name."""
-    drawn = figures(curves.scalability()) | figures(analyses.noise_floor())
+    drawn = figures(analyses.scalability()) | figures(analyses.noise_floor())
     drawn |= figures(reasons.explained()) | figures(latencies.tails())
     drawn |= figures(open_loops.with_rates())
     assert set(drawn) == set(ChartKind)
@@ -82,7 +82,7 @@ def test_whatever_a_text_holds_a_chart_is_valid_xml(kind: ChartKind) -> None:
 
 def _all_figures() -> list[Figure]:
     scenes = (
-        *(curves.scalability(), analyses.noise_floor(), reasons.explained()),
+        *(analyses.scalability(), analyses.noise_floor(), reasons.explained()),
         *(latencies.tails(), open_loops.with_rates(), analyses.quick()),
     )
     return [figure for scene in scenes for figure in figures(scene).values()]
@@ -123,7 +123,7 @@ def test_workloads_never_share_an_axis(kind: ChartKind) -> None:
         ChartKind.LATENCY_OVER_TIME: latencies.tails,
         ChartKind.CAPACITY: open_loops.with_rates,
     }
-    scene = scenes.get(kind, curves.scalability)
+    scene = scenes.get(kind, analyses.scalability)
     spec = json.loads(specification(figures(scene())[kind]))
     panels = spec.get("vconcat") or spec["concat"]
     assert spec["resolve"]["scale"]["y"] == "independent"
@@ -246,7 +246,7 @@ def _strip_labels(figure: Figure) -> bool:
 
 def test_throughput_over_clients_has_points_and_a_line_of_every_configuration() -> None:
     """Seven points and a line through them for each of the four, all with bounds."""
-    figure = figures(curves.scalability())[ChartKind.SCALABILITY]
+    figure = figures(analyses.scalability())[ChartKind.SCALABILITY]
     rows = [dict(zip(figure.columns, row, strict=True)) for row in figure.rows]
     assert sum(not row["line"] for row in rows) == 4 * 7
     assert sum(bool(row["line"]) for row in rows) == 4 * 7

@@ -281,7 +281,7 @@ def test_results_come_first() -> None:
     assert page.index("<h1>") < page.index('class="card good"') < page.index("<nav")
     assert page.count("<article") == 2
     card = page[page.index("<article") : page.index("</article>")]
-    assert card.index("+6.5\N{NO-BREAK SPACE}% to +15.6") < card.index("estimate +10.9")
+    assert card.index("+2.8\N{NO-BREAK SPACE}% to +19.6") < card.index("estimate +10.9")
     assert "stopped early" in card
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes import analyses, curves, durable, latencies, reasons, redis_campaigns, single_clients
+from fakes import analyses, durable, latencies, reasons, redis_campaigns, single_clients
 from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.report.html import render_markdown
@@ -25,7 +25,7 @@ SCENES: tuple[Callable[[], CampaignAnalysis], ...] = (
     analyses.interrupted,
     analyses.failed_early,
     analyses.hostile,
-    curves.scalability,
+    analyses.scalability,
     single_clients.statements,
     analyses.noise_floor,
     analyses.noise_in_turns,

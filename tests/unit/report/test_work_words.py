@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from fakes import analyses, curves, latencies, open_loops, reasons, redis_campaigns, single_clients
+from fakes import analyses, latencies, open_loops, reasons, redis_campaigns, single_clients
 from fakes.analyses import analysis_of, quick
 from fakes.campaigns import an_experiment
 from fakes.scenes import Scene
@@ -59,7 +59,7 @@ _SCENES: tuple[Callable[[], CampaignAnalysis], ...] = (
     reasons.explained,
     latencies.tails,
     open_loops.with_rates,
-    curves.scalability,
+    analyses.scalability,
     redis_campaigns.aof,
 )
 

@@ -27,7 +27,13 @@ OTHER_HOST = FakeHost(files={"/proc/meminfo": "MemTotal: 16777216 kB\n", "/proc/
 
 def measured(campaign: str = "one", at: float = 1000.0) -> CampaignAnalysis:
     """Return a noise measurement in which the parts of `reads` are known, those of `writes` not."""
-    return replace(analyses.noise_floor(), campaign_id=campaign, started_at=at)
+    analysis = replace(analyses.noise_floor(), campaign_id=campaign, started_at=at)
+    floor = analysis.answer(analyse_noise)
+    assert floor is not None
+    reads, writes = floor.workloads
+    assert reads.noise is not None
+    known = replace(reads, noise=replace(reads.noise, second_sd=0.05, autocorrelation=0.5))
+    return analysis.with_answer(analyse_noise, replace(floor, workloads=(known, writes)))
 
 
 def with_both(analysis: CampaignAnalysis, second_sd: float) -> CampaignAnalysis:
