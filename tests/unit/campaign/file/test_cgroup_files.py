@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from experiment_texts import load, problems_of
+from experiment_texts import load
 
 from steelyard.campaign.run.session import check
 from steelyard.core.wording import ExperimentFileError, PrivilegeError
@@ -68,35 +68,6 @@ def test_overrides_reach_limits() -> None:
     asked = [(s.name, s.value) for s in experiment.configuration("small").settings]
     assert ("cpus", "1.5") in asked
     assert ("write_iops", "9") in asked
-
-
-def test_an_endpoint_cannot_be_limited() -> None:
-    """Its processes are not ours; said once per configuration, at the key."""
-    found = problems_of(_LIMITED, "configurations.default.target={kind: endpoint, host: db}")
-    assert [(p.line, p.path) for p in found] == [
-        (11, "configurations.small.cgroup"),
-        (15, "configurations.slow.cgroup"),
-    ]
-    assert "did not start and cannot limit" in found[0].message
-
-
-def test_an_inherited_limit_of_an_endpoint_is_refused_too() -> None:
-    """The one who extends has no key of its own to point at."""
-    text = _LIMITED + "  heir: {extends: slow, target: {kind: endpoint, host: db}}\n"
-    assert any("`heir`" in p.message and "cannot limit" in p.message for p in problems_of(text))
-
-
-def test_there_must_be_something_to_remove() -> None:
-    """A removal in vain is most likely a misspelling, in a level of a factor, too."""
-    (found, *_) = problems_of(_FACTORED.replace('cpuset: "0",', "read_iops: null,"))
-    assert found.path.startswith("factors.place.together.cgroup.")
-    assert "no inherited `read_iops`" in found.message
-
-
-def test_two_factors_may_not_set_one_limit() -> None:
-    """A combination would not say whose value holds."""
-    text = _FACTORED.replace('{cpuset: "0"', "{cpus: 1")
-    assert ["`cpus` is set by the factor" in p.message for p in problems_of(text)] == [True]
 
 
 class _Server:

@@ -62,25 +62,11 @@ def at(keys: str = "", more: str = "") -> str:
     return SMALL.replace("default: {}", f"default: {{target: {{{inside}}}}}") + more
 
 
-_FAR = "generator: {host: 'ssh://me@far:2222'}\n"
-
-
 def test_kinds_of_one_system_are_mixed() -> None:
     """A server of this machine beside one that is there already."""
     text = SMALL.replace("{extends: default}", "{target: {kind: endpoint}}")
     kinds = [each.target.kind for each in load(text).experiment.configurations]
     assert kinds == ["local", "endpoint"]
-
-
-@pytest.mark.parametrize(
-    ("switch", "words"),
-    [("restart", "cannot be restarted"), ("reprovision", "cannot make it anew")],
-)
-def test_what_steelyard_did_not_make_is_not_switched(switch: str, words: str) -> None:
-    """Neither restarted without a command nor made anew: refused at its line."""
-    problems = problems_of(at(more=f"measure: {{switch: {switch}}}\n"))
-    assert problems
-    assert all(words in problem.message for problem in problems)
 
 
 def test_the_flag_allows_existing_databases_everywhere() -> None:
@@ -113,14 +99,6 @@ def test_a_profile_fits_the_server_that_is_described() -> None:
         assert (asked["shared_buffers"], asked["max_parallel_workers"]) == ("16384MB", "16")
         assert experiment.configuration("default").target == EndpointTarget(dbname="d")
     assert told[0] == told[1]
-
-
-@pytest.mark.parametrize("overrides", [(), ("memory=64GiB",), ("cpus=16",)])
-def test_a_server_of_which_not_enough_is_said_has_no_profile(overrides: tuple[str, ...]) -> None:
-    """And it is told how to say it."""
-    (problem,) = problems_of(_PROFILED, _SERVER, *overrides)
-    assert "the profile `fitted` fits this machine, not the one of an endpoint" in problem.message
-    assert "--memory and --cpus" in problem.hint
 
 
 def test_nobody_tells_steelyard_what_this_machine_has() -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from experiment_texts import SMALL, load, problems_of
+from experiment_texts import SMALL, load
 from test_validation import errors
 
 from steelyard.campaign.file.factors import combination_names
@@ -28,11 +28,6 @@ def given(*factors: str, kind: str = "factors", after: str = "") -> str:
 def settings(experiment: Experiment) -> dict[str, dict[str, str]]:
     """Return what each configuration asks for."""
     return {t.name: {s.name: s.value for s in t.settings} for t in experiment.configurations}
-
-
-def told(text: str, *overrides: str) -> list[tuple[int | None, str]]:
-    """Return line and message of every problem."""
-    return [(p.line, p.message) for p in problems_of(text, *overrides)]
 
 
 def test_two_factors_become_four_configurations() -> None:
@@ -135,39 +130,6 @@ def test_set_reaches_levels_and_short_forms() -> None:
     assert after("factors.costs.1.1.postgres.my.cost=2")["my.cost"] == "2"
     changed = after("factors.commit.postgres.synchronous_commit=[local, off]")
     assert changed["synchronous_commit"] == "off"
-
-
-def test_problems_of_factors_come_all_at_once_with_their_lines() -> None:
-    """Wrong levels, overlaps, names and settings are told together."""
-    text = given(
-        "one: {a: {postgres: {work_mem: 1MB}}}",
-        "two: {a: {postgres: {work_mem: 4MB}}, b: {postgres: {Work_Mem: 8MB}}}",
-        "three: {a: , b: {postgres: {WORK_MEM: 8MB, port: 1}}}",
-        "four: {a: , b: {}}",
-        "five: {postgres: {jit: [off]}}",
-        "six: {a: , b: {postgres: {fsync: null}}}",
-        'a b: {a: , b: {postgres: {wal_level: minimal, "x y": 1}}}',
-        after="configurations:\n  base: {}\n  more: {}\nbaseline: more\ndesign: single-pass\n",
-    )
-    found = told(text)
-    assert [line for line, _ in found] == sorted(line for line, _ in found)
-    assert sorted(found) == sorted(
-        [
-            (8, "a factor has exactly two levels, and there is 1"),
-            (9, "`work_mem` is set by the factor `two`, and by `one` on line 8"),
-            (10, "`work_mem` is set by the factor `three`, and by `one` on line 8"),
-            (10, "`work_mem` is set by the factor `three`, and by `two` on line 9"),
-            (10, "Steelyard sets `port` itself"),
-            (11, "the two levels of `four` are the same"),
-            (12, "a factor has exactly two levels, and there is 1"),
-            (13, "there is no inherited `fsync` to remove"),
-            (14, "`a b` is no name for tables and file names"),
-            (14, "`x y` is no name of a PostgreSQL setting"),
-            (17, "beside `factors` there is at most one configuration, and there are 2"),
-            (18, "the baseline of `factors` is `base`, and `more` is given"),
-            (19, "a single pass takes one configuration, and `factors` makes several"),
-        ]
-    )
 
 
 def test_a_problem_of_a_combination_is_placed_where_it_is_written() -> None:

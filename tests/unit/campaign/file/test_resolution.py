@@ -145,36 +145,6 @@ def test_a_text_is_what_an_editor_shows(tmp_path: Path, mark: bytes, end: bytes)
     assert loaded.text == text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        with_workload("{name: own, command: 'curl -u a:x1 http://h', measure: {}}"),
-        with_workload("{name: own, prepare_command: [mysql, -px1], scripts: [{file: own.sql}]}"),
-        with_workload("{name: own, scripts: [{file: own.sql}]}")
-        + "generator: {flags: [--mysql-password=x1]}\n",
-        with_workload("{name: own, scripts: [{file: own.sql}]}").replace(
-            "configurations:",
-            "configurations:\n  archived: {postgres: {archive_command: 'curl -u a:x1 h'}}",
-        ),
-        with_workload("{name: own, scripts: [{file: own.sql}]}").replace(
-            "configurations:", "configurations:\n  typed: {manual: {text: 'Run ipmitool -P x1.'}}"
-        ),
-        with_workload("{name: own, scripts: [{file: own.sql}]}").replace(
-            "configurations:",
-            "configurations:\n  there: {target: {kind: endpoint, uri: postgresql:///x,"
-            " restart_command: [redis-cli, -a, x1], reset_command: 'env API_KEY=x1 y'}}",
-        ),
-    ],
-)
-def test_a_secret_is_refused_in_every_key_that_takes_a_command(text: str, tmp_path: Path) -> None:
-    """Whichever command it is; the message does not repeat it."""
-    (tmp_path / "own.sql").write_text("SELECT 1;")
-    with pytest.raises(ExperimentFileError) as caught:
-        load(text, tmp_path)
-    assert "the command has a password in it" in str(caught.value)
-    assert "x1" not in str(caught.value)
-
-
 def test_a_missing_script_names_its_neighbour(tmp_path: Path) -> None:
     """A misspelled file name is answered with the file that is there."""
     write_scripts(tmp_path)

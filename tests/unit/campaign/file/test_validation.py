@@ -1,6 +1,7 @@
 """What is refused in a file, where, and with which way out; and the schema that editors use."""
 
 import os
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 import test_endpoint_targets as endpoint
+import test_generators_in_the_file as commands
 import test_kubernetes_targets as kubernetes
 import test_redis_in_the_file as redis
 from experiment_texts import (
@@ -42,58 +44,10 @@ def test_the_version_is_needed_and_known() -> None:
     assert "`version` is missing" in only_problem(SMALL.replace("version: 1\n", ""))
 
 
-def test_a_comparison_needs_two_configurations() -> None:
-    """One configuration alone answers no question; the hint shows how to compare it with itself."""
-    told = only_problem(SMALL.replace("  other: {extends: default}\n", ""))
-    assert "`again: {extends: default}`" in told
-
-
-def test_a_baseline_is_asked_for_when_none_is_called_so() -> None:
-    """The control configuration is never guessed from the order of the file."""
-    text = SMALL.replace("  default: {}", "  one: {}").replace("extends: default", "extends: one")
-    assert "`baseline` is missing (Add `baseline: one`" in only_problem(text)
-    both = SMALL + "  baseline: {}\n"
-    assert "`baseline` is missing" in only_problem(both)
-    assert load(SMALL).experiment.baseline == "default"
-
-
-def test_initdb_options_are_equal_in_all_configurations() -> None:
-    """A prepared state is comparable only when its clusters were made alike."""
-    differing = with_other("{target: {initdb: [--data-checksums]}}")
-    assert "the initdb options of `other` differ from those of `default`" in only_problem(differing)
-    governed = with_other("{extends: default}").replace(
-        "default: {}", "default: {target: {initdb: ['--pgdata=/x']}}"
-    )
-    assert "`--pgdata=/x` is not yours to give" in only_problem(governed)
-
-
-def test_one_mistake_does_not_hide_another_elsewhere() -> None:
-    """Checks across sections run on the sound parts of a file that is wrong elsewhere."""
-    text = with_other("{extends: nobody}").replace("scale_factor: 1", "scale_factor: 0")
-    assert [problem.line for problem in problems_of(text)] == [4, 9]
-
-
-def test_a_single_pass_takes_exactly_one_configuration() -> None:
-    """One configuration is refused in blocks and wanted in a single pass.
-
-    Precision, gates and rounds have no sense.
-    """
-    one = SMALL.split("configurations:", maxsplit=1)[0] + "configurations:\n  server: {}\n"
-    assert "design: single-pass" in only_problem(one)
-    passed = "design: single-pass\n" + one
-    assert load(passed).experiment.is_single_pass
-    assert "takes one configuration" in only_problem("design: single-pass\n" + SMALL)
-    assert "can never be reached" in only_problem(passed, "stop.precision=1%")
-    assert "single pass" in only_problem(passed, "stop.fail_if=slower > 3%")
-    assert "not 3 times" in only_problem(passed, "measure.rounds=3")
-    assert load(f"{passed}measure: {{rounds: 1}}\n").experiment
-
-
-def test_nothing_is_restored_where_servers_are_made() -> None:
-    """A means of restoring would never be used."""
-    text = SMALL.replace("default: {}", "default: {target: {restore: copy}}")
-    text = text.replace("{extends: default}", "{}")
-    assert "nothing is restored" in only_problem(text, "measure.switch=reprovision")
+def test_a_single_pass_takes_one_configuration_once() -> None:
+    """One round may be written."""
+    one = instead(["design: single-pass", "measure: {rounds: 1}", "configurations: {server: {}}"])
+    assert load(one).experiment.is_single_pass
 
 
 NAMES = frozenset({"shared_buffers", "work_mem", "TimeZone"})
@@ -172,26 +126,35 @@ def test_every_problem_is_told_at_once(monkeypatch: pytest.MonkeyPatch, name: st
     assert refused.value.message + "\n" == expected.read_text("utf-8")
 
 
-def instead(lines: list[str]) -> str:
-    """Return the small experiment with these lines in the place of those with the same keys."""
+BASES = {"redis": redis.REDIS, "command": commands.FILE}
+
+
+def instead(lines: list[str], base: str = SMALL) -> str:
+    """Return an experiment with these lines in the place of those with the same keys."""
     keys = {line.partition(":")[0] for line in lines}
-    head, mark, tail = SMALL.partition("configurations:")
-    kept = [line for line in head.splitlines() if line.partition(":")[0] not in keys]
+    head, mark, tail = base.partition("configurations:")
+    sections = re.split(r"^(?=\S)", head, flags=re.MULTILINE)
+    kept = [section for section in sections if section.partition(":")[0] not in keys]
     rest = "" if keys & {"configurations", "factors", "ladder", "ablation"} else mark + tail
-    return "\n".join([*kept, *lines, rest])
+    return "".join(kept) + "\n".join([*lines, rest])
 
 
 def test_each_mistake_in_a_small_file() -> None:
-    """Behind what is written in the small experiment are its problems, each with a way out."""
+    """Behind what is written in the small experiment are its problems, each with a way out.
+
+    ``@`` names another experiment to begin with; ``#`` says why.
+    """
     path = GOLDEN / "cases.txt"
     made = []
     for case in path.read_text("utf-8").rstrip().split("\n\n"):
-        lines = [line.removeprefix("| ") for line in case.splitlines() if line.startswith("| ")]
-        problems = problems_of(instead(lines))
+        asked = [line for line in case.splitlines() if line[0] in "#@|"]
+        base = next((BASES[line[2:]] for line in asked if line.startswith("@ ")), SMALL)
+        lines = [line.removeprefix("| ") for line in asked if line.startswith("| ")]
+        problems = problems_of(instead(lines, base))
         assert problems
         assert all(problem.hint and problem.line for problem in problems)
         located = [problem.located("").lstrip(":") for problem in problems]
-        made.append("\n".join([*(f"| {line}" for line in lines), *located]))
+        made.append("\n".join([*asked, *located]))
     now = "\n\n".join(made) + "\n"
     if os.environ.get("STEELYARD_UPDATE_GOLDEN") == "1":
         path.write_text(now, "utf-8")
@@ -204,8 +167,9 @@ def test_a_password_is_not_echoed() -> None:
         name for name in BROKEN_FILES if "hunter2" in (GOLDEN / f"{name}.yaml").read_text("utf-8")
     ]
     assert len(secret) >= 6
-    for name in BROKEN_FILES:
-        assert "hunter2" not in (GOLDEN / f"{name}.txt").read_text("utf-8")
+    for name in (*BROKEN_FILES, "cases"):
+        told = (GOLDEN / f"{name}.txt").read_text("utf-8").splitlines()
+        assert not [line for line in told if "hunter2" in line and line[:2] != "| "]
 
 
 @cache
