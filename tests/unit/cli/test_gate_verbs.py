@@ -79,12 +79,6 @@ def test_a_junit_file_that_cannot_be_written_fails(shell: Shell, tmp_path: Path)
     assert shell.run("report", "c", *words)[0] not in (0, 10)
 
 
-def test_run_refuses_a_condition_before_anything_starts(shell: Shell, tmp_path: Path) -> None:
-    """A misspelled one is no green pipeline."""
-    (tmp_path / "e.yaml").write_text(EXPERIMENT)
-    assert shell.run("run", "e.yaml", "--fail-if", "slow")[0] == 2
-
-
 def test_a_single_pass_is_no_gate(shell: Shell) -> None:
     """It has no interval."""
     code, _, err = shell.run(

@@ -13,7 +13,6 @@ from command_line import Shell, a_campaign
 import steelyard
 from steelyard.cli.main import _VERBS, cli
 from steelyard.cli.man import page, verbs
-from steelyard.core.wording import ExitCode
 
 _HEAVY = (
     *("numpy", "scipy", "pydantic", "pyarrow", "rich", "psycopg", "jinja2", "ruamel", "altair"),
@@ -28,18 +27,6 @@ finally:
     heavy = sorted(set(sys.argv[1].split(",")) & set(sys.modules))
     print("IMPORTED", ",".join(heavy))
 """
-
-
-def test_the_help_lists_every_verb_and_exit_code(shell: Shell) -> None:
-    """All verbs with a line each, and every exit code a script may meet."""
-    code, out, _ = shell.run("--help")
-    assert code == 0
-    for verb, line in _VERBS.items():
-        assert verb in out
-        assert line.split()[0] in out
-    text = " ".join(out.split())
-    for number in ExitCode:
-        assert f" {int(number)} " in text
 
 
 @pytest.mark.parametrize("verb", [*_VERBS])

@@ -75,13 +75,6 @@ def test_each_flag_takes_what_it_says(
     assert (resource in found) is there
 
 
-def test_two_accounts_at_once_are_refused(shell: Shell) -> None:
-    """The Jobs' account and that of who starts them are not one."""
-    code, _, err = shell.run("kubernetes", "rbac", "--runner", "--in-cluster")
-    assert code == 2
-    assert "one at a time" in err
-
-
 def classes(text: str) -> dict[str, Mapping[str, Any]]:
     """Return the manifests of a text by name."""
     read = YAML(typ="safe").load_all(text)

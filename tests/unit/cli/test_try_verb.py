@@ -169,24 +169,6 @@ def test_a_refusal_names_the_option_that_was_typed(
     assert "hint: Lower --client, or close sessions." in err
 
 
-def test_several_mistakes_have_each_its_own_way_out(shell: Shell) -> None:
-    """Behind each, in words of the command line; one at the end would be that of one of them."""
-    words = ("--set", "port=1", "--client", "many", "--budget", "soon")
-    code, _, err = shell.run("try", *words, "--dry-run")
-    lines = err.splitlines()
-    assert code == 2
-    assert len(lines) == 3
-    assert all(line.endswith(")") for line in lines)
-    assert "hint:" not in err
-    assert "target:" not in err
-
-
-def test_a_missing_script_is_looked_for_in_this_directory(shell: Shell) -> None:
-    """Nobody wrote an experiment file that names could be relative to."""
-    _, _, err = shell.run("try", "--set", "jit=off", "-f", "q.sql", "--dry-run")
-    assert "for `steelyard try` to this directory" in err
-
-
 def test_it_is_saved_for_run(shell: Shell, tmp_path: Path) -> None:
     """The file is whole, stands alone, and replaces no other."""
     file = tmp_path / "trial.yaml"

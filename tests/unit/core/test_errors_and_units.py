@@ -21,22 +21,6 @@ from steelyard.core.wording import (
 )
 
 
-def test_exit_codes_are_those_of_the_manual() -> None:
-    """Scripts rely on the numbers: they never change."""
-    assert {code.name: int(code) for code in ExitCode} == {
-        "DONE": 0,
-        "BAD_INPUT": 2,
-        "REFUSED": 3,
-        "TARGET": 4,
-        "MEASUREMENT": 5,
-        "RECORD": 6,
-        "LEFT_BEHIND": 7,
-        "PRIVILEGE": 8,
-        "GATE": 10,
-        "INTERRUPTED": 130,
-    }
-
-
 @pytest.mark.parametrize(
     ("kind", "code"),
     [
