@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from fakes.kubernetes_api import FakeKubernetesApi
+from steelyard.core.kubernetes import NAMESPACE, NODE
 from steelyard.core.outside import InCluster
 
 CAMPAIGN_ID = "trial-0a1b2c"
@@ -30,7 +31,7 @@ class ToldLedger:
 
 def prepare(api: FakeKubernetesApi) -> None:
     """Put a namespace and two nodes into a cluster."""
-    api.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"}})
+    api.put(NAMESPACE.manifest("bench"))
     for name in ("node1", "node2"):
         add_node(api, name)
 
@@ -38,12 +39,4 @@ def prepare(api: FakeKubernetesApi) -> None:
 def add_node(api: FakeKubernetesApi, name: str, **spec: object) -> None:
     """Put a node that is ready into a cluster."""
     conditions = [{"type": "Ready", "status": "True"}]
-    api.put(
-        {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": name},
-            "spec": spec,
-            "status": {"conditions": conditions},
-        }
-    )
+    api.put(NODE.manifest(name, spec=spec, status={"conditions": conditions}))

@@ -149,16 +149,14 @@ class FakeOperator(Sql):
     def _make_claim(self, cluster: k8s.Manifest, name: str) -> None:
         volume = f"pvc-{next(self._numbers)}"
         self.api.put(
-            {
-                "apiVersion": "v1",
-                "kind": "PersistentVolume",
-                "metadata": {"name": volume},
-                "spec": {
+            k8s.VOLUME.manifest(
+                volume,
+                spec={
                     "storageClassName": "fast",
                     "persistentVolumeReclaimPolicy": self.policy,
                     "capacity": {"storage": "1Gi"},
                 },
-            }
+            )
         )
         self.api.put(
             {

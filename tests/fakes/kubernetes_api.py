@@ -90,7 +90,7 @@ class FakeKubernetesApi:
         self._lost: dict[str, int] = {}
         self._numbers = count(40_001)
         for name in ("default", "kube-system", self.namespace):
-            self.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            self.put(words.NAMESPACE.manifest(name))
 
     # What a test prepares
 
@@ -378,7 +378,7 @@ def a_cluster() -> FakeKubernetesApi:
     api = FakeKubernetesApi()
     for name in ("node1", "node2"):
         ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-        api.put({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": ready})
+        api.put(words.NODE.manifest(name, status=ready))
     for name, default in (("fast", "true"), ("slow", "false")):
         annotations = {"storageclass.kubernetes.io/is-default-class": default}
         api.put(

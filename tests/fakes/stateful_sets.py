@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from fakes.clock import FakeClock
 from fakes.kubernetes_api import FakeKubernetesApi, run_pods
-from steelyard.core.kubernetes import CLAIM, POD, SECRET, STATEFUL_SET, VOLUME, Manifest
+from steelyard.core.kubernetes import CLAIM, EVENT, POD, SECRET, STATEFUL_SET, VOLUME, Manifest
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import TargetError
 from steelyard.gateways.redis import RedisDoor, Reply
@@ -96,15 +96,14 @@ class FakeSets(RedisDoor):
     def _warn(self, each: Manifest) -> None:
         about = {"kind": "StatefulSet", "name": each["metadata"]["name"]}
         self.api.put(
-            {
-                "apiVersion": "v1",
-                "kind": "Event",
-                "metadata": {"name": "failed", "namespace": each["metadata"]["namespace"]},
-                "type": "Warning",
-                "reason": "FailedCreate",
-                "message": self.stuck,
-                "involvedObject": about,
-            }
+            EVENT.manifest(
+                "failed",
+                namespace=each["metadata"]["namespace"],
+                type="Warning",
+                reason="FailedCreate",
+                message=self.stuck,
+                involvedObject=about,
+            )
         )
 
     def _make_claim(self, each: Manifest, pod: str) -> None:
@@ -115,7 +114,7 @@ class FakeSets(RedisDoor):
             return
         volume = f"pvc-{next(self._numbers)}"
         spec = {"persistentVolumeReclaimPolicy": self.policy, "capacity": {"storage": "1Gi"}}
-        made = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume}}
+        made = VOLUME.manifest(volume)
         self.api.put({**made, "spec": {**spec, "storageClassName": "fast"}})
         metadata = {
             "name": name,

@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +14,7 @@ import pytest
 from steelyard.core.linux import Controller
 from steelyard.core.wording import PrivilegeError
 from steelyard.gateways.cgroups import Cgroups
-from support.endpoint import as_account
+from support.endpoint import planned_by_account
 from support.lacking import lacking
 from support.live import Steelyard, wait_for
 
@@ -223,28 +221,11 @@ def test_who_is_not_root_is_refused_before_anything_starts(
     text = LIMITED.replace("bin: embedded", f'bin: "{programs}"')
     (folder / "limited.yaml").write_text(text)
     (folder / "wrong.yaml").write_text(text.replace('cpuset: "0",', 'cpuset: "0,4000",'))
-    refused = _as_ordinary_account(steelyard, folder, "limited.yaml")
+    refused = planned_by_account(folder, "limited.yaml", steelyard.cache)
     assert refused.returncode == 8, refused.stderr
     assert "only root can make control groups" in refused.stderr
     assert "`cpus`" in refused.stderr
-    wrong = _as_ordinary_account(steelyard, folder, "wrong.yaml")
+    wrong = planned_by_account(folder, "wrong.yaml", steelyard.cache)
     assert wrong.returncode == 2, wrong.stderr
     assert "this machine has no CPU 4000" in wrong.stderr
     assert "wrong.yaml:18:" in wrong.stderr
-
-
-def _as_ordinary_account(
-    steelyard: Steelyard, folder: Path, name: str
-) -> "subprocess.CompletedProcess[str]":
-    argv = [*as_account(), sys.executable, "-m", "steelyard"]
-    if subprocess.run([*argv, "--help"], check=False, cwd="/", capture_output=True).returncode:
-        lacking("an ordinary account cannot reach this Python")
-    return subprocess.run(
-        [*argv, "run", "--dry-run", "--yes", name],
-        check=False,
-        cwd=folder,
-        env={**os.environ, "STEELYARD_CACHE": str(steelyard.cache)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )

@@ -1,8 +1,6 @@
 """The disk of the data fills up in a run, and the wall clock is set in a run."""
 
 import json
-import os
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
@@ -11,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from support import live
-from support.lacking import lacking
 from support.striking import strike
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
@@ -23,27 +20,13 @@ _STEP_S = -3600.0
 @pytest.fixture
 def small_disk(steelyard: live.Steelyard) -> Iterator[Path]:
     """Return a file system of its own, with room for a small server twice."""
-    yield from _mounted(steelyard.cache / "small", "500m")
+    yield from live.small_file_system(steelyard.cache / "small", "500m")
 
 
 @pytest.fixture
 def small_record(steelyard: live.Steelyard) -> Iterator[Path]:
     """Return a file system of its own, with room for a record."""
-    yield from _mounted(steelyard.directory / "small", "50m")
-
-
-def _mounted(place: Path, size: str) -> Iterator[Path]:
-    if os.geteuid() != 0 or not Path("/bin/mount").exists():
-        lacking("mounting a small file system needs root")
-    place.mkdir()
-    mount = ["/bin/mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "tmpfs", str(place)]
-    if subprocess.run(mount, check=False).returncode != 0:
-        lacking("this kernel or container does not mount tmpfs")
-    try:
-        yield place
-    finally:
-        subprocess.run(["/bin/umount", "--lazy", str(place)], check=True)
-        place.rmdir()
+    yield from live.small_file_system(steelyard.directory / "small", "50m")
 
 
 def _fill(place: Path) -> Path:

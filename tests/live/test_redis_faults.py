@@ -5,18 +5,17 @@ import json
 import os
 import signal
 import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support.lacking import lacking
 from support.live import (
     Steelyard,
     interrupted,
     living_servers,
     redone_in_all_arms,
+    small_file_system,
     wait_for,
 )
 from support.redis import require_redis
@@ -107,18 +106,7 @@ def test_settings_that_redis_refuses_are_told_with_their_lines(steelyard: Steely
 @pytest.fixture
 def small_disk(steelyard: Steelyard) -> Iterator[Path]:
     """Return a file system of its own, with room for what the plan foresees."""
-    if os.geteuid() != 0:
-        lacking("mounting a small file system needs root")
-    place = steelyard.cache / "small-redis"
-    place.mkdir()
-    mount = ["/bin/mount", "-t", "tmpfs", "-o", "size=300m,mode=755", "tmpfs", str(place)]
-    if subprocess.run(mount, check=False).returncode != 0:
-        lacking("this kernel or container does not mount tmpfs")
-    try:
-        yield place
-    finally:
-        subprocess.run(["/bin/umount", "--lazy", str(place)], check=True)
-        place.rmdir()
+    yield from small_file_system(steelyard.cache / "small-redis", "300m")
 
 
 def _fill(ballast: Path, *, leaving_bytes: int) -> None:

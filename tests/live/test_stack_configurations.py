@@ -4,17 +4,15 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support.endpoint import as_account
+from support.endpoint import planned_by_account
 from support.lacking import lacking
-from support.live import LIMIT_S, Steelyard, interrupted, wait_for
+from support.live import Steelyard, interrupted, wait_for
 from support.machine_lock import machine_lock
 
 pytestmark = pytest.mark.live
@@ -187,21 +185,6 @@ def test_more_pages_than_there_is_memory_are_refused(
     assert _state() == before
 
 
-def _as_ordinary_account(folder: Path) -> "subprocess.CompletedProcess[str]":
-    argv = [*as_account(), sys.executable, "-m", "steelyard"]
-    if subprocess.run([*argv, "--help"], check=False, cwd="/", capture_output=True).returncode:
-        lacking("an ordinary account cannot reach this Python")
-    return subprocess.run(
-        [*argv, "run", "--dry-run", "--yes", "live.yaml"],
-        check=False,
-        cwd=folder,
-        env={**os.environ, "STEELYARD_CACHE": str(folder / "cache")},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-    )
-
-
 def test_who_may_not_is_refused_before_anything_starts(
     steelyard: Steelyard, before: tuple[str, ...], programs: Path
 ) -> None:
@@ -211,7 +194,7 @@ def test_who_may_not_is_refused_before_anything_starts(
         folder = Path(place)
         folder.chmod(0o777)
         (folder / "live.yaml").write_text(LIVE.replace("bin: embedded", f'bin: "{programs}"'))
-        refused = _as_ordinary_account(folder)
+        refused = planned_by_account(folder, "live.yaml", folder / "cache")
         assert not (folder / "campaigns").exists()
     assert refused.returncode == 8, refused.stderr
     assert "/proc/sys/vm/" in refused.stderr

@@ -4,9 +4,9 @@ import json
 import math
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +14,9 @@ from steelyard.core.schedule import TurnTimes
 from support.endpoint import Server, at_work, started
 from support.live import Steelyard, interrupted, living_servers, wait_for
 from support.redis import RedisServer, redis_started, require_redis
+
+if TYPE_CHECKING:
+    import subprocess
 
 pytestmark = pytest.mark.live
 
@@ -102,6 +105,16 @@ def states_in(cache: Path) -> list[str]:
     return found
 
 
+def kill(process: "subprocess.Popen[str]", left: Callable[[], object]) -> None:
+    """Kill a campaign, and see that nothing of it is left after a while."""
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + _DIES_WITHIN_S
+    while left() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not left()
+
+
 @pytest.mark.slow
 def test_nothing_stands_still_for_ever_after_kill_9(steelyard: Steelyard) -> None:
     """Killed in the turns of a block, no server and no generator of it is left, paused or not."""
@@ -109,16 +122,9 @@ def test_nothing_stands_still_for_ever_after_kill_9(steelyard: Steelyard) -> Non
     process = steelyard.start("run", steelyard.experiment(KNOWN), "--out", "c", "--yes")
     wait_for(lambda: in_a_turn(steelyard), process)
     time.sleep(0.7)  # some turns
-    process.kill()
-    process.communicate()
-    deadline = time.monotonic() + _DIES_WITHIN_S
-    while states_in(steelyard.cache) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert states_in(steelyard.cache) == []
+    kill(process, lambda: states_in(steelyard.cache))
     assert steelyard.run("clean", "--yes").returncode == 0
 
-
-pytestmark = pytest.mark.live
 
 # The transactions of one are 2 ms longer, which is most of them.
 NAPS = """\
@@ -150,25 +156,9 @@ DO $$ BEGIN
   END IF;
 END $$;
 """
-REDIS = """\
-version: 1
-name: two endpoints of Redis
-baseline: one
-design: alternating
-workloads:
-  - {name: fields, builtin: hset, keys: 1000, value_bytes: 64}
-loads: {clients: 4, threads: 1, pipeline: 32}
-measure: {slice: 2s, warm_up: 1s}
-stop: {budget: 20m, precision: 0.1%}
-seed: 7
-configurations:
-  one:
-    target: {kind: redis-endpoint, uri: FIRST}
-  two:
-    target: {kind: redis-endpoint, uri: SECOND}
-    redis: {hash-max-listpack-entries: 100000}
-"""
-_DIES_WITHIN_S = 30.0
+REDIS = KNOWN.replace("{kind: redis-local}", "{kind: redis-endpoint, uri: FIRST}").replace(
+    "    extends: plain\n", "    target: {kind: redis-endpoint, uri: SECOND}\n"
+)
 
 
 @pytest.fixture
@@ -239,17 +229,17 @@ def test_endpoints_of_redis_take_turns_and_are_left_as_found(
     """What makes one slower shows in a block; the servers count, and go on."""
     one, two = pair
     setting = ("CONFIG", "GET", "hash-max-listpack-entries")
-    before = two.command(*setting)
+    before = [each.command(*setting) for each in pair]
     text = REDIS.replace("FIRST", json.dumps(one.uri)).replace("SECOND", json.dumps(two.uri))
     done = steelyard.until_blocks(1, "run", steelyard.experiment(text), "--out", "c", "--yes")
     assert done.returncode == 130
     runs = steelyard.counted_runs
-    found = ratios(runs, "two", "one")
+    found = ratios(runs, "listed", "plain")
     assert len(found) == steelyard.complete_blocks
     assert all(each < -0.3 for each in found)
     assert all(run["latency"] is None for run in runs)
     assert [each.command("DBSIZE") for each in pair] == [0, 0]
-    assert two.command(*setting) == before
+    assert [each.command(*setting) for each in pair] == before
 
 
 @pytest.mark.slow
@@ -265,16 +255,10 @@ def test_no_generator_stays_stopped_after_kill_9(
         return begun and "T" in states_in(steelyard.cache)
 
     wait_for(in_turns, process)
-    process.kill()
-    process.communicate()
-    deadline = time.monotonic() + _DIES_WITHIN_S
-    while (
-        living_servers(steelyard.cache) or at_work(server) or at_work(other_server)
-    ) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert living_servers(steelyard.cache) == []
-    assert not at_work(server)
-    assert not at_work(other_server)
+    kill(
+        process,
+        lambda: living_servers(steelyard.cache) or at_work(server) or at_work(other_server),
+    )
     assert steelyard.run("clean", "--yes").returncode == 0
     assert server.databases == other_server.databases == set()
 

@@ -7,7 +7,7 @@ from fakes.doors import fake_doors
 from fakes.kubernetes_api import FakeKubernetesApi
 from fakes.processes import FakeProcesses
 from fakes.programs import FakeLedger
-from steelyard.core.kubernetes import SecretRef
+from steelyard.core.kubernetes import NAMESPACE, SecretRef
 from steelyard.core.outside import InCluster
 from steelyard.core.target import CloudNativePgTarget
 from steelyard.places.kubernetes.belongings import Belongings
@@ -63,7 +63,7 @@ def make_world() -> World:
     """Return a cluster with an operator, a namespace and a Secret."""
     clock = OperatorsClock()
     api = FakeKubernetesApi(clock=clock)
-    api.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"}})
+    api.put(NAMESPACE.manifest("bench"))
     for each in objects("operator"):
         api.put(each)
     operator = FakeOperator(api=api, clock=clock)

@@ -8,7 +8,8 @@ from typing import Any
 from fakes.facts import SETTINGS
 from fakes.kubernetes_api import FakeKubernetes, FakeKubernetesApi, run_pods
 from fakes.sql import FakeSql
-from steelyard.core.kubernetes import CLUSTER, POD, SECRET, STORAGE_CLASS
+from steelyard.core import kubernetes as k8s
+from steelyard.core.kubernetes import CLUSTER, NAMESPACE, POD, SECRET, STORAGE_CLASS
 from steelyard.core.stack import Knob, KnobKind
 from steelyard.tuning.apply.servers import SETTINGS_IN_FORCE, ClusterDoor
 from steelyard.tuning.facts import servers as postgres
@@ -55,27 +56,26 @@ def pod(name: str = "pg-1", *, namespace: str = "bench", **spec: Any) -> dict[st
         "env": [{"name": "PGDATA", "value": DATA}],
         "resources": {"requests": RESOURCES, "limits": RESOURCES},
     }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace, "labels": labels},
-        "spec": {"nodeName": NODE, "containers": [container], **spec},
-        "status": {
+    return POD.manifest(
+        name,
+        namespace=namespace,
+        labels=labels,
+        spec={"nodeName": NODE, "containers": [container], **spec},
+        status={
             "phase": "Running",
             "qosClass": "Guaranteed",
             "conditions": [{"type": "Ready", "status": "True"}],
             "containerStatuses": [{"name": "postgres", "ready": True, "restartCount": 0}],
         },
-    }
+    )
 
 
 def cluster(**spec: Any) -> dict[str, Any]:
     """Return the Cluster as its operator has it: healthy."""
-    return {
-        "apiVersion": "postgresql.cnpg.io/v1",
-        "kind": "Cluster",
-        "metadata": {"name": "pg", "namespace": "bench"},
-        "spec": {
+    return CLUSTER.manifest(
+        "pg",
+        namespace="bench",
+        spec={
             "instances": 1,
             "imageName": "postgresql:18",
             "resources": {"requests": RESOURCES, "limits": RESOURCES},
@@ -83,13 +83,13 @@ def cluster(**spec: Any) -> dict[str, Any]:
             "postgresql": {"parameters": {"archive_mode": "on", "shared_buffers": "32MB"}},
             **spec,
         },
-        "status": {
+        status={
             "phase": "Cluster in healthy state",
             "currentPrimary": "pg-1",
             "targetPrimary": "pg-1",
             "readyInstances": 1,
         },
-    }
+    )
 
 
 def own_files() -> dict[str, str]:
@@ -159,16 +159,14 @@ class World:
         for manifest in (
             cluster(),
             pod(),
-            {
-                "apiVersion": "v1",
-                "kind": "Node",
-                "metadata": {"name": NODE},
-                "status": {
+            k8s.NODE.manifest(
+                NODE,
+                status={
                     "capacity": {"cpu": "8", "memory": "65536Ki", "hugepages-2Mi": "128Mi"},
                     "allocatable": {"cpu": "6", "memory": "60000Ki", "hugepages-2Mi": "128Mi"},
                     "nodeInfo": {"kubeletVersion": "v1.34.4"},
                 },
-            },
+            ),
             {
                 "apiVersion": "storage.k8s.io/v1",
                 "kind": "StorageClass",
@@ -194,7 +192,7 @@ class World:
             api.put(manifest)
 
     def _namespace(self, name: str) -> None:
-        self.api.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        self.api.put(NAMESPACE.manifest(name))
 
 
 def cluster_knob(name: str = "pg", **spec: Any) -> Knob:
@@ -208,12 +206,9 @@ def cluster_knob(name: str = "pg", **spec: Any) -> Knob:
         "postgresql": {"parameters": {"work_mem": "8MB"}},
         **spec,
     }
-    manifest = {
-        "apiVersion": "postgresql.cnpg.io/v1",
-        "kind": "Cluster",
-        "metadata": {"name": name},
-        "spec": {key: value for key, value in asked.items() if value is not None},
-    }
+    manifest = CLUSTER.manifest(
+        name, spec={key: value for key, value in asked.items() if value is not None}
+    )
     return Knob(
         name="kubernetes:kubernetes/cluster.yaml",
         layer="kubernetes",

@@ -5,6 +5,7 @@ import pwd
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from steelyard.gateways.process import Processes
 from steelyard.places.local.server import staged
 from steelyard.systems.postgres.server import find_installation, wheel_parts
 from support.lacking import lacking
+from support.live import LIMIT_S
 
 ADMIN_PASSWORD = "admin-secret-5f2a"
 PLAIN_PASSWORD = "plain-secret-9c1e"
@@ -104,6 +106,22 @@ def as_account() -> list[str]:
     if os.geteuid() != 0:
         return []
     return ["setpriv", f"--reuid={_ACCOUNT}", "--regid=nogroup", "--clear-groups"]
+
+
+def planned_by_account(folder: Path, name: str, cache: Path) -> "subprocess.CompletedProcess[str]":
+    """Return what that account hears that asks for the plan of an experiment in a folder."""
+    argv = [*as_account(), sys.executable, "-m", "steelyard"]
+    if subprocess.run([*argv, "--help"], check=False, cwd="/", capture_output=True).returncode:
+        lacking("an ordinary account cannot reach this Python")
+    return subprocess.run(
+        [*argv, "run", "--dry-run", "--yes", name],
+        check=False,
+        cwd=folder,
+        env={**os.environ, "STEELYARD_CACHE": str(cache)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
 
 
 def run(argv: list[str]) -> None:

@@ -80,7 +80,7 @@ def namespace_in(api: KubernetesApi) -> Iterator[str]:
     """Yield a namespace; afterwards it is gone with its pods and volumes."""
     name = f"test-{uuid.uuid4().hex[:8]}"
     ref = k8s.ObjectRef(kind=k8s.NAMESPACE, name=name)
-    api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    api.apply(k8s.NAMESPACE.manifest(name))
     try:
         yield name
     finally:
@@ -149,18 +149,17 @@ def waiting_pod(namespace: str, name: str, **spec: object) -> k8s.Manifest:
         "imagePullPolicy": "IfNotPresent",
         "command": ["sleep", "3600"],
     }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
+    return k8s.POD.manifest(
+        name,
+        namespace=namespace,
+        spec={
             "containers": [container],
             "terminationGracePeriodSeconds": 0,
             "activeDeadlineSeconds": 3600,
             "restartPolicy": "Never",
             **spec,
         },
-    }
+    )
 
 
 def start_pod(api: KubernetesApi, manifest: k8s.Manifest) -> k8s.ContainerRef:

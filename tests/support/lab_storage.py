@@ -35,15 +35,13 @@ def slow_class(api: KubernetesApi, name: str, *, below: Path, flush_s: float) ->
     """Have a storage class of this name, slower by so much for each flush, while this lasts."""
     target = _place(api) / name
     ref = ObjectRef(kind=STORAGE_CLASS, name=name)
-    manifest = {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {"name": name},
-        "provisioner": LOCAL_PATH,
-        "reclaimPolicy": "Delete",
-        "volumeBindingMode": "WaitForFirstConsumer",
-        "parameters": {"pathPattern": f"{name}/{{{{ .PVName }}}}"},
-    }
+    manifest = STORAGE_CLASS.manifest(
+        name,
+        provisioner=LOCAL_PATH,
+        reclaimPolicy="Delete",
+        volumeBindingMode="WaitForFirstConsumer",
+        parameters={"pathPattern": f"{name}/{{{{ .PVName }}}}"},
+    )
     with slow_directory(
         target, below=below, flush_s=flush_s, size=_SIZE, namespaces=_kubelets(api)
     ):

@@ -24,6 +24,7 @@ import pytest
 
 from steelyard.gateways.files import free_bytes, is_in_memory
 from support.forked import Forked
+from support.lacking import lacking
 
 # No step of a test takes as long as this, however busy the machine is.
 LIMIT_S = 600.0
@@ -340,6 +341,21 @@ def steelyard(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Steely
     # What a test left on a server that went with it is nothing for `clean` in the next one.
     shutil.rmtree(cache / "campaigns", ignore_errors=True)
     assert left == []
+
+
+def small_file_system(place: Path, size: str) -> Iterator[Path]:
+    """Yield a file system of its own in memory, of so many bytes as ``50m``; needs root."""
+    if os.geteuid() != 0 or not Path("/bin/mount").exists():
+        lacking("mounting a small file system needs root")
+    place.mkdir()
+    mount = ["/bin/mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "tmpfs", str(place)]
+    if subprocess.run(mount, check=False).returncode != 0:
+        lacking("this kernel or container does not mount tmpfs")
+    try:
+        yield place
+    finally:
+        subprocess.run(["/bin/umount", "--lazy", str(place)], check=True)
+        place.rmdir()
 
 
 def living_servers(cache: Path) -> list[str]:

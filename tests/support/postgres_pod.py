@@ -4,7 +4,16 @@ import base64
 from dataclasses import dataclass
 from typing import Any
 
-from steelyard.core.kubernetes import NODE, POD, ContainerRef, Manifest, ObjectRef, SecretRef
+from steelyard.core import kubernetes as k8s
+from steelyard.core.kubernetes import (
+    NODE,
+    POD,
+    SECRET,
+    ContainerRef,
+    Manifest,
+    ObjectRef,
+    SecretRef,
+)
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from support.kubernetes import start_pod, until, waiting_pod
 
@@ -52,13 +61,12 @@ def postgres_secret(api: KubernetesApi, namespace: str, name: str, password: str
     """Make the Secret of a superuser."""
     data = {"username": "postgres", "password": password}
     api.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "type": "kubernetes.io/basic-auth",
-            "metadata": {"name": name, "namespace": namespace},
-            "data": {key: base64.b64encode(text.encode()).decode() for key, text in data.items()},
-        }
+        SECRET.manifest(
+            name,
+            namespace=namespace,
+            type="kubernetes.io/basic-auth",
+            data={key: base64.b64encode(text.encode()).decode() for key, text in data.items()},
+        )
     )
     return SecretRef(namespace=namespace, name=name)
 
@@ -85,9 +93,8 @@ def _pod(secret: SecretRef, name: str) -> dict[str, Any]:
 
 
 def _service(namespace: str) -> Manifest:
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": SERVICE, "namespace": namespace},
-        "spec": {"selector": LABELS, "ports": [{"port": 6543, "targetPort": "postgres"}]},
-    }
+    return k8s.SERVICE.manifest(
+        SERVICE,
+        namespace=namespace,
+        spec={"selector": LABELS, "ports": [{"port": 6543, "targetPort": "postgres"}]},
+    )

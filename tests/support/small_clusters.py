@@ -15,11 +15,10 @@ HEALTHY_WITHIN_S = 600.0  # with a cold image on a machine that has other work
 def small_cluster(namespace: str, name: str, **spec: Any) -> dict[str, Any]:
     """Return the manifest of a Cluster of one instance with little memory."""
     parameters = {"shared_buffers": "32MB", "max_connections": "20"}
-    return {
-        "apiVersion": "postgresql.cnpg.io/v1",
-        "kind": "Cluster",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
+    return k8s.CLUSTER.manifest(
+        name,
+        namespace=namespace,
+        spec={
             "instances": 1,
             "imageName": IMAGE,
             "enableSuperuserAccess": True,
@@ -27,7 +26,7 @@ def small_cluster(namespace: str, name: str, **spec: Any) -> dict[str, Any]:
             "postgresql": {"parameters": parameters},
             **spec,
         },
-    }
+    )
 
 
 def start_cluster(api: KubernetesApi, manifest: k8s.Manifest) -> k8s.ContainerRef:

@@ -34,14 +34,12 @@ def test_a_plan_makes_a_pinned_database_and_inspect_proves_it(
     if not nodes_with(cluster_api, "hugepages-2Mi"):
         lacking("no node of the cluster has huge pages of 2 MiB")
     class_name = f"steelyard-{own_namespace}"
-    of_class = {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {"name": class_name},
-        "provisioner": "rancher.io/local-path",
-        "volumeBindingMode": "WaitForFirstConsumer",
-        "reclaimPolicy": "Delete",
-    }
+    of_class = STORAGE_CLASS.manifest(
+        class_name,
+        provisioner="rancher.io/local-path",
+        volumeBindingMode="WaitForFirstConsumer",
+        reclaimPolicy="Delete",
+    )
     parameters = {"shared_buffers": "32MB", "max_connections": "20", "huge_pages": "on"}
     of_cluster = small_cluster(
         own_namespace,

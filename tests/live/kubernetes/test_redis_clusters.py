@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.core.kubernetes import CLAIM, POD, SERVICE, STATEFUL_SET
+from steelyard.core.kubernetes import CLAIM, POD, QUOTA, SERVICE, STATEFUL_SET
 from steelyard.core.wording import TargetError
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.systems.redis.statefulset.own_server import RedisKubernetesPlatform
@@ -160,12 +160,9 @@ def test_a_server_for_each_start(campaign: RedisCampaign) -> None:
 
 def test_a_quota_that_is_too_small(campaign: RedisCampaign) -> None:
     """No pod is made, and what is used and what there is are told."""
-    quota = {
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": "tight", "namespace": campaign.namespace},
-        "spec": {"hard": {"requests.memory": "10Mi"}},
-    }
+    quota = QUOTA.manifest(
+        "tight", namespace=campaign.namespace, spec={"hard": {"requests.memory": "10Mi"}}
+    )
     campaign.belongings.make(quota)
     platform = campaign.platform(redis_target())
     with pytest.raises(TargetError, match="exceeded quota: tight"):

@@ -2,10 +2,7 @@
 
 from dataclasses import replace
 
-from steelyard.core.kubernetes import (
-    STORAGE_CLASS,
-    ObjectRef,
-)
+from steelyard.core.kubernetes import QUOTA, STORAGE_CLASS, ObjectRef
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from support.cluster_campaigns import HERE, LASTING, on_a_service, only_the_record
 from support.limited_account import account_kubeconfig, least_rights
@@ -44,12 +41,7 @@ def test_a_quota_that_is_exceeded_is_named_with_its_numbers(
 ) -> None:
     """Exit 3 before the start, with the quota and its limit."""
     cluster_api.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "ResourceQuota",
-            "metadata": {"name": "tight", "namespace": own_namespace},
-            "spec": {"hard": {"pods": "0"}},
-        }
+        QUOTA.manifest("tight", namespace=own_namespace, spec={"hard": {"pods": "0"}})
     )
     with only_the_record(cluster_api, own_namespace, steelyard):
         said = _refused(steelyard, own_namespace, status=3)
@@ -76,14 +68,7 @@ def test_a_volume_that_nobody_makes_is_named(
 ) -> None:
     """The claim stays unbound: exit 4 with claim and provisioner, and the Cluster goes."""
     name = f"{own_namespace}-nobody"
-    cluster_api.apply(
-        {
-            "apiVersion": "storage.k8s.io/v1",
-            "kind": "StorageClass",
-            "metadata": {"name": name},
-            "provisioner": "steelyard.test/nobody",
-        }
-    )
+    cluster_api.apply(STORAGE_CLASS.manifest(name, provisioner="steelyard.test/nobody"))
     try:
         text = LASTING.replace("storage: 1Gi", f"storage: 1Gi\n      storage_class: {name}")
         with only_the_record(cluster_api, own_namespace, steelyard):

@@ -15,18 +15,15 @@ WHERE = ContainerRef(namespace="bench", pod="p", container="c")
 def api() -> FakeKubernetesApi:
     """Return a cluster with a namespace."""
     api = FakeKubernetesApi()
-    api.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"}})
+    api.put(NAMESPACE.manifest("bench"))
     return api
 
 
 def pod() -> Manifest:
     """Return the manifest of a pod."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "p", "namespace": "bench"},
-        "spec": {"containers": [{"name": "c", "image": "busybox"}]},
-    }
+    return POD.manifest(
+        "p", namespace="bench", spec={"containers": [{"name": "c", "image": "busybox"}]}
+    )
 
 
 def test_it_has_what_the_real_one_has(api: FakeKubernetesApi) -> None:

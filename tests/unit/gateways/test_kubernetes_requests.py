@@ -314,11 +314,7 @@ def test_a_creation_tells_what_is_there_already(http: Api, api: KubernetesApi) -
     http.on(path, 201, {"kind": "ConfigMap"})
     http.on(path, 409, {"reason": "AlreadyExists", "message": "exists"})
     http.on(path, 409, {"reason": "Conflict", "message": "changed"})
-    wanted = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "a", "namespace": "bench"},
-    }
+    wanted = CONFIG_MAP.manifest("a", namespace="bench")
     assert api.create(wanted) == {"kind": "ConfigMap"}
     assert api.create(wanted) is None
     with pytest.raises(TargetError, match="changed"):

@@ -293,14 +293,13 @@ def test_a_job_without_a_pod_says_what_keeps_it(cluster: JobCluster) -> None:
     plan = _made(cluster)
     uid = cluster.api.get(JOB, plan.name, "default")["metadata"]["uid"]
     cluster.api.put(
-        {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": "e", "namespace": "default"},
-            "involvedObject": {"uid": uid},
-            "type": "Warning",
-            "message": "exceeded quota",
-        }
+        EVENT.manifest(
+            "e",
+            namespace="default",
+            involvedObject={"uid": uid},
+            type="Warning",
+            message="exceeded quota",
+        )
     )
     assert jobs.standing(plan, cluster.api).reason == "exceeded quota"
     cluster.api.refuse("list", EVENT)

@@ -9,7 +9,7 @@ from fakes.doors import fake_doors
 from fakes.endpoint import FakeEndpoint
 from fakes.kubernetes_api import FakeKubernetesApi
 from fakes.programs import FakeLedger, FakeProgram
-from steelyard.core.kubernetes import POD, SERVICE, ContainerRef, SecretRef
+from steelyard.core.kubernetes import NAMESPACE, POD, SECRET, SERVICE, ContainerRef, SecretRef
 from steelyard.core.outside import ServerAddress, ServerInCluster
 from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import PreflightError, TargetError
@@ -122,22 +122,18 @@ def test_a_place_that_is_not_ready_is_refused_before_the_server_is_asked() -> No
 
 def _cluster() -> FakeKubernetesApi:
     api = FakeKubernetesApi()
-    api.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "prod"}})
+    api.put(NAMESPACE.manifest("prod"))
     api.put(
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": "db", "namespace": "prod"},
-            "spec": {"ports": [{"port": 6432, "targetPort": 5432}], "selector": {"app": "db"}},
-        }
+        SERVICE.manifest(
+            "db",
+            namespace="prod",
+            spec={"ports": [{"port": 6432, "targetPort": 5432}], "selector": {"app": "db"}},
+        )
     )
     api.put(
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": "db-user", "namespace": "prod"},
-            "stringData": {"username": "bench", "password": "planted"},
-        }
+        SECRET.manifest(
+            "db-user", namespace="prod", stringData={"username": "bench", "password": "planted"}
+        )
     )
     _lead(api, "db-0")
     return api
@@ -148,16 +144,16 @@ def _lead(api: FakeKubernetesApi, pod: str) -> None:
     for each in api.list(POD, "prod"):
         api.lose(POD, each["metadata"]["name"], "prod")
     api.put(
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": pod, "namespace": "prod", "labels": {"app": "db"}},
-            "spec": {"containers": [{"name": "db"}], "nodeName": "node1"},
-            "status": {
+        POD.manifest(
+            pod,
+            namespace="prod",
+            labels={"app": "db"},
+            spec={"containers": [{"name": "db"}], "nodeName": "node1"},
+            status={
                 "phase": "Running",
                 "conditions": [{"type": "Ready", "status": "True"}],
             },
-        }
+        )
     )
 
 

@@ -13,24 +13,19 @@ LABELS = {"cnpg.io/cluster": "pg"}
 
 def storage_class(name: str, provisioner: str, **parameters: str) -> dict[str, Any]:
     """Return a storage class."""
-    return {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {"name": name},
-        "provisioner": provisioner,
-        "volumeBindingMode": "WaitForFirstConsumer",
-        "parameters": parameters,
-    }
+    return k8s.STORAGE_CLASS.manifest(
+        name,
+        provisioner=provisioner,
+        volumeBindingMode="WaitForFirstConsumer",
+        parameters=parameters,
+    )
 
 
 def claim(name: str, volume: str | None) -> dict[str, Any]:
     """Return a claim that is bound to a volume, or to none yet."""
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name, "namespace": "bench", "labels": LABELS},
-        "spec": {"volumeName": volume} if volume else {},
-    }
+    return k8s.CLAIM.manifest(
+        name, namespace="bench", labels=LABELS, spec={"volumeName": volume} if volume else {}
+    )
 
 
 def local_volume(name: str) -> dict[str, Any]:
@@ -55,11 +50,9 @@ def local_volume(name: str) -> dict[str, Any]:
 
 def longhorn_volume(name: str) -> dict[str, Any]:
     """Return a volume as Longhorn's driver makes it."""
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": name},
-        "spec": {
+    return k8s.VOLUME.manifest(
+        name,
+        spec={
             "storageClassName": "longhorn-2r",
             "capacity": {"storage": "20Gi"},
             "csi": {
@@ -67,7 +60,7 @@ def longhorn_volume(name: str) -> dict[str, Any]:
                 "volumeAttributes": {"numberOfReplicas": "2", "dataLocality": "best-effort"},
             },
         },
-    }
+    )
 
 
 def cluster() -> FakeKubernetesApi:

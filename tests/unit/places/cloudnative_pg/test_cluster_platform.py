@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from fakes.programs import FakeProgram
-from steelyard.core.kubernetes import CLAIM, CLUSTER, CONFIG_MAP, POD, VOLUME
+from steelyard.core.kubernetes import CLAIM, CLUSTER, CONFIG_MAP, POD, STORAGE_CLASS, VOLUME
 from steelyard.core.outside import ServerAddress
 from steelyard.core.target import CloudNativePgTarget, Synchronous
 from steelyard.core.wording import InputError, LeftBehindError, PreflightError, TargetError
@@ -295,13 +295,9 @@ def test_a_class_that_binds_early_is_a_finding(world: World) -> None:
     """A class of node-bound volumes that does not wait for the pod decides where it runs."""
     for binding, found in (("Immediate", True), ("WaitForFirstConsumer", False)):
         world.api.put(
-            {
-                "apiVersion": "storage.k8s.io/v1",
-                "kind": "StorageClass",
-                "metadata": {"name": "fast"},
-                "provisioner": "rancher.io/local-path",
-                "volumeBindingMode": binding,
-            }
+            STORAGE_CLASS.manifest(
+                "fast", provisioner="rancher.io/local-path", volumeBindingMode=binding
+            )
         )
         codes = [each.code for each in world.platform().findings()]
         assert ("volume-before-pod" in codes) == found

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fakes.programs import FakeProgram
-from steelyard.core.kubernetes import CLUSTER, POD, SECRET, SecretRef
+from steelyard.core.kubernetes import CLUSTER, POD, SECRET, SERVICE, SecretRef
 from steelyard.core.outside import ServerAddress
 from steelyard.core.storage import Provision
 from steelyard.core.target import CloudNativePgTarget
@@ -177,12 +177,11 @@ def test_after_a_death_the_ledger_is_enough(world: World) -> None:
 
 def _service() -> dict[str, Any]:
     """Return the Service of the primary."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "pg-rw", "namespace": "bench"},
-        "spec": {"ports": [{"port": 5432}], "selector": {"cnpg.io/cluster": "pg"}},
-    }
+    return SERVICE.manifest(
+        "pg-rw",
+        namespace="bench",
+        spec={"ports": [{"port": 5432}], "selector": {"cnpg.io/cluster": "pg"}},
+    )
 
 
 def test_settings_of_a_dead_campaign_are_no_baseline(world: World) -> None:

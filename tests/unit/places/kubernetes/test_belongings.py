@@ -17,12 +17,9 @@ _ANCHOR = "ConfigMap bench/steelyard-trial-0a1b2c"
 
 
 def _pod(name: str = "p") -> k8s.Manifest:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"own": "kept"}},
-        "spec": {"containers": [{"name": "c", "image": "i"}]},
-    }
+    return k8s.POD.manifest(
+        name, labels={"own": "kept"}, spec={"containers": [{"name": "c", "image": "i"}]}
+    )
 
 
 def _ref(name: str = "p") -> k8s.ObjectRef:
@@ -153,14 +150,7 @@ def test_an_altered_object_is_put_back_once_and_first(
     belongings: Belongings, api: FakeKubernetesApi, ledger: ToldLedger
 ) -> None:
     """The first change is noted with what was there; later ones change nothing of that."""
-    api.put(
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": "theirs", "namespace": "bench"},
-            "data": {"a": "1"},
-        }
-    )
+    api.put(k8s.CONFIG_MAP.manifest("theirs", namespace="bench", data={"a": "1"}))
     theirs = k8s.ObjectRef(kind=k8s.CONFIG_MAP, name="theirs", namespace="bench")
     before = {"data": {"a": "1", "b": None}}
     belongings.alter(theirs, {"data": {"a": "2"}}, before=before)
@@ -250,16 +240,9 @@ def test_an_anchor_of_its_own_is_gone_on_with(
 @pytest.mark.parametrize(
     "stranger",
     [
-        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "keep"}},
-        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "keep"}},
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {
-                "name": "keep",
-                "labels": {k8s.MANAGED_BY: k8s.MANAGER, k8s.CAMPAIGN: "other-1"},
-            },
-        },
+        k8s.CLAIM.manifest("keep"),
+        k8s.DEPLOYMENT.manifest("keep"),
+        k8s.SECRET.manifest("keep", labels={k8s.MANAGED_BY: k8s.MANAGER, k8s.CAMPAIGN: "other-1"}),
     ],
 )
 def test_a_namespace_with_things_of_others_is_kept(

@@ -113,14 +113,7 @@ def test_what_is_no_text_is_refused(api: FakeKubernetesApi) -> None:
 
 
 def _put(api: FakeKubernetesApi, values: dict[str, str]) -> None:
-    api.put(
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": "s", "namespace": "bench"},
-            "data": values,
-        }
-    )
+    api.put(SECRET.manifest("s", namespace="bench", data=values))
 
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")

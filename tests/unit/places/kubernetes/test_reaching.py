@@ -49,19 +49,19 @@ def reach(api: FakeKubernetesApi, sql: FakeSql, clock: FakeClock) -> Reach:
 def put_pod(api: FakeKubernetesApi, name: str, *, ready: bool = True, **labels: str) -> None:
     """Put a pod of a server into a cluster."""
     api.put(
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "namespace": "bench", "labels": labels},
-            "spec": {
+        POD.manifest(
+            name,
+            namespace="bench",
+            labels=labels,
+            spec={
                 "nodeName": "node1",
                 "containers": [{"name": "c", "ports": [{"name": "db", "containerPort": 5433}]}],
             },
-            "status": {
+            status={
                 "phase": "Running",
                 "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
             },
-        }
+        )
     )
 
 
@@ -156,16 +156,15 @@ def test_closing_closes_all(reach: Reach, api: FakeKubernetesApi) -> None:
 
 def _put_service(api: FakeKubernetesApi, **spec: object) -> None:
     api.put(
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": "db", "namespace": "bench"},
-            "spec": {
+        SERVICE.manifest(
+            "db",
+            namespace="bench",
+            spec={
                 "selector": {"app": "db"},
                 "ports": [{"port": 5432, "targetPort": "db"}, {"port": 6000}],
                 **spec,
             },
-        }
+        )
     )
 
 

@@ -14,6 +14,7 @@ from fakes.programs import FakeLedger, SmallRedis
 from fakes.stateful_sets import ControllersClock, FakeSets
 from steelyard.core.kubernetes import (
     CLAIM,
+    NAMESPACE,
     POD,
     SECRET,
     SERVICE,
@@ -73,7 +74,7 @@ def make_redis_world() -> RedisWorld:
     """Return a cluster with a namespace, a Secret, and a controller that runs sets."""
     clock = ControllersClock()
     api = FakeKubernetesApi(clock=clock)
-    api.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"}})
+    api.put(NAMESPACE.manifest("bench"))
     sets, ledger, told = FakeSets(api=api, clock=clock), FakeLedger(), list[str]()
     processes = FakeProcesses(clock)
     belongings = Belongings(api, ledger, "night", "bench", clock=clock)

@@ -247,9 +247,7 @@ def test_all_nodes_that_take_the_pod_are_looked_at() -> None:
     """A tainted node takes no pod of it; one that is open has to have it."""
     world = World()
     tainted = {"taints": [{"key": "k", "effect": "NoSchedule"}]}
-    world.api.put(
-        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "control"}, "spec": tainted}
-    )
+    world.api.put(NODE_KIND.manifest("control", spec=tainted))
     assert _door(world).verify(ASKED).holds
     world.api.get(NODE_KIND, "control")["spec"] = {}
     assert _door(world).verify(ASKED).holds is None  # its kubelet does not answer
