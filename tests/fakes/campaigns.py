@@ -1,6 +1,5 @@
 """A whole campaign in a world without servers: made, run, killed and resumed in milliseconds."""
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -29,8 +28,9 @@ from steelyard.core.experiment import (
     Workload,
 )
 from steelyard.core.findings import Fact
-from steelyard.core.schedule import Load
+from steelyard.core.schedule import Load, Pausing
 from steelyard.core.target import EngineName, LocalTarget, RedisLocalTarget
+from steelyard.core.wording import GIB
 from steelyard.record.directory import CampaignDirectory
 from steelyard.record.journal import Entry, Journal, Line, Resumed, Started, encode
 from steelyard.record.registry import register
@@ -41,6 +41,7 @@ from steelyard.targets.stack import StackSettings, TurnedKnobs
 
 CAMPAIGN_ID = "fake-1"
 RESTART = "speed_needs_restart"
+IN_TURNS = Room(pausing=Pausing.SIGNALS, memory_bytes=64 * GIB)  # where all can be up together
 
 
 def asks(**settings: str) -> tuple[Setting, ...]:
@@ -98,6 +99,19 @@ def an_experiment(
     )
 
 
+def four_configurations() -> Experiment:
+    """Return a baseline against three configurations, of which one is 5 % faster."""
+    experiment = an_experiment(loads=2)
+    slow, fast = experiment.configurations
+    more = tuple(replace(slow, name=name) for name in ("same", "equal"))
+    return replace(experiment, configurations=(slow, fast, *more))
+
+
+def room_for(servers: int) -> Room:
+    """Return room for so many servers at a time, each of which takes a byte."""
+    return replace(IN_TURNS, memory_bytes=servers + 1)
+
+
 @dataclass(kw_only=True)
 class Listener:
     """Tells the world which block runs, and keeps what it hears."""
@@ -146,22 +160,6 @@ class Listener:
         """Keep it."""
         assert elapsed_s > 0
         self.looks.append(analysis)
-
-
-_WAYS = ("after", "before", "torn")  # than a line of the journal was written; or half of it was
-_ALL_DEATHS = os.environ.get("STEELYARD_FULL_METHOD") == "1"
-
-
-def deaths(steps: int) -> list[tuple[int, str]]:
-    """Return appends to die at, and how: each one way, by turns, or every way, which takes minutes.
-
-    After one append and before the next one the record is the same, and so it is after half a line.
-    """
-    return [
-        (step, way)
-        for step in range(1, steps + 1)
-        for way in (_WAYS if _ALL_DEATHS else (_WAYS[step % 3],))
-    ]
 
 
 class Killed(BaseException):

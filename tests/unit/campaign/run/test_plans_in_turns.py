@@ -8,29 +8,26 @@ from typing import Any
 import pytest
 
 from fakes import analyses
-from fakes.campaigns import Stage, an_experiment
+from fakes.campaigns import IN_TURNS, Stage, an_experiment, four_configurations, room_for
 from steelyard.answers.comparison import compare_campaigns
 from steelyard.answers.outlook.compute import CampaignOutlook
 from steelyard.answers.outlook.section import ASSUMED, ASSUMED_TURNS, outlook_document, outlook_json
 from steelyard.answers.report import build_document, summary
 from steelyard.answers.result.method import design_pairs
-from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.foresee import planning
 from steelyard.campaign.foresee.forecast import Forecast, forecast, forecast_either
 from steelyard.campaign.foresee.planning import plan_campaign
 from steelyard.cli.progress import PlainProgress, forecast_json, forecast_text
 from steelyard.core.campaign import NoiseOrigin, NoiseProfile, TurnNoise, WorkloadNoise
 from steelyard.core.experiment import Design, Experiment, Measure, Reset, Script, Stop, Workload
-from steelyard.core.schedule import LONGEST_LATENCY_S, Mode, Pausing, TurnTimes, WorkloadTurns
+from steelyard.core.schedule import LONGEST_LATENCY_S, Mode, TurnTimes, WorkloadTurns
 from steelyard.core.target import EndpointTarget
-from steelyard.core.wording import GIB
 from steelyard.record.directory import read_campaign
 from steelyard.report.html import render_markdown
 from steelyard.report.terminal import render_terminal
 from steelyard.targets.assembly import Assembly
 from steelyard.targets.differences import Room, choose_design
 
-ROOM = Room(pausing=Pausing.SIGNALS, memory_bytes=64 * GIB)
 MEASURE = Measure(slice_s=5.0, ramp_s=2.0)
 QUIET = WorkloadNoise(
     workload="reads",
@@ -56,7 +53,7 @@ def alternating(**changes: object) -> Experiment:
     return replace(an_experiment(loads=1, measure=MEASURE), **changes)  # type: ignore[arg-type]
 
 
-def assembled(experiment: Experiment, tmp_path: Path, room: Room = ROOM) -> Assembly:
+def assembled(experiment: Experiment, tmp_path: Path, room: Room = IN_TURNS) -> Assembly:
     """Return engine and platforms of this world, with room for servers that are up together."""
     bench = Stage.new(experiment, tmp_path / experiment.name).bench()
     return Assembly(engine=bench._engine, platforms=bench._platforms, room=room)
@@ -145,17 +142,17 @@ def test_the_limit_that_is_said_is_the_one_that_the_run_keeps(
     experiment = alternating()
     turns = WorkloadTurns(workload="reads", times=TurnTimes().for_latency(latency_s))
     engine = assembled(experiment, tmp_path).engine
-    assert choose_design(experiment, engine, ROOM, (turns,)).alternates is (mode == "alternating")
+    assert choose_design(experiment, engine, IN_TURNS, (turns,)).alternates is (
+        mode == "alternating"
+    )
     limit_s = pytest.approx(LONGEST_LATENCY_S, rel=0.02)
     assert latency_s == limit_s
 
 
 def test_plans_and_forecasts_tell_sub_blocks(tmp_path: Path) -> None:
     """How many are up, why, what they need, more starts of the baseline, and the disk of two."""
-    slow, fast = an_experiment().configurations
-    more = tuple(replace(slow, name=name) for name in ("same", "equal"))
-    experiment = alternating(configurations=(slow, fast, *more))
-    assembly = assembled(experiment, tmp_path, replace(ROOM, memory_bytes=3))
+    experiment = alternating(configurations=four_configurations().configurations)
+    assembly = assembled(experiment, tmp_path, room_for(2))
     expected = forecast(experiment, assembly)  # each server of this world takes one byte
     assert expected.at_once == 2
     text = forecast_text(experiment, expected, with_schedule=True)
@@ -164,7 +161,7 @@ def test_plans_and_forecasts_tell_sub_blocks(tmp_path: Path) -> None:
     assert "for the servers of a sub-block with their data" in text
     assert text.split("block 1\n")[1].split("block 2")[0].count("slow in slot") == 3
     assert forecast_json(experiment, expected)["turns"]["memory"]["at_once"] == 2  # type: ignore[index]
-    roomy = forecast(experiment, replace(assembly, room=ROOM))
+    roomy = forecast(experiment, replace(assembly, room=IN_TURNS))
     assert roomy.at_once is None
     assert expected.block_s == pytest.approx(roomy.block_s * 6 / 4)
     small, large = (next(iter(e.disk_bytes.values()))[0] for e in (expected, roomy))
@@ -184,28 +181,6 @@ def test_why_not_is_said_where_configurations_do_not_alternate(tmp_path: Path) -
     found = planned(replace(experiment, name="planned"), tmp_path)
     assert "not alternating, because the experiment asks for it" in text_of(found)
     assert "turns" not in outlook_json(found)
-
-
-def test_a_block_in_turns_is_the_sum_of_its_parts() -> None:
-    """Everything is done for each configuration: copy, start, warm-up per workload, connections."""
-    experiment = an_experiment(
-        loads=4,
-        workloads=("reads", "writes"),
-        measure=replace(MEASURE, turns=TurnTimes(reconnections=2)),
-    )
-    times = durations.SwitchTimes(restore_s=3.0, start_s=1.0)
-    connection_s = durations.CONNECTION_S
-    run_s = 5.0 + 3 * connection_s
-    warming_s = 2.0 + 0.75 * durations.RUN_OVERHEAD_S - 0.25 * durations.CONNECT_S
-    expected = 2 * (4.0 + 2 * (warming_s + 4 * run_s))
-    found = durations.alternating_block_s(experiment, 2, warm_up_s=2.0, times=times)
-    assert found == pytest.approx(expected)
-    cold = durations.alternating_block_s(experiment, 2, warm_up_s=0.0, times=times)
-    assert cold == pytest.approx(expected - 2 * 2 * warming_s)
-    reads, writes = experiment.workloads
-    longer = replace(experiment, workloads=(reads, replace(writes, slice_s=9.0)))
-    other = durations.alternating_block_s(longer, 2, warm_up_s=2.0, times=times)
-    assert other == pytest.approx(expected + 2 * 4 * (9.0 - 5.0))
 
 
 def test_a_workload_with_a_slice_of_its_own_decides_sooner(tmp_path: Path) -> None:
@@ -282,7 +257,7 @@ def test_turns_are_a_cheaper_design_where_the_noise_was_measured(
 def a_campaign(path: Path, **changes: object) -> Stage:
     """Return a campaign in turns that has run."""
     stage = Stage.new(alternating(stop=Stop(budget_s=600.0), **changes), path)
-    stage.room = ROOM
+    stage.room = IN_TURNS
     return stage
 
 

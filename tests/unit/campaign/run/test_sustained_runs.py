@@ -92,28 +92,6 @@ def test_the_order_is_drawn_and_stays() -> None:
 
 
 @pytest.mark.slow
-def test_a_kill_between_long_runs_keeps_those_that_are_done(tmp_path: Path) -> None:
-    """A resumed campaign makes only the missing ones, to the same result."""
-    whole = Stage.new(an_asking(), tmp_path / "whole")
-    expected = whole.run()
-    lines = (tmp_path / "whole" / "journal.jsonl").read_text().splitlines()
-    second = [n for n, line in enumerate(lines) if '"kind":"sustained"' in line][1]
-    # The campaign's start is written by the stage itself, before the journal can die.
-    stage = Stage.new(an_asking(), tmp_path / "killed").dying(second, "torn")
-    with pytest.raises(Killed):
-        stage.run()
-    done = len(read_campaign(tmp_path / "killed").sustained)
-    assert 0 < done < 4
-    resumed = Stage.resumed(an_asking(), tmp_path / "killed", stage.clock)
-    analysis = resumed.run()
-    assert len(read_campaign(tmp_path / "killed").sustained) == 4
-    assert [each.tps for each in analysis.answer(long_runs)] == pytest.approx(
-        [each.tps for each in expected.answer(long_runs)], rel=0.2
-    )
-    assert sum("600s" in step or "601s" in step for step in resumed.world.steps) == 4 - done
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("fault", [generator_fails, server_dies])
 def test_a_long_run_that_fails_is_tried_once_more(tmp_path: Path, fault: object) -> None:
     """The second try counts; the first stays in the journal with its reason."""
