@@ -12,49 +12,98 @@ from pathlib import Path
 
 import pytest
 
-from support.live import TINY, Steelyard, ending, interrupted, lasting, one_by_one, wait_for
+from steelyard.core.wording import MIB
+from steelyard.record.directory import read_campaign
+from support.live import (
+    TINY,
+    Steelyard,
+    ending,
+    in_turns,
+    interrupted,
+    lasting,
+    one_by_one,
+    wait_for,
+)
 
 pytestmark = pytest.mark.live
 
 
 @pytest.mark.slow
-def test_a_restart_campaign_ends_with_verdicts_and_every_file_of_the_record(
-    steelyard: Steelyard,
+@pytest.mark.parametrize("design", ["one-by-one", "alternating"])
+def test_a_campaign_ends_with_verdicts_and_every_file_of_the_record(
+    steelyard: Steelyard, design: str
 ) -> None:
     """One command gives verdicts with intervals and the whole campaign directory.
 
-    The report is rebuilt from the record alone, by a process of its own, to the same bytes.
+    Derived files are rebuilt from the record alone, by a process of its own, to the same bytes.
     """
     two = TINY.replace(
         "workloads:", "workloads:\n  - {name: reads, builtin: select-only, scale_factor: 1}"
     )
-    done = steelyard.run("run", steelyard.experiment(one_by_one(ending(two))), "--out", "c")
+    text = one_by_one(ending(two)).replace("one-by-one", design)
+    if design == "alternating":
+        text = text.replace("warm_up: 0s", "warm_up: 500ms, reconnections: 1")
+    done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
     assert done.returncode == 0, done.stderr
-    record = steelyard.directory / "c"
-    summary = json.loads((record / "summary.json").read_text())
-    results = [c for c in summary["comparisons"] if c["clients"] == "pooled"]
-    assert {c["workload"] for c in results} == {"reads", "writes"}
-    for name in ("experiment.yaml", "schedule.json", "environment.json", "journal.jsonl"):
-        assert (record / name).stat().st_size > 0
-    for name in ("runs.parquet", "host.parquet", "intervals.parquet", "report.md", "report.html"):
-        assert (record / name).stat().st_size > 0
-    assert all(c["blocks"] == 3 and c["low_percent"] < c["high_percent"] for c in results)
     assert "default" in done.stdout
     assert "tps" in done.stdout
-    raw = sorted((record / "raw").glob("0000-0-*.txt.gz"))
+    path = steelyard.directory / "c"
+    summary = json.loads((path / "summary.json").read_text())
+    results = [c for c in summary["comparisons"] if c["clients"] == "pooled"]
+    assert {c["workload"] for c in results} == {"reads", "writes"}
+    assert all(c["blocks"] == 3 and c["low_percent"] < c["high_percent"] for c in results)
+    for name in ("experiment.yaml", "schedule.json", "environment.json", "host.parquet"):
+        assert (path / name).stat().st_size > 0
+    raw = sorted((path / "raw").glob("0000-0-*.txt.gz"))
     assert len(raw) == 4
     assert "tps = " in gzip.decompress(raw[0].read_bytes()).decode()
-    _rebuilt_to_the_same_bytes(steelyard)
-
-
-def _rebuilt_to_the_same_bytes(steelyard: Steelyard) -> None:
-    """Assert that what is derived from the record comes back equal when it was deleted."""
-    names = ("report.md", "report.html", "summary.json", "runs.parquet", "intervals.parquet")
-    first = {name: (steelyard.directory / "c" / name).read_bytes() for name in names}
-    for name in names:
-        (steelyard.directory / "c" / name).unlink()
+    record = read_campaign(path)
+    for run in record.counted_runs:
+        measured = run.measurement
+        assert measured is not None
+        assert measured.latency_mean_s is not None
+        assert run.latency is not None
+        assert bool(run.turns) is (design == "alternating")
+        if run.turns:
+            assert measured.transactions == sum(turn.transactions for turn in run.turns) > 0
+            assert measured.seconds == pytest.approx(sum(turn.seconds for turn in run.turns))
+    told = "the load takes turns" in (path / "report.md").read_text()
+    assert told is (design == "alternating")
+    derived = ("report.md", "report.html", "summary.json", "runs.parquet", "intervals.parquet")
+    first = {name: (path / name).read_bytes() for name in derived}
+    for name in derived:
+        (path / name).unlink()
     assert steelyard.run("report", "c").returncode == 0
-    assert {n: (steelyard.directory / "c" / n).read_bytes() for n in names} == first
+    assert {name: (path / name).read_bytes() for name in derived} == first
+
+
+def _with_buffers(text: str, size_bytes: int) -> str:
+    """Return an experiment whose two servers ask for so much each."""
+    buffers = f"{size_bytes // MIB}MB"
+    return text.replace(
+        "embedded}", f"embedded}}\n    postgres: {{shared_buffers: {buffers}}}"
+    ).replace("shared_buffers: 64MB", f"shared_buffers: {buffers}, max_connections: 90")
+
+
+@pytest.mark.slow
+def test_servers_that_do_not_fit_together_are_measured_one_by_one(steelyard: Steelyard) -> None:
+    """The plan says so before anything is started; whoever asks for turns is refused."""
+    amounts = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    large = (int(amounts["MemAvailable"].split()[0]) << 10) * 45 // 100
+    foretold = {}
+    for name, size in (("small", 64 * MIB), ("large", large)):
+        source = steelyard.experiment(_with_buffers(TINY, size), f"{name}.yaml")
+        done = steelyard.run("run", source, "--dry-run", "--json")
+        assert done.returncode == 0, done.stderr
+        foretold[name] = json.loads(done.stdout)
+    assert (foretold["small"]["mode"], foretold["large"]["mode"]) == ("alternating", "starts")
+    told = steelyard.run("run", "large.yaml", "--dry-run").stdout
+    assert "of memory are available" in " ".join(told.split())
+    source = steelyard.experiment(_with_buffers(in_turns(), large), "asks.yaml")
+    refused = steelyard.run("run", source, "--dry-run")
+    assert refused.returncode == 2
+    assert "the configurations cannot alternate: together they may take" in refused.stderr
+    assert "Leave `design` out" in refused.stderr
 
 
 def test_configurations_that_need_no_restart_are_weighed_back_to_back(steelyard: Steelyard) -> None:

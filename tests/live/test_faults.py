@@ -3,11 +3,13 @@
 import json
 import signal
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from steelyard.gateways.cgroups import Cgroups
 from support import live
 from support.striking import kill_postmaster, strike_local
 
@@ -41,9 +43,15 @@ def test_a_server_killed_during_a_run_costs_one_block_and_nothing_else(
     assert "thrown away" in (steelyard.directory / "c" / "report.md").read_text()
 
 
-def test_ctrl_c_reports_what_there_is_and_exits_130(steelyard: live.Steelyard) -> None:
-    """SIGINT ends in order: reports exist, the exit code is 130, and the way on is printed."""
-    process = _started(steelyard, live.napping(live.lasting()))
+@pytest.mark.parametrize("kind", [live.napping, live.in_turns], ids=["in a run", "at starts"])
+def test_ctrl_c_reports_what_there_is_and_exits_130(
+    steelyard: live.Steelyard, kind: Callable[[str], str]
+) -> None:
+    """SIGINT ends in order: reports exist, the exit code is 130, and the way on is printed.
+
+    Also where all servers of the next block start side by side; nothing runs or stands still then.
+    """
+    process = _started(steelyard, kind(live.lasting()))
     live.wait_for(lambda: steelyard.complete_blocks >= 1, process)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=live.LIMIT_S)
@@ -54,6 +62,10 @@ def test_ctrl_c_reports_what_there_is_and_exits_130(steelyard: live.Steelyard) -
     assert json.loads((steelyard.directory / "c" / "summary.json").read_text())["status"] == (
         "interrupted"
     )
+    assert live.living_servers(steelyard.cache) == []
+    groups = (root.glob(f"steelyard-{steelyard.campaign_id}*") for root in Cgroups().roots())
+    assert [path for each in groups for path in each] == []
+    assert steelyard.run("clean", "--dry-run").stdout.startswith("No campaign has left anything")
 
 
 def test_clean_removes_what_kill_9_left_behind(steelyard: live.Steelyard) -> None:
@@ -164,25 +176,6 @@ def test_a_value_only_a_started_server_refuses_fails_with_its_log(
     done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
     assert done.returncode == 4, done.stderr
     assert "no_such_library" in done.stderr
-
-
-def test_too_small_a_disk_is_refused_with_the_numbers(steelyard: live.Steelyard) -> None:
-    """A scale that cannot fit gives exit 3, what is needed and what is free."""
-    text = live.TINY.replace("scale_factor: 1}", "scale_factor: 2000000}")
-    done = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")
-    assert done.returncode == 3, done.stderr
-    assert "this campaign needs" in done.stderr
-
-
-def test_a_budget_before_the_first_look_is_refused_with_what_would_do(
-    steelyard: live.Steelyard,
-) -> None:
-    """A budget that cannot reach a look is said before anything is started."""
-    done = steelyard.run("run", steelyard.experiment(), "--out", "c", "--budget", "5s")
-    assert done.returncode == 3, done.stderr
-    assert "before the first interim result" in done.stderr
-    assert "--budget" in done.stderr
-    assert not (steelyard.directory / "c").exists()
 
 
 def test_a_setting_that_does_not_take_effect_is_named(steelyard: live.Steelyard) -> None:

@@ -1,14 +1,13 @@
-"""Sub-blocks on real servers: four combinations of which two fit into memory; the death of one."""
+"""Sub-blocks on real servers: four combinations of which two fit into memory."""
 
 import json
-import signal
 from pathlib import Path
 
 import pytest
 
 from steelyard.core.wording import MIB
 from steelyard.record.directory import read_campaign, read_schedule
-from support.live import TINY, Steelyard, lasting, living_servers, wait_for
+from support.live import TINY, Steelyard, lasting
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -68,36 +67,3 @@ def test_a_factorial_that_does_not_fit_alternates_in_sub_blocks(steelyard: Steel
     results = [c for c in summary["comparisons"] if c["clients"] == "pooled"]
     assert [c["configuration"] for c in results] == ["connections=90", "locks=80"]
     assert "in sub-blocks of at most 2" in (steelyard.directory / "c" / "report.md").read_text()
-
-
-def test_a_campaign_in_sub_blocks_that_was_killed_goes_on(steelyard: Steelyard) -> None:
-    """In the middle of a sub-block: the whole block is redone, and its order is the stored one."""
-    # Turns enough that some of them are whole where the machine is busy.
-    text = lasting(_four_large_servers()).replace("slice: 1s", "slice: 3s")
-    source = steelyard.experiment(text)
-    process = steelyard.start("run", source, "--out", "c", "--yes")
-
-    def in_a_later_sub_block() -> bool:
-        journal = steelyard.journal
-        if steelyard.complete_blocks < 1 or not journal:
-            return False
-        works = any("pgbench" in line for line in living_servers(steelyard.cache))
-        return works and journal[-1]["kind"] == "run"
-
-    wait_for(in_a_later_sub_block, process)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    drawn = (steelyard.directory / "c" / "schedule.json").read_bytes()
-    before = read_campaign(steelyard.directory / "c")
-    complete = {block.index for block in before.blocks if block.complete}
-    steelyard.resumed_for_a_block()
-    after = read_campaign(steelyard.directory / "c")
-    assert (steelyard.directory / "c" / "schedule.json").read_bytes() == drawn
-    again = {block.index for block in after.blocks if block.complete} - complete
-    assert again
-    for index in again:
-        runs = [run for run in after.counted_runs if run.block == index]
-        assert [run.sub_block for run in runs] == [0, 0, 1, 1, 2, 2]
-        assert {run.configuration for run in runs} == _NAMES
-        assert len({run.attempt for run in runs}) == 1
-    assert steelyard.run("clean", "--dry-run").stdout.startswith("No campaign has left anything")

@@ -85,12 +85,6 @@ def test_a_known_effect_shows_in_turns_that_the_server_counted(steelyard: Steely
     assert "keeps no log" in report
 
 
-def in_a_turn(steelyard: Steelyard) -> bool:
-    """Return whether a generator works on the blocks of a campaign."""
-    begun = any(entry["kind"] == "block-started" for entry in steelyard.journal)
-    return begun and any("redis-benchmark" in line for line in living_servers(steelyard.cache))
-
-
 def states_in(cache: Path) -> list[str]:
     """Return the state of each process that works below a directory, whatever it is."""
     found = []
@@ -113,17 +107,6 @@ def kill(process: "subprocess.Popen[str]", left: Callable[[], object]) -> None:
     while left() and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not left()
-
-
-@pytest.mark.slow
-def test_nothing_stands_still_for_ever_after_kill_9(steelyard: Steelyard) -> None:
-    """Killed in the turns of a block, no server and no generator of it is left, paused or not."""
-    require_redis()
-    process = steelyard.start("run", steelyard.experiment(KNOWN), "--out", "c", "--yes")
-    wait_for(lambda: in_a_turn(steelyard), process)
-    time.sleep(0.7)  # some turns
-    kill(process, lambda: states_in(steelyard.cache))
-    assert steelyard.run("clean", "--yes").returncode == 0
 
 
 # The transactions of one are 2 ms longer, which is most of them.

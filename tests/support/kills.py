@@ -49,9 +49,14 @@ WORK = """\
 INSERT INTO seen VALUES (1);
 SELECT pg_sleep(CASE current_setting('work_mem') WHEN '9MB' THEN 0.06 ELSE 0.01 END);
 """
+# In turns a nap would go by the clock, which goes on while a server stands still.
+COUNTS = """\
+SELECT count(*)
+FROM generate_series(1, CASE current_setting('work_mem') WHEN '9MB' THEN 4000 ELSE 1 END);
+"""
 FILE = """\
 version: 1
-design: one-by-one
+design: {design}
 name: killed
 baseline: default
 workloads:
@@ -84,14 +89,17 @@ class Kind:
     more: str = ""
     target: str = _LOCAL
     fresh: bool = False
+    design: str = "one-by-one"
 
     def write(self, folder: Path, label: str) -> None:
         """Write the experiment and its scripts into an empty folder."""
         folder.mkdir(parents=True)
-        text = FILE.format(measure=self.measure, target=self.target, more=self.more)
+        text = FILE.format(
+            design=self.design, measure=self.measure, target=self.target, more=self.more
+        )
         write_experiment(folder / "killed.yaml", text)
         (folder / "make.sql").write_text(MAKE.format(label=label if self.fresh else "shared"))
-        (folder / "work.sql").write_text(WORK)
+        (folder / "work.sql").write_text(WORK if self.design == "one-by-one" else COUNTS)
 
 
 KINDS = (
@@ -103,6 +111,12 @@ KINDS = (
         measure="warm_up: 0s, reset: campaign",
         more=", shared_buffers: 64MB",
         fresh=True,
+    ),
+    Kind(
+        name="in turns",
+        measure="warm_up: 0s",
+        more=", shared_buffers: 64MB",
+        design="alternating",
     ),
 )
 

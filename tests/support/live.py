@@ -31,12 +31,12 @@ LIMIT_S = 600.0
 
 # Each kind of campaign draws its charts somewhere; the reports of all other tests need none.
 _DRAWN = (
-    *("test_alternating", "test_campaign_reading", "test_campaigns.py"),
+    *("test_campaign_reading", "test_campaigns.py"),
     *("test_redis_local", "test_run_latency", "test_stalled_server"),
 )
 # Where no device is measured or limited, copies of data directories need none either.
 _IN_MEMORY = (
-    *("test_alternating", "test_broken_networks", "test_campaign_reading", "test_campaigns.py"),
+    *("test_broken_networks", "test_campaign_reading", "test_campaigns.py"),
     *("test_faults", "test_hanging_servers", "test_made_servers", "test_profile_presets"),
     "test_statement_uses",
 )
@@ -69,6 +69,16 @@ configurations:
 def one_by_one(text: str = TINY) -> str:
     """Return an experiment whose configurations are up one after another, whatever could be."""
     return text.replace("version: 1\n", "version: 1\ndesign: one-by-one\n", 1)
+
+
+def in_turns(text: str = TINY) -> str:
+    """Return an experiment that only reads, in turns, whatever else could be.
+
+    A turn holds a hundred latencies, and others may write to the device.
+    """
+    return one_by_one(text.replace("simple-update", "select-only")).replace(
+        "one-by-one", "alternating"
+    )
 
 
 def lasting(text: str = TINY) -> str:
@@ -120,16 +130,7 @@ class Steelyard:
     @property
     def impatient(self) -> "Steelyard":
         """Return one that waits seconds where it usually waits a minute."""
-        return self._with_other_doors({"STEELYARD_TEST_PATIENCE_S": "6"})
-
-    @property
-    def with_a_stepped_clock(self) -> "Steelyard":
-        """Return one whose wall clock is off by the seconds in the file ``step``."""
-        return self._with_other_doors({"STEELYARD_TEST_STEP": str(self.directory / "step")})
-
-    def _with_other_doors(self, variables: Mapping[str, str]) -> "Steelyard":
-        program = str(Path(__file__).with_name("other_doors.py"))
-        return replace(self, extra={**self.extra, **variables}, program=(program,))
+        return replace(self, program=(str(Path(__file__).with_name("impatient.py")),))
 
     @property
     def without_charts(self) -> "Steelyard":

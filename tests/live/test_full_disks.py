@@ -1,20 +1,16 @@
-"""The disk of the data fills up in a run, and the wall clock is set in a run."""
+"""The disk of the record or of the data fills up in a run."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 
 import pytest
 
 from support import live
-from support.striking import strike
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 _CHUNK_BYTES = 1 << 20
-_STEP_S = -3600.0
 
 
 @pytest.fixture
@@ -94,43 +90,3 @@ def test_a_disk_of_the_data_that_fills_up_ends_the_campaign_and_resumes(
     steelyard.resumed_for_a_block()
     assert steelyard.runs[: len(before)] == before
     assert len(steelyard.runs) > len(before)
-
-
-def _set_clock(directory: Path, off_s: float) -> None:
-    """Let the wall clock be off by so many seconds from now on."""
-    (directory / "step.new").write_text(str(off_s))
-    (directory / "step.new").rename(directory / "step")
-
-
-def test_a_wall_clock_that_is_set_costs_one_block_and_no_time(steelyard: live.Steelyard) -> None:
-    """The run is invalid by its clock and redone; budget and durations are monotonic.
-
-    The seconds of the journal, which the budget is compared with, would show an hour's step.
-    """
-    stepped = steelyard.with_a_stepped_clock
-    text = live.one_by_one(live.lasting(live.TINY.replace("slice: 1s", "slice: 2s")))
-    process = stepped.start("run", stepped.experiment(text), "--out", "c", "--yes")
-    steps = count(1)
-    strike(
-        stepped,
-        process,
-        lambda: _generating(stepped.cache),
-        lambda: _set_clock(stepped.directory, next(steps) * _STEP_S),
-    )
-    live.wait_for(lambda: live.redone_in_all_arms(stepped), process)
-    taken = stepped.complete_blocks
-    live.wait_for(lambda: stepped.complete_blocks > taken, process)
-    err = live.interrupted(process).stderr
-    assert f"the clock was set by {_STEP_S:+.1f} s" in err
-    assert "Traceback" not in err
-    found = [finding for run in stepped.runs for finding in run["findings"]]
-    # Other tests are neighbours, which are only noted here.
-    codes = {each["code"] for each in found if each["severity"] != "info"}
-    assert codes == {"clock-jump"}
-    lines = (stepped.directory / "c" / "journal.jsonl").read_text().splitlines()
-    elapsed_s = [json.loads(line)["elapsed_s"] for line in lines]
-    assert elapsed_s == sorted(elapsed_s)
-    assert elapsed_s[-1] < -_STEP_S
-    after = [run for run in stepped.runs if run["validity"] == "valid"][-1]
-    seconds = after["measurement"]["series"]
-    assert all(0 < second["seconds"] < -_STEP_S for second in seconds)
