@@ -16,16 +16,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "method"))
 
 from adapter import RAMP_S, SLICE_S
-from provisioned import (
-    MadeInstances,
-    OnePair,
-    Outcome,
-    block_s,
-    called_different,
-    judge,
-    share,
-    take_contrasts,
-)
+from provisioned import MadeInstances, OnePair, called_different
+from sequential import Outcomes, block_seconds, contrasts_of, judged
 from simulator import log_effects
 
 from steelyard.core.campaign import ASSUMED_NOISE
@@ -66,7 +58,7 @@ def simulated(instance_sd: float, provision_s: float, campaigns: int) -> tuple[M
     return simulator, runs
 
 
-def least_instances(contrasts: np.ndarray, effect: float) -> tuple[int, list[Outcome]] | None:
+def least_instances(contrasts: np.ndarray, effect: float) -> tuple[int, Outcomes] | None:
     """Return how many instances per side find the effect in nine of ten campaigns; None: too many.
 
     A campaign that may take more of them is surer, so the least number is found by halving.
@@ -74,8 +66,8 @@ def least_instances(contrasts: np.ndarray, effect: float) -> tuple[int, list[Out
     low, high, best = 6, MOST_BLOCKS, None
     while low <= high:
         middle = (low + high) // 2
-        outcomes = judge(contrasts, effect, middle)
-        if share(outcomes, "faster") >= POWER:
+        outcomes = judged(contrasts + math.log1p(effect), effect, max_blocks=middle)
+        if outcomes.share("faster") >= POWER:
             best, high = (middle, outcomes), middle - 1
         else:
             low = middle + 1
@@ -90,10 +82,8 @@ def pair_of_instances(campaigns: int) -> tuple[float, float]:
     simulator = OnePair(
         "typical", log_effects([0.0, 0.0]), seed=1, lanes=campaigns, instance_sd=0.014
     )
-    blocks = int(3600 // block_s(simulator, 1))
-    contrasts = take_contrasts(simulator, blocks=blocks, rounds=1, seed=0)
-    looked = share(judge(contrasts, 0.0, blocks), "faster", "slower")
-    return called_different(contrasts), looked
+    contrasts = contrasts_of(simulator, blocks=int(3600 // block_seconds(simulator)), seed=0)
+    return called_different(contrasts), float(judged(contrasts, 0.0).called.mean())
 
 
 def main() -> None:
@@ -110,8 +100,8 @@ def main() -> None:
     for instance_sd in INSTANCE_SDS:
         for provision_s in PROVISION_S:
             simulator, runs = simulated(instance_sd, provision_s, campaigns)
-            contrasts = take_contrasts(simulator, blocks=MOST_BLOCKS, rounds=runs, seed=0)
-            minutes = block_s(simulator, runs) / 60
+            contrasts = contrasts_of(simulator, blocks=MOST_BLOCKS, rounds=runs, seed=0)
+            minutes = block_seconds(simulator, rounds=runs) / 60
             for effect in EFFECTS:
                 formula = instances_needed(
                     effect,
@@ -125,7 +115,7 @@ def main() -> None:
                     print(f"{start}  more than {MOST_BLOCKS}", flush=True)
                     continue
                 needed, outcomes = found
-                median = float(np.median([outcome.blocks for outcome in outcomes]))
+                median = float(np.median(outcomes.blocks))
                 print(
                     f"{start}  {needed:8d}  {formula:7d}  {needed * minutes:7.0f}"
                     f"  {median:16.0f}  {median * minutes:7.0f}",

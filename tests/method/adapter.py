@@ -1,7 +1,4 @@
-"""The product's statistics under the names that acceptance.py asks for; no logic of its own.
-
-``python acceptance.py --impl adapter`` in this folder runs the 58 checks.
-"""
+"""The product's statistics under the names that acceptance.py asks for; no logic of its own."""
 
 import numpy as np
 

@@ -14,12 +14,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from sequential import CHANGED, at_its_end, holds, terms_of
 
-from steelyard.answers.result import compute as comparisons
-from steelyard.answers.result import compute as decision
 from steelyard.stats import spending
-from steelyard.core.experiment import Stop
-from steelyard.core.findings import Verdict
 from steelyard.stats.intervals import block_interval
 from steelyard.stats.factorial import pooled_contrasts
 from steelyard.stats.turns import BlockTurns
@@ -29,7 +26,7 @@ from steelyard.stats.turns import change_within_turns
 from steelyard.stats.turns import interval_of_changes
 from steelyard.stats.turns import is_suspect
 
-CALLED = (Verdict.FASTER, Verdict.SLOWER)
+CELL_S = 15.0
 CHANGES = {
     "over the block": change_over_block,
     "within turns": change_within_turns,
@@ -178,16 +175,30 @@ class Taken(NamedTuple):
     way: Way
 
 
-def take(machine, truth, *, way=None, campaigns, blocks, cells=1, seed, coin=True):
-    """Return the turns of so many campaigns.
+def take(
+    machine,
+    truth,
+    *,
+    way=None,
+    campaigns,
+    blocks,
+    cells=1,
+    seed,
+    coin=True,
+    beside=None,
+    drawn=True,
+):
+    """Return the turns of so many campaigns, beside a neighbour if there is one.
 
     Orders are drawn by chance, and slots by coin; without it each configuration keeps its own.
+    Orders that are not ``drawn`` are the same in all rounds.
     """
     way = way or Way()
     rng = np.random.default_rng(np.random.SeedSequence([20261123, seed]))
     k = truth.configurations
     shape = (campaigns, blocks, cells, way.rounds, k)
     order = np.argsort(rng.random(shape), axis=-1)
+    order = order if drawn else np.broadcast_to(np.arange(k), shape)
     places = np.argsort(order, axis=-1)
     slots = np.argsort(rng.random((campaigns, blocks, k)), axis=-1)
     slots = slots if coin else np.broadcast_to(np.arange(k), slots.shape)
@@ -199,6 +210,8 @@ def take(machine, truth, *, way=None, campaigns, blocks, cells=1, seed, coin=Tru
     whole += machine.turn_sd * rng.standard_normal(shape)
     halves = np.exp(whole[..., None] + machine.half_sd * rng.standard_normal((*shape, 2)))
     _burst(halves, machine, way, rng, began)
+    if beside is not None:
+        _crowd(halves, beside, way, rng, began)
     for number in (0, 1):
         span = way.half(number)
         halves[..., number] *= _carried(truth, span, order, places)
@@ -243,6 +256,20 @@ def _burst(halves, machine, way, rng, began):
             begin, end = (began + edge for edge in way.half(half))
             overlap = np.minimum(end, _over(ends)) - np.maximum(begin, _over(at))
             halves[..., half] *= 1 - _over(depth) * np.clip(overlap, 0, None) / (way.counted_s / 2)
+
+
+def _crowd(halves, neighbour, way, rng, began):
+    """Take from every half turn the share of the machine that a neighbour has meanwhile.
+
+    Cells begin ``CELL_S`` apart, so that what comes in whole parts of that meets all alike.
+    """
+    campaigns, blocks, cells = began.shape[:3]
+    cell = CELL_S * np.arange(blocks * cells).reshape(blocks, cells, 1, 1)
+    for campaign in range(campaigns):
+        there = neighbour.timeline(rng, CELL_S * blocks * cells)
+        for half in (0, 1):
+            begin, end = (began[campaign] + cell + edge for edge in way.half(half))
+            halves[campaign, ..., half] *= 1 - there.share(begin, end)
 
 
 def _over(of_cells):
@@ -309,20 +336,13 @@ def at_fixed_n(y, effects):
 
 def sequential(y, effects):
     """Return how campaigns end that stop as the product's do: all contenders decided, or budget."""
-    rule = spending.stopping_rule(
-        results=y.shape[-1],
-        cells_per_result=y.shape[2],
-        max_blocks=y.shape[1],
-        precision=None,
-    )
-    stop = Stop()
-    terms = comparisons.Terms(rule=rule, margin=stop.equivalence, decide=stop.decide, block_s=15.0)
-    ended = [_campaign(each, rule, terms) for each in y]
+    rule, terms = terms_of(y.shape[1], cells=y.shape[2], results=y.shape[-1], block_s=CELL_S)
+    ended = [at_its_end(_each(each), rule, terms) for each in y]
     truth = np.expm1(np.asarray(effects[1:]))
     return Outcomes(
-        called=np.array([any(h.verdict in CALLED for h in row) for row in ended]),
+        called=np.array([any(h.verdict in CHANGED for h in row) for row in ended]),
         covered=np.array(
-            [[_holds(h.effect, at) for h, at in zip(row, truth, strict=True)] for row in ended]
+            [[holds(h.effect, at) for h, at in zip(row, truth, strict=True)] for row in ended]
         ),
         blocks=np.array([row[0].blocks for row in ended]),
     )
@@ -331,27 +351,6 @@ def sequential(y, effects):
 def _each(y):
     """Return (blocks, cells) of each contender."""
     return np.moveaxis(y, -1, 0)
-
-
-def _campaign(y, rule, terms):
-    pairs = [
-        comparisons.Pair(baseline="c0", configuration=f"c{n}", workload="w")
-        for n in range(1, y.shape[-1] + 1)
-    ]
-    for blocks in range(rule.first_look, rule.max_blocks + 1):
-        results = [
-            comparisons.compare_result(d[:blocks], pair, terms)
-            for d, pair in zip(_each(y), pairs, strict=True)
-        ]
-        if decision.decide(results, rule):
-            break
-    return results
-
-
-def _holds(estimate, effect):
-    low = -np.inf if estimate.low is None else estimate.low
-    high = np.inf if estimate.high is None else estimate.high
-    return low <= effect <= high
 
 
 def block_turns(taken, campaign, block, cell):

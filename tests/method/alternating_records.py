@@ -24,9 +24,8 @@ from steelyard.core.schedule import Turn
 from steelyard.core.experiment import Workload
 
 
-def experiment_of(taken):
-    """Return the experiment behind simulated turns: configurations c0, c1, ... under one workload."""
-    cells, _, configurations = taken.places.shape[2:]
+def experiment_of(configurations, cells=1, seed=1):
+    """Return an experiment of configurations c0, c1, ... under one workload."""
     return Experiment(
         name="simulated",
         baseline="c0",
@@ -37,33 +36,21 @@ def experiment_of(taken):
         workloads=(Workload(name="w", builtin="select-only"),),
         loads=tuple(Load(clients=number + 1, threads=1) for number in range(cells)),
         stop=Stop(),
-        seed=1,
+        seed=seed,
     )
 
 
 def record_of(taken, campaign):
     """Return the record of one of the campaigns; the slot is the place of the start."""
-    experiment = experiment_of(taken)
-    blocks = taken.places.shape[1]
-    return CampaignRecord(
-        campaign_id="simulated",
-        experiment=experiment,
-        status=Status.BUDGET,
-        plan=plan_of(experiment, blocks),
-        environment=None,
-        runs=tuple(runs_of(taken, campaign, experiment)),
-        blocks=tuple(BlockOutcome(index=n, attempt=0, complete=True) for n in range(blocks)),
-        findings=(),
-        started_at=0.0,
-        elapsed_s=15.0 * blocks,
-        command="steelyard run simulated.yaml",
-    )
+    _, blocks, cells, _, configurations = taken.places.shape
+    experiment = experiment_of(configurations, cells)
+    return record_with(experiment, runs_of(taken, campaign, experiment), blocks, Mode.STARTS)
 
 
-def plan_of(experiment, blocks):
-    """Return a plan as a runner would freeze it."""
-    return CampaignPlan(
-        mode=Mode.STARTS,
+def record_with(experiment, runs, blocks, mode):
+    """Return a record of complete blocks with these runs, under a plan as a runner freezes it."""
+    plan = CampaignPlan(
+        mode=mode,
         switch=SwitchCost.RESTART,
         reset=Reset.START,
         restore="copy",
@@ -77,6 +64,47 @@ def plan_of(experiment, blocks):
         ),
         warm_up=WarmUpChoice(warm_up_s=2.0, how="declared", risk=""),
     )
+    return CampaignRecord(
+        campaign_id="simulated",
+        experiment=experiment,
+        status=Status.BUDGET,
+        plan=plan,
+        environment=None,
+        runs=tuple(runs),
+        blocks=tuple(BlockOutcome(index=n, attempt=0, complete=True) for n in range(blocks)),
+        findings=(),
+        started_at=0.0,
+        elapsed_s=15.0 * blocks,
+        command="steelyard run simulated.yaml",
+    )
+
+
+def run_of(place, configuration, load, counted, turns=(), sub_block=0):
+    """Return a run that counts, by block, start and position, and by transactions and seconds."""
+    block, start, position = place
+    transactions, seconds = counted
+    return Run(
+        block=block,
+        attempt=0,
+        start=start,
+        position=position,
+        configuration=configuration,
+        cell=CellKey(workload="w", load=load),
+        started_at=0.0,
+        since_start_s=2.0,
+        measurement=Measurement(
+            transactions=transactions,
+            seconds=seconds,
+            latency_mean_s=None,
+            latency_stddev_s=None,
+            failed=0,
+            connection_s=None,
+            series=(),
+        ),
+        validity=Validity.VALID,
+        turns=turns,
+        sub_block=sub_block,
+    )
 
 
 def runs_of(taken, campaign, experiment):
@@ -84,27 +112,10 @@ def runs_of(taken, campaign, experiment):
     _, blocks, cells, _, configurations = taken.places.shape
     for block, cell, side in np.ndindex(blocks, cells, configurations):
         turns = turns_of(taken, (campaign, block, cell), side)
-        yield Run(
-            block=block,
-            attempt=0,
-            start=int(taken.slots[campaign, block, side]),
-            position=cell,
-            configuration=experiment.configurations[side].name,
-            cell=CellKey(workload="w", load=experiment.loads[cell]),
-            started_at=0.0,
-            since_start_s=2.0,
-            measurement=Measurement(
-                transactions=float(sum(turn.transactions for turn in turns)),
-                seconds=sum(turn.seconds for turn in turns),
-                latency_mean_s=None,
-                latency_stddev_s=None,
-                failed=0,
-                connection_s=None,
-                series=(),
-            ),
-            validity=Validity.VALID,
-            turns=turns,
-        )
+        counted = float(sum(turn.transactions for turn in turns)), sum(t.seconds for t in turns)
+        place = block, int(taken.slots[campaign, block, side]), cell
+        name = experiment.configurations[side].name
+        yield run_of(place, name, experiment.loads[cell], counted, turns)
 
 
 def turns_of(taken, at, side):

@@ -5,7 +5,7 @@ Each function takes a number of campaigns and a seed and returns figures by the 
 """
 
 import numpy as np
-from repeats import Check
+from acceptance import Check
 from simulator import Simulator
 from simulator import true_rate
 

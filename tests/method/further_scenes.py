@@ -2,8 +2,9 @@
 
 import numpy as np
 from designs import RAMP, pairs, slog
-from provisioned import OnePair, take_contrasts
+from provisioned import OnePair
 from scenes import HOUR_S, percent
+from sequential import contrasts_of
 from simulator import Simulator, log_effects, true_rate
 from test_planning import foretold
 
@@ -128,7 +129,7 @@ def two_servers():
     """Return the intervals of campaigns on two equal servers that stay, and on one restarted."""
     lanes, blocks = 30, 30
     pair = OnePair("typical", log_effects([0.0, 0.0]), seed=8, lanes=lanes, instance_sd=0.014)
-    stay = take_contrasts(pair, blocks=blocks, rounds=1, seed=100)
+    stay = contrasts_of(pair, blocks=blocks, seed=100)
     one = Simulator("typical", log_effects([0.0, 0.0]), seed=9, lanes=lanes)
     y, _ = pairs(one, HOUR_S, secs=5)
     rows = []

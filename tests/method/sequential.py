@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import adapter
 import numpy as np
 
+from steelyard.answers.observations import log_rate
 from steelyard.answers.result import compute as comparisons
-from steelyard.answers.result import compute as decision
 from steelyard.stats import spending
 from steelyard.campaign.design.schedule import make_schedule
 from steelyard.core.experiment import Stop
@@ -20,6 +20,7 @@ from steelyard.core.schedule import Mode
 from steelyard.core.findings import Verdict
 
 CHANGED = (Verdict.FASTER, Verdict.SLOWER)
+RUN_S = adapter.SLICE_S + adapter.RAMP_S
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,38 +28,41 @@ class Outcomes:
     """How the campaigns ended, an entry per campaign (and cell).
 
     Attributes:
-        called: Whether the result is called faster or slower.
+        verdicts: Of the result.
+        called: Whether it is called faster or slower.
         cells_called: The same of every cell at the campaign's end, shape (campaigns, cells).
         covered: Whether the result's interval holds the true effect.
         cells_covered: Likewise, shape (campaigns, cells).
-        seconds: Until the campaign ended.
+        blocks: Up to the end.
     """
 
+    verdicts: np.ndarray
     called: np.ndarray
     cells_called: np.ndarray
     covered: np.ndarray
     cells_covered: np.ndarray
-    seconds: np.ndarray
+    blocks: np.ndarray
+
+    def share(self, *verdicts):
+        """Return the share of campaigns with one of these verdicts."""
+        return float(np.isin(self.verdicts, verdicts).mean())
 
 
-def cells_of(sim):
-    """Return the simulator's client counts as cells."""
-    return [CellKey(workload="all", load=Load(clients=int(c), threads=1)) for c in sim.clients]
+def start_seconds(sim):
+    """Return the seconds of a start before its first run."""
+    return getattr(sim, "start_s", sim.p.restart_s + adapter.WARM_UP_S)
 
 
-def block_seconds(sim, mode):
+def block_seconds(sim, mode=Mode.STARTS, rounds=1):
     """Return the seconds of one block."""
-    runs = 2 * len(sim.clients) * (adapter.SLICE_S + adapter.RAMP_S)
-    if mode is Mode.BACK_TO_BACK:
-        return runs
-    return runs + 2 * (sim.p.restart_s + adapter.WARM_UP_S)
+    starts_s = 0.0 if mode is Mode.BACK_TO_BACK else 2 * start_seconds(sim)
+    return starts_s + 2 * rounds * len(sim.clients) * RUN_S
 
 
-def contrasts_of(sim, mode, budget_s, seed):
-    """Return log ratios of scheduled blocks, shape (campaigns, blocks, cells), and block times."""
-    cells, block_s = cells_of(sim), block_seconds(sim, mode)
-    before_s = sim.p.restart_s + adapter.WARM_UP_S if mode is Mode.BACK_TO_BACK else 0.0
-    blocks = spending.blocks_within(budget_s - before_s, block_s)
+def contrasts_of(sim, *, blocks, seed, mode=Mode.STARTS, rounds=1):
+    """Return log ratios of scheduled blocks, shape (campaigns, blocks, cells)."""
+    cells = [CellKey(workload="all", load=Load(clients=int(c), threads=1)) for c in sim.clients]
+    column = {cell: place for place, cell in enumerate(cells)}
     schedules = [
         make_schedule(
             configurations=adapter.CONFIGURATIONS,
@@ -66,73 +70,103 @@ def contrasts_of(sim, mode, budget_s, seed):
             seed=seed + lane,
             mode=mode,
             blocks=blocks,
+            rounds=rounds,
         )
         for lane in range(sim.R)
     ]
-    if before_s:
-        warm_up(sim)
-    y = np.empty((sim.R, blocks, 2, len(cells)))
-    for index in range(blocks):
-        take(sim, [schedule.blocks[index] for schedule in schedules], cells, y[:, index])
-    return y[:, :, 1] - y[:, :, 0], before_s, block_s
+    y, lanes = np.empty((sim.R, blocks, len(cells))), np.arange(sim.R)
+    if mode is Mode.BACK_TO_BACK:
+        _enter(sim)
+    for number in range(blocks):
+        transactions = np.zeros((2, sim.R, len(cells), rounds))
+        planned = [schedule.blocks[number].starts for schedule in schedules]
+        for starts in zip(*planned, strict=True):
+            if mode is not Mode.BACK_TO_BACK:
+                _enter(sim)
+            for place, runs in enumerate(zip(*(start.runs for start in starts), strict=True)):
+                side = np.array([adapter.CONFIGURATIONS.index(run.configuration) for run in runs])
+                at = np.array([column[run.cell] for run in runs])
+                series = sim.run(side, at, RUN_S)[:, adapter.RAMP_S :]
+                round_ = min(place // len(cells), rounds - 1)
+                transactions[side, lanes, at, round_] = series.sum(axis=1)
+        rates = log_rate(transactions, np.full_like(transactions, adapter.SLICE_S))
+        y[:, number] = rates[1] - rates[0]
+    return y
 
 
-def warm_up(sim):
-    """Restart and throw the warm-up away."""
-    sim.restart()
-    sim.idle(adapter.WARM_UP_S)
+def _enter(sim):
+    """Bring a server up and throw the warm-up away."""
+    if hasattr(sim, "enter"):
+        sim.enter()
+    else:
+        sim.restart()
+        sim.idle(adapter.WARM_UP_S)
 
 
-def take(sim, planned, cells, y):
-    """Run one block of every campaign as scheduled, into shape (campaigns, configurations, cells)."""
-    lanes = np.arange(sim.R)
-    for starts in zip(*(block.starts for block in planned), strict=True):
-        if len(planned[0].starts) > 1:
-            warm_up(sim)
-        for runs in zip(*(start.runs for start in starts), strict=True):
-            configuration = np.array(
-                [adapter.CONFIGURATIONS.index(run.configuration) for run in runs]
-            )
-            cell = np.array([cells.index(run.cell) for run in runs])
-            series = sim.run(configuration, cell, adapter.SLICE_S + adapter.RAMP_S)
-            mean = series[:, adapter.RAMP_S :].mean(axis=1)
-            y[lanes, configuration, cell] = np.log(np.maximum(mean, 1.0))
+def terms_of(max_blocks, *, cells=1, results=1, block_s=60.0):
+    """Return the stopping rule of a campaign and on what terms it compares."""
+    rule = spending.stopping_rule(
+        results=results, cells_per_result=cells, max_blocks=max_blocks, precision=None
+    )
+    stop = Stop()
+    return rule, comparisons.Terms(
+        rule=rule, margin=stop.equivalence, decide=stop.decide, block_s=block_s
+    )
+
+
+def at_its_end(contrasts, rule, terms):
+    """Return the results of a campaign that looks after every block until all are decided.
+
+    Args:
+        contrasts: Of each contender, shape (blocks, cells).
+        rule: When it looks.
+        terms: On what terms it compares.
+    """
+    for blocks in range(rule.first_look, min(rule.max_blocks, len(contrasts[0])) + 1):
+        results = [comparisons.compare_result(d[:blocks], adapter.PAIR, terms) for d in contrasts]
+        if comparisons.decide(results, rule):
+            break
+    return results
+
+
+def judged(contrasts, effect, *, max_blocks=None, block_s=60.0):
+    """Return how campaigns end that stop as the product's do.
+
+    Args:
+        contrasts: Of campaigns, shape (campaigns, blocks, cells).
+        effect: The relative one that is in them.
+        max_blocks: At which the budget ends; all unless told.
+        block_s: How long a block takes.
+    """
+    _, blocks, cells = contrasts.shape
+    rule, terms = terms_of(max_blocks or blocks, cells=cells, block_s=block_s)
+    loads = [Load(clients=number + 1, threads=1) for number in range(cells)]
+    ended = []
+    for each in contrasts:
+        (result,) = at_its_end([each], rule, terms)
+        ended.append(comparisons.compare(each[: result.blocks], adapter.PAIR, loads, terms))
+    return Outcomes(
+        verdicts=np.array([str(found[0].verdict) for found in ended]),
+        called=np.array([found[0].verdict in CHANGED for found in ended]),
+        cells_called=np.array([[c.verdict in CHANGED for c in found[1:]] for found in ended]),
+        covered=np.array([holds(found[0].effect, effect) for found in ended]),
+        cells_covered=np.array([[holds(c.effect, effect) for c in found[1:]] for found in ended]),
+        blocks=np.array([found[0].blocks for found in ended]),
+    )
 
 
 def campaigns(sim, mode, budget_s, *, seed, effect):
-    """Return how campaigns end that stop as the product's do."""
-    contrasts, before_s, block_s = contrasts_of(sim, mode, budget_s, seed)
-    rule = spending.stopping_rule(
-        results=1,
-        cells_per_result=contrasts.shape[2],
-        max_blocks=contrasts.shape[1],
-        precision=None,
-    )
-    stop = Stop(budget_s=budget_s)
-    terms = comparisons.Terms(
-        rule=rule, margin=stop.equivalence, decide=stop.decide, block_s=block_s
-    )
-    loads = [cell.load for cell in cells_of(sim)]
-    ended = [_campaign(each, rule, terms, loads) for each in contrasts]
-    return Outcomes(
-        called=np.array([found[0].verdict in CHANGED for found in ended]),
-        cells_called=np.array([[c.verdict in CHANGED for c in found[1:]] for found in ended]),
-        covered=np.array([_holds(found[0].effect, effect) for found in ended]),
-        cells_covered=np.array([[_holds(c.effect, effect) for c in found[1:]] for found in ended]),
-        seconds=np.array([before_s + found[0].blocks * block_s for found in ended]),
-    )
+    """Return how campaigns of a budget end, and after how many seconds each."""
+    block_s = block_seconds(sim, mode)
+    before_s = start_seconds(sim) if mode is Mode.BACK_TO_BACK else 0.0
+    blocks = spending.blocks_within(budget_s - before_s, block_s)
+    contrasts = contrasts_of(sim, blocks=blocks, seed=seed, mode=mode)
+    found = judged(contrasts, effect, block_s=block_s)
+    return found, before_s + found.blocks * block_s
 
 
-def _campaign(contrasts, rule, terms, loads):
-    """Return the result and the cells of one campaign at its end."""
-    for blocks in range(rule.first_look, rule.max_blocks + 1):
-        result = comparisons.compare_result(contrasts[:blocks], adapter.PAIR, terms)
-        if decision.decide((result,), rule):
-            break
-    return comparisons.compare(contrasts[:blocks], adapter.PAIR, loads, terms)
-
-
-def _holds(estimate, effect):
+def holds(estimate, effect):
+    """Return whether an interval holds an effect; without ends it holds any."""
     low = -np.inf if estimate.low is None else estimate.low
     high = np.inf if estimate.high is None else estimate.high
     return low <= effect <= high

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from alternating import MACHINES, Way, equal, take
 from alternating_records import record_of
-from repeats import false_positive_bound
+from neighbours import NEIGHBOURS
+from acceptance import false_positive_bound
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.observations import observe
@@ -28,6 +29,7 @@ OF_RULES = 1000 if FULL else 200  # the rules look at every turn
 MORE = 10
 BLOCKS = 20
 AT_ONCE = 250  # campaigns in memory
+SHAPES = ((2, 1), (3, 1), (2, 4), (3, 2))  # configurations, cells
 DECAY = {"lost_s": 0.05}
 SETTLINGS = (0.1, 0.05)
 
@@ -68,14 +70,20 @@ def test_the_machines_are_as_noisy_as_was_measured(machine, within, between):
 
 
 @pytest.mark.parametrize("judge", [alternating.at_fixed_n, alternating.sequential])
-@pytest.mark.parametrize(("configurations", "cells"), [(2, 1), (3, 1), (2, 4), (3, 2)])
-@pytest.mark.parametrize("machine", list(MACHINES))
-def test_equal_configurations(machine, configurations, cells, judge):
+@pytest.mark.parametrize(
+    ("machine", "configurations", "cells", "beside"),
+    [
+        *((machine, *shape, "") for machine in MACHINES for shape in SHAPES),
+        *((machine, 2, 1, name) for machine in ("reads", "writes") for name in NEIGHBOURS),
+        *(("writes", 3, 2, name) for name in NEIGHBOURS),
+    ],
+)
+def test_equal_configurations(machine, configurations, cells, beside, judge):
     """At most 5 % of campaigns call any different within chance; 93 % of the intervals hold 0.
 
     Carry-over and warm-up are there, equal for all, and the slots differ by 2 %: coins put each
-    configuration into each. A rate that fails is taken once more from ten times the campaigns, and
-    then it counts.
+    configuration into each. Beside a neighbour no block is redone. A rate that fails is taken once
+    more from ten times the campaigns, and then it counts.
     """
     shared = equal(
         configurations,
@@ -84,12 +92,14 @@ def test_equal_configurations(machine, configurations, cells, judge):
         warming_s=(2.0,) * configurations,
         slot_effect=0.02,
     )
-    found = ended(machine, shared, judge, campaigns=CAMPAIGNS, seed=2, cells=cells)
+    how = {"cells": cells, "beside": NEIGHBOURS.get(beside)}
+    found = ended(machine, shared, judge, campaigns=CAMPAIGNS, seed=2, **how)
     campaigns = CAMPAIGNS
     if found.called.mean() > false_positive_bound(campaigns) or found.covered.mean() < 0.93:
         campaigns *= MORE
-        found = ended(machine, shared, judge, campaigns=campaigns, seed=3, cells=cells)
-    print(f"{machine} k={configurations} cells={cells}: {found.called.mean():.3f} called")
+        found = ended(machine, shared, judge, campaigns=campaigns, seed=3, **how)
+    told = f"{machine} k={configurations} cells={cells} {beside}"
+    print(f"{told}: {found.called.mean():.3f} called")
     assert found.called.mean() <= false_positive_bound(campaigns)
     assert found.covered.mean() >= 0.93
     assert found.called.mean() > 0.0  # it can fail
@@ -115,6 +125,18 @@ def test_the_time_that_reads_and_writes_take():
     print("decided of +5 % in 20 blocks:", decided)
     assert decided["writes"] >= 0.95
     assert decided["writes"] > decided["reads"] > decided["busy"]
+
+
+def test_orders_that_are_not_drawn_are_rejected():
+    """A square wave as long as a round meets the same one in each: equal ones are called different.
+
+    With orders that are drawn as they are, it meets both alike.
+    """
+    how = {"campaigns": 100, "seed": 16, "beside": NEIGHBOURS["square wave of 0.5 s"]}
+    same = ended("reads", equal(2), alternating.at_fixed_n, drawn=False, **how)
+    drawn = ended("reads", equal(2), alternating.at_fixed_n, **how)
+    assert same.called.mean() > 0.5
+    assert drawn.called.mean() <= false_positive_bound(100)
 
 
 def test_slots_without_a_coin_are_rejected():

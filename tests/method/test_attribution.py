@@ -10,7 +10,7 @@ import os
 import numpy as np
 import pytest
 from designs import RAMP, slog
-from repeats import Check
+from acceptance import Check
 from simulator import Simulator
 
 from steelyard.stats import factorial

@@ -4,21 +4,18 @@ import adapter
 import numpy as np
 import pytest
 from designs import slog
-from repeats import Check
+from acceptance import Check
+from sequential import at_its_end, terms_of
 from simulator import Simulator
 
 from steelyard.answers.result import compute as comparisons
-from steelyard.stats import spending
-from steelyard.answers.result.compute import decide
-from steelyard.core.experiment import Stop
 from steelyard.core.schedule import Load
 from steelyard.core.findings import Verdict
 
 CELLS, REAL, BLOCKS = 39, 19, 24
 CAMPAIGNS, MORE = 60, 10
 LOADS = tuple(Load(clients=clients, threads=1) for clients in range(1, CELLS + 1))
-RULE = spending.stopping_rule(results=1, cells_per_result=CELLS, max_blocks=BLOCKS, precision=None)
-TERMS = comparisons.Terms(rule=RULE, margin=Stop().equivalence, decide=Stop().decide, block_s=596.0)
+RULE, TERMS = terms_of(BLOCKS, cells=CELLS, block_s=596.0)
 
 
 def campaigns_of(effect, campaigns, seed):
@@ -43,11 +40,8 @@ def campaigns_of(effect, campaigns, seed):
 
 def stopped(contrasts):
     """Return the blocks up to where the result was decided, which is where a campaign ends."""
-    for blocks in range(RULE.first_look, BLOCKS):
-        result = comparisons.compare_result(contrasts[:blocks], adapter.PAIR, TERMS)
-        if decide((result,), RULE):
-            return contrasts[:blocks]
-    return contrasts
+    (result,) = at_its_end([contrasts], RULE, TERMS)
+    return contrasts[: result.blocks]
 
 
 def figures(effect, campaigns, seed, end):

@@ -48,14 +48,13 @@ def foretold(profile, mode, effect):
     sim = Simulator(profile)
     block_s = sequential.block_seconds(sim, mode)
     starts = mode is Mode.STARTS
-    before_s = 0.0 if starts else sim.p.restart_s + sequential.adapter.WARM_UP_S
-    run_s = sequential.adapter.SLICE_S + sequential.adapter.RAMP_S
+    before_s = 0.0 if starts else sequential.start_seconds(sim)
     shape = BlockShape(
         mode=mode,
         configurations=2,
         cells=len(sim.clients),
         slice_s=sequential.adapter.SLICE_S,
-        step_s=block_s / 2 if starts else run_s,
+        step_s=block_s / 2 if starts else sequential.RUN_S,
     )
     terms = OutlookTerms(
         shape=shape,
@@ -73,8 +72,8 @@ def foretold(profile, mode, effect):
 def test_the_plan_foretells_the_campaigns(profile, mode, effect, off, share_off):
     """Half, nine in ten and the share within the budget are within the documented bounds."""
     sim = Simulator(profile, log_effects([0.0, effect]), seed=31, lanes=CAMPAIGNS)
-    ended = sequential.campaigns(sim, mode, BUDGET_S, seed=31, effect=effect)
-    minutes = np.sort(np.where(ended.called, ended.seconds, np.inf))
+    ended, seconds = sequential.campaigns(sim, mode, BUDGET_S, seed=31, effect=effect)
+    minutes = np.sort(np.where(ended.called, seconds, np.inf))
     plan = foretold(profile, mode, effect)
     assert plan.within_budget == pytest.approx(ended.called.mean(), abs=share_off)
     for said, share in ((plan.half_s, 0.5), (plan.most_s, 0.9)):

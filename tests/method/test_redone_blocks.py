@@ -5,7 +5,7 @@ import os
 import pytest
 from disturbed import called_different
 from disturbed import looked_at
-from repeats import false_positive_bound
+from acceptance import false_positive_bound
 
 FULL = os.environ.get("STEELYARD_FULL_METHOD") == "1"
 CAMPAIGNS = 2000 if FULL else 400

@@ -4,17 +4,9 @@ import os
 
 import numpy as np
 import pytest
-from provisioned import (
-    MadeInstances,
-    OnePair,
-    block_s,
-    called_different,
-    coverage,
-    judge,
-    share,
-    take_contrasts,
-)
-from repeats import false_positive_bound
+from provisioned import MadeInstances, OnePair, called_different
+from acceptance import false_positive_bound
+from sequential import block_seconds, contrasts_of, judged
 from simulator import log_effects
 
 from steelyard.stats.noise import instances_needed
@@ -37,13 +29,13 @@ def made(instance_sd, provision_s, campaigns, loads=1, rounds=2, blocks=BLOCKS, 
         instance_sd=instance_sd,
         provision_s=provision_s,
     )
-    return take_contrasts(simulator, blocks=blocks, rounds=rounds, seed=1000 * seed)
+    return contrasts_of(simulator, blocks=blocks, rounds=rounds, seed=1000 * seed)
 
 
 def rates(campaigns, seed, **how):
     """Return the share called different and the share covered, without any effect."""
-    outcomes = judge(made(campaigns=campaigns, seed=seed, **how), 0.0, BLOCKS)
-    return share(outcomes, "faster", "slower"), coverage(outcomes)
+    found = judged(made(campaigns=campaigns, seed=seed, **how), 0.0)
+    return found.called.mean(), found.covered.mean()
 
 
 @pytest.mark.slow
@@ -74,10 +66,9 @@ def test_equal_configurations_on_made_instances(instance_sd, provision_s, loads,
 @pytest.mark.slow
 def test_the_stop_covers_a_real_effect():
     """With 5 % and 2 % between instances the interval at the stop holds it in 93 % of campaigns."""
-    contrasts = made(0.02, 120.0, CAMPAIGNS, rounds=2)
-    outcomes = judge(contrasts, 0.05, BLOCKS)
-    assert coverage(outcomes) >= 0.93
-    assert share(outcomes, "slower") == 0.0
+    found = judged(made(0.02, 120.0, CAMPAIGNS, rounds=2) + np.log(1.05), 0.05)
+    assert found.covered.mean() >= 0.93
+    assert found.share("slower") == 0.0
 
 
 @pytest.mark.slow
@@ -93,18 +84,18 @@ def test_the_formula_is_a_lower_bound(instance_sd, rounds):
         run_sd=0.042,
         runs=rounds,
     )
-    contrasts = made(instance_sd, 30.0, 200, rounds=rounds, blocks=3 * needed)
-    found = share(judge(contrasts, 0.05, 3 * needed), "faster")
+    contrasts = made(instance_sd, 30.0, 200, rounds=rounds, blocks=3 * needed) + np.log(1.05)
+    found = judged(contrasts, 0.05).share("faster")
     assert found >= 0.9
-    assert share(judge(contrasts, 0.05, max(needed // 2, 6)), "faster") < found
+    fewer = judged(contrasts, 0.05, max_blocks=max(needed // 2, 6))
+    assert fewer.share("faster") < found
 
 
 @pytest.mark.slow
 def test_a_pair_that_is_never_remade_is_called_different_most_of_the_time():
     """Two equal servers, 60 minutes, 1.4 % between instances: METHOD 3.8's reason to refuse."""
     simulator = OnePair("typical", log_effects([0.0, 0.0]), seed=3, lanes=100, instance_sd=0.014)
-    blocks = int(3600 // block_s(simulator, 1))
-    contrasts = take_contrasts(simulator, blocks=blocks, rounds=1, seed=0)
+    contrasts = contrasts_of(simulator, blocks=int(3600 // block_seconds(simulator)), seed=0)
     assert 0.55 <= called_different(contrasts) <= 0.85
     # With looks some end as equivalent before: no better, for they are not of the configurations.
-    assert 0.4 <= share(judge(contrasts, 0.0, blocks), "faster", "slower") <= 0.85
+    assert 0.4 <= judged(contrasts, 0.0).called.mean() <= 0.85

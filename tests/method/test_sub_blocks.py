@@ -5,25 +5,18 @@ Between sub-blocks the machine becomes another one: all rates of one move togeth
 """
 
 import os
-from dataclasses import replace
 from functools import lru_cache
 
 import alternating
 import numpy as np
 import pytest
 from alternating import MACHINES, equal, take
-from alternating_records import plan_of
-from repeats import false_positive_bound
+from alternating_records import experiment_of, record_with, run_of
+from acceptance import false_positive_bound
 
 from steelyard.answers.observations import observe
 from steelyard.campaign.design.schedule import schedule_of
-from steelyard.core.campaign import BlockOutcome, CampaignRecord
-from steelyard.core.experiment import Configuration, Experiment, Stop, Workload
-from steelyard.core.findings import Validity
-from steelyard.core.measurement import Measurement, Run
-from steelyard.core.campaign import Status
-from steelyard.core.schedule import CellKey, Load, Mode, sub_block_sizes
-from steelyard.core.target import LocalTarget
+from steelyard.core.schedule import Load, Mode, sub_block_sizes
 from steelyard.stats import factorial
 from steelyard.stats.planning import squares_in_sub_blocks
 
@@ -39,45 +32,6 @@ CASES = [  # by default the machine with more noise between blocks has the extre
     for shape in (SHAPES if FULL or machine == "writes" else SHAPES[::3])
 ]
 LOAD = Load(clients=1, threads=1)
-
-
-def an_experiment(configurations, seed):
-    """Return so many configurations under one load."""
-    names = [f"c{number}" for number in range(configurations)]
-    return Experiment(
-        name="simulated",
-        baseline="c0",
-        configurations=tuple(Configuration(name=name, target=LocalTarget()) for name in names),
-        workloads=(Workload(name="w", builtin="select-only"),),
-        loads=(LOAD,),
-        stop=Stop(),
-        seed=seed,
-    )
-
-
-def a_run(block, number, start, transactions, seconds):
-    """Return a run of a start."""
-    return Run(
-        block=block,
-        attempt=0,
-        start=number,
-        position=0,
-        configuration=start.configuration,
-        cell=CellKey(workload="w", load=LOAD),
-        started_at=0.0,
-        since_start_s=2.0,
-        measurement=Measurement(
-            transactions=transactions,
-            seconds=seconds,
-            latency_mean_s=None,
-            latency_stddev_s=None,
-            failed=0,
-            connection_s=None,
-            series=(),
-        ),
-        validity=Validity.VALID,
-        sub_block=start.sub_block,
-    )
 
 
 @lru_cache(maxsize=2)  # both judges look at the same campaigns
@@ -105,7 +59,7 @@ def observed(machine, effects, at_once, *, campaigns, seed, jump=JUMP):
     seconds = taken[0].way.rounds * taken[0].way.counted_s
     return np.array(
         [
-            _one(replace(an_experiment(configurations, seed * 10_000 + n), name=str(n)), effects)(
+            _one(experiment_of(configurations, seed=seed * 10_000 + n), effects)(
                 [each[n] for each in totals], at_once, seconds
             )
             for n in range(campaigns)
@@ -123,21 +77,10 @@ def _one(experiment, effects):
             for starts in block.sub_blocks:
                 rates = totals[starts[0].sub_block][block.index]
                 for slot, start in enumerate(starts):
-                    count = rates[slot] * factors[start.configuration]
-                    runs.append(a_run(block.index, len(runs), start, float(count), seconds))
-        record = CampaignRecord(
-            campaign_id="simulated",
-            experiment=experiment,
-            status=Status.BUDGET,
-            plan=replace(plan_of(experiment, BLOCKS), mode=Mode.ALTERNATING),
-            environment=None,
-            runs=tuple(runs),
-            blocks=tuple(BlockOutcome(index=n, attempt=0, complete=True) for n in range(BLOCKS)),
-            findings=(),
-            started_at=0.0,
-            elapsed_s=1.0,
-            command="",
-        )
+                    count = float(rates[slot] * factors[start.configuration])
+                    place, own = (block.index, len(runs), 0), (start.configuration, LOAD)
+                    runs.append(run_of(place, *own, (count, seconds), sub_block=start.sub_block))
+        record = record_with(experiment, runs, BLOCKS, Mode.ALTERNATING)
         return observe(record).log_tps[..., 0]
 
     return logs
