@@ -6,9 +6,8 @@ from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from fakes.processes import Answer, FakeProcesses
 from fakes.sql import FakeSql
-from steelyard.gateways.redis import RedisDoor
+from steelyard.gateways.doors import Doors
 from steelyard.tuning.facts import servers as postgres
-from steelyard.tuning.facts.collecting import FactDoors
 from support.machines import metal
 
 BACKEND, POSTMASTER = 700, 600
@@ -62,12 +61,6 @@ class FakeStack:
             checkpoints: [(3, 40)],
         }
 
-    def doors(self) -> FactDoors:
+    def doors(self) -> Doors:
         """Return the gateways to it."""
-        return FactDoors(
-            host=self.host,
-            processes=self.processes,
-            sql=self.sql,
-            clock=self.clock,
-            redis=RedisDoor(),
-        )
+        return Doors(host=self.host, processes=self.processes, sql=self.sql, clock=self.clock)

@@ -19,7 +19,7 @@ from steelyard.gateways.host import Clock, LocalHost
 from steelyard.gateways.virsh import Domains
 from steelyard.tuning.apply.domain import DomainDoor
 from steelyard.tuning.facts.domain_xml import domain_facts
-from steelyard.tuning.facts.domains import Hypervisor, collect_domains
+from steelyard.tuning.facts.domains import collect_domains
 from steelyard.tuning.files.domain import domain_xml, patch_domain
 from support.huge_pages import more_huge_pages
 from support.lacking import lacking
@@ -89,8 +89,7 @@ def _door(domains: Domains) -> DomainDoor:
 
 
 def _collected(domains: Domains, name: str = _NAME) -> DomainFacts:
-    hypervisor = Hypervisor(domains=domains, host=LocalHost(), clock=Clock(), moment_s=0.5)
-    found, _ = collect_domains(hypervisor)
+    found, _ = collect_domains(domains, LocalHost(), Clock(), moment_s=0.5)
     assert found is not None
     return next(facts for facts in found if facts.name == name)
 

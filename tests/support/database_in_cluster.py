@@ -11,9 +11,9 @@ from fakes.sql import FakeSql
 from steelyard.core import kubernetes as k8s
 from steelyard.core.kubernetes import CLUSTER, NAMESPACE, POD, SECRET, STORAGE_CLASS
 from steelyard.core.stack import Knob, KnobKind
+from steelyard.gateways.doors import Doors
 from steelyard.tuning.apply.servers import SETTINGS_IN_FORCE, ClusterDoor
 from steelyard.tuning.facts import servers as postgres
-from steelyard.tuning.facts.collecting import ClusterDoors
 from support.containers import Containers
 from support.machines import metal
 
@@ -133,9 +133,9 @@ class World:
         self.api.react(POD, run_pods(NODE))
         self.api.answers[CONFIGZ] = json.dumps({"kubeletconfig": KUBELET})
 
-    def doors(self) -> ClusterDoors:
+    def doors(self) -> Doors:
         """Return the gateways."""
-        return ClusterDoors(
+        return Doors(
             kubernetes=FakeKubernetes(clusters={"lab": self.api}),
             sql=self.sql,
             clock=self.api.clock,

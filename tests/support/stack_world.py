@@ -15,12 +15,13 @@ from fakes.processes import FakeProcesses
 from fakes.settings import FakeSettings
 from steelyard.core.stack import DomainDesign, Knob, KnobKind, Step
 from steelyard.core.wording import MIB
+from steelyard.gateways.doors import Doors
 from steelyard.gateways.placed_files import PlacedFile, PlacedFiles
 from steelyard.record.journal import Entry, Journal, Line, StackBegun, encode
 from steelyard.tuning.apply import applier
 from steelyard.tuning.apply.domain import DomainDoor
 from steelyard.tuning.apply.door import KnobDoor
-from steelyard.tuning.apply.doors import Inside, Outside, doors
+from steelyard.tuning.apply.doors import Inside, doors
 from steelyard.tuning.files.domain import domain_xml
 from support.database_in_cluster import LATE_CLASS, Operator, cluster_knob
 from support.stack import knob
@@ -115,7 +116,7 @@ class World:
     @property
     def doors(self) -> Mapping[KnobKind, KnobDoor]:
         """Return the doors to this machine."""
-        outside = Outside(
+        outside = Doors(
             host=self.kernel,
             kernel=self.kernel,
             files=_MortalFiles(root=self.root, world=self),

@@ -15,8 +15,7 @@ from steelyard.core.wording import ExitCode, InputError
 if TYPE_CHECKING:
     from steelyard.answers.stack.inspection import Inspection
     from steelyard.core.stack import StackFacts
-    from steelyard.gateways.doors import Doors
-    from steelyard.tuning.facts.collecting import Asked, FactDoors
+    from steelyard.tuning.facts.collecting import Asked
     from steelyard.tuning.facts.kubernetes import AskedCluster
 
 _HERE = "this machine"
@@ -214,31 +213,15 @@ def asked_cluster(
 def collected(asked: "Asked | AskedCluster") -> "StackFacts":
     """Return the facts of a machine, or what can be seen of a database in a cluster."""
     from steelyard.gateways.doors import system_doors
-    from steelyard.tuning.facts.collecting import Asked, ClusterDoors, collect, collect_in_cluster
+    from steelyard.gateways.virsh import Domains
+    from steelyard.tuning.facts.collecting import Asked, collect, collect_in_cluster
+    from steelyard.tuning.facts.domains import collect_domains
 
     doors = system_doors()
-    if isinstance(asked, Asked):
-        return collect(asked, _fact_doors(doors))
-    gateways = ClusterDoors(kubernetes=doors.kubernetes, sql=doors.sql, clock=doors.clock)
-    return collect_in_cluster(asked, gateways)
-
-
-def _fact_doors(doors: "Doors") -> "FactDoors":
-    """Return the gateways for facts of this machine; virtual machines are the user's libvirt's."""
-    from steelyard.gateways.virsh import Domains
-    from steelyard.tuning.facts.collecting import FactDoors
-    from steelyard.tuning.facts.domains import Hypervisor, collect_domains
-
-    libvirt = Domains(processes=doors.processes)
-    hypervisor = Hypervisor(domains=libvirt, host=doors.host, clock=doors.clock)
-    return FactDoors(
-        host=doors.host,
-        processes=doors.processes,
-        sql=doors.sql,
-        clock=doors.clock,
-        redis=doors.redis,
-        domains=lambda: collect_domains(hypervisor),
-    )
+    if not isinstance(asked, Asked):
+        return collect_in_cluster(asked, doors)
+    libvirt = Domains(processes=doors.processes)  # the user's
+    return collect(asked, doors, lambda: collect_domains(libvirt, doors.host, doors.clock))
 
 
 def defined_domain(name: str) -> str | None:

@@ -5,16 +5,10 @@ from dataclasses import dataclass, field
 
 from steelyard.gateways import host as machine
 from steelyard.gateways.aws import Aws
-from steelyard.gateways.cgroups import (
-    Cgroups,
-    Families,
-    Guards,
-)
+from steelyard.gateways.cgroups import Cgroups, Families, Guards
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
-from steelyard.gateways.process import (
-    Operator,
-    Processes,
-)
+from steelyard.gateways.placed_files import PlacedFiles
+from steelyard.gateways.process import Operator, Processes
 from steelyard.gateways.redis import RedisDoor
 from steelyard.gateways.sql import Sql
 from steelyard.gateways.stores import Stores, Volumes
@@ -22,13 +16,14 @@ from steelyard.gateways.stores import Stores, Volumes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doors:
-    """The gateways a campaign uses."""
+    """The gateways that verbs and campaigns use; the real ones where none is given."""
 
-    processes: Processes
-    sql: Sql
-    clock: machine.Clock
-    host: machine.Host
-    cgroups: Cgroups
+    processes: Processes = field(default_factory=Processes)
+    sql: Sql = field(default_factory=Sql)
+    clock: machine.Clock = field(default_factory=machine.Clock)
+    host: machine.Host = field(default_factory=machine.LocalHost)
+    cgroups: Cgroups = field(default_factory=Cgroups)
+    files: PlacedFiles = field(default_factory=PlacedFiles)
     kernel: machine.KernelFiles = field(default_factory=machine.LocalKernelFiles)
     latency: machine.CpuLatency = field(default_factory=machine.CpuLatency)
     operator: Operator = field(default_factory=Operator)
@@ -45,10 +40,4 @@ class Doors:
 
 def system_doors() -> Doors:
     """Return the real ones."""
-    return Doors(
-        processes=Processes(),
-        sql=Sql(),
-        clock=machine.Clock(),
-        host=machine.LocalHost(),
-        cgroups=Cgroups(),
-    )
+    return Doors()

@@ -20,8 +20,7 @@ from steelyard.cli.stack.planning import PlanOptions, _domain_here
 from steelyard.core.kubernetes import CLUSTER, POD
 from steelyard.core.stack import Knob, KnobKind, Place, StackFacts, StackPlan, StackRequest
 from steelyard.core.wording import GIB, ExitCode, InputError, LeftBehindError, PreflightError
-from steelyard.gateways.doors import system_doors
-from steelyard.tuning.apply.doors import Outside
+from steelyard.gateways.doors import Doors, system_doors
 from steelyard.tuning.facts.domain_xml import domain_facts
 from steelyard.tuning.facts.file import write_facts
 from steelyard.tuning.plan.arithmetic import PageCount, PageCounter
@@ -253,9 +252,9 @@ class _World(Operator):
         write_plan(directory, _plan(*knobs))
 
     @property
-    def outside(self) -> Outside:
+    def outside(self) -> Doors:
         """Return the gateways."""
-        return Outside(
+        return Doors(
             host=self.kernel,
             kernel=self.kernel,
             sql=self.sql,

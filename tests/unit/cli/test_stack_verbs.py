@@ -16,9 +16,9 @@ from fakes.settings import FakeSettings
 from steelyard.cli.stack.applying import ApplyOptions, RevertOptions, apply, revert, verify
 from steelyard.core.stack import UNIT_PATH, Knob, KnobKind
 from steelyard.core.wording import InputError, Interrupted, PreflightError
+from steelyard.gateways.doors import Doors
 from steelyard.record.journal import KnobKept, encode, read_lines
 from steelyard.tuning.apply.applier import UnprivilegedError
-from steelyard.tuning.apply.doors import Outside
 from steelyard.tuning.plan.designing import _enabling
 from support.stack import OWN_CHECK, knob, stack_plan, write_plan
 
@@ -238,7 +238,7 @@ def test_without_the_privilege_the_commands_are_printed(
     kernel.closed = {"/": "this account may not write it"}
     options = ApplyOptions(directory=tmp_path, layers=(), dsn=None, yes=True)
     with pytest.raises(UnprivilegedError) as error:
-        apply(options, Outside(host=kernel, kernel=kernel))
+        apply(options, Doors(host=kernel, kernel=kernel))
     assert error.value.exit_code == 8
     assert "Nothing was changed" in error.value.hint
     lines = capsys.readouterr().out.splitlines()
@@ -253,7 +253,7 @@ def test_a_record_of_another_machine_is_refused(
     """Proves that a directory that was copied puts nothing back where nothing was changed."""
     write_plan(tmp_path, stack_plan(knob(KnobKind.SYSCTL, "vm.swappiness", "7")))
     kernel = FakeKernel(files={"/proc/sys/vm/swappiness": "60\n", "/etc/machine-id": "one\n"})
-    outside = Outside(host=kernel, kernel=kernel)
+    outside = Doors(host=kernel, kernel=kernel)
     options = ApplyOptions(directory=tmp_path, layers=(), dsn=None, yes=True)
     apply(options, outside)
     kernel.files["/etc/machine-id"] = "two\n"
@@ -265,15 +265,15 @@ def test_a_record_of_another_machine_is_refused(
     assert "as it was" in capsys.readouterr().out
 
 
-def _code(options: ApplyOptions, outside: Outside) -> int:
+def _code(options: ApplyOptions, outside: Doors) -> int:
     """Return the exit code of an application that leaves with one."""
     with pytest.raises(click.exceptions.Exit) as left:
         apply(options, outside)
     return left.value.exit_code
 
 
-def _server_outside() -> Outside:
-    return Outside(host=FakeKernel(), kernel=FakeKernel(), sql=FakeSettings(), clock=FakeClock())
+def _server_outside() -> Doors:
+    return Doors(host=FakeKernel(), kernel=FakeKernel(), sql=FakeSettings(), clock=FakeClock())
 
 
 _URI = "postgresql://me@/postgres?host=/fake"
@@ -354,7 +354,7 @@ def test_an_interruption_tells_both_ways_out(tmp_path: Path) -> None:
         raise Interrupted("interrupted by SIGINT")
 
     kernel.before_write = stop
-    outside = Outside(host=kernel, kernel=kernel)
+    outside = Doors(host=kernel, kernel=kernel)
     with pytest.raises(Interrupted, match="SIGINT, with the plan applied in part") as error:
         apply(ApplyOptions(directory=tmp_path, layers=(), dsn=None, yes=True), outside)
     assert f"stack apply {tmp_path}` goes on" in error.value.hint
@@ -456,7 +456,7 @@ def test_no_systemd_keeps_nothing_and_costs_nothing(
     write_plan(tmp_path, stack_plan(swap, step))
     files = {"/proc/sys/vm/swappiness": "60\n"}
     kernel = FakeKernel(files=files | ({"/run/systemd/system/x": ""} if runs else {}))
-    outside = Outside(host=kernel, kernel=kernel)
+    outside = Doors(host=kernel, kernel=kernel)
     options = ApplyOptions(directory=tmp_path, layers=(), dsn=None, yes=True)
     told = "Nothing is kept over a reboot here: no systemd runs."
     for done in (apply, lambda *each: verify(each[0], as_json=False, outside=each[1])):

@@ -9,6 +9,7 @@ import pytest
 from fakes.clock import FakeClock
 from steelyard.core import wording
 from steelyard.core.stack import Knob, KnobKind, Outcome, Step
+from steelyard.gateways.doors import Doors
 from steelyard.record.journal import Entry, Journal, StackBegun
 from steelyard.tuning.apply.applier import (
     AppliedRecord,
@@ -20,7 +21,7 @@ from steelyard.tuning.apply.applier import (
     verify_all,
 )
 from steelyard.tuning.apply.door import Check, KnobDoor
-from steelyard.tuning.apply.doors import Outside, Selection, doors, ordered, selection_of
+from steelyard.tuning.apply.doors import Selection, doors, ordered, selection_of
 from support import stack_world
 from support.stack import knob
 
@@ -143,7 +144,7 @@ def test_a_rendered_object_is_named_with_its_command_and_never_applied(tmp_path:
 
 def test_commands_name_the_ready_files_of_the_plan(tmp_path: Path) -> None:
     """Proves that a file is installed from the plan, and a kubelet's configuration not applied."""
-    found = doors(Outside(), rendered=tmp_path, paths={"linux/t.conf": stack_world.NEW.place})
+    found = doors(Doors(), rendered=tmp_path, paths={"linux/t.conf": stack_world.NEW.place})
     assert found[KnobKind.FILE].commands(stack_world.NEW) == (
         f"install -D -m 644 {tmp_path}/linux/t.conf {stack_world.NEW.place}",
     )
@@ -155,7 +156,7 @@ def test_commands_name_the_ready_files_of_the_plan(tmp_path: Path) -> None:
 
 def test_settings_without_their_server_have_a_door_that_says_so(tmp_path: Path) -> None:
     """Proves that every kind has a door, and that nothing is seen, turned or put back by that."""
-    found = doors(Outside(), rendered=tmp_path, paths={})
+    found = doors(Doors(), rendered=tmp_path, paths={})
     world = stack_world.World(place=tmp_path, knobs=(stack_world.WORK_MEM, stack_world.POOL))
     assert set(found) == set(world.doors) == set(KnobKind)
     ((_, check),) = verify_all([stack_world.WORK_MEM], found, read_applied(tmp_path))

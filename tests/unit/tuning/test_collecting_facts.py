@@ -55,15 +55,15 @@ def test_a_machine_with_domains_is_their_hypervisor() -> None:
     """On metal and in a virtual machine alike; one without domains has its hypervisor elsewhere."""
     domain = DomainFacts(name="db", vcpus=2, memory_bytes=GIB)
     told = {"domains": Origin(source="virsh")}
-    doors = replace(FakeStack().doors(), domains=lambda: ((domain,), told))
-    facts = collect(Asked(ping_pong=False), doors)
+    asked, doors = Asked(ping_pong=False), FakeStack().doors()
+    facts = collect(asked, doors, lambda: ((domain,), told))
     assert facts.domains == (domain,)
     assert facts.origin("domains.memory_bytes").source == "virsh"
-    nested = collect(Asked(ping_pong=False), replace(doors, host=small_vm()))
+    vm = replace(doors, host=small_vm())
+    nested = collect(asked, vm, lambda: ((domain,), told))
     assert nested.domains == (domain,)
     assert nested.hypervisor == nested.linux
-    none = replace(doors, host=small_vm(), domains=lambda: ((), told))
-    guest = collect(Asked(ping_pong=False), none)
+    guest = collect(asked, vm, lambda: ((), told))
     assert (guest.hypervisor, guest.domains) == (None, None)
     assert guest.origin("domains").visibility is Visibility.NO
 

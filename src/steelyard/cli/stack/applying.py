@@ -12,13 +12,13 @@ import click
 from steelyard.cli.options import at_terminal
 from steelyard.core import stack, wording
 from steelyard.core.outside import OnServer, ServerAddress, host_and_port
+from steelyard.gateways.doors import Doors, system_doors
 from steelyard.record.journal import StackBegun
 from steelyard.tuning.apply import applier
 from steelyard.tuning.apply.door import Check, KnobDoor
 from steelyard.tuning.apply.doors import (
     FILES,
     HYPERVISOR,
-    Outside,
     Selection,
     beginning,
     doors,
@@ -53,13 +53,13 @@ class ApplyOptions:
     node_probe: bool = True
 
 
-def apply(options: ApplyOptions, outside: Outside | None = None) -> None:
+def apply(options: ApplyOptions, outside: Doors | None = None) -> None:
     """Put a plan into effect, and say what came of every knob; leaves with a code when one waits.
 
     Raises:
         SteelyardError: It was refused, or a knob failed.
     """
-    outside = outside or Outside()
+    outside = outside or system_doors()
     plan = read_plan(options.directory)
     require_same_machine(begun_here(options.directory), outside.host)
     server, address = _server(plan, options, outside)
@@ -114,7 +114,7 @@ def telling_how_to_go_on(done: str, hint: str) -> Iterator[None]:
 
 
 def _selection(
-    plan: stack.StackPlan, options: ApplyOptions, address: ServerAddress | None, outside: Outside
+    plan: stack.StackPlan, options: ApplyOptions, address: ServerAddress | None, outside: Doors
 ) -> Selection:
     """Return what of the plan is turned from here.
 
@@ -143,7 +143,7 @@ def _selection(
 
 
 def _server(
-    plan: stack.StackPlan, options: ApplyOptions, outside: Outside
+    plan: stack.StackPlan, options: ApplyOptions, outside: Doors
 ) -> tuple[OnServer | None, ServerAddress | None]:
     """Return the server whose settings are turned; none where no setting is.
 
@@ -181,7 +181,7 @@ def _without_settings(plan: stack.StackPlan) -> str:
     return f"with {there or here or '--only linux'}"
 
 
-def is_here(address: ServerAddress | None, outside: Outside) -> bool:
+def is_here(address: ServerAddress | None, outside: Doors) -> bool:
     """Return whether a server is seen to run on this machine, or there is none."""
     return address is None or find_process(address, outside.sql, outside.host) is not None
 
@@ -360,9 +360,9 @@ def counted(count: int, noun: str) -> str:
 _FORMAT = 1  # of what --json prints
 
 
-def verify(options: ApplyOptions, *, as_json: bool, outside: Outside | None = None) -> None:
+def verify(options: ApplyOptions, *, as_json: bool, outside: Doors | None = None) -> None:
     """Say of every knob of a plan whether it is in effect; leaves with a code when one is not."""
-    outside = outside or Outside()
+    outside = outside or system_doors()
     plan = read_plan(options.directory)
     server = read_applied_server(options.directory)
     address = None
@@ -424,14 +424,14 @@ class RevertOptions:
     changed: applier.Changed = applier.Changed.ASK
 
 
-def revert(options: RevertOptions, outside: Outside | None = None) -> None:
+def revert(options: RevertOptions, outside: Doors | None = None) -> None:
     """Restore what was there before a plan was applied, and say what came of every knob.
 
     Raises:
         LeftBehindError: Something could not be put back yet.
         PreflightError: This account did not write the record, and was not told to trust it.
     """
-    outside = outside or Outside()
+    outside = outside or system_doors()
     directory = options.directory
     applied = applier.read_applied(directory)
     if applied.begun is None and not directory.is_dir():
@@ -520,7 +520,7 @@ def _conclude_revert(steps: Sequence[stack.Step], directory: Path) -> None:
         click.echo(f"    {remedy}")
 
 
-def _address(begun: StackBegun, dsn: str | None, outside: Outside) -> ServerAddress | None:
+def _address(begun: StackBegun, dsn: str | None, outside: Doors) -> ServerAddress | None:
     """Return where the server of an application is, None where it cannot be reached now."""
     try:
         if dsn is not None:

@@ -21,18 +21,11 @@ from steelyard.core.kubernetes import CLUSTER, OF_CLUSTER, POD
 from steelyard.core.outside import Foreign, OnServer, ServerAddress, host_and_port
 from steelyard.core.stack import Knob, KnobKind, Site, StackPlan
 from steelyard.core.wording import InputError, PreflightError, SteelyardError, TargetError, quoted
+from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import read_text
-from steelyard.gateways.host import (
-    Clock,
-    Host,
-    KernelFiles,
-    LocalHost,
-    LocalKernelFiles,
-)
+from steelyard.gateways.host import Host
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
-from steelyard.gateways.placed_files import PlacedFiles, Wanted
-from steelyard.gateways.process import Processes
+from steelyard.gateways.placed_files import Wanted
 from steelyard.gateways.sql import Sql, parsed_uri
 from steelyard.gateways.virsh import Domains
 from steelyard.record.journal import AppliedCluster, StackBegun
@@ -52,19 +45,6 @@ from steelyard.tuning.plan.designing import is_rendered_check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outside:
-    """The gateways that a plan needs."""
-
-    host: Host = field(default_factory=LocalHost)
-    kernel: KernelFiles = field(default_factory=LocalKernelFiles)
-    files: PlacedFiles = field(default_factory=PlacedFiles)
-    processes: Processes = field(default_factory=Processes)
-    sql: Sql = field(default_factory=Sql)
-    clock: Clock = field(default_factory=Clock)
-    kubernetes: KubectlConfiguration = field(default_factory=KubectlConfiguration)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Inside:
     """A Kubernetes cluster whose objects are turned.
 
@@ -79,7 +59,7 @@ class Inside:
 
 
 def doors(
-    outside: Outside,
+    outside: Doors,
     *,
     rendered: Path,
     paths: Mapping[str, str],
@@ -174,7 +154,7 @@ def with_node(
     knobs: Sequence[Knob],
     cluster: str,
     inside: Inside,
-    outside: Outside,
+    outside: Doors,
     *,
     probe: bool,
 ) -> Mapping[KnobKind, KnobDoor]:
@@ -346,7 +326,7 @@ def machine(host: Host) -> str:
 
 
 def inside(
-    plan: StackPlan, outside: Outside, context: str | None, namespace: str | None
+    plan: StackPlan, outside: Doors, context: str | None, namespace: str | None
 ) -> Inside | None:
     """Return the cluster that a context or a namespace names; None where neither does.
 
@@ -373,7 +353,7 @@ def _nodes(plan: StackPlan, api: KubernetesApi, namespace: str) -> tuple[str, ..
     return tuple(sorted({node for node in named if node}))
 
 
-def inside_again(begun: StackBegun, outside: Outside) -> Inside | None:
+def inside_again(begun: StackBegun, outside: Doors) -> Inside | None:
     """Return the cluster that an application turned objects of; None where it turned none.
 
     Raises:
@@ -396,7 +376,7 @@ def beginning(
     plan: StackPlan,
     server: OnServer | None,
     address: ServerAddress | None,
-    outside: Outside,
+    outside: Doors,
     inside: Inside | None = None,
 ) -> StackBegun:
     """Return the entry that begins an application."""
@@ -418,7 +398,7 @@ def beginning(
 def doors_of(
     plan: StackPlan,
     directory: Path,
-    outside: Outside,
+    outside: Doors,
     address: ServerAddress | None,
     *,
     remote: bool = False,

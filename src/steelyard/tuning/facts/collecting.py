@@ -18,11 +18,9 @@ from steelyard.core.linux import LinuxFacts
 from steelyard.core.outside import ServerAddress
 from steelyard.core.stack import DomainFacts, Origin, PostgresFacts, StackFacts
 from steelyard.core.wording import InputError, PreflightError, SteelyardError, TargetError
+from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import Clock, Host, instance_type, limit_files, mount_of
-from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.placed_files import FetchedHost, Wanted
-from steelyard.gateways.process import Processes
-from steelyard.gateways.redis import RedisDoor
 from steelyard.gateways.sql import Sql, parsed_uri
 from steelyard.gateways.ssh import SshMachine, parse_destination
 from steelyard.places.kubernetes.reaching import Reach, sql_knock
@@ -112,23 +110,6 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FactDoors:
-    """The gateways that facts come through.
-
-    Attributes:
-        host: This machine.
-        domains: Collects the domains of this machine; None: nobody looks for them.
-    """
-
-    host: Host
-    processes: Processes
-    sql: Sql
-    clock: Clock
-    redis: RedisDoor
-    domains: Domains | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Machine:
     """The files of a machine and the facts that were made of them."""
 
@@ -137,8 +118,10 @@ class _Machine:
     origins: Mapping[str, Origin]
 
 
-def collect(asked: Asked, doors: FactDoors) -> StackFacts:
+def collect(asked: Asked, doors: Doors, domains: Domains | None = None) -> StackFacts:
     """Return what can be seen of the stack.
+
+    ``domains`` collects the virtual machines of this machine; None: nobody looks for them.
 
     Raises:
         InputError: An address is none, or holds a password.
@@ -171,10 +154,10 @@ def collect(asked: Asked, doors: FactDoors) -> StackFacts:
         )
     directories = _directories(asked, server, caches)
     if machine is None:
-        seen_here = _with_machine(facts, _here(directories, asked, doors), asked, doors)
+        seen_here = _with_machine(facts, _here(directories, asked, doors), domains)
         return _with_later_processes(seen_here, doors.host)
     there = _there(directories, machine, doors)
-    return _with_machine(_with_limits(facts, there.host), there, asked, doors)
+    return _with_machine(_with_limits(facts, there.host), there)
 
 
 def _with_limits(facts: StackFacts, there: Host) -> StackFacts:
@@ -252,7 +235,7 @@ def _as_told(facts: StackFacts, asked: Asked) -> StackFacts:
     return _with_origins(replace(facts, linux=linux, postgres=server), origins)
 
 
-def _here(directories: tuple[str, ...], asked: Asked, doors: FactDoors) -> _Machine:
+def _here(directories: tuple[str, ...], asked: Asked, doors: Doors) -> _Machine:
     host, clock = doors.host, doors.clock
     found = [path for name in directories if pathlib.Path(path := realpath(name)).is_dir()]
     facts, origins = collect_linux(host, found[0] if found else None)
@@ -271,7 +254,7 @@ def _here(directories: tuple[str, ...], asked: Asked, doors: FactDoors) -> _Mach
     return _Machine(host=host, facts=facts, origins=origins)
 
 
-def _there(directories: tuple[str, ...], machine: SshMachine, doors: FactDoors) -> _Machine:
+def _there(directories: tuple[str, ...], machine: SshMachine, doors: Doors) -> _Machine:
     """Return a machine elsewhere after two looks, each one call of ssh."""
     first = machine.fetch(wanted_at_first(directories))
     resolved = [first.resolved[name] for name in directories if name in first.resolved]
@@ -291,7 +274,7 @@ def _there(directories: tuple[str, ...], machine: SshMachine, doors: FactDoors) 
 
 
 def _with_machine(
-    facts: StackFacts, machine: _Machine, asked: Asked, doors: FactDoors
+    facts: StackFacts, machine: _Machine, domains: Domains | None = None
 ) -> StackFacts:
     linux = machine.facts
     kubernetes, of_kubernetes = collect_kubernetes(machine.host, linux)
@@ -307,9 +290,7 @@ def _with_machine(
             "storage": machine.origins["linux.device"],
         },
     )
-    if doors.domains is None or asked.on is not None:
-        return _with_hypervisor(facts)
-    return _with_hypervisor(facts, *doors.domains())
+    return _with_hypervisor(facts, *(domains() if domains is not None else ()))
 
 
 def _with_hypervisor(
@@ -454,15 +435,6 @@ _OF_CONTAINERS: Final[Finds] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterDoors:
-    """The gateways that facts of a cluster come through."""
-
-    kubernetes: KubectlConfiguration
-    sql: Sql
-    clock: Clock
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Looks:
     """What the containers showed.
 
@@ -477,7 +449,7 @@ class _Looks:
     shared: Found
 
 
-def collect_in_cluster(asked: AskedCluster, doors: ClusterDoors) -> StackFacts:
+def collect_in_cluster(asked: AskedCluster, doors: Doors) -> StackFacts:
     """Return what can be seen of a database in a cluster.
 
     What one account, one container or one server refuses is missing, with the reason.

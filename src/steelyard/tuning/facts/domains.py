@@ -223,37 +223,27 @@ _ONLINE = "/sys/devices/system/{}/online"
 _MOMENT_S = 1.0  # a guess: ten periods of the kernel's longest scheduling round
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hypervisor:
-    """Where domains are looked at.
-
-    Attributes:
-        domains: Of its libvirt.
-        host: The same machine's own files.
-        moment_s: Over which the waiting of virtual CPUs is observed; 0: not at all.
-    """
-
-    domains: Domains
-    host: Host
-    clock: Clock
-    moment_s: float = _MOMENT_S
-
-
 def collect_domains(
-    hypervisor: Hypervisor,
+    domains: Domains, host: Host, clock: Clock, *, moment_s: float = _MOMENT_S
 ) -> tuple[tuple[DomainFacts, ...] | None, Mapping[str, Origin]]:
     """Return all domains of a libvirt, and where the facts come from.
 
     None instead of the domains where libvirt cannot be asked; then the origin says why.
+
+    Args:
+        domains: Of the libvirt.
+        host: The same machine's own files.
+        clock: Of it.
+        moment_s: Over which the waiting of virtual CPUs is observed; 0: not at all.
     """
     try:
-        running = frozenset(hypervisor.domains.names(running=True))
-        texts = {name: hypervisor.domains.xml(name) for name in hypervisor.domains.names()}
-        delays = _delays(hypervisor) if running and hypervisor.moment_s > 0 else {}
-        autostart = {name: hypervisor.domains.autostart(name) for name in texts}
+        running = frozenset(domains.names(running=True))
+        texts = {name: domains.xml(name) for name in domains.names()}
+        delays = _delays(domains, clock, moment_s) if running and moment_s > 0 else {}
+        autostart = {name: domains.autostart(name) for name in texts}
     except SteelyardError as error:
         return None, {_PATH: Origin(source=error.message, visibility=Visibility.UNKNOWN)}
-    page_bytes = default_page_bytes(hypervisor.host)
+    page_bytes = default_page_bytes(host)
     found, origins = [], {_PATH: Origin(source="virsh list --all")}
     for name, text in texts.items():
         if text is None:
@@ -264,17 +254,17 @@ def collect_domains(
         except InputError as error:
             origins[f"{_PATH}.{name}"] = Origin(source=error.message, visibility=Visibility.UNKNOWN)
             continue
-        process = guest_process(hypervisor.host, name) if name in running else None
-        found.append(_in_effect(facts, process, hypervisor.host, delays.get(name)))
+        process = guest_process(host, name) if name in running else None
+        found.append(_in_effect(facts, process, host, delays.get(name)))
         origins[f"{_PATH}.{name}"] = _origin(name, process, running=name in running)
     return tuple(found), origins
 
 
-def _delays(hypervisor: Hypervisor) -> Mapping[str, float]:
+def _delays(domains: Domains, clock: Clock, moment_s: float) -> Mapping[str, float]:
     """Return the largest share of a moment in which a virtual CPU waited, by domain."""
-    begun, before = hypervisor.clock.monotonic(), hypervisor.domains.vcpu_delays_s()
-    hypervisor.clock.sleep(hypervisor.moment_s)
-    passed_s, after = hypervisor.clock.monotonic() - begun, hypervisor.domains.vcpu_delays_s()
+    begun, before = clock.monotonic(), domains.vcpu_delays_s()
+    clock.sleep(moment_s)
+    passed_s, after = clock.monotonic() - begun, domains.vcpu_delays_s()
     return {
         name: min(
             1.0, max(max(0.0, b - a) for a, b in zip(before[name], waits, strict=True)) / passed_s

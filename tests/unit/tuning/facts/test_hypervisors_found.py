@@ -5,9 +5,9 @@ from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
 from steelyard.core.stack import DomainFacts, Origin, StackFacts, Visibility
 from steelyard.core.wording import GIB
+from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import LocalHost
-from steelyard.gateways.redis import RedisDoor
-from steelyard.tuning.facts.collecting import Asked, Domains, FactDoors, collect
+from steelyard.tuning.facts.collecting import Asked, Domains, collect
 from support.two_nodes import RECORDED
 
 _DOMAIN = DomainFacts(name="guest", vcpus=2, memory_bytes=GIB)
@@ -15,15 +15,13 @@ _DOMAIN = DomainFacts(name="guest", vcpus=2, memory_bytes=GIB)
 
 def _collected(domains: Domains | None) -> StackFacts:
     """Return the facts of the recorded machine, which is a virtual one."""
-    doors = FactDoors(
+    doors = Doors(
         host=LocalHost(root=RECORDED),
         processes=FakeProcesses(),
         sql=FakeSql(),
-        redis=RedisDoor(),
         clock=FakeClock(),
-        domains=domains,
     )
-    return collect(Asked(ping_pong=False), doors)
+    return collect(Asked(ping_pong=False), doors, domains)
 
 
 def test_a_virtual_machine_does_not_see_its_hypervisor() -> None:

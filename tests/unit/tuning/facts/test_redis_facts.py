@@ -15,13 +15,20 @@ from fakes.redis_sessions import ToldDoor, ToldSession
 from steelyard.answers.stack.inspection import fact_tables
 from steelyard.core.findings import State
 from steelyard.core.outside import ServerAddress
-from steelyard.core.stack import DomainDesign, RedisFacts, StackFacts, Visibility
+from steelyard.core.stack import (
+    DomainDesign,
+    DomainFacts,
+    Origin,
+    RedisFacts,
+    StackFacts,
+    Visibility,
+)
 from steelyard.core.wording import GIB, MIB, InputError, PreflightError
 from steelyard.gateways.redis import Reply, ReplyError
 from steelyard.gateways.virsh import Domains
 from steelyard.report.document import Table
 from steelyard.tuning.facts.collecting import Asked, collect
-from steelyard.tuning.facts.domains import Hypervisor, collect_domains
+from steelyard.tuning.facts.domains import collect_domains
 from steelyard.tuning.facts.file import facts_json, facts_yaml, parse_facts
 from steelyard.tuning.facts.servers import RedisSight, collect_redis, redis_address
 from steelyard.tuning.files.domain import domain_xml
@@ -299,9 +306,11 @@ _DESIGN = DomainDesign(
 )
 
 
-def _hypervisor(domains: FakeDomains, guest: Guest | None = None) -> Hypervisor:
-    files = guest.files() if guest else {}
-    return Hypervisor(domains=domains, host=FakeHost(files=files), clock=FakeClock(), moment_s=2.0)
+def _collected(
+    domains: FakeDomains, guest: Guest | None = None
+) -> tuple[tuple[DomainFacts, ...] | None, Mapping[str, Origin]]:
+    host = FakeHost(files=guest.files() if guest else {})
+    return collect_domains(domains, host, FakeClock(), moment_s=2.0)
 
 
 def _defined() -> FakeDomains:
@@ -312,7 +321,7 @@ def _defined() -> FakeDomains:
 
 def test_a_domain_that_is_shut_off_is_told_as_defined() -> None:
     """Its pins are those of the XML, and nothing is said of waiting."""
-    found, origins = collect_domains(_hypervisor(_defined()))
+    found, origins = _collected(_defined())
     assert found is not None
     (facts,) = found
     assert facts.vcpu_pins == {0: (0,), 1: (1,)}
@@ -325,7 +334,7 @@ def test_a_running_domain_is_told_as_it_is() -> None:
     domains = _defined()
     domains.start("guest")
     strayed = Guest(vcpus={0: (0,), 1: (0, 1, 2, 3)}, emulator=(2,), node=1)
-    found, origins = collect_domains(_hypervisor(domains, strayed))
+    found, origins = _collected(domains, strayed)
     assert found is not None
     (facts,) = found
     assert facts.running
@@ -348,7 +357,7 @@ def test_page_sizes_of_cells_are_those_of_the_process(
     domains = FakeDomains()
     domains.define(re.sub("<page .*?/>", page, xml))
     domains.start("guest")
-    ((facts,), _) = collect_domains(_hypervisor(domains, Guest()))
+    ((facts,), _) = _collected(domains, Guest())
     assert (facts.huge_page_bytes, *(cell.huge_page_bytes for cell in facts.cells)) == read
 
 
@@ -357,7 +366,7 @@ def test_waiting_is_the_largest_share_of_the_moment() -> None:
     domains = _defined()
     domains.start("guest")
     domains.delays = [{"guest": (1.0, 5.0)}, {"guest": (1.1, 5.5), "new": (1.0,)}]
-    found, _ = collect_domains(_hypervisor(domains, Guest()))
+    found, _ = _collected(domains, Guest())
     assert found is not None
     assert found[0].vcpu_delay_fraction == 0.25
 
@@ -366,7 +375,7 @@ def test_without_its_process_a_running_domain_is_told_by_its_xml() -> None:
     """From afar /proc is not there: then the origin says so."""
     domains = _defined()
     domains.start("guest")
-    found, origins = collect_domains(_hypervisor(domains))
+    found, origins = _collected(domains)
     assert found is not None
     assert found[0].vcpu_pins == {0: (0,), 1: (1,)}
     assert "not visible" in origins["domains.guest"].source
@@ -374,10 +383,8 @@ def test_without_its_process_a_running_domain_is_told_by_its_xml() -> None:
 
 def test_a_machine_without_libvirt_has_no_facts_of_domains() -> None:
     """None, not an empty list: nobody knows whether there are any, and the origin says why."""
-    absent = Hypervisor(
-        domains=Domains(processes=FakeProcesses()), host=FakeHost(), clock=FakeClock()
-    )
-    found, origins = collect_domains(absent)
+    absent = Domains(processes=FakeProcesses())
+    found, origins = collect_domains(absent, FakeHost(), FakeClock())
     assert found is None
     assert origins["domains"].visibility is Visibility.UNKNOWN
     assert "virsh" in origins["domains"].source
@@ -387,7 +394,7 @@ def test_one_unreadable_domain_does_not_hide_the_others() -> None:
     """What is no XML is told with the reason, and no rule of domains passes without it."""
     domains = _defined()
     domains.defined["broken"] = "<domain>"
-    found, origins = collect_domains(_hypervisor(domains))
+    found, origins = _collected(domains)
     assert found is not None
     assert [facts.name for facts in found] == ["guest"]
     assert origins["domains.broken"].visibility is Visibility.UNKNOWN
@@ -405,7 +412,7 @@ def test_the_report_names_a_domain_that_could_not_be_read() -> None:
     """Among the virtual machines, with the reason; also where no other is there."""
     domains = FakeDomains()
     domains.defined["broken"] = "<domain>"
-    found, origins = collect_domains(_hypervisor(domains))
+    found, origins = _collected(domains)
     told = fact_tables(StackFacts(domains=found, origins=origins))
     (table,) = [each for each in told if isinstance(each, Table) and "Virtual" in each.title]
     (row,) = table.rows
@@ -420,6 +427,6 @@ def test_pages_without_a_size_are_of_the_hosts_default() -> None:
     backed = "<memoryBacking><hugepages/></memoryBacking>"
     domains.define(text.replace("</domain>", f"{backed}</domain>"))
     host = FakeHost(files={"/proc/meminfo": "Hugepagesize:    1048576 kB\n"})
-    found, _ = collect_domains(Hypervisor(domains=domains, host=host, clock=FakeClock()))
+    found, _ = collect_domains(domains, host, FakeClock())
     assert found is not None
     assert found[0].huge_page_bytes == GIB
