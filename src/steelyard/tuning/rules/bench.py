@@ -54,46 +54,28 @@ class WakeUps:
 
 def wake_ups(facts: StackFacts) -> WakeUps:
     """Return what is known of the wake-ups of a stack."""
-    measured = facts.linux.ping_pong if facts.linux is not None else None
+    machine, host = facts.linux or LinuxFacts(), facts.hypervisor
+    trips = machine.ping_pong or PingPong()
+    each_s = farther_s = None
+    if trips.across_s is not None and trips.same_cpu_s is not None:
+        each_s = max(0.0, trips.across_s - trips.same_cpu_s) / _PER_TRIP
+    if trips.across_s is not None and trips.other_node_s is not None:
+        farther_s = (trips.other_node_s - trips.across_s) / _PER_TRIP
+    polls = host is None or host.halt_poll_s != 0.0
+    either = "" if polls else ", and the hypervisor does not poll either (halt_poll_ns = 0)"
     return WakeUps(
-        each_s=_each(measured),
-        farther_s=_farther(measured),
+        each_s=each_s,
+        farther_s=farther_s,
         suspects=(
-            *(told for name, machine in _machines(facts) for told in idle_suspects(machine, name)),
-            *_halted(facts),
+            # On bare metal the hypervisor is the database's own machine.
+            *(idle_suspects(host, "the hypervisor") if host and host != facts.linux else ()),
+            *idle_suspects(machine, "this machine"),
+            *(told + either for told in halt_suspects(machine)),
             *_contended(facts),
         ),
         unseen=tuple(_unseen(facts)),
         one_node=_has_one_node(facts),
     )
-
-
-def _each(measured: PingPong | None) -> float | None:
-    if measured is None or measured.across_s is None or measured.same_cpu_s is None:
-        return None
-    return max(0.0, measured.across_s - measured.same_cpu_s) / _PER_TRIP
-
-
-def _farther(measured: PingPong | None) -> float | None:
-    if measured is None or measured.other_node_s is None or measured.across_s is None:
-        return None
-    return (measured.other_node_s - measured.across_s) / _PER_TRIP
-
-
-def _machines(facts: StackFacts) -> Iterator[tuple[str, LinuxFacts]]:
-    """Yield each machine once: on bare metal the hypervisor is the database's own."""
-    if facts.hypervisor is not None and facts.hypervisor != facts.linux:
-        yield "the hypervisor", facts.hypervisor
-    if facts.linux is not None:
-        yield "this machine", facts.linux
-
-
-def _halted(facts: StackFacts) -> Iterator[str]:
-    host = facts.hypervisor
-    polls = host is None or host.halt_poll_s != 0.0
-    either = "" if polls else ", and the hypervisor does not poll either (halt_poll_ns = 0)"
-    for told in halt_suspects(facts.linux or LinuxFacts()):
-        yield told + either
 
 
 def _contended(facts: StackFacts) -> Iterator[str]:
@@ -149,8 +131,27 @@ def _has_one_node(facts: StackFacts) -> bool | None:
 # where they poll.
 _DEAR_S: Final = 10e-6
 _FARTHER_S: Final = 2e-6  # a guess: a cache line between sockets takes 0.1 to 0.2 µs
+RULES: Final[list[rule.StackRule]] = []
+_waking = partial(rule.enter, RULES, needs=("linux.ping_pong",))
+_rule = partial(rule.enter, RULES, layers=("bench",))
 
 
+@_waking(
+    code="WAK001",
+    layers=("hypervisor", "kvm", "linux"),
+    severity=Severity.WARNING,
+    title="Waking up another CPU costs little",
+    why="at one client it is in every statement, reads and writes alike, and is easily taken"
+    " for the distance of memory",
+    detect="round trips of one byte between two threads, on one CPU and across two; idle"
+    " states, halt polling, run-queue delay. More than"
+    f" {_DEAR_S * 1e6:.0f} µs per wake-up is a guess",
+    remedy="Change one thing at a time and repeat the probe: hold the latency down (tuned"
+    " latency-performance or /dev/cpu_dma_latency), poll before halting (haltpoll), give"
+    " virtual CPUs their own; memory placement does not help here.",
+    source="measured between two virtual CPUs of one node: 40 µs a round trip, 5 µs with halt"
+    " polling; Linux, Documentation/virt/guest-halt-polling.rst",
+)
 def _cheap(facts: StackFacts) -> rule.Rulings:
     known = wake_ups(facts)
     if known.each_s is None:
@@ -173,6 +174,16 @@ def _costs(known: WakeUps, each_s: float) -> str:
     return "; ".join(parts)
 
 
+@_waking(
+    code="WAK002",
+    layers=("linux",),
+    severity=Severity.INFO,
+    title="Crossing NUMA nodes adds little to a wake-up",
+    why="then the node of the load generator, pooler or client shows in every statement",
+    detect=f"the same between nodes; more than {_FARTHER_S * 1e6:.0f} µs per wake-up is a guess",
+    remedy="Keep server and client on one node, or on other machines; say in reports which.",
+    source=f"{rule.TUNING_ARTICLE}, does not say on which node its load generator ran",
+)
 def _near(facts: StackFacts) -> rule.Rulings:
     known = wake_ups(facts)
     if known.farther_s is None or known.each_s is None:
@@ -188,41 +199,6 @@ def _near(facts: StackFacts) -> rule.Rulings:
     return rule.violated(told)
 
 
-WAKING_RULES: Final[tuple[rule.StackRule, ...]] = (
-    rule.StackRule(
-        code="WAK001",
-        layers=("hypervisor", "kvm", "linux"),
-        severity=Severity.WARNING,
-        title="Waking up another CPU costs little",
-        why="at one client it is in every statement, reads and writes alike, and is easily taken"
-        " for the distance of memory",
-        detect="round trips of one byte between two threads, on one CPU and across two; idle"
-        " states, halt polling, run-queue delay. More than"
-        f" {_DEAR_S * 1e6:.0f} µs per wake-up is a guess",
-        remedy="Change one thing at a time and repeat the probe: hold the latency down (tuned"
-        " latency-performance or /dev/cpu_dma_latency), poll before halting (haltpoll), give"
-        " virtual CPUs their own; memory placement does not help here.",
-        source="measured between two virtual CPUs of one node: 40 µs a round trip, 5 µs with halt"
-        " polling; Linux, Documentation/virt/guest-halt-polling.rst",
-        needs=("linux.ping_pong",),
-        judge=_cheap,
-    ),
-    rule.StackRule(
-        code="WAK002",
-        layers=("linux",),
-        severity=Severity.INFO,
-        title="Crossing NUMA nodes adds little to a wake-up",
-        why="then the node of the load generator, pooler or client shows in every statement",
-        detect="the same between nodes;"
-        f" more than {_FARTHER_S * 1e6:.0f} µs per wake-up is a guess",
-        remedy="Keep server and client on one node, or on other machines; say in reports which.",
-        source=f"{rule.TUNING_ARTICLE}, does not say on which node its load generator ran",
-        needs=("linux.ping_pong",),
-        judge=_near,
-    ),
-)
-
-
 _UNEQUAL: Final = 1.1
 _SCALE_BYTES: Final = 15.1 * MIB  # of pgbench's data per unit of scale, measured
 _LEAST_REPEATS: Final = 3
@@ -232,6 +208,17 @@ _NOTABLE_SHARE: Final = 0.1  # of a statement, likewise
 _STATEMENTS: Final = (1.0, 5.0, 7.0)
 
 
+@_rule(
+    code="BEN001",
+    severity=Severity.ERROR,
+    title="What is compared has equal CPUs and memory",
+    why="more of either is another configuration; a limit of memory and one of huge pages add up",
+    detect="limits of pod or process, huge pages included, else the machine's CPUs and memory,"
+    " against the instance class, within 10 %",
+    remedy="Give both the same budget.",
+    source=f"{rule.TUNING_ARTICLE}: 12 GiB against 8",
+    needs=(),
+)
 def _equal(facts: StackFacts) -> rule.Rulings:
     bench = facts.bench
     if bench is None or (bench.reference_cpus is None and bench.reference_memory_bytes is None):
@@ -266,6 +253,16 @@ def _alike(ours: float, reference: float) -> bool:
     return reference / _UNEQUAL <= ours <= reference * _UNEQUAL
 
 
+@_rule(
+    code="BEN002",
+    severity=Severity.ERROR,
+    title="Every step changes one thing",
+    why="an effect of several changes at once belongs to none of them",
+    detect="the steps of the journey",
+    remedy="Take them apart: one at a time, or all combinations (a factorial), interleaved.",
+    source=f'{rule.TUNING_ARTICLE}: "Three changes applied simultaneously"',
+    needs=("bench.steps",),
+)
 def _one_knob(facts: StackFacts) -> rule.Rulings:
     if facts.bench is None or facts.bench.steps is None:
         return rule.NOTHING
@@ -278,6 +275,17 @@ def _one_knob(facts: StackFacts) -> rule.Rulings:
     )
 
 
+@_rule(
+    code="BEN003",
+    severity=Severity.WARNING,
+    title="The data are larger than the cache where storage is judged",
+    why="what fits into shared_buffers is read from storage once",
+    detect="scale x 15.1 MiB against shared_buffers",
+    remedy="Use a scale beyond the memory for claims about storage.",
+    source="PostgreSQL 18 documentation, 'pgbench', option --scale; the size of its tables was"
+    " measured",
+    needs=("bench.scale_factor", "postgres.settings"),
+)
 def _beyond_cache(facts: StackFacts) -> rule.Rulings:
     scale = facts.bench.scale_factor if facts.bench is not None else None
     buffers = rule.size_of(facts, "shared_buffers")
@@ -290,6 +298,20 @@ def _beyond_cache(facts: StackFacts) -> rule.Rulings:
     return rule.violated(told)
 
 
+@_rule(
+    code="BEN004",
+    severity=Severity.ERROR,
+    title="A change at one client is no wait taken for memory distance",
+    why="distance of memory grows with a statement's work; a wake-up, or the network, is the"
+    " same at every wait",
+    detect="latencies of select-only, simple-update and tpcb-like at one client, before and"
+    " after: the change per statement of the writing scripts against that of the read-only one",
+    remedy="Measure wake-ups (inspect's ping-pong), change idle states, pinning and clock one"
+    " at a time, and attribute only then.",
+    source=f"{rule.TUNING_ARTICLE}: its latencies at one client, which a cost per statement and"
+    " one of the commit fit within 0.02 ms",
+    needs=("bench.before", "bench.after"),
+)
 def _explained(facts: StackFacts) -> rule.Rulings:
     bench = facts.bench
     if bench is None or bench.before is None or bench.after is None:
@@ -326,6 +348,16 @@ def _told(facts: StackFacts, change: WaitChange, was: float) -> str:
     return "; ".join([told, *known.suspects])
 
 
+@_rule(
+    code="BEN005",
+    severity=Severity.WARNING,
+    title="Every figure was measured three times or more",
+    why="a single run hides how much it varies",
+    detect="repeats",
+    remedy="Repeat in interleaved blocks; reject runs with steal or CPU pressure.",
+    source="measured on a machine with neighbours: single runs differed by 12 to 20 times",
+    needs=("bench.repeats",),
+)
 def _repeated(facts: StackFacts) -> rule.Rulings:
     repeats = facts.bench.repeats if facts.bench is not None else None
     if repeats is None:
@@ -335,71 +367,3 @@ def _repeated(facts: StackFacts) -> rule.Rulings:
     return rule.violated(
         "every figure is of a single run" if repeats == 1 else f"{repeats} runs each"
     )
-
-
-_rule = partial(rule.StackRule, layers=("bench",))
-
-RULES: Final[tuple[rule.StackRule, ...]] = (
-    _rule(
-        code="BEN001",
-        severity=Severity.ERROR,
-        title="What is compared has equal CPUs and memory",
-        why="more of either is another configuration; a limit of memory and one of huge pages"
-        " add up",
-        detect="limits of pod or process, huge pages included, else the machine's CPUs and memory,"
-        " against the instance class, within 10 %",
-        remedy="Give both the same budget.",
-        source=f"{rule.TUNING_ARTICLE}: 12 GiB against 8",
-        needs=(),
-        judge=_equal,
-    ),
-    _rule(
-        code="BEN002",
-        severity=Severity.ERROR,
-        title="Every step changes one thing",
-        why="an effect of several changes at once belongs to none of them",
-        detect="the steps of the journey",
-        remedy="Take them apart: one at a time, or all combinations (a factorial), interleaved.",
-        source=f'{rule.TUNING_ARTICLE}: "Three changes applied simultaneously"',
-        needs=("bench.steps",),
-        judge=_one_knob,
-    ),
-    _rule(
-        code="BEN003",
-        severity=Severity.WARNING,
-        title="The data are larger than the cache where storage is judged",
-        why="what fits into shared_buffers is read from storage once",
-        detect="scale x 15.1 MiB against shared_buffers",
-        remedy="Use a scale beyond the memory for claims about storage.",
-        source="PostgreSQL 18 documentation, 'pgbench', option --scale; the size of its tables was"
-        " measured",
-        needs=("bench.scale_factor", "postgres.settings"),
-        judge=_beyond_cache,
-    ),
-    _rule(
-        code="BEN004",
-        severity=Severity.ERROR,
-        title="A change at one client is no wait taken for memory distance",
-        why="distance of memory grows with a statement's work; a wake-up, or the network, is the"
-        " same at every wait",
-        detect="latencies of select-only, simple-update and tpcb-like at one client, before and"
-        " after: the change per statement of the writing scripts against that of the read-only one",
-        remedy="Measure wake-ups (inspect's ping-pong), change idle states, pinning and clock one"
-        " at a time, and attribute only then.",
-        source=f"{rule.TUNING_ARTICLE}: its latencies at one client, which a cost per statement and"
-        " one of the commit fit within 0.02 ms",
-        needs=("bench.before", "bench.after"),
-        judge=_explained,
-    ),
-    _rule(
-        code="BEN005",
-        severity=Severity.WARNING,
-        title="Every figure was measured three times or more",
-        why="a single run hides how much it varies",
-        detect="repeats",
-        remedy="Repeat in interleaved blocks; reject runs with steal or CPU pressure.",
-        source="measured on a machine with neighbours: single runs differed by 12 to 20 times",
-        needs=("bench.repeats",),
-        judge=_repeated,
-    ),
-)

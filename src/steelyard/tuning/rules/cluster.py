@@ -29,6 +29,32 @@ def _cluster(facts: StackFacts) -> ClusterFacts | None:
     return facts.kubernetes.cluster if facts.kubernetes is not None else None
 
 
+RULES: Final[list[rule.StackRule]] = []
+_of_cluster = partial(rule.enter, RULES, layers=("kubernetes",), needs=("kubernetes.cluster",))
+_POLICIES: Final = "Kubernetes documentation, 'Control CPU Management Policies on the Node'"
+_rule = partial(rule.enter, RULES, layers=("kubernetes",))
+_NODE_AND_PODS: Final = ("linux.smt", "kubernetes.kubelet", "kubernetes.pods")
+_OF_STORAGE: Final = ("kubernetes.storage_classes",)
+_of_class = partial(rule.enter, RULES, needs=_OF_STORAGE)
+_PARAMETERS: Final = "Longhorn documentation, 'Storage Class Parameters'"
+
+
+def _classes(facts: StackFacts) -> tuple[StorageClassFacts, ...]:
+    classes = facts.kubernetes.storage_classes if facts.kubernetes is not None else None
+    return classes or ()
+
+
+@_of_cluster(
+    code="CNPG001",
+    layers=("kubernetes", "postgres"),
+    severity=Severity.ERROR,
+    title="The cluster sets none of the operator's own parameters",
+    why="the webhook refuses a fixed parameter, and the schema a value that is no text",
+    detect="spec.postgresql.parameters against the operator's list",
+    remedy="Remove them; quote the values.",
+    source="cloudnative-pg, pkg/postgres/configuration.go at b122f632,"
+    " FixedConfigurationParameters",
+)
 def _own_parameters(facts: StackFacts) -> rule.Rulings:
     cluster = _cluster(facts)
     if cluster is None:
@@ -47,6 +73,16 @@ def _own_parameters(facts: StackFacts) -> rule.Rulings:
     return rule.violated(*refused, *lost, *untexted)
 
 
+@_of_cluster(
+    code="CNPG002",
+    layers=("kubernetes", "postgres"),
+    severity=Severity.WARNING,
+    title="wal_level is replica unless logical decoding is used",
+    why="the operator's default is logical, which writes more WAL",
+    detect="spec.postgresql.parameters.wal_level",
+    remedy="Set wal_level: replica, or say that logical decoding is used.",
+    source=_CONFIGURATION,
+)
 def _wal_level(facts: StackFacts) -> rule.Rulings:
     cluster = _cluster(facts)
     if cluster is None or facts.intent.logical_decoding:
@@ -59,6 +95,15 @@ def _wal_level(facts: StackFacts) -> rule.Rulings:
     )
 
 
+@_of_cluster(
+    code="CNPG003",
+    severity=Severity.WARNING,
+    title="Instances run on different nodes",
+    why="the operator only prefers that by default: one node may hold them all",
+    detect="spec.affinity.podAntiAffinityType",
+    remedy="Set podAntiAffinityType: required.",
+    source="CloudNativePG documentation, 'Scheduling'",
+)
 def _apart(facts: StackFacts) -> rule.Rulings:
     cluster = _cluster(facts)
     if cluster is None or cluster.instances < 2:
@@ -69,6 +114,15 @@ def _apart(facts: StackFacts) -> rule.Rulings:
     )
 
 
+@_of_cluster(
+    code="CNPG004",
+    severity=Severity.INFO,
+    title="A disruption budget suits the number of instances",
+    why="with one instance it blocks every drain; without one, several may go at once",
+    detect="spec.enablePDB, spec.instances",
+    remedy="Set enablePDB: false for a single instance, true for several.",
+    source="CloudNativePG documentation, 'API Reference'",
+)
 def _budget(facts: StackFacts) -> rule.Rulings:
     cluster = _cluster(facts)
     if cluster is None:
@@ -82,56 +136,6 @@ def _budget(facts: StackFacts) -> rule.Rulings:
     return rule.HOLDS
 
 
-_of_cluster = partial(rule.StackRule, layers=("kubernetes",), needs=("kubernetes.cluster",))
-
-OPERATOR_RULES: Final[tuple[rule.StackRule, ...]] = (
-    _of_cluster(
-        code="CNPG001",
-        layers=("kubernetes", "postgres"),
-        severity=Severity.ERROR,
-        title="The cluster sets none of the operator's own parameters",
-        why="the webhook refuses a fixed parameter, and the schema a value that is no text",
-        detect="spec.postgresql.parameters against the operator's list",
-        remedy="Remove them; quote the values.",
-        source="cloudnative-pg, pkg/postgres/configuration.go at b122f632,"
-        " FixedConfigurationParameters",
-        judge=_own_parameters,
-    ),
-    _of_cluster(
-        code="CNPG002",
-        layers=("kubernetes", "postgres"),
-        severity=Severity.WARNING,
-        title="wal_level is replica unless logical decoding is used",
-        why="the operator's default is logical, which writes more WAL",
-        detect="spec.postgresql.parameters.wal_level",
-        remedy="Set wal_level: replica, or say that logical decoding is used.",
-        source=_CONFIGURATION,
-        judge=_wal_level,
-    ),
-    _of_cluster(
-        code="CNPG003",
-        severity=Severity.WARNING,
-        title="Instances run on different nodes",
-        why="the operator only prefers that by default: one node may hold them all",
-        detect="spec.affinity.podAntiAffinityType",
-        remedy="Set podAntiAffinityType: required.",
-        source="CloudNativePG documentation, 'Scheduling'",
-        judge=_apart,
-    ),
-    _of_cluster(
-        code="CNPG004",
-        severity=Severity.INFO,
-        title="A disruption budget suits the number of instances",
-        why="with one instance it blocks every drain; without one, several may go at once",
-        detect="spec.enablePDB, spec.instances",
-        remedy="Set enablePDB: false for a single instance, true for several.",
-        source="CloudNativePG documentation, 'API Reference'",
-        judge=_budget,
-    ),
-)
-
-
-_POLICIES: Final = "Kubernetes documentation, 'Control CPU Management Policies on the Node'"
 _NO_QUOTA_SINCE: Final = (1, 33)
 
 
@@ -140,21 +144,40 @@ def _wants_cpus(facts: StackFacts) -> tuple[PodFacts, ...]:
     return () if facts.intent.exclusive_cpus is False else rule.database_pods(facts)
 
 
-def _guaranteed(facts: StackFacts) -> rule.Rulings:
-    def check(pod: PodFacts) -> rule.Rulings:
-        name, container = rule.server_of(pod)
-        cpus = container.limits.get("cpu", "0")
-        if not rule.is_guaranteed(pod):
-            return rule.violated(f"{pod.name}: requests and limits of CPU and memory are not equal")
-        if rule.exclusive_cpus(facts, pod) is not None:
-            return rule.HOLDS
-        if pod.pod_level:
-            return rule.violated(f"{pod.name}: resources of the pod's own: shared pool")
-        return rule.violated(f"{name}: {cpus} CPUs are no whole number: shared pool")
+@_rule(
+    code="K8S001",
+    severity=Severity.ERROR,
+    title="The database's pod is Guaranteed, its container asks for whole CPUs",
+    why="only containers with whole CPUs in Guaranteed pods get exclusive CPUs; one container"
+    " without limits, an init container too, makes the pod Burstable",
+    detect="the containers' resources; status.qosClass",
+    remedy="Set requests equal to limits in every container, and whole CPUs in the server's.",
+    source=_POLICIES,
+    needs=("kubernetes.pods",),
+    among=_wants_cpus,
+)
+def _guaranteed(pod: PodFacts, facts: StackFacts) -> rule.Rulings:
+    name, container = rule.server_of(pod)
+    cpus = container.limits.get("cpu", "0")
+    if not rule.is_guaranteed(pod):
+        return rule.violated(f"{pod.name}: requests and limits of CPU and memory are not equal")
+    if rule.exclusive_cpus(facts, pod) is not None:
+        return rule.HOLDS
+    if pod.pod_level:
+        return rule.violated(f"{pod.name}: resources of the pod's own: shared pool")
+    return rule.violated(f"{name}: {cpus} CPUs are no whole number: shared pool")
 
-    return rule.of_each(_wants_cpus(facts), check)
 
-
+@_rule(
+    code="K8S002",
+    severity=Severity.ERROR,
+    title="The kubelet's CPU policy is static where CPUs shall be exclusive",
+    why="by default it is none, and then requests equal to limits are only a quota",
+    detect="configz of the kubelet; policyName in cpu_manager_state",
+    remedy="Set cpuManagerPolicy: static; drain the node, remove cpu_manager_state, restart.",
+    source=_POLICIES,
+    needs=("kubernetes.kubelet", "intent.exclusive_cpus"),
+)
 def _static(facts: StackFacts) -> rule.Rulings:
     kubelet = _kubelet(facts)
     if kubelet is None or not facts.intent.exclusive_cpus:
@@ -165,31 +188,52 @@ def _static(facts: StackFacts) -> rule.Rulings:
     )
 
 
-def _exclusive(facts: StackFacts) -> rule.Rulings:
+@_rule(
+    code="K8S003",
+    severity=Severity.ERROR,
+    title="The container really has its own CPUs",
+    why="the control group is the only proof: a pod admitted before the policy was changed"
+    " stays in the shared pool",
+    detect="cpuset.cpus.effective of the container against defaultCpuSet of the kubelet",
+    remedy="Recreate the pod: CPUs are assigned at admission only.",
+    source=f"{_POLICIES}; kernel documentation, cgroup-v2",
+    needs=("kubernetes.pods",),
+    among=_wants_cpus,
+)
+def _exclusive(pod: PodFacts, facts: StackFacts) -> rule.Rulings:
     kubelet = _kubelet(facts)
     may_not = kubelet is not None and kubelet.cpu_manager_policy != "static"
     if facts.kubernetes is None or (may_not and not facts.intent.exclusive_cpus):
         return rule.NOTHING
     shared = facts.kubernetes.shared_cpus
-
-    def check(pod: PodFacts) -> rule.Rulings:
-        whole = rule.exclusive_cpus(facts, pod)
-        if whole is None:
-            return rule.NOTHING  # K8S001 says it
-        if pod.cpus is None:
-            return rule.lacking("kubernetes.pods.cpus")
-        name, cpus = rule.server_of(pod)[0], cpu_list(pod.cpus)
-        told = f"{name}: may run on CPUs {cpus}, its limit is {whole}"
-        counted = rule.violated_if(len(pod.cpus) != whole, told)
-        if shared is None:
-            return (*counted, *rule.lacking("kubernetes.shared_cpus"))
-        overlap = cpu_list(sorted({*shared} & {*pod.cpus}))
-        told = f"{name}: CPUs {overlap} are in the shared pool too"
-        return (*counted, *rule.violated_if(bool(overlap), told))
-
-    return rule.of_each(_wants_cpus(facts), check)
+    whole = rule.exclusive_cpus(facts, pod)
+    if whole is None:
+        return rule.NOTHING  # K8S001 says it
+    if pod.cpus is None:
+        return rule.lacking("kubernetes.pods.cpus")
+    name, cpus = rule.server_of(pod)[0], cpu_list(pod.cpus)
+    told = f"{name}: may run on CPUs {cpus}, its limit is {whole}"
+    counted = rule.violated_if(len(pod.cpus) != whole, told)
+    if shared is None:
+        return (*counted, *rule.lacking("kubernetes.shared_cpus"))
+    overlap = cpu_list(sorted({*shared} & {*pod.cpus}))
+    told = f"{name}: CPUs {overlap} are in the shared pool too"
+    return (*counted, *rule.violated_if(bool(overlap), told))
 
 
+@_rule(
+    code="K8S004",
+    severity=Severity.WARNING,
+    title="No CFS quota throttles the database",
+    why="before Kubernetes 1.33 the quota stays on exclusive CPUs and can stop a container"
+    " that uses no more than its own",
+    detect="nr_throttled of the container; where nobody saw it, whether the kubelet sets a"
+    " quota at all, and on exclusive CPUs its version",
+    remedy="Use Kubernetes 1.33 or later, or cpuCFSQuota: false.",
+    source="kubernetes/kubernetes#70585 and #127525; feature"
+    " DisableCPUQuotaWithExclusiveCPUs, on since 1.33",
+    needs=("kubernetes.pods",),
+)
 def _no_quota(facts: StackFacts) -> rule.Rulings:
     cluster, pods = facts.kubernetes, rule.database_pods(facts)
     if cluster is None or not pods:
@@ -222,6 +266,19 @@ def _unthrottled(kubelet: Kubelet | None, pod: PodFacts, *, is_exclusive: bool) 
     return rule.HOLDS
 
 
+@_rule(
+    code="K8S005",
+    layers=("kubernetes", "linux"),
+    severity=Severity.WARNING,
+    title="Exclusive CPUs are whole cores",
+    why="without full-pcpus-only another pod may get the sibling thread of a core; with it, a"
+    " request of half a core ends in SMTAlignmentError",
+    detect="cpuManagerPolicyOptions; /sys/devices/system/cpu/smt/active; the CPU limit of each"
+    " container",
+    remedy="Set full-pcpus-only and ask for a multiple of the threads of a core.",
+    source="Kubernetes documentation, 'Node Resource Managers'",
+    needs=_NODE_AND_PODS,
+)
 def _whole_cores(facts: StackFacts) -> rule.Rulings:
     kubelet, linux = _kubelet(facts), facts.linux
     if kubelet is None or linux is None or kubelet.cpu_manager_policy != "static":
@@ -253,6 +310,18 @@ def _whole_cores(facts: StackFacts) -> rule.Rulings:
     return rule.of_each(_wants_cpus(facts), check)
 
 
+@_rule(
+    code="K8S006",
+    layers=("kubernetes", "linux"),
+    severity=Severity.ERROR,
+    title="A pod that must be on one NUMA node fits one",
+    why="it fails admission with TopologyAffinityError: Failed, not Pending",
+    detect="topologyManagerPolicy and topologyManagerScope: each container, or the pod; CPUs,"
+    " memory and huge pages of each NUMA node",
+    remedy="Make the pod smaller, or use the policy best-effort.",
+    source="Kubernetes documentation, 'Utilizing the NUMA-aware Memory Manager'",
+    needs=("kubernetes.kubelet", "kubernetes.pods", "linux.nodes"),
+)
 def _one_node(facts: StackFacts) -> rule.Rulings:
     kubelet, linux = _kubelet(facts), facts.linux
     if kubelet is None or kubelet.topology_manager_policy != "single-numa-node":
@@ -314,6 +383,16 @@ def _reserved_cpus(kubelet: Kubelet) -> frozenset[int]:
         return frozenset()
 
 
+@_rule(
+    code="K8S008",
+    severity=Severity.ERROR,
+    title="A static CPU policy comes with reserved CPUs",
+    why="the kubelet does not start otherwise",
+    detect="reservedSystemCPUs, kubeReserved.cpu, systemReserved.cpu",
+    remedy='Set reservedSystemCPUs: "0,1", or reserve CPU for the system.',
+    source=_POLICIES,
+    needs=("kubernetes.kubelet",),
+)
 def _reserves_cpus(facts: StackFacts) -> rule.Rulings:
     kubelet = _kubelet(facts)
     if kubelet is None or kubelet.cpu_manager_policy != "static":
@@ -331,105 +410,17 @@ def _kubelet(facts: StackFacts) -> Kubelet | None:
     return facts.kubernetes.kubelet if facts.kubernetes is not None else None
 
 
-_rule = partial(rule.StackRule, layers=("kubernetes",))
-_NODE_AND_PODS: Final = ("linux.smt", "kubernetes.kubelet", "kubernetes.pods")
-
-RULES: Final[tuple[rule.StackRule, ...]] = (
-    _rule(
-        code="K8S001",
-        severity=Severity.ERROR,
-        title="The database's pod is Guaranteed, its container asks for whole CPUs",
-        why="only containers with whole CPUs in Guaranteed pods get exclusive CPUs; one container"
-        " without limits, an init container too, makes the pod Burstable",
-        detect="the containers' resources; status.qosClass",
-        remedy="Set requests equal to limits in every container, and whole CPUs in the server's.",
-        source=_POLICIES,
-        needs=("kubernetes.pods",),
-        judge=_guaranteed,
-    ),
-    _rule(
-        code="K8S002",
-        severity=Severity.ERROR,
-        title="The kubelet's CPU policy is static where CPUs shall be exclusive",
-        why="by default it is none, and then requests equal to limits are only a quota",
-        detect="configz of the kubelet; policyName in cpu_manager_state",
-        remedy="Set cpuManagerPolicy: static; drain the node, remove cpu_manager_state, restart.",
-        source=_POLICIES,
-        needs=("kubernetes.kubelet", "intent.exclusive_cpus"),
-        judge=_static,
-    ),
-    _rule(
-        code="K8S003",
-        severity=Severity.ERROR,
-        title="The container really has its own CPUs",
-        why="the control group is the only proof: a pod admitted before the policy was changed"
-        " stays in the shared pool",
-        detect="cpuset.cpus.effective of the container against defaultCpuSet of the kubelet",
-        remedy="Recreate the pod: CPUs are assigned at admission only.",
-        source=f"{_POLICIES}; kernel documentation, cgroup-v2",
-        needs=("kubernetes.pods",),
-        judge=_exclusive,
-    ),
-    _rule(
-        code="K8S004",
-        severity=Severity.WARNING,
-        title="No CFS quota throttles the database",
-        why="before Kubernetes 1.33 the quota stays on exclusive CPUs and can stop a container"
-        " that uses no more than its own",
-        detect="nr_throttled of the container; where nobody saw it, whether the kubelet sets a"
-        " quota at all, and on exclusive CPUs its version",
-        remedy="Use Kubernetes 1.33 or later, or cpuCFSQuota: false.",
-        source="kubernetes/kubernetes#70585 and #127525; feature"
-        " DisableCPUQuotaWithExclusiveCPUs, on since 1.33",
-        needs=("kubernetes.pods",),
-        judge=_no_quota,
-    ),
-    _rule(
-        code="K8S005",
-        layers=("kubernetes", "linux"),
-        severity=Severity.WARNING,
-        title="Exclusive CPUs are whole cores",
-        why="without full-pcpus-only another pod may get the sibling thread of a core; with it, a"
-        " request of half a core ends in SMTAlignmentError",
-        detect="cpuManagerPolicyOptions; /sys/devices/system/cpu/smt/active; the CPU limit of each"
-        " container",
-        remedy="Set full-pcpus-only and ask for a multiple of the threads of a core.",
-        source="Kubernetes documentation, 'Node Resource Managers'",
-        needs=_NODE_AND_PODS,
-        judge=_whole_cores,
-    ),
-    _rule(
-        code="K8S006",
-        layers=("kubernetes", "linux"),
-        severity=Severity.ERROR,
-        title="A pod that must be on one NUMA node fits one",
-        why="it fails admission with TopologyAffinityError: Failed, not Pending",
-        detect="topologyManagerPolicy and topologyManagerScope: each container, or the pod; CPUs,"
-        " memory and huge pages of each NUMA node",
-        remedy="Make the pod smaller, or use the policy best-effort.",
-        source="Kubernetes documentation, 'Utilizing the NUMA-aware Memory Manager'",
-        needs=("kubernetes.kubelet", "kubernetes.pods", "linux.nodes"),
-        judge=_one_node,
-    ),
-    _rule(
-        code="K8S008",
-        severity=Severity.ERROR,
-        title="A static CPU policy comes with reserved CPUs",
-        why="the kubelet does not start otherwise",
-        detect="reservedSystemCPUs, kubeReserved.cpu, systemReserved.cpu",
-        remedy='Set reservedSystemCPUs: "0,1", or reserve CPU for the system.',
-        source=_POLICIES,
-        needs=("kubernetes.kubelet",),
-        judge=_reserves_cpus,
-    ),
+@_of_class(
+    code="LH001",
+    layers=("storage",),
+    severity=Severity.ERROR,
+    title="A strict-local volume has exactly one replica",
+    why="its creation fails otherwise",
+    detect="dataLocality and numberOfReplicas (3 by default) of the storage class",
+    remedy='Set numberOfReplicas: "1".',
+    source=_PARAMETERS,
+    of=_classes,
 )
-
-
-def _classes(facts: StackFacts) -> tuple[StorageClassFacts, ...]:
-    classes = facts.kubernetes.storage_classes if facts.kubernetes is not None else None
-    return classes or ()
-
-
 def _one_replica(each: StorageClassFacts) -> rule.Rulings:
     if not k8s.is_strict(each):
         return rule.NOTHING
@@ -437,24 +428,43 @@ def _one_replica(each: StorageClassFacts) -> rule.Rulings:
     return rule.violated_if(number != "1", f"{each.name}: strict-local with {number} replicas")
 
 
-def _replicated_once(facts: StackFacts) -> rule.Rulings:
+@_of_class(
+    code="LH002",
+    layers=("storage", "kubernetes"),
+    severity=Severity.WARNING,
+    title="Data are replicated once, by the database or by the storage",
+    why="3 instances on 3 replicas are 9 copies, and every commit crosses the network twice",
+    detect="the cluster's instances times the replicas of its storage class",
+    remedy="Use strict-local volumes of one replica below a replicated database.",
+    source="Longhorn documentation, 'Best Practices'",
+    needs=(*_OF_STORAGE, "kubernetes.cluster"),
+    among=_classes,
+)
+def _replicated_once(each: StorageClassFacts, facts: StackFacts) -> rule.Rulings:
     cluster = _cluster(facts)
     if cluster is None:
         return rule.NOTHING
-
-    def check(each: StorageClassFacts) -> rule.Rulings:
-        number = k8s.replicas(each)
-        is_its = each.name == cluster.storage_class and k8s.is_longhorn(each)
-        if not is_its or not number.isdecimal():
-            return rule.NOTHING
-        copies = cluster.instances * int(number)
-        if cluster.instances == 1 or int(number) == 1:
-            return rule.HOLDS
-        return rule.violated(f"{cluster.instances} instances x {number} replicas = {copies} copies")
-
-    return rule.of_each(_classes(facts), check)
+    number = k8s.replicas(each)
+    is_its = each.name == cluster.storage_class and k8s.is_longhorn(each)
+    if not is_its or not number.isdecimal():
+        return rule.NOTHING
+    copies = cluster.instances * int(number)
+    if cluster.instances == 1 or int(number) == 1:
+        return rule.HOLDS
+    return rule.violated(f"{cluster.instances} instances x {number} replicas = {copies} copies")
 
 
+@_of_class(
+    code="LH003",
+    layers=("storage", "kubernetes"),
+    severity=Severity.WARNING,
+    title="Volumes that live on one node bind late",
+    why="bound at once, the volume chooses a node before the scheduler knows the pod",
+    detect="volumeBindingMode of strict-local and node-local storage classes",
+    remedy=f"Set volumeBindingMode: {k8s.LATE}.",
+    source=f"Kubernetes documentation, 'Storage Classes'; {_PARAMETERS}",
+    of=_classes,
+)
 def _late_binding(each: StorageClassFacts) -> rule.Rulings:
     if not k8s.is_strict(each) and not k8s.is_node_bound(each):
         return rule.NOTHING
@@ -463,6 +473,17 @@ def _late_binding(each: StorageClassFacts) -> rule.Rulings:
     )
 
 
+@_of_class(
+    code="LH004",
+    layers=("storage", "linux"),
+    severity=Severity.WARNING,
+    title="Longhorn's V2 engine does not compete with the database",
+    why="it polls one core at 100 % and holds 2 GiB of huge pages on every node",
+    detect="dataEngine of the storage class",
+    remedy="Add 1024 pages to the pool and reserve a core, or use dataEngine: v1.",
+    source="Longhorn documentation, 'V2 Data Engine: Prerequisites'",
+    of=_classes,
+)
 def _second_engine(each: StorageClassFacts) -> rule.Rulings:
     if not k8s.is_longhorn(each):
         return rule.NOTHING
@@ -470,56 +491,3 @@ def _second_engine(each: StorageClassFacts) -> rule.Rulings:
         each.parameters.get("dataEngine") == "v2",
         f"{each.name}: its engine takes 1024 pages of 2 MiB and one core of every node",
     )
-
-
-_OF_STORAGE: Final = ("kubernetes.storage_classes",)
-_of_class = partial(rule.StackRule, needs=_OF_STORAGE)
-_PARAMETERS: Final = "Longhorn documentation, 'Storage Class Parameters'"
-
-STORAGE_RULES: Final[tuple[rule.StackRule, ...]] = (
-    _of_class(
-        code="LH001",
-        layers=("storage",),
-        severity=Severity.ERROR,
-        title="A strict-local volume has exactly one replica",
-        why="its creation fails otherwise",
-        detect="dataLocality and numberOfReplicas (3 by default) of the storage class",
-        remedy='Set numberOfReplicas: "1".',
-        source=_PARAMETERS,
-        judge=rule.of_all(_classes, _one_replica),
-    ),
-    _of_class(
-        code="LH002",
-        layers=("storage", "kubernetes"),
-        severity=Severity.WARNING,
-        title="Data are replicated once, by the database or by the storage",
-        why="3 instances on 3 replicas are 9 copies, and every commit crosses the network twice",
-        detect="the cluster's instances times the replicas of its storage class",
-        remedy="Use strict-local volumes of one replica below a replicated database.",
-        source="Longhorn documentation, 'Best Practices'",
-        needs=(*_OF_STORAGE, "kubernetes.cluster"),
-        judge=_replicated_once,
-    ),
-    _of_class(
-        code="LH003",
-        layers=("storage", "kubernetes"),
-        severity=Severity.WARNING,
-        title="Volumes that live on one node bind late",
-        why="bound at once, the volume chooses a node before the scheduler knows the pod",
-        detect="volumeBindingMode of strict-local and node-local storage classes",
-        remedy=f"Set volumeBindingMode: {k8s.LATE}.",
-        source=f"Kubernetes documentation, 'Storage Classes'; {_PARAMETERS}",
-        judge=rule.of_all(_classes, _late_binding),
-    ),
-    _of_class(
-        code="LH004",
-        layers=("storage", "linux"),
-        severity=Severity.WARNING,
-        title="Longhorn's V2 engine does not compete with the database",
-        why="it polls one core at 100 % and holds 2 GiB of huge pages on every node",
-        detect="dataEngine of the storage class",
-        remedy="Add 1024 pages to the pool and reserve a core, or use dataEngine: v1.",
-        source="Longhorn documentation, 'V2 Data Engine: Prerequisites'",
-        judge=rule.of_all(_classes, _second_engine),
-    ),
-)

@@ -19,10 +19,12 @@ from steelyard.tuning.rules.rule import (
     Rulings,
     StackRule,
     combined,
+    domains_of,
+    enter,
     groups_at_once,
     lacking,
     listed,
-    of_each_domain,
+    of_each,
     of_unread_domains,
     violated,
     violated_if,
@@ -32,23 +34,36 @@ _OWN_CPU: Final = ("host-passthrough", "maximum")  # modes that give the guest t
 _TOPOEXT: Final = "topoext"
 _X86: Final = "x86_64"
 
-_rule = partial(StackRule, layers=("kvm",), needs=("domains",))
+RULES: Final[list[StackRule]] = []
+_rule = partial(enter, RULES, layers=("kvm",), needs=("domains",))
 
 
-def _pins_on_their_nodes(facts: StackFacts) -> Rulings:
+@_rule(
+    code="KVM002",
+    layers=("kvm", "hypervisor"),
+    severity=Severity.ERROR,
+    title="Pinned CPUs belong to the NUMA nodes of the memory",
+    why="Memory is bound to its nodes: a virtual CPU elsewhere makes every cache miss a remote "
+    "one. A node that the hypervisor lacks is accepted when the domain is defined and refused "
+    'when it starts ("NUMA node 1 is unavailable").',
+    detect="vcpupin (else the cpuset of vcpu) and numatune of the domain, cell by cell where "
+    "these are bound by memnode, against /sys/devices/system/node/node*/cpulist.",
+    remedy="Pin the virtual CPUs to CPUs of the memory's nodes, or move the memory to theirs.",
+    source='libvirt, Domain XML format, sections "CPU Tuning" and "NUMA Node Tuning"; the '
+    "message is libvirt 9.0's",
+    needs=("domains", "hypervisor.nodes"),
+    among=domains_of,
+)
+def _pins_on_their_nodes(domain: DomainFacts, facts: StackFacts) -> Rulings:
     nodes = {node.number: frozenset(node.cpus) for node in _nodes(facts)}
-
-    def check(domain: DomainFacts) -> Rulings:
-        bound = {*domain.memory_nodes, *(n for cell in domain.cells for n in cell.memory_nodes)}
-        if not bound:
-            return NOTHING
-        if absent := bound - set(nodes):
-            return violated(
-                f"{domain.name}: no node {listed(absent)} for its memory on this hypervisor"
-            )
-        return _far_from_memory(domain, nodes) if domain.vcpu_pins else NOTHING
-
-    return of_each_domain(check)(facts)
+    bound = {*domain.memory_nodes, *(n for cell in domain.cells for n in cell.memory_nodes)}
+    if not bound:
+        return NOTHING
+    if absent := bound - set(nodes):
+        return violated(
+            f"{domain.name}: no node {listed(absent)} for its memory on this hypervisor"
+        )
+    return _far_from_memory(domain, nodes) if domain.vcpu_pins else NOTHING
 
 
 def _far_from_memory(domain: DomainFacts, nodes: Mapping[int, frozenset[int]]) -> Rulings:
@@ -75,10 +90,18 @@ def _far(
     return violated_if(bool(far), told)
 
 
-def _no_cpu_pinned_twice(facts: StackFacts) -> Rulings:
-    return combined(map(_too_many_pins, groups_at_once(facts.domains or ())))
-
-
+@_rule(
+    code="KVM004",
+    severity=Severity.ERROR,
+    title="No host CPU is pinned to by two virtual CPUs",
+    why="Virtual CPUs that are confined to fewer CPUs than they are must wait for each other: "
+    "the guest sees steal that no neighbour causes.",
+    detect="vcpupin of all domains that run or start by themselves, together; of each other "
+    "domain alone. Sets of CPUs count as well as single ones.",
+    remedy="Give each virtual CPU a CPU of its own.",
+    source='libvirt, Domain XML format, section "CPU Tuning" (vcpupin)',
+    of=lambda facts: groups_at_once(facts.domains or ()),
+)
 def _too_many_pins(domains: Sequence[DomainFacts]) -> Rulings:
     """Return the smallest sets of CPUs that more virtual CPUs are confined to than they are."""
     claims = {
@@ -102,35 +125,61 @@ def _too_many_pins(domains: Sequence[DomainFacts]) -> Rulings:
     )
 
 
-def _owns_whole_cores(facts: StackFacts) -> Rulings:
-    cores = _cores(facts)
+@_rule(
+    code="KVM005",
+    layers=("kvm", "hypervisor"),
+    severity=Severity.WARNING,
+    title="A virtual machine owns whole cores",
+    why="Two threads share one core's units and caches: whoever uses the sibling takes about "
+    "half of the core, at times that the guest cannot see.",
+    detect="vcpupin of the domain against "
+    "/sys/devices/system/cpu/cpu*/topology/thread_siblings_list.",
+    remedy="Pin virtual CPUs to both threads of each core, or keep everything else off the "
+    "siblings and switch them off.",
+    source='Kubernetes, "Control CPU Management Policies on the Node", section '
+    '"full-pcpus-only" (noisy neighbours on shared cores)',
+    needs=("domains", "hypervisor.siblings"),
+    among=domains_of,
+)
+def _owns_whole_cores(domain: DomainFacts, facts: StackFacts) -> Rulings:
+    pinned = domain.pinned_cpus
+    if not pinned:
+        return NOTHING
+    split = [core for core in _cores(facts) if core & pinned and not core <= pinned]
+    inside = frozenset().union(*split) & pinned
+    outside = frozenset().union(*split) - pinned
+    return violated_if(
+        bool(split),
+        f"{domain.name}: the siblings of CPUs {listed(inside)} are outside of the virtual machine:"
+        f" {listed(outside)}",
+    )
 
-    def check(domain: DomainFacts) -> Rulings:
-        pinned = domain.pinned_cpus
-        if not pinned:
-            return NOTHING
-        split = [core for core in cores if core & pinned and not core <= pinned]
-        inside = frozenset().union(*split) & pinned
-        outside = frozenset().union(*split) - pinned
-        return violated_if(
-            bool(split),
-            f"{domain.name}: the siblings of CPUs {listed(inside)} are outside of the"
-            f" virtual machine: {listed(outside)}",
-        )
 
-    return of_each_domain(check)(facts)
-
-
-def _shows_real_cores(facts: StackFacts) -> Rulings:
-    cores = _cores(facts)
-
-    def check(domain: DomainFacts) -> Rulings:
-        if not domain.pinned_cpus:
-            return NOTHING
-        below = facts.hypervisor or LinuxFacts()
-        return combined((violated(*_wrong_cores(domain, cores)), _hidden_siblings(domain, below)))
-
-    return of_each_domain(check)(facts)
+@_rule(
+    code="KVM006",
+    layers=("kvm", "hypervisor"),
+    severity=Severity.WARNING,
+    title="The guest is shown the cores that it has",
+    why="A guest that takes threads for cores loads both threads of one core while another is "
+    "idle, and full-pcpus-only gives two containers one core. One that is shown siblings "
+    "that are none, or unequal ones, is misled alike.",
+    detect="Full sibling pairs among the pinned CPUs against cpu/topology/@threads; virtual "
+    "CPUs 2n and 2n+1 against the threads of one core; feature topoext where vendor_id in "
+    "/proc/cpuinfo is AMD's and the guest is given the host's CPU.",
+    remedy="Pin neighbouring virtual CPUs to the threads of one core and set topology "
+    "threads='2'; with the host's CPU on AMD also feature topoext, without which the guest "
+    "sees no siblings.",
+    source='libvirt, Domain XML format, section "CPU model and topology"; QEMU, '
+    "target/i386/cpu.c (no_autoenable_flags: topoext is not passed with -cpu host by itself); "
+    "threads=2 without topoext was tried with QEMU 7.2",
+    needs=("domains", "hypervisor.siblings"),
+    among=domains_of,
+)
+def _shows_real_cores(domain: DomainFacts, facts: StackFacts) -> Rulings:
+    if not domain.pinned_cpus:
+        return NOTHING
+    wrong = violated(*_wrong_cores(domain, _cores(facts)))
+    return combined((wrong, _hidden_siblings(domain, facts.hypervisor or LinuxFacts())))
 
 
 def _hidden_siblings(domain: DomainFacts, below: LinuxFacts) -> Rulings:
@@ -184,6 +233,18 @@ def _false_siblings(domain: DomainFacts, cores: Sequence[frozenset[int]]) -> Ite
             )
 
 
+@_rule(
+    code="KVM007",
+    severity=Severity.WARNING,
+    title="Where virtual CPUs are pinned, all are",
+    why="A virtual CPU without a pin floats over all CPUs, also over those that its neighbours "
+    "are pinned to.",
+    detect="Number of vcpupin elements against vcpu.",
+    remedy="Write one vcpupin for each virtual CPU.",
+    source='libvirt, Domain XML format, section "CPU Tuning" (vcpupin: without it the virtual '
+    "CPU may run on all of vcpu's cpuset, by default all)",
+    of=domains_of,
+)
 def _pins_all(domain: DomainFacts) -> Rulings:
     if not domain.vcpu_pins:
         return NOTHING
@@ -195,6 +256,17 @@ def _pins_all(domain: DomainFacts) -> Rulings:
     )
 
 
+@_rule(
+    code="KVM008",
+    severity=Severity.WARNING,
+    title="Emulator and I/O threads keep off the virtual CPUs",
+    why="Unpinned, QEMU's threads for disk and network run on any CPU and take it from a "
+    "virtual CPU in the middle of a statement.",
+    detect="emulatorpin and iothreadpin against vcpupin.",
+    remedy="Pin them with emulatorpin and iothreadpin to other cores of the same NUMA node.",
+    source='libvirt, Domain XML format, section "CPU Tuning" (emulatorpin, iothreadpin)',
+    of=domains_of,
+)
 def _emulator_apart(domain: DomainFacts) -> Rulings:
     if not domain.vcpu_pins:
         return NOTHING
@@ -207,6 +279,19 @@ def _emulator_apart(domain: DomainFacts) -> Rulings:
     )
 
 
+@_rule(
+    code="KVM015",
+    layers=("kvm", "hypervisor"),
+    severity=Severity.WARNING,
+    title="Virtual CPUs do not wait for a CPU",
+    why="Time in the hypervisor's run queue is steal, seen from below; each wait lasts up to a "
+    "slice of the scheduler.",
+    detect="virsh domstats --vcpu twice: growth of vcpu.N.delay over time, more than 1 % (a "
+    "guess) for any of them.",
+    remedy="Keep other domains and the hypervisor's own work off the pinned CPUs.",
+    source="libvirt, virsh(1), domstats, vcpu.<num>.delay",
+    of=domains_of,
+)
 def _not_waiting(domain: DomainFacts) -> Rulings:
     delay = domain.vcpu_delay_fraction
     if delay is None:
@@ -227,116 +312,39 @@ def _cores(facts: StackFacts) -> list[frozenset[int]]:
     return [frozenset(core) for core in siblings or ()]
 
 
-CPU_RULES: Final[tuple[StackRule, ...]] = (
-    _rule(
-        code="KVM002",
-        layers=("kvm", "hypervisor"),
-        severity=Severity.ERROR,
-        title="Pinned CPUs belong to the NUMA nodes of the memory",
-        why="Memory is bound to its nodes: a virtual CPU elsewhere makes every cache miss a remote "
-        "one. A node that the hypervisor lacks is accepted when the domain is defined and refused "
-        'when it starts ("NUMA node 1 is unavailable").',
-        detect="vcpupin (else the cpuset of vcpu) and numatune of the domain, cell by cell where "
-        "these are bound by memnode, against /sys/devices/system/node/node*/cpulist.",
-        remedy="Pin the virtual CPUs to CPUs of the memory's nodes, or move the memory to theirs.",
-        source='libvirt, Domain XML format, sections "CPU Tuning" and "NUMA Node Tuning"; the '
-        "message is libvirt 9.0's",
-        needs=("domains", "hypervisor.nodes"),
-        judge=_pins_on_their_nodes,
-    ),
-    _rule(
-        code="KVM004",
-        severity=Severity.ERROR,
-        title="No host CPU is pinned to by two virtual CPUs",
-        why="Virtual CPUs that are confined to fewer CPUs than they are must wait for each other: "
-        "the guest sees steal that no neighbour causes.",
-        detect="vcpupin of all domains that run or start by themselves, together; of each other "
-        "domain alone. Sets of CPUs count as well as single ones.",
-        remedy="Give each virtual CPU a CPU of its own.",
-        source='libvirt, Domain XML format, section "CPU Tuning" (vcpupin)',
-        judge=_no_cpu_pinned_twice,
-    ),
-    _rule(
-        code="KVM005",
-        layers=("kvm", "hypervisor"),
-        severity=Severity.WARNING,
-        title="A virtual machine owns whole cores",
-        why="Two threads share one core's units and caches: whoever uses the sibling takes about "
-        "half of the core, at times that the guest cannot see.",
-        detect="vcpupin of the domain against "
-        "/sys/devices/system/cpu/cpu*/topology/thread_siblings_list.",
-        remedy="Pin virtual CPUs to both threads of each core, or keep everything else off the "
-        "siblings and switch them off.",
-        source='Kubernetes, "Control CPU Management Policies on the Node", section '
-        '"full-pcpus-only" (noisy neighbours on shared cores)',
-        needs=("domains", "hypervisor.siblings"),
-        judge=_owns_whole_cores,
-    ),
-    _rule(
-        code="KVM006",
-        layers=("kvm", "hypervisor"),
-        severity=Severity.WARNING,
-        title="The guest is shown the cores that it has",
-        why="A guest that takes threads for cores loads both threads of one core while another is "
-        "idle, and full-pcpus-only gives two containers one core. One that is shown siblings "
-        "that are none, or unequal ones, is misled alike.",
-        detect="Full sibling pairs among the pinned CPUs against cpu/topology/@threads; virtual "
-        "CPUs 2n and 2n+1 against the threads of one core; feature topoext where vendor_id in "
-        "/proc/cpuinfo is AMD's and the guest is given the host's CPU.",
-        remedy="Pin neighbouring virtual CPUs to the threads of one core and set topology "
-        "threads='2'; with the host's CPU on AMD also feature topoext, without which the guest "
-        "sees no siblings.",
-        source='libvirt, Domain XML format, section "CPU model and topology"; QEMU, '
-        "target/i386/cpu.c (no_autoenable_flags: topoext is not passed with -cpu host by itself); "
-        "threads=2 without topoext was tried with QEMU 7.2",
-        needs=("domains", "hypervisor.siblings"),
-        judge=_shows_real_cores,
-    ),
-    _rule(
-        code="KVM007",
-        severity=Severity.WARNING,
-        title="Where virtual CPUs are pinned, all are",
-        why="A virtual CPU without a pin floats over all CPUs, also over those that its neighbours "
-        "are pinned to.",
-        detect="Number of vcpupin elements against vcpu.",
-        remedy="Write one vcpupin for each virtual CPU.",
-        source='libvirt, Domain XML format, section "CPU Tuning" (vcpupin: without it the virtual '
-        "CPU may run on all of vcpu's cpuset, by default all)",
-        judge=of_each_domain(_pins_all),
-    ),
-    _rule(
-        code="KVM008",
-        severity=Severity.WARNING,
-        title="Emulator and I/O threads keep off the virtual CPUs",
-        why="Unpinned, QEMU's threads for disk and network run on any CPU and take it from a "
-        "virtual CPU in the middle of a statement.",
-        detect="emulatorpin and iothreadpin against vcpupin.",
-        remedy="Pin them with emulatorpin and iothreadpin to other cores of the same NUMA node.",
-        source='libvirt, Domain XML format, section "CPU Tuning" (emulatorpin, iothreadpin)',
-        judge=of_each_domain(_emulator_apart),
-    ),
-    _rule(
-        code="KVM015",
-        layers=("kvm", "hypervisor"),
-        severity=Severity.WARNING,
-        title="Virtual CPUs do not wait for a CPU",
-        why="Time in the hypervisor's run queue is steal, seen from below; each wait lasts up to a "
-        "slice of the scheduler.",
-        detect="virsh domstats --vcpu twice: growth of vcpu.N.delay over time, more than 1 % (a "
-        "guess) for any of them.",
-        remedy="Keep other domains and the hypervisor's own work off the pinned CPUs.",
-        source="libvirt, virsh(1), domstats, vcpu.<num>.delay",
-        judge=of_each_domain(_not_waiting),
-    ),
+@_rule(
+    code="KVM001",
+    severity=Severity.ERROR,
+    title="libvirt kept all elements of the domain",
+    why="Without validation libvirt drops an element that is unknown or in the wrong place and "
+    "says nothing. A <memballoon model='none'/> outside of <devices> is lost, and a virtio "
+    "balloon is added in its stead.",
+    detect="The XML that was asked for (inspect --domain-xml FILE), compared with virsh "
+    "dumpxml --inactive; where libvirt has no such domain, elements of it that stand in the "
+    "wrong place, and memory that is not that of the cells.",
+    remedy="Check with virt-xml-validate, define with virsh define --validate, and read back.",
+    source='libvirt, virsh(1), define --validate; Domain XML format, section "Memory balloon '
+    'device"; tried with libvirt 9.0',
+    of=domains_of,
 )
-
-
 def _kept_whole(domain: DomainFacts) -> Rulings:
     if domain.lost_elements is None:
         return lacking("domains.lost_elements")
     return violated(*(f"{domain.name}: lost {element}" for element in domain.lost_elements))
 
 
+@_rule(
+    code="KVM012",
+    severity=Severity.ERROR,
+    title="Disks honour flushes",
+    why="cache='unsafe' ignores flushes: a commit that was confirmed is lost when the "
+    "hypervisor fails, and the numbers compare with no durable system.",
+    detect="disk/driver/@cache of every disk.",
+    remedy="Set cache='none' with io='native' or io='io_uring' on a raw block device.",
+    source='libvirt, Domain XML format, section "Hard drives, floppy disks, CDROMs" (driver, '
+    "cache: unsafe ignores sync requests from the guest)",
+    of=domains_of,
+)
 def _flushes(domain: DomainFacts) -> Rulings:
     if not domain.disks:
         return NOTHING
@@ -344,58 +352,44 @@ def _flushes(domain: DomainFacts) -> Rulings:
     return violated_if(bool(unsafe), f"{domain.name}: cache='unsafe' on {unsafe}")
 
 
+@_rule(
+    code="KVM016",
+    severity=Severity.INFO,
+    title="host-passthrough is chosen knowingly",
+    why="The guest sees the hypervisor's CPU as it is, which is fastest; it can move only to a "
+    "hypervisor with the same CPU, kernel and QEMU.",
+    detect="cpu/@mode of the domain.",
+    remedy="None is needed for a virtual machine that is pinned; say it in its description.",
+    source='libvirt, Domain XML format, section "CPU model and topology" (host-passthrough)',
+    of=domains_of,
+)
 def _can_move(domain: DomainFacts) -> Rulings:
     return violated_if(
         domain.cpu_mode == "host-passthrough", f"{domain.name}: CPU mode host-passthrough"
     )
 
 
-DEFINITION_RULES: Final[tuple[StackRule, ...]] = (
-    _rule(
-        code="KVM001",
-        severity=Severity.ERROR,
-        title="libvirt kept all elements of the domain",
-        why="Without validation libvirt drops an element that is unknown or in the wrong place and "
-        "says nothing. A <memballoon model='none'/> outside of <devices> is lost, and a virtio "
-        "balloon is added in its stead.",
-        detect="The XML that was asked for (inspect --domain-xml FILE), compared with virsh "
-        "dumpxml --inactive; where libvirt has no such domain, elements of it that stand in the "
-        "wrong place, and memory that is not that of the cells.",
-        remedy="Check with virt-xml-validate, define with virsh define --validate, and read back.",
-        source='libvirt, virsh(1), define --validate; Domain XML format, section "Memory balloon '
-        'device"; tried with libvirt 9.0',
-        judge=of_each_domain(_kept_whole),
-    ),
-    _rule(
-        code="KVM012",
-        severity=Severity.ERROR,
-        title="Disks honour flushes",
-        why="cache='unsafe' ignores flushes: a commit that was confirmed is lost when the "
-        "hypervisor fails, and the numbers compare with no durable system.",
-        detect="disk/driver/@cache of every disk.",
-        remedy="Set cache='none' with io='native' or io='io_uring' on a raw block device.",
-        source='libvirt, Domain XML format, section "Hard drives, floppy disks, CDROMs" (driver, '
-        "cache: unsafe ignores sync requests from the guest)",
-        judge=of_each_domain(_flushes),
-    ),
-    _rule(
-        code="KVM016",
-        severity=Severity.INFO,
-        title="host-passthrough is chosen knowingly",
-        why="The guest sees the hypervisor's CPU as it is, which is fastest; it can move only to a "
-        "hypervisor with the same CPU, kernel and QEMU.",
-        detect="cpu/@mode of the domain.",
-        remedy="None is needed for a virtual machine that is pinned; say it in its description.",
-        source='libvirt, Domain XML format, section "CPU model and topology" (host-passthrough)',
-        judge=of_each_domain(_can_move),
-    ),
-)
-
-
 _DYNAMIC: Final = ("intel_pstate", "amd-pstate", "amd-pstate-epp")  # powersave is dynamic there
 _FASTEST: Final = "performance"
 
 
+@_rule(
+    code="KVM013",
+    layers=("hypervisor",),
+    severity=Severity.WARNING,
+    title="Idle CPUs of the hypervisor stay in shallow states",
+    why="Leaving a deep state takes 85 to 170 µs on server CPUs. At low load every wake-up of "
+    "client, server and device pays it: the latency at one client suffers, not the "
+    "throughput at saturation.",
+    detect="/sys/devices/system/cpu/cpu0/cpuidle/state*/{latency,disable} and the limit in "
+    "/dev/cpu_dma_latency: a state slower than 10 µs that is enabled and within the limit.",
+    remedy="On the hypervisor, choose TuneD's latency-performance profile, or disable the deep "
+    "states: cpupower idle-set -D 10.",
+    source="Linux, drivers/idle/intel_idle.c (exit latencies; commits e9a7bed4 and d484b8bf); "
+    'Documentation/admin-guide/pm/cpuidle.rst, section "Power Management Quality of Service '
+    'for CPUs"; TuneD, profiles/latency-performance/tuned.conf (force_latency)',
+    needs=("hypervisor.idle_states",),
+)
 def _idles_shallow(facts: StackFacts) -> Rulings:
     machine = facts.hypervisor
     if machine is None or not machine.idle_states:
@@ -405,6 +399,22 @@ def _idles_shallow(facts: StackFacts) -> Rulings:
     return violated_if(bool(deep), f"idle CPUs of the hypervisor may enter {named}")
 
 
+@_rule(
+    code="KVM014",
+    layers=("hypervisor",),
+    severity=Severity.WARNING,
+    title="The hypervisor's CPU governor is performance",
+    why="Other governors lower the clock at low load, which the latency at one client shows "
+    "most. What powersave means depends on the driver: with intel_pstate and amd-pstate the "
+    "clock follows the load, with acpi-cpufreq it is always the lowest.",
+    detect="/sys/devices/system/cpu/cpu*/cpufreq/{scaling_driver,scaling_governor,"
+    "energy_performance_preference} of the hypervisor.",
+    remedy="On the hypervisor: cpupower frequency-set -g performance, kept over reboots by a "
+    "TuneD profile. In a virtual machine there is nothing to set.",
+    source='Linux, Documentation/admin-guide/pm/intel_pstate.rst, section "Active Mode"; '
+    'Documentation/admin-guide/pm/cpufreq.rst, section "Generic Scaling Governors"',
+    needs=("hypervisor.governor",),
+)
 def _runs_fast(facts: StackFacts) -> Rulings:
     machine = facts.hypervisor
     if machine is None or machine.governor is None:
@@ -412,58 +422,14 @@ def _runs_fast(facts: StackFacts) -> Rulings:
     preference = machine.energy_preference
     if machine.governor != _FASTEST:
         driver = machine.scaling_driver or "driver not seen"
-        return violated(
-            f"governor {machine.governor} ({driver}{_meaning(machine.governor, driver)})"
-        )
+        meaning = ""  # names of governors mislead
+        if machine.governor == "powersave":
+            is_dynamic = driver in _DYNAMIC
+            meaning = ": the clock follows the load" if is_dynamic else ": always the lowest clock"
+        return violated(f"governor {machine.governor} ({driver}{meaning})")
     return violated_if(
         preference not in (None, _FASTEST), f"energy performance preference {preference}"
     )
-
-
-def _meaning(governor: str, driver: str) -> str:
-    """Return what ``powersave`` means with this driver, as names of governors mislead."""
-    if governor != "powersave":
-        return ""
-    return ": the clock follows the load" if driver in _DYNAMIC else ": always the lowest clock"
-
-
-HYPERVISOR_RULES: Final[tuple[StackRule, ...]] = (
-    _rule(
-        code="KVM013",
-        layers=("hypervisor",),
-        severity=Severity.WARNING,
-        title="Idle CPUs of the hypervisor stay in shallow states",
-        why="Leaving a deep state takes 85 to 170 µs on server CPUs. At low load every wake-up of "
-        "client, server and device pays it: the latency at one client suffers, not the "
-        "throughput at saturation.",
-        detect="/sys/devices/system/cpu/cpu0/cpuidle/state*/{latency,disable} and the limit in "
-        "/dev/cpu_dma_latency: a state slower than 10 µs that is enabled and within the limit.",
-        remedy="On the hypervisor, choose TuneD's latency-performance profile, or disable the deep "
-        "states: cpupower idle-set -D 10.",
-        source="Linux, drivers/idle/intel_idle.c (exit latencies; commits e9a7bed4 and d484b8bf); "
-        'Documentation/admin-guide/pm/cpuidle.rst, section "Power Management Quality of Service '
-        'for CPUs"; TuneD, profiles/latency-performance/tuned.conf (force_latency)',
-        needs=("hypervisor.idle_states",),
-        judge=_idles_shallow,
-    ),
-    _rule(
-        code="KVM014",
-        layers=("hypervisor",),
-        severity=Severity.WARNING,
-        title="The hypervisor's CPU governor is performance",
-        why="Other governors lower the clock at low load, which the latency at one client shows "
-        "most. What powersave means depends on the driver: with intel_pstate and amd-pstate the "
-        "clock follows the load, with acpi-cpufreq it is always the lowest.",
-        detect="/sys/devices/system/cpu/cpu*/cpufreq/{scaling_driver,scaling_governor,"
-        "energy_performance_preference} of the hypervisor.",
-        remedy="On the hypervisor: cpupower frequency-set -g performance, kept over reboots by a "
-        "TuneD profile. In a virtual machine there is nothing to set.",
-        source='Linux, Documentation/admin-guide/pm/intel_pstate.rst, section "Active Mode"; '
-        'Documentation/admin-guide/pm/cpufreq.rst, section "Generic Scaling Governors"',
-        needs=("hypervisor.governor",),
-        judge=_runs_fast,
-    ),
-)
 
 
 FOR_GUESTS: Final = 0.94  # of a node's memory; that the hypervisor needs the rest is a guess
@@ -475,6 +441,23 @@ _STRICT: Final = "strict"
 Demand = tuple[GuestCell, bool]  # strict memory, and whether its domain runs
 
 
+@_rule(
+    code="KVM003",
+    layers=("kvm", "hypervisor"),
+    severity=Severity.ERROR,
+    title="Strict memory fits its NUMA nodes",
+    why="Strict memory comes from its nodes or not at all: the domain is defined and does not "
+    'start ("unable to map backing store for guest RAM: Cannot allocate memory").',
+    detect="Memory of the domains that run or start by themselves together, of each other one "
+    "alone, each cell on the nodes that it is bound to, against the nodes' MemTotal, of which "
+    "6 % are left to the hypervisor (a guess); of those that are off, against the free huge "
+    "pages of the size that they ask for.",
+    remedy="Ask for a smaller virtual machine, allocate more pages on that node, or show the "
+    "guest two cells on two nodes.",
+    source='libvirt, Domain XML format, section "NUMA Node Tuning" (mode strict); the message '
+    "is that of QEMU 7.2 under libvirt 9.0",
+    needs=("domains", "hypervisor.nodes"),
+)
 def _fits_its_nodes(facts: StackFacts) -> Rulings:
     nodes = {node.number: node for node in _nodes(facts)}
     groups = [_demands(group, nodes) for group in groups_at_once(facts.domains or ())]
@@ -545,6 +528,21 @@ def _in_pages(parts: list[GuestCell], nodes: Sequence[NumaNode], page_bytes: int
     )
 
 
+@_rule(
+    code="KVM009",
+    severity=Severity.WARNING,
+    title="Locked memory has a limit that suffices",
+    why="Without hard_limit libvirt lets QEMU lock all memory of the hypervisor. A limit near "
+    "the guest's memory kills the virtual machine: QEMU locks its own heap, too (1.56 GB for "
+    "a guest of 256 MiB).",
+    detect="memoryBacking/locked and memtune/hard_limit: at least the memory and 10 % of it, "
+    "2 GiB at least.",
+    remedy="Set hard_limit to the memory and 10 % of it, 2 GiB at least; or drop locked.",
+    source='libvirt, Domain XML format, sections "Memory Backing" (locked: hard_limit is '
+    'highly recommended) and "Memory Tuning"; the overhead was measured with QEMU 7.2, its '
+    "bounds are guesses",
+    of=domains_of,
+)
 def _locked_within_limits(domain: DomainFacts) -> Rulings:
     if not domain.locked:
         return NOTHING
@@ -558,6 +556,18 @@ def _locked_within_limits(domain: DomainFacts) -> Rulings:
     )
 
 
+@_rule(
+    code="KVM010",
+    severity=Severity.INFO,
+    title="Memory on huge pages needs no lock",
+    why="Huge pages are never swapped out. Locking adds QEMU's own memory only, and the risk "
+    "of KVM009.",
+    detect="memoryBacking with locked and hugepages.",
+    remedy="None is needed; locked may be dropped.",
+    source="Linux, Documentation/admin-guide/mm/hugetlbpage.rst (huge pages cannot be swapped "
+    "out under memory pressure)",
+    of=domains_of,
+)
 def _locked_for_a_reason(domain: DomainFacts) -> Rulings:
     parts = domain.memory_parts.values()
     if any(part.huge_page_bytes is None for part in parts):
@@ -567,6 +577,19 @@ def _locked_for_a_reason(domain: DomainFacts) -> Rulings:
     )
 
 
+@_rule(
+    code="KVM017",
+    severity=Severity.ERROR,
+    title="Guest memory is whole pages",
+    why="257 MiB on pages of 2 MiB are accepted when the domain is defined and fail when it "
+    'starts ("madvise: Invalid argument").',
+    detect="memory, or else each numa/cell/@memory and memory device, against "
+    "hugepages/page/@size, by its nodeset.",
+    remedy="Round the memory, and that of each cell, up to whole pages.",
+    source='libvirt, Domain XML format, section "Memory Backing" (hugepages); the failure is '
+    "that of QEMU 7.2 under libvirt 9.0",
+    of=domains_of,
+)
 def _whole_pages(domain: DomainFacts) -> Rulings:
     on_pages = {
         name: (part.memory_bytes, part.huge_page_bytes)
@@ -584,124 +607,55 @@ def _whole_pages(domain: DomainFacts) -> Rulings:
     )
 
 
-def _pages_are_mounted(facts: StackFacts) -> Rulings:
+@_rule(
+    code="KVM018",
+    layers=("kvm", "hypervisor"),
+    severity=Severity.ERROR,
+    title="The page size asked for has a hugetlbfs",
+    why='The domain does not start ("Unable to find any usable hugetlbfs mount for 1048576 KiB").',
+    detect="hugepages/page/@size against the hugetlbfs lines of /proc/mounts there.",
+    remedy="Mount one: mount -t hugetlbfs -o pagesize=1G none /dev/hugepages1G; then restart "
+    "libvirtd.",
+    source='libvirt, Domain XML format, section "Memory Backing" (hugepages); the message is '
+    "that of libvirt 9.0; Linux, Documentation/admin-guide/mm/hugetlbpage.rst",
+    needs=("domains", "hypervisor.hugetlbfs"),
+    among=domains_of,
+)
+def _pages_are_mounted(domain: DomainFacts, facts: StackFacts) -> Rulings:
     mounted = (facts.hypervisor.hugetlbfs if facts.hypervisor else None) or ()
-
-    def check(domain: DomainFacts) -> Rulings:
-        if not domain.huge_bytes:
-            return NOTHING
-        return violated(
-            *(
-                f"{domain.name}: no hugetlbfs for pages of {format_bytes(size)}"
-                for size in sorted(set(domain.huge_bytes) - set(mounted))
-            )
+    if not domain.huge_bytes:
+        return NOTHING
+    return violated(
+        *(
+            f"{domain.name}: no hugetlbfs for pages of {format_bytes(size)}"
+            for size in sorted(set(domain.huge_bytes) - set(mounted))
         )
+    )
 
-    return of_each_domain(check)(facts)
 
-
+@_rule(
+    code="KVM011",
+    layers=("kvm", "linux"),
+    severity=Severity.WARNING,
+    title="There is no memory balloon",
+    why="A balloon takes memory from the guest while the database counts on it. libvirt adds "
+    "one where the XML names none.",
+    detect="devices/memballoon/@model of the domain; in the guest a virtio device 0x0005 with "
+    "a driver.",
+    remedy="Write <memballoon model='none'/> within <devices>, and power-cycle the virtual "
+    "machine.",
+    source='libvirt, Domain XML format, section "Memory balloon device"; VIRTIO 1.2, section 5 '
+    "(device id 5)",
+    needs=(),
+)
 def _without_balloon(facts: StackFacts) -> Rulings:
     """Judge by the domains, by the guest, or by both; either is evidence enough."""
     bound = facts.linux.balloon if facts.linux else None
     if facts.domains is None and bound is None:
         return lacking("domains", "linux.balloon")
     inside = NOTHING if bound is None else violated_if(bound, "the guest has virtio_balloon bound")
-    domains = of_each_domain(_no_balloon_device)(facts)
+    domains = of_each(
+        facts.domains or (),
+        lambda it: violated_if(it.balloon != "none", f"{it.name}: memory balloon {it.balloon}"),
+    )
     return combined([domains, of_unread_domains(facts), inside])
-
-
-def _no_balloon_device(domain: DomainFacts) -> Rulings:
-    return violated_if(domain.balloon != "none", f"{domain.name}: memory balloon {domain.balloon}")
-
-
-MEMORY_RULES: Final[tuple[StackRule, ...]] = (
-    _rule(
-        code="KVM003",
-        layers=("kvm", "hypervisor"),
-        severity=Severity.ERROR,
-        title="Strict memory fits its NUMA nodes",
-        why="Strict memory comes from its nodes or not at all: the domain is defined and does not "
-        'start ("unable to map backing store for guest RAM: Cannot allocate memory").',
-        detect="Memory of the domains that run or start by themselves together, of each other one "
-        "alone, each cell on the nodes that it is bound to, against the nodes' MemTotal, of which "
-        "6 % are left to the hypervisor (a guess); of those that are off, against the free huge "
-        "pages of the size that they ask for.",
-        remedy="Ask for a smaller virtual machine, allocate more pages on that node, or show the "
-        "guest two cells on two nodes.",
-        source='libvirt, Domain XML format, section "NUMA Node Tuning" (mode strict); the message '
-        "is that of QEMU 7.2 under libvirt 9.0",
-        needs=("domains", "hypervisor.nodes"),
-        judge=_fits_its_nodes,
-    ),
-    _rule(
-        code="KVM009",
-        severity=Severity.WARNING,
-        title="Locked memory has a limit that suffices",
-        why="Without hard_limit libvirt lets QEMU lock all memory of the hypervisor. A limit near "
-        "the guest's memory kills the virtual machine: QEMU locks its own heap, too (1.56 GB for "
-        "a guest of 256 MiB).",
-        detect="memoryBacking/locked and memtune/hard_limit: at least the memory and 10 % of it, "
-        "2 GiB at least.",
-        remedy="Set hard_limit to the memory and 10 % of it, 2 GiB at least; or drop locked.",
-        source='libvirt, Domain XML format, sections "Memory Backing" (locked: hard_limit is '
-        'highly recommended) and "Memory Tuning"; the overhead was measured with QEMU 7.2, its '
-        "bounds are guesses",
-        judge=of_each_domain(_locked_within_limits),
-    ),
-    _rule(
-        code="KVM010",
-        severity=Severity.INFO,
-        title="Memory on huge pages needs no lock",
-        why="Huge pages are never swapped out. Locking adds QEMU's own memory only, and the risk "
-        "of KVM009.",
-        detect="memoryBacking with locked and hugepages.",
-        remedy="None is needed; locked may be dropped.",
-        source="Linux, Documentation/admin-guide/mm/hugetlbpage.rst (huge pages cannot be swapped "
-        "out under memory pressure)",
-        judge=of_each_domain(_locked_for_a_reason),
-    ),
-    _rule(
-        code="KVM011",
-        layers=("kvm", "linux"),
-        severity=Severity.WARNING,
-        title="There is no memory balloon",
-        why="A balloon takes memory from the guest while the database counts on it. libvirt adds "
-        "one where the XML names none.",
-        detect="devices/memballoon/@model of the domain; in the guest a virtio device 0x0005 with "
-        "a driver.",
-        remedy="Write <memballoon model='none'/> within <devices>, and power-cycle the virtual "
-        "machine.",
-        source='libvirt, Domain XML format, section "Memory balloon device"; VIRTIO 1.2, section 5 '
-        "(device id 5)",
-        needs=(),
-        judge=_without_balloon,
-    ),
-    _rule(
-        code="KVM017",
-        severity=Severity.ERROR,
-        title="Guest memory is whole pages",
-        why="257 MiB on pages of 2 MiB are accepted when the domain is defined and fail when it "
-        'starts ("madvise: Invalid argument").',
-        detect="memory, or else each numa/cell/@memory and memory device, against "
-        "hugepages/page/@size, by its nodeset.",
-        remedy="Round the memory, and that of each cell, up to whole pages.",
-        source='libvirt, Domain XML format, section "Memory Backing" (hugepages); the failure is '
-        "that of QEMU 7.2 under libvirt 9.0",
-        judge=of_each_domain(_whole_pages),
-    ),
-    _rule(
-        code="KVM018",
-        layers=("kvm", "hypervisor"),
-        severity=Severity.ERROR,
-        title="The page size asked for has a hugetlbfs",
-        why='The domain does not start ("Unable to find any usable hugetlbfs mount for 1048576 '
-        'KiB").',
-        detect="hugepages/page/@size against the hugetlbfs lines of /proc/mounts there.",
-        remedy="Mount one: mount -t hugetlbfs -o pagesize=1G none /dev/hugepages1G; then restart "
-        "libvirtd.",
-        source='libvirt, Domain XML format, section "Memory Backing" (hugepages); the message is '
-        "that of libvirt 9.0; Linux, Documentation/admin-guide/mm/hugetlbpage.rst",
-        needs=("domains", "hypervisor.hugetlbfs"),
-        judge=_pages_are_mounted,
-    ),
-)

@@ -18,8 +18,25 @@ BACKEND_BYTES: Final = 6 * MIB
 LIMIT_SHARE: Final = 0.8
 _SHARED_OVERHEAD: Final = 1.03  # 2.5 to 7 % were measured with 1 to 32 GB
 _SYSTEM_BYTES: Final = 2 * GIB  # a guess, where the kubelet reserves nothing
+RULES: Final[list[rule.StackRule]] = []
+_rule = partial(rule.enter, RULES, layers=("kubernetes", "linux"))
+_POOLS_AND_PODS: Final = ("linux.pools", "kubernetes.pods")
 
 
+@_rule(
+    code="K8S007",
+    layers=("kubernetes",),
+    severity=Severity.ERROR,
+    title="reservedMemory is what the node reserves",
+    why="with memoryManagerPolicy Static the kubelet does not start otherwise; huge pages in it"
+    " can equal no reservation (KEP-6252)",
+    detect="the sum of reservedMemory against kubeReserved + systemReserved + evictionHard"
+    f" ({_DEFAULT_EVICTION} by default)",
+    remedy="Make the sums equal, memory only.",
+    source="Kubernetes documentation, 'Utilizing the NUMA-aware Memory Manager';"
+    " validateReservedMemory of the kubelet 1.34",
+    needs=("kubernetes.kubelet",),
+)
 def _reservation(facts: StackFacts) -> rule.Rulings:
     kubelet = facts.kubernetes.kubelet if facts.kubernetes is not None else None
     if kubelet is None or kubelet.memory_manager_policy != "Static":
@@ -62,29 +79,35 @@ def _reserved_bytes(kubelet: Kubelet, memory_bytes: int | None) -> int | None:
     return eviction + sum(kept)
 
 
-def _well_formed(facts: StackFacts) -> rule.Rulings:
+@_rule(
+    code="K8S009",
+    severity=Severity.ERROR,
+    title="Requests are well-formed, huge pages of a size that the node has",
+    why="huge pages cannot be overcommitted: a request that is not the limit, no whole page, or"
+    " of another size is refused or never scheduled",
+    detect="the containers' resources; node.status.capacity",
+    remedy="Request what you limit, in whole pages of a size that the node offers.",
+    source=_HUGE_PAGES,
+    needs=("kubernetes.pods",),
+    among=lambda facts: (facts.kubernetes.pods if facts.kubernetes else None) or (),
+)
+def _well_formed(pod: PodFacts, facts: StackFacts) -> rule.Rulings:
     cluster = facts.kubernetes
     if cluster is None:
         return rule.NOTHING
-
-    def check(pod: PodFacts) -> rule.Rulings:
-        wrong, asked = [], set[str]()
-        for owner, container in rule.containers_of(pod).items():
-            wrong += _unreadable(owner, container)
-            pages = [name for name in container.limits if name.startswith("hugepages-")]
-            for name in pages:
-                wrong += _wrong_pages(owner, container, name, cluster)
-            asked |= {*pages}
-        if not asked and not wrong:
-            return rule.NOTHING
-        unseen = (
-            rule.lacking("kubernetes.capacity")
-            if asked and cluster.capacity is None
-            else rule.NOTHING
-        )
-        return rule.combined((rule.violated(*wrong), unseen))
-
-    return rule.of_each(cluster.pods or (), check)
+    wrong, asked = [], set[str]()
+    for owner, container in rule.containers_of(pod).items():
+        wrong += _unreadable(owner, container)
+        pages = [name for name in container.limits if name.startswith("hugepages-")]
+        for name in pages:
+            wrong += _wrong_pages(owner, container, name, cluster)
+        asked |= {*pages}
+    if not asked and not wrong:
+        return rule.NOTHING
+    unseen = (
+        rule.lacking("kubernetes.capacity") if asked and cluster.capacity is None else rule.NOTHING
+    )
+    return rule.combined((rule.violated(*wrong), unseen))
 
 
 def _unreadable(owner: str, container: ContainerFacts) -> list[str]:
@@ -117,6 +140,16 @@ def _wrong_pages(
     return told
 
 
+@_rule(
+    code="K8S010",
+    severity=Severity.ERROR,
+    title="The node offers the huge pages that the kernel has",
+    why="the kubelet reads the pool once, at its start: after a change its capacity is stale",
+    detect="node.status.capacity against nr_hugepages",
+    remedy="Restart the kubelet after every change of the pool.",
+    source="kubernetes/kubernetes#111757 and #72307",
+    needs=("linux.pools", "kubernetes.capacity"),
+)
 def _capacity(facts: StackFacts) -> rule.Rulings:
     linux, cluster = facts.linux, facts.kubernetes
     if linux is None or cluster is None or cluster.capacity is None or linux.pools is None:
@@ -139,6 +172,18 @@ def _capacity(facts: StackFacts) -> rule.Rulings:
     )
 
 
+@_rule(
+    code="K8S011",
+    severity=Severity.ERROR,
+    title="The pool holds the huge pages of all pods and of those outside of pods",
+    why="a server outside of Kubernetes with huge_pages = try, or Longhorn's V2 engine, takes"
+    " pages that the kubelet has promised",
+    detect="the pods' limits; the pool; processes that hold huge pages",
+    remedy="Enlarge the pool, or set huge_pages = off for bystanders.",
+    source="Kubernetes documentation, 'Manage HugePages'; met while measuring: a neighbour with"
+    " huge_pages = try took the pages",
+    needs=_POOLS_AND_PODS,
+)
 def _enough_pages(facts: StackFacts) -> rule.Rulings:
     linux, cluster = facts.linux, facts.kubernetes
     if linux is None or cluster is None or linux.pools is None or not cluster.pods:
@@ -165,28 +210,50 @@ def _enough_pages(facts: StackFacts) -> rule.Rulings:
     return rule.lacking("kubernetes.non_pod_huge_pages") if unsure else rule.violated(*told)
 
 
-def _holds_the_server(facts: StackFacts) -> rule.Rulings:
+@_rule(
+    code="K8S012",
+    layers=("kubernetes", "postgres"),
+    severity=Severity.ERROR,
+    title="The container's huge pages hold the server's shared memory",
+    why="too few: FATAL with huge_pages = on; under a runtime that sets no reservation limit it"
+    " starts and dies of SIGBUS later",
+    detect="the container's limit against postgres -C shared_memory_size_in_huge_pages",
+    remedy="Limit = that many pages, rounded up.",
+    source="docker-library/postgres#946; tried with PostgreSQL 15 and 18 in a hugetlb control"
+    " group of less than they need",
+    needs=("kubernetes.pods", "postgres.huge_pages_needed"),
+    among=rule.database_pods,
+)
+def _holds_the_server(pod: PodFacts, facts: StackFacts) -> rule.Rulings:
     needed = facts.postgres.huge_pages_needed if facts.postgres is not None else None
     if needed is None or rule.huge_pages_asked(facts) in (None, "off"):
         return rule.NOTHING
     page_bytes = rule.huge_page_of_server(facts)
-
-    def check(pod: PodFacts) -> rule.Rulings:
-        name, container = rule.server_of(pod)
-        pages = rule.huge_pages_of(container)
-        if page_bytes is None:
-            return rule.lacking("linux.huge_page_bytes") if pages else rule.NOTHING
-        limit = pages.get(page_bytes)
-        if limit is None:
-            return rule.NOTHING
-        return rule.violated_if(
-            limit < needed * page_bytes,
-            f"{name}: {limit // page_bytes} pages, {needed} are needed",
-        )
-
-    return rule.of_each(rule.database_pods(facts), check)
+    name, container = rule.server_of(pod)
+    pages = rule.huge_pages_of(container)
+    if page_bytes is None:
+        return rule.lacking("linux.huge_page_bytes") if pages else rule.NOTHING
+    limit = pages.get(page_bytes)
+    if limit is None:
+        return rule.NOTHING
+    return rule.violated_if(
+        limit < needed * page_bytes, f"{name}: {limit // page_bytes} pages, {needed} are needed"
+    )
 
 
+@_rule(
+    code="K8S013",
+    layers=("kubernetes", "postgres"),
+    severity=Severity.ERROR,
+    title="A container without huge pages has huge_pages = off",
+    why="the kubelet limits it to 0 pages; with a free pool and a runtime that sets no"
+    " reservation limit, initdb and postgres die of SIGBUS (exit code 135)",
+    detect="the container's limits; the node's pool; huge_pages",
+    remedy="Set huge_pages = off, request pages, or use runc 1.1.10, 1.2 or later.",
+    source="CloudNativePG documentation, 'Troubleshooting'; opencontainers/runc#4073; tried"
+    " with hugetlb.max = 0 and no reservation limit: exit code 135",
+    needs=_POOLS_AND_PODS,
+)
 def _off_without_pages(facts: StackFacts) -> rule.Rulings:
     asked = rule.huge_pages_asked(facts)
     pools = facts.linux.pools if facts.linux is not None else None
@@ -204,26 +271,37 @@ def _off_without_pages(facts: StackFacts) -> rule.Rulings:
     return rule.of_each(rule.database_pods(facts), check)
 
 
-def _limit_covers(facts: StackFacts) -> rule.Rulings:
+@_rule(
+    code="K8S014",
+    layers=("kubernetes", "postgres"),
+    severity=Severity.WARNING,
+    title="The memory limit covers what is not on huge pages",
+    why="huge pages count apart: the limit holds backends, work_mem, maintenance and the page"
+    " cache, and beyond it the kernel kills",
+    detect="the limit against connections x (6 MiB + work_mem x hash_mem_multiplier) +"
+    " autovacuum workers x maintenance_work_mem; the 6 MiB and 20 % for the page cache are"
+    " guesses",
+    remedy="Raise the limit, or lower max_connections or work_mem.",
+    source=f"PostgreSQL documentation, 'Resource Consumption'; {_HUGE_PAGES}",
+    needs=("kubernetes.pods", "postgres.settings"),
+    among=rule.database_pods,
+)
+def _limit_covers(pod: PodFacts, facts: StackFacts) -> rule.Rulings:
     shared = rule.size_of(facts, "shared_buffers")
     private = _private_bytes(facts)
     if shared is None or private is None:
         return rule.NOTHING
-
-    def check(pod: PodFacts) -> rule.Rulings:
-        name, container = rule.server_of(pod)
-        limit = rule.bytes_of(container.limits, "memory")
-        if limit is None:
-            return rule.NOTHING
-        on_huge_pages = any(rule.huge_pages_of(container).values())
-        worst = private + (0 if on_huge_pages else shared * _SHARED_OVERHEAD)
-        return rule.violated_if(
-            worst > limit * LIMIT_SHARE,
-            f"{name}: {format_bytes(worst)} in the worst case and the page cache, the limit is"
-            f" {format_bytes(limit)}",
-        )
-
-    return rule.of_each(rule.database_pods(facts), check)
+    name, container = rule.server_of(pod)
+    limit = rule.bytes_of(container.limits, "memory")
+    if limit is None:
+        return rule.NOTHING
+    on_huge_pages = any(rule.huge_pages_of(container).values())
+    worst = private + (0 if on_huge_pages else shared * _SHARED_OVERHEAD)
+    return rule.violated_if(
+        worst > limit * LIMIT_SHARE,
+        f"{name}: {format_bytes(worst)} in the worst case and the page cache, the limit is"
+        f" {format_bytes(limit)}",
+    )
 
 
 def _private_bytes(facts: StackFacts) -> float | None:
@@ -239,6 +317,16 @@ def _private_bytes(facts: StackFacts) -> float | None:
     return connections * (BACKEND_BYTES + work * multiplier) + workers * maintenance
 
 
+@_rule(
+    code="K8S015",
+    severity=Severity.WARNING,
+    title="The node has memory for its pods beside the huge pages",
+    why="the kubelet takes all huge pages from the allocatable memory, used or not",
+    detect="node.status.allocatable, else memory less pools less reservations",
+    remedy="Give the node memory = pool + pods + reservations, or make the pool smaller.",
+    source="Kubernetes source, memorymanager/policy_static.go",
+    needs=("kubernetes.pods",),
+)
 def _memory_left(facts: StackFacts) -> rule.Rulings:
     cluster = facts.kubernetes
     if cluster is None or not cluster.pods:
@@ -270,115 +358,3 @@ def _left_bytes(facts: StackFacts, cluster: KubernetesFacts) -> int | None:
         reserved = _reserved_bytes(cluster.kubelet, linux.memory_bytes)
     pages = sum(pool.total * pool.page_bytes for pool in linux.pools)
     return max(0, linux.memory_bytes - pages - (_SYSTEM_BYTES if reserved is None else reserved))
-
-
-_rule = partial(rule.StackRule, layers=("kubernetes", "linux"))
-_POOLS_AND_PODS: Final = ("linux.pools", "kubernetes.pods")
-
-RULES: Final[tuple[rule.StackRule, ...]] = (
-    _rule(
-        code="K8S007",
-        layers=("kubernetes",),
-        severity=Severity.ERROR,
-        title="reservedMemory is what the node reserves",
-        why="with memoryManagerPolicy Static the kubelet does not start otherwise; huge pages in it"
-        " can equal no reservation (KEP-6252)",
-        detect="the sum of reservedMemory against kubeReserved + systemReserved + evictionHard"
-        f" ({_DEFAULT_EVICTION} by default)",
-        remedy="Make the sums equal, memory only.",
-        source="Kubernetes documentation, 'Utilizing the NUMA-aware Memory Manager';"
-        " validateReservedMemory of the kubelet 1.34",
-        needs=("kubernetes.kubelet",),
-        judge=_reservation,
-    ),
-    _rule(
-        code="K8S009",
-        severity=Severity.ERROR,
-        title="Requests are well-formed, huge pages of a size that the node has",
-        why="huge pages cannot be overcommitted: a request that is not the limit, no whole page, or"
-        " of another size is refused or never scheduled",
-        detect="the containers' resources; node.status.capacity",
-        remedy="Request what you limit, in whole pages of a size that the node offers.",
-        source=_HUGE_PAGES,
-        needs=("kubernetes.pods",),
-        judge=_well_formed,
-    ),
-    _rule(
-        code="K8S010",
-        severity=Severity.ERROR,
-        title="The node offers the huge pages that the kernel has",
-        why="the kubelet reads the pool once, at its start: after a change its capacity is stale",
-        detect="node.status.capacity against nr_hugepages",
-        remedy="Restart the kubelet after every change of the pool.",
-        source="kubernetes/kubernetes#111757 and #72307",
-        needs=("linux.pools", "kubernetes.capacity"),
-        judge=_capacity,
-    ),
-    _rule(
-        code="K8S011",
-        severity=Severity.ERROR,
-        title="The pool holds the huge pages of all pods and of those outside of pods",
-        why="a server outside of Kubernetes with huge_pages = try, or Longhorn's V2 engine, takes"
-        " pages that the kubelet has promised",
-        detect="the pods' limits; the pool; processes that hold huge pages",
-        remedy="Enlarge the pool, or set huge_pages = off for bystanders.",
-        source="Kubernetes documentation, 'Manage HugePages'; met while measuring: a neighbour with"
-        " huge_pages = try took the pages",
-        needs=_POOLS_AND_PODS,
-        judge=_enough_pages,
-    ),
-    _rule(
-        code="K8S012",
-        layers=("kubernetes", "postgres"),
-        severity=Severity.ERROR,
-        title="The container's huge pages hold the server's shared memory",
-        why="too few: FATAL with huge_pages = on; under a runtime that sets no reservation limit it"
-        " starts and dies of SIGBUS later",
-        detect="the container's limit against postgres -C shared_memory_size_in_huge_pages",
-        remedy="Limit = that many pages, rounded up.",
-        source="docker-library/postgres#946; tried with PostgreSQL 15 and 18 in a hugetlb control"
-        " group of less than they need",
-        needs=("kubernetes.pods", "postgres.huge_pages_needed"),
-        judge=_holds_the_server,
-    ),
-    _rule(
-        code="K8S013",
-        layers=("kubernetes", "postgres"),
-        severity=Severity.ERROR,
-        title="A container without huge pages has huge_pages = off",
-        why="the kubelet limits it to 0 pages; with a free pool and a runtime that sets no"
-        " reservation limit, initdb and postgres die of SIGBUS (exit code 135)",
-        detect="the container's limits; the node's pool; huge_pages",
-        remedy="Set huge_pages = off, request pages, or use runc 1.1.10, 1.2 or later.",
-        source="CloudNativePG documentation, 'Troubleshooting'; opencontainers/runc#4073; tried"
-        " with hugetlb.max = 0 and no reservation limit: exit code 135",
-        needs=_POOLS_AND_PODS,
-        judge=_off_without_pages,
-    ),
-    _rule(
-        code="K8S014",
-        layers=("kubernetes", "postgres"),
-        severity=Severity.WARNING,
-        title="The memory limit covers what is not on huge pages",
-        why="huge pages count apart: the limit holds backends, work_mem, maintenance and the page"
-        " cache, and beyond it the kernel kills",
-        detect="the limit against connections x (6 MiB + work_mem x hash_mem_multiplier) +"
-        " autovacuum workers x maintenance_work_mem; the 6 MiB and 20 % for the page cache are"
-        " guesses",
-        remedy="Raise the limit, or lower max_connections or work_mem.",
-        source=f"PostgreSQL documentation, 'Resource Consumption'; {_HUGE_PAGES}",
-        needs=("kubernetes.pods", "postgres.settings"),
-        judge=_limit_covers,
-    ),
-    _rule(
-        code="K8S015",
-        severity=Severity.WARNING,
-        title="The node has memory for its pods beside the huge pages",
-        why="the kubelet takes all huge pages from the allocatable memory, used or not",
-        detect="node.status.allocatable, else memory less pools less reservations",
-        remedy="Give the node memory = pool + pods + reservations, or make the pool smaller.",
-        source="Kubernetes source, memorymanager/policy_static.go",
-        needs=("kubernetes.pods",),
-        judge=_memory_left,
-    ),
-)

@@ -7,24 +7,33 @@ from typing import Final
 
 from steelyard.core.aws import CLASSES, cpu_outlook
 from steelyard.core.findings import Severity
-from steelyard.core.linux import PRESSED_FRACTION, WAITED_FRACTION, LinuxFacts, PagePool, PoolUser
+from steelyard.core.linux import PRESSED_FRACTION, WAITED_FRACTION, LinuxFacts, PagePool
 from steelyard.core.stack import DomainFacts, StackFacts, Visibility
-from steelyard.core.wording import (
-    GIB,
-    KIB,
-    MIB,
-    format_bytes,
-    format_duration,
-    format_share,
-)
+from steelyard.core.wording import GIB, KIB, MIB, format_bytes, format_duration, format_share
 from steelyard.tuning.rules import rule
 
-_rule = partial(rule.StackRule, layers=("linux",), needs=())
+RULES: Final[list[rule.StackRule]] = []
+_rule = partial(rule.enter, RULES, layers=("linux",), needs=())
 _SPARE_SHARE: Final = 0.10  # a guess; with the next: what is left over on purpose
 _SPARE_BYTES: Final = 256 * MIB
 _EMULATOR: Final = "qemu"  # so begin the names of QEMU's processes
 
 
+@_rule(
+    code="OS001",
+    severity=Severity.ERROR,
+    title="All huge pages that were asked for were obtained",
+    why="Setting vm.nr_hugepages succeeds when the kernel finds fewer pages: 200 asked, 82 "
+    "given, exit code 0.",
+    detect="The configured number of each page size against the lasting pages of "
+    "/sys/kernel/mm/hugepages/hugepages-*/{nr,surplus}_hugepages.",
+    remedy="Allocate at boot, before memory is fragmented; compact memory "
+    "(/proc/sys/vm/compact_memory) and set the number again; let the unit that sets it fail "
+    "when it reads back less.",
+    source="Linux, Documentation/admin-guide/mm/hugetlbpage.rst (nr_hugepages: success depends "
+    "on how much contiguous memory there is); tried in a guest of two nodes under Linux 6.1",
+    needs=("linux.pools",),
+)
 def _all_obtained(facts: StackFacts) -> rule.Rulings:
     machine = facts.linux or LinuxFacts()
     asked, default = dict(machine.requested_other_pages or {}), machine.requested_huge_pages
@@ -49,6 +58,22 @@ def _of_size(size: int, machine: LinuxFacts) -> str:
     return "" if size == machine.huge_page_bytes else f" of {format_bytes(size)}"
 
 
+@_rule(
+    code="OS002",
+    layers=("linux", "kubernetes", "postgres"),
+    severity=Severity.WARNING,
+    title="No large part of a pool of huge pages lies idle",
+    why="Pages of a pool serve nobody else: not the page cache, not other programs, and "
+    "Kubernetes takes the whole pool off the memory that it gives to pods.",
+    detect="Each page size by itself: pool against the limits of pods, else PostgreSQL's "
+    "shared_memory_size_in_huge_pages, or against what is in use where that is more. More "
+    "than 10 % and 256 MiB over is too much (a guess).",
+    remedy="Reserve what is needed and 2 % of it.",
+    source="Linux, Documentation/admin-guide/mm/hugetlbpage.rst (pages in the pool cannot be "
+    "used for other purposes); Kubernetes 1.34, "
+    "pkg/kubelet/cm/memorymanager/policy_static.go (memory less all huge pages)",
+    needs=("linux.pools",),
+)
 def _none_stranded(facts: StackFacts) -> rule.Rulings:
     machine = facts.linux or LinuxFacts()
     pools = [pool for pool in machine.pools or () if pool.total]
@@ -125,14 +150,37 @@ def _pages_of_server(facts: StackFacts) -> int | None:
     return facts.postgres.huge_pages_needed if facts.postgres and asked else None
 
 
+@_rule(
+    code="OS015",
+    layers=("linux", "kubernetes", "postgres"),
+    severity=Severity.WARNING,
+    title="Nobody else holds pages of the pool",
+    why="PostgreSQL's default huge_pages=try takes pages first come, first served: a bystander "
+    "on the same kernel leaves too few, and a server with huge_pages=on does not start.",
+    detect="HugetlbPages in /proc/*/status of processes that are neither the server's own "
+    "(with --dsn, where it runs on this machine), nor named in intent.huge_page_pids, nor the "
+    "QEMU of a domain on huge pages.",
+    remedy="Set huge_pages=off for bystanders, or reserve pages for them, too.",
+    source='PostgreSQL 18 documentation, section 19.4.1 "Memory" (huge_pages: try is the '
+    "default); Linux, Documentation/filesystems/proc.rst (HugetlbPages); met twice while "
+    "measuring",
+    needs=("linux.pool_users",),
+)
 def _no_bystander(facts: StackFacts) -> rule.Rulings:
     """Judge the holders; where nobody knows who may, only where no server runs yet."""
     users = (facts.linux.pool_users if facts.linux else None) or ()
-    strangers = [user for user in users if not _is_expected(user, facts)]
+    server = (facts.postgres.processes if facts.postgres else None) or ()
+    own = frozenset((*server, *facts.intent.huge_page_pids))
+    on_pages = any(domain.huge_bytes for domain in facts.domains or ())
+    strangers = [
+        user
+        for user in users
+        if user.pid not in own and not (on_pages and user.command.startswith(_EMULATOR))
+    ]
     if not strangers:
         return rule.HOLDS
     starts_later = facts.postgres is not None and facts.postgres.running is False
-    if not _own_processes(facts) and not starts_later:
+    if not own and not starts_later:
         return rule.lacking("intent.huge_page_pids")
     if any(user.command.startswith(_EMULATOR) for user in strangers) and facts.unread_domains:
         return rule.of_unread_domains(facts)
@@ -141,72 +189,6 @@ def _no_bystander(facts: StackFacts) -> rule.Rulings:
     first = strangers[0]
     told = f"{len(strangers)} other process(es) hold {format_bytes(held)} of huge pages: {commands}"
     return rule.violated(f"{told}, such as pid {first.pid}")
-
-
-def _is_expected(user: PoolUser, facts: StackFacts) -> bool:
-    """Return whether a process may hold pages: named so, or the QEMU of a known domain."""
-    on_pages = any(domain.huge_bytes for domain in facts.domains or ())
-    return user.pid in _own_processes(facts) or (on_pages and user.command.startswith(_EMULATOR))
-
-
-def _own_processes(facts: StackFacts) -> frozenset[int]:
-    """Return the processes that may hold pages: the server's own, and those that were named."""
-    server = (facts.postgres.processes if facts.postgres else None) or ()
-    return frozenset((*server, *facts.intent.huge_page_pids))
-
-
-PAGE_POOL_RULES: Final[tuple[rule.StackRule, ...]] = (
-    _rule(
-        code="OS001",
-        severity=Severity.ERROR,
-        title="All huge pages that were asked for were obtained",
-        why="Setting vm.nr_hugepages succeeds when the kernel finds fewer pages: 200 asked, 82 "
-        "given, exit code 0.",
-        detect="The configured number of each page size against the lasting pages of "
-        "/sys/kernel/mm/hugepages/hugepages-*/{nr,surplus}_hugepages.",
-        remedy="Allocate at boot, before memory is fragmented; compact memory "
-        "(/proc/sys/vm/compact_memory) and set the number again; let the unit that sets it fail "
-        "when it reads back less.",
-        source="Linux, Documentation/admin-guide/mm/hugetlbpage.rst (nr_hugepages: success depends "
-        "on how much contiguous memory there is); tried in a guest of two nodes under Linux 6.1",
-        needs=("linux.pools",),
-        judge=_all_obtained,
-    ),
-    _rule(
-        code="OS002",
-        layers=("linux", "kubernetes", "postgres"),
-        severity=Severity.WARNING,
-        title="No large part of a pool of huge pages lies idle",
-        why="Pages of a pool serve nobody else: not the page cache, not other programs, and "
-        "Kubernetes takes the whole pool off the memory that it gives to pods.",
-        detect="Each page size by itself: pool against the limits of pods, else PostgreSQL's "
-        "shared_memory_size_in_huge_pages, or against what is in use where that is more. More "
-        "than 10 % and 256 MiB over is too much (a guess).",
-        remedy="Reserve what is needed and 2 % of it.",
-        source="Linux, Documentation/admin-guide/mm/hugetlbpage.rst (pages in the pool cannot be "
-        "used for other purposes); Kubernetes 1.34, "
-        "pkg/kubelet/cm/memorymanager/policy_static.go (memory less all huge pages)",
-        needs=("linux.pools",),
-        judge=_none_stranded,
-    ),
-    _rule(
-        code="OS015",
-        layers=("linux", "kubernetes", "postgres"),
-        severity=Severity.WARNING,
-        title="Nobody else holds pages of the pool",
-        why="PostgreSQL's default huge_pages=try takes pages first come, first served: a bystander "
-        "on the same kernel leaves too few, and a server with huge_pages=on does not start.",
-        detect="HugetlbPages in /proc/*/status of processes that are neither the server's own "
-        "(with --dsn, where it runs on this machine), nor named in intent.huge_page_pids, nor the "
-        "QEMU of a domain on huge pages.",
-        remedy="Set huge_pages=off for bystanders, or reserve pages for them, too.",
-        source='PostgreSQL 18 documentation, section 19.4.1 "Memory" (huge_pages: try is the '
-        "default); Linux, Documentation/filesystems/proc.rst (HugetlbPages); met twice while "
-        "measuring",
-        needs=("linux.pool_users",),
-        judge=_no_bystander,
-    ),
-)
 
 
 _SWAPPINESS: Final = 10  # of TuneD's latency-performance
@@ -218,11 +200,16 @@ _BLOCK_BYTES: Final = 8 * KIB  # of PostgreSQL
 _NEVER_OVERCOMMIT: Final = 2
 
 
-def _no_thp_always(facts: StackFacts) -> rule.Rulings:
-    mode = (facts.linux or LinuxFacts()).transparent_huge_pages
-    return rule.violated_if(mode == "always", "transparent huge pages: always")
-
-
+@_rule(
+    code="OS005",
+    severity=Severity.WARNING,
+    title="Memory in use is not swapped out for the page cache",
+    why="A backend whose memory was swapped out waits for the disk within a statement.",
+    detect="/proc/sys/vm/swappiness above 10 with swap in /proc/swaps.",
+    remedy="vm.swappiness = 1 in a file of /etc/sysctl.d, or no swap.",
+    source="TuneD, profiles/postgresql/tuned.conf (vm.swappiness=3) and "
+    "profiles/latency-performance/tuned.conf (vm.swappiness=10)",
+)
 def _keeps_off_swap(facts: StackFacts) -> rule.Rulings:
     """Judge by either fact where it suffices: little swappiness, or no swap."""
     machine = facts.linux or LinuxFacts()
@@ -230,11 +217,23 @@ def _keeps_off_swap(facts: StackFacts) -> rule.Rulings:
     if swap_bytes == 0 or (swappiness is not None and swappiness <= _SWAPPINESS):
         return rule.HOLDS
     if swappiness is None or swap_bytes is None:
-        seen = {"linux.swappiness": swappiness, "linux.swap_bytes": swap_bytes}
-        return rule.lacking(*(path for path, value in seen.items() if value is None))
+        return rule.lacking_of(machine, "linux", "swappiness", "swap_bytes")
     return rule.violated(f"swappiness {swappiness} with {format_bytes(swap_bytes)} of swap")
 
 
+@_rule(
+    code="OS006",
+    severity=Severity.INFO,
+    title="Little data waits to be written",
+    why="20 % of a large memory is many GiB that a checkpoint's fsync writes at once while "
+    "commits wait.",
+    detect="/proc/sys/vm/dirty_bytes, else dirty_ratio of the memory outside of the pools of "
+    "huge pages (an upper bound: the kernel takes it of what is available): more than 2 GiB, "
+    "which is a guess.",
+    remedy="vm.dirty_bytes = 536870912 and vm.dirty_background_bytes = 67108864.",
+    source="TuneD, profiles/postgresql/tuned.conf (vm.dirty_bytes, vm.dirty_background_bytes); "
+    "Linux, Documentation/admin-guide/sysctl/vm.rst, dirty_ratio",
+)
 def _bounded_dirt(facts: StackFacts) -> rule.Rulings:
     machine = facts.linux or LinuxFacts()
     if machine.dirty_bytes:
@@ -243,8 +242,7 @@ def _bounded_dirt(facts: StackFacts) -> rule.Rulings:
     if ratio == 0 and machine.dirty_bytes is None:  # the one that is not in force is 0
         return rule.lacking("linux.dirty_bytes")
     if ratio is None or memory_bytes is None:
-        seen = {"linux.dirty_ratio": ratio, "linux.memory_bytes": memory_bytes}
-        return rule.lacking(*(path for path, value in seen.items() if value is None))
+        return rule.lacking_of(machine, "linux", "dirty_ratio", "memory_bytes")
     pools_bytes = sum(pool.total * pool.page_bytes for pool in machine.pools or ())
     return _dirt(f"vm.dirty_ratio {ratio}", ratio * (memory_bytes - pools_bytes) // 100)
 
@@ -256,6 +254,25 @@ def _dirt(setting: str, limit_bytes: int) -> rule.Rulings:
     )
 
 
+@_rule(
+    code="OS008",
+    layers=("linux", "storage"),
+    severity=Severity.INFO,
+    title="Read-ahead lies between 128 KiB and 4 MiB",
+    why="The kernel reads ahead where reads look sequential, and random reads of 8 kB do not: "
+    "sequential scans and backups gain from more of it. Where neighbouring rows are read it "
+    "fetches what nobody asked for, the more the larger it is.",
+    detect="/sys/block/*/queue/read_ahead_kb of the data directory's disk: less than 128, the "
+    "kernel's default, or more than 4096, what TuneD raises it to for throughput. Where it "
+    "begins to harm is a guess.",
+    remedy="echo 4096 > /sys/block/DISK/queue/read_ahead_kb, kept by a udev rule, and 128 "
+    "where single rows are read; `linux: {read_ahead: 128kB}` of a configuration weighs the"
+    " two.",
+    source="TuneD, profiles/throughput-performance/tuned.conf (readahead=>4096); Linux, "
+    "Documentation/ABI/stable/sysfs-block, read_ahead_kb; include/linux/pagemap.h "
+    "(VM_READAHEAD_PAGES, 128 KiB)",
+    needs=("linux.device.read_ahead_bytes",),
+)
 def _bounded_read_ahead(facts: StackFacts) -> rule.Rulings:
     device = (facts.linux or LinuxFacts()).device
     if device is None or device.read_ahead_bytes is None:
@@ -266,6 +283,20 @@ def _bounded_read_ahead(facts: StackFacts) -> rule.Rulings:
     return rule.violated_if(device.read_ahead_bytes > MOST_READ_AHEAD_BYTES, told)
 
 
+@_rule(
+    code="OS009",
+    layers=("linux", "postgres", "redis"),
+    severity=Severity.WARNING,
+    title="A page of memory is no larger than a block of the database",
+    why="With pages of 64 KiB each block of 8 KiB is read and written as 64 KiB, the default "
+    "huge page has 512 MiB, and a Redis whose jemalloc was built for 4 KiB does not start.",
+    detect="getconf PAGESIZE; Hugepagesize in /proc/meminfo.",
+    remedy="Boot a kernel of 4 KiB pages; or ask for huge pages of 2 MiB by size, and use "
+    "programs that were built for these pages.",
+    source="Linux, Documentation/arch/arm64/hugetlbpage.rst (sizes by granule); "
+    "redis/redis#15185 (unsupported system page size)",
+    needs=("linux.page_bytes",),
+)
 def _small_pages(facts: StackFacts) -> rule.Rulings:
     machine = facts.linux or LinuxFacts()
     page_bytes = machine.page_bytes
@@ -280,6 +311,20 @@ def _small_pages(facts: StackFacts) -> rule.Rulings:
     )
 
 
+@_rule(
+    code="OS013",
+    layers=("linux", "redis", "postgres"),
+    severity=Severity.ERROR,
+    title="vm.overcommit_memory suits every server on the machine",
+    why="Redis forks to write its snapshot and needs as much again to be promised; with 2 the "
+    "promise is refused. PostgreSQL's documentation advises 2, so the two do not share a "
+    "machine with either's advice.",
+    detect="/proc/sys/vm/overcommit_memory and the servers on the machine.",
+    remedy="Give them machines of their own, or set 0 or 1 and limit the memory of each.",
+    source='Redis documentation, "Redis administration" (vm.overcommit_memory = 1); PostgreSQL '
+    '18 documentation, section 18.4.4 "Linux Memory Overcommit"',
+    needs=("linux.overcommit_memory",),
+)
 def _overcommit_suits_all(facts: StackFacts) -> rule.Rulings:
     mode = (facts.linux or LinuxFacts()).overcommit_memory
     if mode != _NEVER_OVERCOMMIT:
@@ -292,96 +337,21 @@ def _overcommit_suits_all(facts: StackFacts) -> rule.Rulings:
     return rule.violated_if(bool(facts.redis), told)
 
 
-RULES: Final[tuple[rule.StackRule, ...]] = (
-    _rule(
-        code="OS004",
-        severity=Severity.WARNING,
-        title="Transparent huge pages are given on request only",
-        why="With always, a fork of Redis copies 2 MiB for a byte that changes, and compaction "
-        "stalls allocations of PostgreSQL's backends.",
-        detect="/sys/kernel/mm/transparent_hugepage/enabled.",
-        remedy="echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, at every boot.",
-        source="Redis, src/syscheck.c, checkTHPEnabled; TuneD, profiles/postgresql/tuned.conf "
-        "(transparent_hugepages=never)",
-        needs=("linux.transparent_huge_pages",),
-        judge=_no_thp_always,
-    ),
-    _rule(
-        code="OS005",
-        severity=Severity.WARNING,
-        title="Memory in use is not swapped out for the page cache",
-        why="A backend whose memory was swapped out waits for the disk within a statement.",
-        detect="/proc/sys/vm/swappiness above 10 with swap in /proc/swaps.",
-        remedy="vm.swappiness = 1 in a file of /etc/sysctl.d, or no swap.",
-        source="TuneD, profiles/postgresql/tuned.conf (vm.swappiness=3) and "
-        "profiles/latency-performance/tuned.conf (vm.swappiness=10)",
-        judge=_keeps_off_swap,
-    ),
-    _rule(
-        code="OS006",
-        severity=Severity.INFO,
-        title="Little data waits to be written",
-        why="20 % of a large memory is many GiB that a checkpoint's fsync writes at once while "
-        "commits wait.",
-        detect="/proc/sys/vm/dirty_bytes, else dirty_ratio of the memory outside of the pools of "
-        "huge pages (an upper bound: the kernel takes it of what is available): more than 2 GiB, "
-        "which is a guess.",
-        remedy="vm.dirty_bytes = 536870912 and vm.dirty_background_bytes = 67108864.",
-        source="TuneD, profiles/postgresql/tuned.conf (vm.dirty_bytes, vm.dirty_background_bytes); "
-        "Linux, Documentation/admin-guide/sysctl/vm.rst, dirty_ratio",
-        judge=_bounded_dirt,
-    ),
-    _rule(
-        code="OS008",
-        layers=("linux", "storage"),
-        severity=Severity.INFO,
-        title="Read-ahead lies between 128 KiB and 4 MiB",
-        why="The kernel reads ahead where reads look sequential, and random reads of 8 kB do not: "
-        "sequential scans and backups gain from more of it. Where neighbouring rows are read it "
-        "fetches what nobody asked for, the more the larger it is.",
-        detect="/sys/block/*/queue/read_ahead_kb of the data directory's disk: less than 128, the "
-        "kernel's default, or more than 4096, what TuneD raises it to for throughput. Where it "
-        "begins to harm is a guess.",
-        remedy="echo 4096 > /sys/block/DISK/queue/read_ahead_kb, kept by a udev rule, and 128 "
-        "where single rows are read; `linux: {read_ahead: 128kB}` of a configuration weighs the"
-        " two.",
-        source="TuneD, profiles/throughput-performance/tuned.conf (readahead=>4096); Linux, "
-        "Documentation/ABI/stable/sysfs-block, read_ahead_kb; include/linux/pagemap.h "
-        "(VM_READAHEAD_PAGES, 128 KiB)",
-        needs=("linux.device.read_ahead_bytes",),
-        judge=_bounded_read_ahead,
-    ),
-    _rule(
-        code="OS009",
-        layers=("linux", "postgres", "redis"),
-        severity=Severity.WARNING,
-        title="A page of memory is no larger than a block of the database",
-        why="With pages of 64 KiB each block of 8 KiB is read and written as 64 KiB, the default "
-        "huge page has 512 MiB, and a Redis whose jemalloc was built for 4 KiB does not start.",
-        detect="getconf PAGESIZE; Hugepagesize in /proc/meminfo.",
-        remedy="Boot a kernel of 4 KiB pages; or ask for huge pages of 2 MiB by size, and use "
-        "programs that were built for these pages.",
-        source="Linux, Documentation/arch/arm64/hugetlbpage.rst (sizes by granule); "
-        "redis/redis#15185 (unsupported system page size)",
-        needs=("linux.page_bytes",),
-        judge=_small_pages,
-    ),
-    _rule(
-        code="OS013",
-        layers=("linux", "redis", "postgres"),
-        severity=Severity.ERROR,
-        title="vm.overcommit_memory suits every server on the machine",
-        why="Redis forks to write its snapshot and needs as much again to be promised; with 2 the "
-        "promise is refused. PostgreSQL's documentation advises 2, so the two do not share a "
-        "machine with either's advice.",
-        detect="/proc/sys/vm/overcommit_memory and the servers on the machine.",
-        remedy="Give them machines of their own, or set 0 or 1 and limit the memory of each.",
-        source='Redis documentation, "Redis administration" (vm.overcommit_memory = 1); PostgreSQL '
-        '18 documentation, section 18.4.4 "Linux Memory Overcommit"',
-        needs=("linux.overcommit_memory",),
-        judge=_overcommit_suits_all,
-    ),
+@_rule(
+    code="OS004",
+    severity=Severity.WARNING,
+    title="Transparent huge pages are given on request only",
+    why="With always, a fork of Redis copies 2 MiB for a byte that changes, and compaction "
+    "stalls allocations of PostgreSQL's backends.",
+    detect="/sys/kernel/mm/transparent_hugepage/enabled.",
+    remedy="echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, at every boot.",
+    source="Redis, src/syscheck.c, checkTHPEnabled; TuneD, profiles/postgresql/tuned.conf "
+    "(transparent_hugepages=never)",
+    needs=("linux.transparent_huge_pages",),
 )
+def _no_thp_always(facts: StackFacts) -> rule.Rulings:
+    mode = (facts.linux or LinuxFacts()).transparent_huge_pages
+    return rule.violated_if(mode == "always", "transparent huge pages: always")
 
 
 _FAST_CLOCKS: Final = frozenset(
@@ -390,6 +360,19 @@ _FAST_CLOCKS: Final = frozenset(
 _BURSTABLE: Final = re.compile(r"(?:db\.|cache\.)?t(?:1|2|3a?|4g)\.")
 
 
+@_rule(
+    code="OS003",
+    layers=("linux", "hypervisor"),
+    severity=Severity.INFO,
+    title="No CPU governor is set within a virtual machine",
+    why="The guest has no cpufreq: cpupower fails there or does nothing, and the hypervisor's "
+    "clock stays as it was.",
+    detect="The intent to set a governor, and no /sys/devices/system/cpu/cpu0/cpufreq.",
+    remedy="Set it on the hypervisor (KVM014), or ask who runs it.",
+    source='Linux, Documentation/admin-guide/pm/cpufreq.rst, section "Policy Interface in '
+    'sysfs"; tried in guests of KVM and TCG (cpupower: "Error setting new values")',
+    needs=("linux.virtualization",),
+)
 def _no_governor_in_guest(facts: StackFacts) -> rule.Rulings:
     machine = facts.linux or LinuxFacts()
     wanted = facts.intent.guest_governor
@@ -402,6 +385,20 @@ def _no_governor_in_guest(facts: StackFacts) -> rule.Rulings:
     return rule.violated(f"governor {wanted} is to be set in a virtual machine that has no cpufreq")
 
 
+@_rule(
+    code="OS007",
+    severity=Severity.INFO,
+    title="Automatic NUMA balancing is off where there is one node",
+    why="It unmaps pages to see who touches them, at the price of page faults, and with one "
+    "node there is nowhere to move them to. Memory that is bound to nodes is left alone by "
+    "the kernel itself.",
+    detect="/proc/sys/kernel/numa_balancing and /sys/devices/system/node/online.",
+    remedy="kernel.numa_balancing = 0 in a file of /etc/sysctl.d.",
+    source="Linux, Documentation/admin-guide/sysctl/kernel.rst, numa_balancing; "
+    "kernel/sched/fair.c, task_numa_work (passes over memory whose policy forbids moving); "
+    "TuneD, profiles/network-latency/tuned.conf (kernel.numa_balancing=0)",
+    needs=("linux.numa_balancing", "linux.nodes"),
+)
 def _no_idle_scanning(facts: StackFacts) -> rule.Rulings:
     machine = facts.linux or LinuxFacts()
     return rule.violated_if(
@@ -410,32 +407,48 @@ def _no_idle_scanning(facts: StackFacts) -> rule.Rulings:
     )
 
 
-def _fast_clock(facts: StackFacts) -> rule.Rulings:
-    clock = (facts.linux or LinuxFacts()).clocksource
-    return rule.violated_if(clock not in _FAST_CLOCKS, f"clock source {clock}")
-
-
+@_rule(
+    code="OS011",
+    layers=("linux", "bench"),
+    severity=Severity.WARNING,
+    title="Nobody else takes CPU time",
+    why="Busy neighbours made latencies 12 to 20 times longer. In a virtual machine they are "
+    "pressure, below it they are steal; one does not show the other.",
+    detect="Growth of steal in /proc/stat above 1 % of the time, or some of /proc/pressure/cpu "
+    "above 10 % (guesses).",
+    remedy="Find who it is, and measure when it is quiet.",
+    source="Linux, Documentation/filesystems/proc.rst, section 1.7 (steal); "
+    "Documentation/accounting/psi.rst; the factor was measured",
+)
 def _undisturbed(facts: StackFacts) -> rule.Rulings:
     machine = facts.linux or LinuxFacts()
+    limits = {
+        "steal_fraction": (WAITED_FRACTION, "steal"),
+        "cpu_pressure_fraction": (PRESSED_FRACTION, "tasks waited for a CPU in"),
+    }
     return rule.combined(
-        (
-            _below("steal_fraction", machine.steal_fraction, WAITED_FRACTION, "steal"),
-            _below(
-                "cpu_pressure_fraction",
-                machine.cpu_pressure_fraction,
-                PRESSED_FRACTION,
-                "tasks waited for a CPU in",
-            ),
-        )
+        rule.lacking(f"linux.{fact}")
+        if (share := getattr(machine, fact)) is None
+        else rule.violated_if(share > limit, f"{words} {format_share(share)} of the time")
+        for fact, (limit, words) in limits.items()
     )
 
 
-def _below(fact: str, value: float | None, limit: float, words: str) -> rule.Rulings:
-    if value is None:
-        return rule.lacking(f"linux.{fact}")
-    return rule.violated_if(value > limit, f"{words} {format_share(value)} of the time")
-
-
+@_rule(
+    code="OS012",
+    layers=("linux", "bench"),
+    severity=Severity.WARNING,
+    title="The instance has its CPUs at all times",
+    why="A burstable instance is entitled to a share (30 % of each CPU of a t3.large) and "
+    "borrows the rest: a short test sees the burst only. RDS runs T3 in unlimited mode, so it "
+    "bills what is borrowed and does not slow down.",
+    detect="/sys/class/dmi/id/product_name or the metadata's instance-type, and the class "
+    "compared with: t1, t2, t3, t3a, t4g.",
+    remedy="Use a class of the m, r or c families; or run until credits are gone and record "
+    "CPUCreditBalance and CPUSurplusCreditsCharged.",
+    source='AWS, "Amazon EC2 User Guide", section "Burstable performance instances"; AWS, '
+    '"Amazon RDS User Guide", section "DB instance class types" (T3 in unlimited mode)',
+)
 def _steady_instance(facts: StackFacts) -> rule.Rulings:
     """Judge the machine's own type, which bare metal has none of, and the class compared with."""
     machine = facts.linux or LinuxFacts()
@@ -465,112 +478,49 @@ def _lasting(name: str) -> str:
     )
 
 
-def _shows_its_nodes(facts: StackFacts) -> rule.Rulings:
+@_rule(
+    code="OS014",
+    layers=("linux", "kvm", "hypervisor"),
+    severity=Severity.INFO,
+    title="A guest that spans NUMA nodes is shown them",
+    why="A guest that takes two nodes for one cannot keep a process near its memory.",
+    detect="Host nodes of numatune and of the pinned CPUs against the domain's numa cells.",
+    remedy="Show one cell for each host node, bound by numatune/memnode.",
+    source='libvirt, Domain XML format, sections "NUMA Node Tuning" (memnode) and "CPU model '
+    'and topology" (numa, cell)',
+    needs=("domains",),
+    among=rule.domains_of,
+)
+def _shows_its_nodes(domain: DomainFacts, facts: StackFacts) -> rule.Rulings:
     nodes = (facts.hypervisor.nodes if facts.hypervisor else None) or ()
     home = {cpu: node.number for node in nodes for cpu in node.cpus}
-
-    def check(domain: DomainFacts) -> rule.Rulings:
-        bound = {*domain.memory_nodes, *(n for cell in domain.cells for n in cell.memory_nodes)}
-        spanned = bound | {home[cpu] for cpu in domain.pinned_cpus if cpu in home}
-        shown = max(1, len(domain.cells))
-        if not spanned:
-            return rule.NOTHING
-        if len(spanned) <= shown and not home and domain.pinned_cpus:
-            return rule.lacking("hypervisor.nodes")
-        return rule.violated_if(
-            len(spanned) > shown,
-            f"{domain.name}: it spans nodes {rule.listed(spanned)} and its guest is shown {shown}",
-        )
-
-    return rule.of_each_domain(check)(facts)
+    bound = {*domain.memory_nodes, *(n for cell in domain.cells for n in cell.memory_nodes)}
+    spanned = bound | {home[cpu] for cpu in domain.pinned_cpus if cpu in home}
+    shown = max(1, len(domain.cells))
+    if not spanned:
+        return rule.NOTHING
+    if len(spanned) <= shown and not home and domain.pinned_cpus:
+        return rule.lacking("hypervisor.nodes")
+    return rule.violated_if(
+        len(spanned) > shown,
+        f"{domain.name}: it spans nodes {rule.listed(spanned)} and its guest is shown {shown}",
+    )
 
 
-CPU_RULES: Final[tuple[rule.StackRule, ...]] = (
-    _rule(
-        code="OS003",
-        layers=("linux", "hypervisor"),
-        severity=Severity.INFO,
-        title="No CPU governor is set within a virtual machine",
-        why="The guest has no cpufreq: cpupower fails there or does nothing, and the hypervisor's "
-        "clock stays as it was.",
-        detect="The intent to set a governor, and no /sys/devices/system/cpu/cpu0/cpufreq.",
-        remedy="Set it on the hypervisor (KVM014), or ask who runs it.",
-        source='Linux, Documentation/admin-guide/pm/cpufreq.rst, section "Policy Interface in '
-        'sysfs"; tried in guests of KVM and TCG (cpupower: "Error setting new values")',
-        needs=("linux.virtualization",),
-        judge=_no_governor_in_guest,
-    ),
-    _rule(
-        code="OS007",
-        severity=Severity.INFO,
-        title="Automatic NUMA balancing is off where there is one node",
-        why="It unmaps pages to see who touches them, at the price of page faults, and with one "
-        "node there is nowhere to move them to. Memory that is bound to nodes is left alone by "
-        "the kernel itself.",
-        detect="/proc/sys/kernel/numa_balancing and /sys/devices/system/node/online.",
-        remedy="kernel.numa_balancing = 0 in a file of /etc/sysctl.d.",
-        source="Linux, Documentation/admin-guide/sysctl/kernel.rst, numa_balancing; "
-        "kernel/sched/fair.c, task_numa_work (passes over memory whose policy forbids moving); "
-        "TuneD, profiles/network-latency/tuned.conf (kernel.numa_balancing=0)",
-        needs=("linux.numa_balancing", "linux.nodes"),
-        judge=_no_idle_scanning,
-    ),
-    _rule(
-        code="OS010",
-        severity=Severity.WARNING,
-        title="Reading the clock needs no system call",
-        why="hpet, acpi_pm and xen make each look at the clock a system call or an exit to the "
-        "hypervisor: EXPLAIN ANALYZE, track_io_timing and Redis look often.",
-        detect="/sys/devices/system/clocksource/clocksource0/current_clocksource; pg_test_timing "
-        "shows more than 200 ns.",
-        remedy="Use tsc, or kvm-clock in a guest of KVM: write it to current_clocksource; find out "
-        "from the kernel's log why it was given up.",
-        source="Redis, src/syscheck.c, checkClocksource; PostgreSQL 18 documentation, "
-        '"pg_test_timing"; a guest under TCG fell back to hpet',
-        needs=("linux.clocksource",),
-        judge=_fast_clock,
-    ),
-    _rule(
-        code="OS011",
-        layers=("linux", "bench"),
-        severity=Severity.WARNING,
-        title="Nobody else takes CPU time",
-        why="Busy neighbours made latencies 12 to 20 times longer. In a virtual machine they are "
-        "pressure, below it they are steal; one does not show the other.",
-        detect="Growth of steal in /proc/stat above 1 % of the time, or some of /proc/pressure/cpu "
-        "above 10 % (guesses).",
-        remedy="Find who it is, and measure when it is quiet.",
-        source="Linux, Documentation/filesystems/proc.rst, section 1.7 (steal); "
-        "Documentation/accounting/psi.rst; the factor was measured",
-        judge=_undisturbed,
-    ),
-    _rule(
-        code="OS012",
-        layers=("linux", "bench"),
-        severity=Severity.WARNING,
-        title="The instance has its CPUs at all times",
-        why="A burstable instance is entitled to a share (30 % of each CPU of a t3.large) and "
-        "borrows the rest: a short test sees the burst only. RDS runs T3 in unlimited mode, so it "
-        "bills what is borrowed and does not slow down.",
-        detect="/sys/class/dmi/id/product_name or the metadata's instance-type, and the class "
-        "compared with: t1, t2, t3, t3a, t4g.",
-        remedy="Use a class of the m, r or c families; or run until credits are gone and record "
-        "CPUCreditBalance and CPUSurplusCreditsCharged.",
-        source='AWS, "Amazon EC2 User Guide", section "Burstable performance instances"; AWS, '
-        '"Amazon RDS User Guide", section "DB instance class types" (T3 in unlimited mode)',
-        judge=_steady_instance,
-    ),
-    _rule(
-        code="OS014",
-        layers=("linux", "kvm", "hypervisor"),
-        severity=Severity.INFO,
-        title="A guest that spans NUMA nodes is shown them",
-        why="A guest that takes two nodes for one cannot keep a process near its memory.",
-        detect="Host nodes of numatune and of the pinned CPUs against the domain's numa cells.",
-        remedy="Show one cell for each host node, bound by numatune/memnode.",
-        source='libvirt, Domain XML format, sections "NUMA Node Tuning" (memnode) and "CPU model '
-        'and topology" (numa, cell)',
-        needs=("domains",),
-        judge=_shows_its_nodes,
-    ),
+@_rule(
+    code="OS010",
+    severity=Severity.WARNING,
+    title="Reading the clock needs no system call",
+    why="hpet, acpi_pm and xen make each look at the clock a system call or an exit to the "
+    "hypervisor: EXPLAIN ANALYZE, track_io_timing and Redis look often.",
+    detect="/sys/devices/system/clocksource/clocksource0/current_clocksource; pg_test_timing "
+    "shows more than 200 ns.",
+    remedy="Use tsc, or kvm-clock in a guest of KVM: write it to current_clocksource; find out "
+    "from the kernel's log why it was given up.",
+    source="Redis, src/syscheck.c, checkClocksource; PostgreSQL 18 documentation, "
+    '"pg_test_timing"; a guest under TCG fell back to hpet',
+    needs=("linux.clocksource",),
 )
+def _fast_clock(facts: StackFacts) -> rule.Rulings:
+    clock = (facts.linux or LinuxFacts()).clocksource
+    return rule.violated_if(clock not in _FAST_CLOCKS, f"clock source {clock}")

@@ -13,35 +13,49 @@ from steelyard.tuning.rules.rule import (
     Rulings,
     StackRule,
     bytes_of,
+    enter,
     lacking,
-    of_all,
-    of_each,
     violated,
 )
 
 _REMOTE: Final = frozenset({"longhorn", "nfs", "ceph", "network"})
 _MOST_OF_LIMIT: Final = 0.6
 _REWRITE_LOSS_S: Final = 30
+RULES: Final[list[StackRule]] = []
+_rule = partial(enter, RULES, layers=("redis",), needs=("redis",))
+_PERSISTENCE: Final = "Redis documentation, 'Redis persistence'"
+_RECIPE: Final = "docs/redis.md, 'Keep the data when an empty primary restarts'"
 
 
 def _servers(facts: StackFacts) -> tuple[RedisFacts, ...]:
     return facts.redis or ()
 
 
-def _keeps_data(facts: StackFacts) -> Rulings:
-    def check(server: RedisFacts) -> Rulings:
-        if server.role != "primary":
-            return NOTHING
-        persistent, restarts = _is_persistent(server), _restarts(server, facts)
-        if persistent or server.replicas == 0 or restarts is False or server.fenced:
-            return HOLDS
-        if persistent is None or server.replicas is None or restarts is None:
-            return lacking("redis.save", "redis.appendonly", "redis.replicas", "redis.auto_restart")
-        return violated(
-            f"{server.name}: no persistence, {server.replicas} replicas, restarted by itself"
-        )
-
-    return of_each(_servers(facts), check)
+@_rule(
+    code="RED001",
+    layers=("redis", "kubernetes"),
+    severity=Severity.ERROR,
+    title="A primary without persistence does not restart by itself",
+    why="it comes back empty, and its replicas copy that",
+    detect='save "" and appendonly no, replicas, the restart policy, in proc-title-template the'
+    " mark of the recipe",
+    remedy=f"Use the recipe in {_RECIPE}, or promote a replica before the primary restarts."
+    " Snapshots on the primary keep what is in the last of them, and no more.",
+    source="Redis documentation, 'Redis replication', on safety when the primary has"
+    " persistence turned off",
+    among=_servers,
+)
+def _keeps_data(server: RedisFacts, facts: StackFacts) -> Rulings:
+    if server.role != "primary":
+        return NOTHING
+    persistent, restarts = _is_persistent(server), _restarts(server, facts)
+    if persistent or server.replicas == 0 or restarts is False or server.fenced:
+        return HOLDS
+    if persistent is None or server.replicas is None or restarts is None:
+        return lacking("redis.save", "redis.appendonly", "redis.replicas", "redis.auto_restart")
+    return violated(
+        f"{server.name}: no persistence, {server.replicas} replicas, restarted by itself"
+    )
 
 
 def _restarts(server: RedisFacts, facts: StackFacts) -> bool | None:
@@ -51,22 +65,33 @@ def _restarts(server: RedisFacts, facts: StackFacts) -> bool | None:
     return server.auto_restart
 
 
-def _returns_with_all(facts: StackFacts) -> Rulings:
-    def check(server: RedisFacts) -> Rulings:
-        points, restarts = _save_points(server), _restarts(server, facts)
-        if server.role != "primary" or (server.save is not None and not points):
-            return NOTHING  # what keeps nothing is RED001's
-        if server.appendonly or server.replicas == 0 or restarts is False or server.fenced:
-            return HOLDS
-        if None in (server.save, server.appendonly, server.replicas, restarts):
-            return lacking("redis.save", "redis.appendonly", "redis.replicas", "redis.auto_restart")
-        told = (
-            f"{server.name}: killed and restarted by itself, it returns with its last snapshot, and"
-            f" up to {format_duration(max(points))} of writes go, on its replicas, too"
-        )
-        return violated(told)
-
-    return of_each(_servers(facts), check)
+@_rule(
+    code="RED008",
+    layers=("redis", "kubernetes"),
+    severity=Severity.WARNING,
+    title="A primary does not return with an old snapshot and wipe what its replicas hold",
+    why="replicas copy a primary, whatever it holds: what came since its last snapshot is gone"
+    " from all copies, though they had it",
+    detect="save points without appendonly, replicas, the restart policy, in"
+    " proc-title-template the mark of the recipe",
+    remedy="Turn the append-only file on, on the primary; or use the recipe in"
+    f" {_RECIPE}; or promote a replica before the primary restarts.",
+    source="docs/redis.md, tried on Redis 7.0.15; Redis documentation, 'Redis"
+    " replication', on safety when the primary has persistence turned off",
+    among=_servers,
+)
+def _returns_with_all(server: RedisFacts, facts: StackFacts) -> Rulings:
+    points, restarts = _save_points(server), _restarts(server, facts)
+    if server.role != "primary" or (server.save is not None and not points):
+        return NOTHING  # what keeps nothing is RED001's
+    if server.appendonly or server.replicas == 0 or restarts is False or server.fenced:
+        return HOLDS
+    if None in (server.save, server.appendonly, server.replicas, restarts):
+        return lacking("redis.save", "redis.appendonly", "redis.replicas", "redis.auto_restart")
+    return violated(
+        f"{server.name}: killed and restarted by itself, it returns with its last snapshot, and"
+        f" up to {format_duration(max(points))} of writes go, on its replicas, too"
+    )
 
 
 def _is_persistent(server: RedisFacts) -> bool | None:
@@ -82,6 +107,18 @@ def _save_points(server: RedisFacts) -> tuple[int, ...]:
     return tuple(int(word) for word in words[::2] if word.isdecimal())
 
 
+@_rule(
+    code="RED002",
+    layers=("redis", "storage"),
+    severity=Severity.WARNING,
+    title="The append-only file is not on replicated or network storage",
+    why="each fsync waits for the copies; with everysec writes block once one takes 2 s",
+    detect="appendonly and the kind of the volume",
+    remedy="Keep it on a local disk, or on the replica.",
+    source=f'{_PERSISTENCE}; Iwan Setiawan, "Redis AOF + Distributed Storage: A Cautionary'
+    ' Benchmark", DEV Community',
+    of=_servers,
+)
 def _local_log(server: RedisFacts) -> Rulings:
     if server.role == "replica":  # no client waits for its disk
         return NOTHING
@@ -92,6 +129,17 @@ def _local_log(server: RedisFacts) -> Rulings:
     return violated(f"{server.name}: its append-only file is on {server.storage}")
 
 
+@_rule(
+    code="RED003",
+    severity=Severity.WARNING,
+    title="The append-only file is flushed every second",
+    why="always costs a flush per round of the event loop; no-appendfsync-on-rewrite loses up"
+    f" to {_REWRITE_LOSS_S} s during a rewrite",
+    detect="CONFIG GET appendfsync, no-appendfsync-on-rewrite",
+    remedy="Set appendfsync everysec and no-appendfsync-on-rewrite no, or state the loss.",
+    source="Redis 7, redis.conf, comments on appendfsync and no-appendfsync-on-rewrite",
+    of=_servers,
+)
 def _known_loss(server: RedisFacts) -> Rulings:
     if not server.appendonly:
         return NOTHING if server.appendonly is False else lacking("redis.appendonly")
@@ -107,6 +155,18 @@ def _known_loss(server: RedisFacts) -> Rulings:
     return violated(*told)
 
 
+@_rule(
+    code="RED004",
+    layers=("redis", "kubernetes"),
+    severity=Severity.WARNING,
+    title="maxmemory leaves room in the container's limit",
+    why="while it forks to save or to sync a replica, writes copy pages: its memory can double,"
+    " and the kernel kills it at the limit",
+    detect="maxmemory against the memory limit, 60 % where it persists or has replicas",
+    remedy="Set maxmemory to half of the limit, 60 % at most.",
+    source="Redis documentation, 'Redis administration'; the 60 % are a guess",
+    of=_servers,
+)
 def _room_to_fork(server: RedisFacts) -> Rulings:
     limit = bytes_of({"memory": server.memory_limit or ""}, "memory")
     if limit is None:
@@ -128,6 +188,16 @@ def _forks(server: RedisFacts) -> bool | None:
     return None if _is_persistent(server) is None or server.replicas is None else False
 
 
+@_rule(
+    code="RED005",
+    severity=Severity.INFO,
+    title="What may be lost is stated",
+    why="snapshots alone lose what came since the last one: up to the longest save interval",
+    detect="CONFIG GET save, appendonly",
+    remedy="State it, or turn the append-only file on.",
+    source=_PERSISTENCE,
+    of=_servers,
+)
 def _stated_loss(server: RedisFacts) -> Rulings:
     if server.save is None or server.appendonly is None:
         return lacking("redis.save", "redis.appendonly")
@@ -137,135 +207,46 @@ def _stated_loss(server: RedisFacts) -> Rulings:
     return violated(f"{server.name}: up to {format_duration(max(points))} of writes may be lost")
 
 
-def _kept_by_a_replica(facts: StackFacts) -> Rulings:
+@_rule(
+    code="RED006",
+    severity=Severity.WARNING,
+    title="What a primary does not keep, a replica keeps",
+    why="copies in memory alone are gone when both lose their power",
+    detect="save, appendonly of primary and replicas",
+    remedy=f"Turn the append-only file on, on a replica, by the recipe in {_RECIPE}.",
+    source=_PERSISTENCE,
+    among=_servers,
+)
+def _kept_by_a_replica(server: RedisFacts, facts: StackFacts) -> Rulings:
     copies = [_is_persistent(each) for each in _servers(facts) if each.role == "replica"]
-
-    def check(server: RedisFacts) -> Rulings:
-        persistent = _is_persistent(server)
-        if server.role != "primary" or persistent or server.replicas == 0:
-            return NOTHING
-        if any(copies) and persistent is False:
-            return HOLDS
-        if persistent is None or server.replicas is None or not copies or None in copies:
-            return lacking("redis.save", "redis.appendonly", "redis.replicas")
-        return violated(f"{server.name}: neither it nor a replica of it writes a disk")
-
-    return of_each(_servers(facts), check)
+    persistent = _is_persistent(server)
+    if server.role != "primary" or persistent or server.replicas == 0:
+        return NOTHING
+    if any(copies) and persistent is False:
+        return HOLDS
+    if persistent is None or server.replicas is None or not copies or None in copies:
+        return lacking("redis.save", "redis.appendonly", "redis.replicas")
+    return violated(f"{server.name}: neither it nor a replica of it writes a disk")
 
 
+@_rule(
+    code="RED007",
+    severity=Severity.INFO,
+    title="A primary without persistence takes no writes while its replica is away",
+    why="what is written then is in one memory alone, without a bound",
+    detect="min-replicas-to-write of a primary without persistence",
+    remedy="Set min-replicas-to-write 1 and min-replicas-max-lag, or state the loss.",
+    source="Redis 7.0, redis.conf, comments on min-replicas-to-write",
+    of=_servers,
+)
 def _bounded_loss(server: RedisFacts) -> Rulings:
     persistent = _is_persistent(server)
     if server.role != "primary" or persistent or server.replicas == 0:
         return NOTHING
     if persistent is None or None in (server.replicas, server.min_replicas_to_write):
         return lacking(
-            "redis.save",
-            "redis.appendonly",
-            "redis.replicas",
-            "redis.min_replicas_to_write",
+            "redis.save", "redis.appendonly", "redis.replicas", "redis.min_replicas_to_write"
         )
     if server.min_replicas_to_write:
         return HOLDS
     return violated(f"{server.name}: takes writes while no replica is there to keep them")
-
-
-_rule = partial(StackRule, layers=("redis",), needs=("redis",))
-_PERSISTENCE: Final = "Redis documentation, 'Redis persistence'"
-_RECIPE: Final = "docs/redis.md, 'Keep the data when an empty primary restarts'"
-
-RULES: Final[tuple[StackRule, ...]] = (
-    _rule(
-        code="RED001",
-        layers=("redis", "kubernetes"),
-        severity=Severity.ERROR,
-        title="A primary without persistence does not restart by itself",
-        why="it comes back empty, and its replicas copy that",
-        detect='save "" and appendonly no, replicas, the restart policy, in proc-title-template the'
-        " mark of the recipe",
-        remedy=f"Use the recipe in {_RECIPE}, or promote a replica before the primary restarts."
-        " Snapshots on the primary keep what is in the last of them, and no more.",
-        source="Redis documentation, 'Redis replication', on safety when the primary has"
-        " persistence turned off",
-        judge=_keeps_data,
-    ),
-    _rule(
-        code="RED002",
-        layers=("redis", "storage"),
-        severity=Severity.WARNING,
-        title="The append-only file is not on replicated or network storage",
-        why="each fsync waits for the copies; with everysec writes block once one takes 2 s",
-        detect="appendonly and the kind of the volume",
-        remedy="Keep it on a local disk, or on the replica.",
-        source=f'{_PERSISTENCE}; Iwan Setiawan, "Redis AOF + Distributed Storage: A Cautionary'
-        ' Benchmark", DEV Community',
-        judge=of_all(_servers, _local_log),
-    ),
-    _rule(
-        code="RED003",
-        severity=Severity.WARNING,
-        title="The append-only file is flushed every second",
-        why="always costs a flush per round of the event loop; no-appendfsync-on-rewrite loses up"
-        f" to {_REWRITE_LOSS_S} s during a rewrite",
-        detect="CONFIG GET appendfsync, no-appendfsync-on-rewrite",
-        remedy="Set appendfsync everysec and no-appendfsync-on-rewrite no, or state the loss.",
-        source="Redis 7, redis.conf, comments on appendfsync and no-appendfsync-on-rewrite",
-        judge=of_all(_servers, _known_loss),
-    ),
-    _rule(
-        code="RED004",
-        layers=("redis", "kubernetes"),
-        severity=Severity.WARNING,
-        title="maxmemory leaves room in the container's limit",
-        why="while it forks to save or to sync a replica, writes copy pages: its memory can double,"
-        " and the kernel kills it at the limit",
-        detect="maxmemory against the memory limit, 60 % where it persists or has replicas",
-        remedy="Set maxmemory to half of the limit, 60 % at most.",
-        source="Redis documentation, 'Redis administration'; the 60 % are a guess",
-        judge=of_all(_servers, _room_to_fork),
-    ),
-    _rule(
-        code="RED005",
-        severity=Severity.INFO,
-        title="What may be lost is stated",
-        why="snapshots alone lose what came since the last one: up to the longest save interval",
-        detect="CONFIG GET save, appendonly",
-        remedy="State it, or turn the append-only file on.",
-        source=_PERSISTENCE,
-        judge=of_all(_servers, _stated_loss),
-    ),
-    _rule(
-        code="RED006",
-        severity=Severity.WARNING,
-        title="What a primary does not keep, a replica keeps",
-        why="copies in memory alone are gone when both lose their power",
-        detect="save, appendonly of primary and replicas",
-        remedy=f"Turn the append-only file on, on a replica, by the recipe in {_RECIPE}.",
-        source=_PERSISTENCE,
-        judge=_kept_by_a_replica,
-    ),
-    _rule(
-        code="RED007",
-        severity=Severity.INFO,
-        title="A primary without persistence takes no writes while its replica is away",
-        why="what is written then is in one memory alone, without a bound",
-        detect="min-replicas-to-write of a primary without persistence",
-        remedy="Set min-replicas-to-write 1 and min-replicas-max-lag, or state the loss.",
-        source="Redis 7.0, redis.conf, comments on min-replicas-to-write",
-        judge=of_all(_servers, _bounded_loss),
-    ),
-    _rule(
-        code="RED008",
-        layers=("redis", "kubernetes"),
-        severity=Severity.WARNING,
-        title="A primary does not return with an old snapshot and wipe what its replicas hold",
-        why="replicas copy a primary, whatever it holds: what came since its last snapshot is gone"
-        " from all copies, though they had it",
-        detect="save points without appendonly, replicas, the restart policy, in"
-        " proc-title-template the mark of the recipe",
-        remedy="Turn the append-only file on, on the primary; or use the recipe in"
-        f" {_RECIPE}; or promote a replica before the primary restarts.",
-        source="docs/redis.md, tried on Redis 7.0.15; Redis documentation, 'Redis"
-        " replication', on safety when the primary has persistence turned off",
-        judge=_returns_with_all,
-    ),
-)

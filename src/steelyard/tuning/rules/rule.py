@@ -9,19 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
-from typing import Final, TypeVar
+from math import ceil
+from typing import Any, Final, TypeVar
 
-from steelyard.core import findings, wording
+from steelyard.core import findings, stack, wording
 from steelyard.core.findings import KEPT, Rule, Ruling, State, broken
-from steelyard.core.stack import (
-    ContainerFacts,
-    DomainFacts,
-    JudgedRule,
-    PodFacts,
-    PostgresFacts,
-    StackFacts,
-    Visibility,
-)
 
 TUNING_ARTICLE: Final = (
     'Iwan Setiawan, "Bare Metal vs. AWS RDS: CPU/NUMA Pinning and HugePages - How We Beat Aurora on'
@@ -36,6 +28,11 @@ HOLDS: Final[Rulings] = (KEPT,)
 def lacking(*paths: str) -> Rulings:
     """Return that these facts are missing."""
     return tuple(map(findings.lacking, paths))
+
+
+def lacking_of(facts: object, layer: str, *names: str) -> Rulings:
+    """Return which of these facts of a layer are missing."""
+    return lacking(*(f"{layer}.{name}" for name in names if getattr(facts, name) is None))
 
 
 def violated(*messages: str) -> Rulings:
@@ -58,21 +55,12 @@ def of_each(subjects: Iterable[Subject], check: Callable[[Subject], Rulings]) ->
     return combined(check(subject) for subject in subjects)
 
 
-def of_all(
-    subjects: Callable[[StackFacts], Iterable[Subject]], check: Callable[[Subject], Rulings]
-) -> Callable[[StackFacts], Rulings]:
-    """Return a check of all subjects among facts from one of a single subject."""
-    return lambda facts: of_each(subjects(facts), check)
+def domains_of(facts: stack.StackFacts) -> tuple[stack.DomainFacts, ...]:
+    """Return the virtual machines among facts."""
+    return facts.domains or ()
 
 
-def of_each_domain(
-    check: Callable[[DomainFacts], Rulings],
-) -> Callable[[StackFacts], Rulings]:
-    """Return a check of all domains from one of a single domain."""
-    return of_all(lambda facts: facts.domains or (), check)
-
-
-def of_unread_domains(facts: StackFacts) -> Rulings:
+def of_unread_domains(facts: stack.StackFacts) -> Rulings:
     """Return that the facts of domains that could not be read are missing, if there are such."""
     return lacking(*facts.unread_domains)
 
@@ -83,7 +71,7 @@ def listed(numbers: Iterable[int]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StackRule(Rule[StackFacts]):
+class StackRule(Rule[stack.StackFacts]):
     """A rule of the stack; its code is such as ``KVM001``.
 
     Attributes:
@@ -101,29 +89,69 @@ class StackRule(Rule[StackFacts]):
     needs: tuple[str, ...]
 
 
+Judge = TypeVar("Judge", bound=Callable[..., Rulings])
+
+
+def enter(
+    rules: list[StackRule],
+    *,
+    of: Callable[[stack.StackFacts], Iterable[Any]] | None = None,
+    among: Callable[[stack.StackFacts], Iterable[Any]] | None = None,
+    **text: Any,  # noqa: ANN401 - the fields of a rule
+) -> Callable[[Judge], Judge]:
+    """Return a decorator that enters a function into ``rules`` as the judge of one.
+
+    Args:
+        rules: To which the rule is added.
+        of: Yields what is judged one by one; None: the facts as a whole.
+        among: Likewise, where the facts as a whole are looked at beside each of them.
+        text: All else that a rule has.
+    """
+
+    def entered(judge: Judge) -> Judge:
+        whole: Callable[[stack.StackFacts], Rulings] = judge
+        if of is not None:
+            whole = lambda facts: of_each(of(facts), judge)  # noqa: E731
+        elif among is not None:
+            whole = lambda facts: of_each(among(facts), lambda it: judge(it, facts))  # noqa: E731
+        rules.append(StackRule(judge=whole, **text))
+        return judge
+
+    return entered
+
+
 _DOMAINS: Final = "domains"
 
 
-def judge_by(rule: StackRule, facts: StackFacts) -> JudgedRule:
+def judge_by(rule: StackRule, facts: stack.StackFacts) -> stack.JudgedRule:
     """Return what comes of one rule; each missing fact once."""
     rulings = _rulings(rule, facts)
     messages = tuple(each.message for each in rulings if each.state is State.VIOLATED)
     missing = dict.fromkeys(each.missing for each in rulings if each.missing)
-    return JudgedRule(
+    states = {each.state for each in rulings}
+    state = State.VIOLATED if State.VIOLATED in states else State.NOT_APPLICABLE
+    if State.HOLDS in states and state is not State.VIOLATED and not missing:
+        state = State.HOLDS
+    return stack.JudgedRule(
         code=rule.code,
         layers=rule.layers,
         severity=rule.severity,
         title=rule.title,
-        state=_state(rulings),
+        state=state,
         messages=messages,
-        missing=tuple(f"{path}: {_reason(facts, path)}" for path in missing),
+        missing=tuple(
+            f"{path}: not in {origin.source}"  # which was read
+            if (origin := facts.origin(path)).visibility is stack.Visibility.YES
+            else f"{path}: {origin.source}"
+            for path in missing
+        ),
         why=rule.why,
         remedy=rule.remedy,
         source=rule.source,
     )
 
 
-def _rulings(rule: StackRule, facts: StackFacts) -> Rulings:
+def _rulings(rule: StackRule, facts: stack.StackFacts) -> Rulings:
     """Return what the rule says; that facts are missing where it cannot be asked."""
     missing = tuple(path for path in rule.needs if _value(facts, path) is None)
     found = lacking(*missing) if missing else tuple(rule.judge(facts))
@@ -132,21 +160,7 @@ def _rulings(rule: StackRule, facts: StackFacts) -> Rulings:
     return found
 
 
-def _state(rulings: Rulings) -> State:
-    states = {each.state for each in rulings}
-    if State.VIOLATED in states:
-        return State.VIOLATED
-    unseen = any(each.missing for each in rulings)
-    return State.HOLDS if State.HOLDS in states and not unseen else State.NOT_APPLICABLE
-
-
-def _reason(facts: StackFacts, path: str) -> str:
-    """Return why a fact is missing; a source that was read did not have it."""
-    origin = facts.origin(path)
-    return f"not in {origin.source}" if origin.visibility is Visibility.YES else origin.source
-
-
-def _value(facts: StackFacts, path: str) -> object:
+def _value(facts: stack.StackFacts, path: str) -> object:
     """Return the fact at a path such as ``linux.governor``; None where it or a part is missing."""
     value: object = facts
     for name in path.split("."):
@@ -170,7 +184,7 @@ _SIZES: Final[Mapping[str, tuple[str, int]]] = {
 _UNIT_BYTES: Final = {"8kB": 8 * wording.KIB, "kB": wording.KIB, "MB": wording.MIB}
 
 
-def database_pods(facts: StackFacts) -> tuple[PodFacts, ...]:
+def database_pods(facts: stack.StackFacts) -> tuple[stack.PodFacts, ...]:
     """Return the pods that PostgreSQL runs in."""
     pods = facts.kubernetes.pods if facts.kubernetes is not None else None
     return tuple(pod for pod in pods or () if pod.database)
@@ -186,28 +200,26 @@ def amount(resources: Mapping[str, str], name: str) -> Fraction | None:
 
 def bytes_of(resources: Mapping[str, str], name: str) -> int | None:
     """Return the bytes of a resource; None where it is absent or no quantity."""
-    try:
-        return wording.parse_quantity_bytes(resources[name]) if name in resources else None
-    except wording.InputError:
-        return None
+    exact = amount(resources, name)
+    return None if exact is None else ceil(exact)
 
 
-def containers_of(pod: PodFacts) -> Mapping[str, ContainerFacts]:
+def containers_of(pod: stack.PodFacts) -> Mapping[str, stack.ContainerFacts]:
     """Return the containers of a pod by their names in sentences, the server's first.
 
     Where none is known, there is one that has what the pod has.
     """
     own = {f"{pod.name}, container {each.name}": each for each in pod.containers}
-    alone = ContainerFacts(name=pod.name, requests=pod.requests, limits=pod.limits)
+    alone = stack.ContainerFacts(name=pod.name, requests=pod.requests, limits=pod.limits)
     return own or {pod.name: alone}
 
 
-def server_of(pod: PodFacts) -> tuple[str, ContainerFacts]:
+def server_of(pod: stack.PodFacts) -> tuple[str, stack.ContainerFacts]:
     """Return the container of the server, after its name in sentences."""
     return next(iter(containers_of(pod).items()))
 
 
-def huge_pages_of(owner: PodFacts | ContainerFacts) -> dict[int, int]:
+def huge_pages_of(owner: stack.PodFacts | stack.ContainerFacts) -> dict[int, int]:
     """Return the bytes of huge pages that it may use, by page size; malformed ones left out."""
     limits = owner.limits
     sizes = {name: size for name in limits if (size := wording.page_bytes_of(name)) is not None}
@@ -215,7 +227,7 @@ def huge_pages_of(owner: PodFacts | ContainerFacts) -> dict[int, int]:
     return {size: count for size, count in found.items() if count is not None}
 
 
-def is_guaranteed(pod: PodFacts) -> bool:
+def is_guaranteed(pod: stack.PodFacts) -> bool:
     """Return whether requests equal limits in CPU and memory; an absent request is its limit.
 
     In each container, also those that ended before, or in the pod's own. What the cluster says
@@ -231,7 +243,7 @@ def is_guaranteed(pod: PodFacts) -> bool:
     return True
 
 
-def whole_cpus(pod: PodFacts, container: ContainerFacts | None = None) -> int | None:
+def whole_cpus(pod: stack.PodFacts, container: stack.ContainerFacts | None = None) -> int | None:
     """Return the CPUs that a container gets exclusively, by default the server's; None: none.
 
     Source: policy_static.go of the kubelet 1.34 (guaranteedCPUs; resources of a pod's own are
@@ -243,7 +255,7 @@ def whole_cpus(pod: PodFacts, container: ContainerFacts | None = None) -> int | 
     return int(limit)
 
 
-def exclusive_cpus(facts: StackFacts, pod: PodFacts) -> int | None:
+def exclusive_cpus(facts: stack.StackFacts, pod: stack.PodFacts) -> int | None:
     """Return the CPUs that the server's container has exclusively; None: none.
 
     Where only the sums of the pod are known, the container's own CPUs prove more than they do.
@@ -254,7 +266,7 @@ def exclusive_cpus(facts: StackFacts, pod: PodFacts) -> int | None:
     return len(own) if proven and not pod.containers and is_guaranteed(pod) else whole_cpus(pod)
 
 
-def limits_path(facts: StackFacts, of_machine: str) -> str:
+def limits_path(facts: stack.StackFacts, of_machine: str) -> str:
     """Return the path of the fact that says what the database may use.
 
     That of a server that runs is of its process, or of a pod that is known.
@@ -265,7 +277,7 @@ def limits_path(facts: StackFacts, of_machine: str) -> str:
     return f"postgres.usable_{of_machine}" if runs_bare else f"linux.{of_machine}"
 
 
-def memory_of_database(facts: StackFacts) -> int | None:
+def memory_of_database(facts: stack.StackFacts) -> int | None:
     """Return the memory that the database may use, huge pages included.
 
     That of its container, else of its process, before it starts of the machine; None: unknown.
@@ -275,27 +287,27 @@ def memory_of_database(facts: StackFacts) -> int | None:
         if memory_bytes is not None:
             return memory_bytes + sum(huge_pages_of(container).values())
     there = facts.linux.memory_bytes if facts.linux is not None else None
-    server = facts.postgres or PostgresFacts()
+    server = facts.postgres or stack.PostgresFacts()
     if server.usable_memory_bytes is not None and not database_pods(facts):
         whole = server.usable_memory_bytes + _on_huge_pages(facts)  # which no such limit counts
         return whole if there is None else min(whole, there)
     return there if limits_path(facts, "memory_bytes") == "linux.memory_bytes" else None
 
 
-def _on_huge_pages(facts: StackFacts) -> int:
+def _on_huge_pages(facts: stack.StackFacts) -> int:
     """Return the bytes that a server has on huge pages, as far as they are known."""
-    server, size = facts.postgres or PostgresFacts(), huge_page_of_server(facts) or 0
+    server, size = facts.postgres or stack.PostgresFacts(), huge_page_of_server(facts) or 0
     needed = (server.huge_pages_needed or 0) * size if server.huge_pages_status == "on" else 0
     return server.huge_page_mapping_bytes or needed
 
 
-def cpus_of_database(facts: StackFacts) -> float | None:
+def cpus_of_database(facts: stack.StackFacts) -> float | None:
     """Return the CPUs that its container, its process or the machine lets the database use."""
     for _, container in map(server_of, database_pods(facts)):
         limit = amount(container.limits, "cpu")
         if limit is not None:
             return float(limit)
-    server = facts.postgres or PostgresFacts()
+    server = facts.postgres or stack.PostgresFacts()
     if server.usable_cpus is not None and not database_pods(facts):
         return server.usable_cpus
     if facts.linux is None or limits_path(facts, "cpus") != "linux.cpus":
@@ -304,7 +316,7 @@ def cpus_of_database(facts: StackFacts) -> float | None:
     return float(len(cpus)) if cpus else None
 
 
-def setting(facts: StackFacts, name: str, default: str) -> str | None:
+def setting(facts: stack.StackFacts, name: str, default: str) -> str | None:
     """Return a setting of the server as written; None where nobody saw its settings."""
     if facts.postgres is None or facts.postgres.settings is None:
         return None
@@ -316,7 +328,7 @@ def is_off(value: str) -> bool:
     return value.lower() in _OFF
 
 
-def size_of(facts: StackFacts, name: str) -> int | None:
+def size_of(facts: stack.StackFacts, name: str) -> int | None:
     """Return a size among the settings in bytes, negative where the server chooses it itself.
 
     None where nobody saw the settings, or the value is no size.
@@ -328,20 +340,20 @@ def size_of(facts: StackFacts, name: str) -> int | None:
     return None if value is None else int(value * each_bytes)
 
 
-def number_of(facts: StackFacts, name: str, default: float) -> float | None:
+def number_of(facts: stack.StackFacts, name: str, default: float) -> float | None:
     """Return a setting that is a plain number; None: it was not seen, or is another text."""
     written = setting(facts, name, str(default))
     return wording.in_unit(written, None) if written is not None else None
 
 
-def huge_page_of_server(facts: StackFacts) -> int | None:
+def huge_page_of_server(facts: stack.StackFacts) -> int | None:
     """Return the size of the huge pages that PostgreSQL asks for; None where nobody saw it."""
     told = facts.postgres.huge_page_bytes if facts.postgres is not None else None
     default = facts.linux.huge_page_bytes if facts.linux is not None else None
     return told or size_of(facts, "huge_page_size") or default
 
 
-def huge_pages_asked(facts: StackFacts) -> str | None:
+def huge_pages_asked(facts: stack.StackFacts) -> str | None:
     """Return ``on``, ``try`` or ``off``: of the server, else of its cluster; None when unseen."""
     asked = setting(facts, "huge_pages", "try")
     cluster = facts.kubernetes.cluster if facts.kubernetes is not None else None
@@ -350,7 +362,9 @@ def huge_pages_asked(facts: StackFacts) -> str | None:
     return "off" if asked is not None and is_off(asked) else asked
 
 
-def groups_at_once(domains: tuple[DomainFacts, ...]) -> Iterator[tuple[DomainFacts, ...]]:
+def groups_at_once(
+    domains: tuple[stack.DomainFacts, ...],
+) -> Iterator[tuple[stack.DomainFacts, ...]]:
     """Yield the domains that run at once, then each other one alone.
 
     A domain that is shut off and not started by itself claims nothing as long as it is off; where
