@@ -68,20 +68,6 @@ class ProfiledSetting:
     source: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
-    """A named rule from facts to settings.
-
-    Attributes:
-        follows_machine: The values depend on the facts; else they are the same everywhere.
-    """
-
-    name: str
-    summary: str
-    settings: Callable[[MachineFacts], tuple[ProfiledSetting, ...]]
-    follows_machine: bool = True
-
-
 def profile_names() -> tuple[str, ...]:
     """Return the names of all profiles."""
     return tuple(PROFILES)
@@ -89,7 +75,7 @@ def profile_names() -> tuple[str, ...]:
 
 def follows_the_machine(name: str) -> bool:
     """Return whether a profile's values depend on the machine."""
-    return PROFILES[name].follows_machine
+    return PROFILES[name] is not published_maxed
 
 
 def profiled_settings(name: str, facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
@@ -98,7 +84,7 @@ def profiled_settings(name: str, facts: MachineFacts) -> tuple[ProfiledSetting, 
     Raises:
         KeyError: There is no profile of that name.
     """
-    return PROFILES[name].settings(facts)
+    return PROFILES[name](facts)
 
 
 def fitted(facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
@@ -142,8 +128,12 @@ def _working_memory(facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
         maintenance = LEAST_MAINTENANCE
     fitting = _connections_that_fit(facts, work_mem, maintenance)
     connections = _clamped(fitting, FEWEST_CONNECTIONS, usual)
+    reason = f"A guess: {MOST_CONNECTIONS_PER_CPU} per CPU at most; beyond, use a pooler"
+    if connections < usual:
+        reason = "As many as the memory holds; beyond, use a pooler"
+    fewer = _setting("max_connections", str(connections), reason, _CONNECTIONS)
     return (
-        *_fewer_connections(connections, usual),
+        *((fewer,) if connections != _DEFAULT_CONNECTIONS else ()),
         _setting(
             "work_mem",
             _megabytes(work_mem),
@@ -164,16 +154,6 @@ def _connections_that_fit(facts: MachineFacts, work_mem: int, maintenance: int) 
     shared = int(_SHARED_PER_BUFFER * _shared_buffers(facts)) + _SHARED_BESIDE
     room = LIMIT_SHARE * (facts.memory_bytes - shared) - AUTOVACUUM_WORKERS * maintenance
     return int(room / (BACKEND_BYTES + HASH_MEM_MULTIPLIER * work_mem))
-
-
-def _fewer_connections(connections: int, usual: int) -> tuple[ProfiledSetting, ...]:
-    """Return ``max_connections`` where the default of 100 is too many."""
-    if connections == _DEFAULT_CONNECTIONS:
-        return ()
-    reason = f"A guess: {MOST_CONNECTIONS_PER_CPU} per CPU at most; beyond, use a pooler"
-    if connections < usual:
-        reason = "As many as the memory holds; beyond, use a pooler"
-    return (_setting("max_connections", str(connections), reason, _CONNECTIONS),)
 
 
 def _wal(facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
@@ -321,24 +301,8 @@ def _setting(name: str, value: str, reason: str, source: str) -> ProfiledSetting
     return ProfiledSetting(setting=setting, reason=reason, source=source)
 
 
-PROFILES: Final[Mapping[str, Profile]] = {
-    profile.name: profile
-    for profile in (
-        Profile(
-            name="fitted",
-            summary="PostgreSQL settings fitted to this machine's memory, CPUs and disk.",
-            settings=fitted,
-        ),
-        Profile(
-            name="aws-defaults",
-            summary="What RDS for PostgreSQL sets by default on an instance of this memory.",
-            settings=aws_defaults,
-        ),
-        Profile(
-            name="published-maxed",
-            summary="The published maxed read configuration, for 8 GB or more.",
-            settings=published_maxed,
-            follows_machine=False,
-        ),
-    )
+PROFILES: Final[Mapping[str, Callable[[MachineFacts], tuple[ProfiledSetting, ...]]]] = {
+    "fitted": fitted,
+    "aws-defaults": aws_defaults,
+    "published-maxed": published_maxed,
 }

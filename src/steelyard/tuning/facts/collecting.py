@@ -7,7 +7,7 @@ same shell, what the kernel shows; SQL through a forwarded port what the server 
 
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from os.path import realpath
 from types import MappingProxyType
@@ -24,38 +24,9 @@ from steelyard.gateways.placed_files import FetchedHost, Wanted
 from steelyard.gateways.sql import Sql, parsed_uri
 from steelyard.gateways.ssh import SshMachine, parse_destination
 from steelyard.places.kubernetes.reaching import Reach, sql_knock
-from steelyard.tuning.facts.file import (
-    Finds,
-    Found,
-    hidden,
-    origins_of,
-    seen,
-    unknown,
-    values_of,
-)
-from steelyard.tuning.facts.kubernetes import (
-    AskedCluster,
-    Database,
-    PodMachine,
-    collect_kubernetes,
-    cpus_of,
-    find_database,
-    kubernetes_facts,
-    probe_on,
-    servers_of,
-    shm_bytes_of,
-    wanted_at_first,
-    wanted_later,
-    wanted_of_container,
-    wanted_of_kernel,
-    with_files,
-)
-from steelyard.tuning.facts.linux import (
-    collect_linux,
-    measure_wakeups,
-    steal,
-    with_finds,
-)
+from steelyard.tuning.facts import file
+from steelyard.tuning.facts import kubernetes as in_cluster
+from steelyard.tuning.facts.linux import collect_linux, measure_wakeups, steal, with_finds
 from steelyard.tuning.facts.machine import device_places
 from steelyard.tuning.facts.servers import (
     USABLE,
@@ -72,7 +43,7 @@ from steelyard.tuning.facts.servers import (
 _APART_S: Final = 1.0  # between the two looks
 _USUAL_PLACES: Final = ("/var/lib/postgresql", "/var/lib/pgsql")
 _NO_HYPERVISOR: Final = "a virtual machine does not see the hypervisor: collect its facts there"
-_NO_DOMAINS: Final = MappingProxyType({"domains": unknown("nobody looked for domains").origin})
+_NO_DOMAINS: Final = MappingProxyType({"domains": file.unknown("nobody looked for domains").origin})
 _NO_SERVER: Final = "no server was asked: name one with --dsn URI"
 _NO_REDIS: Final = "no Redis server was asked: name one with --redis URI"
 _ELSEWHERE: Final = (
@@ -111,8 +82,6 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Machine:
-    """The files of a machine and the facts that were made of them."""
-
     host: Host
     facts: LinuxFacts
     origins: Mapping[str, Origin]
@@ -138,13 +107,13 @@ def collect(asked: Asked, doors: Doors, domains: Domains | None = None) -> Stack
     caches = tuple(collect_redis(doors.redis, redis_address(uri), host) for uri in asked.redis)
     facts = with_redis(StackFacts(), caches)
     if server is None:
-        facts = _with_origins(facts, {"postgres": unknown(_NO_SERVER).origin})
+        facts = _with_origins(facts, {"postgres": file.unknown(_NO_SERVER).origin})
     else:
         facts = replace(_with_origins(facts, server.origins), postgres=server.facts)
     asked_of = [*([] if server is None else [server.is_here]), *(each.is_here for each in caches)]
     if machine is None and asked_of and not any(asked_of):
         layers = ("linux", "hypervisor", "domains", "kubernetes", "storage")
-        absent = dict.fromkeys(layers, hidden(_ELSEWHERE).origin)
+        absent = dict.fromkeys(layers, file.hidden(_ELSEWHERE).origin)
         return _as_told(_with_origins(facts, absent), asked)
     if asked.memory_bytes is not None or asked.cpus is not None:
         option = "--cpus" if asked.memory_bytes is None else "--memory"
@@ -164,11 +133,13 @@ def _with_limits(facts: StackFacts, there: Host) -> StackFacts:
     """Return the facts with what the server's process over there may use, if it is the only one."""
     if facts.postgres is None:
         return facts
-    pids = servers_of(there)
+    pids = in_cluster.servers_of(there)
     reason = f"{len(pids)} servers of PostgreSQL run over there: which of them it is is not visible"
-    finds = usable_by(there, pids[0]) if len(pids) == 1 else dict.fromkeys(USABLE, hidden(reason))
-    facts = replace(facts, postgres=replace(facts.postgres, **values_of(finds)))
-    return _with_origins(facts, origins_of(finds, "postgres"))
+    finds = (
+        usable_by(there, pids[0]) if len(pids) == 1 else dict.fromkeys(USABLE, file.hidden(reason))
+    )
+    facts = replace(facts, postgres=replace(facts.postgres, **file.values_of(finds)))
+    return _with_origins(facts, file.origins_of(finds, "postgres"))
 
 
 def _with_later_processes(facts: StackFacts, host: Host) -> StackFacts:
@@ -191,7 +162,7 @@ def _with_origins(facts: StackFacts, origins: Mapping[str, Origin]) -> StackFact
 def with_redis(facts: StackFacts, caches: tuple[RedisSight, ...]) -> StackFacts:
     """Return the facts with Redis servers, or with the reason that there are none."""
     if not caches:
-        return _with_origins(facts, {"redis": unknown(_NO_REDIS).origin})
+        return _with_origins(facts, {"redis": file.unknown(_NO_REDIS).origin})
     origins = {path: origin for each in caches for path, origin in each.origins.items()}
     return replace(
         _with_origins(facts, {"redis": Origin(source="the servers named by --redis"), **origins}),
@@ -245,9 +216,9 @@ def _here(directories: tuple[str, ...], asked: Asked, doors: Doors) -> _Machine:
         finds["ping_pong"] = measure_wakeups(facts, doors.processes)
     if asked.metadata:
         try:
-            finds["instance_type"] = seen(instance_type(), "the cloud's metadata service")
+            finds["instance_type"] = file.seen(instance_type(), "the cloud's metadata service")
         except TargetError as error:
-            finds["instance_type"] = unknown(error.message)
+            finds["instance_type"] = file.unknown(error.message)
     clock.sleep(max(0.0, _APART_S - (clock.monotonic() - begun)))
     finds["steal_fraction"] = steal(before, host.read(_STAT))
     facts, origins = with_finds(facts, origins, finds)
@@ -256,18 +227,18 @@ def _here(directories: tuple[str, ...], asked: Asked, doors: Doors) -> _Machine:
 
 def _there(directories: tuple[str, ...], machine: SshMachine, doors: Doors) -> _Machine:
     """Return a machine elsewhere after two looks, each one call of ssh."""
-    first = machine.fetch(wanted_at_first(directories))
+    first = machine.fetch(in_cluster.wanted_at_first(directories))
     resolved = [first.resolved[name] for name in directories if name in first.resolved]
     directory = resolved[0] if resolved else None
     places = device_places(mount_of(first, directory)) if directory else ()
-    limits = (name for pid in servers_of(first) for name in limit_files(first, pid))
+    limits = (name for pid in in_cluster.servers_of(first) for name in limit_files(first, pid))
     doors.clock.sleep(_APART_S)
-    second = machine.fetch(wanted_later(places, tuple(limits)))
+    second = machine.fetch(in_cluster.wanted_later(places, tuple(limits)))
     host = second.with_more(first)
     facts, origins = collect_linux(host, directory)
     finds = {
         "steal_fraction": steal(first.read(_STAT), second.read(_STAT)),
-        "ping_pong": unknown("nothing of ours runs over there"),
+        "ping_pong": file.unknown("nothing of ours runs over there"),
     }
     facts, origins = with_finds(facts, origins, finds)
     return _Machine(host=host, facts=facts, origins=origins)
@@ -277,7 +248,7 @@ def _with_machine(
     facts: StackFacts, machine: _Machine, domains: Domains | None = None
 ) -> StackFacts:
     linux = machine.facts
-    kubernetes, of_kubernetes = collect_kubernetes(machine.host, linux)
+    kubernetes, of_kubernetes = in_cluster.collect_kubernetes(machine.host, linux)
     facts = replace(
         facts,
         linux=linux,
@@ -305,7 +276,7 @@ def _with_hypervisor(
     """
     unread = any(path.startswith("domains.") for path in told)
     if facts.linux is None or (facts.linux.virtualization != "none" and not domains and not unread):
-        absent = hidden(_NO_HYPERVISOR).origin
+        absent = file.hidden(_NO_HYPERVISOR).origin
         return _with_origins(facts, {"hypervisor": absent, "domains": absent})
     copied = {
         f"hypervisor.{path.removeprefix('linux.')}": origin
@@ -341,7 +312,7 @@ _NOWHERE: Final = FetchedHost()  # its processes are none of this machine
 
 @contextmanager
 def reached(
-    database: Database, asked: AskedCluster, sql: Sql, clock: Clock
+    database: in_cluster.Database, asked: in_cluster.AskedCluster, sql: Sql, clock: Clock
 ) -> Iterator[ServerAddress]:
     """Yield the address of the server, which holds while the way to it is open.
 
@@ -360,7 +331,7 @@ def reached(
         reach.close()
 
 
-def _secret(database: Database) -> tuple[SecretRef, str]:
+def _secret(database: in_cluster.Database) -> tuple[SecretRef, str]:
     """Return the Secret of a Cluster's superuser, else of its application, with a database.
 
     Raises:
@@ -385,7 +356,9 @@ def _secret(database: Database) -> tuple[SecretRef, str]:
     )
 
 
-def ask(database: Database, asked: AskedCluster, sql: Sql, clock: Clock) -> ServerSight | str:
+def ask(
+    database: in_cluster.Database, asked: in_cluster.AskedCluster, sql: Sql, clock: Clock
+) -> ServerSight | str:
     """Return what the server says, or why nobody could ask it."""
     try:
         with reached(database, asked, sql, clock) as address:
@@ -397,7 +370,7 @@ def ask(database: Database, asked: AskedCluster, sql: Sql, clock: Clock) -> Serv
 
 def wanted_of_server(own: FetchedHost) -> Wanted:
     """Return what is looked at of the server's first process, once that is known."""
-    return Wanted(files=tuple(f"/proc/{pid}/smaps" for pid in servers_of(own)[:1]))
+    return Wanted(files=tuple(f"/proc/{pid}/smaps" for pid in in_cluster.servers_of(own)[:1]))
 
 
 def with_container(sight: ServerSight, own: FetchedHost) -> tuple[PostgresFacts, dict[str, Origin]]:
@@ -405,32 +378,36 @@ def with_container(sight: ServerSight, own: FetchedHost) -> tuple[PostgresFacts,
 
     Its processes have other ids on the node, so they are not named.
     """
-    pid = next(iter(servers_of(own)), None)
-    text, size, shm = own.read(f"/proc/{pid}/smaps"), shm_bytes_of(own), "the mount of /dev/shm"
+    pid = next(iter(in_cluster.servers_of(own)), None)
+    text, size, shm = (
+        own.read(f"/proc/{pid}/smaps"),
+        in_cluster.shm_bytes_of(own),
+        "the mount of /dev/shm",
+    )
     finds = {
-        "huge_page_mapping_bytes": seen(
+        "huge_page_mapping_bytes": file.seen(
             huge_mapping_bytes(text), f"/proc/{pid}/smaps in the container"
         )
         if text
-        else unknown("no process called postgres may be read in the container"),
-        "shared_memory_directory_bytes": unknown(f"{shm} in the container names no size")
+        else file.unknown("no process called postgres may be read in the container"),
+        "shared_memory_directory_bytes": file.unknown(f"{shm} in the container names no size")
         if size is None
-        else seen(size, f"{shm} in the container"),
+        else file.seen(size, f"{shm} in the container"),
     }
-    facts = replace(sight.facts, **values_of(finds))
-    return facts, {**sight.origins, **origins_of(finds, "postgres")}
+    facts = replace(sight.facts, **file.values_of(finds))
+    return facts, {**sight.origins, **file.origins_of(finds, "postgres")}
 
 
 _DATA: Final = "/var/lib/postgresql/data"
 _MOUNTS: Final = "/proc/self/mountinfo"
 _NO_PROBE: Final = "a probe on the node tells it, and --no-node-probe left it out"
 # What a container shows of itself, and not of its node.
-_OF_CONTAINERS: Final[Finds] = {
-    "pool_users": hidden("processes of other pods are not visible in a container"),
-    "hugetlbfs": hidden("mounts of the node are not visible in a container"),
-    "dma_latency_s": hidden("/dev/cpu_dma_latency is not there in a container"),
-    "allowed_cpus": hidden("those of a container are told with its pod"),
-    "ping_pong": unknown("it is not measured in a cluster"),
+_OF_CONTAINERS: Final[file.Finds] = {
+    "pool_users": file.hidden("processes of other pods are not visible in a container"),
+    "hugetlbfs": file.hidden("mounts of the node are not visible in a container"),
+    "dma_latency_s": file.hidden("/dev/cpu_dma_latency is not there in a container"),
+    "allowed_cpus": file.hidden("those of a container are told with its pod"),
+    "ping_pong": file.unknown("it is not measured in a cluster"),
 }
 
 
@@ -446,10 +423,10 @@ class _Looks:
 
     own: FetchedHost | SteelyardError
     node: tuple[FetchedHost, FetchedHost] | SteelyardError
-    shared: Found
+    shared: file.Found
 
 
-def collect_in_cluster(asked: AskedCluster, doors: Doors) -> StackFacts:
+def collect_in_cluster(asked: in_cluster.AskedCluster, doors: Doors) -> StackFacts:
     """Return what can be seen of a database in a cluster.
 
     What one account, one container or one server refuses is missing, with the reason.
@@ -458,12 +435,14 @@ def collect_in_cluster(asked: AskedCluster, doors: Doors) -> StackFacts:
         InputError: Nothing names the database, or there is no such context.
         TargetError: It is not there, or the API cannot be reached.
     """
-    database = find_database(doors.kubernetes.connect(asked.context), asked)
+    database = in_cluster.find_database(doors.kubernetes.connect(asked.context), asked)
     server = ask(database, asked, doors.sql, doors.clock)
     directory = _directory(server, database)
     looks = _look(database, asked, doors.clock, directory)
     linux, told = _linux(looks, directory)
-    kubernetes, of_kubernetes = kubernetes_facts(database, looks.own, looks.shared, linux)
+    kubernetes, of_kubernetes = in_cluster.kubernetes_facts(
+        database, looks.own, looks.shared, linux
+    )
     facts = StackFacts(
         linux=linux,
         kubernetes=kubernetes,
@@ -471,14 +450,19 @@ def collect_in_cluster(asked: AskedCluster, doors: Doors) -> StackFacts:
         origins={
             **told,
             **of_kubernetes,
-            "redis": unknown("no Redis server is asked").origin,
-            "storage": told.get("linux.device", told.get("linux", unknown("").origin)),
+            "redis": file.unknown("no Redis server is asked").origin,
+            "storage": told.get("linux.device", told.get("linux", file.unknown("").origin)),
         },
     )
-    return _with_hypervisor(_with_server(facts, server, looks.own))
+    if isinstance(server, str):
+        return _with_hypervisor(_with_origins(facts, {"postgres": file.unknown(server).origin}))
+    postgres, of_server = server.facts, dict(server.origins)
+    if not isinstance(looks.own, SteelyardError):
+        postgres, of_server = with_container(server, looks.own)
+    return _with_hypervisor(_with_origins(replace(facts, postgres=postgres), of_server))
 
 
-def _directory(server: ServerSight | str, database: Database) -> str:
+def _directory(server: ServerSight | str, database: in_cluster.Database) -> str:
     """Return where the data are: as the server says, its container's environment, or usually."""
     told = server.data_directory if isinstance(server, ServerSight) else None
     for container in database.pod["spec"]["containers"]:
@@ -488,25 +472,31 @@ def _directory(server: ServerSight | str, database: Database) -> str:
     return told or _DATA
 
 
-def _look(database: Database, asked: AskedCluster, clock: Clock, directory: str) -> _Looks:
-    """Return what the database's container and the node's kernel show."""
-    container = PodMachine(api=database.api, where=database.container)
-    own = _fetched(container, wanted_of_container())
-    places = _places(own, directory)
+def _look(
+    database: in_cluster.Database, asked: in_cluster.AskedCluster, clock: Clock, directory: str
+) -> _Looks:
+    container = in_cluster.PodMachine(api=database.api, where=database.container)
+    own = _fetched(container, in_cluster.wanted_of_container())
+    places: tuple[str, ...] = ()  # where sysfs tells of the disk below the data
+    if not isinstance(own, SteelyardError):
+        with suppress(ValueError, LookupError):  # mountinfo is torn
+            places = device_places(mount_of(own, directory))
     if asked.node_probe:
         try:
-            with probe_on(database.api, database.namespace, database.pod, clock) as probe:
-                looks = _twice(PodMachine(api=database.api, where=probe), places, clock)
-            cpus = cpus_of(looks[1])  # it never gets any of its own
-            shared = unknown("the probe on the node sees no CPU set of its own")
+            with in_cluster.probe_on(
+                database.api, database.namespace, database.pod, clock
+            ) as probe:
+                looks = _twice(in_cluster.PodMachine(api=database.api, where=probe), places, clock)
+            cpus = in_cluster.cpus_of(looks[1])  # it never gets any of its own
+            shared = file.unknown("the probe on the node sees no CPU set of its own")
             if cpus is not None:
-                shared = seen(cpus, "CPU set of a probe on the node")
+                shared = file.seen(cpus, "CPU set of a probe on the node")
             return _Looks(own=_with_server_files(container, own), node=looks, shared=shared)
         except SteelyardError as error:
             reason = f"no probe on the node: {error.message}"
     else:
         reason = _NO_PROBE
-    shared = unknown(reason)
+    shared = file.unknown(reason)
     if isinstance(own, SteelyardError):
         return _Looks(own=own, node=own, shared=shared)
     try:
@@ -516,7 +506,7 @@ def _look(database: Database, asked: AskedCluster, clock: Clock, directory: str)
     return _Looks(own=_with_server_files(container, own), node=looks, shared=shared)
 
 
-def _fetched(machine: PodMachine, wanted: Wanted) -> FetchedHost | SteelyardError:
+def _fetched(machine: in_cluster.PodMachine, wanted: Wanted) -> FetchedHost | SteelyardError:
     try:
         return machine.fetch(wanted)
     except SteelyardError as error:
@@ -524,7 +514,7 @@ def _fetched(machine: PodMachine, wanted: Wanted) -> FetchedHost | SteelyardErro
 
 
 def _with_server_files(
-    container: PodMachine, own: FetchedHost | SteelyardError
+    container: in_cluster.PodMachine, own: FetchedHost | SteelyardError
 ) -> FetchedHost | SteelyardError:
     if isinstance(own, SteelyardError):
         return own
@@ -532,53 +522,32 @@ def _with_server_files(
     return own if isinstance(more, SteelyardError) else own.with_more(more)
 
 
-def _places(own: FetchedHost | SteelyardError, directory: str) -> tuple[str, ...]:
-    """Return where sysfs tells of the disk below the data."""
-    if isinstance(own, SteelyardError):
-        return ()
-    try:
-        return device_places(mount_of(own, directory))
-    except (ValueError, LookupError):  # mountinfo is torn
-        return ()
-
-
 def _twice(
-    machine: PodMachine, places: tuple[str, ...], clock: Clock
+    machine: in_cluster.PodMachine, places: tuple[str, ...], clock: Clock
 ) -> tuple[FetchedHost, FetchedHost]:
     """Return two looks, the second with the disk, and with the first where it brings no newer."""
-    first = machine.fetch(wanted_of_kernel())
+    first = machine.fetch(in_cluster.wanted_of_kernel())
     clock.sleep(_APART_S)
-    later = machine.fetch(wanted_later(places))
+    later = machine.fetch(in_cluster.wanted_later(places))
     return first, first.with_more(later)
 
 
 def _linux(looks: _Looks, directory: str) -> tuple[LinuxFacts | None, dict[str, Origin]]:
     if isinstance(looks.node, SteelyardError):
         return None, {
-            "linux": unknown(f"{looks.node.message}; {looks.shared.origin.source}").origin
+            "linux": file.unknown(f"{looks.node.message}; {looks.shared.origin.source}").origin
         }
     first, last = looks.node
     host = last
     if not isinstance(looks.own, SteelyardError):  # the volume is mounted there alone
-        host = with_files(last, looks.own, (_MOUNTS,))
+        host = in_cluster.with_files(last, looks.own, (_MOUNTS,))
     facts, origins = collect_linux(host, directory)
-    finds: dict[str, Found] = {
+    finds: dict[str, file.Found] = {
         **_OF_CONTAINERS,
         "steal_fraction": steal(first.read(_STAT), last.read(_STAT)),
     }
     if facts.requested_huge_pages is None:
-        finds["requested_huge_pages"] = unknown(
+        finds["requested_huge_pages"] = file.unknown(
             "no kernel argument asks for any; the node's files of sysctl are not visible"
         )
     return with_finds(facts, origins, finds)
-
-
-def _with_server(
-    facts: StackFacts, server: ServerSight | str, own: FetchedHost | SteelyardError
-) -> StackFacts:
-    if isinstance(server, str):
-        return _with_origins(facts, {"postgres": unknown(server).origin})
-    postgres, told = server.facts, dict(server.origins)
-    if not isinstance(own, SteelyardError):
-        postgres, told = with_container(server, own)
-    return _with_origins(replace(facts, postgres=postgres), told)

@@ -195,7 +195,11 @@ def lost_elements(asked: Element, kept: Element) -> tuple[str, ...]:
 
 
 def _losses(asked: Element, kept: Element, path: str) -> Iterator[str]:
-    yield from _lost_text(asked, kept, path)
+    wanted, found = (asked.text or "").strip(), (kept.text or "").strip()
+    # Of the uuid libvirt writes its dashes and small letters.
+    is_other = wanted and path != "uuid" and _amount(wanted, asked) != _amount(found, kept)
+    if is_other and not _alike(wanted, found):
+        yield f"{path}={_told(wanted, found)}"
     for name, value in asked.attrib.items():
         if not _is_kept(name, asked, kept):
             yield f"{path or 'domain'}@{name}={_told(value, kept.get(name))}"
@@ -235,14 +239,6 @@ def _key(element: Element) -> str:
         return f"[@{name}='{element.get(name)}']"
     target = element.find("target") if element.tag == "disk" else None
     return "" if target is None else f"[{target.get('dev')}]"
-
-
-def _lost_text(asked: Element, kept: Element, path: str) -> Iterator[str]:
-    wanted, found = (asked.text or "").strip(), (kept.text or "").strip()
-    if not wanted or path == "uuid":  # libvirt writes its dashes and small letters
-        return
-    if _amount(wanted, asked) != _amount(found, kept) and not _alike(wanted, found):
-        yield f"{path}={_told(wanted, found)}"
 
 
 def _is_kept(name: str, asked: Element, kept: Element) -> bool:
@@ -308,7 +304,10 @@ def domain_facts(
             tuple(replace(part, huge_page_bytes=None) for part in parts)
             for parts in (cells, modules)
         )
-    topology = attribute(root, "cpu/topology", "threads")
+    topology, cpu = attribute(root, "cpu/topology", "threads"), root.find("cpu")
+    bindings = (root.find(f"numatune/{name}") for name in ("memory", "memnode"))
+    binding = next((it for it in bindings if it is not None), None)
+    model = None if cpu is None or cpu.find("model") is None else "custom"  # only one is named
     return DomainFacts(
         name=(root.findtext("name") or "").strip(),
         vcpus=_vcpus(root),
@@ -320,13 +319,13 @@ def domain_facts(
         memory_bytes=_memory_bytes(root, cells, modules),
         cells=cells,
         modules=modules,
-        memory_mode=_memory_mode(root),
+        memory_mode=None if binding is None else binding.get("mode", _USUAL_MODE),
         memory_nodes=_memory_nodes(root, cells),
         huge_page_bytes=sizes.pop() if len(sizes) == 1 else None,
         locked=root.find("memoryBacking/locked") is not None,
         hard_limit_bytes=amount_bytes(root.find("memtune/hard_limit")),
         balloon=attribute(root, "devices/memballoon", "model") or "virtio",
-        cpu_mode=_cpu_mode(root.find("cpu")),
+        cpu_mode=None if cpu is None else cpu.get("mode") or model,
         threads_per_core=1 if topology is None else whole(topology, "number of threads"),
         features=tuple(_features(root)),
         disks=tuple(
@@ -466,26 +465,11 @@ def _if_huge(page_bytes: int) -> int | None:
     return page_bytes if page_bytes >= SMALLEST_HUGE_BYTES else None
 
 
-def _memory_mode(root: Element) -> str | None:
-    """Return how strictly memory is bound; libvirt binds strictly where no mode is said."""
-    for path in ("numatune/memory", "numatune/memnode"):
-        if (found := root.find(path)) is not None:
-            return found.get("mode", _USUAL_MODE)
-    return None
-
-
 def _memory_nodes(root: Element, cells: tuple[GuestCell, ...]) -> tuple[int, ...]:
     """Return the host nodes of its memory; the cells' own where each cell has one."""
     own = {node for cell in cells for node in cell.memory_nodes}
     whole_domain = _union(root, "numatune/memory", "nodeset")
     return whole_domain or (tuple(sorted(own)) if all(c.memory_nodes for c in cells) else ())
-
-
-def _cpu_mode(cpu: Element | None) -> str | None:
-    """Return how its CPU is chosen: ``custom`` where only a model is named."""
-    if cpu is None:
-        return None
-    return cpu.get("mode") or ("custom" if cpu.find("model") is not None else None)
 
 
 def _features(root: Element) -> Iterator[str]:

@@ -38,14 +38,7 @@ from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.placed_files import FetchedHost, Wanted, new_mark, parse_fetched, script
 from steelyard.places.kubernetes.pods import ReadyWait, waiting_pod
 from steelyard.tuning.facts import file
-from steelyard.tuning.facts.linux import (
-    CPUS,
-    HOLDING,
-    NODES,
-    POOLS,
-    SYSCTL_PLACES,
-    outside_of_pods,
-)
+from steelyard.tuning.facts.linux import CPUS, HOLDING, NODES, POOLS, SYSCTL_PLACES, outside_of_pods
 from steelyard.tuning.facts.machine import DMI, VIRTIO
 
 _QUEUE: Final = ("rotational", "read_ahead_kb", "scheduler", "write_cache")
@@ -304,19 +297,17 @@ def collect_kubernetes(
     host: machine.Host, linux: LinuxFacts
 ) -> tuple[stack.KubernetesFacts | None, dict[str, stack.Origin]]:
     """Return what the node's files tell; None where no kubelet is seen on this machine."""
-    text, state = host.read(CONFIGURATION), host.read(CPU_STATE)
-    if text is None and state is None:
+    if host.read(CONFIGURATION) is None and host.read(CPU_STATE) is None:
         reason = f"no kubelet is seen here: there is no {CONFIGURATION} that we may read"
         return None, {"kubernetes": file.hidden(reason).origin}
+    named = (("kubelet", CONFIGURATION, parse_kubelet), ("shared_cpus", CPU_STATE, _shared))
     finds = {
-        "kubelet": file.parsed(text, CONFIGURATION, parse_kubelet)
-        if text is not None
-        else file.unknown(f"{CONFIGURATION} is not there, or root alone may read it"),
-        "shared_cpus": file.parsed(state, CPU_STATE, _shared)
-        if state is not None
-        else file.unknown(f"{CPU_STATE} is not there, or root alone may read it"),
-        "non_pod_huge_pages": _non_pod(host, linux),
+        name: file.unknown(f"{path} is not there, or root alone may read it")
+        if (found := host.read(path)) is None
+        else file.parsed(found, path, parse)
+        for name, path, parse in named
     }
+    finds["non_pod_huge_pages"] = _non_pod(host, linux)
     return stack.KubernetesFacts(**file.values_of(finds)), {
         "kubernetes": file.hidden(_API).origin,
         **file.origins_of(finds, "kubernetes"),
@@ -333,8 +324,7 @@ def parse_kubelet(text: str) -> stack.Kubelet:
         given: Any = YAML(typ="safe", pure=True).load(text)
     except (YAMLError, LookupError, AttributeError, TypeError, AssertionError) as error:
         raise ValueError(str(error)) from error
-    if not isinstance(given, dict):
-        raise ValueError("no mapping")  # noqa: TRY004 - what the callers of a parser expect
+    given = _mapping(given)
     quota = given.get("cpuCFSQuota")
     texts: dict[str, Any] = {f: str(given[n]) for n, f in _TEXTS.items() if given.get(n)}
     maps: dict[str, Any] = {f: _texts(given[n]) for n, f in _MAPPINGS.items() if given.get(n)}
@@ -346,14 +336,16 @@ def parse_kubelet(text: str) -> stack.Kubelet:
     )
 
 
-def _texts(value: object) -> Mapping[str, str]:
+def _mapping(value: object) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("no mapping")  # noqa: TRY004 - what the callers of a parser expect
-    return {str(name): _text(each) for name, each in value.items()}
+    return value
 
 
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _texts(value: object) -> Mapping[str, str]:
+    given = _mapping(value).items()
+    texts = ((str(name), str(text), isinstance(text, bool)) for name, text in given)
+    return {name: text.lower() if is_switch else text for name, text, is_switch in texts}
 
 
 def _reserved(entry: object) -> Mapping[str, str]:
@@ -363,10 +355,7 @@ def _reserved(entry: object) -> Mapping[str, str]:
 
 
 def _shared(text: str) -> tuple[int, ...]:
-    state = json.loads(text)
-    if not isinstance(state, dict):
-        raise ValueError("no mapping")  # noqa: TRY004 - what the callers of a parser expect
-    return parse_cpu_list(str(state["defaultCpuSet"]))
+    return parse_cpu_list(str(_mapping(json.loads(text))["defaultCpuSet"]))
 
 
 def _non_pod(host: machine.Host, linux: LinuxFacts) -> file.Found:
@@ -477,9 +466,12 @@ def _sum(texts: Sequence[str], name: str) -> str:
     if len(texts) == 1:
         return texts[0]
     try:
-        return _written(sum(map(parse_quantity, texts), Fraction(0)), name)
+        amount = sum(map(parse_quantity, texts), Fraction(0))
     except InputError:
         return texts[0]  # rules tell of what is no quantity
+    if name == "cpu" and amount.denominator != 1:
+        return f"{-(-amount.numerator * 1000 // amount.denominator)}m"
+    return str(-(-amount.numerator // amount.denominator))
 
 
 def _larger(one: str, other: str) -> str:
@@ -487,12 +479,6 @@ def _larger(one: str, other: str) -> str:
         return one if parse_quantity(one) >= parse_quantity(other) else other
     except InputError:
         return one
-
-
-def _written(amount: Fraction, name: str) -> str:
-    if name == "cpu" and amount.denominator != 1:
-        return f"{-(-amount.numerator * 1000 // amount.denominator)}m"
-    return str(-(-amount.numerator // amount.denominator))
 
 
 def huge_page_owners(pods: Iterable[k8s.Manifest]) -> frozenset[str]:
@@ -551,11 +537,7 @@ def kubelet_of(configz: str) -> stack.Kubelet:
     Raises:
         ValueError: It is no such answer.
     """
-    answered = json.loads(configz)
-    given = answered.get("kubeletconfig") if isinstance(answered, dict) else None
-    if not isinstance(given, dict):
-        raise ValueError("no kubeletconfig")  # noqa: TRY004 - what the callers of a parser expect
-    return parse_kubelet(json.dumps(given))
+    return parse_kubelet(json.dumps(_mapping(_mapping(json.loads(configz)).get("kubeletconfig"))))
 
 
 _CONFIGZ: Final = "/api/v1/nodes/{node}/proxy/configz"
@@ -669,10 +651,17 @@ def kubernetes_facts(
     api, node = database.api, k8s.ObjectRef(kind=k8s.NODE, name=database.node)
     status = _asked(node.label, lambda: (api.read(node) or {})["status"])
     pods, on_node = _pods(database, own)
+    path = _CONFIGZ.format(node=database.node)
+    kubelet = _asked(path, lambda: api.raw(path))
+    if kubelet.value is not None:
+        kubelet = file.parsed(str(kubelet.value), path, kubelet_of)
+    takes_none = kubelet.value is not None and kubelet.value.cpu_manager_policy == "none"
+    if takes_none and shared.value is None and linux is not None and linux.cpus is not None:
+        shared = file.seen(linux.cpus, "cpuManagerPolicy none")
     finds = {
         "version": _of(status, lambda of: of["nodeInfo"]["kubeletVersion"]),
         "node": file.seen(database.node, "spec.nodeName of the pod"),
-        "kubelet": _kubelet(database),
+        "kubelet": kubelet,
         "pods": pods,
         "capacity": _of(status, lambda of: _texts(of["capacity"])),
         "allocatable": _of(status, lambda of: _texts(of["allocatable"])),
@@ -680,9 +669,9 @@ def kubernetes_facts(
             "storage classes of the API", lambda: storage_classes(api.list(k8s.STORAGE_CLASS))
         ),
         "cluster": _cluster(database),
+        "shared_cpus": shared,
+        "non_pod_huge_pages": _huge_pages_beside_pods(database, on_node, own, linux),
     }
-    finds["shared_cpus"] = _shared_by_policy(shared, finds["kubelet"], linux)
-    finds["non_pod_huge_pages"] = _huge_pages_beside_pods(database, on_node, own, linux)
     told = file.origins_of(finds, "kubernetes")
     if isinstance(own, SteelyardError):
         for name in ("cpus", "quota_cpus", "throttled_periods", "charged_huge_bytes"):
@@ -704,12 +693,6 @@ def _of(status: file.Found, choose: Callable[[Any], object]) -> file.Found:
     if status.value is None:
         return status
     return _asked(status.origin.source, lambda: choose(status.value))
-
-
-def _kubelet(database: Database) -> file.Found:
-    path = _CONFIGZ.format(node=database.node)
-    answer = _asked(path, lambda: database.api.raw(path))
-    return answer if answer.value is None else file.parsed(str(answer.value), path, kubelet_of)
 
 
 def _cluster(database: Database) -> file.Found:
@@ -739,7 +722,14 @@ def _pods(
 def _pod(
     pod: k8s.Manifest, database: Database, own: FetchedHost | SteelyardError
 ) -> stack.PodFacts:
-    facts = pod_facts(pod, database=_is_of_database(pod, database))
+    metadata, cluster = pod["metadata"], database.cluster
+    owner = (metadata.get("labels") or {}).get(k8s.OF_CLUSTER)
+    is_of_cluster = cluster is not None and (metadata["namespace"], owner) == (
+        database.namespace,
+        cluster["metadata"]["name"],
+    )
+    is_asked = f"{metadata['namespace']}/{metadata['name']}" == database.name
+    facts = pod_facts(pod, database=is_asked or is_of_cluster)
     if facts.name != database.name or isinstance(own, SteelyardError):
         return facts
     return replace(
@@ -749,26 +739,6 @@ def _pod(
         throttled_periods=throttled_of(own),
         charged_huge_bytes=huge_bytes_of(own),
     )
-
-
-def _is_of_database(pod: k8s.Manifest, database: Database) -> bool:
-    """Return whether PostgreSQL runs in a pod, as far as one knows: this one, or its Cluster's."""
-    metadata = pod["metadata"]
-    if f"{metadata['namespace']}/{metadata['name']}" == database.name:
-        return True
-    owner = (metadata.get("labels") or {}).get(k8s.OF_CLUSTER)
-    own = database.cluster["metadata"]["name"] if database.cluster is not None else None
-    return own is not None and (metadata["namespace"], owner) == (database.namespace, own)
-
-
-def _shared_by_policy(
-    by_probe: file.Found, kubelet: file.Found, linux: LinuxFacts | None
-) -> file.Found:
-    """Return the shared pool: the probe's own CPUs; all of them where no policy takes any away."""
-    if by_probe.value is not None or linux is None or linux.cpus is None:
-        return by_probe
-    policy = kubelet.value.cpu_manager_policy if kubelet.value is not None else ""
-    return file.seen(linux.cpus, "cpuManagerPolicy none") if policy == "none" else by_probe
 
 
 def _huge_pages_beside_pods(

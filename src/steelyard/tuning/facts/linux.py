@@ -30,18 +30,7 @@ from steelyard.gateways import trials
 from steelyard.gateways.host import Host, allowed_cpus, cpu_times, memory_bytes, parse_mounts
 from steelyard.gateways.process import Processes
 from steelyard.gateways.trials import Where
-from steelyard.tuning.facts.file import (
-    Finds,
-    Found,
-    attempted,
-    hidden,
-    origins_of,
-    read_fact,
-    seen,
-    selected,
-    unknown,
-    values_of,
-)
+from steelyard.tuning.facts import file
 from steelyard.tuning.facts.machine import balloon_fact, device_fact, identity_facts, virtualization
 
 _VM = {
@@ -53,7 +42,7 @@ _VM = {
 }
 
 
-def memory_facts(host: Host) -> Finds:
+def memory_facts(host: Host) -> file.Finds:
     """Return the facts of memory."""
     huge = "/sys/kernel/mm/transparent_hugepage"
     no_huge = f"there is no {huge}: this kernel has no transparent huge pages"
@@ -62,29 +51,35 @@ def memory_facts(host: Host) -> Finds:
         "memory_bytes": _meminfo(host, "MemTotal"),
         "swap_bytes": _meminfo(host, "SwapTotal"),
         "page_bytes": _page(host),
-        "transparent_huge_pages": read_fact(host, f"{huge}/enabled", selected, absent=no_huge),
-        "thp_defrag": read_fact(host, f"{huge}/defrag", selected, absent=no_huge),
-        **{name: read_fact(host, path, int) for name, path in _VM.items()},
-        "numa_balancing": read_fact(host, "/proc/sys/kernel/numa_balancing", int, absent=alone),
-        "zone_reclaim_mode": read_fact(host, "/proc/sys/vm/zone_reclaim_mode", int, absent=alone),
+        "transparent_huge_pages": file.read_fact(
+            host, f"{huge}/enabled", file.selected, absent=no_huge
+        ),
+        "thp_defrag": file.read_fact(host, f"{huge}/defrag", file.selected, absent=no_huge),
+        **{name: file.read_fact(host, path, int) for name, path in _VM.items()},
+        "numa_balancing": file.read_fact(
+            host, "/proc/sys/kernel/numa_balancing", int, absent=alone
+        ),
+        "zone_reclaim_mode": file.read_fact(
+            host, "/proc/sys/vm/zone_reclaim_mode", int, absent=alone
+        ),
     }
 
 
-def _meminfo(host: Host, name: str) -> Found:
+def _meminfo(host: Host, name: str) -> file.Found:
     size = memory_bytes(host.read("/proc/meminfo")).get(name)
     if size is None:
-        return hidden(f"/proc/meminfo names no {name}")
-    return seen(size, f"{name} in /proc/meminfo")
+        return file.hidden(f"/proc/meminfo names no {name}")
+    return file.seen(size, f"{name} in /proc/meminfo")
 
 
-def _page(host: Host) -> Found:
+def _page(host: Host) -> file.Found:
     """Return the size of ordinary pages, which is that of the looker's own first mapping."""
     match = re.search(
         r"^KernelPageSize:\s+(\d+) kB", host.read("/proc/self/smaps") or "", re.MULTILINE
     )
     if match is None:
-        return hidden("/proc/self/smaps names no KernelPageSize")
-    return seen(int(match[1]) * KIB, "KernelPageSize in /proc/self/smaps")
+        return file.hidden("/proc/self/smaps names no KernelPageSize")
+    return file.seen(int(match[1]) * KIB, "KernelPageSize in /proc/self/smaps")
 
 
 POOLS: Final = "/sys/kernel/mm/hugepages"
@@ -95,8 +90,7 @@ SYSCTL_PLACES: Final = (
 )
 _SYSCTL_FILE: Final = "/etc/sysctl.conf"
 _ASKED_FOR: Final = re.compile(
-    r"^[ \t]*-?[ \t]*vm[./]nr_hugepages[ \t]*=[ \t]*(0[xX][0-9a-fA-F]+|\d+)(?=\s|$)",
-    re.MULTILINE,
+    r"^[ \t]*-?[ \t]*vm[./]nr_hugepages[ \t]*=[ \t]*(0[xX][0-9a-fA-F]+|\d+)(?=\s|$)", re.MULTILINE
 )
 # As `tuning.files.files` writes it.
 _ALLOCATION: Final = re.compile(r"echo (\d+) >\S*/hugepages-(\d+)kB/nr_hugepages")
@@ -129,26 +123,26 @@ def _count(text: str | None) -> int | None:
     return int(text) if text and text.strip().isdecimal() else None
 
 
-def pool_facts(host: Host) -> Finds:
+def pool_facts(host: Host) -> file.Finds:
     """Return the facts of huge pages."""
     pools = pools_in(host, POOLS)
     return {
         "huge_page_bytes": _default_size(host),
-        "pools": seen(pools, POOLS) if pools else hidden(f"there is no {POOLS}"),
+        "pools": file.seen(pools, POOLS) if pools else file.hidden(f"there is no {POOLS}"),
         **_requested(host),
-        "overcommit_huge_pages": read_fact(host, "/proc/sys/vm/nr_overcommit_hugepages", int),
-        "hugetlbfs": attempted("/proc/self/mounts", lambda: _mounted(host)),
+        "overcommit_huge_pages": file.read_fact(host, "/proc/sys/vm/nr_overcommit_hugepages", int),
+        "hugetlbfs": file.attempted("/proc/self/mounts", lambda: _mounted(host)),
     }
 
 
-def _default_size(host: Host) -> Found:
+def _default_size(host: Host) -> file.Found:
     found = _meminfo(host, "Hugepagesize")
     if found.value is None:
-        return hidden("/proc/meminfo names no Hugepagesize: this kernel has no huge pages")
+        return file.hidden("/proc/meminfo names no Hugepagesize: this kernel has no huge pages")
     return found
 
 
-def _requested(host: Host) -> Finds:
+def _requested(host: Host) -> file.Finds:
     """Return what the configuration asks for: ``/proc/sys`` only says what the kernel gave."""
     words = (host.read("/proc/cmdline") or "").split()
     default, by_size = _on_command_line(words, default_page_bytes(host))
@@ -168,8 +162,8 @@ def _requested(host: Host) -> Finds:
     others = {size: count for size, (count, _) in of_size.items() if size != default}
     sources = sorted({source for size, (_, source) in of_size.items() if size != default})
     return {
-        "requested_huge_pages": seen(*of_size.get(default, (None, nobody))),
-        "requested_other_pages": seen(others or None, "; ".join(sources) or nobody),
+        "requested_huge_pages": file.seen(*of_size.get(default, (None, nobody))),
+        "requested_other_pages": file.seen(others or None, "; ".join(sources) or nobody),
     }
 
 
@@ -221,11 +215,11 @@ def _on_command_line(words: list[str], default: int | None) -> tuple[int, dict[i
     return default or 0, found
 
 
-def _mounted(host: Host) -> Found:
+def _mounted(host: Host) -> file.Found:
     text = host.read("/proc/self/mounts")
     if not text:
-        return hidden("there is no /proc/self/mounts")
-    return seen(mounted_sizes(text, default_page_bytes(host)), "/proc/self/mounts")
+        return file.hidden("there is no /proc/self/mounts")
+    return file.seen(mounted_sizes(text, default_page_bytes(host)), "/proc/self/mounts")
 
 
 def default_page_bytes(host: Host) -> int | None:
@@ -255,13 +249,13 @@ _HELD: Final = re.compile(r"^HugetlbPages:\s*(\d+) kB$", re.MULTILINE)
 _NAME: Final = re.compile(r"^Name:\s*(.+)$", re.MULTILINE)
 
 
-def pool_users(host: Host) -> Found:
+def pool_users(host: Host) -> file.Found:
     """Return who holds huge pages; of touched pages alone, as the kernel counts them."""
     if not _HELD.search(host.read("/proc/self/status") or ""):
-        return hidden("this kernel does not say which process holds huge pages")
+        return file.hidden("this kernel does not say which process holds huge pages")
     if host.read("/proc/1/status") is None:
-        return hidden("processes of others are hidden (hidepid)")
-    return seen(holders(host), "HugetlbPages in /proc/*/status")
+        return file.hidden("processes of others are hidden (hidepid)")
+    return file.seen(holders(host), "HugetlbPages in /proc/*/status")
 
 
 def holders(host: Host) -> tuple[PoolUser, ...]:
@@ -288,49 +282,51 @@ CPUS: Final = "/sys/devices/system/cpu"
 NODES: Final = "/sys/devices/system/node"
 
 
-def topology_facts(host: Host) -> Finds:
+def topology_facts(host: Host) -> file.Finds:
     """Return which CPUs there are, which share a core, and which node they are on."""
-    siblings = attempted(f"{CPUS}/cpu*/topology", lambda: _siblings(host))
+    siblings = file.attempted(f"{CPUS}/cpu*/topology", lambda: _siblings(host))
     return {
-        "cpus": read_fact(host, f"{CPUS}/online", parse_cpu_list),
-        "nodes": attempted(NODES, lambda: _nodes(host)),
+        "cpus": file.read_fact(host, f"{CPUS}/online", parse_cpu_list),
+        "nodes": file.attempted(NODES, lambda: _nodes(host)),
         "siblings": siblings,
         "smt": _smt(host, siblings),
         "allowed_cpus": _allowed(host),
     }
 
 
-def _siblings(host: Host) -> Found:
+def _siblings(host: Host) -> file.Found:
     cores = set()
     for cpu in sorted(name for name in host.names(CPUS) if re.fullmatch(r"cpu\d+", name)):
         text = host.read(f"{CPUS}/{cpu}/topology/thread_siblings_list")
         if text and text.strip():
             cores.add(parse_cpu_list(text.strip()))
     source = f"{CPUS}/cpu*/topology/thread_siblings_list"
-    return seen(tuple(sorted(cores)), source) if cores else hidden(f"there is no {source}")
+    return (
+        file.seen(tuple(sorted(cores)), source) if cores else file.hidden(f"there is no {source}")
+    )
 
 
-def _smt(host: Host, siblings: Found) -> Found:
-    found = read_fact(host, f"{CPUS}/smt/active", lambda text: bool(int(text)))
+def _smt(host: Host, siblings: file.Found) -> file.Found:
+    found = file.read_fact(host, f"{CPUS}/smt/active", lambda text: bool(int(text)))
     if found.value is None and siblings.value:
         several = any(len(core) > 1 for core in siblings.value)
-        return seen(several, siblings.origin.source)
+        return file.seen(several, siblings.origin.source)
     return found
 
 
-def _allowed(host: Host) -> Found:
+def _allowed(host: Host) -> file.Found:
     cpus = allowed_cpus(host.read("/proc/self/status"))
     if cpus is None:
-        return unknown("/proc/self/status names no Cpus_allowed_list")
-    return seen(cpus, "Cpus_allowed_list in /proc/self/status")
+        return file.unknown("/proc/self/status names no Cpus_allowed_list")
+    return file.seen(cpus, "Cpus_allowed_list in /proc/self/status")
 
 
-def _nodes(host: Host) -> Found:
+def _nodes(host: Host) -> file.Found:
     names = [name for name in host.names(NODES) if re.fullmatch(r"node\d+", name)]
     nodes = [_node(host, int(name.removeprefix("node"))) for name in names]
     if not nodes:
-        return hidden(f"there is no {NODES}: this kernel knows no NUMA nodes")
-    return seen(tuple(sorted(nodes, key=lambda node: node.number)), f"{NODES}/node*")
+        return file.hidden(f"there is no {NODES}: this kernel knows no NUMA nodes")
+    return file.seen(tuple(sorted(nodes, key=lambda node: node.number)), f"{NODES}/node*")
 
 
 def _node(host: Host, number: int) -> NumaNode:
@@ -353,31 +349,31 @@ _NO_LIMIT_US: Final = 2_000_000_000  # PM_QOS_CPU_LATENCY_DEFAULT_VALUE, include
 _HYPERVISORS: Final = "the hypervisor governs it, and a virtual machine does not see that"
 
 
-def cpu_facts(host: Host, *, virtual: bool | None) -> Finds:
+def cpu_facts(host: Host, *, virtual: bool | None) -> file.Finds:
     """Return the facts of CPUs; ``virtual`` says why some of them cannot be seen."""
     return {
         "scaling_driver": _frequency(host, "scaling_driver", virtual=virtual),
         "governor": _frequency(host, "scaling_governor", virtual=virtual),
         "energy_preference": _frequency(host, "energy_performance_preference", virtual=virtual),
-        "idle_driver": read_fact(host, f"{_IDLE}/current_driver", str),
+        "idle_driver": file.read_fact(host, f"{_IDLE}/current_driver", str),
         "idle_governor": _idle_governor(host),
         "idle_states": _idle_states(host),
         "halt_poll_s": _halt_poll(host, virtual=virtual),
         "guest_halt_poll_s": _guest_halt_poll(host),
         "dma_latency_s": _dma_latency(host),
-        "cpu_pressure_fraction": read_fact(
+        "cpu_pressure_fraction": file.read_fact(
             host,
             "/proc/pressure/cpu",
             _pressure,
             absent="there is no /proc/pressure: this kernel does not account for pressure",
         ),
-        "clocksource": read_fact(
+        "clocksource": file.read_fact(
             host, "/sys/devices/system/clocksource/clocksource0/current_clocksource", str
         ),
     }
 
 
-def steal(before: str | None, after: str | None) -> Found:
+def steal(before: str | None, after: str | None) -> file.Found:
     """Return the share of CPU time that a hypervisor gave to others between two looks.
 
     Args:
@@ -386,15 +382,15 @@ def steal(before: str | None, after: str | None) -> Found:
     """
     first, last = cpu_times(before), cpu_times(after)
     if first is None or last is None:
-        return hidden("/proc/stat does not say it")
+        return file.hidden("/proc/stat does not say it")
     spent_s = last.total_s - first.total_s
     if spent_s <= 0:
-        return unknown("no time passed between two looks at /proc/stat")
+        return file.unknown("no time passed between two looks at /proc/stat")
     stolen = (last.steal_s - first.steal_s) / spent_s
-    return seen(stolen, "/proc/stat, two looks a second apart")
+    return file.seen(stolen, "/proc/stat, two looks a second apart")
 
 
-def _frequency(host: Host, name: str, *, virtual: bool | None) -> Found:
+def _frequency(host: Host, name: str, *, virtual: bool | None) -> file.Found:
     """Return what all CPUs have, several different words joined by a comma."""
     words = set()
     for cpu in host.names(CPUS):
@@ -402,28 +398,28 @@ def _frequency(host: Host, name: str, *, virtual: bool | None) -> Found:
         if text and text.strip():
             words.add(text.strip())
     if words:
-        return seen(",".join(sorted(words)), f"{CPUS}/cpu*/cpufreq/{name}")
+        return file.seen(",".join(sorted(words)), f"{CPUS}/cpu*/cpufreq/{name}")
     if virtual:
-        return hidden(_HYPERVISORS)
-    return hidden(f"there is no {CPUS}/cpu*/cpufreq/{name}")
+        return file.hidden(_HYPERVISORS)
+    return file.hidden(f"there is no {CPUS}/cpu*/cpufreq/{name}")
 
 
-def _idle_governor(host: Host) -> Found:
-    found = read_fact(host, f"{_IDLE}/current_governor", str)
+def _idle_governor(host: Host) -> file.Found:
+    found = file.read_fact(host, f"{_IDLE}/current_governor", str)
     # Before Linux 5.17 the file that can be written is there on request only.
-    return found if found.value else read_fact(host, f"{_IDLE}/current_governor_ro", str)
+    return found if found.value else file.read_fact(host, f"{_IDLE}/current_governor_ro", str)
 
 
-def _idle_states(host: Host) -> Found:
+def _idle_states(host: Host) -> file.Found:
     matches = filter(None, (re.fullmatch(r"state(\d+)", name) for name in host.names(_FIRST)))
     states = [_state(host, f"{_FIRST}/state{n}") for n in sorted(int(m[1]) for m in matches)]
     found = tuple(state for state in states if state is not None)
-    return seen(found, f"{_FIRST}/state*") if found else hidden(f"there is no {_FIRST}")
+    return file.seen(found, f"{_FIRST}/state*") if found else file.hidden(f"there is no {_FIRST}")
 
 
 def _state(host: Host, place: str) -> IdleState | None:
     name, latency, disabled = (
-        (host.read(f"{place}/{file}") or "").strip() for file in ("name", "latency", "disable")
+        (host.read(f"{place}/{name}") or "").strip() for name in ("name", "latency", "disable")
     )
     if not name or not latency.isdecimal():
         return None
@@ -432,32 +428,32 @@ def _state(host: Host, place: str) -> IdleState | None:
     )
 
 
-def _halt_poll(host: Host, *, virtual: bool | None) -> Found:
+def _halt_poll(host: Host, *, virtual: bool | None) -> file.Found:
     if virtual:
-        return hidden(_HYPERVISORS)
+        return file.hidden(_HYPERVISORS)
     path = "/sys/module/kvm/parameters/halt_poll_ns"
-    return read_fact(host, path, _seconds_of_ns, absent=f"there is no {path}: no KVM here")
+    return file.read_fact(host, path, _seconds_of_ns, absent=f"there is no {path}: no KVM here")
 
 
-def _guest_halt_poll(host: Host) -> Found:
+def _guest_halt_poll(host: Host) -> file.Found:
     drivers = [host.read(f"{_IDLE}/{name}") for name in ("current_driver", "current_governor")]
     if not any("haltpoll" in (driver or "") for driver in drivers):
-        return hidden("haltpoll is neither the idle driver nor its governor here")
+        return file.hidden("haltpoll is neither the idle driver nor its governor here")
     path = "/sys/module/haltpoll/parameters/guest_halt_poll_ns"
-    return read_fact(host, path, _seconds_of_ns)
+    return file.read_fact(host, path, _seconds_of_ns)
 
 
 def _seconds_of_ns(text: str) -> float:
     return int(text) / _NS_PER_S
 
 
-def _dma_latency(host: Host) -> Found:
+def _dma_latency(host: Host) -> file.Found:
     limit_us = host.number(_DMA_LATENCY)
     if limit_us is None:
-        return unknown(f"{_DMA_LATENCY} is not there, or root alone may read it")
+        return file.unknown(f"{_DMA_LATENCY} is not there, or root alone may read it")
     if limit_us >= _NO_LIMIT_US:
-        return seen(None, f"{_DMA_LATENCY}: nobody holds a limit")
-    return seen(limit_us / US_PER_S, _DMA_LATENCY)
+        return file.seen(None, f"{_DMA_LATENCY}: nobody holds a limit")
+    return file.seen(limit_us / US_PER_S, _DMA_LATENCY)
 
 
 def _pressure(text: str) -> float:
@@ -488,18 +484,18 @@ def collect_linux(host: Host, data_directory: str | None = None) -> Sighted:
         **memory_facts(host),
         **pool_facts(host),
         **cpu_facts(host, virtual=virtual),
-        "steal_fraction": unknown(_LATER),
+        "steal_fraction": file.unknown(_LATER),
         "balloon": balloon_fact(host),
         "pool_users": pool_users(host),
-        "device": attempted("the disk", lambda: device_fact(host, data_directory)),
-        "ping_pong": unknown(_LATER),
+        "device": file.attempted("the disk", lambda: device_fact(host, data_directory)),
+        "ping_pong": file.unknown(_LATER),
     }
-    return LinuxFacts(**values_of(finds)), origins_of(finds, _LAYER)
+    return LinuxFacts(**file.values_of(finds)), file.origins_of(finds, _LAYER)
 
 
-def with_finds(facts: LinuxFacts, origins: Mapping[str, Origin], finds: Finds) -> Sighted:
+def with_finds(facts: LinuxFacts, origins: Mapping[str, Origin], finds: file.Finds) -> Sighted:
     """Return the facts with others that were found later."""
-    return replace(facts, **values_of(finds)), {**origins, **origins_of(finds, _LAYER)}
+    return replace(facts, **file.values_of(finds)), {**origins, **file.origins_of(finds, _LAYER)}
 
 
 _MOST_S: Final = 0.25  # so that the three of them take less than a second
@@ -514,15 +510,15 @@ def recorded_wakeups(host: Host) -> tuple[Fact, ...]:
     kind = virtualization(host).value
     finds = cpu_facts(host, virtual=None if kind is None else kind != "none")
     limit = finds["dma_latency_s"].origin.visibility
-    machine = LinuxFacts(virtualization=kind, **values_of(finds))
+    machine = LinuxFacts(virtualization=kind, **file.values_of(finds))
     return wake_up_facts(machine, limit_seen=limit is Visibility.YES)
 
 
-def measure_wakeups(linux: LinuxFacts, processes: Processes) -> Found:
+def measure_wakeups(linux: LinuxFacts, processes: Processes) -> file.Found:
     """Return the round trips between two processes on one CPU, on two, on two NUMA nodes."""
     allowed = linux.allowed_cpus or ()
     if not allowed:
-        return unknown("which CPUs may be used is not visible")
+        return file.unknown("which CPUs may be used is not visible")
     pairs = {
         "same_cpu": (allowed[0], allowed[0]),
         "across": _across(linux, allowed),
@@ -531,7 +527,7 @@ def measure_wakeups(linux: LinuxFacts, processes: Processes) -> Found:
     try:
         trips = {name: _trips(pair, processes) for name, pair in pairs.items() if pair}
     except SteelyardError as error:
-        return unknown(f"the ping-pong failed: {error.message}")
+        return file.unknown(f"the ping-pong failed: {error.message}")
     across = trips.get("across")
     facts = PingPong(
         same_cpu_s=_quantile(trips["same_cpu"], 50),
@@ -540,7 +536,7 @@ def measure_wakeups(linux: LinuxFacts, processes: Processes) -> Found:
         other_node_s=_quantile(trips.get("other_node"), 50),
     )
     on = "; ".join(f"CPUs {cpu_list(set(pair))}" for pair in pairs.values() if pair)
-    return seen(facts, f"a byte back and forth over pipes, {_MOST_S} s each: {on}")
+    return file.seen(facts, f"a byte back and forth over pipes, {_MOST_S} s each: {on}")
 
 
 def _across(linux: LinuxFacts, allowed: tuple[int, ...]) -> Pair | None:

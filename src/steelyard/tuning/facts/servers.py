@@ -111,28 +111,22 @@ def _from_settings(settings: Mapping[str, str], rows: list[Row]) -> Finds:
     }
     pending = tuple(sorted(str(name) for name, _, waits in rows if waits))
     status = settings.get("huge_pages_status", "")
+    size_kib = in_unit(settings.get("huge_page_size", "0"), "kB")
+    name = "shared_memory_size_in_huge_pages"
+    needed = hidden(f"{name} is told by PostgreSQL 15 and later")
+    if name in settings:
+        pages = int(settings[name])
+        needed = seen(pages, name) if pages >= 0 else hidden(f"{name} is not known there")
     return {
         "settings": seen(kept, "pg_settings"),
         "pending_restart": seen(pending, "pg_settings.pending_restart"),
-        "huge_pages_needed": _needed(settings.get("shared_memory_size_in_huge_pages")),
-        "huge_page_bytes": seen(_page_bytes(settings), "huge_page_size"),
+        "huge_pages_needed": needed,
+        # None: the kernel's default.
+        "huge_page_bytes": seen(int(size_kib) * KIB if size_kib else None, "huge_page_size"),
         "huge_pages_status": seen(status, "huge_pages_status")
         if status in ("on", "off")
         else hidden("huge_pages_status is told by PostgreSQL 17 and later"),
     }
-
-
-def _page_bytes(settings: Mapping[str, str]) -> int | None:
-    """Return the size of huge pages that the server names; None: the kernel's default."""
-    size_kib = in_unit(settings.get("huge_page_size", "0"), "kB")
-    return int(size_kib) * KIB if size_kib else None
-
-
-def _needed(text: str | None) -> Found:
-    name = "shared_memory_size_in_huge_pages"
-    if text is None:
-        return hidden(f"{name} is told by PostgreSQL 15 and later")
-    return seen(int(text), name) if int(text) >= 0 else hidden(f"{name} is not known there")
 
 
 def _io_uring(session: SqlSession, host: Host, *, here: bool) -> Found:
@@ -281,15 +275,26 @@ def collect_redis(door: redis_gateway.RedisDoor, address: ServerAddress, host: H
     name = str(path) if path is not None else host_and_port(address.host, address.port)
     try:
         with redis_gateway.opened(door, address) as session:
-            told, asked = session.info("all"), _settings(session)
+            told = session.info("all")
+            asked: dict[str, str] | str  # why this user may not ask for the settings
+            try:
+                asked = redis_gateway.settings_like(session, "*")
+            except redis_gateway.ReplyError as error:
+                asked = error.message
     except redis_gateway.ReplyError as error:
         raise refused(error, where=name, user=address.user) from error
     may_be_here = path is not None or address.host in _LOOPBACK  # the process' name must still fit
-    process = _process(host, told) if may_be_here else None
+    pid, process = told.get("process_id", ""), None
+    if may_be_here and pid.isdecimal():
+        command = host.read(f"/proc/{pid}/comm") or ""
+        process = int(pid) if command.startswith(_PROGRAMS) else None
+    replicas = told.get("connected_slaves", "")
     directory = asked.get("dir") if isinstance(asked, dict) else None
     finds = {
         "role": seen({"master": "primary"}.get(told.get("role", ""), "replica"), "INFO, role"),
-        "replicas": _number(told, "connected_slaves"),
+        "replicas": seen(int(replicas), "INFO, connected_slaves")
+        if replicas.isdecimal()
+        else hidden("INFO has no connected_slaves"),
         **_from_redis_settings(asked),
         "maxmemory": seen(told.get("maxmemory"), "INFO, maxmemory"),
         **_from_process(host, process, directory),
@@ -300,19 +305,6 @@ def collect_redis(door: redis_gateway.RedisDoor, address: ServerAddress, host: H
         directory=directory,
         is_here=process is not None,
     )
-
-
-def _settings(session: redis_gateway.RedisSession) -> dict[str, str] | str:
-    """Return the settings in force; where this user may not ask for them, why."""
-    try:
-        return redis_gateway.settings_like(session, "*")
-    except redis_gateway.ReplyError as error:
-        return error.message
-
-
-def _number(told: Mapping[str, str], name: str) -> Found:
-    value = told.get(name, "")
-    return seen(int(value), f"INFO, {name}") if value.isdecimal() else hidden(f"INFO has no {name}")
 
 
 def _from_redis_settings(asked: dict[str, str] | str) -> Finds:
@@ -343,21 +335,18 @@ def _from_redis_settings(asked: dict[str, str] | str) -> Finds:
     }
 
 
-def _process(host: Host, told: Mapping[str, str]) -> int | None:
-    """Return the server's process; None where it is not here."""
-    pid = told.get("process_id", "")
-    name = host.read(f"/proc/{pid}/comm") if pid.isdecimal() else None
-    return int(pid) if name is not None and name.startswith(_PROGRAMS) else None
-
-
 def _from_process(host: Host, process: int | None, directory: str | None) -> Finds:
     if process is None:
         names = ("auto_restart", "storage", "memory_limit")
         return dict.fromkeys(names, hidden(_ELSEWHERE))
+    limit, group = min(memory_limits(host, process), default=(None, ""))
+    none = hidden("no control group above its process limits its memory")
     return {
         "auto_restart": _restarts(host, host.read(f"/proc/{process}/cgroup") or ""),
         "storage": _storage(host, directory),
-        "memory_limit": _memory_limit(host, process),
+        "memory_limit": seen(str(limit), group)
+        if limit is not None
+        else _unseen_groups(host, process, "memory") or none,
     }
 
 
@@ -399,13 +388,3 @@ def _storage(host: Host, directory: str | None) -> Found:
     name, kind = device.value.name, device.value.kind
     told = "ceph" if name.startswith("rbd") else kind
     return seen(told if told in ("ceph", "longhorn", "network") else "local", device.origin.source)
-
-
-def _memory_limit(host: Host, process: int) -> Found:
-    """Return the smallest limit of the control groups above a process."""
-    limits = memory_limits(host, process)
-    if limits:
-        limit, group = min(limits)
-        return seen(str(limit), group)
-    none = "no control group above its process limits its memory"
-    return _unseen_groups(host, process, "memory") or hidden(none)

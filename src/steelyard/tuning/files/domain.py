@@ -70,7 +70,12 @@ def add_devices(root: Element, design: DomainDesign) -> None:
     for name, path in zip(_NAMES, design.disks, strict=False):
         _add_disk(devices, name, path, design)
     if design.bridge is not None:
-        _add_interface(devices, design)
+        interface = added(devices, "interface", {"type": "bridge"})
+        added(interface, "source", {"bridge": design.bridge})
+        added(interface, "model", {"type": "virtio"})
+        if not design.emulated:
+            queues = str(len(design.vcpu_pins))
+            added(interface, "driver", {"name": "vhost", "queues": queues})
     added(devices, "serial", {"type": "pty"})
     added(devices, "console", {"type": "pty"})
     added(devices, "memballoon", {"model": "none"})
@@ -86,17 +91,13 @@ def patch_devices(root: Element, design: DomainDesign) -> None:
         if driver.get("cache") == "unsafe":
             driver.set("cache", "none")
     if design.io_thread_pins:
-        thread = root.find("iothreadids/iothread")
-        _use_thread(devices, "1" if thread is None else thread.get("id", "1"))
-
-
-def _use_thread(devices: Element, thread: str) -> None:
-    for disk in devices.findall("disk"):
-        target = disk.find("target")
-        if target is not None and target.get("bus") == "virtio":
-            driver = ensured(disk, "driver")
-            if "iothread" not in driver.attrib:
-                driver.set("iothread", thread)
+        given = root.find("iothreadids/iothread")
+        thread = "1" if given is None else given.get("id", "1")
+        for disk in devices.findall("disk"):
+            target = disk.find("target")
+            if target is not None and target.get("bus") == "virtio":
+                driver = ensured(disk, "driver")
+                driver.set("iothread", driver.get("iothread", thread))
 
 
 def _add_disk(devices: Element, name: str, path: str, design: DomainDesign) -> None:
@@ -110,15 +111,6 @@ def _add_disk(devices: Element, name: str, path: str, design: DomainDesign) -> N
     added(disk, "driver", driver | {"queues": str(len(design.vcpu_pins))})
     added(disk, "source", {"dev" if block else "file": path})
     added(disk, "target", {"dev": name, "bus": "virtio"})
-
-
-def _add_interface(devices: Element, design: DomainDesign) -> None:
-    interface = added(devices, "interface", {"type": "bridge"})
-    added(interface, "source", {"bridge": design.bridge or ""})
-    added(interface, "model", {"type": "virtio"})
-    if not design.emulated:
-        queues = str(len(design.vcpu_pins))
-        added(interface, "driver", {"name": "vhost", "queues": queues})
 
 
 _X86: Final = "x86_64"
@@ -150,7 +142,11 @@ def set_processor(root: Element, design: DomainDesign) -> None:
     _set_topology(cpu, design)
     if native_x86:
         ensured(cpu, "cache").set("mode", "passthrough")
-        _set_topology_extension(cpu, design)
+        if design.amd and design.threads > 1:  # measured: without it, a guest saw no siblings
+            for feature in cpu.findall("feature"):
+                if feature.get("name") == "topoext":
+                    cpu.remove(feature)
+            added(cpu, "feature", {"policy": "require", "name": "topoext"})
     _set_cells(cpu, design)
 
 
@@ -163,16 +159,6 @@ def _set_topology(cpu: Element, design: DomainDesign) -> None:
     shape = {"sockets": sockets, "dies": 1, "cores": count // (sockets * threads)}
     told = {name: str(number) for name, number in {**shape, "threads": threads}.items()}
     emptied(cpu, "topology").attrib.update(told)
-
-
-def _set_topology_extension(cpu: Element, design: DomainDesign) -> None:
-    """Require what a guest on AMD needs to see siblings; measured: without it, it saw none."""
-    if not design.amd or design.threads == 1:
-        return
-    for feature in cpu.findall("feature"):
-        if feature.get("name") == "topoext":
-            cpu.remove(feature)
-    added(cpu, "feature", {"policy": "require", "name": "topoext"})
 
 
 def _set_cells(cpu: Element, design: DomainDesign) -> None:
@@ -283,7 +269,11 @@ def _set_pins(root: Element, design: DomainDesign) -> None:
     for thread in _io_threads(root) if design.io_thread_pins else ():
         pin = {"iothread": thread, "cpuset": cpu_list(design.io_thread_pins)}
         added(tune, "iothreadpin", pin)
-    _set_nodes(root, design)
+    memory = ensured(root, "numatune")
+    removed(memory, "memory", "memnode")
+    added(memory, "memory", {"mode": "strict", "nodeset": cpu_list(design.nodes)})
+    for cell, node in enumerate(design.nodes):
+        added(memory, "memnode", {"cellid": str(cell), "mode": "strict", "nodeset": str(node)})
 
 
 def _io_threads(root: Element) -> list[str]:
@@ -292,15 +282,6 @@ def _io_threads(root: Element) -> list[str]:
     count = whole(root.findtext("iothreads"), "number of I/O threads")
     spare = (str(number) for number in range(1, count + len(given) + 1) if str(number) not in given)
     return (given + list(spare))[:count]
-
-
-def _set_nodes(root: Element, design: DomainDesign) -> None:
-    tune = ensured(root, "numatune")
-    removed(tune, "memory", "memnode")
-    added(tune, "memory", {"mode": "strict", "nodeset": cpu_list(design.nodes)})
-    for cell, node in enumerate(design.nodes):
-        at = {"cellid": str(cell), "mode": "strict", "nodeset": str(node)}
-        added(tune, "memnode", at)
 
 
 def _add_system(root: Element, design: DomainDesign) -> None:

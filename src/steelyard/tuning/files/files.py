@@ -427,7 +427,13 @@ def configuration(design: stack.PostgresDesign) -> str:
     """Return the settings as text, with what each needs before it is in effect."""
     needs = f" Takes effect with a {stack.Scope.SERVER}."
     settings = [
-        (each, needs if each.scope is stack.Scope.SERVER else "", _quoted(each.value))
+        (
+            each,
+            needs if each.scope is stack.Scope.SERVER else "",
+            each.value
+            if _BARE.fullmatch(each.value)
+            else "'" + each.value.replace("\\", "\\\\").replace("'", "''") + "'",
+        )
         for each in design.settings
     ]
     return rendered(
@@ -437,12 +443,6 @@ def configuration(design: stack.PostgresDesign) -> str:
         counted_by=design.counted_by,
         settings=settings,
     )
-
-
-def _quoted(value: str) -> str:
-    if _BARE.fullmatch(value):
-        return value
-    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 _DRY_RUN: Final = "kubectl apply --dry-run=server -f"
@@ -475,20 +475,17 @@ def _files(design: stack.StackDesign, present: str | None) -> Iterator[stack.Ren
     if design.machine is not None:
         yield from machine_files(design.machine, "linux")
     if design.pod is not None:
-        yield from _objects(design, design.pod)
+        kubelet = kubelet_configuration(design.pod, exclusive=design.request.exclusive_cpus)
+        yield _file("kubernetes", "kubelet.yaml", kubelet, "kubelet --config {}")
+        if design.request.storage_class is None:  # one that was named is the cluster's own
+            made = storage_class(design)
+            yield _file("kubernetes", "storage-class.yaml", made, f"{_DRY_RUN} {{}}")
+        made = cluster(design, design.pod)
+        yield _file("kubernetes", "cluster.yaml", made, f"{_DRY_RUN} {{}}")
     if design.request.place is stack.Place.RDS:
         yield from parameter_group_files(design)
     elif design.pod is None:
         yield configuration_file(design.postgres)
-
-
-def _objects(design: stack.StackDesign, pod: stack.PodDesign) -> Iterator[stack.RenderedFile]:
-    """Yield what Kubernetes is given; the server's settings are in the cluster."""
-    kubelet = kubelet_configuration(pod, exclusive=design.request.exclusive_cpus)
-    yield _file("kubernetes", "kubelet.yaml", kubelet, "kubelet --config {}")
-    if design.request.storage_class is None:  # one that was named is the cluster's own
-        yield _file("kubernetes", "storage-class.yaml", storage_class(design), f"{_DRY_RUN} {{}}")
-    yield _file("kubernetes", "cluster.yaml", cluster(design, pod), f"{_DRY_RUN} {{}}")
 
 
 def _file(layer: str, path: str, content: str, check: str) -> stack.RenderedFile:

@@ -120,8 +120,11 @@ def shared_memory_bytes(settings: Mapping[str, str], version: int) -> int:
         + fit.per_handle_bytes * handles
         + _LOCK_BYTES * max(locks, 0) * processes
     )
+    wal = _size(settings, "wal_buffers", 0)
+    if settings.get("wal_buffers", "-1").strip() == "-1":
+        wal = max(min(buffers // 32, 16 * MIB), 64 * KIB)
     dynamic = _size(settings, "min_dynamic_shared_memory", 0, unit=MIB)
-    return int(buffers * (1 + fit.per_buffer) + beside) + _wal_bytes(settings, buffers) + dynamic
+    return int(buffers * (1 + fit.per_buffer) + beside) + wal + dynamic
 
 
 def least_shared_memory_bytes(settings: Mapping[str, str], version: int) -> int:
@@ -132,12 +135,6 @@ def least_shared_memory_bytes(settings: Mapping[str, str], version: int) -> int:
 
 def _error_bytes(estimate: int) -> int:
     return max(int(FORMULA_ERROR * estimate), _FORMULA_ERROR_BYTES)
-
-
-def _wal_bytes(settings: Mapping[str, str], buffers: int) -> int:
-    if settings.get("wal_buffers", "-1").strip() == "-1":
-        return max(min(buffers // 32, 16 * MIB), 64 * KIB)
-    return _size(settings, "wal_buffers", 0)
 
 
 def _size(settings: Mapping[str, str], name: str, default: int, unit: int = _BLOCK_BYTES) -> int:
@@ -338,7 +335,9 @@ def divided(
     """
     _require_proportion(request)
     estimate = formula_counter(request.postgres_version)
-    chosen = _first_fitting(request, fixed, estimate, margin)
+    # The first that fits: from the profile's values down to the least.
+    budgets = (_counted(request, it, fixed, estimate, margin) for it in _candidates(request))
+    chosen = next((budget for budget in budgets if budget.fits), None)
     if chosen is not None:
         chosen = _counted(request, chosen, fixed, counter, margin)
     if chosen is None or not chosen.fits:
@@ -421,17 +420,6 @@ def _require_proportion(request: StackRequest) -> None:
         )
 
 
-def _first_fitting(
-    request: StackRequest, fixed: Mapping[str, str], counter: PageCounter, margin: float
-) -> Budget | None:
-    """Return the first division that fits: from the profile's values down to the least."""
-    for candidate in _candidates(request):
-        budget = _counted(request, candidate, fixed, counter, margin)
-        if budget.fits:
-            return budget
-    return None
-
-
 def _candidates(request: StackRequest) -> Sequence[Budget]:
     """Return divisions from the best to the most frugal, huge pages not counted yet."""
     profile = {
@@ -456,10 +444,7 @@ def _candidates(request: StackRequest) -> Sequence[Budget]:
 
 
 def _candidate(
-    request: StackRequest,
-    buffers: int,
-    step: tuple[int, int, int],
-    best: tuple[int, int, int],
+    request: StackRequest, buffers: int, step: tuple[int, int, int], best: tuple[int, int, int]
 ) -> Budget:
     names = ("max_connections", "work_mem", "maintenance_work_mem")
     return Budget(
@@ -510,11 +495,7 @@ def _does_not_fit(
     request: StackRequest, fixed: Mapping[str, str], margin: float
 ) -> DoesNotFitError:
     frugal = _counted(
-        request,
-        _candidates(request)[-1],
-        fixed,
-        formula_counter(request.postgres_version),
-        margin,
+        request, _candidates(request)[-1], fixed, formula_counter(request.postgres_version), margin
     )
     return DoesNotFitError(
         f"{format_bytes(request.memory_bytes)} hold no such server:"

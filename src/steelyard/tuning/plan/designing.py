@@ -77,7 +77,6 @@ def what_fits(request: StackRequest, fits: Fits) -> str:
 
 
 def _changed_alone(request: StackRequest, fits: Fits) -> Iterator[str]:
-    """Yield options that make a request fit without any other change."""
     mebibytes, cpus = request.memory_bytes // MIB, request.cpus
 
     def with_memory(size: int) -> bool:
@@ -136,7 +135,6 @@ def _smaller(request: StackRequest, fits: Fits) -> Iterator[str]:
 
 
 def _below(start: int) -> Iterator[int]:
-    """Yield ever smaller sizes."""
     size = start
     for _ in range(_STEPS):
         size = min(int(size * _FACTOR), size - 1)
@@ -157,15 +155,14 @@ def _nearest(start: int, others: Iterable[int], fits: Callable[[int], bool]) -> 
     beyond = start
     for number in others:
         if fits(number):
-            return _refined(number, beyond, fits)
+            break
         beyond = number
-    return None
-
-
-def _refined(inside: int, outside: int, fits: Callable[[int], bool]) -> int:
-    while abs(outside - inside) > max(inside // _FINE, 1):
-        middle = (inside + outside) // 2
-        inside, outside = (middle, outside) if fits(middle) else (inside, middle)
+    else:
+        return None
+    inside = number
+    while abs(beyond - inside) > max(inside // _FINE, 1):
+        middle = (inside + beyond) // 2
+        inside, beyond = (middle, beyond) if fits(middle) else (inside, middle)
     return inside
 
 
@@ -204,9 +201,7 @@ def _designed(request: StackRequest, facts: StackFacts, counter: PageCounter) ->
     if request.place is not Place.RDS and request.huge_pages:
         _require_page_size(request, facts)
     machine = MachineFacts(
-        cpus=request.cpus,
-        memory_bytes=request.memory_bytes,
-        storage=storage_of(request, facts),
+        cpus=request.cpus, memory_bytes=request.memory_bytes, storage=storage_of(request, facts)
     )
     profile = {each.setting.name: each for each in fitted(machine)}
     margin = POD_MARGIN if request.place is Place.CNPG else POOL_MARGIN
@@ -283,10 +278,7 @@ def default_page_bytes(place: Place, facts: StackFacts) -> int | None:
 
 
 def _postgres(
-    request: StackRequest,
-    facts: StackFacts,
-    budget: Budget,
-    profile: dict[str, ProfiledSetting],
+    request: StackRequest, facts: StackFacts, budget: Budget, profile: dict[str, ProfiledSetting]
 ) -> PostgresDesign:
     settings = facts.postgres.settings if facts.postgres is not None else None
     basis = Basis(

@@ -5,24 +5,16 @@ started. Pools are full, the virtual machine and the server are about to take fr
 when rules are strictest.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pydantic import TypeAdapter
 
 from steelyard.core import stack
 from steelyard.core.findings import Severity, State
 from steelyard.core.linux import LinuxFacts, PagePool
-from steelyard.core.wording import (
-    KIB,
-    MIB,
-    InputError,
-    PreflightError,
-    printable_json,
-    quoted,
-)
+from steelyard.core.wording import KIB, MIB, InputError, PreflightError, printable_json, quoted
 from steelyard.gateways.files import make_directory, write_text
 from steelyard.tuning.files.files import class_name, quantity, render
 from steelyard.tuning.plan.arithmetic import PageCounter
@@ -44,12 +36,20 @@ def foreseen(design: stack.StackDesign, facts: stack.StackFacts) -> stack.StackF
         return stack.StackFacts(
             postgres=_postgres(design, alone, None), storage=design.request.storage
         )
-    linux = _machine_facts(design, facts)
+    linux, below = _machine_facts(design, facts), below_of(design.request.place, facts)
+    hypervisor = linux if facts.hypervisor == facts.linux else facts.hypervisor
+    if design.hypervisor is not None and below is not None:
+        hypervisor = _tuned(below, design.hypervisor)
+    domains = facts.domains
+    if design.domain is not None:
+        own = next((it for it in domains or () if it.name == design.domain.name), None)
+        others = (it for it in domains or () if it.name != design.domain.name)
+        domains = (*others, _domain(design.domain, own))
     return replace(
         facts,
-        hypervisor=_hypervisor_facts(design, facts, linux),
+        hypervisor=hypervisor,
         linux=linux,
-        domains=_domains(design, facts),
+        domains=domains,
         kubernetes=_kubernetes(design, facts),
         postgres=_postgres(design, facts, linux),
         storage=storage_of(design.request, facts),
@@ -60,15 +60,6 @@ def foreseen(design: stack.StackDesign, facts: stack.StackFacts) -> stack.StackF
             guest_governor=None,
         ),
     )
-
-
-def _hypervisor_facts(
-    design: stack.StackDesign, facts: stack.StackFacts, linux: LinuxFacts | None
-) -> LinuxFacts | None:
-    below = below_of(design.request.place, facts)
-    if design.hypervisor is not None and below is not None:
-        return _tuned(below, design.hypervisor)
-    return linux if facts.hypervisor == facts.linux else facts.hypervisor
 
 
 def _machine_facts(design: stack.StackDesign, facts: stack.StackFacts) -> LinuxFacts | None:
@@ -84,8 +75,10 @@ def _machine_facts(design: stack.StackDesign, facts: stack.StackFacts) -> LinuxF
 
 
 def _tuned(linux: LinuxFacts, machine: stack.MachineDesign) -> LinuxFacts:
-    """Return a machine with a design in effect."""
-    linux = _with_pools(_with_sysctls(linux, machine.sysctls), machine)
+    sysctls: dict[str, Any] = {it.name.partition(".")[2]: int(it.value) for it in machine.sysctls}
+    if "dirty_bytes" in sysctls:
+        sysctls["dirty_ratio"] = 0  # the kernel clears it
+    linux = _with_pools(replace(linux, **sysctls), machine)
     named = {each.name: each.value for each in machine.sysfs}
     device = linux.device
     if device is not None and (kib := named.get(READ_AHEAD.format(device=device.name))):
@@ -102,22 +95,6 @@ def _tuned(linux: LinuxFacts, machine: stack.MachineDesign) -> LinuxFacts:
         idle_states=states,
         transparent_huge_pages=named.get(THP, linux.transparent_huge_pages),
         governor=machine.governor or linux.governor,
-    )
-
-
-def _with_sysctls(linux: LinuxFacts, sysctls: tuple[stack.PlannedSetting, ...]) -> LinuxFacts:
-    values = {each.name: int(each.value) for each in sysctls}
-    dirty = values.get("vm.dirty_bytes")
-    background = values.get("vm.dirty_background_bytes", linux.dirty_background_bytes)
-    return replace(
-        linux,
-        swappiness=values.get("vm.swappiness", linux.swappiness),
-        dirty_bytes=linux.dirty_bytes if dirty is None else dirty,
-        dirty_ratio=linux.dirty_ratio if dirty is None else 0,  # the kernel clears it
-        dirty_background_bytes=background,
-        zone_reclaim_mode=values.get("vm.zone_reclaim_mode", linux.zone_reclaim_mode),
-        overcommit_memory=values.get("vm.overcommit_memory", linux.overcommit_memory),
-        numa_balancing=values.get("kernel.numa_balancing", linux.numa_balancing),
     )
 
 
@@ -174,16 +151,6 @@ def _resized(
     )
 
 
-def _domains(
-    design: stack.StackDesign, facts: stack.StackFacts
-) -> tuple[stack.DomainFacts, ...] | None:
-    if design.domain is None:
-        return facts.domains
-    others = [each for each in facts.domains or () if each.name != design.domain.name]
-    own = next((each for each in facts.domains or () if each.name == design.domain.name), None)
-    return (*others, _domain(design.domain, own))
-
-
 def _domain(domain: stack.DomainDesign, own: stack.DomainFacts | None) -> stack.DomainFacts:
     cells = tuple(
         stack.GuestCell(
@@ -232,15 +199,24 @@ def _kubernetes(design: stack.StackDesign, facts: stack.StackFacts) -> stack.Kub
             **{name: size for name, size in capacity.items() if not name.startswith("hugepages-")},
             _resource(pod.page_bytes): quantity(pages * pod.page_bytes),
         }
-    settings = {each.name: each.value for each in design.postgres.settings}
+    resources = {"cpu": str(pod.cpus), "memory": quantity(pod.memory_bytes)}
+    if pod.huge_pages_bytes:
+        resources[_resource(pod.page_bytes)] = quantity(pod.huge_pages_bytes)
+    name = f"{design.request.name}-1"
     return replace(
         seen,
         kubelet=_kubelet(design, pod),
-        pods=(_pod(design, pod),),
+        pods=(stack.PodFacts(name=name, database=True, requests=resources, limits=resources),),
         capacity=capacity,
         allocatable=None,
         shared_cpus=None,
-        cluster=_cluster(design, pod, settings),
+        cluster=stack.ClusterFacts(
+            instances=pod.instances,
+            disruption_budget=pod.instances > 1,
+            anti_affinity="required",
+            parameters={each.name: each.value for each in design.postgres.settings},
+            storage_class=class_name(design),
+        ),
         storage_classes=_storage_classes(design, seen),
     )
 
@@ -259,26 +235,6 @@ def _kubelet(design: stack.StackDesign, pod: stack.PodDesign) -> stack.Kubelet:
         system_reserved={"memory": quantity(system)},
         eviction_hard={"memory.available": quantity(eviction)},
         reserved_memory=({"memory": reserved},) if exclusive else (),
-    )
-
-
-def _pod(design: stack.StackDesign, pod: stack.PodDesign) -> stack.PodFacts:
-    resources = {"cpu": str(pod.cpus), "memory": quantity(pod.memory_bytes)}
-    if pod.huge_pages_bytes:
-        resources[_resource(pod.page_bytes)] = quantity(pod.huge_pages_bytes)
-    name = f"{design.request.name}-1"
-    return stack.PodFacts(name=name, database=True, requests=resources, limits=resources)
-
-
-def _cluster(
-    design: stack.StackDesign, pod: stack.PodDesign, settings: Mapping[str, str]
-) -> stack.ClusterFacts:
-    return stack.ClusterFacts(
-        instances=pod.instances,
-        disruption_budget=pod.instances > 1,
-        anti_affinity="required",
-        parameters=settings,
-        storage_class=class_name(design),
     )
 
 

@@ -214,7 +214,10 @@ def plan_local(request: stack.StackRequest, facts: stack.StackFacts, budget: Bud
     nodes = place.nodes_for(need)
     rooms = {node.number: place.room(node) for node in nodes}
     pools = _pools(request, facts, pages, rooms) if request.huge_pages else ()
-    cpus = _cpus_on(request, place.cores, nodes)
+    there = {cpu for node in nodes for cpu in node.cpus}
+    local = [core for core in place.cores if set(core) <= there]
+    in_turn = [cpu for core in (*local[1:], *local[:1]) for cpu in core]  # the first core is last
+    cpus = tuple(sorted(in_turn[: request.cpus]))
     return Layers(
         machine=machine_design(linux, facts, pools, cpus),
         lines=lines,
@@ -298,8 +301,6 @@ def _require_memory(
 
 
 class _Rooms:
-    """What the nodes of a machine have for the database."""
-
     def __init__(
         self, request: stack.StackRequest, facts: stack.StackFacts, linux: LinuxFacts
     ) -> None:
@@ -315,9 +316,14 @@ class _Rooms:
         """
         if len(self._nodes) == 1:
             return self._nodes
-        fitting = [node for node in self._nodes if self._holds(node, need)]
+        size, least = self._request.page_bytes, need.memory_bytes + system_bytes(self._request)
+        fitting = [
+            (sum(pool.free for pool in node.pools if pool.page_bytes == size), -node.number, node)
+            for node in self._nodes
+            if self._to_be_had(node) >= least and len(self._cores_on(node)) > need.cores
+        ]
         if fitting:
-            return (max(fitting, key=lambda node: (self._free_pages(node), -node.number)),)
+            return (max(fitting, key=lambda found: found[:2])[2],)
         if self._request.place is stack.Place.CNPG:
             raise self._no_node(need)
         self._require_sum(need)
@@ -339,15 +345,8 @@ class _Rooms:
             self._linux, node, machines, size, own_pages=own
         )
 
-    def _holds(self, node: NumaNode, need: _Need) -> bool:
-        enough = self._to_be_had(node) - system_bytes(self._request) >= need.memory_bytes
-        return enough and len(self._cores_on(node)) > need.cores
-
     def _cores_on(self, node: NumaNode) -> list[topology.Core]:
         return [core for core in self.cores if set(core) <= set(node.cpus)]
-
-    def _free_pages(self, node: NumaNode) -> int:
-        return sum(p.free for p in node.pools if p.page_bytes == self._request.page_bytes)
 
     def _require_sum(self, need: _Need) -> None:
         rooms = [self.room(node) for node in self._nodes]
@@ -373,16 +372,6 @@ class _Rooms:
             f" {format_bytes(need.memory_bytes)} for the pod, which topologyManagerPolicy"
             f" single-numa-node would not admit: {told}"
         )
-
-
-def _cpus_on(
-    request: stack.StackRequest, cores: Sequence[topology.Core], nodes: Sequence[NumaNode]
-) -> tuple[int, ...]:
-    """Return CPUs in whole cores for the database; those of the first core come last."""
-    there = {cpu for node in nodes for cpu in node.cpus}
-    local = [core for core in cores if set(core) <= there]
-    ordered = local[1:] + local[:1]
-    return tuple(sorted([cpu for core in ordered for cpu in core][: request.cpus]))
 
 
 def _pools(

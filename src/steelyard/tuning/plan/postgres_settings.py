@@ -187,20 +187,10 @@ def _max_wal_size(basis: Basis) -> Choice:
     return _size(size), reason
 
 
-def _min_wal_size(basis: Basis) -> Choice:
-    size = _largest_wal(basis)[0] // 4 // MIB * MIB
-    return _size(size), "A quarter of max_wal_size, so that segments are recycled, not made anew"
-
-
 def _wal_level(basis: Basis) -> Choice:
     if basis.request.logical_decoding:
         return "logical", "Logical decoding was asked for"
     return "replica", "Enough without logical decoding; CloudNativePG's default is logical"
-
-
-def _io_workers(basis: Basis) -> Choice:
-    count = max(3, basis.request.cpus // 4)
-    return str(count), "A guess: a quarter of the CPUs, not below the default"
 
 
 def _put_back(name: str) -> CataloguedSetting:
@@ -260,9 +250,7 @@ CATALOGUE: Final[tuple[CataloguedSetting, ...]] = (
         name="huge_pages",
         source=_KERNEL,
         choose=_planned(
-            "off",
-            "`try` takes huge pages that were reserved for other programs",
-            on_huge=False,
+            "off", "`try` takes huge pages that were reserved for other programs", on_huge=False
         ),
         places=_OWN,
     ),
@@ -287,7 +275,13 @@ CATALOGUE: Final[tuple[CataloguedSetting, ...]] = (
     ),
     _server(name="wal_level", source=_WAL, choose=_wal_level, places=_OWN),
     _reload(name="max_wal_size", choose=_max_wal_size),
-    _reload(name="min_wal_size", choose=_min_wal_size),
+    _reload(
+        name="min_wal_size",
+        choose=lambda basis: (
+            _size(_largest_wal(basis)[0] // 4 // MIB * MIB),
+            "A quarter of max_wal_size, so that segments are recycled, not made anew",
+        ),
+    ),
     _reload(name="checkpoint_timeout", choose=_of_profile("checkpoint_timeout")),
     _reload(
         name="checkpoint_completion_target",
@@ -302,7 +296,16 @@ CATALOGUE: Final[tuple[CataloguedSetting, ...]] = (
         since=18,
         places=_OWN,
     ),
-    _reload(name="io_workers", source=_RESOURCES, choose=_io_workers, since=18, places=_OWN),
+    _reload(
+        name="io_workers",
+        source=_RESOURCES,
+        choose=lambda basis: (
+            str(max(3, basis.request.cpus // 4)),
+            "A guess: a quarter of the CPUs, not below the default",
+        ),
+        since=18,
+        places=_OWN,
+    ),
     _server(name="max_worker_processes", choose=_of_profile("max_worker_processes")),
     *(
         _session(name=name, choose=_of_profile(name))

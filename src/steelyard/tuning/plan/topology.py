@@ -225,13 +225,16 @@ def place_domain(
     offers = [_Offer(node, hypervisor, others, own, wanted) for node in nodes_of(hypervisor)]
     fitting = [offer for offer in offers if not offer.lacks]
     if not fitting:
-        raise _no_room(wanted, offers)
+        told = "; ".join(f"node {it.node.number}: {', '.join(it.lacks)}" for it in offers)
+        raise DoesNotFitError(
+            f"no NUMA node of the hypervisor has {wanted.vcpus} CPUs in whole cores, one core"
+            f" beside them for the emulator, and {format_bytes(wanted.memory_bytes)} for the"
+            f" virtual machine: {told}"
+        )
     return min(fitting, key=lambda offer: (offer.new_pages, offer.node.number)).place()
 
 
 class _Offer:
-    """What one node has for a virtual machine."""
-
     def __init__(
         self,
         node: NumaNode,
@@ -252,17 +255,19 @@ class _Offer:
         self._count = -(-wanted.vcpus // most)
         self._pages = -(-wanted.memory_bytes // wanted.page_bytes)
         self._pool = pool_of(node.pools, wanted.page_bytes)
-        self._held = _pages_of_domain(own, node, nodes_of(hypervisor), wanted)
-        self._to_come = pages_to_come(others, node, nodes_of(hypervisor), wanted.page_bytes)
-        self._promised = promised_pages(hypervisor, node, wanted.page_bytes)
-        self.others_bytes = others_bytes(
-            hypervisor, node, others, wanted.page_bytes, own_pages=self._held
-        )
+        size, nodes, self._held = wanted.page_bytes, nodes_of(hypervisor), 0
+        if own is not None and own.running:  # it gives these back when it ends
+            used = self._pool.total - self._pool.free if self._pool is not None else 0
+            self._held = min(share_of(own, node, nodes, size) // size, used)
+        self._to_come = pages_to_come(others, node, nodes, size)
+        self._promised = promised_pages(hypervisor, node, size)
+        self.others_bytes = others_bytes(hypervisor, node, others, size, own_pages=self._held)
 
     @property
     def new_pages(self) -> int:
         """Return how many huge pages the node's pool lacks."""
-        return max(self._pages + self._to_come - self._available_pages, 0)
+        free = self._pool.free if self._pool is not None else 0
+        return max(self._pages + self._to_come - (free - self._promised + self._held), 0)
 
     @property
     def free_bytes(self) -> int | None:
@@ -293,11 +298,6 @@ class _Offer:
             lacks.append(f"{self.free_cpus} CPUs in whole cores can be had")
         return tuple(lacks)
 
-    @property
-    def _available_pages(self) -> int:
-        free = self._pool.free if self._pool is not None else 0
-        return free - self._promised + self._held
-
     def place(self) -> DomainPlace:
         """Return the place: the guest on the first cores, its helpers on the last ones."""
         cores = tuple(self._guest[: self._count])
@@ -312,26 +312,6 @@ class _Offer:
             pool_pages=(self._pool.total if self._pool else 0) + self.new_pages,
             others_bytes=self.others_bytes,
         )
-
-
-def _pages_of_domain(
-    own: DomainFacts | None, node: NumaNode, nodes: Sequence[NumaNode], wanted: Wanted
-) -> int:
-    """Return the pages that the running domain holds on a node and gives back when it ends."""
-    if own is None or not own.running:
-        return 0
-    pool = pool_of(node.pools, wanted.page_bytes)
-    used = pool.total - pool.free if pool is not None else 0
-    return min(share_of(own, node, nodes, wanted.page_bytes) // wanted.page_bytes, used)
-
-
-def _no_room(wanted: Wanted, offers: Sequence[_Offer]) -> DoesNotFitError:
-    told = "; ".join(f"node {offer.node.number}: {', '.join(offer.lacks)}" for offer in offers)
-    return DoesNotFitError(
-        f"no NUMA node of the hypervisor has {wanted.vcpus} CPUs in whole cores, one core beside"
-        f" them for the emulator, and {format_bytes(wanted.memory_bytes)} for the virtual machine:"
-        f" {told}"
-    )
 
 
 _LEAST_BUFFERS: Final = 128 * KIB  # of the server
@@ -367,18 +347,14 @@ def require_sense(request: StackRequest) -> None:
         raise InputError(
             "CPUs, memory and instances must be at least 1", hint="As in --cpus 2 --memory 8GiB."
         )
-    _require_name(request)
-    _require_server(request)
-    _require_layers(request)
-
-
-def _require_name(request: StackRequest) -> None:
     form, words = _NAMES[request.place]
     if not form.fullmatch(request.name):
         raise InputError(
             f"{request.name!r} is no name that every layer of {request.place.value} takes",
             hint=f"--name has {words}.",
         )
+    _require_server(request)
+    _require_layers(request)
 
 
 def _require_server(request: StackRequest) -> None:
@@ -451,7 +427,12 @@ def bystander_pages(facts: StackFacts, page_bytes: int) -> int:
     and only those. Pages that processes share count once, as the pool counts them.
     """
     linux = facts.linux or LinuxFacts()
-    held = max(_held_pages(linux, page_bytes) - own_pages(facts, page_bytes), 0)
+    pool = linux.pool(page_bytes)
+    if pool is not None and _is_used(linux, page_bytes):
+        used = pool.total - pool.available
+    else:  # the pool does not tell
+        used = -(-sum(user.held_bytes for user in linux.pool_users or ()) // page_bytes)
+    held = max(used - own_pages(facts, page_bytes), 0)
     nodes = linux.nodes or ()
     return held + sum(
         pages_to_come(machines_here(facts), each, nodes, page_bytes) for each in nodes
@@ -474,14 +455,6 @@ def bystanders_on(facts: StackFacts, page_bytes: int, node: NumaNode) -> int:
 def _is_used(linux: LinuxFacts, page_bytes: int) -> bool:
     pool = linux.pool(page_bytes)
     return pool is not None and pool.total > pool.available
-
-
-def _held_pages(linux: LinuxFacts, page_bytes: int) -> int:
-    """Return the pages in use or promised; what processes hold where the pool does not tell."""
-    pool = linux.pool(page_bytes)
-    if pool is not None and _is_used(linux, page_bytes):
-        return pool.total - pool.available
-    return -(-sum(user.held_bytes for user in linux.pool_users or ()) // page_bytes)
 
 
 def own_pages(facts: StackFacts, page_bytes: int) -> int:
