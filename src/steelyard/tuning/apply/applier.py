@@ -132,7 +132,10 @@ class AppliedRecord:
                 "another plan, or the same for another server, is applied from this directory",
                 hint="Revert it first with `steelyard stack revert`; the record has all it needs.",
             )
-        elif _adds(before, begun):
+        elif any(  # a part of the plan is begun whose server or cluster was not named before
+            getattr(before, name) is None and getattr(begun, name) is not None
+            for name in ("server", "cluster")
+        ):
             merged = replace(
                 begun,
                 server=begun.server or before.server,
@@ -173,13 +176,6 @@ class AppliedRecord:
     def close(self) -> None:
         """Close the file."""
         self._journal.close()
-
-
-def _adds(before: journal.StackBegun, begun: journal.StackBegun) -> bool:
-    """Return whether a part of the plan is begun whose server or cluster was not named before."""
-    return (before.server is None and begun.server is not None) or (
-        before.cluster is None and begun.cluster is not None
-    )
 
 
 def _same(first: journal.StackBegun, second: journal.StackBegun) -> bool:
@@ -520,29 +516,28 @@ def _reverted(
     try:
         if knob.kind.is_by_hand:
             return _undone(knob, door, record)
-        strange = _altered(knob, door, record)
+        # Where the turn did not come to its end, what is there may be half of it, and the plan's.
+        snapshot, strange = record.kept(knob), ""
+        if snapshot is not None and knob.name in record.applied.pending:
+            strange = door.altered(knob, snapshot)
         if strange and changed is not Changed.REPLACE:
             if changed is Changed.KEEP:
                 record.put_back(knob)
                 return Step(knob=knob, outcome=Outcome.KEPT, facts=(f"{strange}.",))
             return Step(knob=knob, outcome=Outcome.FAILED, facts=(strange,), remedy=_WAY_OUT)
         put_back(knob, door, record)
-        return _restored(knob, door)
+        seen = door.seen(knob)
     except RecordError:
         raise
     except SteelyardError as error:
         return Step(knob=knob, outcome=Outcome.FAILED, facts=(error.message,), remedy=error.hint)
-
-
-def _altered(knob: Knob, door: KnobDoor, record: AppliedRecord) -> str:
-    """Return what somebody has changed since a knob was turned.
-
-    Where the turn did not come to its end, what is there may be half of it: that is the plan's.
-    """
-    snapshot = record.kept(knob)
-    if snapshot is None or knob.name not in record.applied.pending:
-        return ""
-    return door.altered(knob, snapshot)
+    value = "as it was" if knob.kind is KnobKind.FILE else seen.value
+    return Step(
+        knob=knob,
+        outcome=Outcome.RESTORED,
+        facts=(f"{knob.place} is {value}.",),
+        remedy=still_to_do(seen.pending) if seen.pending else "",
+    )
 
 
 def _undone(knob: Knob, door: KnobDoor, record: AppliedRecord) -> Step | None:
@@ -557,12 +552,3 @@ def _undone(knob: Knob, door: KnobDoor, record: AppliedRecord) -> Step | None:
     if check.holds is None and said:
         return Step(knob=knob, outcome=Outcome.YOURS, remedy=f"Undo it: {how}")
     return None
-
-
-def _restored(knob: Knob, door: KnobDoor) -> Step:
-    seen = door.seen(knob)
-    fact = f"{knob.place} is {seen.value}."
-    if knob.kind is KnobKind.FILE:
-        fact = f"{knob.place} is as it was."
-    remedy = still_to_do(seen.pending) if seen.pending else ""
-    return Step(knob=knob, outcome=Outcome.RESTORED, facts=(fact,), remedy=remedy)

@@ -463,7 +463,13 @@ class DomainDoor(KnobDoor):
         if present != _ABSENT:
             self._require_unchanged(knob, snapshot, present)
         if snapshot == _ABSENT:
-            self._remove(knob)
+            if knob.place in self.domains.names(running=True):
+                shut = f"Shut it down first: virsh shutdown {quoted(knob.place)}."
+                raise TargetError(
+                    f"{knob.place} runs, and there was no such domain before the plan",
+                    hint=f"{shut} Then revert again.",
+                )
+            self.domains.undefine(knob.place)
             return
         self.domains.define(snapshot)
         restored = self._defined(knob)
@@ -539,14 +545,6 @@ class DomainDoor(KnobDoor):
                     hint=way_out,
                 )
 
-    def _remove(self, knob: Knob) -> None:
-        if knob.place in self.domains.names(running=True):
-            raise TargetError(
-                f"{knob.place} runs, and there was no such domain before the plan",
-                hint=f"Shut it down first: virsh shutdown {quoted(knob.place)}. Then revert again.",
-            )
-        self.domains.undefine(knob.place)
-
     def _defined(self, knob: Knob) -> str:
         text = self.domains.xml(knob.place, defined=True)
         if text is None:
@@ -570,9 +568,11 @@ class DomainDoor(KnobDoor):
             )
         found = (*effects(domain_facts(knob.value), process), *self._started_with(knob))
         remedies = dict.fromkeys(each.remedy for each in found if each.holds is False)
+        states = {each.holds for each in found}
         unseen = f"nothing that is asked of {name} can be read from its process"
         return Check(
-            holds=_all_hold(found),
+            # None where something, or all of it, is not seen.
+            holds=False if False in states else True if states == {True} else None,
             facts=tuple(fact for each in found for fact in each.facts) or (unseen,),
             remedy=" ".join(remedy for remedy in remedies if remedy),
             pending=self._pending(knob) if remedies else "",
@@ -636,11 +636,3 @@ def _disagreement(asked: str, found: str) -> str:
 
 def _start(name: str) -> str:
     return f"the start of {name} (virsh start {quoted(name)})"
-
-
-def _all_hold(found: Sequence[Check]) -> bool | None:
-    """Return whether all hold; None where something, or all of it, is not seen."""
-    states = {each.holds for each in found}
-    if False in states:
-        return False
-    return True if states == {True} else None

@@ -10,7 +10,7 @@ names, so each is only turned on its own machine.
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -340,17 +340,11 @@ def inside(
             "the plan has nothing for a Kubernetes cluster", hint="Leave --context and -n out."
         )
     api = outside.kubernetes.connect(context)
-    place = namespace or api.namespace
-    return Inside(api=api, namespace=place, nodes=_nodes(plan, api, place))
-
-
-def _nodes(plan: StackPlan, api: KubernetesApi, namespace: str) -> tuple[str, ...]:
-    """Return where the instances of the plan's Cluster run; empty where there is none yet."""
-    if not api.knows(CLUSTER):
-        return ()
-    pods = api.list(POD, namespace, {OF_CLUSTER: plan.design.request.name})
-    named = (str(pod["spec"].get("nodeName") or "") for pod in pods)
-    return tuple(sorted({node for node in named if node}))
+    place, nodes = namespace or api.namespace, set[str]()  # of instances that are there
+    if api.knows(CLUSTER):
+        pods = api.list(POD, place, {OF_CLUSTER: plan.design.request.name})
+        nodes = {str(pod["spec"].get("nodeName") or "") for pod in pods} - {""}
+    return Inside(api=api, namespace=place, nodes=tuple(sorted(nodes)))
 
 
 def inside_again(begun: StackBegun, outside: Doors) -> Inside | None:
@@ -405,25 +399,22 @@ def doors_of(
     inside: Inside | None = None,
 ) -> Mapping[KnobKind, KnobDoor]:
     """Return the doors to what a plan turns; ``remote``: its server is on another machine."""
+    size = plan.design.request.page_bytes
+    # The pools of a hypervisor are its guest's.
+    pools = [k for k in plan.knobs if k.kind is KnobKind.HUGE_PAGES and k.layer != "hypervisor"]
     return doors(
         outside,
         rendered=directory / FILES,
         paths={file.name: file.path for file in plan.files},
         server=address,
-        need=replace(_need(plan), elsewhere=remote),
+        need=HugePageNeed(
+            pages=plan.design.postgres.huge_pages or None,
+            page_bytes=size,
+            pools=tuple(knob for knob in pools if knob.place.endswith(f"/{size}")),
+            counted_by=plan.design.postgres.counted_by,
+            elsewhere=remote,
+        ),
         inside=inside,
-    )
-
-
-def _need(plan: StackPlan) -> HugePageNeed:
-    """Return what PostgreSQL needs; the pools of a hypervisor are its guest's."""
-    size = plan.design.request.page_bytes
-    pools = [k for k in plan.knobs if k.kind is KnobKind.HUGE_PAGES and k.layer != "hypervisor"]
-    return HugePageNeed(
-        pages=plan.design.postgres.huge_pages or None,
-        page_bytes=size,
-        pools=tuple(knob for knob in pools if knob.place.endswith(f"/{size}")),
-        counted_by=plan.design.postgres.counted_by,
     )
 
 

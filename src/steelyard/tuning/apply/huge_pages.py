@@ -77,9 +77,10 @@ class HugePagesDoor(KnobDoor):
         directory, size = _directory(knob), _page_bytes(knob)
         pool = pool_at(self.host, directory, size)
         if pool is None:
+            names = [name for name in self.host.names(POOLS) if name.startswith("hugepages-")]
             raise PreflightError(
                 f"there are no huge pages of {format_bytes(size)} at {directory}",
-                hint=f"This machine has {self._sizes()}.",
+                hint=f"This machine has {', '.join(sorted(names)) or 'none'}.",
             )
         require_writable(f"{directory}/nr_hugepages", self.host, self.kernel)
         asked, used = _pages(knob), pool.total - pool.available
@@ -181,10 +182,6 @@ class HugePagesDoor(KnobDoor):
         size = _page_bytes(knob)
         return tuple(each for each in nodes if pool_at(self.host, each, size)) or (whole,)
 
-    def _sizes(self) -> str:
-        found = [name for name in self.host.names(POOLS) if name.startswith("hugepages-")]
-        return ", ".join(sorted(found)) or "none"
-
     def _free_bytes(self, knob: Knob) -> int:
         """Return the memory that the kernel could turn into huge pages, at most."""
         node = knob.place.partition("/")[0]
@@ -196,7 +193,6 @@ class HugePagesDoor(KnobDoor):
         return amounts.get("MemFree", 0) + max(cache, 0) + amounts.get("SReclaimable", 0)
 
     def _users(self) -> str:
-        """Return who holds huge pages, as far as this account may see it."""
         found = [
             f"{user.command} (process {user.pid}, {format_bytes(user.held_bytes)})"
             for user in holders(self.host)
@@ -282,20 +278,15 @@ def tightest(pid: int, page_bytes: int, host: Host) -> HugetlbLimit | None:
 
 
 def _limits(pid: int, page_bytes: int, host: Host) -> Iterator[HugetlbLimit]:
-    prefix = f"hugetlb.{_size_name(page_bytes)}"
+    units = ((GIB, "GB"), (MIB, "MB"), (KIB, "KB"))
+    unit, suffix = next(it for it in units if page_bytes >= it[0])
+    prefix = f"hugetlb.{page_bytes // unit}{suffix}"
     for group in groups_around(host, pid, "hugetlb"):
         faults, reservations = (
             smallest_limit(files_of(host, group), f"{name}.max", f"{name}.limit_in_bytes")
             for name in (prefix, f"{prefix}.rsvd")
         )
         yield HugetlbLimit(group=group, faults_bytes=faults, reservations_bytes=reservations)
-
-
-def _size_name(page_bytes: int) -> str:
-    for unit, name in ((GIB, "GB"), (MIB, "MB")):
-        if page_bytes >= unit:
-            return f"{page_bytes // unit}{name}"
-    return f"{page_bytes // KIB}KB"
 
 
 _WHERE = """
@@ -398,11 +389,12 @@ def require_pages(need: HugePageNeed, pid: int, host: Host, *, planned: bool) ->
     if need.pages is None or available is None or available >= need.pages:
         return
     size = format_bytes(need.page_bytes)
-    missing = need.pages - available
+    missing, pool = need.pages - available, pool_at(host, _whole(need), need.page_bytes)
+    total = (pool.total if pool else 0) + sum(_growth(knob, host) for knob in need.pools)
     raise PreflightError(
         f"huge_pages = on needs {need.pages} huge pages of {size} ({need.counted_by}), and"
         f" {available} are there for it: the server would not start again",
-        hint=f"Make the pool larger by {missing} pages, so that {_total(need, host) + missing} are"
+        hint=f"Make the pool larger by {missing} pages, so that {total + missing} are"
         " in it, or ask for a smaller shared_buffers.",
     )
 
@@ -451,14 +443,8 @@ def _available(need: HugePageNeed, pid: int, host: Host, *, planned: bool) -> in
 
 
 def _growth(knob: Knob, host: Host) -> int:
-    """Return by how many pages a knob makes its pool larger."""
     pool = pool_at(host, _directory(knob), _page_bytes(knob))
     return int(knob.value) - (pool.own if pool else 0)
-
-
-def _total(need: HugePageNeed, host: Host) -> int:
-    pool = pool_at(host, _whole(need), need.page_bytes)
-    return (pool.total if pool else 0) + sum(_growth(knob, host) for knob in need.pools)
 
 
 def _whole(need: HugePageNeed) -> str:

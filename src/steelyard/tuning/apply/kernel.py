@@ -73,7 +73,8 @@ class SysctlDoor(door.KnobDoor):
         """Return the setting, and the one that it zeroes, as they are."""
         if _is_pool(knob):
             return self.pools.snapshot(self._as_pool(knob))
-        return json.dumps({name: self._value(name) for name in self._together(knob.place)})
+        names = filter(None, (knob.place, door.COUNTERPART.get(knob.place)))
+        return json.dumps({name: self._value(name) for name in names})
 
     def apply(self, knob: Knob) -> None:
         """Write the setting."""
@@ -141,10 +142,6 @@ class SysctlDoor(door.KnobDoor):
                 hint="Leave it out of the plan.",
             )
         return text.strip("\n")
-
-    def _together(self, name: str) -> tuple[str, ...]:
-        other = door.COUNTERPART.get(name)
-        return (name,) if other is None else (name, other)
 
     def _as_pool(self, knob: Knob) -> Knob:
         place = f"all/{self.pools.default_page_bytes()}"
@@ -254,7 +251,6 @@ class SysfsDoor(door.KnobDoor):
         return {path: door.current(text) for path, text in texts.items() if text is not None}
 
     def _paths(self, place: str) -> list[str]:
-        """Return the files that a place means, in order."""
         found = [""]
         for part in place.strip("/").split("/"):
             if "*" in part:

@@ -13,7 +13,7 @@ A kubelet's configuration is changed by the operator of the node, and configz sa
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -71,7 +71,6 @@ _UNSEEN_PAGES: Final = (
 
 
 def _statements(knob: Knob) -> tuple[str, str]:
-    """Return what turns a setting, on whichever server."""
     return (f"{statements.set_system(knob.place, knob.value)};", "SELECT pg_reload_conf();")
 
 
@@ -244,7 +243,9 @@ class PostgresDoor(KnobDoor):
         fact = f"{knob.place} was asked to be {knob.value!r} and is {shown!r}."
         facts: tuple[str, ...] = (fact,)
         if pending and _plain(self._in_file(knob)) == _plain(knob.value):
-            facts += self._unseen_pages(knob)
+            is_of_pages = knob.place.lower() == _HUGE_PAGES and _is_on(knob.value)
+            if is_of_pages and find_process(self.address, self.sql, self.host) is None:
+                facts += (_UNSEEN_PAGES,)
             return Check(holds=False, facts=facts, remedy="Restart the server.", pending=_RESTART)
         if pending:
             another = f"Another value of {knob.place} waits for a restart, not that of the plan."
@@ -253,7 +254,6 @@ class PostgresDoor(KnobDoor):
         return Check(holds=False, facts=facts, remedy=remedy)
 
     def _on_huge_pages(self) -> Check:
-        """Return whether the running server's shared memory lies on huge pages."""
         status = [str(row[0]) for row in self.sql.rows(self.address, _STATUS)]
         pid = find_process(self.address, self.sql, self.host)
         mapping = huge_page_mapping(pid, self.host) if pid is not None else None
@@ -272,14 +272,6 @@ class PostgresDoor(KnobDoor):
             used, facts = True, ["huge_pages is on; the server would not run without them."]
         remedy = "" if used else "Restart the server, with enough huge pages free."
         return Check(holds=used, facts=tuple(facts), remedy=remedy)
-
-    def _unseen_pages(self, knob: Knob) -> tuple[str, ...]:
-        """Return that nobody has seen the huge pages that a restart will need, if so."""
-        if knob.place.lower() != _HUGE_PAGES or not _is_on(knob.value):
-            return ()
-        if find_process(self.address, self.sql, self.host) is not None:
-            return ()
-        return (_UNSEEN_PAGES,)
 
     def _require_huge_pages(self, knob: Knob, *, planned: bool) -> None:
         if knob.place.lower() != _HUGE_PAGES or as_boolean(knob.value) == "off":
@@ -383,7 +375,8 @@ class ClusterDoor(KnobDoor):
         _require_changeable(ref, patch, live)
         if patch:
             parts = {name: merged(live.get(name) or {}, part) for name, part in patch.items()}
-            self.api.apply({**_head(manifest), **parts}, dry_run=True)
+            head = {name: manifest[name] for name in ("apiVersion", "kind", "metadata")}
+            self.api.apply({**head, **parts}, dry_run=True)
 
     def snapshot(self, knob: Knob) -> str:
         """Return the fields that would be changed as they are, or that there is no object."""
@@ -402,7 +395,10 @@ class ClusterDoor(KnobDoor):
             patch = patch_for(asked_of(manifest, live), live)
             if patch:
                 self.api.patch(ref, patch)
-        self._wait(knob)
+        for _ in looks(self.clock, _PATIENCE_S, _PAUSE_S):  # a longer rollout is pending
+            check = self.verify(knob)
+            if check.holds is not False or not check.pending:
+                return
 
     def verify(self, knob: Knob) -> Check:
         """Return whether the object is as asked and, of a Cluster, whether that is in effect."""
@@ -458,7 +454,6 @@ class ClusterDoor(KnobDoor):
         return (f"kubectl --context {context}{where} apply -f {wording.quoted(knob.place)}",)
 
     def _sides(self, knob: Knob) -> tuple[k8s.ObjectRef, dict[str, Any], k8s.Manifest | None]:
-        """Return which object it is, as asked and as it is there."""
         manifest = manifest_of(knob, self.namespace)
         found = k8s.ref_of(manifest)
         kind = _KINDS.get(found.kind.name, found.kind)
@@ -466,13 +461,6 @@ class ClusterDoor(KnobDoor):
         if not self.api.knows(kind):
             return ref, manifest, None
         return ref, manifest, self.api.read(ref)
-
-    def _wait(self, knob: Knob) -> None:
-        """Wait for a rollout; one that takes longer is pending."""
-        for _ in looks(self.clock, _PATIENCE_S, _PAUSE_S):
-            check = self.verify(knob)
-            if check.holds is not False or not check.pending:
-                return
 
     def _rolled_out(
         self, ref: k8s.ObjectRef, asked: Mapping[str, Any], live: k8s.Manifest
@@ -508,10 +496,6 @@ def _pods_of_before(pods: Sequence[k8s.Manifest], spec: Mapping[str, Any]) -> li
         if container["name"] == k8s.SERVER_CONTAINER
         if any(differences(asked, container.get("resources")))
     ]
-
-
-def _head(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: manifest[name] for name in ("apiVersion", "kind", "metadata")}
 
 
 def _require_changeable(ref: k8s.ObjectRef, patch: Mapping[str, Any], live: k8s.Manifest) -> None:
@@ -628,9 +612,14 @@ class KubeletDoor(LookingDoor):
         open_nodes: list[str] = []
         facts: list[str] = []
         try:
-            names = self.nodes or tuple(_taking(self.api.list(k8s.NODE)))
+            names = self.nodes or tuple(
+                str(node["metadata"]["name"])
+                for node in self.api.list(k8s.NODE)
+                if _takes_pods(node.get("spec") or {})
+            )
             for node in names:
-                found = list(differences(asked, self._configuration(node)))
+                answered = json.loads(self.api.raw(_CONFIGZ.format(node=node)))
+                found = list(differences(asked, answered["kubeletconfig"]))
                 if found:
                     open_nodes.append(node)
                     facts += [f"{node}: {fact}" for fact in told(found)]
@@ -649,16 +638,8 @@ class KubeletDoor(LookingDoor):
         nodes = ", ".join(self.nodes) or "the database's node"
         return (f"# {_HOW.format(place=knob.place, nodes=nodes)}",)
 
-    def _configuration(self, node: str) -> dict[str, Any]:
-        answered = json.loads(self.api.raw(_CONFIGZ.format(node=node)))
-        found: dict[str, Any] = answered["kubeletconfig"]
-        return found
 
-
-def _taking(nodes: Sequence[k8s.Manifest]) -> Iterator[str]:
-    """Yield the nodes that take pods which tolerate nothing."""
-    for node in nodes:
-        spec = node.get("spec") or {}
-        effects = {taint.get("effect") for taint in spec.get("taints") or ()}
-        if not spec.get("unschedulable") and not effects & {"NoSchedule", "NoExecute"}:
-            yield str(node["metadata"]["name"])
+def _takes_pods(spec: k8s.Manifest) -> bool:
+    """Return whether a node takes pods which tolerate nothing."""
+    effects = {taint.get("effect") for taint in spec.get("taints") or ()}
+    return not spec.get("unschedulable") and not effects & {"NoSchedule", "NoExecute"}
