@@ -162,7 +162,11 @@ class Volume:
 
 
 def _gp2(gib: int, iops: int | None, mib_s: int | None) -> Volume:
-    _nothing_provisioned("gp2", iops, mib_s)
+    if iops is not None or mib_s is not None:
+        raise InputError(
+            "gp2 storage takes no IOPS and no throughput: they follow from its size",
+            hint="Leave them out, or use `storage_type: gp3`.",
+        )
     number = _STRIPES if gib >= STRIPED_FROM_GIB else 1
     each = min(_GP2_MOST, max(_GP2_LEAST, _GP2_PER_GIB * gib / number))
     bursts = each < _GP2_BURST
@@ -173,14 +177,6 @@ def _gp2(gib: int, iops: int | None, mib_s: int | None) -> Volume:
         burst_iops=(_GP2_BURST if bursts else each) * number,
         bucket=_GP2_BUCKET * number if bursts else 0.0,
     )
-
-
-def _nothing_provisioned(kind: str, iops: int | None, mib_s: int | None) -> None:
-    if iops is not None or mib_s is not None:
-        raise InputError(
-            f"{kind} storage takes no IOPS and no throughput: they follow from its size",
-            hint="Leave them out, or use `storage_type: gp3`.",
-        )
 
 
 _GP3_SMALL, _GP3_STRIPED = 3000, 12000  # IOPS that are included

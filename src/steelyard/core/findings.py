@@ -380,19 +380,16 @@ def parse_condition(text: str) -> Condition:
     """
     match = _WRITTEN.fullmatch(text)
     if match is None:
-        raise InputError(f"`{text}` is no condition", hint=_hint(text))
+        of_latency = ""
+        if _LATENCY.match(text):
+            of_latency = (
+                " Intervals of latencies stand alone and do not share the campaign's error, so no"
+                " gate rests on them."
+            )
+        raise InputError(f"`{text}` is no condition", hint=f"{_WAY_OUT}{of_latency}")
     direction, percent = Direction(match[1]), float(match[2])
     if direction is Direction.SLOWER and percent >= 100.0:
         raise InputError(
             f"`{text}` can never be so: nothing is slower by 100 % or more", hint=_WAY_OUT
         )
     return Condition(direction=direction, beyond=percent / 100.0)
-
-
-def _hint(text: str) -> str:
-    if not _LATENCY.match(text):
-        return _WAY_OUT
-    return (
-        f"{_WAY_OUT} Intervals of latencies stand alone and do not share the campaign's error, so"
-        " no gate rests on them."
-    )

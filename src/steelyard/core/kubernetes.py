@@ -314,7 +314,10 @@ def class_facts(each: StorageClassFacts, *, is_default: bool = False) -> tuple[F
 
 def class_in(facts: Sequence[Fact], name: str | None) -> StorageClassFacts | None:
     """Return a class that a record tells of; without a name the cluster's default."""
-    told = _told(facts)
+    told: dict[str, dict[str, str]] = {}
+    for fact in facts:
+        if fact.subject.startswith(_SUBJECT):
+            told.setdefault(fact.subject.removeprefix(_SUBJECT), {})[fact.name] = fact.value
     if name is None:
         name = next((each for each, known in told.items() if _DEFAULT in known), None)
     if name is None or _PROVISIONER not in told.get(name, {}):
@@ -327,11 +330,3 @@ def class_in(facts: Sequence[Fact], name: str | None) -> StorageClassFacts | Non
         binding=known.pop(_BINDING, "Immediate"),
         parameters=known,
     )
-
-
-def _told(facts: Sequence[Fact]) -> Mapping[str, Mapping[str, str]]:
-    told: dict[str, dict[str, str]] = {}
-    for fact in facts:
-        if fact.subject.startswith(_SUBJECT):
-            told.setdefault(fact.subject.removeprefix(_SUBJECT), {})[fact.name] = fact.value
-    return told

@@ -502,21 +502,17 @@ def recorded_suspects(facts: Iterable[Fact]) -> tuple[str, ...]:
     rows = {fact.name: fact.value for fact in facts if fact.subject == _MACHINE}
     if _STATES not in rows:
         return ()
-    driver = rows.get(_DRIVER, _NOT_VISIBLE)
+    driver, kind = rows.get(_DRIVER, _NOT_VISIBLE), rows.get(_VIRTUALISATION) or None
+    if kind is not None:  # of what kind a virtual machine is does not matter here
+        kind = "unknown" if kind.startswith("virtual machine") else "none"
     machine = LinuxFacts(
-        virtualization=_virtualization(rows.get(_VIRTUALISATION, "")),
+        virtualization=kind,
         idle_driver=None if driver == _NOT_VISIBLE else driver,
         idle_states=tuple(_states(rows[_STATES])),
         guest_halt_poll_s=_seconds(rows.get(_POLLING, "")),
         dma_latency_s=_seconds(rows.get(_LIMIT, "")),
     )
     return (*idle_suspects(machine, "this machine"), *halt_suspects(machine))
-
-
-def _virtualization(text: str) -> str | None:
-    if text.startswith("virtual machine"):
-        return "unknown"  # of what kind does not matter here
-    return "none" if text else None
 
 
 def _states(text: str) -> Iterator[IdleState]:

@@ -176,12 +176,6 @@ class CampaignCost:
         return total((self.standing, *self.by_use.values()))
 
 
-def _size(rates: Rates) -> float:
-    """Return the most that an hour costs; what is not known may be more than anything."""
-    hourly = total(part.per_hour for part in (*rates.parts, *rates.by_use))
-    return inf if hourly is None else hourly
-
-
 HERE: Final = "this machine"  # whatever directories its servers have
 
 
@@ -204,7 +198,12 @@ def campaign_cost(
             by_place.setdefault(place, []).append(rates)
     if not by_place:
         return None
-    dearest = [max(found, key=_size) for found in by_place.values()]
+
+    def most_an_hour(rates: Rates) -> float:
+        hourly = total(part.per_hour for part in (*rates.parts, *rates.by_use))
+        return inf if hourly is None else hourly  # what is not known may be more than anything
+
+    dearest = [max(found, key=most_an_hour) for found in by_place.values()]
     currencies = {each.currency for each in dearest}
     is_sum = len(currencies) == 1 and not unpriced
     by_use = [part for each in dearest for part in each.by_use]

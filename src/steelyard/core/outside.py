@@ -18,7 +18,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Protocol, TypeVar, get_args
@@ -492,14 +492,12 @@ def canonical(value: Any) -> Any:  # noqa: ANN401 - what JSON can hold
     if isinstance(value, Mapping):
         return {str(name): canonical(part) for name, part in value.items()}
     if is_dataclass(value):
-        said = {each.name: (getattr(value, each.name), each) for each in fields(value)}
-        return {n: canonical(part) for n, (part, each) in said.items() if _counts(each, part)}
+        parts = dict[str, object]()
+        for field in fields(value):  # what is compared, and has not its default
+            part, make = getattr(value, field.name), field.default_factory
+            default = field.default if make is MISSING else make()
+            is_default = field.name != _ALWAYS and default is not MISSING and part == default
+            if field.compare and not is_default:
+                parts[field.name] = canonical(part)
+        return parts
     raise TypeError(f"no stored key is made of {type(value).__name__}")
-
-
-def _counts(each: "Field[Any]", value: object) -> bool:
-    """Return whether a field is part of the key: it is compared, and has not its default."""
-    if each.name == _ALWAYS or not each.compare:
-        return each.compare
-    default = each.default if each.default_factory is MISSING else each.default_factory()
-    return default is MISSING or value != default

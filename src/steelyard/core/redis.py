@@ -177,7 +177,7 @@ def _by_writes(points: Sequence[tuple[int, int]], per_s: float | None) -> Promis
         f" {changes:,} writes, however long that takes, nor before {seconds} s have passed since"
         " the last; what is written while two snapshots are saved is gone with it"
     )
-    few = _writes(changes - 1)
+    few = "1 write" if changes == 2 else f"{changes - 1:,} writes"
     words = f"{few}, or {seconds} s of writes if these are more, {_DURING_SAVES}"
     writes = changes - 1.0
     if per_s is not None:
@@ -207,10 +207,6 @@ _DURING_SAVES: Final = "and what comes during two saves"
 def _rounded(number: float) -> float:
     """Return a number to two digits: a rate of one machine is good for no more."""
     return float(f"{number:.2g}")
-
-
-def _writes(number: int) -> str:
-    return "1 write" if number == 1 else f"{number:,} writes"
 
 
 def _whole(text: str) -> int:
@@ -261,14 +257,6 @@ def folded_switch(value: str) -> str:
     return "off" if said in _OFF else said
 
 
-def _writer_delay_s(value: str) -> float:
-    """Return a delay, of which a bare number is ms; the default where it is none."""
-    found = _DELAY.fullmatch(value.strip())
-    if found is None:
-        return _WRITER_DELAY_MS / MS_PER_S
-    return float(found[1]) * _SECONDS_PER[found[2] or "ms"]
-
-
 def promised_commits(settings: Mapping[str, str]) -> PromisedLoss:
     """Return what a PostgreSQL with these settings may lose; what is not named has its default.
 
@@ -276,7 +264,10 @@ def promised_commits(settings: Mapping[str, str]) -> PromisedLoss:
     configuration file may spell them.
     """
     if folded_switch(settings.get("synchronous_commit", "on")) == "off":
-        most_s = _WRITER_DELAYS * _writer_delay_s(settings.get("wal_writer_delay", ""))
+        delay_s = _WRITER_DELAY_MS / MS_PER_S
+        if delay := _DELAY.fullmatch(settings.get("wal_writer_delay", "").strip()):
+            delay_s = float(delay[1]) * _SECONDS_PER[delay[2] or "ms"]
+        most_s = _WRITER_DELAYS * delay_s
         reason = f"synchronous_commit off: WAL is written up to {most_s:g} s after the answer"
         written = PromisedDeath(most_s=most_s, reason=reason, source=_ASYNCHRONOUS)
         flushed = written
@@ -418,7 +409,11 @@ def parse_redis_uri(text: str) -> RedisUri:
         raise _with_password()
     user = unquote(parts.username) if parts.username else None
     if parts.scheme == "unix":
-        return RedisUri(host=_socket(parts), user=user, db=_database(parts, path=""))
+        if not parts.path.startswith("/") or parts.path == "/" or parts.hostname:
+            raise InputError(
+                "the URI names no Unix socket", hint="Write unix:///PATH, three slashes."
+            )
+        return RedisUri(host=unquote(parts.path), user=user, db=_database(parts, path=""))
     return RedisUri(
         host=parts.hostname or "localhost",
         port=port,
@@ -430,15 +425,8 @@ def parse_redis_uri(text: str) -> RedisUri:
 
 def _with_password() -> InputError:
     return InputError(
-        "the URI has a password in it",
-        hint="Records carry no secrets: put it into REDISCLI_AUTH.",
+        "the URI has a password in it", hint="Records carry no secrets: put it into REDISCLI_AUTH."
     )
-
-
-def _socket(parts: SplitResult) -> str:
-    if not parts.path.startswith("/") or parts.path == "/" or parts.hostname:
-        raise InputError("the URI names no Unix socket", hint="Write unix:///PATH, three slashes.")
-    return unquote(parts.path)
 
 
 def _database(parts: SplitResult, *, path: str) -> int | None:

@@ -237,7 +237,11 @@ def closest(word: str, known: Iterable[str]) -> str:
     if folded not in by_folded and len(folded) >= _LEAST_BEGINNING and len(begun) == 1:
         return by_folded[begun[0]]
     alike = difflib.get_close_matches(folded, by_folded, n=len(by_folded) or 1, cutoff=0.6)
-    close = [name for name in alike if slips(folded, name) <= _most_slips(folded, name)]
+    close = [
+        name
+        for name in alike
+        if slips(folded, name) <= max(len(folded), len(name)) // _LETTERS_PER_SLIP
+    ]
     return by_folded[close[0]] if close else ""
 
 
@@ -253,10 +257,6 @@ def slips(word: str, other: str) -> int:
                 cost = min(cost, above[j - 1] + 1)
             row.append(cost)
     return row[-1]
-
-
-def _most_slips(word: str, other: str) -> int:
-    return max(len(word), len(other)) // _LETTERS_PER_SLIP
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -439,11 +439,10 @@ def printable(text: str) -> str:
     """Return a text without what would steer a terminal: a record may come from anybody."""
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() or each in _KEPT else _escaped(each) for each in text)
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode()
+    return "".join(
+        it if it.isprintable() or it in _KEPT else it.encode("unicode_escape").decode()
+        for it in text
+    )
 
 
 _FORMS: Final[dict[type, "TypeAdapter[Any]"]] = {}  # to make one takes milliseconds
@@ -609,14 +608,8 @@ _IN_VALUES: Final = (
 _IN_SCRIPTS: Final = tuple(  # they may go over several lines
     re.compile(rf"(?P<kept>{form}){value}", re.IGNORECASE | re.MULTILINE | re.DOTALL)
     for form, value in (
-        (
-            r"\b(?:create|alter)\s+(?:role|user|group|server)\b[^;]{0,2000}?\bpassword\s+",
-            _LITERAL,
-        ),
-        (
-            r"\bpgp_sym_\w+\s*\((?:[^()',]|'[^']*'|\((?:[^()]|\([^()]*\))*\))*,\s*",
-            _LITERAL,
-        ),
+        (r"\b(?:create|alter)\s+(?:role|user|group|server)\b[^;]{0,2000}?\bpassword\s+", _LITERAL),
+        (r"\bpgp_sym_\w+\s*\((?:[^()',]|'[^']*'|\((?:[^()]|\([^()]*\))*\))*,\s*", _LITERAL),
         (rf"^\s*\\setenv\s+\w{{0,60}}?(?:{_NAMED}|pwd|_auth|pass)\s+", _WORD),
         (r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----", r"[^*-][^-]+"),
     )
@@ -693,11 +686,9 @@ def redacted(text: str) -> str:
     """Return a text that goes into a record or an error, without secrets in any known form."""
     for form in _IN_SCRIPTS:
         text = form.sub(r"\g<kept>***", text)
-    return "\n".join(map(_redacted_line, text.split("\n")))
-
-
-def _redacted_line(line: str) -> str:
-    if _HINT.search(line):  # the forms take twenty times as long, and a log has many lines
-        for form in (*_IN_VALUES, *_IN_COMMANDS, _IN_SENTENCES):
-            line = form.sub(r"\g<kept>***", line)
-    return line
+    lines = text.split("\n")
+    for place, line in enumerate(lines):
+        if _HINT.search(line):  # the forms take twenty times as long, and a log has many lines
+            for form in (*_IN_VALUES, *_IN_COMMANDS, _IN_SENTENCES):
+                lines[place] = form.sub(r"\g<kept>***", lines[place])
+    return "\n".join(lines)

@@ -182,10 +182,16 @@ def require_unused(path: Path) -> None:
             f"{path} holds a campaign already",
             hint=f"Go on with it by --resume {quoted(path)}, or name another directory with --out.",
         )
-    if path.exists() and (not path.is_dir() or not _is_unused(path)):
-        raise RecordError(
-            f"{path} exists and is not an empty directory", hint="Name another with --out."
-        )
+    if not path.exists():
+        return
+    if path.is_dir():
+        # A death may have left something before the journal.
+        left = set(path.iterdir()) - set(files.unfinished_files(path, _EXPERIMENT))
+        if {entry.name for entry in left} <= _BEFORE_THE_JOURNAL:
+            return
+    raise RecordError(
+        f"{path} exists and is not an empty directory", hint="Name another with --out."
+    )
 
 
 def read_campaign(path: Path) -> CampaignRecord:
@@ -294,12 +300,6 @@ def find_campaigns(root: Path) -> tuple[Path, ...]:
 def is_held(path: Path) -> bool:
     """Return whether a living process writes this campaign; one that begins to is not disturbed."""
     return files.Lock(path / "lock").is_held()
-
-
-def _is_unused(path: Path) -> bool:
-    """Return whether a directory is empty, or holds only what a death left before the journal."""
-    found = set(path.iterdir()) - set(files.unfinished_files(path, _EXPERIMENT))
-    return {entry.name for entry in found} <= _BEFORE_THE_JOURNAL
 
 
 def has_begun(path: Path) -> bool:

@@ -340,12 +340,7 @@ class Journal:
 
     def _append(self, entry: Entry) -> Line:
         sequence, good_bytes = self._next
-        line = Line(
-            sequence=sequence,
-            at=self._clock.now(),
-            elapsed_s=self.elapsed_s,
-            entry=entry,
-        )
+        line = Line(sequence=sequence, at=self._clock.now(), elapsed_s=self.elapsed_s, entry=entry)
         content = encode(line)
         room = 0 if isinstance(entry, Ended | Removed) else _ROOM_FOR_THE_END
         if good_bytes + len(content) + room > _LARGEST_BYTES:
@@ -357,7 +352,9 @@ class Journal:
         with translated(self._path, RecordError):
             # A full disk or Ctrl-C may have ended an append before this one half-way.
             os.ftruncate(self._descriptor, good_bytes)
-            _write_all(self._descriptor, content)
+            view = memoryview(content)
+            while view:
+                view = view[os.write(self._descriptor, view) :]
             os.fsync(self._descriptor)
         self._next = (sequence + 1, good_bytes + len(content))
         return line
@@ -505,12 +502,6 @@ def _as_it_was(entry: Any) -> Any:  # noqa: ANN401 - JSON that is not validated 
     if isinstance(measure, dict):
         measure.setdefault("log", LogPolicy.OFF.value)
     return entry
-
-
-def _write_all(descriptor: int, content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 IN_FLIGHT = "Steelyard ended while it ran"

@@ -62,7 +62,6 @@ def settle(campaign_id: str) -> None:
 
 
 def _one_line(path: Path) -> str:
-    """Return a path as a line has it."""
     if "\n" in str(path):
         raise RecordError(
             f"the path {str(path)!r} has a line break in it", hint="Name another directory."
@@ -139,18 +138,18 @@ def unregister(campaign_id: str) -> None:
 
 def note(campaign_id: str, thing: outside.Outside) -> None:
     """Note what is about to be made or changed outside the record."""
-    files.add_line(_file(campaign_id), _line(thing))  # on disk before the journal rests on it
+    kind = type(thing)
+    if isinstance(thing, _PATHS):
+        line = _one_line(thing.path)
+    else:
+        line = form_of(kind).dump_json(thing).decode()
+    # On disk before the journal rests on it.
+    files.add_line(_file(campaign_id), f"{_begin(kind)}{line}")
 
 
 def _begin(kind: type[outside.Outside]) -> str:
     """Return how the lines of a kind begin, before a path or the JSON of a thing."""
     return "" if kind in (outside.MadeDirectory, outside.OnServer) else f"{kind.word} "
-
-
-def _line(thing: outside.Outside) -> str:
-    if isinstance(thing, _PATHS):
-        return f"{_begin(type(thing))}{_one_line(thing.path)}"
-    return f"{_begin(type(thing))}{form_of(type(thing)).dump_json(thing).decode()}"
 
 
 def note_mount(campaign_id: str, place: Path) -> None:

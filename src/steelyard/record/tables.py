@@ -167,9 +167,17 @@ def _interval_parts(runs: Iterable[tuple[_Key, Measurement | None]]) -> Iterator
 
 
 def _latency_parts(record: CampaignRecord) -> Iterator["pa.Table"]:
+    import pyarrow as pa  # noqa: PLC0415
+
     parts = (part for key, run in _keyed(record) for part in _latency_columns(key, run.latency))
+    schema = _schema(_LATENCY_COLUMNS)
     for some in _some(parts, _RUNS_AT_ONCE):
-        yield _table_of_parts(some, _LATENCY_COLUMNS)
+        tables = [schema.empty_table()]
+        for part in some:  # a column that it lacks is null
+            absent = [None] * len(part["count"])
+            whole = {name: part.get(name, absent) for name in _LATENCY_COLUMNS}
+            tables.append(pa.Table.from_pydict(whole, schema=schema))
+        yield pa.concat_tables(tables).combine_chunks()
 
 
 def _latency_columns(
@@ -200,29 +208,17 @@ def _columns(key: Mapping[str, Any], text: str) -> dict[str, list[Any]]:
     }
 
 
+_PLACE = ("block", "attempt", "start", "position")  # of a run that is not a long one
 _KEY_COLUMNS = {
-    "block": "int32",
-    "attempt": "int32",
-    "start": "int32",
-    "position": "int32",
-    "configuration": "string",
-    "workload": "string",
-    "clients": "int32",
-    "threads": "int32",
-    "rate_per_s": "float64",
-    "rate_share": "float64",
+    **dict.fromkeys(_PLACE, "int32"),
+    **dict.fromkeys(("configuration", "workload"), "string"),
+    **dict.fromkeys(("clients", "threads"), "int32"),
+    **dict.fromkeys(("rate_per_s", "rate_share"), "float64"),
     "generators": "int32",
     "sustained": "bool",
 }
-_MEASURED = {
-    "transactions": "float64",
-    "seconds": "float64",
-    "tps": "float64",
-    "latency_mean_s": "float64",
-    "latency_stddev_s": "float64",
-    "failed": "int64",
-    "connection_s": "float64",
-}
+_RATES = ("transactions", "seconds", "tps", "latency_mean_s", "latency_stddev_s")
+_MEASURED = {**dict.fromkeys(_RATES, "float64"), "failed": "int64", "connection_s": "float64"}
 _RUN_COLUMNS = {
     **_KEY_COLUMNS,
     "counted": "bool",
@@ -236,19 +232,13 @@ _RUN_COLUMNS = {
 }
 _INTERVAL_COLUMNS = {
     **_KEY_COLUMNS,
-    "end_s": "float64",
-    "seconds": "float64",
-    "transactions": "float64",
-    "latency_mean_s": "float64",
+    **dict.fromkeys(("end_s", "seconds", "transactions", "latency_mean_s"), "float64"),
     "failed": "int64",
 }
 _LATENCY_COLUMNS = {
     **_KEY_COLUMNS,
-    "script": "string",
-    "kind": "string",
-    "low_us": "int64",
-    "high_us": "int64",
-    "count": "int64",
+    **dict.fromkeys(("script", "kind"), "string"),
+    **dict.fromkeys(("low_us", "high_us", "count"), "int64"),
 }
 # What used the machine in an interval; differences over it.
 HOST_QUANTITIES = (
@@ -276,30 +266,23 @@ _HOST_COLUMNS = {
 }
 _WAIT_COLUMNS = {
     **_KEY_COLUMNS,
-    "kind": "string",
-    "name": "string",
-    "class": "string",
+    **dict.fromkeys(("kind", "name", "class"), "string"),
     "sessions": "float64",
 }
 _COUNTER_COLUMNS = {**_KEY_COLUMNS, "name": "string", "total": "float64"}
 _USE_COLUMNS = {
     **_KEY_COLUMNS,
     "statement": "string",
-    "calls": "float64",
-    "seconds": "float64",
-    "rows": "float64",
-    "pages_hit": "float64",
-    "pages_read": "float64",
-    "wal_bytes": "float64",
+    **dict.fromkeys(("calls", "seconds", "rows"), "float64"),
+    **dict.fromkeys(("pages_hit", "pages_read", "wal_bytes"), "float64"),
 }
 
 
 def _key(run: Run | SustainedRun) -> dict[str, Any]:
     """Return the key of a run: a long one belongs to no block; of a closed loop no rate is told."""
     load, is_long = run.cell.load, isinstance(run, SustainedRun)
-    names = () if is_long else ("block", "attempt", "start", "position")
     return {
-        **{name: getattr(run, name) for name in names},
+        **{name: getattr(run, name) for name in (() if is_long else _PLACE)},
         "configuration": run.configuration,
         "workload": run.cell.workload,
         "clients": load.clients,
@@ -364,20 +347,6 @@ def _use_rows(key: dict[str, Any], evidence: Evidence | None) -> list[dict[str, 
     """Return a row per statement that was called; none for a run in which that was not read."""
     used = None if evidence is None else evidence.statements
     return [{**asdict(each), "statement": each.text, **key} for each in used or ()]
-
-
-def _table_of_parts(parts: Iterable[dict[str, list[Any]]], columns: dict[str, str]) -> "pa.Table":
-    """Return a table whose rows come as columns, some at a time; a column they lack is null."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    schema = _schema(columns)
-    absent = dict.fromkeys(columns)
-    tables = [schema.empty_table()]
-    for part in parts:
-        rows = len(next(iter(part.values())))
-        whole = {name: part.get(name, [none] * rows) for name, none in absent.items()}
-        tables.append(pa.Table.from_pydict(whole, schema=schema))
-    return pa.concat_tables(tables).combine_chunks()
 
 
 def _schema(columns: dict[str, str]) -> Any:  # noqa: ANN401 - pyarrow is imported when it is used

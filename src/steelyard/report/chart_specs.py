@@ -85,16 +85,12 @@ def colour_of(figure: Figure, *, legend: bool) -> alt.Color:
     """Return the colours of the configurations, the same in all charts of a report."""
     names = list(figure.configurations)
     scale = alt.Scale(domain=names, range=colours(figure.configurations))
-    return alt.Color("configuration:N", scale=scale, legend=_legend(figure) if legend else None)
-
-
-def _legend(figure: Figure) -> alt.Legend:
-    """Return a legend in one line, or in columns where combinations are too many for that."""
-    names = figure.configurations
-    if len(names) <= _MOST_IN_LINE and not figure.narrow:
-        return alt.Legend()
-    widest = max(map(len, names)) * CHARACTER_PX + _SYMBOL_PX
-    return alt.Legend(columns=max(1, int(width_of(figure) // widest)), columnPadding=_SYMBOL_PX)
+    drawn = alt.Legend()  # in one line, or in columns where combinations are too many for that
+    if len(names) > _MOST_IN_LINE or figure.narrow:
+        widest = max(map(len, names)) * CHARACTER_PX + _SYMBOL_PX
+        columns = max(1, int(width_of(figure) // widest))
+        drawn = alt.Legend(columns=columns, columnPadding=_SYMBOL_PX)
+    return alt.Color("configuration:N", scale=scale, legend=drawn if legend else None)
 
 
 def chart_of(panel: Panel) -> Chart:
@@ -450,6 +446,10 @@ def _named_rows(figure: Figure, panel: Panel, x: alt.X, under: list[Chart]) -> D
     beside = max(names, numbers) if figure.narrow else names
     room = width_of(figure) - beside - (0 if figure.narrow else numbers)
     width = max(_LEAST_PX, room)
+    # On a phone nothing is beside: the numbers stand below the labels.
+    both = {str(record["row"]): [record["row"], record["text"]] for record in panel.records}
+    lines = json.dumps(list(both.values()))
+    labels = f"{lines}[indexof({json.dumps(list(both))}, datum.value)]"
     y = alt.Y(
         "row:N",
         sort=[str(row) for row in rows],
@@ -458,7 +458,7 @@ def _named_rows(figure: Figure, panel: Panel, x: alt.X, under: list[Chart]) -> D
             grid=False,
             minExtent=beside,
             maxExtent=beside,
-            labelExpr=_with_numbers(panel) if figure.narrow else alt.Undefined,
+            labelExpr=labels if figure.narrow else alt.Undefined,
             labelLineHeight=15 if figure.narrow else alt.Undefined,
             labelColor=theme.INK,
             labelFontWeight=alt.condition(_IS_RESULT, alt.value("bold"), alt.value("normal")),
@@ -483,13 +483,6 @@ def _named_rows(figure: Figure, panel: Panel, x: alt.X, under: list[Chart]) -> D
     return layered(
         *under, rule, point, *told, title=panel.title, width=width, height=height * len(rows)
     )
-
-
-def _with_numbers(panel: Panel) -> str:
-    """Return the labels of rows with their numbers below them: on a phone nothing is beside."""
-    labels = {str(record["row"]): [record["row"], record["text"]] for record in panel.records}
-    rows, lines = list(labels), list(labels.values())
-    return f"{json.dumps(lines)}[indexof({json.dumps(rows)}, datum.value)]"
 
 
 def _numbers(base: Chart, y: alt.Y, from_px: int) -> Chart:
@@ -612,11 +605,7 @@ def _strip_panel(figure: Figure, panel: Panel, height: int) -> Drawing:
     )
     x = alt.X("at:Q", axis=axis, scale=alt.Scale(nice=False, zero=False))
     y_axis = alt.Axis(
-        title=figure.words.rate,
-        format="~s",
-        tickCount=height // 30,
-        minExtent=44,
-        maxExtent=44,
+        title=figure.words.rate, format="~s", tickCount=height // 30, minExtent=44, maxExtent=44
     )
     y = alt.Y("tps:Q", axis=y_axis, scale=alt.Scale(zero=True))
     seconds = chart_of(panel).transform_filter("datum.mark == ''") if long else chart_of(panel)
@@ -628,40 +617,40 @@ def _strip_panel(figure: Figure, panel: Panel, height: int) -> Drawing:
         seconds="count()", groupby=["run"]
     )
     dots = alone.transform_filter("datum.seconds == 1").mark_point(filled=True, size=20, opacity=1)
+    behind, before = _cliff(panel, x, y)
     return layered(
-        *_cliff_band(panel, x),
+        *behind,
         whole,
         counted,
         dots,
-        *_cliff_levels(panel, y),
+        *before,
         title=panel.title,
         width=width_of(figure) - 70,
         height=height,
     )
 
 
-def _cliff_band(panel: Panel, x: alt.X) -> tuple[Chart, ...]:
-    """Return the interval of a cliff's time with its likeliest instant, behind the seconds."""
+def _cliff(panel: Panel, x: alt.X, y: alt.Y) -> tuple[tuple[Chart, ...], tuple[Chart, ...]]:
+    """Return what is drawn behind the seconds and in front of them, where there is a cliff.
+
+    Behind is the interval of its time with its likeliest instant, in front are the rates before and
+    after it.
+    """
     if not any(record.get("mark") for record in panel.records):
-        return ()
+        return (), ()
     cliff = chart_of(panel).transform_filter("datum.mark == 'cliff'")
     ends = {"x": alt.X("begin:Q", axis=x["axis"], scale=x["scale"]), "x2": alt.X2("end:Q")}
     band = cliff.mark_rect(color=theme.BASELINE, opacity=0.3).encode(**ends)
-    return (band, cliff.mark_rule(color=theme.INK, strokeDash=[4, 3]).encode(x=x))
-
-
-def _cliff_levels(panel: Panel, y: alt.Y) -> tuple[Chart, ...]:
-    """Return the rates before and after a cliff, in front of the seconds."""
-    if not any(record.get("mark") for record in panel.records):
-        return ()
+    instant = cliff.mark_rule(color=theme.INK, strokeDash=[4, 3]).encode(x=x)
     level = chart_of(panel).transform_filter("datum.mark == 'level'")
     rule = level.mark_rule(color=theme.INK, strokeWidth=2)
-    return (rule.encode(x=alt.X("begin:Q"), x2=alt.X2("end:Q"), y=y),)
+    return (band, instant), (rule.encode(x=alt.X("begin:Q"), x2=alt.X2("end:Q"), y=y),)
 
 
 # --- half-width against minutes ---
 
 _MARKS = (1, 2, 3, 5)  # %, where people ask
+_ROUND = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 10, 20, 50, 100, 200)
 _PERCENT = "format(datum.value, '~g') + ' %'"
 
 
@@ -671,10 +660,16 @@ def _noise_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
     scale = alt.Scale(type="log", nice=False, padding=16)
     x = alt.X("minutes:Q", axis=axis, scale=scale)
     y_scale = alt.Scale(type="log", nice=False, domain=[0.9 * min(ends), 1.1 * max(ends)])
-    y_axis = alt.Axis(title="half-width", labelExpr=_PERCENT, grid=False, values=_ticks(ends))
+    # The marks, and round numbers where the axis goes on beyond them.
+    ticks = [*_MARKS, *(value for value in _ROUND if min(ends) <= value <= max(ends))]
+    y_axis = alt.Axis(title="half-width", labelExpr=_PERCENT, grid=False, values=ticks)
     y = alt.Y("half:Q", axis=y_axis, scale=y_scale)
     colour = theme.colours(figure.configurations)[-1]
-    marks = [_mark(panel, percent) for percent in _MARKS]
+    first = chart_of(panel).transform_filter("datum.pooled").transform_window(place="row_number()")
+    rule = first.transform_filter("datum.place == 1").mark_rule(
+        color=theme.MUTED, strokeWidth=1, strokeDash=[4, 4], opacity=0.6
+    )
+    marks = [rule.encode(y=alt.YDatum(percent)) for percent in _MARKS]
     cells = (
         chart_of(panel)
         .transform_filter("!datum.pooled")
@@ -691,20 +686,6 @@ def _noise_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
         width=width,
         height=240,
     )
-
-
-def _mark(panel: Panel, percent: int) -> Chart:
-    first = chart_of(panel).transform_filter("datum.pooled").transform_window(place="row_number()")
-    rule = first.transform_filter("datum.place == 1").mark_rule(
-        color=theme.MUTED, strokeWidth=1, strokeDash=[4, 4], opacity=0.6
-    )
-    return rule.encode(y=alt.YDatum(percent))
-
-
-def _ticks(ends: list[Any]) -> list[float]:
-    """Return the marks, and round numbers where the axis goes on beyond them."""
-    beyond = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 10, 20, 50, 100, 200)
-    return [*_MARKS, *(value for value in beyond if min(ends) <= value <= max(ends))]
 
 
 _DRAW = {

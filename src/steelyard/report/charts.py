@@ -33,22 +33,20 @@ def settle(drawn: str, *, identity: str, title: str, alt: str) -> str:
     root = _ROOT.search(drawn)
     if root is None:
         return drawn
-    body = _TAG.sub(_lean_tag, _UNSEEN.sub("", drawn[root.end() :]))
-    body = _rename(body, identity)
-    return f"{_opening(root[0], identity)}{_words(identity, title, alt)}{body}"
-
-
-def _lean_tag(tag: re.Match[str]) -> str:
-    """Return the tag without attributes nobody uses, and to the hundredth of a pixel."""
-    return _LONG_DECIMAL.sub(r"\1", _UNUSED.sub("", tag[0]))
-
-
-def _rename(body: str, identity: str) -> str:
+    body = _TAG.sub(
+        # Without attributes that nobody uses, and to the hundredth of a pixel.
+        lambda tag: _LONG_DECIMAL.sub(r"\1", _UNUSED.sub("", tag[0])),
+        _UNSEEN.sub("", drawn[root.end() :]),
+    )
     for number, old in enumerate(dict.fromkeys(_ID.findall(body))):
         new = f"{identity}-{number}"
         body = body.replace(f'id="{old}"', f'id="{new}"')
         body = body.replace(f"url(#{old})", f"url(#{new})").replace(f'"#{old}"', f'"#{new}"')
-    return body
+    return (
+        f"{_opening(root[0], identity)}"
+        f'<title id="{identity}-title">{escape(title)}</title>'
+        f'<desc id="{identity}-alt">{escape(alt)}</desc>{body}'
+    )
 
 
 def _opening(root: str, identity: str) -> str:
@@ -58,13 +56,6 @@ def _opening(root: str, identity: str) -> str:
         '<svg xmlns="http://www.w3.org/2000/svg" role="img" '
         f'aria-labelledby="{identity}-title {identity}-alt" '
         f'width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
-    )
-
-
-def _words(identity: str, title: str, alt: str) -> str:
-    return (
-        f'<title id="{identity}-title">{escape(title)}</title>'
-        f'<desc id="{identity}-alt">{escape(alt)}</desc>'
     )
 
 

@@ -38,18 +38,13 @@ def _environment() -> Environment:
         finalize=_unbroken,
     )
     environment.filters["clauses"] = _clauses
-    environment.filters["kind"] = _kind
+    environment.filters["kind"] = lambda block: type(block).__name__  # names the macro for it
     environment.filters["chart"] = _chart
     environment.filters["narrow_chart"] = lambda figure: _chart(replace(figure, narrow=True))
-    environment.filters["place"] = _place
+    environment.filters["place"] = lambda drawing, at: f"{100 * drawing.place(at):.2f}"  # %
     environment.filters["card_rows"] = _card_rows
     environment.globals["install_charts"] = INSTALL
     return environment
-
-
-def _kind(block: doc.Block) -> str:
-    """Return the name of the macro that renders a block."""
-    return type(block).__name__
 
 
 def render_chart(figure: doc.Figure) -> str | None:
@@ -115,11 +110,6 @@ def _clauses(text: str, separator: str) -> Markup:
     )
 
 
-def _place(drawing: doc.IntervalDrawing, percent: float) -> str:
-    """Return a position on a verdict's line as a percentage of its length."""
-    return f"{100 * drawing.place(percent):.2f}"
-
-
 # Underscores within words and brackets that make no link are left alone, so that
 # shared_buffers and [+1 %, +2 %] stay legible in the source too.
 _SPECIAL = re.compile(r"([\\`*<>|#~&]|(?<!\w)_|_(?!\w)|\](?=[(\[:]))")
@@ -146,7 +136,8 @@ def render_markdown(document: doc.Document) -> str:
     for section in document.sections:
         if f"#{section.anchor}" in linked:
             parts.append(f'<a id="{section.anchor}"></a>')
-        parts.append(_section(section))
+        parts.append(f"## {escape(section.title)}")
+        parts += [_titled(block, section.title) for block in section.blocks]
     return "\n\n".join(parts) + "\n"
 
 
@@ -190,7 +181,11 @@ def render_summary(document: doc.Document) -> str:
 def _fitted(told: Sequence[_Told], room: int) -> list[str]:
     """Return as many lines as there is room for: remarks outlast answers, the rest is counted."""
     if len(told) + sum(len(each.below) for each in told) <= room:
-        return [line for each in told for line in (f"- {each.line}", *_below(each))]
+        return [
+            line
+            for each in told
+            for line in (f"- {each.line}", *(f"  - {below}" for below in each.below))
+        ]
     remarks = [each for each in told if each.remark]
     answers = [each for each in told if not each.remark]
     if len(told) > room:
@@ -201,10 +196,6 @@ def _fitted(told: Sequence[_Told], room: int) -> list[str]:
     more = [f"- and {left} more, in the report"] if left else []
     lines = ["; ".join([each.line, *each.below]) for each in answers]
     return [*(f"- {line}" for line in lines), *more, *(f"- {each.line}" for each in remarks)]
-
-
-def _below(told: _Told) -> Iterator[str]:
-    return (f"  - {line}" for line in told.below)
 
 
 @singledispatch
@@ -251,11 +242,6 @@ def escape(text: str) -> str:
         f"`{part}`" if place % 2 else _SPECIAL.sub(r"\\\1", part)
         for place, part in enumerate(parts)
     )
-
-
-def _section(section: doc.Section) -> str:
-    blocks = [_titled(block, section.title) for block in section.blocks]
-    return "\n\n".join([f"## {escape(section.title)}", *blocks])
 
 
 def _titled(block: doc.Block, heading: str) -> str:
@@ -334,12 +320,15 @@ def _(block: doc.BulletList) -> str:
 @_block.register
 def _(block: doc.VerdictCards) -> str:
     tables = [_titled(each, "") for each in block.rankings]
-    return "\n\n".join([*tables, "\n".join(_card_in_markdown(card) for card in block.cards)])
-
-
-def _card_in_markdown(card: doc.VerdictCard) -> str:
-    lines = [f"- **{escape(card.sentence)}**"]
-    return "\n".join([*lines, *(f"  - {escape(note)}" for note in card.remarks)])
+    lines = [
+        line
+        for card in block.cards
+        for line in (
+            f"- **{escape(card.sentence)}**",
+            *(f"  - {escape(note)}" for note in card.remarks),
+        )
+    ]
+    return "\n\n".join([*tables, "\n".join(lines)])
 
 
 @_block.register
@@ -365,14 +354,14 @@ def _(block: doc.Figure) -> str:
 
 @_block.register
 def _(block: doc.FindingList) -> str:
-    return "\n".join(_finding(item) for item in block.items)
-
-
-def _finding(item: doc.FindingItem) -> str:
-    subject = f" ({escape(item.subject)})" if item.subject else ""
-    remedy = f" {escape(doc.ended(item.remedy))}" if item.remedy else ""
-    source = f" *Source: {escape(item.source)}.*" if item.source else ""
-    return f"- **{item.severity}**{subject}: {escape(doc.ended(item.message))}{remedy}{source}"
+    lines = []
+    for item in block.items:
+        subject = f" ({escape(item.subject)})" if item.subject else ""
+        remedy = f" {escape(doc.ended(item.remedy))}" if item.remedy else ""
+        source = f" *Source: {escape(item.source)}.*" if item.source else ""
+        message = escape(doc.ended(item.message))
+        lines.append(f"- **{item.severity}**{subject}: {message}{remedy}{source}")
+    return "\n".join(lines)
 
 
 @_block.register

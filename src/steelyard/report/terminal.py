@@ -234,8 +234,11 @@ class _Page:
         titled = (Text(block.title, style=_QUIET),) if block.title else ()
         room = self.width - _GAP - max(len(name) for name, _ in block.pairs)
         if any(_longest_word(value) > room for _, value in block.pairs):
-            lines = ((Text(n, style=_QUIET), _indented(value)) for n, value in block.pairs)
-            return Group(*titled, *(line for pair in lines for line in pair))
+            lines: list[RenderableType] = []
+            for name, value in block.pairs:
+                below = Padding(Text(value, overflow="fold"), (0, 0, 0, _GAP))
+                lines += [Text(name, style=_QUIET), below]
+            return Group(*titled, *lines)
         drawn = RichTable.grid(padding=(0, _GAP, 0, 0))
         drawn.add_column(no_wrap=True, style=_QUIET)
         drawn.add_column()
@@ -265,27 +268,17 @@ def _in_two_lines(
     indent = sum(widths[place] + _GAP for place in widths if place < first)
     for number, row in enumerate(rows):
         yield _columns(block, (row,), widths, headed=number == 0)
-        yield Padding(_joined(block, row, below), (0, 0, 0, indent))
-
-
-def _joined(block: doc.Table, row: doc.Row, places: Sequence[int]) -> Text:
-    """Return texts in one line; all but the first after their headings."""
-    first, *others = places
-    text = _cell(block, row, first)
-    for place in others:
-        text.append(f"; {block.columns[place].heading}: {row.cells[place]}", style=_QUIET)
-    return text
+        text = _cell(block, row, below[0])  # the others stand after their headings
+        for place in below[1:]:
+            text.append(f"; {block.columns[place].heading}: {row.cells[place]}", style=_QUIET)
+        yield Padding(text, (0, 0, 0, indent))
 
 
 def _columns(
     block: doc.Table, rows: Sequence[doc.Row], widths: dict[int, int], *, headed: bool = True
 ) -> RenderableType:
     drawn = RichTable(
-        box=None,
-        pad_edge=False,
-        header_style=_QUIET,
-        padding=(0, _GAP, 0, 0),
-        show_header=headed,
+        box=None, pad_edge=False, header_style=_QUIET, padding=(0, _GAP, 0, 0), show_header=headed
     )
     for place, width in widths.items():
         column = block.columns[place]
@@ -307,12 +300,7 @@ def _plain(block: doc.Block) -> RenderableType:
             return Text()
 
 
-def _indented(value: str) -> RenderableType:
-    return Padding(Text(value, overflow="fold"), (0, 0, 0, _GAP))
-
-
 def _spaced(blocks: list[RenderableType]) -> list[RenderableType]:
-    """Return the blocks with an empty line before each."""
     return [part for block in blocks for part in (Text(), block)]
 
 
