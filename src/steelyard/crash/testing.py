@@ -91,18 +91,14 @@ def belongings(root: Path, account: str | None, doors: Doors) -> Iterator[Belong
         yield Belongings(name=name, work=work, sockets=sockets)
     finally:
         try:
-            _take_away(name, work, doors)
+            end_processes(work, doors.processes, doors.clock)
+            for place in registry.mounts(name):
+                unmounted(place, doors.volumes, doors.clock)
+            for directory in registry.directories(name)[1:]:
+                files.remove_tree(directory)
+            registry.unregister(name)
         finally:
             lock.release()
-
-
-def _take_away(name: str, work: Path, doors: Doors) -> None:
-    end_processes(work, doors.processes, doors.clock)
-    for place in registry.mounts(name):
-        unmounted(place, doors.volumes, doors.clock)
-    for directory in registry.directories(name)[1:]:
-        files.remove_tree(directory)
-    registry.unregister(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,14 +147,14 @@ class Directory:
         return Ended(begun_at=begun_at)
 
 
-class CutVolume:
+class CutVolume(Directory):
     """An XFS in a file, made anew for each death."""
 
     def __init__(self, own: Belongings, account: str | None, doors: Doors) -> None:
+        super().__init__(own, account, doors)
         self._image = own.work / "volume.img"
         self._place = own.work / "volume"
-        self._account = account
-        self._doors = doors
+        self._home = self._place / _HOME
         self._volumes = doors.volumes
         files.make_directory(self._place)
         own.note_mount(self._place)
@@ -178,11 +174,9 @@ class CutVolume:
         self._require_room()
         self._volumes.make(self._image, VOLUME_BYTES)
         self._volumes.mount(self._image, self._place)
-        home = self._place / _HOME
-        files.make_directory(home, account=self._account)
-        copy_data(template, home, self._doors)
+        super().renew(template)
         self._volumes.flush(self._place)
-        return home
+        return self._home
 
     def _require_room(self) -> None:
         """Raise where the sparse file might not get all of its space.
@@ -206,9 +200,7 @@ class CutVolume:
         With the server first, the kernel would have time to write back what it left.
         """
         if death is Death.KILL:
-            begun_at = self._doors.clock.monotonic()
-            server.kill()
-            return Ended(begun_at=begun_at)
+            return super().die(server, death)
         cut = self._volumes.cut(self._place, self._doors.clock)
         server.kill()
         unmounted(self._place, self._volumes, self._doors.clock)
@@ -218,9 +210,6 @@ class CutVolume:
             window_s=cut.ended_at - cut.begun_at,
             took_unflushed=not self._volumes.outlived(self._place),
         )
-
-
-Ground = Directory | CutVolume  # what the data of a test lie on
 
 
 def copy_data(template: Path, home: Path, doors: Doors) -> None:
@@ -404,7 +393,7 @@ class Means:
     subject: Subject
     asked: Asked
     own: Belongings
-    ground: Ground
+    ground: Directory
     doors: Doors
 
     @property
@@ -571,7 +560,11 @@ def inherit(mode: CrashMode, death: Death, under_load_s: float, means: Means) ->
             has no replicas.
         TargetError: One of the two did not start, or the replica does not answer.
     """
-    heirs = _heirs(means)
+    heirs = means.subject.succession
+    if heirs is None:
+        raise wording.MeasurementError(
+            "this engine has no replicas that take over", hint="Leave modes with a replica out."
+        )
     program = heirs.program(mode.replica or ())
     home = means.ground.renew(means.template)
     server = means.server(home, program)
@@ -593,15 +586,6 @@ def inherit(mode: CrashMode, death: Death, under_load_s: float, means: Means) ->
     return replace(found, mode=mode.name, death=death, behind_bytes=lag.most_bytes)
 
 
-def _heirs(means: Means) -> RedisSuccession:
-    if means.subject.succession is None:
-        raise wording.MeasurementError(
-            "this engine has no replicas that take over",
-            hint="Leave modes with a replica out.",
-        )
-    return means.subject.succession
-
-
 def _beside(means: Means) -> Beside:
     def run(command: Command, what: str) -> None:
         completed = means.doors.processes.run(command, timeout_s=_CREATE_TIMEOUT_S)
@@ -609,9 +593,7 @@ def _beside(means: Means) -> Beside:
             raise wording.TargetError(f"{what} failed: {completed.tail(1)}")
 
     return Beside(
-        lambda program, home: means.server(home, program),
-        account=means.asked.account,
-        run=run,
+        lambda program, home: means.server(home, program), account=means.asked.account, run=run
     )
 
 
@@ -662,12 +644,30 @@ def crash_test(
     _require_deaths(asked)
     if Death.POWER in asked.deaths:
         doors.volumes.require()
-    _require_reach(asked)
+    place = files.existing_parent(asked.root)
+    if not files.reachable_by(place, asked.account):
+        raise wording.PreflightError(
+            f"{place} may not be entered by {asked.account or 'this account'}, as whom servers run",
+            hint="Name a place that it can reach: --directory DIR.",
+        )
     with belongings(asked.root, asked.account, doors) as own:
-        ground = _ground(own, asked, doors)
+        kind = CutVolume if Death.POWER in asked.deaths else Directory
+        ground = kind(own, asked.account, doors)
         means = Means(subject=subject, asked=asked, own=own, ground=ground, doors=doors)
         _make_template(means)
-        found = _begun(subject, asked, ground, doors)
+        found = CrashTest(
+            engine=subject.engine,
+            server=subject.label,
+            volume=ground.described,
+            kernel=doors.host.release(),
+            seed=asked.seed,
+            clients=asked.clients,
+            pipeline=asked.pipeline,
+            longest_s=asked.longest_s,
+            modes=asked.modes,
+            crashes=(),
+            interrupted=True,
+        )
         generator = random.Random(asked.seed)  # noqa: S311 - an order, no secret
         for _ in range(asked.cuts):
             # All modes of a round live equally long.
@@ -683,7 +683,6 @@ def crash_test(
 
 
 def _require_deaths(asked: Asked) -> None:
-    """Raise where a mode would die no death at all."""
     dying = {mode.name for mode, _ in asked.pairs()}
     for mode in asked.modes:
         if mode.name not in dying:
@@ -692,38 +691,6 @@ def _require_deaths(asked: Asked) -> None:
                 " whose kernel goes on sending, so it would be a kill",
                 hint="Ask for --deaths kill, or leave the mode out.",
             )
-
-
-def _require_reach(asked: Asked) -> None:
-    """Raise where the servers' account cannot enter the place."""
-    place = files.existing_parent(asked.root)
-    if not files.reachable_by(place, asked.account):
-        raise wording.PreflightError(
-            f"{place} may not be entered by {asked.account or 'this account'}, as whom servers run",
-            hint="Name a place that it can reach: --directory DIR.",
-        )
-
-
-def _begun(subject: Subject, asked: Asked, ground: Ground, doors: Doors) -> CrashTest:
-    return CrashTest(
-        engine=subject.engine,
-        server=subject.label,
-        volume=ground.described,
-        kernel=doors.host.release(),
-        seed=asked.seed,
-        clients=asked.clients,
-        pipeline=asked.pipeline,
-        longest_s=asked.longest_s,
-        modes=asked.modes,
-        crashes=(),
-        interrupted=True,
-    )
-
-
-def _ground(own: Belongings, asked: Asked, doors: Doors) -> Ground:
-    if Death.POWER in asked.deaths:
-        return CutVolume(own, asked.account, doors)
-    return Directory(own, asked.account, doors)
 
 
 def _make_template(means: Means) -> None:

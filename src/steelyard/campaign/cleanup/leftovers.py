@@ -6,17 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from steelyard.campaign.cleanup import undoing
+from steelyard.core import wording
 from steelyard.core.outside import ControlGroup, MadeDirectory, Outside
-from steelyard.core.wording import (
-    LeftBehindError,
-    PreflightError,
-    RecordError,
-    SteelyardError,
-    TargetError,
-    printable,
-    raise_all,
-    troubles_of,
-)
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import tree_bytes
 from steelyard.gateways.stores import unmounted
@@ -123,7 +114,7 @@ def refuse_while_running() -> None:
     """
     for campaign_id, record in _candidates(()):
         if (record / "lock").exists() and is_held(record):
-            raise PreflightError(
+            raise wording.PreflightError(
                 f"campaign {campaign_id} in {record} is running and uses the cache",
                 hint="Wait for its end, or stop it.",
             )
@@ -134,7 +125,7 @@ def _candidates(records: Sequence[Path]) -> list[tuple[str, Path]]:
         return [(name, path) for name, path in registry.records() if not _is_copy(path)]
     for path in records:
         if _is_copy(path):
-            raise PreflightError(
+            raise wording.PreflightError(
                 f"{path} is a copy of a record whose campaign runs in a cluster",
                 hint=f"Remove it there: {copied(path, 'command') or 'steelyard attach'} --remove",
             )
@@ -197,33 +188,29 @@ def undo(leftover: Leftover, doors: Doors) -> None:
             was undone is noted.
     """
     # What works in a directory keeps that, and nothing on servers or in the kernel.
-    stuck = [*_still_at_work(leftover, doors), *_still_mounted(leftover, doors)]
+    stuck = _still_at_work(leftover, doors)
+    stuck += wording.troubles_of(  # before its directories go, what is on another first
+        lambda place: unmounted(place, doors.volumes, doors.clock), reversed(leftover.mounts)
+    )
     kept = (MadeDirectory, ControlGroup) if stuck else ()
-    raise_all([*stuck, *_undone(leftover, doors, kept), *_left_alone(leftover)])
+    wording.raise_all([*stuck, *_undone(leftover, doors, kept), *_left_alone(leftover)])
     if leftover.record is None:
         registry.unregister(leftover.campaign_id)
     else:
         forget_if_over(leftover.campaign_id, leftover.record)
 
 
-def _still_at_work(leftover: Leftover, doors: Doors) -> list[SteelyardError]:
+def _still_at_work(leftover: Leftover, doors: Doors) -> list[wording.SteelyardError]:
     """End what works in its directories, and return what does not end.
 
     Thawed first, for what is frozen may not even die.
     """
     for group in leftover.frozen:
-        with suppress(TargetError):  # then its processes are named as those that do not end
+        with suppress(wording.TargetError):  # then its processes are named as those that do not end
             thaw(group, doors.cgroups)
-    return troubles_of(
+    return wording.troubles_of(
         lambda directory: end_processes(directory, doors.processes, doors.clock),
         leftover.directories,
-    )
-
-
-def _still_mounted(leftover: Leftover, doors: Doors) -> list[SteelyardError]:
-    """Unmount before its directories go, what is on another first; return what is in use."""
-    return troubles_of(
-        lambda place: unmounted(place, doors.volumes, doors.clock), reversed(leftover.mounts)
     )
 
 
@@ -240,23 +227,19 @@ def release_frozen(doors: Doors, told: Callable[[str], None]) -> None:
     """
     still = [each for each in find_leftovers(doors) if each.frozen or each.stopped]
     for leftover in still:
-        told(_named_still(leftover))
-    raise_all(troubles_of(lambda leftover: _release(leftover, doors), still))
+        names = [f"control group {group}" for group in leftover.frozen]
+        names += [f"process {pid}" for pid in leftover.stopped]
+        told(
+            f"campaign {leftover.campaign_id}, which is dead, left frozen: {', '.join(names)}; they"
+            " are thawed and ended (`steelyard clean` shows what else it left)"
+        )
+    wording.raise_all(wording.troubles_of(lambda leftover: _release(leftover, doors), still))
 
 
 def _release(leftover: Leftover, doors: Doors) -> None:
-    raise_all(_still_at_work(leftover, doors))
+    wording.raise_all(_still_at_work(leftover, doors))
     groups = tuple(each for each in leftover.things if isinstance(each, ControlGroup))
-    raise_all([*_undone(replace(leftover, things=groups), doors)])
-
-
-def _named_still(leftover: Leftover) -> str:
-    still = [f"control group {group}" for group in leftover.frozen]
-    still += [f"process {pid}" for pid in leftover.stopped]
-    return (
-        f"campaign {leftover.campaign_id}, which is dead, left frozen: {', '.join(still)}; they are"
-        " thawed and ended (`steelyard clean` shows what else it left)"
-    )
+    wording.raise_all([*_undone(replace(leftover, things=groups), doors)])
 
 
 def forget_if_over(campaign_id: str, record: Path, stands: Standing | None = None) -> None:
@@ -290,17 +273,19 @@ def _may_be_mended(record: Path) -> bool:
     """Return whether a journal is there and damaged; one without a whole line was never begun."""
     try:
         return (record / "journal.jsonl").exists() and has_begun(record)
-    except RecordError:
+    except wording.RecordError:
         return True
 
 
-def _left_alone(leftover: Leftover) -> Iterator[SteelyardError]:
+def _left_alone(leftover: Leftover) -> Iterator[wording.SteelyardError]:
     """Yield that what the record lists and this account's campaign did not make is left alone."""
     if leftover.foreign:
-        names = ", ".join(map(printable, dict.fromkeys(made.name for made in leftover.foreign)))
+        names = ", ".join(
+            map(wording.printable, dict.fromkeys(made.name for made in leftover.foreign))
+        )
         own = next(iter(registry.directories(leftover.campaign_id)), None)
         where = f"; the campaign's own record is {own}" if own else ""
-        yield LeftBehindError(
+        yield wording.LeftBehindError(
             f"{leftover.record} lists as left behind what this account did not make here, so it is"
             f" left alone: {names}{where}",
             hint="This was made elsewhere: run `steelyard clean` there, as the account that ran the"
@@ -316,12 +301,12 @@ def undo_all(found: Sequence[Leftover], doors: Doors) -> None:
     Raises:
         LeftBehindError: Something is still there.
     """
-    raise_all(troubles_of(lambda leftover: undo(leftover, doors), found))
+    wording.raise_all(wording.troubles_of(lambda leftover: undo(leftover, doors), found))
 
 
 def _undone(
     leftover: Leftover, doors: Doors, kept: tuple[type[Outside], ...] = ()
-) -> Iterator[SteelyardError]:
+) -> Iterator[wording.SteelyardError]:
     """Undo what is ours but for ``kept``, each whatever becomes of others, and note it.
 
     Yields:
@@ -333,7 +318,7 @@ def _undone(
             yield trouble
             continue
         # Without a readable journal there is nowhere to note it, and nothing to note it for.
-        with suppress(RecordError):
+        with suppress(wording.RecordError):
             _note(leftover, doors, Removed.of(thing))
 
 
@@ -364,7 +349,7 @@ def require_nothing_left(directory: Path) -> Standing:
     stands = read_standing(directory)
     names = left_behind(stands.left)
     if names:
-        raise LeftBehindError(
+        raise wording.LeftBehindError(
             f"left behind: {', '.join(names)}", hint="Remove it with `steelyard clean`."
         )
     return stands

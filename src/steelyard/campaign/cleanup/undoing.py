@@ -39,12 +39,7 @@ from steelyard.places.kubernetes.reaching import redis_knock, sql_knock
 from steelyard.places.local.groups import remove_group
 from steelyard.places.local.server import MEMORY
 from steelyard.record import registry
-from steelyard.record.directory import (
-    CampaignDirectory,
-    is_held,
-    read_campaign,
-    read_standing,
-)
+from steelyard.record.directory import CampaignDirectory, is_held, read_campaign, read_standing
 from steelyard.record.journal import Created, Removed
 from steelyard.systems.existing import ENTRANCE, reached
 from steelyard.systems.postgres.existing import server as postgres
@@ -235,16 +230,6 @@ def _remove_directory(made: outside.MadeDirectory, doors: Doors) -> None:
     remove_tree(made.path)
 
 
-def _turn_back(turned: outside.TurnedKnob, doors: Doors) -> None:
-    door = kernel_doors(doors.host, doors.kernel)[turned.knob.kind]
-    door.revert(turned.knob, turned.snapshot)
-
-
-def _undo_in_cluster(thing: outside.InCluster, doors: Doors) -> None:
-    api = doors.kubernetes.connect(thing.context or None)
-    in_cluster.undo(thing, api, clock=doors.clock)
-
-
 def _kubectl(thing: outside.InCluster) -> tuple[str, str]:
     where = f" -n {thing.ref.namespace}" if thing.ref.namespace else ""
     what = f"{thing.ref.kind.name} {thing.ref.name}{where}"
@@ -330,17 +315,21 @@ def _hint(thing: outside.OnServer, error: SteelyardError) -> str:
 
 _KINDS: Final[Mapping[type[outside.Outside], _Kind]] = {
     outside.OnServer: _Kind(undo=_undo_on_server, shown=_statements),
-    outside.InCluster: _Kind(undo=_undo_in_cluster, shown=_kubectl),
+    outside.InCluster: _Kind(
+        undo=lambda thing, doors: in_cluster.undo(
+            thing, doors.kubernetes.connect(thing.context or None), clock=doors.clock
+        ),
+        shown=_kubectl,
+    ),
     outside.InAws: _Kind(
         undo=lambda thing, doors: aws.undo(thing, doors.aws.connect(thing.region), doors.clock),
-        shown=lambda it: (
-            it.label,
-            f"  steelyard clean --aws {it.region} --account {it.account}",
-        ),
+        shown=lambda it: (it.label, f"  steelyard clean --aws {it.region} --account {it.account}"),
         trouble="may still be there, and be billed",
     ),
     outside.TurnedKnob: _Kind(
-        undo=_turn_back,
+        undo=lambda turned, doors: kernel_doors(doors.host, doors.kernel)[turned.knob.kind].revert(
+            turned.knob, turned.snapshot
+        ),
         shown=lambda turned: (f"knob {turned.label}; it was", f"  {turned.snapshot}"),
         trouble="is not as it was",
     ),
@@ -449,9 +438,14 @@ def look_for_labels(api: KubernetesApi, namespace: str = "") -> Look:
         )
     if namespace:
         manifests += _around(api, namespace, manifests, unseen)
-    known = {k8s.campaign_value(name) for name, _ in registry.records() if _has_objects(name)}
+    known = {
+        k8s.campaign_value(name)
+        for name, _ in registry.records()
+        if any(isinstance(made, outside.InCluster) for made in registry.made(name))
+    }
+    turns = [kind.name for kind in _OBJECTS]
     by_campaign: dict[str, list[k8s.Manifest]] = {}
-    for manifest in sorted(manifests, key=_turn):
+    for manifest in sorted(manifests, key=lambda it: turns.index(it["kind"])):
         campaign = _campaign_of(manifest)
         if campaign and campaign not in known:
             by_campaign.setdefault(campaign, []).append(manifest)
@@ -487,15 +481,6 @@ def _around(
         yield from (it for it in listed if _campaign_of(it) in campaigns)
 
 
-def _has_objects(campaign_id: str) -> bool:
-    """Return whether a campaign of this account made something in a cluster."""
-    return any(isinstance(made, outside.InCluster) for made in registry.made(campaign_id))
-
-
-def _turn(manifest: k8s.Manifest) -> int:
-    return [kind.name for kind in _OBJECTS].index(manifest["kind"])
-
-
 def _labelled(api: KubernetesApi, campaign: str, manifests: Sequence[k8s.Manifest]) -> Labelled:
     things = (
         outside.InCluster(
@@ -506,23 +491,21 @@ def _labelled(api: KubernetesApi, campaign: str, manifests: Sequence[k8s.Manifes
         )
         for manifest in manifests
     )
+    running, record = [], None
+    for each in manifests:
+        status, kind = each.get("status") or {}, each["kind"]
+        is_pod = kind == k8s.POD.name and status.get("phase") in {"Pending", "Running"}
+        if is_pod or (kind == k8s.JOB.name and bool(status.get("active"))):
+            running.append(k8s.ref_of(each).label)
+        if kind == k8s.CLAIM.name and _labels(each).get(k8s.ROLE) == k8s.RUNNER:
+            record = record or k8s.ref_of(each)
     return Labelled(
         campaign=campaign,
         things=tuple(things),
         since=min(str(each["metadata"].get("creationTimestamp") or "") for each in manifests),
-        running=tuple(k8s.ref_of(each).label for each in manifests if _is_running(each)),
-        record=next((k8s.ref_of(each) for each in manifests if _is_record(each)), None),
+        running=tuple(running),
+        record=record,
     )
-
-
-def _is_running(manifest: k8s.Manifest) -> bool:
-    status = manifest.get("status") or {}
-    is_pod = manifest["kind"] == k8s.POD.name and status.get("phase") in {"Pending", "Running"}
-    return is_pod or (manifest["kind"] == k8s.JOB.name and bool(status.get("active")))
-
-
-def _is_record(manifest: k8s.Manifest) -> bool:
-    return manifest["kind"] == k8s.CLAIM.name and _labels(manifest).get(k8s.ROLE) == k8s.RUNNER
 
 
 def _campaign_of(manifest: k8s.Manifest) -> str | None:

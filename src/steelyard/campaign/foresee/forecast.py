@@ -5,7 +5,7 @@ Whatever it finds to differ is noise of the set-up: same target, workloads, load
 the same way of switching.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -56,7 +56,7 @@ from steelyard.stats.spending import stopping_rule
 from steelyard.systems.protocol import Engine, content_of
 from steelyard.systems.redis.datasets import aof_bytes
 from steelyard.targets.assembly import Assembly
-from steelyard.targets.differences import DesignChoice, choose_design, reset_for, switch_cost
+from steelyard.targets.differences import choose_design, reset_for, switch_cost
 
 _EMPTY_DATA_DIRECTORY_BYTES = 64 * MIB  # measured: 39 MB (15) to 46 MB (18) plus WAL segments
 _DEFAULT_MAX_WAL_BYTES = 1 * GIB
@@ -145,7 +145,11 @@ def forecast(
     reset = reset_for(experiment, mode, writes=engine.writes())
     warm_up_s = expected_warm_up_s(experiment, measured, alternates=choice.alternates)
     times = _times(experiment, engine, measured)
-    cached = _prepared_already(experiment, assembly)
+    cached = sum(
+        assembly.platforms[t.name].find(engine.program(t.name), content_of(t, engine.datasets()))
+        is not None
+        for t in experiment.configurations
+    )
     start_s = times.restore_s + times.start_s
     finding_s = capacity_s(experiment, warm_up_s=warm_up_s, start_s=start_s)
     preparation = finding_s + _preparation_s(experiment, engine, times)
@@ -162,12 +166,8 @@ def forecast(
         cycle_s=asked_cycle_s(experiment),
     )
     rounds = choose_rounds(experiment, engine, frame, noise=measured or ASSUMED_NOISE)
-    block = durations.block_s(
-        experiment,
-        frame,
-        rounds=rounds.number,
-        at_once=None if choice.memory is None else choice.memory.at_once,
-    )
+    at_once = None if choice.memory is None else choice.memory.at_once
+    block = durations.block_s(experiment, frame, rounds=rounds.number, at_once=at_once)
     max_blocks = blocks_planned(experiment, experiment.stop.budget_s - preparation, block)
     sustained_s = sustained.forecast_s(
         experiment, warm_up_s=warm_up_s, switch_s=times.restore_s + times.start_s
@@ -191,7 +191,7 @@ def forecast(
             experiment,
             assembly,
             cached_all=cached == len(experiment.configurations),
-            together=_together(experiment, choice),
+            together=(at_once or len(experiment.configurations)) if choice.alternates else 1,
         ),
         cached=cached,
         sustained_s=sustained_s,
@@ -233,24 +233,6 @@ def condition_words(expected: Forecast, experiment: Experiment) -> str:
     return f"{words} {format_duration(other.first_look_s)}{late}"
 
 
-def _together(experiment: Experiment, choice: DesignChoice) -> int:
-    """Return how many servers are up at the same time, each on data of its own."""
-    if not choice.alternates:
-        return 1
-    at_once = None if choice.memory is None else choice.memory.at_once
-    return at_once or len(experiment.configurations)
-
-
-def _prepared_already(experiment: Experiment, assembly: Assembly) -> int:
-    """Return how many configurations have their data in the cache."""
-    engine = assembly.engine
-    return sum(
-        assembly.platforms[t.name].find(engine.program(t.name), content_of(t, engine.datasets()))
-        is not None
-        for t in experiment.configurations
-    )
-
-
 def require_first_look(expected: Forecast, experiment: Experiment) -> None:
     """Raise when the budget ends before anything could be said.
 
@@ -264,7 +246,10 @@ def require_first_look(expected: Forecast, experiment: Experiment) -> None:
             f" about {format_duration(expected.pass_s)}",
             hint=f"Give it --budget {whole_minutes(expected.pass_s * 1.05)}m, or fewer loads.",
         )
-    if _only_latency(experiment) and expected.max_blocks < 1:
+    compares = experiment.compares_throughput or experiment.is_single_pass
+    open_loops = any(load.is_open for load in experiment.loads)
+    # Where open loops are all there is, no look tells when it is enough.
+    if open_loops and not compares and expected.max_blocks < 1:
         needed = expected.preparation_s + expected.block_s
         raise PreflightError(
             f"the budget of {format_duration(budget_s)} ends before the first block, which is"
@@ -282,23 +267,18 @@ def require_first_look(expected: Forecast, experiment: Experiment) -> None:
                 f" {format_duration(expected.preparation_s)} of preparation",
                 hint=f"Give it --budget {whole_minutes(needed)}m, or fewer loads.",
             )
+        longest_s = max(experiment.slice_s(each.name) for each in experiment.workloads)
+        few = " For few long runs ask for a number of blocks: `stop: {blocks: 4}`."
         raise PreflightError(
             f"the budget of {format_duration(budget_s)} ends before the first interim result:"
             f" {expected.stopping.first_look} blocks of about {format_duration(expected.block_s)}"
             f" after {format_duration(expected.preparation_s)} of preparation",
             hint=f"Give it --budget {whole_minutes(needed)}m, fewer loads, or a shorter warm-up."
-            f"{_one_round(expected.rounds)}{_few_blocks(experiment)}",
+            f"{_one_round(expected.rounds)}{few if longest_s >= _LONG_S else ''}",
         )
 
 
 _LONG_S: Final = 600.0  # of a run, from which few are what was meant: a guess
-
-
-def _few_blocks(experiment: Experiment) -> str:
-    """Return the way out for long runs, of which there are never many."""
-    if max(experiment.slice_s(each.name) for each in experiment.workloads) < _LONG_S:
-        return ""
-    return " For few long runs ask for a number of blocks: `stop: {blocks: 4}`."
 
 
 def require_affordable(
@@ -341,12 +321,6 @@ def require_affordable(
             f" {format_duration(most_s)}{used}), more than --max-cost {most:g}",
             hint="Give it a smaller --budget, or a larger --max-cost.",
         )
-
-
-def _only_latency(experiment: Experiment) -> bool:
-    """Return whether open loops in blocks are all there is: no look tells when it is enough."""
-    open_loops = any(load.is_open for load in experiment.loads)
-    return open_loops and not (experiment.compares_throughput or experiment.is_single_pass)
 
 
 def _one_round(rounds: Rounds) -> str:
@@ -392,17 +366,6 @@ def expected_warm_up_s(
     return durations.DEFAULT_WARM_UP_S
 
 
-def _guessed_times(experiment: Experiment, engine: Engine) -> durations.SwitchTimes:
-    size = _empty_bytes(experiment) + sum(d.expected_bytes for d in engine.datasets())
-    limited = experiment.measure.prewarm is None and size > PREWARM_BYTES
-    prewarm = size / GIB if experiment.prewarms and not limited else 0.0
-    copy_s = 0.3 + durations.GUESSED_RESTORE_S_PER_GIB * size / GIB
-    return durations.SwitchTimes(
-        restore_s=_making_s(experiment, engine) if experiment.is_made_anew else copy_s,
-        start_s=_starting_s(experiment) + prewarm,
-    )
-
-
 def _starting_s(experiment: Experiment) -> float:
     """Return about how long a server takes to start; a Cluster that is there rolls out."""
     if any(target.is_made for target in experiment.redis_in_kubernetes.values()):
@@ -414,15 +377,17 @@ def _starting_s(experiment: Experiment) -> float:
 def _times(
     experiment: Experiment, engine: Engine, measured: NoiseProfile | None
 ) -> durations.SwitchTimes:
-    """Return what was measured, else what is guessed."""
-    guessed = _guessed_times(experiment, engine)
-    if measured is None:
-        return guessed
-    return replace(
-        guessed,
-        restore_s=guessed.restore_s if measured.restore_s is None else measured.restore_s,
-        start_s=guessed.start_s if measured.start_s is None else measured.start_s,
-    )
+    size = _empty_bytes(experiment) + sum(d.expected_bytes for d in engine.datasets())
+    limited = experiment.measure.prewarm is None and size > PREWARM_BYTES
+    prewarm_s = size / GIB if experiment.prewarms and not limited else 0.0
+    restore_s = 0.3 + durations.GUESSED_RESTORE_S_PER_GIB * size / GIB
+    if experiment.is_made_anew:
+        restore_s = _making_s(experiment, engine)
+    start_s = _starting_s(experiment) + prewarm_s
+    if measured is not None:
+        restore_s = restore_s if measured.restore_s is None else measured.restore_s
+        start_s = start_s if measured.start_s is None else measured.start_s
+    return durations.SwitchTimes(restore_s=restore_s, start_s=start_s)
 
 
 def _preparation_s(experiment: Experiment, engine: Engine, times: durations.SwitchTimes) -> float:
@@ -438,7 +403,6 @@ def _preparation_s(experiment: Experiment, engine: Engine, times: durations.Swit
 
 
 def _making_s(experiment: Experiment, engine: Engine) -> float:
-    """Return about how long it takes to make a server with its data."""
     made = [target for target in experiment.cluster_targets.values() if target.is_made]
     most = max((target.instances for target in made), default=0)
     return (
@@ -450,7 +414,6 @@ def _making_s(experiment: Experiment, engine: Engine) -> float:
 
 
 def _loading_s(engine: Engine) -> float:
-    """Return about how long it takes to load the data."""
     scale = sum(dataset.scale_factor or 0 for dataset in engine.datasets())
     tables_s = durations.GUESSED_PREPARE_S_PER_SCALE * scale
     keys = sum(each.space.loaded for each in engine.datasets() if each.space is not None)
@@ -480,15 +443,11 @@ def _disk(
             copies = min(len(here), together)
             needs[root] = prepared + copies * one + sum(written[:copies])
             continue
-        live = sum((1 if anew else _copies(here)) * one for _ in states)
-        needs[root] = prepared + live + written[0]
+        # A template of PostgreSQL's data keeps a live copy beside it.
+        copied = all(t.target.restore in ("copy", "reflink") for t in here)
+        is_alone = anew or copied or here[0].server_layer is not Layer.POSTGRES
+        needs[root] = prepared + (1 if is_alone else 2) * one * len(states) + written[0]
     return {root: (needed, free_bytes(root)) for root, needed in needs.items()}
-
-
-def _copies(configurations: Sequence[Configuration]) -> int:
-    """Return how many live copies of the data there may be: a template keeps one beside it."""
-    copied = all(t.target.restore in ("copy", "reflink") for t in configurations)
-    return 1 if copied or configurations[0].server_layer is not Layer.POSTGRES else 2
 
 
 def _empty_bytes(experiment: Experiment) -> int:
@@ -498,13 +457,10 @@ def _empty_bytes(experiment: Experiment) -> int:
 
 
 def _written_bytes(configuration: Configuration, data: int) -> int:
-    """Return how much a server writes beside its data, by its settings."""
     if configuration.server_layer is Layer.REDIS:
         return aof_bytes(configuration.asked_folded(), data)
-    return _max_wal_bytes(configuration) if configuration.server_layer is Layer.POSTGRES else 0
-
-
-def _max_wal_bytes(configuration: Configuration) -> int:
+    if configuration.server_layer is not Layer.POSTGRES:
+        return 0
     asked = in_unit(configuration.asked_folded().get("max_wal_size", ""), "MB")
     return _DEFAULT_MAX_WAL_BYTES if asked is None else int(asked * MIB)
 

@@ -16,7 +16,7 @@ from steelyard.campaign.design.schedule import GUESSED_SWITCH_S, mode_for, run_s
 from steelyard.campaign.foresee.forecast import Forecast, condition_words, forecast, forecast_either
 from steelyard.core.campaign import LEAST_STARTS, NoiseOrigin, NoiseProfile, WorkloadNoise
 from steelyard.core.experiment import Attribution, AttributionKind, Design, Experiment, Workload
-from steelyard.core.schedule import Load, Mode, sub_block_sizes
+from steelyard.core.schedule import Mode, sub_block_sizes
 from steelyard.stats import factorial, planning
 from steelyard.targets.assembly import Assembly
 from steelyard.targets.differences import choose_design, switch_cost
@@ -62,7 +62,6 @@ def cheaper_designs(
 
 
 def _instead_of_cells(found: compute.CampaignOutlook) -> Iterator[compute.CheaperDesign]:
-    """Yield the result, which this budget decides."""
     decide = found.experiment.stop.decide
     needed = [each.pooled.at(decide).most_s for each in found.workloads]
     known = [seconds for seconds in needed if seconds is not None]
@@ -85,7 +84,7 @@ def _designs(
         if seconds is not None:
             design = compute.CheaperDesign(
                 pooled=pooled,
-                change=variant.change or _longer_budget(seconds),
+                change=variant.change or f"`--budget {math.ceil(seconds / 300.0) * 5}m` alone",
                 needed_s=seconds,
                 campaigns=variant.campaigns,
             )
@@ -93,21 +92,13 @@ def _designs(
     budget_s = found.experiment.stop.budget_s
     longer = made.pop(own.change, [])
     limit = longer[0].needed_s * _WORTH_SAYING if longer else math.inf
-    best = [_best(alike, budget_s) for alike in made.values()]
+    best = []
+    for alike in made.values():  # the first that fits into the budget gives up least
+        fitting = [design for design in alike if design.needed_s <= budget_s]
+        best.append(fitting[0] if fitting else min(alike, key=lambda design: design.needed_s))
     worth = [design for design in best if design.needed_s * design.campaigns < limit]
     worth.sort(key=lambda design: design.needed_s * design.campaigns)
     return [*worth[:_MOST_SAID], *longer]
-
-
-def _longer_budget(seconds: float) -> str:
-    minutes = math.ceil(seconds / 300.0) * 5
-    return f"`--budget {minutes}m` alone"
-
-
-def _best(alike: Sequence[compute.CheaperDesign], budget_s: float) -> compute.CheaperDesign:
-    """Return the first that fits into the budget, else the shortest; the first gives up least."""
-    fitting = [design for design in alike if design.needed_s <= budget_s]
-    return fitting[0] if fitting else min(alike, key=lambda design: design.needed_s)
 
 
 def _needed_s(
@@ -147,7 +138,11 @@ def _fewer_loads(experiment: Experiment) -> Iterator[_Variant]:
     loads, open_loops = experiment.closed_loads, [x for x in experiment.loads if x.is_open]
     count = len(loads) // 2
     while count:
-        kept = _spread(loads, count)
+        # From the whole range; a single one is the middle.
+        last, places = len(loads) - 1, [len(loads) // 2]
+        if count > 1:
+            places = [round(at * last / (count - 1)) for at in range(count)]
+        kept = tuple(loads[place] for place in places)
         named = f" ({', '.join(load.label for load in kept)})" if count <= _LOADS_NAMED else ""
         noun = "load" if count == 1 else "loads"
         yield _Variant(
@@ -156,14 +151,6 @@ def _fewer_loads(experiment: Experiment) -> Iterator[_Variant]:
             alike="fewer loads",
         )
         count //= 2
-
-
-def _spread(loads: tuple[Load, ...], count: int) -> tuple[Load, ...]:
-    """Return so many loads from the whole range; a single one is the middle."""
-    if count == 1:
-        return (loads[len(loads) // 2],)
-    places = [round(place * (len(loads) - 1) / (count - 1)) for place in range(count)]
-    return tuple(loads[place] for place in places)
 
 
 def _workload_each(found: compute.CampaignOutlook) -> Iterator[_Variant]:
@@ -211,7 +198,6 @@ def _fewer_factors(experiment: Experiment, attribution: Attribution) -> Iterator
 
 
 def _with_factors(attribution: Attribution, kept: int) -> Attribution:
-    """Return the design that a file with the first of the factors would have."""
     match attribution.kind:
         case AttributionKind.FACTORS:
             design = factorial.factorial_design(kept)
