@@ -101,7 +101,6 @@ def _article(
 
 
 def _written(article: "Article", out: Path) -> str:
-    """Write every form of the article, and return what was written."""
     from steelyard.answers.article import article_document, article_json
     from steelyard.cli.campaigns import as_json
     from steelyard.core.wording import RecordError

@@ -2,28 +2,17 @@
 
 import click
 
-from steelyard.cli.options import NAMESPACE, PATH
+from steelyard.cli.options import PATH, context_option, namespace_option
 
 
 @click.command("attach")
 @click.argument("name", required=False)
-@click.option(
-    "--context", metavar="NAME", help="Context of the kubeconfig (default: the current one)."
-)
-@click.option(
-    "-n",
-    "--namespace",
-    type=NAMESPACE,
-    metavar="NAME",
-    help="Namespace of the Job (default: all that the account may list).",
-)
+@context_option("Context of the kubeconfig (default: the current one).")
+@namespace_option("Namespace of the Job (default: all that the account may list).")
 @click.option("--list", "only_list", is_flag=True, help="Only list the campaigns that are there.")
 @click.option("--fetch", is_flag=True, help="Fetch what there is now, and do not follow.")
 @click.option(
-    "--out",
-    type=PATH,
-    metavar="DIR",
-    help="Directory for the record (default: campaigns/NAME).",
+    "--out", type=PATH, metavar="DIR", help="Directory for the record (default: campaigns/NAME)."
 )
 @click.option(
     "--resume", is_flag=True, help="Go on with a campaign that ended early, in a new Job."

@@ -20,14 +20,7 @@ from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign import in_cluster
 from steelyard.campaign.in_cluster import Fetch, Fetched, Follower, JobAsked, fetch
 from steelyard.campaign.run import session
-from steelyard.cli.campaigns import (
-    Gate,
-    keep_noise,
-    print_json,
-    rendered,
-    show,
-    write_reports,
-)
+from steelyard.cli.campaigns import Gate, keep_noise, print_json, rendered, show, write_reports
 from steelyard.cli.kubernetes import manifest_text
 from steelyard.cli.options import at_terminal
 from steelyard.cli.progress import LiveProgress, progress_for
@@ -105,12 +98,20 @@ class _Attached:
         """Follow it, fetch and report it; return its exit code."""
         gate = self.options.gate
         with self.leaving(f"campaign {self.plan.campaign_id} goes on in the cluster"):
-            ended = self._followed()
+            if self.options.fetch:  # how it stands
+                ended = jobs.standing(self.plan, self.api)
+            else:
+                with progress_for(sys.stderr, quiet=self.options.quiet) as progress:
+                    told = progress.say if isinstance(progress, LiveProgress) else _tell
+                    clock = self.doors.clock
+                    ended = Follower(self.plan, self.api, clock, progress, told).follow()
         if ended.stand is Stand.FAILED:
             why = f": {ended.reason}" if ended.reason else ""
             _tell(f"The campaign ended early{why}")
-            for line in self._last_words(ended):
-                _tell(f"  {line}")
+            with suppress(wording.SteelyardError):  # its pod may be gone
+                last = self.api.logs(ended.last, lines=_LAST_LINES) if ended.last else ""
+                for line in last.splitlines():
+                    _tell(f"  {line}")
         with self.leaving("what came of the record is kept"):
             fetched = self._fetch(self.path, _tell)
         came = wording.format_bytes(fetched.came_bytes)
@@ -124,14 +125,6 @@ class _Attached:
             early = wording.MeasurementError(f"the Job ended early: {why}")
             gate.break_off(early, fetched.record.experiment.name, analysis)
         return code
-
-    def _followed(self) -> Standing:
-        """Return how it ended; with --fetch, how it stands."""
-        if self.options.fetch:
-            return jobs.standing(self.plan, self.api)
-        with progress_for(sys.stderr, quiet=self.options.quiet) as progress:
-            told = progress.say if isinstance(progress, LiveProgress) else _tell
-            return Follower(self.plan, self.api, self.doors.clock, progress, told).follow()
 
     @contextmanager
     def leaving(self, what_stays: str) -> Iterator[None]:
@@ -176,15 +169,6 @@ class _Attached:
         else:
             _tell(f"It stays in the cluster; remove it: {self.again('--remove')}")
         return in_cluster.code_of(ended, record)
-
-    def _last_words(self, ended: Standing) -> list[str]:
-        """Return what it printed last, while its pod is there and may be heard."""
-        if ended.last is None:
-            return []
-        try:
-            return self.api.logs(ended.last, lines=_LAST_LINES).splitlines()
-        except wording.SteelyardError:
-            return []
 
     def _agrees(self, question: str) -> bool:
         """Return whether to go on; where nobody can be asked, only --yes says so."""

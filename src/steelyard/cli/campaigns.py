@@ -185,11 +185,7 @@ class Gate:
                 message = f"the campaign did not come to its end ({status})"
                 broken = Broken(kind=status, message=message)
         text = junit(
-            name,
-            judged,
-            undecided_fails=self.undecided == "fail",
-            analysis=analysis,
-            broken=broken,
+            name, judged, undecided_fails=self.undecided == "fail", analysis=analysis, broken=broken
         )
         write_text(self.junit, text, error_type=wording.RecordError)
 

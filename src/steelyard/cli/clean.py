@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from steelyard.campaign.cleanup.leftovers import Leftover
     from steelyard.campaign.cleanup.undoing import Labelled
-    from steelyard.core.outside import InCluster
     from steelyard.core.wording import LeftBehindError
     from steelyard.gateways.doors import Doors
 
@@ -137,7 +136,8 @@ def _clean_cluster(context: str | None, namespace: str, *, dry_run: bool, yes: b
     for labelled in look.found:
         click.echo(f"{labelled.campaign} in {where}, since {labelled.since}:")
         for thing in labelled.things:
-            click.echo(f"  {thing.ref.label}{_is_record(labelled, thing)}")
+            note = " (its record)" if thing.ref == labelled.record else ""
+            click.echo(f"  {thing.ref.label}{note}")
         if _is_for_clean(labelled, api.context, yes=yes) and not dry_run:
             if not _agreed("Remove it?", yes=yes):
                 continue
@@ -183,10 +183,6 @@ def _clean_aws(region: str, account: str | None, *, dry_run: bool) -> None:
         except LeftBehindError as error:
             troubles.append(error)
     raise_all(troubles)
-
-
-def _is_record(labelled: "Labelled", thing: "InCluster") -> str:
-    return " (its record)" if thing.ref == labelled.record else ""
 
 
 def _is_for_clean(labelled: "Labelled", context: str, *, yes: bool) -> bool:

@@ -57,33 +57,25 @@ def command(
     """
     if not others:
         raise click.UsageError(f"compare takes {_USAGE}")
-    if len(others) == 2 and not (renamed or all(_is_campaign(each) for each in others)):
+    # A configuration has no journal.
+    are_campaigns = all((Path(name) / "journal.jsonl").exists() for name in others)
+    if len(others) == 2 and not (renamed or are_campaigns):
         analysis = _configurations(directory, *others, as_json=as_json)
         from steelyard.cli.campaigns import Gate
 
         return Gate(**gate).code(analysis)
     directories = [directory, *map(Path, others)]
     if gate["fail_if"] or gate["junit"] is not None:
-        _refuse_gate(directories)
+        from steelyard.record.directory import read_campaign
+
+        for each in directories:
+            read_campaign(each)  # first what is not there, which no gate would help
+        raise InputError(
+            "campaigns were measured at different times, so no gate can rest on them",
+            hint="Measure both configurations in one campaign: steelyard run --fail-if.",
+        )
     _campaigns(directories, dict(map(renaming, renamed)), as_json=as_json)
     return 0
-
-
-def _refuse_gate(directories: Sequence[Path]) -> None:
-    """Raise what is wrong: first what is not there, which no gate would help."""
-    from steelyard.record.directory import read_campaign
-
-    for each in directories:
-        read_campaign(each)
-    raise InputError(
-        "campaigns were measured at different times, so no gate can rest on them",
-        hint="Measure both configurations in one campaign: steelyard run --fail-if.",
-    )
-
-
-def _is_campaign(name: str) -> bool:
-    """Return whether a name is that of a campaign's directory, and of no configuration."""
-    return (Path(name) / "journal.jsonl").exists()
 
 
 def _configurations(

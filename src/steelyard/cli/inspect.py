@@ -91,11 +91,12 @@ def command(context: click.Context, /, **_: object) -> int:
         print_json({**told, **inspection_json(inspection)})
     else:
         print_whole(inspection_document(inspection, every=params["every"]))
-    return _exit_code(inspection, params["fail_on"])
+    counted = {"error": ("error",), "warning": ("error", "warning"), "never": ()}
+    is_grave = set(inspection.severities()).intersection(counted[params["fail_on"]])
+    return ExitCode.GATE if is_grave else ExitCode.DONE
 
 
 def _asked(params: dict[str, Any]) -> "Asked | AskedCluster":
-    """Return where to look."""
     from steelyard.core.wording import parse_bytes
     from steelyard.tuning.facts.collecting import Asked
 
@@ -234,17 +235,6 @@ def defined_domain(name: str) -> str | None:
         return Domains(processes=system_doors().processes).xml(name, defined=True)
     except SteelyardError:  # there is no libvirt: the facts of domains say why
         return None
-
-
-def _exit_code(inspection: "Inspection", fail_on: str) -> int:
-    from steelyard.core.findings import Severity
-
-    grave = {
-        "error": {Severity.ERROR},
-        "warning": {Severity.ERROR, Severity.WARNING},
-        "never": set[Severity](),
-    }[fail_on]
-    return ExitCode.GATE if grave & set(inspection.severities()) else ExitCode.DONE
 
 
 def require_one_source(file: Path | None, looking: Mapping[str, object]) -> dict[str, object]:

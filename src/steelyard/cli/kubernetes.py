@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from steelyard.cli.main import LazyGroup
-from steelyard.cli.options import NAMESPACE, OBJECT, PATH
+from steelyard.cli.options import OBJECT, PATH, namespace_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from steelyard.answers.results import CampaignAnalysis
     from steelyard.campaign.run.runner import Progress
     from steelyard.core.kubernetes import Manifest
-    from steelyard.places.kubernetes.permissions import Permission, Purpose
+    from steelyard.places.kubernetes.permissions import Purpose
     from steelyard.tuning.files.files import StorageClass
 
 _VERBS = {
@@ -31,13 +31,7 @@ def command() -> None:
 
 
 @command.command("rbac")
-@click.option(
-    "-n",
-    "--namespace",
-    type=NAMESPACE,
-    metavar="NAME",
-    help="Where campaigns run; without it they make a namespace each, which takes more.",
-)
+@namespace_option("Where campaigns run; without it they make a namespace each, which takes more.")
 @click.option(
     "--account",
     type=OBJECT,
@@ -75,12 +69,13 @@ def rbac(context: click.Context, /, **_: object) -> None:
         namespaces=(namespace,) if namespace else (),
         permissions=permissions,
     )
-    head = list(_head(permissions, namespace))
+    where = f"in namespace {namespace}" if namespace else "in namespaces of their own"
+    head = [f"What campaigns {where} need, and why:"]
+    head += [f"  {line}" for line in rbac.reasons(permissions)]
     click.echo(manifest_text([rbac.account(grant), *rbac.grants(grant)], head=head), nl=False)
 
 
 def _purposes(given: "Mapping[str, Any]") -> "Iterator[Purpose]":
-    """Yield what the account is for, by the options."""
     from steelyard.places.kubernetes.permissions import Purpose
 
     asked = {
@@ -96,14 +91,6 @@ def _purposes(given: "Mapping[str, Any]") -> "Iterator[Purpose]":
         Purpose.OWN_NAMESPACE: given["namespace"] is None,
     }
     yield from (purpose for purpose, wanted in asked.items() if wanted)
-
-
-def _head(permissions: "tuple[Permission, ...]", namespace: str | None) -> "Iterator[str]":
-    from steelyard.places.kubernetes.permissions import reasons
-
-    where = f"in namespace {namespace}" if namespace else "in namespaces of their own"
-    yield f"What campaigns {where} need, and why:"
-    yield from (f"  {line}" for line in reasons(permissions))
 
 
 @command.command("storage-classes")

@@ -28,17 +28,8 @@ from steelyard.campaign.foresee import forecast as forecasts
 from steelyard.campaign.foresee import planning
 from steelyard.campaign.run import session
 from steelyard.campaign.run.runner import Progress
-from steelyard.cli import article
+from steelyard.cli import article, campaigns
 from steelyard.cli.attaching import AttachOptions, JobOptions, ReadyJob, ready_job, run_as_job
-from steelyard.cli.campaigns import (
-    Gate,
-    keep_noise,
-    print_json,
-    print_whole,
-    rendered,
-    show,
-    write_reports,
-)
 from steelyard.cli.kubernetes import manifest_text
 from steelyard.cli.options import at_terminal
 from steelyard.cli.progress import TerminalOperator, forecast_json, forecast_text, progress_for
@@ -160,7 +151,7 @@ class RunOptions:
     max_cost: float | None = None
     ttl: str | None = None
     prices: Path | None = None
-    gate: Gate = field(default_factory=Gate)
+    gate: campaigns.Gate = field(default_factory=campaigns.Gate)
     job: JobOptions = field(default_factory=JobOptions)
     is_named: bool = True
 
@@ -319,7 +310,6 @@ def _foreseen_job(
     options: RunOptions,
     doors: Doors,
 ) -> ReadyJob:
-    """Return the Job that a campaign would be."""
     request = session.Request(
         experiment=loaded.experiment, text=loaded.text, command="", findings=findings
     )
@@ -456,7 +446,7 @@ def foresee(
     measured = profile_for(loaded.experiment)
     expected = forecasts.forecast_either(loaded.experiment, assembly, measured=measured)
     if options.as_json:
-        print_json(forecast_json(loaded.experiment, expected))
+        campaigns.print_json(forecast_json(loaded.experiment, expected))
     else:
         warning = _shortfall(options, loaded.experiment, assembly)
         pods = assembly.site is not None
@@ -517,9 +507,9 @@ def plan(options: RunOptions) -> None:
     _tell_place(where, job, options)
     found = planning.plan_campaign(loaded.experiment, assembly)
     if options.as_json:
-        print_json(outlook_json(found))
+        campaigns.print_json(outlook_json(found))
     else:
-        print_whole(outlook_document(found))
+        campaigns.print_whole(outlook_document(found))
     _require_affordable(loaded.experiment, found.most_s, options)
 
 
@@ -618,8 +608,8 @@ def _finish(work: Callable[[Progress], CampaignAnalysis], path: Path, options: R
     with options.gate.covering(analysis.experiment.name):
         # First what a full disk cannot take away.
         _print_analysis(analysis, path, options)
-        write_reports(read_campaign(path), analysis, path)
-        keep_noise(analysis)
+        campaigns.write_reports(read_campaign(path), analysis, path)
+        campaigns.keep_noise(analysis)
         code = options.gate.code(analysis)
     _exit(code)
 
@@ -634,7 +624,7 @@ def _report_what_there_is(path: Path, options: RunOptions) -> CampaignAnalysis |
     if analysis.blocks:
         _print_analysis(analysis, path, options)
     with suppress(wording.SteelyardError):  # the disk that failed may be this one
-        write_reports(record, analysis, path)
+        campaigns.write_reports(record, analysis, path)
     click.echo(f"The record is in {path}.", err=True)
     try:
         require_nothing_left(path)
@@ -645,9 +635,9 @@ def _report_what_there_is(path: Path, options: RunOptions) -> CampaignAnalysis |
 
 def _print_analysis(analysis: CampaignAnalysis, path: Path, options: RunOptions) -> None:
     if options.as_json:
-        click.echo(rendered(analysis, "json"), nl=False)
+        click.echo(campaigns.rendered(analysis, "json"), nl=False)
     else:
-        show(analysis, path)
+        campaigns.show(analysis, path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -694,10 +684,10 @@ def run_article(options: RunOptions) -> None:
     doors = real_doors()
     looked = tuple(_look(study, options, doors) for study in bundle.studies)
     if options.as_json:
-        print_json(_bundle_json(options.source, bundle, looked))
+        campaigns.print_json(_bundle_json(options.source, bundle, looked))
     else:
         document = _bundle_document(options.source, bundle, looked)
-        print_whole(document)
+        campaigns.print_whole(document)
     runnable = [each for each in looked if not each.trouble]
     if options.dry_run:
         return
@@ -748,7 +738,6 @@ def _require_plain(options: RunOptions) -> None:
 
 
 def _look(study: files.Study, options: RunOptions, doors: Doors) -> Looked:
-    """Return how a study can be run here; nothing is started."""
     try:
         return _checked(study, study.preset, options, doors)
     except wording.SteelyardError as error:
@@ -790,19 +779,16 @@ def _run_each(
         path = out / each.label
         click.echo(f"\n{number} of {len(looked)}, {each.label}: {each.study.asks}", err=True)
         try:
-            _run_one(path, _options(each.preset, options))
+            own = _options(each.preset, options)
+            if not has_begun(path):
+                run(replace(own, out=path))
+            elif read_campaign(path).status.is_finished:
+                click.echo(f"It is finished: {path}.", err=True)
+            else:
+                resume(replace(own, resume=path), given=())
         except wording.SteelyardError as error:
             click.echo(f"error: {each.label}: {error.message}", err=True)
             yield each.label, error
-
-
-def _run_one(path: Path, options: RunOptions) -> None:
-    if not has_begun(path):
-        run(replace(options, out=path))
-    elif read_campaign(path).status.is_finished:
-        click.echo(f"It is finished: {path}.", err=True)
-    else:
-        resume(replace(options, resume=path), given=())
 
 
 def _left_out(looked: Sequence[Looked]) -> Iterator[str]:

@@ -211,7 +211,6 @@ def _outcome() -> int:
 
 
 def _say(kind: str, message: str, hint: str) -> None:
-    """Print what happened and the way out."""
     from steelyard.core.wording import printable
 
     click.echo(f"{kind}: {printable(message)}", err=True)

@@ -83,6 +83,18 @@ OBJECT: Final = _named(DNS_SUBDOMAIN, "Use small letters, digits, hyphens and do
 IMAGE: Final = _named(IMAGE_REFERENCE, "Write it as registry.example.com/name:tag.")
 SIZE: Final = Checked(_sized)
 AMOUNT: Final = Checked(parse_quantity)
+
+
+def context_option(help_: str) -> Callable[[Any], Any]:
+    """Return the option that names a context of the kubeconfig; ``help_`` is shown."""
+    return click.option("--context", metavar="NAME", help=help_)
+
+
+def namespace_option(help_: str) -> Callable[[Any], Any]:
+    """Return the option that names a namespace; ``help_`` is shown."""
+    return click.option("-n", "--namespace", type=NAMESPACE, metavar="NAME", help=help_)
+
+
 layers_option: Final = click.option(
     "--only",
     "layers",
@@ -126,8 +138,8 @@ _EXPERIMENT: Final = (
         is_flag=True,
         help="Measure in an endpoint's database, or change a Cluster, that is named.",
     ),
-    click.option("--context", metavar="NAME", help="Context of the kubeconfig, for pods."),
-    click.option("-n", "--namespace", type=NAMESPACE, metavar="NAME", help="Namespace, for pods."),
+    context_option("Context of the kubeconfig, for pods."),
+    namespace_option("Namespace, for pods."),
     click.option(
         "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change the file."
     ),
@@ -260,10 +272,7 @@ gate_options: Final = _adding(
     ),
 )
 source_argument: Final = click.argument(
-    "source",
-    default=DEFAULT_SOURCE,
-    metavar="[FILE | preset:NAME]",
-    shell_complete=complete_source,
+    "source", default=DEFAULT_SOURCE, metavar="[FILE | preset:NAME]", shell_complete=complete_source
 )
 crash_options: Final = _adding(
     click.option(
@@ -333,16 +342,8 @@ cluster_options: Final = _adding(
         "--cluster", metavar="NAME", help="Check the primary of this CloudNativePG Cluster."
     ),
     click.option("--pod", metavar="NAME", help="Check this pod of a database."),
-    click.option(
-        "--context", metavar="NAME", help="Context of the kubeconfig (default: the current one)."
-    ),
-    click.option(
-        "-n",
-        "--namespace",
-        type=NAMESPACE,
-        metavar="NAME",
-        help="Namespace of the Cluster or pod (default: that of the context).",
-    ),
+    context_option("Context of the kubeconfig (default: the current one)."),
+    namespace_option("Namespace of the Cluster or pod (default: that of the context)."),
     click.option(
         "--node-probe/--no-node-probe",
         default=True,

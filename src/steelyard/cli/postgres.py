@@ -5,9 +5,7 @@ import click
 from steelyard.cli.main import LazyGroup
 from steelyard.cli.options import crash_options
 
-_VERBS = {
-    "crash-test": "Count what is lost of acknowledged commits when the server dies.",
-}
+_VERBS = {"crash-test": "Count what is lost of acknowledged commits when the server dies."}
 
 
 @click.group(cls=LazyGroup, verbs=_VERBS)

@@ -76,7 +76,7 @@ class PlainProgress(Progress):
         """Say what was frozen."""
         _say(
             f"  after {format_duration(elapsed_s)}: at most {plan.stopping.max_blocks} blocks of"
-            f" about {format_duration(plan.block_s)}{_design(plan)}",
+            f" about {format_duration(plan.block_s)}{_design(plan)}"
         )
 
     def block_ended(self, outcome: BlockOutcome) -> None:
@@ -284,17 +284,26 @@ def forecast_text(
     with_schedule: bool = False,
 ) -> str:
     """Return a forecast for people, a line per question they would ask."""
+    contest, limits = " against ".join(t.name for t in experiment.configurations), ()
+    if experiment.attribution is not None:
+        contest, limits = (
+            design_words(experiment.attribution),
+            design_limits(experiment.attribution),
+        )
     lines = [
-        f"{experiment.name}: {_contest(experiment)}",
+        f"{experiment.name}: {contest}",
         *_facts(experiment, expected),
         *(f"  {name:<10} {text}" for name, text in results.command_pairs(experiment)),
-        *_attribution_lines(experiment),
+        *(f"  {'' if place else 'factors':<10} {limit}" for place, limit in enumerate(limits)),
     ]
     lines += [*_capacity_lines(experiment, expected), *_cluster_lines(experiment)]
     if expected.sustained_s:
         lines.append(_sustained_line(experiment, expected))
     lines += [*_control_lines(experiment), _disk_line(expected)]
-    lines += [*_cost_lines(experiment, expected)]
+    most_s = expected.most_s(experiment)
+    lines += [f"  burst      {burst}" for burst in burst_words(experiment, most_s)]
+    if cost := cost_words(experiment, most_s):
+        lines.append(f"  cost       {cost}")
     if warning:
         lines.append(f"  warning    {warning}")
     if path is not None:
@@ -302,20 +311,6 @@ def forecast_text(
     if with_schedule:
         lines += ["", *_schedule(experiment, expected)]
     return "\n".join(lines)
-
-
-def _contest(experiment: Experiment) -> str:
-    if experiment.attribution is None:
-        return " against ".join(t.name for t in experiment.configurations)
-    return design_words(experiment.attribution)
-
-
-def _attribution_lines(experiment: Experiment) -> list[str]:
-    """Return what the design of the factors can and cannot tell, before it is paid for."""
-    if experiment.attribution is None:
-        return []
-    first, *others = design_limits(experiment.attribution)
-    return [f"  factors    {first}", *(f"             {other}" for other in others)]
 
 
 def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
@@ -346,21 +341,17 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
             f", first interim result after {expected.stopping.first_look} blocks at about {look_s}"
         )
     goal = "" if experiment.twin_of is not None else goal
+    why = results.uncompared(experiment)
+    aim = [f"  looks for  {results.looked_for(experiment)}. {why}"] if why else []
     end = f"end at {format_duration(stop.budget_s)} (about {expected.max_blocks} blocks){goal}"
     return [
         f"  design     {design}",
         *_turn_lines(experiment, expected),
         f"  block      {block}",
-        *_aim_lines(experiment),
+        *aim,
         *_rounds_lines(expected, stop.decide),
         f"  time       {first}; {end}",
     ]
-
-
-def _aim_lines(experiment: Experiment) -> list[str]:
-    """Return what is looked for where no throughput is compared."""
-    why = results.uncompared(experiment)
-    return [f"  looks for  {results.looked_for(experiment)}. {why}"] if why else []
 
 
 def _turn_lines(experiment: Experiment, expected: Forecast) -> list[str]:
@@ -420,7 +411,6 @@ def _rounds_lines(expected: Forecast, decide: float) -> list[str]:
 
 
 def _capacity_lines(experiment: Experiment, expected: Forecast) -> list[str]:
-    """Return what is measured to find the capacity, where rates are shares of it."""
     asked = asked_capacity(experiment)
     if asked is None:
         return []
@@ -487,14 +477,6 @@ def _disk_line(expected: Forecast) -> str:
     return f"  disk       at most {'; '.join(parts)}"
 
 
-def _cost_lines(experiment: Experiment, expected: Forecast) -> list[str]:
-    """Return what burst credits hide, and what the servers cost, where anything says so."""
-    told = cost_words(experiment, expected.most_s(experiment))
-    bursts = burst_words(experiment, expected.most_s(experiment))
-    costs = [f"  cost       {told}"] if told else []
-    return [*(f"  burst      {each}" for each in bursts), *costs]
-
-
 def _schedule(experiment: Experiment, expected: Forecast) -> list[str]:
     blocks = max(min(expected.max_blocks, _BLOCKS_SHOWN), 1)
     schedule = schedule_of(
@@ -543,41 +525,38 @@ def _short(load: Load) -> str:
     return f"{load.clients}c/{load.threads}t{rated}"
 
 
-def _attribution_json(experiment: Experiment) -> dict[str, object]:
-    """Return the design of the factors; nothing without factors."""
-    attribution = experiment.attribution
-    if attribution is None:
-        return {}
-    return {
-        "attribution": {
+def forecast_json(experiment: Experiment, expected: Forecast) -> dict[str, object]:
+    """Return a forecast for programs; units are in the names."""
+    compared, attribution, other = (
+        experiment.compares_throughput,
+        experiment.attribution,
+        expected.otherwise,
+    )
+    factors = (
+        {
             "kind": attribution.kind,
             "factors": [factor.name for factor in attribution.factors],
             "combinations": len(attribution.combinations),
             "resolution": attribution.resolution,
             "limits": list(design_limits(attribution)),
         }
-    }
-
-
-def _otherwise_json(expected: Forecast) -> dict[str, object]:
-    """Return what is taken in place of turns where a transaction is too long for them."""
-    if (other := expected.otherwise) is None:
-        return {}
-    facts = {
-        "above_latency_s": LONGEST_LATENCY_S,
-        "block_s": round(other.block_s, 1),
-        "max_blocks": other.max_blocks,
-        "first_look_blocks": other.stopping.first_look,
-        "first_look_s": round(other.first_look_s, 1),
-    }
-    return {"one_by_one": facts}
-
-
-def forecast_json(experiment: Experiment, expected: Forecast) -> dict[str, object]:
-    """Return a forecast for programs; units are in the names."""
-    compared = experiment.compares_throughput
+        if attribution is not None
+        else None
+    )
+    # What is taken in place of turns where a transaction is too long for them.
+    one_by_one = (
+        {
+            "above_latency_s": LONGEST_LATENCY_S,
+            "block_s": round(other.block_s, 1),
+            "max_blocks": other.max_blocks,
+            "first_look_blocks": other.stopping.first_look,
+            "first_look_s": round(other.first_look_s, 1),
+        }
+        if other is not None
+        else None
+    )
     return {
-        **_attribution_json(experiment),
+        **({"attribution": factors} if factors else {}),
         "format": 1,
         "name": experiment.name,
         "configurations": [configuration.name for configuration in experiment.configurations],
@@ -598,14 +577,10 @@ def forecast_json(experiment: Experiment, expected: Forecast) -> dict[str, objec
         "first_look_s": round(expected.first_look_s, 1) if compared else None,
         "sustained_s": round(expected.sustained_s, 1),
         "sustained_most_s": round(expected.sustained_most_s, 1),
-        **_otherwise_json(expected),
+        **({"one_by_one": one_by_one} if one_by_one else {}),
         "budget_s": experiment.stop.budget_s,
         **cost_json(experiment, expected.most_s(experiment)),
-        **(
-            {"commands": [list(each) for each in experiment.commands]}
-            if experiment.commands
-            else {}
-        ),
+        **({"commands": [list(it) for it in experiment.commands]} if experiment.commands else {}),
         "disk": [
             {"directory": str(directory), "needed_bytes": needed, "free_bytes": free}
             for directory, (needed, free) in expected.disk_bytes.items()

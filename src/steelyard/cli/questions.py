@@ -11,7 +11,6 @@ import secrets
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -99,7 +98,11 @@ def _twin(
     cost = switch_cost(experiment, assembly.engine) if switch is None else SwitchCost(switch)
     # Who says how to switch wants to know what switching so brings: starts, or back to back.
     choice = choose_design(experiment, assembly.engine, assembly.room)
-    given = _in_same_rounds(given, doors)
+    rounds = forecast(experiment, assembly).rounds
+    if rounds.chosen_for is RoundsFor.CYCLE:
+        # The differences call for these rounds, and the twin has none: one were another noise.
+        measure = replace(experiment.measure, rounds=rounds.number)
+        given = replace(given, experiment=replace(experiment, measure=measure))
     twin = aa_twin(
         given,
         switch=cost,
@@ -124,19 +127,6 @@ def _other_design(
     if not alternates and expected.mode is not Mode.ALTERNATING:
         return None  # there is no other
     return OtherDesign(mode=expected.mode, block_s=expected.block_s)
-
-
-def _in_same_rounds(given: LoadedExperiment, doors: Doors) -> LoadedExperiment:
-    """Return an experiment that asks for the rounds that a checkpoint cycle takes.
-
-    Its differences call for them, and its twin has none: one round would be another noise.
-    """
-    experiment = given.experiment
-    rounds = forecast(experiment, assemble(experiment, doors)).rounds
-    if rounds.chosen_for is not RoundsFor.CYCLE:
-        return given
-    measure = replace(experiment.measure, rounds=rounds.number)
-    return replace(given, experiment=replace(experiment, measure=measure))
 
 
 def _command(twin: LoadedExperiment, options: RunOptions) -> str:
@@ -187,6 +177,18 @@ class WrittenOptions:
     quiet: bool
     yes: bool
 
+    @property
+    def words_of_flags(self) -> tuple[str, ...]:
+        """Return what stands at the end of the command line for the generator."""
+        return ("--", *self.flags) if self.flags else ()
+
+    def words_of(self, names: str) -> Iterator[str]:
+        """Yield the words of those of its options that were given; a blank parts their names."""
+        for name in names.split():
+            value = getattr(self, name)
+            if value is not None:
+                yield from (f"--{name.strip('_').replace('_', '-')}", str(value))
+
     def run(self, source: str) -> RunOptions:
         """Return the command line of ``run`` for an experiment that is called so in messages."""
         return RunOptions(
@@ -228,7 +230,9 @@ def measure_capacity(options: CapacityOptions) -> None:
     """Find the capacity and measure below it; or only show what would happen."""
     doors = real_doors()
     loaded, command, run = (
-        _of_file(options, doors) if _is_file(options) else _of_server(options, doors)
+        _of_file(options, doors)
+        if options.place.startswith(PRESET) or Path(options.place).is_file()
+        else _of_server(options, doors)
     )
     if not any(load.share for load in loaded.experiment.loads):
         raise InputError(
@@ -244,10 +248,6 @@ def measure_capacity(options: CapacityOptions) -> None:
     except PreflightError as error:
         error.hint = _in_options(error.hint, _CAPACITY_KEYS)
         raise
-
-
-def _is_file(options: CapacityOptions) -> bool:
-    return options.place.startswith(PRESET) or Path(options.place).is_file()
 
 
 def _of_server(options: CapacityOptions, doors: Doors) -> tuple[LoadedExperiment, str, RunOptions]:
@@ -308,7 +308,6 @@ configurations:
 
 
 def _builtin_workloads(options: WrittenOptions) -> str:
-    """Return a workload for each of pgbench's scripts that is named."""
     scale = options.scale or _SCALE
     names = [_yaml(name.strip()) for name in (options.builtin or _BUILTIN).split(",")]
     return "\n".join(
@@ -380,23 +379,11 @@ def _rates(options: CapacityOptions, doors: Doors) -> str | None:
 
 
 def _capacity_command(options: CapacityOptions) -> str:
-    """Return the command that repeats it in the same order."""
-    given = {
-        "--seed": options.seed,
-        "--client": options.client,
-        "--scale": options.scale,
-        "--builtin": options.builtin,
-        "--protocol": options.protocol,
-        "--rate": options.rate,
-        "--slo": options.slo,
-        "--slice": options.slice_,
-        "--budget": options.budget,
-    }
     words = [*_CAPACITY.split(), options.place]
+    words += options.words_of("seed client scale builtin protocol rate slo slice_ budget")
     asked = {"--yes": options.yes, "--allow-existing": options.allow_existing}
-    switches = [name for name, is_given in asked.items() if is_given]
-    switches += options.job.switches
-    return _spelled(words, given, switches=switches, flags=options.flags)
+    words += [name for name, is_given in asked.items() if is_given]
+    return shlex.join([*words, *options.job.switches, *options.words_of_flags])
 
 
 _TRIAL_KEYS: Final = {
@@ -447,9 +434,16 @@ def run_trial(options: TrialOptions) -> None:
     run, doors = options.run(_TRIAL), real_doors()
     try:
         loaded = load_written(text, run, doors)
-        tell = partial(_tell_touched, loaded)
+
+        def tell(assembly: Assembly) -> None:
+            lines = (f"  {name:<10} {it}" for name, it in touched(loaded.experiment, assembly))
+            click.echo("\n".join(["What is touched:", *lines, ""]), err=True)
+
         if options.save is not None:
-            _save_trial(text, options.save)
+            if options.save.exists():
+                raise InputError(f"{options.save} is there already", hint="Name another file.")
+            write_text(options.save, text, error_type=RecordError)
+            click.echo(f"steelyard run {shlex.quote(str(options.save))}")
         elif options.dry_run:
             foresee(loaded, run, doors, told=tell)
         else:
@@ -613,13 +607,6 @@ def _trial_option(path: str) -> str:
     return next((option for key, option in _TRIAL_KEYS.items() if path.startswith(key)), "")
 
 
-def _save_trial(text: str, path: Path) -> None:
-    if path.exists():
-        raise InputError(f"{path} is there already", hint="Name another file.")
-    write_text(path, text, error_type=RecordError)
-    click.echo(f"steelyard run {shlex.quote(str(path))}")
-
-
 def _agree_to_trial(assembly: Assembly, options: TrialOptions) -> None:
     """Ask whether what is touched is meant."""
     if options.yes or not _trial_facts(assembly):  # a server that Steelyard starts itself
@@ -638,12 +625,6 @@ def _trial_facts(assembly: Assembly) -> dict[str, str]:
     return {fact.name: fact.value for fact in facts if fact.subject == "endpoint"}
 
 
-def _tell_touched(loaded: LoadedExperiment, assembly: Assembly) -> None:
-    lines = touched(loaded.experiment, assembly)
-    told = (f"  {name:<10} {text}" for name, text in lines)
-    click.echo("\n".join(["What is touched:", *told, ""]), err=True)
-
-
 def touched(experiment: Experiment, assembly: Assembly) -> Iterator[tuple[str, str]]:
     """Yield what a trial touches: server, settings, data and for how long, each with its name."""
     facts = _trial_facts(assembly)
@@ -653,11 +634,22 @@ def touched(experiment: Experiment, assembly: Assembly) -> Iterator[tuple[str, s
         yield "settings", _settings_touched(experiment, assembly, facts)
     else:
         yield "server", "one that Steelyard starts and removes"
-    yield "data", _data_touched(experiment, assembly, facts)
+    reads = all(map(assembly.engine.only_reads, experiment.workloads))
+    size = sum(each.expected_bytes for each in assembly.engine.datasets())
+    data = f"a database of Steelyard's own of about {format_bytes(size)}, dropped at the end"
+    if any(workload.scripts for workload in experiment.workloads) and facts:
+        command = facts.get("data brought back by")
+        what = "what the scripts change stays changed"
+        if command is not None:
+            what = "what the scripts change is brought back by"
+            what += f" `{command}`, run here before every start"
+        what = "the scripts only read" if reads else what
+        data = f"database {facts['database']}, which was there before: {what}"
+    yield "data", data
     if "read-only sessions" in facts:
         yield "remark", f"read-only sessions: {facts['read-only sessions']}"
     idle = assembly.engine.checkpoint_settings(tuple(experiment.configuration(CHANGED).asked()))
-    if idle and all(map(assembly.engine.only_reads, experiment.workloads)):
+    if idle and reads:
         yield "remark", f"{', '.join(idle)}: of checkpoints and WAL, and all that is run only reads"
     clients = " or ".join(str(load.clients) for load in experiment.loads)
     yield "load", f"{clients} sessions, for {format_duration(experiment.stop.budget_s)} at most"
@@ -678,61 +670,15 @@ def _settings_touched(experiment: Experiment, assembly: Assembly, facts: dict[st
     return f"{named}, {how}{'; the server is restarted before every run of either' * restarts}"
 
 
-def _data_touched(experiment: Experiment, assembly: Assembly, facts: dict[str, str]) -> str:
-    if any(workload.scripts for workload in experiment.workloads) and facts:
-        reads = all(map(assembly.engine.only_reads, experiment.workloads))
-        what = "the scripts only read" if reads else _changes_of(facts)
-        return f"database {facts['database']}, which was there before: {what}"
-    size = sum(each.expected_bytes for each in assembly.engine.datasets())
-    return f"a database of Steelyard's own of about {format_bytes(size)}, dropped at the end"
-
-
-def _changes_of(facts: dict[str, str]) -> str:
-    command = facts.get("data brought back by")
-    if command is None:
-        return "what the scripts change stays changed"
-    return f"what the scripts change is brought back by `{command}`, run here before every start"
-
-
 def _trial_command(options: TrialOptions) -> str:
-    """Return the command that repeats it in the same order."""
-    given = {
-        "--dsn": options.dsn,
-        "--profile": options.profile,
-        "--memory": options.memory,
-        "--cpus": options.cpus,
-        "--builtin": options.builtin,
-        "--scale": options.scale,
-        "--client": options.client,
-        "--protocol": options.protocol,
-        "--restart-command": options.restart_command,
-        "--reset-command": options.reset_command,
-        "--decide": options.decide,
-        "--budget": options.budget,
-        "--seed": options.seed,
-    }
     words = _TRIAL.split()
     for name, values in (("--set", options.changes), ("--script", options.scripts)):
         words += [word for value in values for word in (name, value)]
-    switches = ["--yes"] if options.yes else []
-    return _spelled(words, given, switches=switches, flags=options.flags)
-
-
-def _spelled(
-    words: Sequence[str],
-    given: Mapping[str, object],
-    *,
-    switches: Sequence[str] = (),
-    flags: Sequence[str] = (),
-) -> str:
-    """Return a command line for a shell.
-
-    ``given`` has values of options by name; None: the option was not given.
-    """
-    options = [
-        word for name, value in given.items() if value is not None for word in (name, str(value))
-    ]
-    return shlex.join([*words, *options, *switches, *(["--", *flags] if flags else [])])
+    words += options.words_of(
+        "dsn profile memory cpus builtin scale client protocol restart_command reset_command"
+        " decide budget seed"
+    )
+    return shlex.join([*words, *(["--yes"] if options.yes else []), *options.words_of_flags])
 
 
 def _said_of_options(error: ExperimentFileError, option_of: Callable[[str], str]) -> InputError:

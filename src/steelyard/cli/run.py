@@ -1,6 +1,7 @@
 """``steelyard run``: from an experiment to verdicts."""
 
 import click
+from click.core import ParameterSource
 
 from steelyard.cli.options import (
     JOB_OPTIONS,
@@ -56,10 +57,6 @@ def command(context: click.Context, /, **_: object) -> int:
     return 0
 
 
-def _is_typed(context: click.Context, name: str) -> bool:
-    return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-
-
 def _given(context: click.Context) -> list[str]:
     """Return what stands on the command line and would change a campaign, as typed there."""
     words = {
@@ -92,5 +89,6 @@ def _given(context: click.Context) -> list[str]:
     return [
         word
         for name, word in words.items()
-        if _is_typed(context, name) and context.params[name] not in (None, ())
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        and context.params[name] not in (None, ())
     ]

@@ -26,7 +26,11 @@ def command(directory: Path | None, *, listen: str) -> None:
     """
     from steelyard.core.wording import PreflightError
 
-    address, port = _split(listen)
+    address, _, number = listen.rpartition(":")
+    if not number.isdecimal() or int(number) > 65535:
+        message = f"`{listen}` is not [ADDRESS:]PORT, such as 127.0.0.1:{_PORT}."
+        raise click.BadParameter(message, param_hint="--listen")
+    address, port = address.strip("[]") or "127.0.0.1", int(number)
     try:
         from steelyard.cli.site import answer
     except ModuleNotFoundError as error:
@@ -35,11 +39,3 @@ def command(directory: Path | None, *, listen: str) -> None:
             hint="Run pip install flask waitress.",
         ) from error
     answer(directory, address, port, told=lambda text: click.echo(text, err=True))
-
-
-def _split(listen: str) -> tuple[str, int]:
-    address, _, port = listen.rpartition(":")
-    if not port.isdecimal() or int(port) > 65535:
-        message = f"`{listen}` is not [ADDRESS:]PORT, such as 127.0.0.1:{_PORT}."
-        raise click.BadParameter(message, param_hint="--listen")
-    return address.strip("[]") or "127.0.0.1", int(port)

@@ -11,7 +11,9 @@ import socket
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar, cast
 from urllib.parse import quote
@@ -73,8 +75,16 @@ class Site:
 
     def heads(self) -> dict[str, browse.Head]:
         """Return the campaigns that are there now, by what stands for them in addresses."""
-        heads = (self._head(path) for path in find_campaigns(self.place))
-        self._found = {head.identity: head for head in heads}
+        self._found = {}
+        for path in find_campaigns(self.place):
+            name, started_at = "", 0.0
+            with suppress(RecordError):
+                name, started_at = self._once(
+                    "head", path, partial(read_beginning, path), whole=False
+                )
+            key = str(path.relative_to(self.place))
+            head = browse.Head(key=key, name=name, started_at=started_at)
+            self._found[head.identity] = head
         return self._found
 
     def path(self, head: browse.Head) -> Path:
@@ -90,15 +100,15 @@ class Site:
             abort(404, "There is no such campaign here.")
         return head
 
-    def _head(self, path: Path) -> browse.Head:
-        key = str(path.relative_to(self.place))
-        name, started_at = self._once("head", path, lambda: _beginning(path), whole=False)
-        return browse.Head(key=key, name=name, started_at=started_at)
-
     def listed(self, path: Path) -> Listed:
         """Return a campaign as a list shows it; whether somebody writes it is asked each time."""
-        found = self._once("listed", path, lambda: _slim(listed_campaign(path, curves=False)))
-        return replace(found, held=campaign_is_held(path))
+
+        def make() -> Listed:
+            full = listed_campaign(path, curves=False)
+            lean = None if full.analysis is None else replace(full.analysis, runs=())
+            return replace(full, analysis=lean)
+
+        return replace(self._once("listed", path, make), held=campaign_is_held(path))
 
     def listed_soon(self, path: Path) -> Listed:
         """Return the same; of a journal that takes long only that it does, until a page of it."""
@@ -133,7 +143,11 @@ class Site:
             kept = self._kept(what, key)
             if kept is None:
                 kept = make()
-                self._keep(what, key, kept)
+                with self._keeping:
+                    made = self._made.setdefault(what, OrderedDict())
+                    made[key] = kept
+                    if len(made) > _KEPT.get(what, _KEPT_ELSE):
+                        made.popitem(last=False)
             return cast("_T", kept)
 
     def _kept(self, what: str, key: tuple[object, ...]) -> object:
@@ -143,31 +157,11 @@ class Site:
                 made.move_to_end(key)
             return made.get(key)
 
-    def _keep(self, what: str, key: tuple[object, ...], thing: object) -> None:
-        with self._keeping:
-            made = self._made.setdefault(what, OrderedDict())
-            made[key] = thing
-            if len(made) > _KEPT.get(what, _KEPT_ELSE):
-                made.popitem(last=False)
-
 
 def _state(path: Path, *, whole: bool = True) -> tuple[object, ...]:
     """Return what tells one state of a journal from another; its first line never changes."""
     status = (path / "journal.jsonl").stat()
     return (path, status.st_ino, *((status.st_mtime_ns, status.st_size) if whole else ()))
-
-
-def _slim(listed: Listed) -> Listed:
-    """Return what a list needs of a campaign: not its runs."""
-    analysis = listed.analysis
-    return replace(listed, analysis=None if analysis is None else replace(analysis, runs=()))
-
-
-def _beginning(path: Path) -> tuple[str, float]:
-    try:
-        return read_beginning(path)
-    except RecordError:
-        return "", 0.0
 
 
 class Pages:
@@ -279,7 +273,12 @@ def application(site: Site, token: str, hosts: Collection[str]) -> Flask:
     """
     app = Flask("steelyard", static_folder=None)
     app.before_request(lambda: _admitted(token, hosts))
-    app.after_request(_guarded)
+
+    @app.after_request
+    def guarded(answered: Response) -> Response:
+        answered.headers.update(_HEADERS)
+        return answered
+
     app.register_error_handler(Exception, _failed)
     pages = Pages(site)
     for rule, of in _RULES.items():
@@ -301,11 +300,6 @@ def _admitted(token: str, hosts: Collection[str]) -> Response | None:
     if not secrets.compare_digest(held.encode(), token.encode()):
         abort(403, "The address lacks the token that `steelyard serve` printed.")
     return None
-
-
-def _guarded(answered: Response) -> Response:
-    answered.headers.update(_HEADERS)
-    return answered
 
 
 def _failed(error: Exception) -> tuple[str, int]:

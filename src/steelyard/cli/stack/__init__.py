@@ -5,7 +5,15 @@ from pathlib import Path
 import click
 
 from steelyard.cli.main import LazyGroup
-from steelyard.cli.options import NAMESPACE, OBJECT, PATH, SIZE, cluster_options, layers_option
+from steelyard.cli.options import (
+    OBJECT,
+    PATH,
+    SIZE,
+    cluster_options,
+    context_option,
+    layers_option,
+    namespace_option,
+)
 
 _VERBS = {
     "plan": "Make one consistent plan for all layers, with ready files.",
@@ -58,9 +66,7 @@ def command() -> None:
     "--host-facts", type=PATH, help="Facts of the hypervisor, saved on it by `inspect --save`."
 )
 @click.option(
-    "--domain-xml",
-    type=PATH,
-    help="XML of the existing domain (default: libvirt is asked).",
+    "--domain-xml", type=PATH, help="XML of the existing domain (default: libvirt is asked)."
 )
 @click.option("--on", metavar="ssh://HOST", help="Plan for this machine, over your own ssh.")
 @click.option("--dsn", metavar="URI", help="URI of the server as it is now, without a password.")
@@ -124,18 +130,8 @@ def plan(context: click.Context, /, **_: object) -> None:
     "--dsn", metavar="URI", help="URI of the server whose settings are changed, without a password."
 )
 @click.option("--remote", is_flag=True, help="The server is on another machine than this one.")
-@click.option(
-    "--context",
-    metavar="NAME",
-    help="Context of the kubeconfig: objects of this cluster are made and changed.",
-)
-@click.option(
-    "-n",
-    "--namespace",
-    type=NAMESPACE,
-    metavar="NAME",
-    help="Namespace of the objects (default: that of the context).",
-)
+@context_option("Context of the kubeconfig: objects of this cluster are made and changed.")
+@namespace_option("Namespace of the objects (default: that of the context).")
 @click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_context
@@ -162,18 +158,8 @@ def apply(context: click.Context, /, **_: object) -> None:
     metavar="URI",
     help="URI of the server, if it is not the one that the plan was applied to.",
 )
-@click.option(
-    "--context",
-    metavar="NAME",
-    help="Context of the kubeconfig: objects and node of this cluster are checked.",
-)
-@click.option(
-    "-n",
-    "--namespace",
-    type=NAMESPACE,
-    metavar="NAME",
-    help="Namespace of the database (default: that of the context).",
-)
+@context_option("Context of the kubeconfig: objects and node of this cluster are checked.")
+@namespace_option("Namespace of the database (default: that of the context).")
 @click.option(
     "--node-probe/--no-node-probe", default=True, help="Start a short-lived probe pod on the node."
 )

@@ -72,7 +72,12 @@ def apply(options: ApplyOptions, outside: Doors | None = None) -> None:
     if options.dry_run:
         _show(chosen, doors, address)
         return
-    _require(chosen, doors)
+    try:
+        applier.require_all(chosen, doors)
+    except applier.UnprivilegedError as error:
+        for line in error.commands:
+            click.echo(line)
+        raise
     todo = [k for k in chosen if (check := _looked_at(k, doors[k.kind])) and not check.holds]
     if todo and not options.yes:
         _show(todo, doors, address)
@@ -94,7 +99,12 @@ def apply(options: ApplyOptions, outside: Doors | None = None) -> None:
             record,
             selection=selection,
             told=say,
-            confirmed=lambda knob: not options.yes and _is_done(knob),
+            # Without a terminal nobody can say so.
+            confirmed=lambda knob: (
+                not options.yes
+                and at_terminal()
+                and click.confirm(f"To be done by you: {knob.place}. Is it done?", default=False)
+            ),
         )
     _conclude(steps, options.directory)
 
@@ -214,21 +224,6 @@ def begun_here(directory: Path) -> StackBegun | None:
     return applied.begun
 
 
-def _require(chosen: Sequence[stack.Knob], doors: Mapping[stack.KnobKind, KnobDoor]) -> None:
-    try:
-        applier.require_all(chosen, doors)
-    except applier.UnprivilegedError as error:
-        for line in error.commands:
-            click.echo(line)
-        raise
-
-
-def _is_done(knob: stack.Knob) -> bool:
-    if not at_terminal():
-        return False  # nobody can say so
-    return click.confirm(f"To be done by you: {knob.place}. Is it done?", default=False)
-
-
 def ask(question: str) -> None:
     """Ask the operator whether to go on, and leave where the answer is no.
 
@@ -255,9 +250,14 @@ def _show(
         if check is not None and check.holds:
             click.echo(f"{knob.name}: in effect already")
             continue
-        click.echo(
-            f"{knob.name}: {stack.Outcome.RENDERED if check is None else _change(knob, door)}"
-        )
+        change: str = stack.Outcome.RENDERED
+        if check is not None:
+            seen = door.seen(knob)
+            now = _short(seen.value) if seen.value is not None else seen.reason
+            is_later = knob.scope is not stack.Scope.LIVE
+            later = f" (takes effect with a {knob.scope})" if is_later else ""
+            change = f"{now} -> {_short(knob.value)}{later}"
+        click.echo(f"{knob.name}: {change}")
         for line in door.commands(knob):
             click.echo(f"    {wording.printable(line)}")
     if address is None and any(knob.kind.site is stack.Site.SERVER for knob in knobs):
@@ -273,17 +273,6 @@ def _looked_at(knob: stack.Knob, door: KnobDoor) -> Check | None:
     The check of an operator's step is a command of the plan: it is not run.
     """
     return None if knob.kind.is_by_hand or door.only_names else door.verify(knob)
-
-
-def _change(knob: stack.Knob, door: KnobDoor) -> str:
-    seen = door.seen(knob)
-    now = _short(seen.value) if seen.value is not None else seen.reason
-    return f"{now} -> {_target(knob)}"
-
-
-def _target(knob: stack.Knob) -> str:
-    later = "" if knob.scope is stack.Scope.LIVE else f" (takes effect with a {knob.scope})"
-    return f"{_short(knob.value)}{later}"
 
 
 def _short(value: str) -> str:
@@ -326,7 +315,12 @@ def _conclude(steps: Sequence[stack.Step], directory: Path) -> None:
         click.echo(
             f"{words} `steelyard stack revert {wording.quoted(directory)}` restores what was there."
         )
-    _say_objects(came[stack.Outcome.RENDERED])
+    if count := came[stack.Outcome.RENDERED]:
+        click.echo(
+            f"{counted(count, 'object')} {'is' if count == 1 else 'are'} yours to apply, with the"
+            " commands above: Steelyard neither applies nor sees them. Those of a Kubernetes"
+            " cluster it does where --context or -n names it."
+        )
     if left:
         raise click.exceptions.Exit(wording.ExitCode.GATE)
 
@@ -339,16 +333,6 @@ def _require_none_failed(steps: Sequence[stack.Step], directory: Path) -> None:
             f"{step.knob.name} failed: {' '.join(step.facts)}",
             hint=f"{step.remedy} Then `steelyard stack apply {wording.quoted(directory)}` goes on,"
             f" and `steelyard stack revert {wording.quoted(directory)}` restores what was there.",
-        )
-
-
-def _say_objects(count: int) -> None:
-    if count:
-        verb = "is" if count == 1 else "are"
-        click.echo(
-            f"{counted(count, 'object')} {verb} yours to apply, with the commands above:"
-            " Steelyard neither applies nor sees them. Those of a Kubernetes cluster it does where"
-            " --context or -n names it."
         )
 
 
@@ -456,7 +440,11 @@ def revert(options: RevertOptions, outside: Doors | None = None) -> None:
     found = doors(outside, rendered=directory / FILES, paths={}, server=address, inside=cluster)
     hint = f"`steelyard stack revert {wording.quoted(directory)}` goes on."
     with applier.opened(directory, outside.clock) as record, telling_how_to_go_on("reverted", hint):
-        _require_unchanged(record, applied)
+        if record.applied != applied:
+            raise wording.PreflightError(
+                "the record was changed while it was looked at",
+                hint="Revert again, and look again.",
+            )
         steps = applier.revert_all(found, record, changed=options.changed, told=say)
     _conclude_revert(steps, directory)
 
@@ -473,14 +461,6 @@ def _require_ours(applied: applier.Applied, options: RevertOptions) -> None:
                 " there before: steelyard stack revert --adopt"
                 f" {wording.quoted(options.directory)}",
             )
-
-
-def _require_unchanged(record: applier.AppliedRecord, applied: applier.Applied) -> None:
-    """Look whether the record that is held is the one that was agreed to."""
-    if record.applied != applied:
-        raise wording.PreflightError(
-            "the record was changed while it was looked at", hint="Revert again, and look again."
-        )
 
 
 def _show_claims(applied: applier.Applied) -> None:
@@ -537,7 +517,6 @@ def _address(begun: StackBegun, dsn: str | None, outside: Doors) -> ServerAddres
 
 
 def _left_behind(left: Sequence[stack.Step], directory: Path) -> wording.LeftBehindError:
-    """Return what is told of all that is left: a line for each knob, and for each way out."""
     reasons = [f"{step.knob.name}: {' '.join(step.facts) or step.remedy}" for step in left]
     hints = dict.fromkeys(step.remedy for step in left if step.facts and step.remedy)
     again = f"Then run `steelyard stack revert {wording.quoted(directory)}` again."

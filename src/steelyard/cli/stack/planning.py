@@ -3,7 +3,7 @@
 Facts come from here or a file, huge pages are counted, and the plan is made and written.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -164,17 +164,15 @@ def _facts(options: PlanOptions) -> StackFacts:
         below = read_facts(options.host_facts)
         if options.place == Place.LOCAL and options.facts is None and not looking:
             return below
-        return above(_inside(options, looking), below, str(options.host_facts))
+        inside = StackFacts()  # of what runs on the hypervisor; nobody may name it
+        if looking:
+            inside = _collected(options)
+        elif options.facts is not None:
+            inside = read_facts(options.facts)
+        return above(inside, below, str(options.host_facts))
     if options.place == Place.RDS and not looking and options.facts is None:
         return StackFacts()
     return read_facts(options.facts) if options.facts is not None else _collected(options)
-
-
-def _inside(options: PlanOptions, looking: Mapping[str, object]) -> StackFacts:
-    """Return the facts of what runs on the hypervisor; none where nobody names it."""
-    if looking:
-        return _collected(options)
-    return read_facts(options.facts) if options.facts is not None else StackFacts()
 
 
 def _elsewhere(options: PlanOptions) -> dict[str, object]:
