@@ -238,11 +238,7 @@ def test_the_database_is_the_one_in_which_libpq_ends_up(
         ("{uri}&port=abc", "its port is not a number", "Write postgresql://"),
         ("{uri}&sslmode=%zz", "libpq understands: invalid percent-encoded token", "Write"),
         ("{uri}&target_session_attrs=standby", "target_session_attrs asks for", "further hosts"),
-        (
-            "{uri}&channel_binding=require",
-            "with these options: channel binding",
-            "PG* variable",
-        ),
+        ("{uri}&channel_binding=require", "with these options: channel binding", "PG* variable"),
         ("{uri}&replication=database", "takes no queries", "Leave `replication` out"),
         ("{uri}&dbname=template0", 'refused: FATAL: database "template0"', "another database"),
         ("{uri}&dbname=nowhere", 'refused: FATAL: database "nowhere"', "`psql -l`"),

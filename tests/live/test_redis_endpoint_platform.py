@@ -277,8 +277,7 @@ def test_only_empty_databases_are_used_beside_those_of_others(server: RedisServe
 
 
 @pytest.mark.parametrize(
-    ("first", "words"),
-    [(2, "database 2 .* holds 1 keys"), (5, "database 6 .* does not exist")],
+    ("first", "words"), [(2, "database 2 .* holds 1 keys"), (5, "database 6 .* does not exist")]
 )
 def test_a_database_that_is_named_must_be_empty(
     server: RedisServer, first: int, words: str

@@ -43,8 +43,7 @@ def test_one_connection_serves_single_commands_and_several(redis_server: RedisSe
 
 
 def test_several_commands_have_the_time_of_one(
-    redis_server: RedisServer,
-    monkeypatch: pytest.MonkeyPatch,
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The limit of the greeting is over with it: what takes longer is waited for."""
     monkeypatch.setattr(redis_client, "_GREETING_TIMEOUT_S", 0.5)

@@ -120,9 +120,7 @@ _GIVEN_S = {"one": 0.002, "two": 0.005}
 _LATE_S = 0.0007  # of a timer of the simulated storage on two busy CPUs; 0.0004 was seen
 
 
-def test_a_commit_takes_longer_by_what_its_flushes_were_given(
-    stored_in_memory: Steelyard,
-) -> None:
+def test_a_commit_takes_longer_by_what_its_flushes_were_given(stored_in_memory: Steelyard) -> None:
     """Three stores are ranked, and what a commit waits longer is its flushes times the latency.
 
     The wait for WAL, not the time of a transaction: that has what the CPU takes longer, too, and a

@@ -167,10 +167,7 @@ def test_live_knobs_are_switched_under_a_running_server(
     assert json.loads((record / "schedule.json").read_text())["mode"] == "back-to-back"
     summary = json.loads((record / "summary.json").read_text())
     shown = {each["name"]: each["values"] for each in summary["settings"]}
-    assert shown["linux: vm.dirty_bytes"] == {
-        "ordinary": before[3].strip(),
-        "tuned": "536870912",
-    }
+    assert shown["linux: vm.dirty_bytes"] == {"ordinary": before[3].strip(), "tuned": "536870912"}
 
 
 def test_more_pages_than_there_is_memory_are_refused(

@@ -13,14 +13,7 @@ from steelyard.core import kubernetes as k8s
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from support.cluster_campaigns import BUFFERS, HERE, IN_TURNS, SETTINGS
 from support.kubernetes import left_of, no_cluster, until
-from support.live import (
-    LIMIT_S,
-    Steelyard,
-    assert_nothing_holds,
-    interrupted,
-    one_by_one,
-    wait_for,
-)
+from support.live import LIMIT_S, Steelyard, assert_nothing_holds, interrupted, one_by_one, wait_for
 
 if TYPE_CHECKING:
     from subprocess import Popen

@@ -16,14 +16,7 @@ from steelyard.systems.existing import reached
 from steelyard.systems.postgres.cloudnative_pg.existing import ExistingCluster
 from steelyard.systems.postgres.cloudnative_pg.rollout import ROLLED_WITHIN_S, ClusterWait
 from steelyard.systems.postgres.existing.server import undo as undo_on_server
-from support.live_clusters import (
-    PROGRAM,
-    Campaign,
-    have_somebodys,
-    read_ledger,
-    said,
-    values,
-)
+from support.live_clusters import PROGRAM, Campaign, have_somebodys, read_ledger, said, values
 
 _TESTS = Path(__file__).parent.parent.parent
 _DATABASES = "SELECT datname FROM pg_database WHERE NOT datistemplate ORDER BY datname"

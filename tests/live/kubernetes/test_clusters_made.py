@@ -76,9 +76,7 @@ def test_a_synchronous_standby(campaign: Campaign) -> None:
     """Two instances are restarted one by one, and in force means that the standby streams."""
     node = max(each["metadata"]["name"] for each in campaign.api.list(NODE))
     target = target_of(
-        instances=2,
-        synchronous=Synchronous(),
-        node_selector=(("kubernetes.io/hostname", node),),
+        instances=2, synchronous=Synchronous(), node_selector=(("kubernetes.io/hostname", node),)
     )
     platform = campaign.platform(target)
     _started(platform, max_connections="50")

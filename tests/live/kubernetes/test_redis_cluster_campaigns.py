@@ -71,10 +71,7 @@ class _Somebodys:
 
     def __init__(self, api: KubernetesApi, namespace: str) -> None:
         self.api, self.namespace = api, namespace
-        users = [
-            "user default off",
-            f"user {_ADMIN} on >{_PASSWORD} ~* &* +@all",
-        ]
+        users = ["user default off", f"user {_ADMIN} on >{_PASSWORD} ~* &* +@all"]
         lines = "\\n".join(["protected-mode no", "dir /data", 'save ""', *users])
         self._make("Secret", "cache", stringData={"username": _ADMIN, "password": _PASSWORD})
         port = {"port": 6380, "targetPort": 6379}

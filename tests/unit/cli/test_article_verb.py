@@ -427,9 +427,7 @@ def test_a_cell_is_no_formula_of_a_spreadsheet() -> None:
     """Numbers with a sign stay numbers."""
     cells = ("=1+1", "@x", "-4.4 %", "+3", "-cmd", "plain")
     table = Table(
-        title="t",
-        columns=tuple(Column(name=str(n)) for n in range(6)),
-        rows=(Row(cells=cells),),
+        title="t", columns=tuple(Column(name=str(n)) for n in range(6)), rows=(Row(cells=cells),)
     )
     assert table_csv(table).splitlines()[1] == "'=1+1,'@x,-4.4 %,+3,'-cmd,plain"
 

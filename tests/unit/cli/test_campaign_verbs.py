@@ -37,9 +37,7 @@ def _run_campaigns(root: Path) -> None:
     a_record(root / "two")
     two = an_experiment()
     faster = Configuration(
-        name="fastest",
-        target=LocalTarget(),
-        settings=asks(speed="1.2", speed_needs_restart="on"),
+        name="fastest", target=LocalTarget(), settings=asks(speed="1.2", speed_needs_restart="on")
     )
     three = replace(
         two,

@@ -57,11 +57,7 @@ def stack(monkeypatch: pytest.MonkeyPatch) -> FakeStack:
     ],
 )
 def test_the_exit_code_is_a_gate(
-    shell: Shell,
-    monkeypatch: pytest.MonkeyPatch,
-    severity: Severity,
-    fail_on: str,
-    code: ExitCode,
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, severity: Severity, fail_on: str, code: ExitCode
 ) -> None:
     """10 from the severity on that was named, by default an error; 0 below it."""
     monkeypatch.setattr(judging, "judge", lambda _: violated(severity))

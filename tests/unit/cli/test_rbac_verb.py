@@ -31,13 +31,7 @@ def test_a_namespace_gets_a_role_and_the_cluster_only_reads(shell: Shell) -> Non
     """In a given namespace nothing but reading is allowed outside of it."""
     objects, out = _objects(shell, "-n", "bench", "--account", "weigher")
     kinds = [each["kind"] for each in objects]
-    assert kinds == [
-        "ServiceAccount",
-        "Role",
-        "RoleBinding",
-        "ClusterRole",
-        "ClusterRoleBinding",
-    ]
+    assert kinds == ["ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"]
     assert {verb for _, verb in _allowed(objects, "ClusterRole")} == {"get", "list"}
     assert all("weigher" in each["metadata"]["name"] for each in objects)
     assert ("pods/exec", "get") in _allowed(objects, "Role")

@@ -95,10 +95,7 @@ def test_the_terminal_form_is_that_of_the_terminal(tmp_path: Path, *, quiet: boo
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (40, 72))
     with subprocess.Popen(
-        command,
-        stdout=theirs,
-        cwd=tmp_path,
-        env=environment | ({"NO_COLOR": "1"} if quiet else {}),
+        command, stdout=theirs, cwd=tmp_path, env=environment | ({"NO_COLOR": "1"} if quiet else {})
     ) as process:
         os.close(theirs)
         text = "".join(_shown(ours))

@@ -151,12 +151,7 @@ def test_rows_say_what_was_not_visible() -> None:
     blind = {fact.name: fact.value for fact in rows(linux.LinuxFacts(), limit_seen=False)}
     assert [blind[name] for name in NAMES] == ["not visible"] * 4
     told = {fact.name: fact.value for fact in rows(replace(METAL, guest_halt_poll_s=2e-4))}
-    assert [told[name] for name in NAMES] == [
-        "intel_idle",
-        "C1 2 µs, C6 133 µs",
-        "200 µs",
-        "none",
-    ]
+    assert [told[name] for name in NAMES] == ["intel_idle", "C1 2 µs, C6 133 µs", "200 µs", "none"]
 
 
 @given(st.lists(st.sampled_from([*NAMES, "virtualisation"])), st.text(max_size=60))

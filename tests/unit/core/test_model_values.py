@@ -73,10 +73,7 @@ pgbench: error: Run was aborted; the above results are incomplete.
 
 @pytest.mark.parametrize(
     ("stderr", "cause"),
-    [
-        (UNPREPARED, "\n".join(UNPREPARED.splitlines()[1:3])),
-        ("one\ntwo\nthree\n", "two\nthree"),
-    ],
+    [(UNPREPARED, "\n".join(UNPREPARED.splitlines()[1:3])), ("one\ntwo\nthree\n", "two\nthree")],
 )
 def test_the_cause_is_the_first_error_of_the_server(stderr: str, cause: str) -> None:
     """What comes after it is what it led to; without one the last lines have to do."""
@@ -255,8 +252,7 @@ def test_a_number_of_failures_that_all_have_is_kept_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"end_s": "x"}, {"end_s": None}, {"failed": 0.5}, {"transactions": []}],
+    "change", [{"end_s": "x"}, {"end_s": None}, {"failed": 0.5}, {"transactions": []}]
 )
 def test_what_is_no_series_is_refused(change: dict[str, object]) -> None:
     """As it would be without the short way."""

@@ -205,13 +205,7 @@ R6G = aws.CLASSES["db.r6g.large"]
 
 @pytest.mark.parametrize(
     ("balance", "minutes", "surplus"),
-    [
-        (0, 0.0, 1.167),
-        (36, 25.7, 0.567),
-        (70, 50.0, 0.0),
-        (288, 205.7, 0.0),
-        (864, 617.1, 0.0),
-    ],
+    [(0, 0.0, 1.167), (36, 25.7, 0.567), (70, 50.0, 0.0), (288, 205.7, 0.0), (864, 617.1, 0.0)],
 )
 def test_a_t3_large_at_full_load_for_50_minutes(
     balance: float, minutes: float, surplus: float

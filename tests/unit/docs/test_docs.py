@@ -60,13 +60,7 @@ NO_DEFAULT = "\N{EN DASH}"
 # Verbs that start no server and reach no other machine, whatever follows.
 _STARTS_NOTHING = {
     *(("presets",), ("schema",), ("plan",), ("list",), ("show",), ("report",), ("explain",)),
-    *(
-        ("compare",),
-        ("article",),
-        ("claims",),
-        ("import",),
-        ("stack", "plan"),
-    ),
+    *(("compare",), ("article",), ("claims",), ("import",), ("stack", "plan")),
     *(("kubernetes", "rbac"), ("kubernetes", "storage-classes")),
 }
 
@@ -184,9 +178,7 @@ def test_shown_experiments_load(name: str) -> None:
 
 WORKFLOWS = doc_pages.ROOT / "docs" / "workflows"
 # Their servers are elsewhere; the two last are no experiments of ours, and with mistakes.
-_NOT_PLANNED = {
-    *("copy.yaml", "endpoint.yaml", "redis-endpoint.yaml", "otava.yaml", "wrong.yaml"),
-}
+_NOT_PLANNED = {*("copy.yaml", "endpoint.yaml", "redis-endpoint.yaml", "otava.yaml", "wrong.yaml")}
 
 
 @pytest.mark.slow

@@ -84,8 +84,7 @@ def test_children_count_once_they_are_waited_for() -> None:
     host = machine.LocalHost()
     children, own = host.children_cpu_s(), host.own_cpu_s()
     child = subprocess.run(
-        [sys.executable, "-c", "import os, time\nwhile time.process_time() < 0.2: pass"],
-        check=True,
+        [sys.executable, "-c", "import os, time\nwhile time.process_time() < 0.2: pass"], check=True
     )
     assert child.returncode == 0
     assert host.children_cpu_s() - children >= 0.2

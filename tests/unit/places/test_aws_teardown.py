@@ -87,11 +87,7 @@ def api(account: Account) -> AwsApi:
 def a_maker(api: AwsApi, ledger: Noted, campaign: str = "hourly-3f9a2c") -> AwsMaker:
     """Return what makes things for a campaign."""
     return AwsMaker(
-        api,
-        account=ACCOUNT,
-        campaign_id=campaign,
-        expires="2026-11-25T00:00:00Z",
-        ledger=ledger,
+        api, account=ACCOUNT, campaign_id=campaign, expires="2026-11-25T00:00:00Z", ledger=ledger
     )
 
 

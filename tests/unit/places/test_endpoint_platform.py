@@ -563,11 +563,7 @@ class _Shared:
     def seat(self, number: int | None) -> EndpointSessions:
         """Return the sessions of one configuration."""
         return EndpointSessions(
-            self.options,
-            self.place.ledger,
-            self.place.means,
-            server=self.server,
-            number=number,
+            self.options, self.place.ledger, self.place.means, server=self.server, number=number
         )
 
     def up(self, blocks: int = 2) -> None:

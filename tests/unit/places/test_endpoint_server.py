@@ -25,12 +25,7 @@ from steelyard.places import elsewhere
 from steelyard.places import elsewhere as restart_command
 from steelyard.systems.postgres.existing import server as statements
 from steelyard.systems.postgres.existing.platform import EndpointPlatform
-from steelyard.systems.postgres.existing.server import (
-    COMMAND,
-    STARTED_AT,
-    DatasetNeeds,
-    restart,
-)
+from steelyard.systems.postgres.existing.server import COMMAND, STARTED_AT, DatasetNeeds, restart
 
 _ADDRESS = ServerAddress(host="/fake", port=5432, user="postgres", database="postgres")
 

@@ -488,8 +488,7 @@ def test_root_has_the_freezer() -> None:
 
 
 @pytest.mark.parametrize(
-    "cgroups",
-    [FakeCgroups(privileged=False), FakeCgroups(lacks=frozenset({Controller.FREEZER}))],
+    "cgroups", [FakeCgroups(privileged=False), FakeCgroups(lacks=frozenset({Controller.FREEZER}))]
 )
 def test_who_cannot_freeze_stops_by_signals(cgroups: FakeCgroups) -> None:
     """Another account than root, and root where no hierarchy has the freezer."""

@@ -68,8 +68,7 @@ def test_a_server_that_dies_slowly_is_not_taken_for_a_living_one(
 
 
 @pytest.mark.parametrize(
-    ("status", "text"),
-    [(-9, "ended by signal 9"), (1, "its log is empty, exit status 1")],
+    ("status", "text"), [(-9, "ended by signal 9"), (1, "its log is empty, exit status 1")]
 )
 def test_a_server_that_ends_without_a_word_says_how(
     processes: FakeProcesses, tmp_path: Path, status: int, text: str

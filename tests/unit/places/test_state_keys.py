@@ -50,8 +50,7 @@ def test_equal_content_has_one_key() -> None:
 
 
 @given(
-    one=st.lists(st.text(max_size=5), max_size=4),
-    other=st.lists(st.text(max_size=5), max_size=4),
+    one=st.lists(st.text(max_size=5), max_size=4), other=st.lists(st.text(max_size=5), max_size=4)
 )
 def test_words_do_not_run_together(one: list[str], other: list[str]) -> None:
     """``ab, c`` is not ``a, bc``; program and content are told apart."""

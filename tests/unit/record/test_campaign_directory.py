@@ -93,9 +93,7 @@ def test_a_journal_without_one_whole_line_is_no_campaign(path: Path, torn: bytes
     assert (path / "journal.jsonl").read_bytes() == b""
 
 
-def test_a_death_while_the_experiment_was_written_does_not_block_the_directory(
-    path: Path,
-) -> None:
+def test_a_death_while_the_experiment_was_written_does_not_block_the_directory(path: Path) -> None:
     """The half-written file is no file of the user; it goes, and the campaign begins."""
     path.mkdir(parents=True)
     (path / "lock").touch()

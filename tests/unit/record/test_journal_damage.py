@@ -98,9 +98,7 @@ def test_a_damaged_newline_does_not_hide_two_lines(place: int) -> None:
 
 
 @given(
-    start=st.integers(0, len(_CONTENT)),
-    length=st.integers(1, 600),
-    patch=st.binary(max_size=40),
+    start=st.integers(0, len(_CONTENT)), length=st.integers(1, 600), patch=st.binary(max_size=40)
 )
 def test_overwritten_bytes_are_an_error_or_cost_the_last_line(
     start: int, length: int, patch: bytes

@@ -87,16 +87,10 @@ def test_a_block_in_flight_at_a_death_is_thrown_away(after: Sequence[Entry]) -> 
         ((), Status.RUNNING),
         ((entries.Ended(status=Status.DECIDED),), Status.DECIDED),
         (
-            (
-                entries.Ended(status=Status.FAILED),
-                entries.Removed(resource="directory", name="/x"),
-            ),
+            (entries.Ended(status=Status.FAILED), entries.Removed(resource="directory", name="/x")),
             Status.FAILED,
         ),
-        (
-            (entries.Ended(status=Status.INTERRUPTED), entries.Resumed(version="0")),
-            Status.RUNNING,
-        ),
+        ((entries.Ended(status=Status.INTERRUPTED), entries.Resumed(version="0")), Status.RUNNING),
         (
             (
                 entries.Ended(status=Status.INTERRUPTED),

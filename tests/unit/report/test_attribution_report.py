@@ -95,13 +95,7 @@ def test_comparisons_and_colours_are_those_of_the_levels() -> None:
     """No chart compares with a configuration that its rows do not name."""
     document = build_document(factored(3))
     figures = [b for s in document.sections for b in s.blocks if isinstance(b, Figure)]
-    assert [f.identity for f in figures] == [
-        "attribution",
-        "effects",
-        "loads",
-        "blocks",
-        "strips",
-    ]
+    assert [f.identity for f in figures] == ["attribution", "effects", "loads", "blocks", "strips"]
     for each in figures:
         place = each.columns.index("configuration")
         assert {row[place] for row in each.rows} <= set(each.configurations)

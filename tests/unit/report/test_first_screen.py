@@ -93,7 +93,7 @@ def test_factors_have_rates_before_and_after(kind: AttributionKind) -> None:
 def test_a_rank_counts_those_that_are_clearly_faster() -> None:
     """Overlapping intervals share a rank; one below two others comes third."""
     assert ranks([(0.0, 0.0), (0.1, 0.2), (0.05, 0.3), (-0.2, -0.1), (-0.3, -0.15)]) == [
-        *((3, 3), (1, 2), (1, 2), (4, 5), (4, 5)),
+        *((3, 3), (1, 2), (1, 2), (4, 5), (4, 5))
     ]
 
 

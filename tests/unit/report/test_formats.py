@@ -312,10 +312,7 @@ def full() -> CampaignAnalysis:
             FASTER,
             "reads: fitted is faster than default by +12.3 % [+8.1 %, +16.9 %] (95 %), 9 blocks",
         ),
-        (
-            SLOWER,
-            "reads: fitted is slower than default: -4.0 % [-5.1 %, -2.9 %] (95 %), 9 blocks",
-        ),
+        (SLOWER, "reads: fitted is slower than default: -4.0 % [-5.1 %, -2.9 %] (95 %), 9 blocks"),
         (
             EQUAL,
             (

@@ -228,13 +228,7 @@ def test_values_are_told_in_the_unit_of_their_name(name: str, value: object, tex
 def test_programs_get_every_rule_with_its_state() -> None:
     """Counts, states, messages and what is missing; nothing is folded."""
     told = inspection_json(an_inspection())
-    assert told["counts"] == {
-        "info": 1,
-        "warning": 1,
-        "error": 2,
-        "holds": 1,
-        "not_applicable": 3,
-    }
+    assert told["counts"] == {"info": 1, "warning": 1, "error": 2, "holds": 1, "not_applicable": 3}
     rules = told["rules"]
     assert isinstance(rules, list)
     assert [rule["code"] for rule in rules] == [rule.code for rule in JUDGED]

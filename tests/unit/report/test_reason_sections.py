@@ -37,15 +37,13 @@ def blinded(analysis: CampaignAnalysis) -> CampaignAnalysis:
     ledger = Ledger(
         cells=tuple(
             replace(
-                each,
-                costs=tuple(replace(c, value=None, missing="refused") for c in each.costs),
+                each, costs=tuple(replace(c, value=None, missing="refused") for c in each.costs)
             )
             for each in found.ledger.cells
         ),
         changes=tuple(
             replace(
-                each,
-                costs=tuple(replace(c, change=None, missing="refused") for c in each.costs),
+                each, costs=tuple(replace(c, change=None, missing="refused") for c in each.costs)
             )
             for each in found.ledger.changes
         ),

@@ -191,10 +191,7 @@ def test_measured_parts_hold_neighbours_and_need_no_factor() -> None:
     contrasts = means[:, 1] - means[:, 0]
     found = noise_parts(
         NoiseSample(
-            contrasts=contrasts,
-            seconds=logs,
-            companions=np.empty((blocks, 0)),
-            same_start=False,
+            contrasts=contrasts, seconds=logs, companions=np.empty((blocks, 0)), same_start=False
         )
     )
     assert found.restart_sd is not None
@@ -299,8 +296,7 @@ def test_the_assumed_noise_of_turns_is_that_of_the_table() -> None:
 
 @pytest.mark.parametrize("sizes", [(1,) * 5, (2, 2, 1), (3, 2), (5,)])
 @pytest.mark.parametrize(
-    "weights",
-    [(-1, 0, 1, 0, 0, 0), (-0.25, 0.5, -0.25, 0.5, -0.5, 0), (0, 1, -1, 0, 0, 0)],
+    "weights", [(-1, 0, 1, 0, 0, 0), (-0.25, 0.5, -0.25, 0.5, -0.5, 0), (0, 1, -1, 0, 0, 0)]
 )
 def test_what_baselines_add_in_sub_blocks_by_drawing(
     sizes: tuple[int, ...], weights: tuple[float, ...]

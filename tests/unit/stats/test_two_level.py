@@ -96,10 +96,7 @@ def test_the_best_number_of_runs(instance_cost: float, instance_sd: float, best:
     run_cost, run_sd = 7.0, 0.04
     assert (
         optimal_runs(
-            instance_cost=instance_cost,
-            run_cost=run_cost,
-            instance_sd=instance_sd,
-            run_sd=run_sd,
+            instance_cost=instance_cost, run_cost=run_cost, instance_sd=instance_sd, run_sd=run_sd
         )
         == best
     )

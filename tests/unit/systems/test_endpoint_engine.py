@@ -140,11 +140,7 @@ def test_complaints(
         (True, {"superuser_reserved_connections": "99"}, ""),  # they are for this user, too
         (False, {"max_connections": "6"}, "= 6 of configuration `b` (3 of them"),
         (False, {"max_connections": "7"}, ""),
-        (
-            False,
-            {"superuser_reserved_connections": "97"},
-            "= 100 of configuration `b` (97 of",
-        ),
+        (False, {"superuser_reserved_connections": "97"}, "= 100 of configuration `b` (97 of"),
         (False, {"reserved_connections": "95"}, "= 100 of configuration `b` (98 of"),
         (False, {"work_mem": "8MB"}, ""),  # what the server has now is judged with its sessions
     ],

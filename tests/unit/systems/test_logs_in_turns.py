@@ -15,10 +15,7 @@ from recorded import words_of
 from steelyard.core.schedule import Stretch, TurnTimes
 from steelyard.stats.histogram import from_text, histogram_of
 from steelyard.systems.postgres.log_lines import LogForm, TurnClock
-from steelyard.systems.postgres.transaction_log import (
-    TransactionLog,
-    TransactionLogReader,
-)
+from steelyard.systems.postgres.transaction_log import TransactionLog, TransactionLogReader
 
 EPOCH_S = 1_795_296_543
 FORM = LogForm(scripts=("reads", "writes"), open_loop=False, retries=True)
@@ -35,9 +32,7 @@ def stretches(*, lost: frozenset[int] = frozenset()) -> tuple[Stretch, ...]:
         counts = 0 < number <= TURNS and number not in lost
         made.append(
             Stretch(
-                began_at=begin,
-                ended_at=begin + TURN_US / 1e6,
-                counted=part if counts else None,
+                began_at=begin, ended_at=begin + TURN_US / 1e6, counted=part if counts else None
             )
         )
     return tuple(made)

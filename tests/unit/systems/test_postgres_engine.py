@@ -368,8 +368,7 @@ def installed(directory: Path, version: str, *programs: str) -> Installation:
 
 
 @pytest.mark.parametrize(
-    ("name", "fdatasync"),
-    [("15", 1634.037), ("15-interrupted", 18194.743), ("18", 20887.872)],
+    ("name", "fdatasync"), [("15", 1634.037), ("15-interrupted", 18194.743), ("18", 20887.872)]
 )
 def test_the_first_table_is_read(name: str, fdatasync: float) -> None:
     """All methods in order with the rates of one 8 KiB write, and none for what is not there."""

@@ -74,12 +74,7 @@ def test_the_dearest_setting_decides() -> None:
     catalogue = settings.parse_catalogue(catalogue_text(18))
     names = ["work_mem", "checkpoint_timeout", "shared_buffers"]
     costs = [settings.switch_cost(names[:count], catalogue) for count in range(4)]
-    assert costs == [
-        SwitchCost.SESSION,
-        SwitchCost.SESSION,
-        SwitchCost.RELOAD,
-        SwitchCost.RESTART,
-    ]
+    assert costs == [SwitchCost.SESSION, SwitchCost.SESSION, SwitchCost.RELOAD, SwitchCost.RESTART]
 
 
 @given(text=st.text())

@@ -34,10 +34,7 @@ from steelyard.systems.redis.server import (
 from steelyard.systems.redis.settings import RedisSetting
 
 INSTALLATION = RedisInstallation(
-    server=Path("/usr/bin/redis-server"),
-    benchmark=None,
-    version="7.0.15",
-    flavour="redis",
+    server=Path("/usr/bin/redis-server"), benchmark=None, version="7.0.15", flavour="redis"
 )
 ADDRESS = ServerAddress(host="/tmp/sockets", port=7001)  # noqa: S108 - nothing is made there
 SOCKETS = Path(ADDRESS.host)
@@ -289,8 +286,7 @@ def test_the_room_of_an_append_only_file(settings: dict[str, str], expected: int
 
 
 @pytest.mark.parametrize(
-    ("answers", "is_ready"),
-    [({"DBSIZE": [37_501]}, True), ({"PING": [b"PONG"]}, False)],
+    ("answers", "is_ready"), [({"DBSIZE": [37_501]}, True), ({"PING": [b"PONG"]}, False)]
 )
 def test_a_server_that_loads_its_data_is_not_ready(
     answers: Mapping[str, Sequence[Reply]], *, is_ready: bool

@@ -148,9 +148,5 @@ def test_sizes_of_redis_conf(text: str, value: int | None) -> None:
 def test_words_of_a_value_stay_apart_where_redis_wants_several() -> None:
     """One value with spaces is quoted whole, a list of words by word; nothing stays a value."""
     said = configuration_text({"save": "60 1", "appendonly": "no", "logfile": 'a "b"\\'})
-    assert said.splitlines()[1:] == [
-        'save "60" "1"',
-        'appendonly "no"',
-        'logfile "a \\"b\\"\\\\"',
-    ]
+    assert said.splitlines()[1:] == ['save "60" "1"', 'appendonly "no"', 'logfile "a \\"b\\"\\\\"']
     assert 'save ""' in configuration_text({"save": ""})

@@ -120,9 +120,7 @@ def test_counts_add_up_and_means_are_weighted() -> None:
     assert [second.end_s for second in taken.series] == pytest.approx([1.0, 2.0, 3.0], abs=1e-3)
 
 
-@given(
-    st.lists(st.lists(st.floats(0.1, 50.0), min_size=1, max_size=30), min_size=2, max_size=4),
-)
+@given(st.lists(st.lists(st.floats(0.1, 50.0), min_size=1, max_size=30), min_size=2, max_size=4))
 def test_the_standard_deviation_is_that_of_all_transactions(parts: list[list[float]]) -> None:
     """Pooled from the processes' own, it is what one look at all transactions gives."""
     pooled = [value for values in parts for value in values]

@@ -17,11 +17,7 @@ from recorded import words_of
 from steelyard.core.wording import InputError, MeasurementError
 from steelyard.stats.histogram import bucket_indices, from_text, histogram_of, merged
 from steelyard.systems.postgres.log_lines import LogForm
-from steelyard.systems.postgres.transaction_log import (
-    TransactionLog,
-    TransactionLogReader,
-    merge,
-)
+from steelyard.systems.postgres.transaction_log import TransactionLog, TransactionLogReader, merge
 
 BEGAN = 1795296543.25
 CLOSED = LogForm(scripts=("reads", "writes"), open_loop=False, retries=False)

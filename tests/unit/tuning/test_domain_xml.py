@@ -174,9 +174,9 @@ def test_each_part_of_the_memory_has_its_own_pages(name: str) -> None:
 def test_a_module_with_nodes_of_its_own_is_bound_strictly(name: str) -> None:
     """Unless its cell or the domain has another mode; without nodes it is not bound."""
     module = domain_facts(DEFINED[name]).memory_parts["memory module 0"]
-    assert (module.memory_mode, module.memory_nodes) == {
-        "modules apart": (None, ()),
-    }.get(name, ("strict", (0,)))
+    assert (module.memory_mode, module.memory_nodes) == {"modules apart": (None, ())}.get(
+        name, ("strict", (0,))
+    )
 
 
 def test_virtual_cpus_of_no_cell_are_in_the_first_one() -> None:
@@ -398,11 +398,7 @@ def test_cells_share_cpus_and_pages() -> None:
             memory_nodes=(0,),
         ),
         GuestCell(
-            number=1,
-            memory_bytes=4 * GIB,
-            cpus=(2, 3),
-            memory_mode="strict",
-            memory_nodes=(1,),
+            number=1, memory_bytes=4 * GIB, cpus=(2, 3), memory_mode="strict", memory_nodes=(1,)
         ),
     )
 

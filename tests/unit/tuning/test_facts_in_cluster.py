@@ -12,15 +12,7 @@ from steelyard.tuning.facts.collecting import collect_in_cluster
 from steelyard.tuning.facts.file import facts_yaml, parse_facts
 from steelyard.tuning.facts.kubernetes import AskedCluster, probe_manifest
 from steelyard.tuning.rules.catalogue import judge
-from support.database_in_cluster import (
-    CONFIGZ,
-    DATA,
-    NODE,
-    World,
-    node_files,
-    own_files,
-    pod,
-)
+from support.database_in_cluster import CONFIGZ, DATA, NODE, World, node_files, own_files, pod
 
 _PG = AskedCluster(cluster="pg")
 

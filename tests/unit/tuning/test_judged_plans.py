@@ -276,9 +276,7 @@ def test_plans_for_bare_metal_keep_the_rules(request: StackRequest, linux: Linux
 @given(request=requests, linux=machines, inside=machines)
 @settings(max_examples=100, deadline=None)
 def test_plans_above_a_hypervisor_keep_the_rules(
-    request: StackRequest,
-    linux: LinuxFacts,
-    inside: LinuxFacts,
+    request: StackRequest, linux: LinuxFacts, inside: LinuxFacts
 ) -> None:
     """The same where the virtual machine is there already and is made anew by the plan."""
     request = replace(request, place=Place.CNPG if request.logical_decoding else Place.KVM)

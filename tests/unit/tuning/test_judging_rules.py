@@ -225,13 +225,7 @@ _BY_ANOTHER = {
     "KVM014": ("hypervisor.energy_preference",),  # a driver without any
     "KVM016": ("domains.cpu_mode",),
     # Who else asks for pages makes fewer of them idle.
-    "OS002": (
-        "domains",
-        "hypervisor",
-        "kubernetes",
-        "linux.pools.reserved",
-        "postgres",
-    ),
+    "OS002": ("domains", "hypervisor", "kubernetes", "linux.pools.reserved", "postgres"),
     "OS005": ("linux.swap_bytes", "linux.swappiness"),  # either is enough
     "OS009": ("linux.huge_page_bytes",),  # for the words alone
     "OS012": ("bench", "linux.virtualization"),  # the machine's own type is seen

@@ -15,13 +15,7 @@ from steelyard.tuning.rules.catalogue import RULES
 from support.judged_rules import judged, require_kinds
 from support.recorded_host import RECORDINGS
 from support.recorded_stacks import recommended
-from support.rule_cases import (
-    domain,
-    with_domain,
-    with_domains,
-    with_hypervisor,
-    with_linux,
-)
+from support.rule_cases import domain, with_domain, with_domains, with_hypervisor, with_linux
 
 FOREIGN = RECORDINGS.parent / "foreign" / "libvirt"
 C6 = IdleState(name="C6", exit_latency_s=133e-6)
@@ -42,10 +36,7 @@ HOLDING = {
 }
 VIOLATED = {
     "KVM001": (with_domain(lost_elements=("memballoon",)), "lost memballoon"),
-    "KVM002": (
-        with_domain(memory_nodes=(0,)),
-        "11, 24, 25, 26, 27 are not on node 0",
-    ),
+    "KVM002": (with_domain(memory_nodes=(0,)), "11, 24, 25, 26, 27 are not on node 0"),
     "KVM003": (with_domain(memory_bytes=100 * GIB), "need 100.0 GiB of 64.0 GiB"),
     "KVM004": (with_domain(vcpu_pins={0: (8,), 1: (8,)}), "host CPU 8: pinned to by"),
     "KVM005": (with_domain(vcpu_pins=LONE), "24, 25, 26, 27, 28, 29, 30, 31"),
@@ -221,8 +212,7 @@ def test_pages_of_a_running_domain_are_not_asked_for_again() -> None:
 def test_pools_that_nobody_saw_are_no_pass() -> None:
     """The memory fits; whether the pages do is not known, with the reason."""
     facts = replace(
-        _with_pools(),
-        origins={"hypervisor.nodes": Origin(source="/sys/devices/system/node")},
+        _with_pools(), origins={"hypervisor.nodes": Origin(source="/sys/devices/system/node")}
     )
     found = judged("KVM003", facts)
     assert found.state is State.NOT_APPLICABLE

@@ -24,10 +24,7 @@ from steelyard.tuning.files.files import (
 )
 from support.lacking import lacking
 
-POOLS = (
-    PoolDesign(page_bytes=2 * MIB, pages=3328, node=1),
-    PoolDesign(page_bytes=GIB, pages=4),
-)
+POOLS = (PoolDesign(page_bytes=2 * MIB, pages=3328, node=1), PoolDesign(page_bytes=GIB, pages=4))
 
 
 def a_tree(folder: Path, present: int) -> Path:

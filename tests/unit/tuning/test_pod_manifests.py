@@ -39,11 +39,7 @@ def _pod(*containers: dict[str, Any], inits: tuple[dict[str, Any], ...] = ()) ->
     ("pod", "requests", "limits"),
     [
         (_pod({"requests": {"cpu": "100m"}}), {"cpu": "100m"}, {}),
-        (
-            _pod({"limits": {"cpu": "500m"}}, {"limits": {"cpu": "1"}}),
-            {},
-            {"cpu": "1500m"},
-        ),
+        (_pod({"limits": {"cpu": "500m"}}, {"limits": {"cpu": "1"}}), {}, {"cpu": "1500m"}),
         # One container without a limit leaves the pod without one.
         (_pod({"limits": {"memory": "1Gi"}}, {}), {}, {}),
         (
@@ -52,11 +48,7 @@ def _pod(*containers: dict[str, Any], inits: tuple[dict[str, Any], ...] = ()) ->
             {},
         ),
         # What runs before the others counts by its largest, what stays beside them is added.
-        (
-            _pod({"requests": {"cpu": "1"}}, inits=({"requests": {"cpu": "2"}},)),
-            {"cpu": "2"},
-            {},
-        ),
+        (_pod({"requests": {"cpu": "1"}}, inits=({"requests": {"cpu": "2"}},)), {"cpu": "2"}, {}),
         (
             _pod(
                 {"requests": {"cpu": "1"}},

@@ -14,9 +14,7 @@ from support.judged_rules import HOLDS, NOTHING, judged, rows_of, said
 POOL = PagePool(page_bytes=2 * MIB, total=3200, free=3200, reserved=0)
 LINUX = LinuxFacts(memory_bytes=16 * GIB, cpus=(0, 1, 2, 3), huge_page_bytes=2 * MIB, pools=(POOL,))
 POD = PodFacts(
-    name="pg-1",
-    database=True,
-    limits={"cpu": "2", "memory": "4Gi", "hugepages-2Mi": "8Gi"},
+    name="pg-1", database=True, limits={"cpu": "2", "memory": "4Gi", "hugepages-2Mi": "8Gi"}
 )
 
 
@@ -195,10 +193,7 @@ SAID = {
         (stack(io_method="io_uring", facts={"io_uring_available": True}), HOLDS),
         (stack(io_method="io_uring", facts={"io_uring_available": False}), "does not take"),
         (stack(io_method="io_uring", facts={"version": 17}), "which has no io_method"),
-        (
-            stack(replace(LINUX, io_uring_disabled=2), io_method="io_uring"),
-            "refuses to everybody",
-        ),
+        (stack(replace(LINUX, io_uring_disabled=2), io_method="io_uring"), "refuses to everybody"),
         (stack(replace(LINUX, io_uring_disabled=0), io_method="io_uring"), NOTHING),
         (stack(io_method="io_uring"), NOTHING),
         (stack(io_method="worker"), NOTHING),

@@ -88,10 +88,7 @@ SAID = {
     ],
     # Neither at every write nor never during a rewrite.
     "RED003": [
-        (
-            stack(appendonly=True, appendfsync="everysec", no_appendfsync_on_rewrite=False),
-            HOLDS,
-        ),
+        (stack(appendonly=True, appendfsync="everysec", no_appendfsync_on_rewrite=False), HOLDS),
         (stack(appendonly=True, appendfsync="everysec"), NOTHING),
         (stack(appendonly=True, no_appendfsync_on_rewrite=False), NOTHING),
         (stack(appendonly=True, appendfsync="always"), "waits for every write"),

@@ -19,7 +19,7 @@ from steelyard.campaign.file.form import experiment_schema
 from steelyard.campaign.file.form_target import TargetForm
 from steelyard.campaign.file.kinds import model_of, target_problems
 from steelyard.campaign.file.systems import SYSTEMS
-from steelyard.campaign.foresee.forecast import _max_wal_bytes
+from steelyard.campaign.foresee.forecast import _written_bytes
 from steelyard.core.experiment import Configuration, Layer, Setting
 from steelyard.core.target import (
     TARGETS,
@@ -228,7 +228,7 @@ def test_the_forecast_reads_wal_as_the_server_does(name: str, value: str, size: 
     """Names have no case, and a number alone is megabytes."""
     setting = Setting(layer=Layer.POSTGRES, name=name, value=value)
     asked = replace(an_experiment().configurations[0], settings=(setting,))
-    assert _max_wal_bytes(asked) == size
+    assert _written_bytes(asked, 0) == size
 
 
 _FILE = """\

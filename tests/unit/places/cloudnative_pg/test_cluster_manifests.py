@@ -20,12 +20,7 @@ _SECRET = SecretRef(namespace="bench", name="steelyard-night")
 
 def _spec(target: CloudNativePgTarget, **settings: str) -> dict[str, Any]:
     manifest = cluster_manifest(
-        target,
-        name="pg",
-        namespace="bench",
-        secret=_SECRET,
-        settings=settings,
-        campaign_id="night",
+        target, name="pg", namespace="bench", secret=_SECRET, settings=settings, campaign_id="night"
     )
     spec: dict[str, Any] = manifest["spec"]
     return spec

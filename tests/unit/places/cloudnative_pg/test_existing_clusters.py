@@ -55,9 +55,7 @@ class _Used:
         self.world = world
         target = CloudNativePgTarget(cluster="pg", allow_existing=allowed)
         options = existing.ExistingOptions(
-            target=target,
-            namespace="bench",
-            settings=("max_connections", "work_mem"),
+            target=target, namespace="bench", settings=("max_connections", "work_mem")
         )
         cluster = existing.read_cluster(options, world.means)
         secret = existing.secret_of(cluster, world.means)
@@ -143,11 +141,7 @@ def test_what_was_there_is_in_the_ledger_before_the_first_change(world: World) -
         "metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": None}},
         "spec": {
             "postgresql": {
-                "parameters": {
-                    "max_connections": None,
-                    "steelyard.change": None,
-                    "work_mem": "5MB",
-                }
+                "parameters": {"max_connections": None, "steelyard.change": None, "work_mem": "5MB"}
             }
         },
     }
@@ -431,9 +425,7 @@ def test_an_absent_cluster_is_refused_with_those_that_are_there(world: World) ->
     """The message lists the Clusters of the namespace."""
     _put(world)
     options = existing.ExistingOptions(
-        target=CloudNativePgTarget(cluster="gp"),
-        namespace="bench",
-        settings=(),
+        target=CloudNativePgTarget(cluster="gp"), namespace="bench", settings=()
     )
     with pytest.raises(PreflightError, match=r"bench/gp is not there; the namespace has pg"):
         existing.read_cluster(options, world.means)

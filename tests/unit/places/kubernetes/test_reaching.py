@@ -359,8 +359,7 @@ def test_a_pod_that_failed_is_told_with_its_last_lines(
 
 
 @pytest.mark.parametrize(
-    "spec",
-    [None, {"unschedulable": True}, {"taints": [{"key": "a", "effect": "NoSchedule"}]}],
+    "spec", [None, {"unschedulable": True}, {"taints": [{"key": "a", "effect": "NoSchedule"}]}]
 )
 def test_one_node_is_refused(api: FakeKubernetesApi, spec: dict[str, object] | None) -> None:
     """Database and load need two that take pods: a control plane beside one worker is one node."""

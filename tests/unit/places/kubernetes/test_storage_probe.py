@@ -13,11 +13,7 @@ from steelyard.core.findings import Fact
 from steelyard.core.kubernetes import CLAIM, EVENT, POD, ROLE, STORAGE_CLASS
 from steelyard.core.wording import PreflightError
 from steelyard.places.kubernetes.belongings import Belongings
-from steelyard.places.kubernetes.volumes import (
-    StorageQuestion,
-    probe_manifests,
-    probe_storage,
-)
+from steelyard.places.kubernetes.volumes import StorageQuestion, probe_manifests, probe_storage
 
 _COPIED = "1+0 records in\n1+0 records out\n8192 bytes (8.2 kB, 8.0 KiB) copied, {} s, 40 MB/s\n"
 _IS_DEFAULT = {"storageclass.kubernetes.io/is-default-class": "true"}

@@ -147,8 +147,7 @@ def test_each_cell_must_be_whole_pages_of_its_own_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pages", "holds"),
-    [((512, 1024 * 1024), (True, False)), ((2**19, 2048), (False, True))],
+    ("pages", "holds"), [((512, 1024 * 1024), (True, False)), ((2**19, 2048), (False, True))]
 )
 def test_each_page_size_is_verified_alone(pages: tuple[int, int], holds: tuple[bool, bool]) -> None:
     """Memory of one size is none of the other."""
@@ -446,10 +445,7 @@ def test_a_mount_for_other_pages_is_none() -> None:
     """Libvirt defines a domain on 1 GiB pages where only 2 MiB ones are mounted, and fails."""
     gib = 1024 * MIB
     knob = _knob(page_bytes=gib, memory_bytes=gib)
-    files = {
-        **Guest().files(),
-        "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages": "4\n",
-    }
+    files = {**Guest().files(), "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages": "4\n"}
     with pytest.raises(PreflightError, match="pages of 1048576 KiB, only for those of 2048 KiB"):
         DomainDoor(domains=FakeDomains(), host=FakeHost(files=files)).require(knob)
     files["/proc/mounts"] += "hugetlbfs /dev/hugepages1G hugetlbfs rw,pagesize=1024M 0 0\n"

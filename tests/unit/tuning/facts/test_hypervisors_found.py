@@ -16,10 +16,7 @@ _DOMAIN = DomainFacts(name="guest", vcpus=2, memory_bytes=GIB)
 def _collected(domains: Domains | None) -> StackFacts:
     """Return the facts of the recorded machine, which is a virtual one."""
     doors = Doors(
-        host=LocalHost(root=RECORDED),
-        processes=FakeProcesses(),
-        sql=FakeSql(),
-        clock=FakeClock(),
+        host=LocalHost(root=RECORDED), processes=FakeProcesses(), sql=FakeSql(), clock=FakeClock()
     )
     return collect(Asked(ping_pong=False), doors, domains)
 
