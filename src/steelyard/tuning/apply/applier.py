@@ -223,15 +223,12 @@ class SnapshotLedger(Protocol):
 
     def kept(self, knob: Knob) -> str | None:
         """Return the snapshot that was kept and not put back yet, or None."""
-        ...
 
     def keep(self, knob: Knob, snapshot: str) -> None:
         """Store a snapshot, and return once it is on disk."""
-        ...
 
     def put_back(self, knob: Knob) -> None:
         """Note that the snapshot is in effect again."""
-        ...
 
 
 def turn(knob: Knob, door: KnobDoor, ledger: SnapshotLedger) -> Check:

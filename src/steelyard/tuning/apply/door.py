@@ -56,7 +56,6 @@ class KnobDoor(Protocol):
 
     def seen(self, knob: Knob) -> Seen:
         """Return what is in effect now."""
-        ...
 
     def require(self, knob: Knob) -> None:
         """Check that the knob could be turned here, before anything is touched.
@@ -65,11 +64,9 @@ class KnobDoor(Protocol):
             PreflightError: It cannot take effect, with what would do.
             PrivilegeError: The account may not.
         """
-        ...
 
     def snapshot(self, knob: Knob) -> str:
         """Return what is there now, enough to restore it exactly."""
-        ...
 
     def apply(self, knob: Knob) -> None:
         """Turn the knob.
@@ -77,11 +74,9 @@ class KnobDoor(Protocol):
         Raises:
             TargetError: It failed, or succeeded in part; with the remedy.
         """
-        ...
 
     def verify(self, knob: Knob) -> Check:
         """Return whether the knob is in effect, read from the effect."""
-        ...
 
     def revert(self, knob: Knob, snapshot: str) -> None:
         """Restore what the snapshot says; what is that way already is left alone.
@@ -89,11 +84,9 @@ class KnobDoor(Protocol):
         Raises:
             TargetError: It failed; nothing else was touched.
         """
-        ...
 
     def commands(self, knob: Knob) -> Sequence[str]:
         """Return the shell commands that would do the same, for those without the privilege."""
-        ...
 
     def altered(self, _knob: Knob, _snapshot: str) -> str:
         """Return what somebody has changed since the knob was turned, as a sentence, or nothing.

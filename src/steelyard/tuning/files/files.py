@@ -222,7 +222,10 @@ def kubelet_configuration(pod: stack.PodDesign, *, exclusive: bool) -> str:
     kubelet does not start, and names no huge pages, which none of these can reserve.
     """
     kube, system, eviction = pod.reserved_memory_bytes
-    shares = _shares(kube + system + eviction, len(pod.numa_nodes)) if exclusive else []
+    # Equal parts of whole MiB; the first has what is left over.
+    whole, others = kube + system + eviction, len(pod.numa_nodes) - 1
+    share = whole // (others + 1) // MIB * MIB
+    shares = [whole - share * others, *[share] * others] if exclusive else []
     return rendered(
         "kubelet.yaml",
         pod=pod,
@@ -235,12 +238,6 @@ def kubelet_configuration(pod: stack.PodDesign, *, exclusive: bool) -> str:
     )
 
 
-def _shares(count: int, parts: int) -> list[int]:
-    """Return bytes as equal parts of whole MiB; the first has what is left over."""
-    each = count // parts // MIB * MIB
-    return [count - each * (parts - 1), *[each] * (parts - 1)]
-
-
 _THP: Final = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 
@@ -250,10 +247,20 @@ def machine_files(design: stack.MachineDesign, layer: str) -> Iterator[stack.Ren
         content = huge_page_unit(design.pools)
         yield _file(layer, stack.UNIT_PATH, content, "systemd-analyze verify {}")
     if design.sysctls:
-        content = sysctl_file(design.sysctls)
+        # No huge pages are in it: ``vm.nr_hugepages`` spreads them over all nodes.
+        content = rendered("sysctl.conf", settings=design.sysctls)
         yield _file(layer, stack.SYSCTL_PATH, content, "sysctl --dry-run --load {}")
     if design.governor is not None or design.sysfs or design.sysctls:
-        content = tuned_profile(design, hypervisor=layer == "hypervisor")
+        # On top of the profile that tuned recommends for such a machine.
+        in_guest = "virtual-guest" if design.governor is None else "throughput-performance"
+        content = rendered(
+            "tuned.conf",
+            below="virtual-host" if layer == "hypervisor" else in_guest,
+            governor=design.governor,
+            huge_pages=[each for each in design.sysfs if each.name == _THP],
+            sysctls=design.sysctls,
+            sysfs=[each for each in design.sysfs if each.name != _THP],
+        )
         yield stack.RenderedFile(
             name=f"{layer}/tuned.conf",
             layer=layer,
@@ -276,30 +283,6 @@ def pool_path(pool: stack.PoolDesign) -> str:
     """Return the file that holds the number of pages of a pool."""
     above = "/sys/kernel/mm" if pool.node is None else f"/sys/devices/system/node/node{pool.node}"
     return f"{above}/hugepages/hugepages-{pool.page_bytes // KIB}kB/nr_hugepages"
-
-
-def sysctl_file(settings: Sequence[stack.PlannedSetting]) -> str:
-    """Return a file for ``/etc/sysctl.d`` with the reason above every setting.
-
-    Huge pages are not in it: ``vm.nr_hugepages`` spreads them over all nodes.
-    """
-    return rendered("sysctl.conf", settings=settings)
-
-
-def tuned_profile(design: stack.MachineDesign, *, hypervisor: bool) -> str:
-    """Return a tuned profile on top of the one that tuned recommends for such a machine.
-
-    The governor is set only by a machine that sees its CPUs' clock.
-    """
-    in_guest = "virtual-guest" if design.governor is None else "throughput-performance"
-    return rendered(
-        "tuned.conf",
-        below="virtual-host" if hypervisor else in_guest,
-        governor=design.governor,
-        huge_pages=[each for each in design.sysfs if each.name == _THP],
-        sysctls=design.sysctls,
-        sysfs=[each for each in design.sysfs if each.name != _THP],
-    )
 
 
 MOST_PER_CALL: Final = 20
@@ -412,19 +395,8 @@ def _commands(
 _BARE: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 
-def configuration_file(design: stack.PostgresDesign) -> stack.RenderedFile:
-    """Return the file to include, with reason and source above every setting."""
-    name = "postgres/steelyard.conf"
-    return stack.RenderedFile(
-        name=name,
-        layer="postgres",
-        content=configuration(design),
-        validated_by="postgres -D DATA_DIRECTORY -C shared_memory_size_in_huge_pages",
-    )
-
-
 def configuration(design: stack.PostgresDesign) -> str:
-    """Return the settings as text, with what each needs before it is in effect."""
+    """Return the file to include, with what each setting needs before it is in effect."""
     needs = f" Takes effect with a {stack.Scope.SERVER}."
     settings = [
         (
@@ -485,7 +457,12 @@ def _files(design: stack.StackDesign, present: str | None) -> Iterator[stack.Ren
     if design.request.place is stack.Place.RDS:
         yield from parameter_group_files(design)
     elif design.pod is None:
-        yield configuration_file(design.postgres)
+        yield stack.RenderedFile(
+            name="postgres/steelyard.conf",
+            layer="postgres",
+            content=configuration(design.postgres),
+            validated_by="postgres -D DATA_DIRECTORY -C shared_memory_size_in_huge_pages",
+        )
 
 
 def _file(layer: str, path: str, content: str, check: str) -> stack.RenderedFile:
