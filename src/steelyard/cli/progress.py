@@ -284,7 +284,8 @@ def forecast_text(
     with_schedule: bool = False,
 ) -> str:
     """Return a forecast for people, a line per question they would ask."""
-    contest, limits = " against ".join(t.name for t in experiment.configurations), ()
+    contest = " against ".join(t.name for t in experiment.configurations)
+    limits: tuple[str, ...] = ()
     if experiment.attribution is not None:
         contest, limits = (
             design_words(experiment.attribution),

@@ -169,6 +169,8 @@ def _pages_of_server(facts: StackFacts) -> int | None:
 def _no_bystander(facts: StackFacts) -> rule.Rulings:
     """Judge the holders; where nobody knows who may, only where no server runs yet."""
     users = (facts.linux.pool_users if facts.linux else None) or ()
+    if not users:
+        return rule.HOLDS
     server = (facts.postgres.processes if facts.postgres else None) or ()
     own = frozenset((*server, *facts.intent.huge_page_pids))
     on_pages = any(domain.huge_bytes for domain in facts.domains or ())
