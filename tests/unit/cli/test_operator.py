@@ -88,8 +88,7 @@ def test_every_verb_that_measures_can_ask(verb: str, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(questions, "load", seen)
     monkeypatch.setattr(questions, "_of_server", seen)
-    monkeypatch.setattr(questions, "_is_file", lambda _: False)
-    options = SimpleNamespace(budget=None)
+    options = SimpleNamespace(budget=None, place="17")
     monkeypatch.setattr(questions, "replace", lambda given, **_: given)
     with pytest.raises(_SeenError):
         getattr(questions, verb)(options, *((None,) if verb == "measure_noise" else ()))

@@ -231,9 +231,9 @@ def collect_domains(
     None instead of the domains where libvirt cannot be asked; then the origin says why.
 
     Args:
-        domains: Of the libvirt.
+        domains: The libvirt.
         host: The same machine's own files.
-        clock: Of it.
+        clock: The same machine's.
         moment_s: Over which the waiting of virtual CPUs is observed; 0: not at all.
     """
     try:
