@@ -139,8 +139,10 @@ DO $$ BEGIN
   END IF;
 END $$;
 """
-REDIS = KNOWN.replace("{kind: redis-local}", "{kind: redis-endpoint, uri: FIRST}").replace(
-    "    extends: plain\n", "    target: {kind: redis-endpoint, uri: SECOND}\n"
+REDIS = (
+    KNOWN.replace("{kind: redis-local}", "{kind: redis-endpoint, uri: FIRST}")
+    .replace('    redis: {save: "", appendonly: "no"}\n', "")
+    .replace("    extends: plain\n", "    target: {kind: redis-endpoint, uri: SECOND}\n")
 )
 
 
