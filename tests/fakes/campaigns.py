@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import Self
 
 from fakes.clock import FakeClock
@@ -167,14 +168,47 @@ class Killed(BaseException):
 
 
 @dataclass(kw_only=True)
+class Fate:
+    """Counts the instants of a session and ends it at one of them; then nothing happens any more.
+
+    An instant is before a line of the journal, in its middle and after it, and each time when the
+    clock goes on or something is done to a server. Servers that start side by side share theirs.
+
+    Attributes:
+        dies_at: Number of the instant; None: it lives.
+        in_journal: Of each instant so far: whether it is one of a line.
+    """
+
+    dies_at: int | None = None
+    in_journal: list[bool] = field(default_factory=list)
+    is_dead: bool = False
+    _lock: Lock = field(default_factory=Lock)
+
+    @property
+    def comes_next(self) -> bool:
+        """Return whether the next instant is the last."""
+        return self.is_dead or len(self.in_journal) == self.dies_at
+
+    def pass_by(self, *, in_journal: bool = False) -> None:
+        """Let an instant pass.
+
+        Raises:
+            Killed: It was the last.
+        """
+        with self._lock:
+            self.is_dead = self.comes_next
+            self.in_journal.append(in_journal)
+        if self.is_dead:
+            raise Killed
+
+
+@dataclass(kw_only=True)
 class MortalJournal:
-    """A journal that dies at one append: before it, in its middle, or right after it."""
+    """A journal whose lines are instants."""
 
     journal: Journal
     path: Path
-    dies_at: int
-    how: str
-    appends: int = 0
+    fate: Fate
 
     @property
     def elapsed_s(self) -> float:
@@ -182,16 +216,15 @@ class MortalJournal:
         return self.journal.elapsed_s
 
     def append(self, entry: Entry) -> Line:
-        """Append, up to the end of its life."""
-        self.appends += 1
-        if self.appends < self.dies_at:
-            return self.journal.append(entry)
-        if self.appends == self.dies_at and self.how != "before":
-            line = self.journal.append(entry)
-            if self.how == "torn":
-                content = self.path.read_bytes()
-                self.path.write_bytes(content[: len(content) - len(encode(line)) // 2])
-        raise Killed
+        """Append, or half of it."""
+        self.fate.pass_by(in_journal=True)
+        line = self.journal.append(entry)
+        if self.fate.comes_next:
+            content = self.path.read_bytes()
+            self.path.write_bytes(content[: len(content) - len(encode(line)) // 2])
+        self.fate.pass_by(in_journal=True)
+        self.fate.pass_by(in_journal=True)
+        return line
 
     def close(self) -> None:
         """Close the file."""
@@ -249,10 +282,13 @@ class Stage:
         )
 
     def dying(self, at: int, how: str) -> "Stage":
-        """Let the journal die at an append from now on."""
-        journal = self.directory.journal
+        """Let the journal die at an append from now on: before it, torn in its middle, or after."""
+        return self.doomed(Fate(dies_at=3 * (at - 1) + ("before", "torn", "after").index(how)))
+
+    def doomed(self, fate: Fate) -> "Stage":
+        """Let lines of the journal be instants of a fate."""
         self.directory.journal = MortalJournal(
-            journal=journal, path=self.path / "journal.jsonl", dies_at=at, how=how
+            journal=self.directory.journal, path=self.path / "journal.jsonl", fate=fate
         )
         return self
 

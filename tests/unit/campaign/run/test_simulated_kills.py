@@ -11,18 +11,24 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Lock
 
 import pytest
 
-from fakes.campaigns import IN_TURNS, Killed, Stage, an_experiment, four_configurations, room_for
+from fakes.campaigns import (
+    IN_TURNS,
+    Fate,
+    Killed,
+    Stage,
+    an_experiment,
+    four_configurations,
+    room_for,
+)
 from fakes.clock import FakeClock
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.campaign import CampaignRecord, Status
 from steelyard.core.experiment import Experiment, Measure, SwitchCost
 from steelyard.core.measurement import Run, SustainedRun
 from steelyard.record.directory import read_campaign
-from steelyard.record.journal import Entry, Journal, Line, encode
 from steelyard.targets.differences import Room
 from support.left import left_over
 
@@ -32,70 +38,6 @@ SEED = 20261128
 AGAIN = 0.25  # share of resumptions that die, too
 KILLS = int(os.environ.get("STEELYARD_SIMULATED_KILLS", "48"))
 _DAY_S = 86_400.0
-
-
-@dataclass(kw_only=True)
-class Fate:
-    """Counts the instants of a session and ends it at one of them; then nothing happens any more.
-
-    An instant is before a line of the journal, in its middle and after it, and each time when the
-    clock goes on or something is done to a server. Servers that start side by side share theirs.
-
-    Attributes:
-        dies_at: Number of the instant; None: it lives.
-        in_journal: Of each instant so far: whether it is one of a line.
-    """
-
-    dies_at: int | None = None
-    in_journal: list[bool] = field(default_factory=list)
-    is_dead: bool = False
-    _lock: Lock = field(default_factory=Lock)
-
-    @property
-    def comes_next(self) -> bool:
-        """Return whether the next instant is the last."""
-        return self.is_dead or len(self.in_journal) == self.dies_at
-
-    def pass_by(self, *, in_journal: bool = False) -> None:
-        """Let an instant pass.
-
-        Raises:
-            Killed: It was the last.
-        """
-        with self._lock:
-            self.is_dead = self.comes_next
-            self.in_journal.append(in_journal)
-        if self.is_dead:
-            raise Killed
-
-
-@dataclass(kw_only=True)
-class MortalJournal:
-    """A journal whose lines are instants."""
-
-    journal: Journal
-    path: Path
-    fate: Fate
-
-    @property
-    def elapsed_s(self) -> float:
-        """Return seconds of work so far."""
-        return self.journal.elapsed_s
-
-    def append(self, entry: Entry) -> Line:
-        """Append, or half of it."""
-        self.fate.pass_by(in_journal=True)
-        line = self.journal.append(entry)
-        if self.fate.comes_next:
-            content = self.path.read_bytes()
-            self.path.write_bytes(content[: len(content) - len(encode(line)) // 2])
-        self.fate.pass_by(in_journal=True)
-        self.fate.pass_by(in_journal=True)
-        return line
-
-    def close(self) -> None:
-        """Close the file."""
-        self.journal.close()
 
 
 class MortalClock(FakeClock):
@@ -137,9 +79,7 @@ class Kind:
         stage = begun(self.experiment, path, clock)
         stage.room = IN_TURNS if read_campaign(path).plan else self.room  # the plan stays
         stage.world.steps = MortalSteps(fate)
-        stage.directory.journal = MortalJournal(
-            journal=stage.directory.journal, path=path / "journal.jsonl", fate=fate
-        )
+        stage.doomed(fate)
         clock.fate = fate
         try:
             return stage.run()
