@@ -176,20 +176,17 @@ def _standings(analysis: results.CampaignAnalysis) -> Table:
     for comparison in analysis.comparisons:
         if comparison.load is not None and single:
             continue  # the cell is the result
-        table.add_row(*_row(comparison), style="bold" if comparison.load is None else "")
+        effect = comparison.effect
+        table.add_row(
+            comparison.workload,
+            comparison.configuration,
+            "pooled" if comparison.load is None else comparison.load.label,
+            "-" if effect is None else format_percent(effect.value),
+            interval_text(comparison),
+            _word(comparison) if comparison.level is not None else "no verdict yet",
+            style="bold" if comparison.load is None else "",
+        )
     return table
-
-
-def _row(comparison: results.Comparison) -> tuple[str, ...]:
-    effect = comparison.effect
-    return (
-        comparison.workload,
-        comparison.configuration,
-        "pooled" if comparison.load is None else comparison.load.label,
-        "-" if effect is None else format_percent(effect.value),
-        interval_text(comparison),
-        _word(comparison) if comparison.level is not None else "no verdict yet",
-    )
 
 
 def interval_text(comparison: results.Comparison) -> str:

@@ -630,26 +630,19 @@ def percent(value: float | None) -> float | None:
     return None if value is None else number(100.0 * value)
 
 
-def interval(estimate: Estimate | None) -> dict[str, Json] | None:
-    """Return an estimate with its bounds, null where there are none."""
+def interval(
+    estimate: Estimate | None, form: Callable[[float | None], float | None] = number
+) -> dict[str, Json] | None:
+    """Return an estimate with its bounds in a form, null where there are none."""
     if estimate is None:
         return None
-    return {
-        "estimate": number(estimate.value),
-        "low": number(estimate.low),
-        "high": number(estimate.high),
-    }
+    ends = {"estimate": estimate.value, "low": estimate.low, "high": estimate.high}
+    return {name: form(value) for name, value in ends.items()}
 
 
 def percent_interval(estimate: Estimate | None) -> dict[str, Json] | None:
     """Return the same of fractions, in percent."""
-    if estimate is None:
-        return None
-    return {
-        "estimate": percent(estimate.value),
-        "low": percent(estimate.low),
-        "high": percent(estimate.high),
-    }
+    return interval(estimate, percent)
 
 
 def attributes(source: object, *names: str) -> dict[str, Json]:

@@ -90,7 +90,12 @@ def plan_stack(options: PlanOptions) -> None:
         require_free(options.out)
     doors = system_doors()
     facts = _facts(options)
-    given = _given_domain(options.domain_xml)
+    given = None if options.domain_xml is None else read_text(options.domain_xml)
+    if options.domain_xml is not None and given is None:
+        raise InputError(
+            f"there is no file {options.domain_xml}",
+            hint=f"Write it: virsh dumpxml NAME --inactive > {quoted(options.domain_xml)}",
+        )
     named = present_name(given) if given is not None else _NAME
     request = _request(options, facts, options.name or named)
     present = given or _domain_here(options, request, facts, doors)
@@ -102,16 +107,6 @@ def plan_stack(options: PlanOptions) -> None:
         click.echo(plan_json(plan), nl=False)
     else:
         print_whole(plan_document(plan, None if options.out is None else str(options.out)))
-
-
-def _given_domain(path: Path | None) -> str | None:
-    if path is None:
-        return None
-    text = read_text(path)
-    if text is None:
-        message = f"there is no file {path}"
-        raise InputError(message, hint=f"Write it: virsh dumpxml NAME --inactive > {quoted(path)}")
-    return text
 
 
 def _domain_here(

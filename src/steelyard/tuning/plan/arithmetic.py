@@ -237,15 +237,12 @@ class _Asked:
         return completed.stdout
 
 
-_LESS: Final = "Ask for less, or plan for a larger machine."
-
-
 class DoesNotFitError(PreflightError):
     """What was asked for has no room here; less of it, or a larger share of something, may."""
 
-    def __init__(self, message: str, hint: str = _LESS) -> None:
+    def __init__(self, message: str) -> None:
         """Take the constraint; the hint is replaced by what was found to fit."""
-        super().__init__(message, hint=hint)
+        super().__init__(message, hint="Ask for less, or plan for a larger machine.")
 
 
 # The margin of a pool above what is to be taken from it; of a pod's limit above the server's need.
@@ -333,7 +330,20 @@ def divided(
     Raises:
         DoesNotFitError: No server fits, with the constraint.
     """
-    _require_proportion(request)
+    most = int(MOST_BUFFERS * request.memory_bytes)
+    asked = request.shared_buffers_bytes
+    # What rules PG003 and PG004 would warn of.
+    if asked is not None and asked > most:
+        raise DoesNotFitError(
+            f"shared_buffers of {format_bytes(asked)} is {100 * asked / request.memory_bytes:.0f} %"
+            f" of the {format_bytes(request.memory_bytes)} asked for; 40 % is the most that leaves"
+            " room for the page cache"
+        )
+    if (request.max_connections or 0) > MOST_CONNECTIONS_PER_CPU * request.cpus:
+        raise DoesNotFitError(
+            f"{request.max_connections} connections on {request.cpus} CPUs are more than"
+            f" {MOST_CONNECTIONS_PER_CPU} for each, which a pooler before the server would spare"
+        )
     estimate = formula_counter(request.postgres_version)
     # The first that fits: from the profile's values down to the least.
     budgets = (_counted(request, it, fixed, estimate, margin) for it in _candidates(request))
@@ -401,23 +411,6 @@ def summed(
     )
     total = sum(line.amount_bytes for line in lines)
     return (*lines, ArithmeticLine(label=label, amount_bytes=total, why=why, total=True))
-
-
-def _require_proportion(request: StackRequest) -> None:
-    """Refuse what rules PG003 and PG004 would warn of."""
-    most = int(MOST_BUFFERS * request.memory_bytes)
-    asked = request.shared_buffers_bytes
-    if asked is not None and asked > most:
-        raise DoesNotFitError(
-            f"shared_buffers of {format_bytes(asked)} is {100 * asked / request.memory_bytes:.0f} %"
-            f" of the {format_bytes(request.memory_bytes)} asked for; 40 % is the most that leaves"
-            " room for the page cache"
-        )
-    if (request.max_connections or 0) > MOST_CONNECTIONS_PER_CPU * request.cpus:
-        raise DoesNotFitError(
-            f"{request.max_connections} connections on {request.cpus} CPUs are more than"
-            f" {MOST_CONNECTIONS_PER_CPU} for each, which a pooler before the server would spare"
-        )
 
 
 def _candidates(request: StackRequest) -> Sequence[Budget]:

@@ -34,7 +34,7 @@ def hypervisor_design(
     return stack.MachineDesign(
         pools=pools,
         sysctls=tuple(_of_every_machine(linux, bound=True)),
-        sysfs=(_thp(), *idle_settings(linux)),
+        sysfs=(_REQUESTED_THP, *idle_settings(linux)),
         governor=governor_of(linux),
         steps=tuple(old_requests(linux, pools, facts, "hypervisor")),
     )
@@ -54,7 +54,7 @@ def machine_design(
     return stack.MachineDesign(
         pools=pools,
         sysctls=(*_of_every_machine(linux, bound=False), *_of_databases(facts)),
-        sysfs=(_thp(), *(idle_settings(linux) if real else ()), *_read_ahead(linux)),
+        sysfs=(_REQUESTED_THP, *(idle_settings(linux) if real else ()), *_read_ahead(linux)),
         governor=governor_of(linux) if real else None,
         cpus=cpus,
         steps=tuple(old_requests(linux, pools, facts, "linux")),
@@ -88,57 +88,35 @@ def idle_settings(linux: LinuxFacts) -> tuple[stack.PlannedSetting, ...]:
     )
 
 
-def _thp() -> stack.PlannedSetting:
-    return stack.PlannedSetting(
-        name=THP,
-        value="madvise",
-        reason="`always` gives huge pages to whoever did not ask: bloat, and long forks",
-        source=_TUNED,
-    )
+def _planned(name: str, value: str, reason: str, source: str = _TUNED) -> stack.PlannedSetting:
+    return stack.PlannedSetting(name=name, value=value, reason=reason, source=source)
+
+
+_REQUESTED_THP: Final = _planned(
+    THP, "madvise", "`always` gives huge pages to whoever did not ask: bloat, and long forks"
+)
 
 
 def _of_every_machine(linux: LinuxFacts, *, bound: bool) -> Iterator[stack.PlannedSetting]:
-    yield stack.PlannedSetting(
-        name="vm.swappiness",
-        value="1",
-        reason="A server's memory is not to be swapped for page cache",
-        source=_TUNED,
-    )
+    yield _planned("vm.swappiness", "1", "A server's memory is not to be swapped for page cache")
     if linux.numa_balancing is not None and (bound or len(linux.nodes or ()) <= 1):
-        yield stack.PlannedSetting(
-            name="kernel.numa_balancing",
-            value="0",
-            reason="Scanning faults without any gain where memory is bound, or on one node",
-            source="tuned, profile network-latency",
-        )
+        reason = "Scanning faults without any gain where memory is bound, or on one node"
+        yield _planned("kernel.numa_balancing", "0", reason, "tuned, profile network-latency")
 
 
 def _of_databases(facts: stack.StackFacts) -> Iterator[stack.PlannedSetting]:
     dirty = "20 % of a large memory is a flush of gigabytes"
-    yield stack.PlannedSetting(
-        name="vm.dirty_bytes", value=str(_DIRTY_BYTES), reason=dirty, source=_TUNED
-    )
-    yield stack.PlannedSetting(
-        name="vm.dirty_background_bytes",
-        value=str(_DIRTY_BACKGROUND),
-        reason="Writing begins early and in small pieces",
-        source=_TUNED,
-    )
+    early = "Writing begins early and in small pieces"
+    yield _planned("vm.dirty_bytes", str(_DIRTY_BYTES), dirty)
+    yield _planned("vm.dirty_background_bytes", str(_DIRTY_BACKGROUND), early)
     linux = facts.linux or LinuxFacts()
     if linux.zone_reclaim_mode:
-        yield stack.PlannedSetting(
-            name="vm.zone_reclaim_mode",
-            value="0",
-            reason="The page cache may use other nodes' memory",
-            source=_KERNEL,
-        )
+        reason = "The page cache may use other nodes' memory"
+        yield _planned("vm.zone_reclaim_mode", "0", reason, _KERNEL)
     if linux.overcommit_memory == 2 and facts.redis:
-        yield stack.PlannedSetting(
-            name="vm.overcommit_memory",
-            value="0",
-            reason="With 2 a fork of the Redis on this machine can fail",
-            source="Redis documentation, 'Redis administration'",
-        )
+        reason = "With 2 a fork of the Redis on this machine can fail"
+        source = "Redis documentation, 'Redis administration'"
+        yield _planned("vm.overcommit_memory", "0", reason, source)
 
 
 def _read_ahead(linux: LinuxFacts) -> Iterator[stack.PlannedSetting]:
