@@ -365,55 +365,6 @@ def test_configurations_that_differ_by_their_targets_keep_them() -> None:
     assert "--set configurations.NAME.target=" in told
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", "--target: the target is empty"),
-        ("{kind", "--target: the target is not a YAML mapping"),
-        ("db.example.com", "--target: `db.example.com` is neither `embedded`, nor a version"),
-        ("cloudsql", "--target: `cloudsql` is neither `embedded`, nor a version"),
-        ("postgresql://db:port/x", "its port is not a number"),
-    ],
-)
-def test_what_is_no_target(text: str, expected: str) -> None:
-    """Each is told under the option's name, without a line of the file."""
-    assert expected in only_problem(SMALL, f"target={text}")
-
-
-def test_a_password_in_a_target_is_not_repeated() -> None:
-    """It is refused once for all configurations, and nothing that is printed holds it."""
-    (problem,) = problems_of(SMALL, "target=postgresql://b:hunter2@db/x")
-    assert "has a password in it" in problem.message
-    assert "hunter2" not in repr(problem)
-
-
-@pytest.mark.parametrize(
-    ("override", "expected"),
-    [
-        ("stop.budgt=20m", "--set stop.budgt: unknown key `budgt` (did you mean `budget`?)"),
-        ("stp.budget=20m", "--set stp: unknown key `stp` (did you mean `stop`?)"),
-        (
-            "configurations.othr.protocol=simple",
-            "there is no configuration `othr` (did you mean `other`?)",
-        ),
-        ("workloads.raeds.scale_factor=1", "has no item `raeds` (did you mean `reads`?)"),
-        ("workloads.7.scale_factor=1", "has no item `7`"),
-        ("name.first=x", "`name` has nothing below it"),
-        ("stop.budget", "`stop.budget` is no `path=value`"),
-        ("=5", "`=5` is no `path=value`"),
-        ("loads.clients=[1", "the value: it is not YAML"),
-        ("loads.clients=0", "--set loads.clients: `0` is out of range"),
-        ("configurations.other.postgres.port=1", "Steelyard sets `port` itself"),
-    ],
-)
-def test_wrong_overrides_have_no_line(override: str, expected: str) -> None:
-    """A wrong override is a problem with its path and the way out, and with no line."""
-    problems = problems_of(SMALL, override)
-    told = [problem.located("test.yaml") for problem in problems]
-    assert any(expected in each for each in told), told
-    assert all(problem.line is None and problem.column is None for problem in problems)
-
-
 def test_the_files_problems_keep_their_lines() -> None:
     """Overrides do not blur what is wrong with the file itself; theirs come last."""
     text = with_other("{protocol: fast}")

@@ -36,11 +36,8 @@ from steelyard.campaign.file.form import experiment_schema
 from steelyard.core.wording import ExitCode, ExperimentFileError, Problem
 
 
-def test_the_version_is_needed_and_known() -> None:
-    """A later format is not misread as this one."""
-    assert "version `3` of the file format" in only_problem(
-        SMALL.replace("version: 1", "version: 3")
-    )
+def test_the_version_is_needed() -> None:
+    """It is never guessed."""
     assert "`version` is missing" in only_problem(SMALL.replace("version: 1\n", ""))
 
 
