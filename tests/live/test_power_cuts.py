@@ -45,49 +45,27 @@ def _lane(kind: kills.Kind, numbers: list[int], server: Server, log: kills.Log) 
     home = Path(tempfile.mkdtemp(prefix="steelyard-test-", dir="/var/tmp"))
     home.chmod(0o755)
     disk = Disk(home=home)
-    untouched = server.configuration, server.databases
+
+    def cut(
+        folder: Path, number: int, reference: kills.Reference, deaths: list[kills.Death]
+    ) -> tuple[str, ...]:
+        coin = random.Random(f"{kills.SEED}-power-{number}")  # noqa: S311 - no secret
+        gaps_s, arguments = _gaps_s(reference), kills.RUN
+        for _ in range(2 if coin.random() < kills.SECOND_DEATHS else 1):
+            known = deaths[-1].acknowledged.count(b"\n") if deaths else 0
+            instant = Instant.drawn(coin, gaps_s, after=known)
+            deaths.append(die_by_power(lane, disk, folder, instant, *arguments))
+            arguments = kills.RESUME if deaths[-1].has_campaign else kills.RUN
+        return arguments
+
     try:
         lane = disk.make()
-        reference = kills.uninterrupted(lane, kind)
-        log.say(f"{kind.name}: {reference.whole_s:.1f} s to its end")
-
-        def cut(number: int, deaths: list[kills.Death]) -> None:
-            _cut(lane, disk, kind, number, reference, deaths)
-            if kind.name == "endpoint":
-                assert (server.configuration, server.databases) == untouched
-
-        kills.one_by_one(log, lane, numbers, cut)
+        kills.one_by_one(log, lane, kind, numbers, server, cut)
         lane.close()
     finally:
         disk.remove()
         assert (mounts_below(home), loops_below(home)) == ([], [])
         shutil.rmtree(home, ignore_errors=True)
-
-
-def _cut(
-    lane: kills.Lane,
-    disk: Disk,
-    kind: kills.Kind,
-    number: int,
-    reference: kills.Reference,
-    deaths: list[kills.Death],
-) -> None:
-    """Cut the power of a campaign, resume it, and compare it with the one that was not cut."""
-    coin = random.Random(f"{kills.SEED}-power-{number}")  # noqa: S311 - an instant is no secret
-    gaps_s = _gaps_s(reference)
-    folder = lane.home / f"cut-{number}"
-    kind.write(folder, f"cut {number}")
-    arguments = kills.RUN
-    for _ in range(2 if coin.random() < kills.SECOND_DEATHS else 1):
-        known = deaths[-1].acknowledged.count(b"\n") if deaths else 0
-        instant = Instant.drawn(coin, gaps_s, after=known)
-        deaths.append(die_by_power(lane, disk, folder, instant, *arguments))
-        arguments = kills.RESUME if deaths[-1].has_campaign else kills.RUN
-    status, said = lane.run(folder, *arguments)
-    assert status == 0, said
-    kills.require_same(folder, reference)
-    kills.require_nothing_left(lane, folder)
-    shutil.rmtree(folder)  # one that failed stays until the end of the lane
 
 
 def _gaps_s(reference: kills.Reference) -> list[float]:

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -36,6 +37,7 @@ SEED = 20261122
 BLOCKS = 6  # the first look: the configurations differ so much that it decides
 SECOND_DEATHS = 0.25  # share of the kills whose resumption is killed, too
 _LIMIT_S = 600.0
+_REPORTED_EVERY = 4  # a report takes seconds of CPU: not every campaign is reported once more
 
 DERIVED = ("report.md", "report.html", "summary.json", "runs.parquet", "intervals.parquet")
 RUN: tuple[str, ...] = ("run", "killed.yaml", "--out", "c", "--yes")
@@ -348,21 +350,72 @@ def in_lanes(log: Log, work: Callable[[Kind, list[int]], None]) -> None:
 
 
 def one_by_one(
-    log: Log, lane: Lane, own: Sequence[int], die: Callable[[int, list[Death]], None]
+    log: Log,
+    lane: Lane,
+    kind: Kind,
+    own: Sequence[int],
+    server: Server,
+    die: Callable[[Path, int, Reference, list[Death]], Sequence[str]],
 ) -> None:
-    """Let the campaigns of a lane die; a failure is noted, and the next begins anew."""
+    """Let campaigns of a lane die and go on; each is compared with one that nobody killed.
+
+    A failure is noted, and the next begins anew.
+
+    Args:
+        log: Keeps how each went.
+        lane: Where.
+        kind: Of all.
+        own: Their numbers.
+        server: That an endpoint is; it is as it was after each.
+        die: Lets the one in a folder die, notes how, and returns with what words it goes on.
+    """
+    untouched = _state_of(server)
+    reference = uninterrupted(lane, kind)
+    log.say(f"{kind.name}: {reference.whole_s:.1f} s to its end")
     for number in own:
         if log.over.is_set():
             break
-        deaths: list[Death] = []
+        folder, deaths = lane.home / f"death-{number}", []
+        kind.write(folder, f"death {number}")
         try:
-            die(number, deaths)
+            status, said = lane.run(folder, *die(folder, number, reference, deaths))
+            assert status == 0, said
+            _require_kept(folder, deaths)
+            require_same(folder, reference)
+            require_nothing_left(lane, folder)
+            if number // len(log.kinds) % _REPORTED_EVERY == 0 or deaths[-1].phase == "reporting":
+                _require_same_report(lane, folder)
+            assert kind.name != "endpoint" or _state_of(server) == untouched
+            shutil.rmtree(folder)  # one that failed stays
             outcome = "resumed"
         except FAULTS as error:
             outcome = f"FAILED in {lane.home}: {error}"
             log.failures.append(f"campaign {number}: {outcome}")
             lane.close()
         log.died(number, deaths, outcome)
+
+
+def _state_of(server: Server) -> tuple[object, ...]:
+    return server.configuration, server.databases, server.rows("SHOW work_mem")
+
+
+def _require_kept(folder: Path, deaths: Sequence[Death]) -> None:
+    """What was acknowledged before a death is still the beginning of the record."""
+    journal = journal_in(folder / "c")
+    for death in deaths:
+        assert journal.startswith(death.acknowledged)
+        if death.schedule is not None:
+            assert (folder / "c" / "schedule.json").read_bytes() == death.schedule
+
+
+def _require_same_report(lane: Lane, folder: Path) -> None:
+    """`report` makes every derived file anew, to the same bytes."""
+    before = {name: (folder / "c" / name).read_bytes() for name in DERIVED}
+    for name in DERIVED:
+        (folder / "c" / name).unlink()
+    status, said = lane.run(folder, "report", "c")
+    assert status == 0, said
+    assert {name: (folder / "c" / name).read_bytes() for name in DERIVED} == before
 
 
 def numbers(text: str) -> list[int]:
