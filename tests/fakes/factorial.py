@@ -59,21 +59,28 @@ def _truth(attribution: Attribution, levels: tuple[int, ...], synergy: float) ->
 
 
 def _attribution(factors: int, kind: AttributionKind) -> Attribution:
-    named = tuple(
-        Factor(name=name, first=first, second=second)
-        for name, (first, second, _) in list(LEVELS.items())[:factors]
+    return attribution_of(
+        kind,
+        tuple(
+            Factor(name=name, first=first, second=second)
+            for name, (first, second, _) in list(LEVELS.items())[:factors]
+        ),
     )
-    design = factorial.factorial_design(factors)
-    if kind is AttributionKind.FACTORS:
-        return Attribution(
-            kind=kind,
-            factors=named,
-            combinations=design.combinations,
-            resolution=design.resolution,
-            words=design.words,
-        )
-    chosen = factorial.ladder if kind is AttributionKind.LADDER else factorial.ablation
-    return Attribution(kind=kind, factors=named, combinations=chosen(factors))
+
+
+def attribution_of(kind: AttributionKind, factors: tuple[Factor, ...]) -> Attribution:
+    """Return the design of a kind for these factors."""
+    if kind is not AttributionKind.FACTORS:
+        chosen = factorial.ladder if kind is AttributionKind.LADDER else factorial.ablation
+        return Attribution(kind=kind, factors=factors, combinations=chosen(len(factors)))
+    design = factorial.factorial_design(len(factors))
+    return Attribution(
+        kind=kind,
+        factors=factors,
+        combinations=design.combinations,
+        resolution=design.resolution,
+        words=design.words,
+    )
 
 
 def _analysed(scene: Scene, attribution: Attribution) -> CampaignAnalysis:

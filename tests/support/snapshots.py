@@ -65,6 +65,14 @@ def _shown(values: Mapping[str, object], path: str) -> str:
     return json.dumps(values[path], ensure_ascii=False) if path in values else "(nothing)"
 
 
+def check_text(path: Path, text: str) -> None:
+    """Compare a text with its file, to the letter, or write the file when asked to."""
+    if os.environ.get("STEELYARD_UPDATE_GOLDEN") == "1":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    assert text == path.read_text("utf-8")
+
+
 def check_snapshots(
     group: str, values: Mapping[str, object], *, folder: Path | None = None
 ) -> None:

@@ -9,7 +9,6 @@ resolved experiments and judged stacks (``tests/golden/snapshots``).
 """
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from steelyard.core.wording import ExitCode
 from steelyard.record import tables
 from steelyard.systems.postgres.existing import server as statements
 from support.examples import EXAMPLES
+from support.snapshots import check_text
 
 PROMISES = Path(__file__).parents[1] / "golden" / "promises"
 REPORTS = PROMISES.parent / "report"
@@ -114,7 +114,4 @@ KEPT: dict[str, Callable[[], str]] = {
 @pytest.mark.parametrize("name", [*KEPT])
 def test_it_is_as_it_was(name: str) -> None:
     """Editors, scripts, notebooks and servers that are already marked rely on it."""
-    found = KEPT[name]()
-    if os.environ.get("STEELYARD_UPDATE_GOLDEN") == "1":
-        (PROMISES / name).write_text(found)
-    assert found == (PROMISES / name).read_text()
+    check_text(PROMISES / name, KEPT[name]())

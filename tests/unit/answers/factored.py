@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 from made_records import a_record, an_experiment, noise
 
+from fakes.factorial import attribution_of
 from steelyard.core import experiment as model
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.target import LocalTarget
-from steelyard.stats import factorial
 
 NAMES = ("huge-pages", "buffers", "commit", "wal", "io", "jit", "slots")
 
@@ -18,19 +18,8 @@ def an_attribution(
     factors: int, kind: model.AttributionKind = model.AttributionKind.FACTORS
 ) -> model.Attribution:
     """Return the design of a kind for so many factors."""
-    named = tuple(model.Factor(name=name, first="off", second="on") for name in NAMES[:factors])
-    if kind is model.AttributionKind.LADDER:
-        return model.Attribution(kind=kind, factors=named, combinations=factorial.ladder(factors))
-    if kind is model.AttributionKind.ABLATION:
-        return model.Attribution(kind=kind, factors=named, combinations=factorial.ablation(factors))
-    design = factorial.factorial_design(factors)
-    return model.Attribution(
-        kind=kind,
-        factors=named,
-        combinations=design.combinations,
-        resolution=design.resolution,
-        words=design.words,
-    )
+    named = (model.Factor(name=name, first="off", second="on") for name in NAMES[:factors])
+    return attribution_of(kind, tuple(named))
 
 
 def with_factors(

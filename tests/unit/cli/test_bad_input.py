@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from command_line import EXPERIMENT, Shell, a_campaign
 
 from steelyard.cli import main as entry
 from steelyard.cli.main import cli
+from support.snapshots import check_text
 
 
 def test_a_kind_that_is_a_list_is_named_with_its_line(shell: Shell) -> None:
@@ -290,6 +290,4 @@ def test_each_wrong_command_line_is_answered(shell: Shell) -> None:
     answers = "".join(re.sub(r"^\$.*", "", now, flags=re.MULTILINE).split())
     assert "hunter2" not in answers
     assert ":secret@" not in answers
-    if os.environ.get("STEELYARD_UPDATE_GOLDEN") == "1":
-        GOLDEN.write_text(now, "utf-8")
-    assert now == GOLDEN.read_text("utf-8")
+    check_text(GOLDEN, now)

@@ -3,7 +3,6 @@
 The server's own program is asked, the embedded one; the machine is one of text.
 """
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.process import Processes
 from steelyard.systems.postgres import engine, server
 from steelyard.targets.assembly import assemble
+from support.snapshots import check_text
 
 EXPERIMENTS = Path(__file__).parents[2] / "recordings" / "foreign" / "experiments"
 GOLDEN = Path(__file__).parent / "golden" / "foreign_experiments.txt"
@@ -85,9 +85,7 @@ def test_files_of_other_people(doors: Doors) -> None:
     paths = sorted(EXPERIMENTS.glob("*.yaml"))
     assert len(paths) > 95
     now = "\n".join("\n  ".join([f"{one.name}:", *outcome(one, doors)]) for one in paths) + "\n"
-    if os.environ.get("STEELYARD_UPDATE_GOLDEN") == "1":
-        GOLDEN.write_text(now, "utf-8")
-    assert now == GOLDEN.read_text("utf-8")
+    check_text(GOLDEN, now)
 
 
 _FILE = """\

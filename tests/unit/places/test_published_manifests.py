@@ -4,7 +4,6 @@
 live tests have a real API server check the same manifests.
 """
 
-import os
 from pathlib import Path
 
 import pytest
@@ -12,27 +11,20 @@ import pytest
 from steelyard.cli.kubernetes import manifest_text
 from steelyard.tuning.files.files import MATRIX, class_text
 from support.published_manifests import PRESETS, class_manifests, preset_manifests
+from support.snapshots import check_text
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "kubernetes"
-
-
-def check(name: str, text: str) -> None:
-    """Compare with the golden file, or write it when asked to."""
-    path = GOLDEN / name
-    if os.environ.get("STEELYARD_UPDATE_GOLDEN") == "1":
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_manifests_of_a_preset(preset: str) -> None:
     """Classes and Clusters are what they were before, to the letter."""
-    check(f"{preset}.yaml", manifest_text(preset_manifests(preset, "bench"), head=[]))
+    check_text(GOLDEN / f"{preset}.yaml", manifest_text(preset_manifests(preset, "bench"), head=[]))
 
 
 def test_the_storage_classes_with_their_reasons() -> None:
     """What `steelyard kubernetes storage-classes` prints is what it printed before."""
-    check("storage-classes.yaml", "---\n".join(class_text(each) for each in MATRIX))
+    check_text(GOLDEN / "storage-classes.yaml", "---\n".join(class_text(each) for each in MATRIX))
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -15,6 +15,7 @@ from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.report.html import render_markdown
 from steelyard.report.terminal import render_terminal
+from support.snapshots import check_text
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report"
 SCENES: tuple[Callable[[], CampaignAnalysis], ...] = (
@@ -41,10 +42,7 @@ SCENES: tuple[Callable[[], CampaignAnalysis], ...] = (
 
 def check(name: str, text: str) -> None:
     """Compare with the golden file, or write it when asked to."""
-    path = GOLDEN / name
-    if os.environ.get("STEELYARD_UPDATE_GOLDEN") == "1":
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
+    check_text(GOLDEN / name, text)
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)

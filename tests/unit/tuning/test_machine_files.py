@@ -23,6 +23,7 @@ from steelyard.tuning.files.files import (
     render,
 )
 from support.lacking import lacking
+from support.snapshots import check_text
 
 POOLS = (PoolDesign(page_bytes=2 * MIB, pages=3328, node=1), PoolDesign(page_bytes=GIB, pages=4))
 
@@ -203,11 +204,7 @@ def test_files_of_a_place(scene: Callable[[], StackDesign]) -> None:
     """Every file says what it said before, to the letter, and there is no other."""
     folder = GOLDEN / scene.__name__
     files = render(scene())
-    if os.environ.get("STEELYARD_UPDATE_GOLDEN") == "1":
-        for file in files:
-            (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / file.name).write_text(file.content, encoding="utf-8")
     for file in files:
-        assert file.content == (folder / file.name).read_text(encoding="utf-8")
+        check_text(folder / file.name, file.content)
     there = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert {file.name for file in files} == there

@@ -1,6 +1,5 @@
 """What is refused in a file, where, and with which way out; and the schema that editors use."""
 
-import os
 import re
 from functools import cache
 from pathlib import Path
@@ -34,6 +33,7 @@ from steelyard.campaign.file.files import (
 )
 from steelyard.campaign.file.form import experiment_schema
 from steelyard.core.wording import ExitCode, ExperimentFileError, Problem
+from support.snapshots import check_text
 
 
 def test_the_version_is_needed() -> None:
@@ -117,10 +117,7 @@ def test_every_problem_is_told_at_once(monkeypatch: pytest.MonkeyPatch, name: st
         load_experiment(Path(f"{name}.yaml"), facts=FACTS)
     assert refused.value.exit_code is ExitCode.BAD_INPUT
     assert all(problem.hint for problem in refused.value.problems)
-    expected = GOLDEN / f"{name}.txt"
-    if os.environ.get("STEELYARD_UPDATE_GOLDEN") == "1":
-        expected.write_text(refused.value.message + "\n", "utf-8")
-    assert refused.value.message + "\n" == expected.read_text("utf-8")
+    check_text(GOLDEN / f"{name}.txt", refused.value.message + "\n")
 
 
 BASES = {"redis": redis.REDIS, "command": commands.FILE}
@@ -152,10 +149,7 @@ def test_each_mistake_in_a_small_file() -> None:
         assert all(problem.hint and problem.line for problem in problems)
         located = [problem.located("").lstrip(":") for problem in problems]
         made.append("\n".join([*asked, *located]))
-    now = "\n\n".join(made) + "\n"
-    if os.environ.get("STEELYARD_UPDATE_GOLDEN") == "1":
-        path.write_text(now, "utf-8")
-    assert now == path.read_text("utf-8")
+    check_text(path, "\n\n".join(made) + "\n")
 
 
 def test_a_password_is_not_echoed() -> None:

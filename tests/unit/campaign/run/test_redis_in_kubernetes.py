@@ -1,6 +1,5 @@
 """Assembling a campaign on Redis servers in a cluster: asked, said at once, made, taken away."""
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +33,7 @@ from steelyard.targets import redis_kubernetes
 from steelyard.targets.assembly import Assembly, assemble, moved, settled
 from steelyard.targets.cluster_objects import PLACEHOLDER, campaign_manifests
 from steelyard.targets.differences import switch_cost
+from support.snapshots import check_text
 
 _GOLDEN = Path(__file__).parents[3] / "golden" / "kubernetes" / "redis-statefulset.yaml"
 _SERVER = "/usr/bin/redis-server\nRedis server v=7.0.15 sha=00000000:0 malloc=jemalloc bits=64\n"
@@ -310,9 +310,7 @@ def test_the_manifests_of_a_campaign(api: FakeKubernetesApi) -> None:
     assert secret["stringData"]["password"] == PLACEHOLDER
     text = manifest_text([secret, *made[3:]], head=[])
     assert text.count(PLACEHOLDER) == 1
-    if os.environ.get("STEELYARD_UPDATE_GOLDEN") == "1":
-        _GOLDEN.write_text(text, encoding="utf-8")
-    assert text == _GOLDEN.read_text(encoding="utf-8")
+    check_text(_GOLDEN, text)
 
 
 def test_the_load_has_the_programs_of_the_baselines_image(api: FakeKubernetesApi) -> None:
