@@ -4,7 +4,6 @@ Simulated runs of 15 minutes go on as the product makes them go on, by half thei
 twice. Nothing here is measured with other functions than the product's own.
 """
 
-import extras
 import numpy as np
 import pytest
 from simulator import Simulator
@@ -15,7 +14,7 @@ from steelyard.stats.capacity import scan_for_cliff
 
 pytestmark = pytest.mark.slow
 
-RUN_S = extras.LONG_RUN_S
+RUN_S = 900
 WHOLE_S = RUN_S + MOST_FURTHER * RUN_S // 2
 CAMPAIGNS = 300
 
