@@ -170,28 +170,6 @@ def test_keys_of_others_are_refused_and_left(steelyard: Steelyard, redis: RedisS
     redis.command("DEL", "order:1")
 
 
-@pytest.mark.parametrize(
-    ("keys", "code", "words"),
-    [
-        ({"port": 1}, 4, "cannot be reached"),
-        ({"user": "nobody"}, 4, "refuses user and password"),
-        ({"uri": "redis://bench:hunter2@localhost/0"}, 2, "REDISCLI_AUTH"),
-    ],
-)
-def test_what_keeps_steelyard_out_is_said(
-    steelyard: Steelyard, redis: RedisServer, keys: dict[str, object], code: int, words: str
-) -> None:
-    """Each a sentence of fact with the way out, and nothing is started."""
-    extra = {"REDISCLI_AUTH": "wrong-5d"} if "user" in keys else {}
-    done = _run(replace(steelyard, extra=extra), at(redis, **keys))
-    assert done.returncode == code, done.stderr
-    assert words in done.stderr
-    assert "hint:" in done.stderr
-    assert "hunter2" not in done.stdout + done.stderr
-    assert "wrong-5d" not in done.stdout + done.stderr
-    assert not (steelyard.directory / "c").exists()
-
-
 def test_a_password_that_nobody_sees(steelyard: Steelyard) -> None:
     """It comes from the environment; the generator, whose arguments all can read, has another."""
     with redis_started({"appendfsync": "no"}, password="planted-3e") as own:
