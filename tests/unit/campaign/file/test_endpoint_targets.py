@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from experiment_texts import SMALL, load, problems_of
+from experiment_texts import SMALL, load
 from pydantic import TypeAdapter, ValidationError
 
 from fakes.campaigns import an_experiment
@@ -99,15 +99,6 @@ def test_a_profile_fits_the_server_that_is_described() -> None:
         assert (asked["shared_buffers"], asked["max_parallel_workers"]) == ("16384MB", "16")
         assert experiment.configuration("default").target == EndpointTarget(dbname="d")
     assert told[0] == told[1]
-
-
-def test_nobody_tells_steelyard_what_this_machine_has() -> None:
-    """It sees that itself; a target of this machine has no such keys."""
-    problems = problems_of(_PROFILED, "memory=64GiB", "cpus=16")
-    assert {problem.message for problem in problems} == {
-        f"`{key}` is what nobody sees of a server, and Steelyard sees this machine"
-        for key in ("memory", "cpus")
-    }
 
 
 PLAIN = {"kind": "rds", "region": "us-east-1", "accounts": ["123456789012"]}

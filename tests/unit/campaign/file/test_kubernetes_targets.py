@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from experiment_texts import FACTS, SMALL, load, only_problem, problems_of
+from experiment_texts import FACTS, SMALL, load, problems_of
 
 from steelyard.campaign.file.files import allow_existing
 from steelyard.core.experiment import Experiment
@@ -197,14 +197,6 @@ def test_one_target_for_all(target: str, expected: CloudNativePgTarget) -> None:
 def load_on(target: str, text: str = SMALL) -> Experiment:
     """Return an experiment whose configurations all run on one target."""
     return load(text, Path("/nonexistent"), f"target={target}").experiment
-
-
-@pytest.mark.parametrize("target", ["kubernetes://", "kubernetes://a/b/c", "kubernetes:///pg"])
-def test_no_cluster_by_that_name(target: str) -> None:
-    """What names no Cluster says how one is named."""
-    told = only_problem(SMALL, f"target={target}")
-    assert "names no Cluster" in told
-    assert "kubernetes://NAMESPACE/CLUSTER" in told
 
 
 def test_room_for_clients_is_left_to_a_cluster_that_is_there() -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from experiment_texts import SMALL, load, only_problem, problems_of
+from experiment_texts import load, only_problem, problems_of
 
 from steelyard.campaign.file.files import allow_existing
 from steelyard.core.experiment import Layer
@@ -131,13 +131,6 @@ def test_another_target_for_all(target: str, expected: object) -> None:
     assert not problems
     experiment = load(REDIS, Path("/x"), f"target={target}").experiment
     assert {configuration.target for configuration in experiment.configurations} == {expected}
-
-
-def test_an_experiment_of_postgresql_stays_with_postgresql() -> None:
-    """`--target redis://...` for a file of pgbench is one sentence, not one for every key."""
-    told = only_problem(SMALL, "target=redis://cache")
-    assert "puts load on PostgreSQL, and the target is a server of Redis" in told
-    assert "redis-" in told
 
 
 @pytest.mark.parametrize(
