@@ -26,6 +26,7 @@ from steelyard.stats import spending
 from steelyard.stats.intervals import block_interval
 
 CPUS, RUN_S, START_S = 2, 5.0, 25.0  # a restart and the warm-up come before each run
+BLOCK_S = 2 * (START_S + RUN_S)
 LEVEL = 0.045  # METHOD 3.3, fixed number of blocks
 NOISE, DRIFT = 0.04, 0.01  # ln(tps): of a run, and of a random walk from run to run
 LEAST_BLOCKS = 10
@@ -96,6 +97,8 @@ def is_disturbed(share, *, bearing):
 def campaign(machine, *, budget_s, voids, bears=bears_neighbours):
     """Return one contrast per block, as many as the budget has room for, and all tries.
 
+    What the product foresees of a block, it takes.
+
     Args:
         voids: Whether a disturbed run of an arm (0 or 1) throws its block away.
         bears: Whether the next try of a block counts also beside a neighbour.
@@ -106,10 +109,17 @@ def campaign(machine, *, budget_s, voids, bears=bears_neighbours):
         contrast, tried = None, 0
         while contrast is None:
             machine.pass_by(pause_before_s(tried))
-            contrast = attempt(machine, first, voids, bearing=bears(outcomes, block))
-            cause = "" if contrast is not None else NEIGHBOUR_CPU
+            bearing = bears(outcomes, block, block_s=BLOCK_S, budget_s=budget_s)
+            begun_s = machine.clock_s
+            contrast = attempt(machine, first, voids, bearing=bearing)
             outcomes.append(
-                BlockOutcome(index=block, attempt=tried, complete=contrast is not None, cause=cause)
+                BlockOutcome(
+                    index=block,
+                    attempt=tried,
+                    complete=contrast is not None,
+                    cause="" if contrast is not None else NEIGHBOUR_CPU,
+                    lasted_s=machine.clock_s - begun_s,
+                )
             )
             tried += 1
         contrasts.append(contrast)
@@ -127,8 +137,11 @@ def attempt(machine, first, voids, *, bearing):
 
 
 def called_different(campaigns, seed, *, on_s, off_s, budget_s=1800.0, **how):
-    """Return the share of campaigns that call equal configurations different, and tries per block."""
-    found, tries, blocks = 0, 0, 0
+    """Return the share of campaigns that call equal configurations different, and of time lost.
+
+    The second is the mean share of their budgets that went into tries that were thrown away.
+    """
+    found, lost_s = 0, 0.0
     for number in range(campaigns):
         rng = np.random.default_rng([seed, number])
         machine = Machine(rng=rng, on_s=on_s, off_s=off_s)
@@ -136,8 +149,8 @@ def called_different(campaigns, seed, *, on_s, off_s, budget_s=1800.0, **how):
         assert len(contrasts) >= LEAST_BLOCKS
         interval = block_interval(contrasts, LEVEL)
         found += not interval.low <= 0.0 <= interval.high
-        tries, blocks = tries + len(outcomes), blocks + len(contrasts)
-    return found / campaigns, tries / blocks
+        lost_s += sum(outcome.lasted_s for outcome in outcomes if not outcome.complete)
+    return found / campaigns, lost_s / (campaigns * budget_s)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +170,7 @@ class Ended:
 
 def looked_at(campaigns, seed, *, on_s, off_s, budget_s=1800.0):
     """Return how campaigns end whose plan knows nothing of the neighbour that delays them."""
-    planned = spending.blocks_within(budget_s, 2 * (START_S + RUN_S))
+    planned = spending.blocks_within(budget_s, BLOCK_S)
     rule = spending.stopping_rule(results=1, cells_per_result=1, max_blocks=planned, precision=None)
     called, by_time, ratios = 0, 0, []
     for number in range(campaigns):

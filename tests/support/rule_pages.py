@@ -47,7 +47,7 @@ def _page(head: str, rows: Iterable[str], entries: Iterable[Iterator[str]]) -> s
 
 
 def _consequence(rule: ValidityRule[Any]) -> str:
-    limited = ", redone within limits" if rule.code in ENVIRONMENT else ""
+    limited = ", redone within limits; in turns noted only" if rule.code in ENVIRONMENT else ""
     words = {Severity.ERROR: "invalid", Severity.WARNING: "suspect"}
     made = words.get(rule.severity) if rule.judges is Judges.RUN else None
     return f"{made or f'finding ({rule.severity})'}{limited}"

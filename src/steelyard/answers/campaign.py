@@ -68,7 +68,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
             *pair_findings(comparisons),
             *findings.control_findings(comparisons, controls),
             *findings.campaign_findings(record, seen, stalls, warmup),
-            *judged(record, seen),
+            *judged(record, seen, tuple(c for c in comparisons if c.load is None)),
             *findings.phase_findings(seen, experiment),
             *ceiling_findings(ceilings, cells, experiment),
             *device_read_findings(ceilings, record.counted_runs),

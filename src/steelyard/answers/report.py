@@ -52,6 +52,7 @@ from steelyard.answers.findings import (
 from steelyard.answers.gate import gate_json, gate_section
 from steelyard.answers.latency.compute import campaign_latency, percentile_name
 from steelyard.answers.latency.section import latency_json, latency_section
+from steelyard.answers.neighbours import other_programs
 from steelyard.answers.noise.compute import analyse_noise, noise_findings
 from steelyard.answers.noise.section import noise_json, noise_section
 from steelyard.answers.published import published_json, rate_section, request_section
@@ -241,6 +242,7 @@ ANSWERS: Final = (
     ),
     Answer(compute=timelines, sections=timeline_section),
     Answer(compute=checkpoint_phases, json=phases_json),
+    Answer(compute=other_programs),
     _computed(
         scalability_curves,
         scalability_section,

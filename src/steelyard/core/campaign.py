@@ -187,6 +187,8 @@ class CampaignPlan:
         pausing: What stands still between turns; None where none are taken.
         turns: Their lengths by workload; empty likewise.
         memory: Of the servers that are up together; None likewise, and where it is not known.
+        noise: By workload as a profile of this place and this design has it that was stored before
+            (``steelyard noise``); empty without one.
     """
 
     mode: Mode
@@ -209,6 +211,7 @@ class CampaignPlan:
     turns: tuple[WorkloadTurns, ...] = ()
     memory: SharedMemory | None = None
     restores: tuple[tuple[str, str], ...] = ()
+    noise: tuple["WorkloadNoise", ...] = ()
 
     @property
     def means(self) -> tuple[str, ...]:
@@ -369,6 +372,11 @@ class NoiseProfile:
         """Return whether it was measured in turns."""
         return self.mode is Mode.ALTERNATING
 
+    def is_measured_like(self, mode: Mode) -> bool:
+        """Return whether it was measured, and in turns as blocks of this mode are, or as not."""
+        measured = self.origin is NoiseOrigin.MEASURED
+        return measured and self.is_of_turns is (mode is Mode.ALTERNATING)
+
     def of(self, workload: str) -> WorkloadNoise:
         """Return a workload's noise; where it was not measured, the noisiest one's."""
         for noise in self.workloads:
@@ -413,6 +421,8 @@ class BlockOutcome:
             records of versions that did not say.
         warm_up_s: For how long of load each server was warmed up in turns; None where the plan
             says it.
+        lasted_s: How long it took; None in records of versions that did not say, and where it was
+            interrupted.
     """
 
     index: int
@@ -422,6 +432,7 @@ class BlockOutcome:
     configuration: str = ""
     cause: str = ""
     warm_up_s: float | None = None
+    lasted_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -150,7 +150,8 @@ class Quantity(StrEnum):
     GENERATOR_RUN_QUEUE_S = "generator_run_queue_s"
     STEELYARD_CPU_S = "steelyard_cpu_s"
     OTHERS_CPU_S = "others_cpu_s"  # what the CPUs were busy but for the lines above
-    VISIBLE_OTHERS_CPU_S = "visible_others_cpu_s"  # of all other processes, where all can be seen
+    # Of all other processes, where all can be seen; in turns of the eight that use the most.
+    VISIBLE_OTHERS_CPU_S = "visible_others_cpu_s"
     CPU_USER_S = "cpu_user_s"
     CPU_SYSTEM_S = "cpu_system_s"
     CPU_IOWAIT_S = "cpu_iowait_s"
@@ -384,6 +385,21 @@ class Evidence:
     def level(self, quantity: Quantity) -> float | None:
         """Return a reading at its end, or None when it was not measured."""
         return self.levels.get(quantity)
+
+    @property
+    def foreign_cpu_s(self) -> float | None:
+        """Return the CPU time of processes that are neither server, generator nor Steelyard.
+
+        Threads of the kernel, in brackets, are left out, for they also work for the server; where
+        all processes can be seen also what none of them used: interrupts, falling asleep and waking
+        up. None where it is not known, or where the server itself may be among them.
+        """
+        used = self.total(Quantity.OTHERS_CPU_S)
+        if used is None or any(gone.subject == SERVERS_MACHINE for gone in self.absent):
+            return None
+        used -= sum(other.cpu_s for other in self.others if other.name.startswith("["))
+        visible = self.total(Quantity.VISIBLE_OTHERS_CPU_S)
+        return max(used if visible is None else min(used, visible), 0.0)
 
     def series_of(self, subject: str) -> Series | None:
         """Return the series of a subject, or None."""

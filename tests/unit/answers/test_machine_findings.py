@@ -15,6 +15,7 @@ from steelyard.core.campaign import BlockOutcome, CampaignRecord
 from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.findings import NOT_JUDGED, Finding, Severity, Validity
 from steelyard.core.measurement import Absence, Evidence, Quantity, Series
+from steelyard.core.schedule import Turn
 from steelyard.core.target import CloudNativePgTarget, EndpointTarget
 
 MIB = 2.0**20
@@ -320,6 +321,17 @@ def test_neighbours_of_most_runs_are_a_warning(runs: int, severity: Severity) ->
     assert finding.remedy.startswith("None:") is (severity is Severity.INFO)
     first = collected(analyse(record))[0]
     assert severity is Severity.INFO or first.code == finding.code
+
+
+def test_neighbours_of_turns_are_information_however_many() -> None:
+    """All configurations meet them alike."""
+    record = disturbed(Severity.INFO, 120)
+    turn = Turn(round=0, place=0, began_s=0.0, seconds=0.25, transactions=9.0, early=4.0)
+    record = replace(record, runs=tuple(replace(run, turns=(turn,)) for run in record.runs))
+    finding = found(record, "measured-beside-neighbour")
+    assert finding is not None
+    assert finding.severity is Severity.INFO
+    assert "foreign-load-differs" in finding.remedy
 
 
 def test_a_report_tells_of_neighbours_once() -> None:

@@ -180,6 +180,7 @@ WITHOUT_FLOOR = {
     "disk-nearly-full": "its base is the size of a file system",
     "drift": OF_RATES,
     "foreign-disk": IN_TIME,
+    "foreign-load-differs": "its base is the CPU time of whole runs",
     "generator-saturated": IN_TIME,
     "log-limited-by-bytes": MEASURED,
     "measured-beside-neighbour": "it counts blocks and runs",

@@ -9,6 +9,7 @@ from steelyard.answers import results
 from steelyard.answers.attribution import warnings
 from steelyard.answers.cells import InstanceNoise, instance_noise
 from steelyard.answers.findings import checkpoint_phases
+from steelyard.answers.neighbours import BUSY_SHARE, OtherPrograms, other_programs
 from steelyard.answers.turns import (
     BACKGROUND,
     is_told,
@@ -639,6 +640,8 @@ def _checks(analysis: results.CampaignAnalysis) -> tuple[tuple[str, str], ...]:
         pairs.append(("checkpoint phase", text))
     found = analysis.answer(instance_noise) or ()
     pairs += [("newly made servers", _instance_noise(noise)) for noise in found]
+    if (others := analysis.answer(other_programs)) is not None:
+        pairs.append(("other processes", "; ".join(_others(others))))
     if analysis.blocks_redone and analysis.experiment.is_single_pass:
         text = f"{len(analysis.blocks_redone)}, the valid runs before them kept"
         pairs.append(("interruptions", f"{text}: {'; '.join(analysis.blocks_redone)}"))
@@ -647,6 +650,17 @@ def _checks(analysis: results.CampaignAnalysis) -> tuple[tuple[str, str], ...]:
         text = f"{thrown}: {'; '.join(analysis.blocks_redone)}"
         pairs.append(("repeated blocks", text))
     return tuple(pairs)
+
+
+def _others(others: OtherPrograms) -> Iterator[str]:
+    if others.busy is not None:
+        share = format_share(others.busy) if others.busy else "none"
+        yield f"took more than {doc.share(BUSY_SHARE)} of the CPUs in {share} of the measured time"
+    for result, times in others.wider:
+        yield (
+            f"the interval of {result.configuration} under {result.workload} is {times:.2g} times"
+            " as wide as the stored noise profile of this place foretells"
+        )
 
 
 def _phase(phase: results.CheckpointPhase) -> str:

@@ -10,6 +10,7 @@ from math import isfinite
 from typing import Final, TypeVar
 
 from steelyard.answers.observations import Observations, ResultContrast, result_contrasts
+from steelyard.answers.results import Comparison
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Configuration, Experiment
 from steelyard.core.findings import Ruling, Threshold, broken, lacking
@@ -38,10 +39,11 @@ class Sides:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignFacts:
-    """A record, and its runs that count."""
+    """A record, its runs that count, and what its results are."""
 
     record: CampaignRecord
     seen: Observations
+    results: tuple[Comparison, ...] = ()
 
     @property
     def experiment(self) -> Experiment:

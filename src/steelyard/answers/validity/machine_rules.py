@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from steelyard.answers import neighbours
 from steelyard.answers import observations as obs
 from steelyard.answers.durability.compute import GIVEN_UP, keeps_commits
 from steelyard.answers.validity.facts import (
@@ -31,6 +32,7 @@ from steelyard.core.measurement import Quantity, Run
 from steelyard.core.target import EngineName
 from steelyard.core.wording import MIB, format_bytes, format_share, in_unit
 from steelyard.report.document import count
+from steelyard.stats.turns import LEAST_BLOCKS, SUSPECT_LEVEL
 
 MEMORY_PRESSURE_SHARE: Final = 0.01
 SWAPPED_PER_S: Final = 10.0
@@ -259,17 +261,44 @@ def _beside_neighbours(facts: CampaignFacts) -> Iterator[findings.Ruling]:
         )
     elif found:
         beset = len({run.place for run, _ in found})
-        most = beset > len(facts.runs) * MOST_RUNS
+        in_turns = any(run.turns for run, _ in found)
+        most = beset > len(facts.runs) * MOST_RUNS and not in_turns
         ruling = findings.broken(
             f"neighbours were there in {beset} of {count(len(facts.runs), 'run')}"
             f" ({_by_code([finding.code for _, finding in found])}), the first time:"
             f" {found[0][1].message}",
             subject="campaign",
-            remedy=_BESET if most else "None: `measure.neighbours: ignore` asks to note them only.",
+            remedy=_BESET if most else _ALIKE if in_turns else _NOTED,
         )
         yield ruling if most else replace(ruling, severity=findings.Severity.INFO)
 
 
+def _foreign_load(facts: CampaignFacts) -> Iterator[findings.Ruling]:
+    for found in neighbours.foreign_differences(facts.seen, facts.experiment, facts.results):
+        result, share = found.result, found.share
+        if share is None:
+            yield findings.lacking(
+                f"{count(LEAST_BLOCKS, 'block')} with others_cpu_s, server_cpu_s and"
+                f" generator_cpu_s; {found.blocks} are there"
+            )
+        elif found.is_suspect:
+            names = result.configuration, result.baseline
+            more, less = names if share.estimate > 0 else reversed(names)
+            low, high = sorted((abs(share.low), abs(share.high)))
+            yield findings.broken(
+                f"{more}: under {result.workload} other programs took more CPU time in its runs"
+                f" than in those of {less}, by {format_share(abs(share.estimate))} of what server"
+                f" and load generator of both used ({100 * (1 - SUSPECT_LEVEL):g} % interval"
+                f" {format_share(low)} to {format_share(high)}, {count(found.blocks, 'block')};"
+                f" more than {format_share(found.limit)} puts the verdict in doubt)",
+                subject=result.configuration,
+            )
+
+
+_NOTED: Final = "None: `measure.neighbours: ignore` asks to note them only."
+_ALIKE: Final = (
+    "None: in turns all configurations meet them alike; foreign-load-differs checks that."
+)
 _BESET: Final = (
     "Stop what else runs on the machine, or measure on one where nothing else does. Until then"
     " absolute figures are those of what others left of it, and the intervals are as wide as that"
@@ -307,18 +336,18 @@ MACHINE_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         code=findings.BESIDE_NEIGHBOUR,
         judges=findings.Judges.CAMPAIGN,
         severity=findings.Severity.WARNING,
-        what="Blocks count although a neighbour was there (neighbour-cpu, steal, foreign-disk):"
-        " they had been redone as often as is allowed.",
+        what="Blocks that were not taken in turns count although a neighbour was there"
+        " (neighbour-cpu, steal, foreign-disk): they had been redone as often as is allowed.",
         why="Redoing is limited, else a machine that is never quiet would use up the budget. The"
         " intervals keep their level, because it is decided without regard to arms or results;"
-        " they are wider. With `measure.neighbours: ignore` it is only noted, but warned of where"
-        " they were there in most runs: then it is another machine that was measured.",
+        " they are wider. In turns, and with `measure.neighbours: ignore`, it is only noted; a"
+        " warning with `ignore` means that most runs had them: another machine was measured.",
         thresholds=(
             findings.Threshold(
-                value=2,
-                shown="2 redos of a block; in the whole campaign 2 and a quarter of its complete"
-                " blocks",
-                reason="a guess: it bounds what a neighbour can take from the budget to a fifth",
+                value=0.1,
+                shown="2 redos of a block; in the whole campaign a tenth of the budget, in seconds"
+                " of the tries that were lost and of the one that may be lost next",
+                reason="a guess: a lost try makes no interval narrower",
             ),
             findings.Threshold(
                 value=MOST_RUNS,
@@ -329,6 +358,31 @@ MACHINE_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         remedy="Quieten the machine and measure again; or read the intervals as they are.",
         source="METHOD 3.1",
         judge=_beside_neighbours,
+    ),
+    findings.ValidityRule(
+        code="foreign-load-differs",
+        judges=findings.Judges.COMPARISON,
+        severity=findings.Severity.WARNING,
+        what="Other programs, or the hypervisor for others, took more CPU time during the runs of"
+        " one side of a comparison than during those of the other.",
+        why="Load that both sides meet alike costs precision; a difference shifts the effect. The"
+        " share is the difference over the CPU time that server and load generator of both sides"
+        " used: under equal load one side would have had so much more, and the other so much less."
+        " A program that takes all free CPU time takes more while one side waits for its disk; a"
+        " large effect stands all the same.",
+        thresholds=(
+            findings.Threshold(
+                value=neighbours.DOUBT_SHARE,
+                shown="a quarter of the end of the effect's interval that is nearer to zero, as a"
+                " log ratio; for `equivalent` of the margin; `no clear difference` is not judged."
+                f" The interval of the difference at level {100 * SUSPECT_LEVEL:g} % lies wholly"
+                f" beyond, from {LEAST_BLOCKS} blocks on",
+                reason="an effect that foreign load alone makes has a share of half its log ratio",
+            ),
+        ),
+        remedy="Stop what else runs on the machine, and measure again.",
+        source="the kernel's /proc/stat and /proc/PID/stat; threshold: a guess",
+        judge=_foreign_load,
     ),
     findings.ValidityRule(
         code="quota-throttled",

@@ -12,6 +12,7 @@ import numpy as np
 
 from steelyard.answers import turns
 from steelyard.answers.observations import Observations
+from steelyard.answers.results import Comparison
 from steelyard.answers.validity.facts import BY_RUNS, CampaignFacts, Runs, events_differ
 from steelyard.answers.validity.machine_rules import MACHINE_RULES, STORAGE_RULES
 from steelyard.answers.validity.redis_rules import KEYSPACE_RULES, PERSISTENCE_RULES
@@ -419,12 +420,14 @@ CAMPAIGN_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
 )
 
 
-def judged(record: CampaignRecord, seen: Observations) -> tuple[findings.Finding, ...]:
+def judged(
+    record: CampaignRecord, seen: Observations, results: tuple[Comparison, ...] = ()
+) -> tuple[findings.Finding, ...]:
     """Return what the rules find, in their order, and at last what could not be judged.
 
     Where no run was watched, as in records of versions without probes, nothing is said of that.
     """
-    facts = CampaignFacts(record=record, seen=seen)
+    facts = CampaignFacts(record=record, seen=seen, results=results)
     if not facts.runs:
         return ()
     rules = [rule for rule in CAMPAIGN_RULES if rule.concerns(facts.experiment.engine)]

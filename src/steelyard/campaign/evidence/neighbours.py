@@ -104,11 +104,13 @@ class Crowd:
 
     Attributes:
         ours: Processes that are left out, with all that descend from them.
+        sees_all: All processes of the machine can be seen.
     """
 
     host: Host
     clock: Clock
     ours: frozenset[int]
+    sees_all: bool = False
     _looked_at: float | None = None
     _used_s: dict[int, float] = field(default_factory=dict)  # by all, at the last look
     _grown_s: dict[int, float] = field(default_factory=dict)  # since the first, by the followed
@@ -125,6 +127,7 @@ class Crowd:
     def _look(self) -> None:
         """Choose those that have used the most since the first look."""
         everybody = all_processes(self.host)
+        self.sees_all = _has_kernel(everybody)
         for pid, process in everybody.items():
             before_s = self._used_s.get(pid)
             grown_s = 0.0 if before_s is None else process.whole_cpu_s - before_s
@@ -165,8 +168,7 @@ class Bystanders:
                 has all they ever used at once, and most of that is not of this turn.
         """
         after = self._look()
-        # Whoever sees the kernel's threads is in the first namespace of processes, where all are.
-        self._sees_all = any(process.is_of_kernel for process in after.processes.values())
+        self._sees_all = _has_kernel(after.processes) if self.crowd is None else self.crowd.sees_all
         for process, cpu_s, io_bytes in used_between(self._before, after):
             if _is_of(self.ours, process, after.processes):
                 continue
@@ -181,12 +183,11 @@ class Bystanders:
         return tuple(replace(other, cpu_s=round(other.cpu_s, 2)) for other in used)
 
     def cpu_s(self) -> float | None:
-        """Return what all used together, without the threads of the kernel.
+        """Return what all that were looked at used together, but for the threads of the kernel.
 
-        None where not all processes of the machine can be seen, as in a container, or were looked
-        at, as in turns.
+        None where not all processes of the machine can be seen, as in a container.
         """
-        return self._cpu_s if self.crowd is None and self._sees_all else None
+        return self._cpu_s if self._sees_all else None
 
     def _look(self) -> Census:
         return census(self.host) if self.crowd is None else self.crowd.now()
@@ -203,6 +204,11 @@ class Bystanders:
             io_bytes=io_bytes,
         )
         self._cpu_s += 0.0 if process.is_of_kernel else cpu_s
+
+
+def _has_kernel(processes: Mapping[int, Process]) -> bool:
+    """Return whether these are of the first namespace of processes, where all are."""
+    return any(process.is_of_kernel for process in processes.values())
 
 
 def _is_same(process: Process, before: Process | None) -> bool:

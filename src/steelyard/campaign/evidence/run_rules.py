@@ -33,7 +33,6 @@ from steelyard.core.findings import (
     lacking,
 )
 from steelyard.core.measurement import (
-    SERVERS_MACHINE,
     Evidence,
     Measurement,
     OtherProcess,
@@ -63,6 +62,7 @@ class RunFacts:
         skipped: Transactions that were never started, after the ramp; None: no result.
         words: What the work is called.
         takes_time: The generator was told how long to run, not how many requests to send.
+        in_turns: It took turns with others, which met the same neighbours.
         neighbours: Share of CPU and disk that others may use; None: whatever they like.
     """
 
@@ -84,6 +84,7 @@ class RunFacts:
     neighbours: float | None = DEFAULT_NEIGHBOURS
     words: WorkWords = POSTGRES_WORDS
     takes_time: bool = True
+    in_turns: bool = False
 
     @property
     def offered(self) -> float | None:
@@ -429,20 +430,15 @@ def _no_huge_pages(facts: RunFacts) -> Iterator[Ruling]:
 
 
 def _neighbour_cpu(facts: RunFacts) -> Iterator[Ruling]:
-    used, had = facts.total(Quantity.OTHERS_CPU_S), facts.cpu_seconds
-    if facts.evidence is None or used is None or had is None:
+    had = facts.cpu_seconds
+    if facts.evidence is None or facts.total(Quantity.OTHERS_CPU_S) is None or had is None:
         yield _unmeasured(NEIGHBOUR_CPU)
         return
-    if any(absence.subject == SERVERS_MACHINE for absence in facts.evidence.absent):
-        # It may be this machine: then the server itself would be taken for a neighbour.
+    used = facts.evidence.foreign_cpu_s
+    if used is None:
         yield lacking("the server's processes")
         return
-    # Threads of the kernel, in brackets, also work for the server.
-    kernel_s = sum(other.cpu_s for other in facts.evidence.others if other.name.startswith("["))
-    used -= kernel_s
-    # What no process used went into interrupts and into falling asleep and waking up.
-    visible = facts.total(Quantity.VISIBLE_OTHERS_CPU_S)
-    share = (used if visible is None else min(used, visible)) / had
+    share = used / had
     if share <= facts.allowance:
         yield KEPT
         return
@@ -712,6 +708,7 @@ _BORNE: Final = (
     " campaign."
 )
 _ASKED_FOR: Final = "None: `measure.neighbours: ignore` asks for it."
+_ALIKE: Final = "None: in turns all configurations meet it alike; foreign-load-differs checks that."
 
 
 def validity_of(findings: Sequence[Finding]) -> Validity:
@@ -732,7 +729,8 @@ def judge(facts: RunFacts, *, bearing: bool = False) -> tuple[Finding, ...]:
 
     Args:
         facts: Of the run. Of one without a result only why there is none is judged.
-        bearing: Count it also beside a neighbour: then it is suspect, not invalid.
+        bearing: Count it also beside a neighbour: then it is suspect, not invalid. In turns it
+            always counts, and is not even suspect for that.
     """
     if facts.failure or facts.server_died:
         return _found(rule_of("server-died" if facts.server_died else "generator-failed"), facts)
@@ -759,8 +757,9 @@ def _borne(finding: Finding, facts: RunFacts, *, bearing: bool) -> Finding:
     """Return a neighbour's finding as it weighs here, every other as it is."""
     if finding.code not in ENVIRONMENT:
         return finding
-    if facts.neighbours is None:
-        return replace(finding, severity=Severity.INFO, remedy=_ASKED_FOR)
+    if facts.in_turns or facts.neighbours is None:
+        remedy = _ALIKE if facts.in_turns else _ASKED_FOR
+        return replace(finding, severity=Severity.INFO, remedy=remedy)
     return replace(finding, severity=Severity.WARNING, remedy=_BORNE) if bearing else finding
 
 

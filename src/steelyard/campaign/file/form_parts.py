@@ -247,8 +247,8 @@ class MeasureForm(Form):
         default="auto",
     )
     neighbours: values.Neighbours = values.key(
-        "Share of the machine that other processes may use during a run before its block is"
-        " redone; ignore only notes it.",
+        "Share of the machine that other processes may use during a run before its block is redone,"
+        " but in turns; ignore only notes it.",
         "15%",
         "ignore",
         default=DEFAULT_NEIGHBOURS,

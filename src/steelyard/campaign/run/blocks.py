@@ -7,13 +7,15 @@ Only causes from outside the configurations void a block, and then in all arms: 
 Each try is in the journal.
 
 A cause like a dead server ends the campaign when it comes three times in a row. A neighbour does
-not: after as many redos as are allowed its runs count as suspect. Whether a block is redone may
-    depend on the neighbour alone, never on results or arms. Then exchanging the configurations'
-    labels would change nothing about which tries are kept, so between equal configurations each
-    block's sign is still the coin's, and the interval keeps its level however the neighbour comes
-    and goes. A rule that looks at the arm ("the slower one was disturbed") keeps the other arm's
-    disturbances and is biased; ``tests/method/test_redone_blocks.py`` shows both. That is why the
-    decision here is made before a try begins, from the causes of earlier tries and nothing else.
+not. In turns it meets all configurations alike, and no block is redone for it. Elsewhere blocks are
+redone for it until that has taken its share of the budget; then their runs count as suspect.
+    Whether a block is redone may depend on the neighbour alone, never on results or arms. Then
+    exchanging the configurations' labels would change nothing about which tries are kept, so
+    between equal configurations each block's sign is still the coin's, and the interval keeps its
+    level however the neighbour comes and goes. A rule that looks at the arm ("the slower one was
+    disturbed") keeps the other arm's disturbances and is biased;
+    ``tests/method/test_redone_blocks.py`` shows both. That is why the decision here is made before
+    a try begins, from causes and times of earlier tries and nothing else.
 """
 
 import math
@@ -650,10 +652,9 @@ def run_of(
 # without pauses all tries would meet the same moment.
 _PAUSES_S: Final = (0.0, 2.0, 20.0)
 MAX_TRIES: Final = len(_PAUSES_S)  # what fails three times in a row does not come from a neighbour
-# Of the complete blocks so far, and at any time: a guess. On a machine that is never quiet the
-# budget would else go into blocks that are thrown away.
-REDONE_SHARE: Final = 0.25
-REDONE_ANYHOW: Final = 2
+# Of the budget, a guess: on a machine that is never quiet it would else go into blocks that are
+# thrown away.
+REDONE_SHARE: Final = 0.1
 
 
 def pause_before_s(tried: int) -> float:
@@ -661,28 +662,38 @@ def pause_before_s(tried: int) -> float:
     return _PAUSES_S[min(tried, len(_PAUSES_S) - 1)]
 
 
-def bears_neighbours(outcomes: Sequence[campaign.BlockOutcome], index: int) -> bool:
+def bears_neighbours(
+    outcomes: Sequence[campaign.BlockOutcome], index: int, *, block_s: float, budget_s: float
+) -> bool:
     """Return whether the next try of a block counts also beside a neighbour.
 
-    That is by the ``outcomes`` of all tries of the campaign so far.
+    It does where losing it, too, would bring redoing beyond its share of the budget, or where the
+    block was redone as often as is allowed. A try is expected to take as long as the longest so
+    far, and the pause before the next one is lost with it.
+
+    Args:
+        outcomes: Of all tries of the campaign so far.
+        index: Of the block.
+        block_s: Seconds of a block, as foreseen.
+        budget_s: Of the campaign.
     """
-    disturbed = [outcome.index for outcome in outcomes if outcome.cause in ENVIRONMENT]
-    complete = sum(outcome.complete for outcome in outcomes)
-    used_up = len(disturbed) >= REDONE_ANYHOW + REDONE_SHARE * complete
-    return used_up or disturbed.count(index) >= MAX_TRIES - 1
+    expected_s = max([block_s, *(outcome.lasted_s or 0.0 for outcome in outcomes)])
+    lost = [outcome for outcome in outcomes if outcome.cause in ENVIRONMENT]
+    own = sum(outcome.index == index for outcome in lost)
+    lost_s = expected_s + pause_before_s(own + 1)
+    for outcome in lost:
+        lasted_s = expected_s if outcome.lasted_s is None else outcome.lasted_s
+        lost_s += lasted_s + pause_before_s(outcome.attempt + 1)
+    return lost_s > REDONE_SHARE * budget_s or own >= MAX_TRIES - 1
 
 
 @dataclass(slots=True, kw_only=True)
 class BlockCompleter:
-    """Lets a taker try blocks until they count; ``told`` hears how each try ended.
-
-    ``lasted_s`` is how long the last try took, without those before it and the pauses.
-    """
+    """Lets a taker try blocks until they count; ``told`` hears how each try ended."""
 
     taker: BlockTaker
     directory: CampaignDirectory
     told: Callable[[campaign.BlockOutcome], None]
-    lasted_s: float = 0.0
 
     def complete(
         self, block: PlannedBlock, record: campaign.CampaignRecord
@@ -699,11 +710,9 @@ class BlockCompleter:
         tried, failed = before, 0
         while failed < MAX_TRIES:
             self.taker.clock.sleep(pause_before_s(tried - before))
-            begun_s = self.directory.journal.elapsed_s
             record = self._try(block, tried, record)
             tried, outcome = tried + 1, record.blocks[-1]
             self.told(outcome)
-            self.lasted_s = self.directory.journal.elapsed_s - begun_s
             if outcome.complete:
                 return replace(record, elapsed_s=self.directory.journal.elapsed_s)
             failed += outcome.cause not in ENVIRONMENT
@@ -718,9 +727,15 @@ class BlockCompleter:
         self, block: PlannedBlock, attempt: int, record: campaign.CampaignRecord
     ) -> campaign.CampaignRecord:
         """Take a block once; return the record with its runs and with how it ended."""
+        begun_s = self.directory.journal.elapsed_s
         self.directory.journal.append(BlockStarted(index=block.index, attempt=attempt))
         kept = record.pass_runs if record.experiment.is_single_pass else ()
-        bearing = bears_neighbours(record.blocks, block.index)
+        bearing = bears_neighbours(
+            record.blocks,
+            block.index,
+            block_s=0.0 if record.plan is None else record.plan.block_s,
+            budget_s=record.experiment.stop.budget_s,
+        )
         places = {run.place for run in kept}
         for run in self.taker.take(block, attempt, places, bearing=bearing):
             self.directory.journal.append(RunFinished(run=run))
@@ -734,6 +749,7 @@ class BlockCompleter:
             configuration="" if void is None else void.under,
             cause="" if void is None else void.code,
             warm_up_s=self.taker.warmed_s,
+            lasted_s=round(self.directory.journal.elapsed_s - begun_s, 3),
         )
         self.directory.journal.append(BlockEnded(outcome=outcome))
         return replace(record, blocks=(*record.blocks, outcome))

@@ -37,6 +37,7 @@ from steelyard.core.campaign import (
     CampaignPlan,
     CampaignRecord,
     Capacity,
+    NoiseProfile,
     Status,
     WarmUpChoice,
 )
@@ -212,7 +213,7 @@ class Campaign:
             if not single and begun_s + block_s > self.experiment.stop.budget_s:
                 return Status.BUDGET
             record = completer.complete(block, record)
-            block_s = max(plan.block_s, completer.lasted_s)
+            block_s = max(plan.block_s, record.blocks[-1].lasted_s or 0.0)
             status = self._look(record)
         ended = Status.COMPLETE if plan.stopping.is_fixed else Status.BUDGET
         return status or (Status.PASSED if single else ended)
@@ -277,7 +278,8 @@ class Campaign:
             times=times,
             cycle_s=cycle_in_force_s(self.engine, tuple(self._servers.values())),
         )
-        rounds = self._rounds(frame)
+        noise = profile_for(self.experiment, in_turns=mode is Mode.ALTERNATING)
+        rounds = self._rounds(frame, noise)
         block_s = durations.block_s(
             self.experiment,
             frame,
@@ -312,6 +314,7 @@ class Campaign:
             turns=turns,
             memory=choice.memory,
             restores=restoring.others,
+            noise=noise.workloads if noise.is_measured_like(mode) else (),
         )
         self._store(plan)
         blocks = plan.stopping.max_blocks
@@ -319,9 +322,8 @@ class Campaign:
             self.directory.journal.append(journal.Noted(finding=_no_look(plan)))
         return plan
 
-    def _rounds(self, frame: StartFrame) -> Rounds:
+    def _rounds(self, frame: StartFrame, noise: NoiseProfile) -> Rounds:
         """Choose the rounds of a start, and note what a single early one cannot see."""
-        noise = profile_for(self.experiment, in_turns=frame.mode is Mode.ALTERNATING)
         rounds = choose_rounds(self.experiment, self.engine, frame, noise=noise)
         finding = early_phase_finding(rounds, frame.cycle_s)
         if finding is not None:

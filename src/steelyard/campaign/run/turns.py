@@ -438,6 +438,7 @@ class _Cell:
             skipped=None if measurement is None else measurement.skipped,
             server_died=died,
             last_words=bench.last_words(seat.planned.configuration) if died else "",
+            in_turns=True,
         )
         return Taken(
             wall=self.wall,

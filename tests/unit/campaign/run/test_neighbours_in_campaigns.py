@@ -108,7 +108,7 @@ def test_a_neighbour_that_never_goes_fails_no_campaign(tmp_path: Path, disturb: 
     complete = sum(block.complete for block in record.blocks)
     assert complete >= 6
     assert tries(record)[:2] == [(0, 0, "neighbour-cpu"), (0, 1, "neighbour-cpu")]
-    assert len(tries(record)) < 3 + 0.25 * complete
+    assert sum(block.lasted_s or 0.0 for block in record.blocks if not block.complete) <= 60.0
     assert all(run.validity is Validity.SUSPECT for run in record.counted_runs)
     told = found(analysis, "measured-beside-neighbour")
     assert told is not None
@@ -119,7 +119,7 @@ def test_a_neighbour_that_never_goes_fails_no_campaign(tmp_path: Path, disturb: 
 def test_a_redone_block_does_not_make_the_next_one_dear(tmp_path: Path, disturb: Disturb) -> None:
     """What the tries before cost is past: the budget is used up by blocks as they are."""
     disturb(lambda number: number < 4)
-    budget_s = 100.0
+    budget_s = 500.0
     asked = an_experiment(measure=MEASURE, stop=Stop(budget_s=budget_s, precision=1e-6))
     record, _ = campaign(tmp_path / "c", asked)
     assert record.plan is not None
@@ -145,7 +145,7 @@ def test_an_ignored_neighbour_costs_nothing(tmp_path: Path, disturb: Disturb) ->
 def test_neighbours_use_up_no_try_of_what_fails_for_good(tmp_path: Path, disturb: Disturb) -> None:
     """Two redos for a neighbour, then two failures of the generator: the campaign goes on."""
     disturb(lambda number: number < 2)
-    stage = Stage.new(an_experiment(stop=Stop(budget_s=300.0)), tmp_path / "c")
+    stage = Stage.new(an_experiment(stop=Stop(budget_s=900.0)), tmp_path / "c")
     # Uses 0 to 3: warm-up and run of the two disturbed tries; then a warm-up fails twice.
     stage.world.faults = dict.fromkeys((4, 5), servers.generator_fails)
     stage.run()
@@ -177,32 +177,36 @@ def test_a_calibration_beside_a_neighbour_is_borne_in_the_end(
     assert record.status is not Status.FAILED
 
 
-def outcomes(*planned: tuple[int, str]) -> list[BlockOutcome]:
-    """Return outcomes of tries: block and cause, complete without one."""
-    return [
-        BlockOutcome(index=index, attempt=0, complete=not cause, cause=cause)
-        for index, cause in planned
-    ]
-
-
 STEAL = "steal"
-DONE = [(index, "") for index in range(100, 108)]
+
+
+def lost(index: int, lasted_s: float | None = 10.0, cause: str = STEAL) -> BlockOutcome:
+    """Return the first try of a block that was thrown away."""
+    return BlockOutcome(index=index, attempt=0, complete=False, cause=cause, lasted_s=lasted_s)
 
 
 @pytest.mark.parametrize(
     ("before", "bears"),
     [
         ([], False),
-        ([(0, STEAL)], False),
-        ([(0, STEAL), (0, STEAL)], True),  # twice in one block, and the campaign's first two
-        ([*DONE, (0, STEAL)], False),
-        ([*DONE, (0, STEAL), (0, STEAL)], True),  # twice in one block
-        ([*DONE, (1, STEAL), (2, STEAL), (3, STEAL)], False),  # 3 of 2 + 8 / 4
-        ([*DONE, (1, STEAL), (2, STEAL), (3, STEAL), (4, STEAL)], True),
-        ([(0, "server-died")] * 5, False),  # no neighbour
+        ([lost(0)], False),
+        ([lost(0), lost(0)], True),  # twice in one block
+        ([lost(number) for number in range(1, 7)], False),  # with pauses 72 s and 12 of 84
+        ([lost(number) for number in range(1, 8)], True),
+        ([lost(1, 40.0)], False),  # the next may last as long
+        ([lost(1, 40.0), lost(2)], True),
+        ([lost(number, None) for number in range(1, 8)], True),  # of a record that does not say
+        ([lost(0, cause="server-died")] * 9, False),  # no neighbour
     ],
 )
-def test_redos_are_limited(before: list[tuple[int, str]], *, bears: bool) -> None:
-    """By block and in the campaign, by neighbours alone."""
-    assert bears_neighbours(outcomes(*before), 0) is bears
+def test_redoing_takes_a_tenth_of_the_budget_at_most(
+    before: list[BlockOutcome], *, bears: bool
+) -> None:
+    """By the neighbour alone: tries that were lost, pauses after them, and the next try's."""
+    assert bears_neighbours(before, 0, block_s=10.0, budget_s=860.0) is bears
     assert MAX_TRIES == 3
+
+
+def test_a_budget_that_a_block_would_exceed_redoes_none() -> None:
+    """A tenth of five minutes is less than a block of 40 s."""
+    assert bears_neighbours([], 0, block_s=40.0, budget_s=300.0)

@@ -392,6 +392,15 @@ def test_a_neighbour_that_is_borne_makes_it_suspect() -> None:
     assert (validity, finding.severity) == (Validity.SUSPECT, Severity.WARNING)
 
 
+@pytest.mark.parametrize("bearing", [False, True])
+def test_a_neighbour_of_turns_is_noted(*, bearing: bool) -> None:
+    """All configurations meet it alike: the run is valid, and nothing is redone."""
+    facts = replace(beside(0.2), in_turns=True)
+    validity, (finding,) = findings_of(facts, bearing=bearing)
+    assert (validity, finding.severity) == (Validity.VALID, Severity.INFO)
+    assert "foreign-load-differs" in finding.remedy
+
+
 def test_the_kernels_threads_are_no_neighbours() -> None:
     """What works in brackets may work for the server: it is taken off the others' share."""
     seen = beside(0.2).evidence

@@ -1,0 +1,65 @@
+"""Programs beside a known effect: one that takes what is free, and one that takes its part."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from support.lacking import lacking
+from support.live import TINY, Steelyard, one_by_one
+
+pytestmark = [pytest.mark.live, pytest.mark.slow]
+
+_EFFECT = (
+    one_by_one(TINY)
+    .replace("shared_buffers: 64MB", 'synchronous_commit: "off"')
+    .replace("clients: 2", "clients: 8")
+    .replace("slice: 1s, ramp: 0s, warm_up: 0s", "slice: 3s, ramp: 1s, warm_up: 1s")
+    .replace("warm_up: 1s", "warm_up: 1s, neighbours: ignore, ceilings: off")
+    .replace("stop: {budget: 5m, precision: 99%}", "stop: {blocks: 7, budget: 10m}")
+)
+_WORKS = """
+import sys, time
+share, begun = float(sys.argv[1]), time.monotonic()
+while True:
+    while time.process_time() < share * (time.monotonic() - begun):
+        pass
+    time.sleep(0.05)
+"""
+
+
+@contextmanager
+def _beside(shares: list[float]) -> Iterator[None]:
+    """Let processes use such shares of a CPU each."""
+    running = [subprocess.Popen([sys.executable, "-c", _WORKS, str(share)]) for share in shares]
+    try:
+        yield
+    finally:
+        for each in running:
+            each.kill()
+            each.wait()
+
+
+@pytest.mark.parametrize(
+    "shares", [[1.0], [0.3] * (os.cpu_count() or 1)], ids=["takes what is free", "takes its part"]
+)
+def test_a_known_effect_is_not_doubted_for_a_neighbour(
+    steelyard: Steelyard, shares: list[float]
+) -> None:
+    """`synchronous_commit: off` wins; idle time that the other leaves is no reason for doubt."""
+    with _beside(shares):
+        done = steelyard.run("run", steelyard.experiment(_EFFECT), "--out", "c")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
+    (result,) = (each for each in summary["comparisons"] if each["clients"] == "pooled")
+    if result["verdict"] != "faster" or result["low_percent"] < 50.0:
+        lacking("a commit waits for no disk here, or too little")
+    findings = {finding["code"]: finding["message"] for finding in summary["findings"]}
+    assert "foreign-load-differs" not in findings
+    assert "foreign-load-differs" not in findings.get("not-judged", "")
+    report = (steelyard.directory / "c" / "report.md").read_text()
+    assert "took more than 5 % of the CPUs in 100 % of the measured time" in report
