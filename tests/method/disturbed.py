@@ -1,13 +1,15 @@
-"""Campaigns between equal configurations beside a neighbour that comes and goes, and slows what it meets.
+"""Campaigns one by one between equal configurations beside a neighbour that slows what it meets.
 
 Which runs are invalid, how often a block is tried, and the interval are the product's own; the
 machine, its neighbour and the clock are made here.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import adapter
 import numpy as np
+from neighbours import Timeline
+from sequential import CHANGED, at_its_end, terms_of
 
 from steelyard.answers.result import compute as comparisons
 from steelyard.campaign.run.blocks import bears_neighbours
@@ -19,7 +21,6 @@ from steelyard.core.campaign import BlockOutcome
 from steelyard.core.measurement import Evidence
 from steelyard.core.measurement import Quantity
 from steelyard.core.findings import Validity
-from steelyard.core.findings import Verdict
 from steelyard.core.measurement import Measurement
 from steelyard.core.findings import NEIGHBOUR_CPU
 from steelyard.stats import spending
@@ -29,37 +30,22 @@ CPUS, RUN_S, START_S = 2, 5.0, 25.0  # a restart and the warm-up come before eac
 BLOCK_S = 2 * (START_S + RUN_S)
 LEVEL = 0.045  # METHOD 3.3, fixed number of blocks
 NOISE, DRIFT = 0.04, 0.01  # ln(tps): of a run, and of a random walk from run to run
-LEAST_BLOCKS = 10
+LEAST_BLOCKS, BUDGET_S = 10, 1800.0
 
 
 @dataclass(kw_only=True)
 class Machine:
-    """A clock, and a neighbour that is on and off for exponential times."""
+    """A clock, and what a neighbour does along it."""
 
     rng: np.random.Generator
-    on_s: float
-    off_s: float
+    beside: Timeline
     clock_s: float = 0.0
     level: float = 0.0
-    share: float = 0.0
-    until_s: float = 0.0
-    on: bool = field(default=False)
-
-    def _turn(self):
-        self.on = not self.on
-        self.share = self.rng.uniform(0.1, 0.7) if self.on else 0.0
-        self.until_s += self.rng.exponential(self.on_s if self.on else self.off_s)
 
     def pass_by(self, seconds):
         """Let time pass; return the neighbour's mean share of the machine in it."""
-        end, used = self.clock_s + seconds, 0.0
-        while self.clock_s < end:
-            until = min(end, self.until_s)
-            used += self.share * (until - self.clock_s)
-            self.clock_s = until
-            if until == self.until_s:
-                self._turn()
-        return used / seconds if seconds else 0.0
+        begin_s, self.clock_s = self.clock_s, self.clock_s + seconds
+        return self.beside.share(begin_s, self.clock_s) if seconds else 0.0
 
     def run(self):
         """Return ln(tps) of a run, and the share that the neighbour had."""
@@ -94,10 +80,8 @@ def is_disturbed(share, *, bearing):
     return validity_of(judge(facts, bearing=bearing)) is Validity.INVALID
 
 
-def campaign(machine, *, budget_s, voids, bears=bears_neighbours):
+def campaign(machine, *, budget_s, voids=lambda _: True, bears=bears_neighbours):
     """Return one contrast per block, as many as the budget has room for, and all tries.
-
-    What the product foresees of a block, it takes.
 
     Args:
         voids: Whether a disturbed run of an arm (0 or 1) throws its block away.
@@ -109,18 +93,17 @@ def campaign(machine, *, budget_s, voids, bears=bears_neighbours):
         contrast, tried = None, 0
         while contrast is None:
             machine.pass_by(pause_before_s(tried))
-            bearing = bears(outcomes, block, block_s=BLOCK_S, budget_s=budget_s)
             begun_s = machine.clock_s
+            bearing = bears(outcomes, block, block_s=BLOCK_S, budget_s=budget_s)
             contrast = attempt(machine, first, voids, bearing=bearing)
-            outcomes.append(
-                BlockOutcome(
-                    index=block,
-                    attempt=tried,
-                    complete=contrast is not None,
-                    cause="" if contrast is not None else NEIGHBOUR_CPU,
-                    lasted_s=machine.clock_s - begun_s,
-                )
+            outcome = BlockOutcome(
+                index=block,
+                attempt=tried,
+                complete=contrast is not None,
+                cause="" if contrast is not None else NEIGHBOUR_CPU,
+                lasted_s=machine.clock_s - begun_s,
             )
+            outcomes.append(outcome)
             tried += 1
         contrasts.append(contrast)
     return np.array(contrasts), outcomes
@@ -136,73 +119,71 @@ def attempt(machine, first, voids, *, bearing):
     return log_tps[1] - log_tps[0]
 
 
-def called_different(campaigns, seed, *, on_s, off_s, budget_s=1800.0, **how):
-    """Return the share of campaigns that call equal configurations different, and of time lost.
-
-    The second is the mean share of their budgets that went into tries that were thrown away.
-    """
-    found, lost_s = 0, 0.0
+def campaigns_beside(neighbour, campaigns, seed, *, budget_s=BUDGET_S, **how):
+    """Yield contrasts and tries of so many campaigns."""
     for number in range(campaigns):
         rng = np.random.default_rng([seed, number])
-        machine = Machine(rng=rng, on_s=on_s, off_s=off_s)
+        machine = Machine(rng=rng, beside=neighbour.timeline(rng, 2 * budget_s))
         contrasts, outcomes = campaign(machine, budget_s=budget_s, **how)
         assert len(contrasts) >= LEAST_BLOCKS
-        interval = block_interval(contrasts, LEVEL)
-        found += not interval.low <= 0.0 <= interval.high
-        lost_s += sum(outcome.lasted_s for outcome in outcomes if not outcome.complete)
-    return found / campaigns, lost_s / (campaigns * budget_s)
+        yield contrasts, outcomes
+
+
+def calls_different(contrasts):
+    """Return whether an interval over all blocks leaves out zero."""
+    interval = block_interval(contrasts, LEVEL)
+    return not interval.low <= 0.0 <= interval.high
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """How campaigns ended that look after every block and have a budget.
+    """How campaigns between equal configurations ended.
 
     Attributes:
-        called: Share that call equal configurations different.
-        by_time: Share that the budget ended before the planned number of blocks.
+        called: Share that call them different by one interval over all blocks.
+        called_looking: The same of those that look after every block, and when the time is up.
+        by_time: Share of these that the budget ended before the planned number of blocks.
         narrower: Mean half-width of those at their end, over that of a look before the end.
+        lost: Share of the budget that went into tries that were thrown away, at most.
     """
 
     called: float
+    called_looking: float
     by_time: float
     narrower: float
+    lost: float
 
 
-def looked_at(campaigns, seed, *, on_s, off_s, budget_s=1800.0):
+def ended(campaigns, seed, neighbour):
     """Return how campaigns end whose plan knows nothing of the neighbour that delays them."""
-    planned = spending.blocks_within(budget_s, BLOCK_S)
-    rule = spending.stopping_rule(results=1, cells_per_result=1, max_blocks=planned, precision=None)
-    called, by_time, ratios = 0, 0, []
-    for number in range(campaigns):
-        machine = Machine(rng=np.random.default_rng([seed, number]), on_s=on_s, off_s=off_s)
-        contrasts, _ = campaign(machine, budget_s=budget_s, voids=lambda _: True)
-        last = _last_look(contrasts[:planned], rule)
-        called += last.verdict in (Verdict.FASTER, Verdict.SLOWER)
+    planned = spending.blocks_within(BUDGET_S, BLOCK_S)
+    rule, terms = terms_of(planned)
+    called, looking, by_time, ratios, lost = 0, 0, 0, [], []
+    for contrasts, outcomes in campaigns_beside(neighbour, campaigns, seed):
+        called += calls_different(contrasts)
+        lost.append(sum(each.lasted_s for each in outcomes if not each.complete) / BUDGET_S)
+        last = _last_look(contrasts[:planned], rule, terms)
+        looking += last.verdict in CHANGED
         if last.blocks == len(contrasts) < planned and not last.verdict.decided:
             by_time += 1
-            before = comparisons.compare_result(contrasts[:, None], adapter.PAIR, _terms(rule))
+            before = comparisons.compare_result(contrasts[:, None], adapter.PAIR, terms)
             ratios.append(_width(last) / _width(before))
     return Ended(
         called=called / campaigns,
+        called_looking=looking / campaigns,
         by_time=by_time / campaigns,
         narrower=float(np.mean(ratios)) if ratios else 1.0,
+        lost=max(lost),
     )
 
 
-def _last_look(contrasts, rule):
+def _last_look(contrasts, rule, terms):
     """Return the result at the first look that decides, or when the time is up."""
-    for blocks in range(rule.first_look, len(contrasts) + 1):
-        result = comparisons.compare_result(contrasts[:blocks, None], adapter.PAIR, _terms(rule))
-        if comparisons.decide((result,), rule):
-            return result
-    terms = _terms(rule, time_is_up=True)
-    return comparisons.compare_result(contrasts[:, None], adapter.PAIR, terms)
-
-
-def _terms(rule, *, time_is_up=False):
-    return comparisons.Terms(
-        rule=rule, margin=0.01, decide=0.03, block_s=60.0, time_is_up=time_is_up
-    )
+    (result,) = at_its_end([contrasts[:, None]], rule, terms)
+    if comparisons.decide((result,), rule):
+        return result
+    last = replace(terms, time_is_up=True)
+    return comparisons.compare_result(contrasts[:, None], adapter.PAIR, last)
 
 
 def _width(result):
