@@ -123,39 +123,30 @@ class Host(Protocol):
 
     def read(self, path: str) -> str | None:
         """Return the text of a file such as ``/proc/meminfo``, or None where it is absent."""
-        ...
 
     def names(self, path: str) -> tuple[str, ...]:
         """Return the names in a directory such as ``/proc``; none where it is absent."""
-        ...
 
     def number(self, path: str) -> int | None:
         """Return the 32-bit number that a device file holds, or None where it is closed to us."""
-        ...
 
     def device(self, path: str) -> tuple[int, int] | None:
         """Return major and minor number of the device that holds a file, links followed."""
-        ...
 
     def space(self, path: str) -> Space | None:
         """Return the size of the file system that holds a file, or None where that is absent."""
-        ...
 
     def cpus(self) -> int:
         """Return how many CPUs this process may run on."""
-        ...
 
     def release(self) -> str:
         """Return the kernel release and machine type."""
-        ...
 
     def own_cpu_s(self) -> float:
         """Return the seconds of CPU that this process has used, all threads."""
-        ...
 
     def children_cpu_s(self) -> float:
         """Return what the children of this process have used that ended and were waited for."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +243,6 @@ class KernelFiles(Protocol):
 
     def obstacle(self, path: str) -> str | None:
         """Return why this account cannot write a file, or None where it can."""
-        ...
 
     def write(self, path: str, text: str) -> None:
         """Write a file in one piece, as the kernel wants it.
@@ -261,7 +251,6 @@ class KernelFiles(Protocol):
             PrivilegeError: The account may not, or the file system is read-only.
             TargetError: The file is absent, or the kernel refuses the text.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

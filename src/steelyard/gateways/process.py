@@ -257,7 +257,6 @@ class Runner(Protocol):
 
     def run(self, command: Command, *, timeout_s: float, stdin: str = "") -> Completed:
         """Run a command to its end and return what it printed."""
-        ...
 
 
 class Processes:

@@ -34,22 +34,18 @@ class RedisSession(Protocol):
             ReplyError: The server refuses it, in its words.
             TargetError: The server is gone or too slow.
         """
-        ...
 
     def pipeline(self, commands: Sequence[Sequence[str | bytes | int]]) -> list[Reply]:
         """Return the answers to commands that are sent at once; an error is raised as for one.
 
         They go over the same connection.
         """
-        ...
 
     def info(self, *sections: str) -> Mapping[str, str]:
         """Return what INFO says, every line of all sections, or of those named."""
-        ...
 
     def close(self) -> None:
         """End the session; also from another thread, while a command hangs."""
-        ...
 
 
 def own_password() -> str:

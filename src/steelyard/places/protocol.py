@@ -21,11 +21,9 @@ class Ledger(Protocol):
 
     def created(self, thing: Outside) -> None:
         """Note what is about to be made or changed, and return once that is on disk."""
-        ...
 
     def removed(self, thing: Outside) -> None:
         """Note that it is gone again, or as it was."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,15 +66,12 @@ class Standstill(Protocol):
     @property
     def kind(self) -> Pausing:
         """Return what stands still."""
-        ...
 
     def pause(self) -> bool:
         """Stop everything; return whether nothing runs, in time: else it goes on."""
-        ...
 
     def proceed(self) -> None:
         """Let everything go on; what runs already is no error."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,22 +93,18 @@ class Platform(Protocol):
     @property
     def address(self) -> ServerAddress:
         """Return where the live server is reached; raises TargetError when none is up."""
-        ...
 
     @property
     def root(self) -> Path | None:
         """Return the directory of this machine that holds the data, or None."""
-        ...
 
     @property
     def scripts(self) -> Path:
         """Return a directory whose files the generator can read."""
-        ...
 
     @property
     def is_running(self) -> bool:
         """Return whether a server is up."""
-        ...
 
     def require_ready(self) -> None:
         """Check the place before anything is started.
@@ -122,11 +113,9 @@ class Platform(Protocol):
             PreflightError: It cannot be used: port taken, directory not writable.
             PrivilegeError: It needs what only root may do.
         """
-        ...
 
     def find(self, program: ServerProgram, content: Sequence[object]) -> PreparedState | None:
         """Return a prepared state that is there already, or None."""
-        ...
 
     def prepare(
         self,
@@ -141,11 +130,9 @@ class Platform(Protocol):
             content: What decides the data; equal content is prepared once.
             build: Loads the data through a running server.
         """
-        ...
 
     def restore(self, state: PreparedState, means: str) -> float:
         """Bring the live data back to a state; return the seconds. Stops the server."""
-        ...
 
     def reprovision(
         self,
@@ -158,25 +145,20 @@ class Platform(Protocol):
         Returns what ``start`` takes next. Raises PreflightError where the server is not
         Steelyard's to make.
         """
-        ...
 
     def has_live_copy(self, state: PreparedState) -> bool:
         """Return whether a copy of a state was made that may be started again."""
-        ...
 
     def start(
         self, state: PreparedState, program: ServerProgram, settings: Mapping[str, str]
     ) -> float:
         """Start a server on the live copy of a state; return the seconds until it answered."""
-        ...
 
     def configure(self, settings: Mapping[str, str]) -> bool:
         """Take other settings for the running server; return whether it has to read them."""
-        ...
 
     def unfit(self, limits: Mapping[str, str]) -> tuple[Unfit, ...]:
         """Return which limits of server and generator the place cannot have."""
-        ...
 
     def limit(self, limits: Mapping[str, str]) -> LimitsInForce:
         """Limit the running server and the generator; what is not named becomes unlimited.
@@ -184,29 +166,23 @@ class Platform(Protocol):
         Raises:
             TargetError: No server is running, or the kernel refuses a limit.
         """
-        ...
 
     def stop(self, *, keep_data: bool) -> None:
         """Stop the live server, if there is one."""
-        ...
 
     def log_directory(self) -> Path:
         """Return a private directory for the generator's logs, in memory where there is room."""
-        ...
 
     def logs_in_memory(self) -> bool:
         """Return whether that directory lies in memory: the same for all runs of a session."""
-        ...
 
     def run_together(
         self, commands: Sequence[Command], *, timeout_s: float
     ) -> tuple[Completed, ...]:
         """Run commands beside the server at the same time; one failure ends all."""
-        ...
 
     def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> Together:
         """Start load generators and return them while they run."""
-        ...
 
     @property
     def standstill(self) -> Standstill:
@@ -215,48 +191,37 @@ class Platform(Protocol):
         Raises:
             TargetError: A server belongs to it, and does not run or cannot be stopped.
         """
-        ...
 
     @property
     def guarded(self) -> Guarded:
         """Return what has to go on when Steelyard dies in a pause."""
-        ...
 
     def vantage(self) -> Vantage | None:
         """Return what of the running server this machine can see; None where it is elsewhere."""
-        ...
 
     def sight(self) -> PodSight | None:
         """Return the container of the running server; None for other servers."""
-        ...
 
     def means(self) -> tuple[str, ...]:
         """Return the means of bringing data back that there are here, best first."""
-        ...
 
     def copies_by_reflink(self, state: PreparedState) -> bool:
         """Return whether copies share blocks with the prepared state."""
-        ...
 
     def free_bytes(self) -> int:
         """Return the free space where the data are."""
-        ...
 
     def logs(self) -> str:
         """Return everything the servers of this campaign logged, in order."""
-        ...
 
     def facts(self) -> tuple[Fact, ...]:
         """Return what a reader must know of the place beside its machine."""
-        ...
 
     def findings(self) -> tuple[Finding, ...]:
         """Return what is worth knowing of the place."""
-        ...
 
     def destroy(self) -> None:
         """Stop the server and remove everything that was made for this campaign."""
-        ...
 
 
 @runtime_checkable
@@ -265,7 +230,6 @@ class TellsProvision(Protocol):
 
     def provision(self) -> Provision:
         """Return it, as far as it is known; where nothing is known nothing is guessed."""
-        ...
 
 
 @runtime_checkable
@@ -279,7 +243,6 @@ class SeenByProvider(Protocol):
 
         Values of the last minutes come late, and are waited for with that patience, in seconds.
         """
-        ...
 
 
 @runtime_checkable
@@ -288,4 +251,3 @@ class Refillable(Protocol):
 
     def refill(self) -> bool:
         """Fill the bucket of burst credits; return whether the storage is simulated."""
-        ...

@@ -34,14 +34,12 @@ class SettingStore(Protocol):
     @property
     def label(self) -> str:
         """Return how settings are changed, for people: ``by ALTER SYSTEM``."""
-        ...
 
     def change(self, settings: Mapping[str, str]) -> bool:
         """Take the settings of a configuration; those it does not ask for go back to what was.
 
         Returns whether the server has yet to be told to read them.
         """
-        ...
 
     def activate(self, settings: Mapping[str, str], *, restarts: bool) -> None:
         """Bring the settings of a configuration into force, by a restart where asked.
@@ -49,7 +47,6 @@ class SettingStore(Protocol):
         Raises:
             TargetError: The server does not take them.
         """
-        ...
 
 
 class ServerPlace(Protocol):
@@ -61,7 +58,6 @@ class ServerPlace(Protocol):
     @property
     def label(self) -> str:
         """Return what it is called in messages."""
-        ...
 
     @property
     def inside(self) -> outside.ServerInCluster | None:
@@ -74,7 +70,6 @@ class ServerPlace(Protocol):
         Raises:
             TargetError: It is not.
         """
-        ...
 
     def store(self, own_file: SettingStore) -> SettingStore | None:
         """Return where its settings are changed for everyone; None: nowhere.
@@ -467,11 +462,9 @@ class NumberedWriter(Protocol):
         Raises:
             TargetError: The server is gone or refuses; some may be there without an answer.
         """
-        ...
 
     def close(self) -> None:
         """End the connection; also from another thread, while a write hangs."""
-        ...
 
 
 class NumberedWrites(Protocol):
@@ -479,11 +472,9 @@ class NumberedWrites(Protocol):
 
     def prepare(self, address: outside.ServerAddress) -> None:
         """Make what the writes go into, on a server that has time to make it last."""
-        ...
 
     def writer(self, address: outside.ServerAddress, writer: int) -> NumberedWriter:
         """Return a connection that writes."""
-        ...
 
     def missing(self, address: outside.ServerAddress, writer: int, last: int) -> Sequence[int]:
         """Return which of a writer's numbers up to the last are not there as written, in order.
@@ -491,7 +482,6 @@ class NumberedWrites(Protocol):
         Raises:
             TargetError: The server cannot read its data.
         """
-        ...
 
 
 _LOOKED_EVERY_S: Final = 5.0  # so long the pod behind a Service is taken to be the same; a guess

@@ -70,11 +70,9 @@ class TurnCounter(Protocol):
             MeasurementError: The server does not tell it.
             TargetError: It is gone.
         """
-        ...
 
     def close(self) -> None:
         """End the session; the server may stand still."""
-        ...
 
 
 class ServerReader(Protocol):
@@ -86,7 +84,6 @@ class ServerReader(Protocol):
     @property
     def source(self) -> str:
         """Return where ``waits`` come from, in words: ``pg_stat_activity``."""
-        ...
 
     @property
     def pid(self) -> int | None:
@@ -106,7 +103,6 @@ class ServerReader(Protocol):
     @property
     def absent(self) -> tuple[measurement.Absence, ...]:
         """Return what this version or this role does not show."""
-        ...
 
     def skip(self, seconds: float) -> None:  # noqa: ARG002 - nothing is summed up
         """Take note that for so long nothing went on: what is summed over time leaves it out."""
@@ -114,19 +110,15 @@ class ServerReader(Protocol):
 
     def waits(self) -> Sequence[Waiting]:
         """Return what the generator's sessions do now; also those that wait for their client."""
-        ...
 
     def counters(self) -> Mapping[str, float]:
         """Return all counters there are, since an arbitrary start, by ``Quantity``."""
-        ...
 
     def settled_counters(self) -> Mapping[str, float]:
         """Return the same when the generator's sessions are gone and have reported all they did."""
-        ...
 
     def levels(self) -> Mapping[str, float]:
         """Return readings that are no counters, by ``Quantity``."""
-        ...
 
     def statements(self) -> tuple[measurement.StatementUse, ...] | None:
         """Return what each statement has used since an arbitrary start; None where not told."""
@@ -134,7 +126,6 @@ class ServerReader(Protocol):
 
     def close(self) -> None:
         """End the session; also from another thread, while a statement hangs."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,19 +152,15 @@ class CeilingTools(Protocol):
         Connections come one after another; each has so many round trips at most, all of them
         together so many seconds.
         """
-        ...
 
     def sync_command(self, file: Path) -> Command:
         """Return the command that tries every method on a new file; PreflightError if absent."""
-        ...
 
     def sync_rates(self, text: str) -> tuple[SyncRate, ...] | None:
         """Return what the command printed so far; None before the last method."""
-        ...
 
     def sync_method(self, effective: Sequence[model.EffectiveSetting]) -> str | None:
         """Return the method that commits wait for; None where they wait for none."""
-        ...
 
 
 _BYTES_PER_KEY = 104  # measured with Redis 7.0.15: a key of 16 bytes beside its value
@@ -278,38 +265,31 @@ class TransactionLog(Protocol):
     @property
     def transactions(self) -> int:
         """Return the successful ones in all lines, ramp included, as logged: not scaled up."""
-        ...
 
     @property
     def damaged(self) -> int:
         """Return the lines that are not understood."""
-        ...
 
     @property
     def truncated(self) -> tuple[str, ...]:
         """Return the files whose last line has no end."""
-        ...
 
     @property
     def counted(self) -> Mapping[int, int]:
         """Return how many count in each second; of a run in turns in each half of a stretch."""
-        ...
 
     @property
     def ended(self) -> Mapping[int, int]:
         """Return how many ended in each second, ramp included."""
-        ...
 
     def run_latency(self, *, windows_s: float | None) -> measurement.RunLatency | None:
         """Return all transactions after the ramp; in windows of that length, too, where asked.
 
         None where the log tells no latencies.
         """
-        ...
 
     def seconds_text(self) -> str:
         """Return the counts by second and script, ramp included, a JSON object per line."""
-        ...
 
 
 class LogReader(Protocol):
@@ -317,7 +297,6 @@ class LogReader(Protocol):
 
     def feed(self, source: str, chunk: bytes) -> None:
         """Take the next bytes of a file; they may end inside a line."""
-        ...
 
     def finish(self, *, ramp_s: float | None = None) -> TransactionLog:
         """Return what was read.
@@ -328,7 +307,6 @@ class LogReader(Protocol):
         Raises:
             MeasurementError: It was over later than was told at first.
         """
-        ...
 
 
 class Programs(Protocol):
@@ -336,15 +314,12 @@ class Programs(Protocol):
 
     def label(self, configuration: str) -> str:
         """Return what a configuration's server is called: ``PostgreSQL 18.6``."""
-        ...
 
     def program(self, configuration: str) -> ServerProgram:
         """Return the server program of a configuration."""
-        ...
 
     def tools(self) -> Mapping[str, str]:
         """Return the versions of the generator and of each configuration's server."""
-        ...
 
     def check_flags(self) -> None:
         """Raise an InputError for generator flags that Steelyard sets itself."""
@@ -364,15 +339,12 @@ class SettingsOf(Protocol):
 
     def known_settings(self, configuration: str) -> frozenset[str]:
         """Return the names of all settings that a configuration's server knows."""
-        ...
 
     def switch_cost(self, configuration: str, names: Sequence[str]) -> model.SwitchCost:
         """Return what it takes to change these settings."""
-        ...
 
     def asks_the_same(self, one: str, other: str, names: Sequence[str]) -> bool:
         """Whether two configurations mean the same by these settings, written differently."""
-        ...
 
     def shown_now(self, configuration: str, names: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002 - likewise
         """Return what a server that is there has of these settings now, as it shows them."""
@@ -411,7 +383,6 @@ class DataOf(Protocol):
 
     def datasets(self) -> tuple[Dataset, ...]:
         """Return the data all workloads need."""
-        ...
 
     def build(
         self,
@@ -424,7 +395,6 @@ class DataOf(Protocol):
 
         A command of the dataset works in the directory; None: where we do.
         """
-        ...
 
     def missing_data(self, address: ServerAddress) -> tuple[str, ...]:  # noqa: ARG002 - likewise
         """Return a sentence for each data set that a server has not as it was prepared.
@@ -436,11 +406,9 @@ class DataOf(Protocol):
 
     def writes(self) -> bool:
         """Return whether any workload may change the data."""
-        ...
 
     def only_reads(self, workload: model.Workload) -> bool:
         """Return whether a workload leaves the data as they are, for certain."""
-        ...
 
     def keep_templates(self, address: ServerAddress) -> None:  # noqa: ARG002 - likewise
         """Put the prepared data aside on a running server, to copy them from there."""
@@ -456,7 +424,6 @@ class Room(Protocol):
 
     def memory_bytes(self, configuration: str) -> int:
         """Return about the most memory that a configuration's server takes with its data."""
-        ...
 
     def huge_page_bytes(self, configuration: str) -> int | None:  # noqa: ARG002 - likewise
         """Return what a configuration's server takes of a pool of huge pages.
@@ -478,7 +445,6 @@ class RunningServer(Protocol):
 
         A server that reads its configuration again is made to; another is told each setting.
         """
-        ...
 
     def prewarm(self, address: ServerAddress, *, most_bytes: int | None = None) -> bool:  # noqa: ARG002 - likewise
         """Load the data of all datasets into the server's memory; return whether it was done.
@@ -489,13 +455,11 @@ class RunningServer(Protocol):
 
     def effective(self, address: ServerAddress) -> tuple[model.EffectiveSetting, ...]:
         """Return all settings as a new session sees them."""
-        ...
 
     def deviations(
         self, asked: Sequence[model.Setting], effective: Sequence[model.EffectiveSetting]
     ) -> tuple[str, ...]:
         """Return a sentence for each setting that is not in force as asked."""
-        ...
 
     def checkpoint_cycle_s(self, effective: Sequence[model.EffectiveSetting]) -> float | None:  # noqa: ARG002 - likewise
         """Return the length of the checkpoint cycle in force; None where it is not shown."""
@@ -511,7 +475,6 @@ class RunningServer(Protocol):
         Raises:
             TargetError: The server lets nobody in.
         """
-        ...
 
     def plans(self, address: ServerAddress) -> tuple[measurement.StatementPlan, ...]:  # noqa: ARG002 - likewise
         """Return the plans of the statements of all scripts, under the settings in force there.
@@ -571,11 +534,9 @@ class LoadProgram(Protocol):
         Raises:
             MeasurementError: One of them failed, or its output is not understood.
         """
-        ...
 
     def processed(self, completed: Sequence[Completed]) -> int:
         """Return how many transactions they count as processed, ramp included."""
-        ...
 
     def logs_transactions(self) -> bool:
         """Return whether the generator can log every transaction; else ``latency`` tells them."""
@@ -614,11 +575,9 @@ class Generators(Protocol):
     @property
     def load(self) -> LoadProgram:
         """Return what they have in common: how one ends, and what it measured."""
-        ...
 
     def generator_address(self, address: ServerAddress, connection: str) -> ServerAddress:
         """Return where the generator connects: the ``socket`` itself, or ``tcp`` beside it."""
-        ...
 
     def pilot(self, request: RunRequest) -> tuple[Command, ...]:  # noqa: ARG002 - likewise
         """Return what has to run first so that the length of the run can be asked for.
@@ -646,7 +605,6 @@ class Generators(Protocol):
 
     def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
         """Return the command line of each generator for one run; they are started together."""
-        ...
 
     def turn_counter(self, request: RunRequest) -> TurnCounter | None:
         """Open what counts the turns of a run on its server; None: the generator's log tells them.
@@ -654,7 +612,6 @@ class Generators(Protocol):
         Raises:
             TargetError: The server lets nobody in.
         """
-        ...
 
     def latency(self, completed: Sequence[Completed]) -> measurement.RunLatency | None:  # noqa: ARG002 - likewise
         """Return the latencies of a run by what the generators printed; None where they do not."""

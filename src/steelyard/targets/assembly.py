@@ -120,7 +120,6 @@ class Assembled(Protocol):
 
         Where there are others, ``put_together`` makes one assembly of all.
         """
-        ...
 
 
 def assemble(

@@ -322,19 +322,15 @@ class PostgresLoad(LoadProgram, Protocol):
 
     def check(self) -> None:
         """Raise an InputError or a PreflightError where it cannot do what is asked."""
-        ...
 
     def tools(self) -> Mapping[str, str]:
         """Return its version by its name."""
-        ...
 
     def only_reads(self, workload: model.Workload) -> bool:
         """Return whether a workload leaves the data as they are, for certain."""
-        ...
 
     def run_commands(self, request: RunRequest, address: ServerAddress) -> tuple[Command, ...]:
         """Return the command line of each process for one run in the data's own database."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

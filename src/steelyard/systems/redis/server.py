@@ -512,11 +512,9 @@ class Tries(Protocol):
     @property
     def installation(self) -> RedisInstallation:
         """Return whose server it is."""
-        ...
 
     def refusals(self, settings: Mapping[str, str]) -> tuple[Refusal, ...]:
         """Return everything that it says against these settings."""
-        ...
 
 
 def refused_values(
