@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any
 
 from steelyard.cli.main import main
-from steelyard.gateways.host import LocalKernelFiles
+from steelyard.gateways.host import KernelFiles
 from steelyard.gateways.placed_files import PlacedFiles
 from steelyard.record.journal import Journal
 
@@ -36,7 +36,7 @@ def _mortal(owner: type, name: str) -> None:
 
 
 _mortal(Journal, "append")
-_mortal(LocalKernelFiles, "write")
+_mortal(KernelFiles, "write")
 _mortal(PlacedFiles, "place")
 _mortal(PlacedFiles, "remove")
 main()

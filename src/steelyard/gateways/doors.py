@@ -24,7 +24,7 @@ class Doors:
     host: machine.Host = field(default_factory=machine.LocalHost)
     cgroups: Cgroups = field(default_factory=Cgroups)
     files: PlacedFiles = field(default_factory=PlacedFiles)
-    kernel: machine.KernelFiles = field(default_factory=machine.LocalKernelFiles)
+    kernel: machine.KernelFiles = field(default_factory=machine.KernelFiles)
     latency: machine.CpuLatency = field(default_factory=machine.CpuLatency)
     operator: Operator = field(default_factory=Operator)
     kubernetes: KubectlConfiguration = field(default_factory=KubectlConfiguration)

@@ -119,7 +119,7 @@ class Space:
 
 
 class Host(Protocol):
-    """One machine's own account of itself."""
+    """One machine's own account of itself; what has a body is so where a shell alone reads it."""
 
     def read(self, path: str) -> str | None:
         """Return the text of a file such as ``/proc/meminfo``, or None where it is absent."""
@@ -130,11 +130,13 @@ class Host(Protocol):
     def number(self, path: str) -> int | None:
         """Return the 32-bit number that a device file holds, or None where it is closed to us."""
 
-    def device(self, path: str) -> tuple[int, int] | None:
+    def device(self, path: str) -> tuple[int, int] | None:  # noqa: ARG002 - a shell has no word for it
         """Return major and minor number of the device that holds a file, links followed."""
+        return None
 
-    def space(self, path: str) -> Space | None:
+    def space(self, path: str) -> Space | None:  # noqa: ARG002 - likewise
         """Return the size of the file system that holds a file, or None where that is absent."""
+        return None
 
     def cpus(self) -> int:
         """Return how many CPUs this process may run on."""
@@ -144,9 +146,11 @@ class Host(Protocol):
 
     def own_cpu_s(self) -> float:
         """Return the seconds of CPU that this process has used, all threads."""
+        return 0.0
 
     def children_cpu_s(self) -> float:
         """Return what the children of this process have used that ended and were waited for."""
+        return 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,24 +242,9 @@ def _cpu_s(who: int) -> float:
 _CLOSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
-class KernelFiles(Protocol):
-    """The kernel's files of one machine, for writing."""
-
-    def obstacle(self, path: str) -> str | None:
-        """Return why this account cannot write a file, or None where it can."""
-
-    def write(self, path: str, text: str) -> None:
-        """Write a file in one piece, as the kernel wants it.
-
-        Raises:
-            PrivilegeError: The account may not, or the file system is read-only.
-            TargetError: The file is absent, or the kernel refuses the text.
-        """
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalKernelFiles:
-    """The files of this machine, or of a tree below ``root``."""
+class KernelFiles:
+    """The kernel's files of this machine, for writing, or a tree of them below ``root``."""
 
     root: Path = Path("/")
 
@@ -274,7 +263,12 @@ class LocalKernelFiles:
         return "this account may not write it"
 
     def write(self, path: str, text: str) -> None:
-        """Write a file in one piece."""
+        """Write a file in one piece, as the kernel wants it.
+
+        Raises:
+            PrivilegeError: The account may not, or the file system is read-only.
+            TargetError: The file is absent, or the kernel refuses the text.
+        """
         try:
             descriptor = os.open(self._place(path), os.O_WRONLY | os.O_CLOEXEC)
             try:

@@ -11,7 +11,7 @@ import os
 import secrets
 import shlex
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Final, Self
 
 from steelyard.core.wording import PrivilegeError, TargetError
 from steelyard.gateways.files import NEW_FILE, remove_unfinished, sync_directory, translated
-from steelyard.gateways.host import Space
+from steelyard.gateways.host import Host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +193,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchedHost:
+class FetchedHost(Host):
     """What was brought from a machine; what was not is as absent as what is not there.
 
     Attributes:
@@ -222,16 +222,6 @@ class FetchedHost:
         """Return the number of a device file that was brought."""
         return self.held.get(path)
 
-    def device(self, path: str) -> tuple[int, int] | None:
-        """Return None: a shell has no word for it."""
-        _ = path
-        return None
-
-    def space(self, path: str) -> Space | None:
-        """Return None: a shell has no word for it."""
-        _ = path
-        return None
-
     def cpus(self) -> int:
         """Return how many CPUs the machine's kernel says it has in ``/proc/stat``."""
         lines = self.files.get("/proc/stat", "").splitlines()
@@ -240,14 +230,6 @@ class FetchedHost:
     def release(self) -> str:
         """Return the kernel release and machine type."""
         return self.kernel
-
-    def own_cpu_s(self) -> float:
-        """Return 0: this process is not over there."""
-        return 0.0
-
-    def children_cpu_s(self) -> float:
-        """Return 0: its children neither."""
-        return 0.0
 
     def with_more(self, other: Self) -> Self:
         """Return this and what another look brought, which replaces the former."""
@@ -317,14 +299,10 @@ def parse_fetched(text: str, mark: str) -> FetchedHost | None:
             files[rest] = body
         elif kind == "number":
             path, _, digits = rest.partition(" ")
-            held.update(_number(path, digits))
+            if digits.strip().lstrip("-").isdecimal():
+                held[path] = int(digits)
         elif kind == "directory":
             resolved[rest] = body.rstrip("\n")
         elif kind == "kernel":
             kernel = rest
     return FetchedHost(files=files, held=held, resolved=resolved, kernel=kernel)
-
-
-def _number(path: str, digits: str) -> Iterable[tuple[str, int]]:
-    shown = digits.strip()
-    return [(path, int(shown))] if shown.lstrip("-").isdecimal() else []

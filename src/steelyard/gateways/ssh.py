@@ -65,22 +65,6 @@ def parse_destination(uri: str) -> Destination:
     return Destination(host=named, user=parts.username or None, port=port)
 
 
-def _ssh(destination: Destination, command: str) -> Command:
-    """Return a call of ssh; the account's shell over there reads the command."""
-    options = (word for name, value in _OPTIONS.items() for word in ("-o", f"{name}={value}"))
-    argv = ("ssh", "-T", *options, *destination.words, command)
-    environment = {name: os.environ[name] for name in _AGENTS if name in os.environ}
-    return Command(argv=argv, environment=environment)
-
-
-def _unreachable(destination: Destination, reason: str) -> TargetError:
-    words = shlex.join(destination.words)
-    return TargetError(
-        f"{destination.host} cannot be reached over ssh: {reason}",
-        hint=f"Does `ssh -o BatchMode=yes {words} true` work?",
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshMachine:
     """A machine over SSH.
@@ -99,14 +83,21 @@ class SshMachine:
             TargetError: The machine cannot be reached, or has no shell for us.
         """
         mark = new_mark()
-        command = _ssh(self.destination, "sh -s")
+        options = (word for name, value in _OPTIONS.items() for word in ("-o", f"{name}={value}"))
+        command = Command(
+            argv=("ssh", "-T", *options, *self.destination.words, "sh -s"),
+            environment={name: os.environ[name] for name in _AGENTS if name in os.environ},
+        )
         done = self.processes.run(command, timeout_s=_TIMEOUT_S, stdin=script(wanted, mark))
         host = parse_fetched(done.stdout, mark)
         if host is not None:
             return host
         reason = done.tail(1) or f"exit status {done.exit_status}"
         if done.exit_status == _FAILED:
-            raise _unreachable(self.destination, reason)
+            raise TargetError(
+                f"{self.destination.host} cannot be reached over ssh: {reason}",
+                hint=f"Does `ssh -o BatchMode=yes {shlex.join(self.destination.words)} true` work?",
+            )
         raise TargetError(
             f"{self.destination.host} did not run a shell script to its end: {reason}",
             hint="The account needs a POSIX shell there, with cat, grep and od.",

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from xml.sax.saxutils import unescape
 
 from steelyard.core.outside import Command, Completed
-from steelyard.core.wording import PrivilegeError, SteelyardError, TargetError
+from steelyard.core.wording import PrivilegeError, TargetError
 from steelyard.gateways.process import Processes
 
 SYSTEM = "qemu:///system"
@@ -108,21 +108,18 @@ class Domains:
     def _checked(self, completed: Completed) -> str:
         if completed.succeeded:
             return completed.stdout
-        raise self._failure(completed)
-
-    def _failure(self, completed: Completed) -> SteelyardError:
         verb, words = completed.argv[3], completed.tail()
         if _DENIED.search(words):
-            return PrivilegeError(
+            raise PrivilegeError(
                 f"libvirt at {self.uri} does not admit this account: {words}",
                 hint="Run the command as root, or join the group libvirt.",
             )
         if _UNREACHABLE.search(words):
-            return TargetError(
+            raise TargetError(
                 f"there is no libvirt at {self.uri}: {words}",
                 hint="Start libvirtd (systemctl start libvirtd).",
             )
-        return TargetError(f"virsh {verb} failed: {words}")
+        raise TargetError(f"virsh {verb} failed: {words}")
 
 
 def parse_delays(text: str) -> Mapping[str, tuple[float, ...]]:

@@ -195,7 +195,8 @@ class AwsMaker:
             self._ledger.removed(thing)
             raise
         except AwsRefusalError as error:
-            if not error.is_there or not is_ours(thing, self.api):
+            said = found(thing, self.api) if error.is_there else None
+            if said is None or _campaign_of(resource, said, self.api) != self._campaign_id:
                 raise
             return {}
 
@@ -294,12 +295,6 @@ def _campaign_of(resource: Rented, said: Mapping[str, Any], api: AwsApi) -> str 
     return next((str(each["Value"]) for each in listed if each["Key"] == CAMPAIGN), None)
 
 
-def is_ours(thing: InAws, api: AwsApi) -> bool:
-    """Return whether a thing is there and carries its campaign's tag."""
-    said = found(thing, api)
-    return said is not None and _campaign_of(thing.resource, said, api) == thing.campaign_id
-
-
 def undo(thing: InAws, api: AwsApi, clock: Clock) -> None:
     """Delete a thing, and return when it is not there any more.
 
@@ -347,14 +342,16 @@ def _asked_to_go(thing: InAws, said: Mapping[str, Any], api: AwsApi) -> tuple[bo
     state = next((str(said[key]) for key in _STATES if said.get(key)), "")
     if state.lower() == "deleting":
         return True, state
+    way = _WAYS[thing.resource]
+    is_member = thing.resource is Rented.INSTANCE and bool(said.get("DBClusterIdentifier"))
     try:
-        # The protection of a cluster's instance is the cluster's.
-        if said.get("DeletionProtection") and not _is_member(thing, said):
-            way = _WAYS[thing.resource]
+        # The protection and the backups of a cluster's instance are the cluster's.
+        if said.get("DeletionProtection") and not is_member:
             action = way.deleting.replace("Delete", "Modify")
             given = {way.name: thing.name, "DeletionProtection": False, "ApplyImmediately": True}
             api.call("rds", action, **given)
-        _delete(thing, said, api)
+        alone = dict(_NO_SNAPSHOT if is_member else way.alone)
+        api.call(way.service, way.deleting, **{way.name: thing.name, **alone})
     except AwsRefusalError as error:
         if error.is_absent:
             return False, ""
@@ -362,20 +359,6 @@ def _asked_to_go(thing: InAws, said: Mapping[str, Any], api: AwsApi) -> tuple[bo
             return False, error.message
         raise
     return True, state
-
-
-def _is_member(thing: InAws, said: Mapping[str, Any]) -> bool:
-    return thing.resource is Rented.INSTANCE and bool(said.get("DBClusterIdentifier"))
-
-
-def _delete(thing: InAws, said: Mapping[str, Any], api: AwsApi) -> None:
-    way = _WAYS[thing.resource]
-    # Backups are the cluster's, where an instance is in one.
-    given: dict[str, object] = {
-        way.name: thing.name,
-        **dict(_NO_SNAPSHOT if _is_member(thing, said) else way.alone),
-    }
-    api.call(way.service, way.deleting, **given)
 
 
 def tagged(api: AwsApi) -> Iterator[InAws]:
@@ -422,8 +405,7 @@ def await_serving(
         if state != seen:
             seen = state
             told(f"{name} is {state}")
-        changing = said.get("PendingModifiedValues") or _applies(said)
-        if state in _SERVING and not changing and not _cluster_applies(said, api):
+        if state in _SERVING and not said.get("PendingModifiedValues") and not _applies(said, api):
             return said
         if state not in _PASSING | _SERVING:
             raise TargetError(
@@ -609,25 +591,14 @@ def await_counts(
     return found
 
 
-def _applies(said: Mapping[str, Any]) -> bool:
-    """Return whether parameters are being put into force."""
-    groups = said.get("DBParameterGroups") or []
-    return any(each.get("ParameterApplyStatus") == "applying" for each in groups)
-
-
-def _cluster_applies(said: Mapping[str, Any], api: AwsApi) -> bool:
-    """Return whether parameters of an instance's cluster are being put into force in it."""
-    cluster = said.get("DBClusterIdentifier")
-    if not cluster:
-        return False
-    way = _WAYS[Rented.CLUSTER]
-    members = (
-        member for each in way.listed(api, cluster) for member in each.get("DBClusterMembers") or ()
-    )
-    name = said["DBInstanceIdentifier"]
-    states = {
-        str(each.get("DBClusterParameterGroupStatus"))
-        for each in members
-        if each.get("DBInstanceIdentifier") == name
-    }
+def _applies(said: Mapping[str, Any], api: AwsApi) -> bool:
+    """Return whether parameters of an instance, or its cluster's in it, are put into force now."""
+    states = {group.get("ParameterApplyStatus") for group in said.get("DBParameterGroups") or ()}
+    if cluster := said.get("DBClusterIdentifier"):
+        states |= {
+            member.get("DBClusterParameterGroupStatus")
+            for answer in _WAYS[Rented.CLUSTER].listed(api, cluster)
+            for member in answer.get("DBClusterMembers") or ()
+            if member.get("DBInstanceIdentifier") == said["DBInstanceIdentifier"]
+        }
     return "applying" in states

@@ -20,6 +20,7 @@ from steelyard.core import outside, wording
 from steelyard.core.experiment import Configuration
 from steelyard.core.findings import Fact, Finding, Severity
 from steelyard.core.schedule import Load
+from steelyard.core.storage import Provision
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
@@ -86,6 +87,10 @@ class ServerPlace(Protocol):
         """Return what of its pod can be watched; None where it is in none."""
         return None
 
+    def provision(self) -> Provision:
+        """Return what it gives the server; nothing is guessed."""
+        return Provision()
+
     def facts(self) -> tuple[Fact, ...]:
         """Return what a reader must know of the place."""
         return ()
@@ -116,38 +121,49 @@ class Anywhere(ServerPlace):
         return self._entrance
 
 
+class Undo(Protocol):
+    """Undoes one thing on a server."""
+
+    def __call__(
+        self,
+        thing: outside.OnServer,
+        doors: Doors,
+        *,
+        password: str,
+        reached: outside.ServerAddress | None,
+    ) -> None:
+        """Undo it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcing:
-    """How changes are written down.
+    """How changes are written down and undone.
 
     Attributes:
         place: Of the server.
         mark: What is made carries it.
+        undo: Undoes one thing, by way of the gateways. It takes the password of the server's user
+            and where a server in a cluster is reached now; None: where it was.
+        made_kind: The kind of target that Steelyard makes on this machine.
         restart_command: Restarts it after its settings were put back; empty: a reload does.
         settings: What its settings are called among the kinds of things.
     """
 
     place: ServerPlace
     mark: str
+    undo: Undo
+    made_kind: str
     restart_command: tuple[str, ...] = ()
     settings: outside.Foreign = outside.Foreign.SETTINGS
 
 
 class Changes:
-    """The changes of one campaign on one server; the ledger is told before each.
+    """The changes of one campaign on one server; the ledger is told before each."""
 
-    ``undo`` undoes one thing on the server that is reached there now.
-    """
-
-    def __init__(
-        self,
-        announcing: Announcing,
-        ledger: protocol.Ledger,
-        undo: Callable[[outside.OnServer, outside.ServerAddress], None],
-    ) -> None:
+    def __init__(self, announcing: Announcing, ledger: protocol.Ledger, doors: Doors) -> None:
         self._how = announcing
         self._ledger = ledger
-        self._undo_thing = undo
+        self._doors = doors
         self._done: list[outside.OnServer] = []
         self._troubles: list[wording.SteelyardError] = []
         self._told: set[object] = set()
@@ -213,7 +229,9 @@ class Changes:
         return troubles
 
     def _undo(self, thing: outside.OnServer) -> None:
-        self._undo_thing(thing, self._how.place.entrance())
+        way = self._how.place.entrance()
+        reached = None if thing.inside is None else way
+        self._how.undo(thing, self._doors, password=way.password, reached=reached)
         self._done.remove(thing)
         self._ledger.removed(thing)
 
@@ -290,7 +308,8 @@ class OthersServer(ServerElsewhere):
         super().__init__(campaign_id, ledger, doors)
         self._place = announcing.place
         self._mark = announcing.mark
-        self._changes = Changes(announcing, ledger, self._undo)
+        self._made_kind = announcing.made_kind
+        self._changes = Changes(announcing, ledger, doors)
         # The start of the server under which a configuration is in force.
         self._since: object = None
 
@@ -350,11 +369,6 @@ class OthersServer(ServerElsewhere):
             " `switch` out.",
         )
 
-    @property
-    @abstractmethod
-    def _made_kind(self) -> str:
-        """Return the kind of target that Steelyard makes on this machine."""
-
     def stop(self, *, keep_data: bool) -> None:
         """Leave the server alone: it is not ours to stop."""
         self._since = None
@@ -373,15 +387,6 @@ class OthersServer(ServerElsewhere):
             *(each for each in said if unseen or each.code != UNSEEN),
             *self._place.findings(),
         )
-
-    def _undo(self, thing: outside.OnServer, way: outside.ServerAddress) -> None:
-        self._undo_there(thing, way.password, way if thing.inside is not None else None)
-
-    @abstractmethod
-    def _undo_there(
-        self, thing: outside.OnServer, password: str, reached: outside.ServerAddress | None
-    ) -> None:
-        """Undo one thing; ``reached`` is where a server in a cluster is, None: where it was."""
 
     def _undone(self) -> list[wording.SteelyardError]:
         self._since = None

@@ -27,7 +27,8 @@ from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import trouble_until
 from steelyard.places import aws
 from steelyard.places.local.server import ProgramReach
-from steelyard.places.protocol import Ledger, PodSight
+from steelyard.places.protocol import Ledger
+from steelyard.systems.existing import ServerPlace
 from steelyard.systems.postgres import factory
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
 from steelyard.systems.postgres.existing.server import STARTED_AT
@@ -244,15 +245,14 @@ def _parameter(name: str, how: str) -> dict[str, str]:
     return {"ParameterName": name, "ApplyMethod": how}
 
 
-class Instance:
+class Instance(ServerPlace):
     """The place of one instance, made when it is asked for.
 
     Attributes:
         label: Its name, and that of its parameter group.
-        inside: None: its address is all that is needed.
     """
 
-    inside: Final = None
+    label: str = ""
 
     def __init__(self, target: RentedTarget, name: str, maker: aws.AwsMaker, doors: Doors) -> None:
         self._target = target
@@ -312,13 +312,6 @@ class Instance:
         """Return its parameter group."""
         return self.group
 
-    def require_ready(self) -> None:
-        """Look at nothing: it serves, or it would not be here."""
-
-    def sight(self) -> PodSight | None:
-        """Return None: it is in no cluster."""
-        return None
-
     def provision(self) -> Provision:
         """Return what its class and storage give it."""
         return self._target.provision
@@ -342,10 +335,6 @@ class Instance:
             for name, value in facts.items()
             if value
         )
-
-    def findings(self) -> tuple[Finding, ...]:
-        """Return nothing: what is worth knowing is told before it is made."""
-        return ()
 
     def read_counts(
         self, span: tuple[float, float], patience_s: float

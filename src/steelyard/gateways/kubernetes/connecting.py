@@ -224,18 +224,15 @@ class KubectlConfiguration:
         paths = default_paths(self.environment)
         config = read_kubeconfig(paths)
         name = context or config.current
-        if name in {"", IN_CLUSTER} and name not in config.contexts and self._is_inside:
+        has_server = bool(self.environment.get("KUBERNETES_SERVICE_HOST"))
+        is_inside = has_server and (self.account / "token").is_file()
+        if name in {"", IN_CLUSTER} and name not in config.contexts and is_inside:
             return requests.by_account(IN_CLUSTER, self.account, self.environment)
         _require_context(config, paths, name)
         chosen = config.contexts[name]
         namespace = str(chosen.get("namespace") or "default")
         with ExitStack() as memory:
             return requests.by_kubeconfig(name, config.for_context(name, memory), namespace)
-
-    @property
-    def _is_inside(self) -> bool:
-        has_server = bool(self.environment.get("KUBERNETES_SERVICE_HOST"))
-        return has_server and (self.account / "token").is_file()
 
 
 def _require_context(config: Kubeconfig, paths: tuple[Path, ...], name: str) -> None:

@@ -8,7 +8,6 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from steelyard.core.wording import SteelyardError
@@ -40,12 +39,7 @@ class Forward:
         self._accepting.start()
         return int(self._listener.getsockname()[1])
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop listening and end every connection."""
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread in accept()

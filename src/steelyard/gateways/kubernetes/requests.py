@@ -24,11 +24,7 @@ from lightkube.config.models import Cluster, User
 from lightkube.core.exceptions import ConfigError
 from msgspec import MsgspecError
 
-from steelyard.core.wording import (
-    InputError,
-    PrivilegeError,
-    SteelyardError,
-)
+from steelyard.core.wording import InputError, PrivilegeError, SteelyardError
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.refusals import Answered, Request, refused, unreachable
 
@@ -327,10 +323,11 @@ class Requests:
             headers=headers,
             extensions={"sni_hostname": name} if name else None,
         )
+        said = response.headers.get("Retry-After", "")  # of the API never a date
         return Answered(
             status=response.status_code,
             text=response.content.decode("utf-8", "replace"),
-            retry_after_s=_retry_after_s(response),
+            retry_after_s=float(said) if said.isdigit() else None,
         )
 
 
@@ -358,9 +355,3 @@ def _in_words(error: Exception) -> str:
     if isinstance(error, httpx2.TimeoutException | TimeoutError):
         return "it does not answer in time"
     return said.rpartition(": ")[2].strip("()'") or type(error).__name__
-
-
-def _retry_after_s(response: httpx2.Response) -> float | None:
-    """Return what the header says in seconds; a date is not used by the API."""
-    said = response.headers.get("Retry-After", "")
-    return float(said) if said.isdigit() else None

@@ -34,7 +34,13 @@ from steelyard.places.kubernetes.belongings import job_name, object_name
 from steelyard.places.kubernetes.manifests import render_manifest
 from steelyard.places.kubernetes.own_install import pip_options
 from steelyard.places.kubernetes.permissions import Grant, Permission, Purpose, needed
-from steelyard.places.kubernetes.pods import ReadyWait, claim_spec, obstacle, waiting_pod
+from steelyard.places.kubernetes.pods import (
+    ReadyWait,
+    claim_spec,
+    obstacle,
+    waiting_pod,
+    warnings_about,
+)
 
 _RECORD: Final = "record"
 RECORD_SIZE: Final = "2Gi"  # records of an hour take some ten megabytes; kept logs take more
@@ -324,7 +330,10 @@ def make(plan: JobPlan, packed: str, api: KubernetesApi) -> None:
     Raises:
         SteelyardError: Something was refused, and nothing is left.
     """
-    _require_unused(plan, api)
+    names = {k8s.JOB: plan.name, k8s.CLAIM: plan.claim, k8s.CONFIG_MAP: plan.request}
+    for ref in (plan.ref(kind, name) for kind, name in names.items()):
+        if api.read(ref) is not None:
+            raise PreflightError(f"{ref.label} is there already", hint="Start it again.")
     owner: k8s.Manifest | None = None
     try:
         for manifest in manifests_of(plan, packed):
@@ -416,13 +425,6 @@ def remove_one(ref: k8s.ObjectRef, plan: JobPlan, api: KubernetesApi, clock: Clo
             f"{ref.label} does not go away",
             hint="Look at it with `kubectl describe`, then run `steelyard clean`.",
         )
-
-
-def _require_unused(plan: JobPlan, api: KubernetesApi) -> None:
-    names = {k8s.JOB: plan.name, k8s.CLAIM: plan.claim, k8s.CONFIG_MAP: plan.request}
-    for ref in (plan.ref(kind, name) for kind, name in names.items()):
-        if api.read(ref) is not None:
-            raise PreflightError(f"{ref.label} is there already", hint="Start it again.")
 
 
 def _all(plan: JobPlan) -> Iterator[k8s.ObjectRef]:
@@ -702,28 +704,16 @@ def standing(plan: JobPlan, api: KubernetesApi) -> Standing:
         elif pod is not None and (found := obstacle(pod)):
             reason = f"pod {pod['metadata']['name']}: {found.message}"
         else:
-            reason = _last_event(pod or job, api)
+            waiting = pod or job
+            uid = str(waiting["metadata"]["uid"])
+            warnings = warnings_about(api, k8s.ref_of(waiting), uid)
+            reason = str(warnings[0].get("message") or "") if warnings else ""
     exit_code = ended[0] if ended else None
     return Standing(stand=stand, last=last, exit_code=exit_code, reason=reason)
 
 
 def _container(pod: str, plan: JobPlan) -> k8s.ContainerRef:
     return k8s.ContainerRef(namespace=plan.namespace, pod=pod, container=CONTAINER)
-
-
-def _last_event(of: k8s.Manifest, api: KubernetesApi) -> str:
-    """Return the last warning about an object; empty where there is none, or it may not be seen."""
-    metadata = of["metadata"]
-    if not api.allowed("list", k8s.EVENT, metadata["namespace"]):
-        return ""
-    said = [
-        event
-        for event in api.list(k8s.EVENT, metadata["namespace"])
-        if event.get("involvedObject", {}).get("uid") == metadata["uid"]
-        and event.get("type") == "Warning"
-    ]
-    said.sort(key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime")))
-    return str(said[-1].get("message") or "") if said else ""
 
 
 @contextmanager

@@ -5,15 +5,20 @@ reason. Source of the standard: kubernetes.io/docs/concepts/security/pod-securit
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from steelyard.core.kubernetes import PROBE, ContainerRef, Manifest, ObjectRef, ref_of
+from steelyard.core.kubernetes import EVENT, PROBE, ContainerRef, Kind, Manifest, ObjectRef, ref_of
 from steelyard.core.outside import Command, Completed
 from steelyard.core.target import PodResources
-from steelyard.core.wording import PreflightError, SteelyardError, format_duration
+from steelyard.core.wording import (
+    PreflightError,
+    PrivilegeError,
+    SteelyardError,
+    format_duration,
+)
 from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes.belongings import Belongings
@@ -87,6 +92,36 @@ def resources_of(resources: PodResources) -> dict[str, dict[str, str]]:
         "requests": {**(requests or limits), **pages},
         "limits": {**(limits or requests), **pages},
     }
+
+
+def listed(
+    api: KubernetesApi, kind: Kind, namespace: str = "", labels: Mapping[str, str] | None = None
+) -> tuple[Manifest, ...]:
+    """Return objects that only say more; nothing where this account may not see them."""
+    try:
+        return api.list(kind, namespace, labels)
+    except PrivilegeError:
+        return ()
+
+
+def events_about(events: Iterable[Manifest], ref: ObjectRef, uid: str = "") -> list[Manifest]:
+    """Return those events that are about an object, or the one of this uid, the newest first."""
+    found = []
+    for event in events:
+        about = event.get("involvedObject") or {}
+        is_named = (about.get("kind"), about.get("name")) == (ref.kind.name, ref.name)
+        if is_named and (not uid or about.get("uid") == uid):
+            found.append(event)
+    when = ("lastTimestamp", "eventTime")
+    return sorted(
+        found, key=lambda event: str(next(filter(None, map(event.get, when)), "")), reverse=True
+    )
+
+
+def warnings_about(api: KubernetesApi, ref: ObjectRef, uid: str = "") -> list[Manifest]:
+    """Return the events that warn of something about an object, the newest first."""
+    events = events_about(listed(api, EVENT, ref.namespace), ref, uid)
+    return [event for event in events if event.get("type") == "Warning"]
 
 
 _NO_IMAGE: Final = frozenset({"ErrImageNeverPull", "ImagePullBackOff", "InvalidImageName"})

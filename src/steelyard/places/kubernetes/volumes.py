@@ -66,28 +66,15 @@ def claim_obstacle(api: KubernetesApi, claim: k8s.ObjectRef) -> pods.Obstacle | 
     found = api.read(claim)
     if found is None or (found.get("status") or {}).get("phase") == "Bound":
         return None
-    said = _warnings(api, claim)
-    if not said:
+    warnings = pods.warnings_about(api, claim)
+    if not warnings:
         return None
+    said = f"{warnings[0].get('reason', '')}: {warnings[0].get('message', '')}"
     return pods.Obstacle(
-        message=f"{claim.label} gets no volume: {said[-1]}",
+        message=f"{claim.label} gets no volume: {said}",
         hint="Look at the storage class and its provisioner.",
         passes=True,
     )
-
-
-def _warnings(api: KubernetesApi, claim: k8s.ObjectRef) -> list[str]:
-    """Return what the cluster's events warn of, oldest first; nothing where nobody may see."""
-    events = _listed(api, k8s.EVENT, claim.namespace)
-    about = (k8s.CLAIM.name, claim.name)
-    warnings = [
-        event
-        for event in events
-        if event.get("type") == "Warning"
-        and (event["involvedObject"].get("kind"), event["involvedObject"].get("name")) == about
-    ]
-    warnings.sort(key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
-    return [f"{event.get('reason', '')}: {event.get('message', '')}" for event in warnings]
 
 
 _PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
@@ -99,22 +86,21 @@ def storage_class_facts(api: KubernetesApi, names: Iterable[str | None]) -> tupl
     asked = set(names)
     found = [
         each
-        for each in _listed(api, k8s.STORAGE_CLASS)
+        for each in pods.listed(api, k8s.STORAGE_CLASS)
         if each["metadata"]["name"] in asked or (None in asked and _is_default(each))
     ]
     return tuple(
         fact
         for each in found
-        for fact in k8s.class_facts(_class(each), is_default=_is_default(each))
-    )
-
-
-def _class(each: k8s.Manifest) -> StorageClassFacts:
-    return StorageClassFacts(
-        name=str(each["metadata"]["name"]),
-        provisioner=str(each["provisioner"]),
-        binding=str(each.get("volumeBindingMode") or "Immediate"),
-        parameters={str(k): str(v) for k, v in (each.get("parameters") or {}).items()},
+        for fact in k8s.class_facts(
+            StorageClassFacts(
+                name=str(each["metadata"]["name"]),
+                provisioner=str(each["provisioner"]),
+                binding=str(each.get("volumeBindingMode") or "Immediate"),
+                parameters={str(k): str(v) for k, v in (each.get("parameters") or {}).items()},
+            ),
+            is_default=_is_default(each),
+        )
     )
 
 
@@ -125,7 +111,8 @@ def _is_default(each: k8s.Manifest) -> bool:
 def volume_facts(api: KubernetesApi, namespace: str, labels: Mapping[str, str]) -> tuple[Fact, ...]:
     """Return driver, class, size, node and replicas of the volumes behind these claims."""
     claims = sorted(
-        _listed(api, k8s.CLAIM, namespace, labels), key=lambda each: str(each["metadata"]["name"])
+        pods.listed(api, k8s.CLAIM, namespace, labels),
+        key=lambda each: str(each["metadata"]["name"]),
     )
     return tuple(fact for claim in claims for fact in _facts_behind(api, claim))
 
@@ -160,18 +147,6 @@ def _nodes(volume: k8s.Manifest) -> Iterator[str]:
 def _annotations(each: k8s.Manifest) -> Mapping[str, Any]:
     annotations: Mapping[str, Any] = each["metadata"].get("annotations") or {}
     return annotations
-
-
-def _listed(
-    api: KubernetesApi,
-    kind: k8s.Kind,
-    namespace: str = "",
-    labels: Mapping[str, str] | None = None,
-) -> tuple[k8s.Manifest, ...]:
-    try:
-        return api.list(kind, namespace, labels)
-    except PrivilegeError:
-        return ()
 
 
 SyncRates = Callable[[str], Mapping[str, float | None] | None]

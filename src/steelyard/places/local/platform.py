@@ -288,13 +288,6 @@ class LocalPlatform(WithCampaignDirectory):
         companion = program.companion(settings, self._server.address)
         return seconds + self._beside.start(companion, self._home(state.key))
 
-    def groups(self) -> tuple[Path, ...]:
-        """Return the directories of the server's control group, one for each hierarchy.
-
-        Their files count what was throttled. Empty where no configuration has limits.
-        """
-        return () if self._groups is None else self._groups.limiting
-
     @property
     def standstill(self) -> protocol.Standstill:
         """Return what pauses the live server with the generators that were started here."""
@@ -396,7 +389,7 @@ class LocalPlatform(WithCampaignDirectory):
             pid=self.server.pid,
             data=self.server.data,
             beside=self._beside.pids,
-            groups=self.groups(),
+            groups=() if self._groups is None else self._groups.limiting,
         )
 
     def sight(self) -> protocol.PodSight | None:

@@ -23,7 +23,7 @@ from steelyard.core.stack import Knob, KnobKind, Site, StackPlan
 from steelyard.core.wording import InputError, PreflightError, SteelyardError, TargetError, quoted
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import read_text
-from steelyard.gateways.host import Host
+from steelyard.gateways.host import Host, KernelFiles
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.placed_files import Wanted
 from steelyard.gateways.sql import Sql, parsed_uri

@@ -27,7 +27,7 @@ from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.made_server import MadeMeans, moved
 from steelyard.places.kubernetes.reaching import findable
 from steelyard.places.protocol import PodSight
-from steelyard.systems.existing import SettingStore
+from steelyard.systems.existing import ServerPlace, SettingStore
 from steelyard.systems.postgres.cloudnative_pg import operator, rollout
 from steelyard.systems.postgres.cloudnative_pg import own_cluster as place_facts
 
@@ -287,7 +287,7 @@ def endpoint_of(options: ExistingOptions, secret: SecretRef) -> EndpointTarget:
     return EndpointTarget(inside=service, burst_lasts_s=options.target.burst_lasts_s)
 
 
-class ExistingCluster:
+class ExistingCluster(ServerPlace):
     """The place of a Cluster that is there.
 
     Args:

@@ -23,7 +23,7 @@ from typing import Any, Final
 from steelyard.core import kubernetes as k8s
 from steelyard.core import wording
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.places.kubernetes.pods import is_ready, obstacle
+from steelyard.places.kubernetes.pods import events_about, is_ready, listed, obstacle
 from steelyard.places.kubernetes.volumes import claim_obstacle
 
 _DEFINITION: Final = k8s.ObjectRef(kind=k8s.CRD, name="clusters.postgresql.cnpg.io")
@@ -490,25 +490,15 @@ def _troubles(api: KubernetesApi, state: ClusterState) -> Iterator[Trouble]:
     yield from _of_phase(api, state, claims)
     for claim in claims:
         yield from _of_claim(api, claim)
-    events = seen(api, k8s.EVENT, state.ref.namespace)
-    for job in seen(api, k8s.JOB, state.ref.namespace, labels):
+    events = listed(api, k8s.EVENT, state.ref.namespace)
+    for job in listed(api, k8s.JOB, state.ref.namespace, labels):
         yield from _of_job(api, job, events)
     # A quota also refuses the pods that the operator itself makes.
-    for event in _about(events, state.ref.kind, state.ref.name):
+    for event in events_about(events, state.ref):
         if event.get("type") == "Warning" and "exceeded quota" in str(event.get("message")):
             yield _refused_pod(str(event["message"]))
     for pod in api.list(k8s.POD, state.ref.namespace, labels):
         yield from _of_pod(api, pod)
-
-
-def seen(
-    api: KubernetesApi, kind: k8s.Kind, namespace: str, labels: Mapping[str, str] | None = None
-) -> tuple[k8s.Manifest, ...]:
-    """Return objects that only say more, nothing where this account may not see them."""
-    try:
-        return api.list(kind, namespace, labels)
-    except wording.PrivilegeError:
-        return ()
 
 
 def _of_phase(
@@ -533,7 +523,7 @@ def _of_phase(
 
 
 def _full_quotas(api: KubernetesApi, namespace: str) -> Iterator[str]:
-    for quota in seen(api, k8s.QUOTA, namespace):
+    for quota in listed(api, k8s.QUOTA, namespace):
         status: Mapping[str, Any] = quota.get("status") or {}
         for resource, hard in (status.get("hard") or {}).items():
             used = (status.get("used") or {}).get(resource, "0")
@@ -554,18 +544,13 @@ def _of_claim(api: KubernetesApi, claim: k8s.Manifest) -> Iterator[Trouble]:
             borne_s=_SHORTLY_S if absent else _WHILE_S,
         )
     elif (claim.get("status") or {}).get("phase") == "Pending":
-        yield from _unanswered(api, ref)
-
-
-def _unanswered(api: KubernetesApi, claim: k8s.ObjectRef) -> Iterator[Trouble]:
-    """Yield that a provisioner was asked for a volume and nothing has come."""
-    for event in _about(seen(api, k8s.EVENT, claim.namespace), k8s.CLAIM, claim.name):
-        if event.get("reason") == "ExternalProvisioning":
-            yield Trouble(
-                message=f"{claim.label} gets no volume yet: {event.get('message')}",
-                hint="Does the provisioner of the storage class run?",
-            )
-            return
+        for event in events_about(listed(api, k8s.EVENT, ref.namespace), ref):
+            if event.get("reason") == "ExternalProvisioning":
+                yield Trouble(
+                    message=f"{ref.label} gets no volume yet: {event.get('message')}",
+                    hint="Does the provisioner of the storage class run?",
+                )
+                return
 
 
 def _of_job(
@@ -581,7 +566,7 @@ def _of_job(
             borne_s=_SHORTLY_S,
         )
     made = status.get("active") or status.get("succeeded")
-    for event in () if made else _about(events, k8s.JOB, name):
+    for event in () if made else events_about(events, k8s.ref_of(job)):
         if event.get("reason") == "FailedCreate":
             yield _refused_pod(str(event.get("message")))
 
@@ -649,13 +634,3 @@ def words_of(api: KubernetesApi, where: k8s.ContainerRef) -> str:
         return last_words(api.logs(where, lines=_LOG_LINES))
     except wording.SteelyardError:
         return ""
-
-
-def _about(events: tuple[k8s.Manifest, ...], kind: k8s.Kind, name: str) -> list[k8s.Manifest]:
-    found = [
-        event
-        for event in events
-        if (event.get("involvedObject") or {}).get("kind") == kind.name
-        and (event.get("involvedObject") or {}).get("name") == name
-    ]
-    return sorted(found, key=lambda each: str(each.get("lastTimestamp") or ""), reverse=True)

@@ -22,6 +22,7 @@ from steelyard.core.outside import ServerAddress
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes.made_server import MadeMeans
+from steelyard.places.kubernetes.pods import listed
 from steelyard.places.kubernetes.reaching import Reach
 from steelyard.systems.postgres.cloudnative_pg import operator
 
@@ -142,7 +143,7 @@ class ClusterWait:
         labels = {k8s.OF_CLUSTER: state.ref.name}
         jobs = [
             str(job["metadata"]["name"])
-            for job in operator.seen(self._api, k8s.JOB, state.ref.namespace, labels)
+            for job in listed(self._api, k8s.JOB, state.ref.namespace, labels)
             if (job.get("status") or {}).get("active")
         ]
         return f"; its job {', '.join(jobs)} goes on" if jobs else ""

@@ -107,6 +107,8 @@ class EndpointPlatform(existing.OthersServer):
         announcing = existing.Announcing(
             place=here,
             mark=f"{outside.POSTGRES_MARK}{options.campaign_id}",
+            undo=readiness.undo,
+            made_kind="local",
             restart_command=again if options.restarts else (),
         )
         super().__init__(options.campaign_id, announcing, ledger, doors)
@@ -278,10 +280,6 @@ class EndpointPlatform(existing.OthersServer):
         command = outside.Command(argv=target.reset_command, environment=variables)
         reset_by(command, self._doors, self._started_at, timeout_s=target.reset_timeout_s)
 
-    @property
-    def _made_kind(self) -> str:
-        return "local"
-
     def has_live_copy(self, state: protocol.PreparedState) -> bool:
         """Return false where the measured databases are yet to be copied."""
         live = {name for _, name in self._databases.live}
@@ -317,8 +315,7 @@ class EndpointPlatform(existing.OthersServer):
 
     def provision(self) -> Provision:
         """Return what the place says that it gives the server; of an address nothing is known."""
-        told = self._place
-        return told.provision() if isinstance(told, protocol.TellsProvision) else Provision()
+        return self._place.provision()
 
     def facts(self) -> tuple[Fact, ...]:
         """Return what a reader must know of the server."""
@@ -353,11 +350,6 @@ class EndpointPlatform(existing.OthersServer):
         target = self._options.target
         told = (readiness.reset_by_command(target, self._where),) if target.reset_command else ()
         return (*found, *weaker, *told)
-
-    def _undo_there(
-        self, thing: outside.OnServer, password: str, reached: outside.ServerAddress | None
-    ) -> None:
-        readiness.undo(thing, self._doors, password=password, reached=reached)
 
 
 def _writes(options: EndpointOptions) -> str:

@@ -368,6 +368,8 @@ class RedisEndpointPlatform(existing.OthersServer):
         announcing = existing.Announcing(
             place=place or existing.Anywhere(options.entrance),
             mark=databases.mark_of(options.campaign_id),
+            undo=undo_on_redis,
+            made_kind="redis-local",
             restart_command=options.restart_command,
             settings=outside.Foreign.CONFIG,
         )
@@ -510,10 +512,6 @@ class RedisEndpointPlatform(existing.OthersServer):
         """Return whether the keys were made already."""
         return self._is_filled
 
-    @property
-    def _made_kind(self) -> str:
-        return "redis-local"
-
     def start(
         self, state: PreparedState, program: outside.ServerProgram, settings: Mapping[str, str]
     ) -> float:
@@ -582,11 +580,6 @@ class RedisEndpointPlatform(existing.OthersServer):
             *self._guests.findings(self._entrance, self._where),
         )
         return self._with_place(said)
-
-    def _undo_there(
-        self, thing: outside.OnServer, password: str, reached: outside.ServerAddress | None
-    ) -> None:
-        undo_on_redis(thing, self._doors, password=password, reached=reached)
 
     def _undone(self) -> list[wording.SteelyardError]:
         self._is_filled = False

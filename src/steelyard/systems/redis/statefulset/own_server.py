@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from steelyard.core import kubernetes as k8s
 from steelyard.core.findings import Fact, Finding
@@ -283,20 +283,17 @@ class Starter:
         if now - warned.looked_at < _LOOKED_EVERY_S:
             return
         warned.looked_at = now
-        said = self._warning(asked)
+        said = next(
+            (
+                str(event.get("message") or "")
+                for event in pods.warnings_about(self.means.api, asked.ref)
+            ),
+            "",
+        )
         if said and not warned.said:
             warned.since = now
             self.means.told(f"Redis server {asked.name}: {said}")
         warned.said = said
-
-    def _warning(self, asked: ServerAsked) -> str:
-        try:
-            events = self.means.api.list(k8s.EVENT, asked.namespace)
-        except PrivilegeError:
-            return ""
-        found = [event for event in events if _is_warning_of(event, asked)]
-        found.sort(key=lambda e: str(e.get("lastTimestamp") or e.get("eventTime") or ""))
-        return str(found[-1].get("message") or "") if found else ""
 
     def _said(self, asked: ServerAsked) -> str:
         where = k8s.ContainerRef(namespace=asked.namespace, pod=asked.pod.name, container=CONTAINER)
@@ -304,12 +301,6 @@ class Starter:
             return complaint_in(self.means.api.logs(where, lines=_LOG_LINES))
         except (TargetError, PrivilegeError):  # it never began, or nobody may ask
             return ""
-
-
-def _is_warning_of(event: dict[str, Any] | k8s.Manifest, asked: ServerAsked) -> bool:
-    about = event["involvedObject"]
-    named = (about.get("kind"), about.get("name"))
-    return event.get("type") == "Warning" and named == (asked.ref.kind.name, asked.ref.name)
 
 
 @dataclass(slots=True, kw_only=True)
