@@ -11,7 +11,7 @@ For a campaign its namespace and password are made here.
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -226,15 +226,8 @@ def put_together(experiment: Experiment, doors: Doors, parts: Sequence[Assembly]
 def _with_stack(
     found: endpoint.Servers, stack: StackSettings | None, site: KubernetesSite | None = None
 ) -> Assembly:
-    return Assembly(
-        engine=found.engine,
-        platforms=found.platforms,
-        room=found.room,
-        slots=found.slots,
-        leave=found.leave,
-        stack=stack,
-        site=site,
-    )
+    parts = {field.name: getattr(found, field.name) for field in fields(found)}
+    return Assembly(**parts, stack=stack, site=site)
 
 
 def _rented(asked: endpoint.Asked) -> Assembly:

@@ -28,9 +28,7 @@ from steelyard.places.kubernetes.made_server import MadeMeans
 from steelyard.places.kubernetes.nodes import pods_that_fit
 from steelyard.places.kubernetes.pods import resources_of
 from steelyard.places.kubernetes.reaching import (
-    Reach,
     findable,
-    make_secret,
     nodes_of,
     pod_behind,
     sql_knock,
@@ -59,29 +57,12 @@ from steelyard.targets.kubernetes_site import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedClusters:
-    """What a look at the cluster said.
-
-    Attributes:
-        images: Of each configuration's server, the operator's default filled in.
-    """
-
-    operator: operators.Operator
-    images: Mapping[str, str]
-
-    def facts(self) -> tuple[Fact, ...]:
-        """Return what a reader must know of the operator."""
-        version = self.operator.version or f"not known: {self.operator.unseen}"
-        facts = {"CloudNativePG": version, "its definition of a Cluster": self.operator.definition}
-        named = {name: value for name, value in facts.items() if value}
-        return tuple(Fact(name=n, value=value, subject="Kubernetes") for n, value in named.items())
-
-
 def check_clusters(
     experiment: Experiment, site: KubernetesSite, datasets: Sequence[Dataset]
-) -> CheckedClusters:
-    """Return what the cluster says of the Clusters that an experiment makes; nothing is made.
+) -> Mapping[str, str]:
+    """Return the image of each configuration's server, the operator's default filled in.
+
+    The Clusters are only tried. What is known of the operator becomes a fact of the site.
 
     Raises:
         InputError: A field is not known to the operator's definition.
@@ -89,13 +70,19 @@ def check_clusters(
             operator or a quota refuses a Cluster.
     """
     operator = operators.discover(site.api)
+    facts = {
+        "CloudNativePG": operator.version or f"not known: {operator.unseen}",
+        "its definition of a Cluster": operator.definition,
+    }
+    site.further += [Fact(name=n, value=v, subject="Kubernetes") for n, v in facts.items() if v]
     images: dict[str, str] = {}
     for name, target in experiment.cluster_targets.items():
         if not target.is_made:
             continue
-        operators.require_taken(experiment.configuration(name).asked())
         configuration = experiment.configuration(name)
-        _require_classes(target, site)
+        operators.require_taken(configuration.asked())
+        for storage_class in sorted(set(_classes(target)), key=str):
+            require_class(site.api, storage_class)
         require_room(target, configuration.asked_folded(), datasets)
         campaign_id = site.belongings.campaign_id
         manifest = cluster_objects.cluster_of(
@@ -104,7 +91,7 @@ def check_clusters(
         operators.require_known(manifest, operator)
         tried = site.api.apply(manifest, dry_run=True)  # the operator judges its settings, too
         images[name] = target.image or _image_of(tried)
-    return CheckedClusters(operator=operator, images=images)
+    return images
 
 
 def _image_of(cluster: Manifest) -> str:
@@ -116,11 +103,6 @@ def _image_of(cluster: Manifest) -> str:
             hint="Name one with `image:` in the target.",
         )
     return str(image)
-
-
-def _require_classes(target: CloudNativePgTarget, site: KubernetesSite) -> None:
-    for name in sorted(set(_classes(target)), key=str):
-        require_class(site.api, name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,16 +199,7 @@ _ON_ONE: Final = "several of them are on one server in the cluster, which has on
 
 
 def _means(asked: endpoints.Asked, site: KubernetesSite) -> MadeMeans:
-    doors = asked.doors
-    reach = Reach(site.api, sql_knock(doors.sql), doors.clock)
-    site.closing.append(reach.close)
-    return MadeMeans(
-        api=site.api,
-        doors=doors,
-        reach=reach,
-        belongings=site.belongings,
-        told=asked.told,
-    )
+    return cluster_objects.means_of(asked, site, sql_knock(asked.doors.sql))
 
 
 def _find(target: Target, asked: endpoints.Asked, means: MadeMeans) -> _Server:
@@ -287,21 +260,14 @@ def _service(
 def _plan(
     asked: endpoints.Asked, site: KubernetesSite, found: Mapping[Target, _Server]
 ) -> LoadPlan:
-    images = (server.image for server in _baseline_first(asked, found))
-    image = next(filter(None, images), "")
-    servers = tuple(found.values())
+    baseline, servers = asked.experiment.configuration(asked.experiment.baseline), [*found.values()]
+    first = [found[baseline.target]] if baseline.target in found else []
+    image = next(filter(None, (server.image for server in (*first, *servers))), "")
     if len(servers) == 1 and isinstance(servers[0], _Cluster):  # by label: also where it moves to
         labels = {OF_CLUSTER: servers[0].options.ref.name}
         return site.plan_load(image, away_from=labels)
     nodes = dict.fromkeys(node for server in servers for node in server.nodes)
     return site.plan_load(image, away_from_nodes=tuple(nodes))
-
-
-def _baseline_first(asked: endpoints.Asked, found: Mapping[Target, _Server]) -> Iterator[_Server]:
-    baseline = asked.experiment.configuration(asked.experiment.baseline).target
-    if baseline in found:
-        yield found[baseline]
-    yield from found.values()
 
 
 def _platform(
@@ -373,24 +339,23 @@ def clusters_made(asked: endpoints.Asked, site: KubernetesSite) -> endpoints.Ser
     """Return what runs Clusters that Steelyard makes."""
     experiment, doors, told = asked.experiment, asked.doors, asked.told
     datasets = dict.fromkeys(dataset_of(workload) for workload in experiment.workloads)
-    checked = check_clusters(experiment, site, tuple(datasets))
-    site.further.extend(checked.facts())
-    images = cluster_objects.describe_images(experiment, checked.images, site, told)
-    secret = _secret(asked, site)
+    names = check_clusters(experiment, site, tuple(datasets))
+    images = cluster_objects.describe_images(experiment, names, site, told)
+    secret = cluster_objects.secret_of(asked, site)
     plan = site.plan_load(
-        checked.images.get(experiment.baseline) or next(iter(checked.images.values())),
+        names.get(experiment.baseline) or next(iter(names.values())),
         away_from=campaign_labels(site.belongings.campaign_id, DATABASE),
     )
     programs = _programs(plan, images, asked, site)
     if asked.runs:
-        probe_storages(asked, checked.images, site)
+        probe_storages(asked, names, site)
     engine = factory.InImageEngine(
         experiment,
-        {name: images[image] for name, image in checked.images.items()},
+        {name: images[image] for name, image in names.items()},
         programs,
         doors,
     )
-    alone = len(checked.images) == len(experiment.configurations)  # beside others all restart
+    alone = len(names) == len(experiment.configurations)  # beside others all restart
     restarts = not alone or switch_cost(experiment, engine) is SwitchCost.RESTART
     made = partial(_made, asked, site, secret)
     first = made(restarts=restarts, slot=1)
@@ -437,12 +402,6 @@ def _room(asked: endpoints.Asked, site: KubernetesSite) -> Room:
     return Room(
         unable=f"the nodes have room for {fit} more of the {pods} that would be up together"
     )
-
-
-def _secret(asked: endpoints.Asked, site: KubernetesSite) -> SecretRef:
-    if asked.runs:
-        return make_secret(site.belongings)
-    return SecretRef(namespace=site.namespace, name=site.belongings.name())
 
 
 def _made(

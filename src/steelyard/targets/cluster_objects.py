@@ -14,8 +14,9 @@ from steelyard.core.target import CloudNativePgTarget, EngineName, RedisKubernet
 from steelyard.core.wording import PreflightError
 from steelyard.gateways.process import Runner
 from steelyard.places.kubernetes.belongings import Belongings, object_name
+from steelyard.places.kubernetes.made_server import MadeMeans
 from steelyard.places.kubernetes.pods import image_pod
-from steelyard.places.kubernetes.reaching import superuser_secret
+from steelyard.places.kubernetes.reaching import Knock, Reach, make_secret, superuser_secret
 from steelyard.systems.postgres.cloudnative_pg.own_cluster import cluster_manifest
 from steelyard.systems.postgres.factory import CLIENTS, ImagePrograms, describe_image, find_in_image
 from steelyard.systems.postgres.server import Installation, find_clients
@@ -27,6 +28,30 @@ from steelyard.targets.kubernetes_site import KubernetesSite, LoadPlan
 # A preflight and the campaign after it ask the same: by cluster, image, and what is asked of it.
 _KNOWN: Final[dict[tuple[object, ...], Any]] = {}
 AnswerT = TypeVar("AnswerT")
+
+
+def means_of(asked: Asked, site: KubernetesSite, knock: Knock) -> MadeMeans:
+    """Return what servers in a cluster need; the ways to them close with the site."""
+    reach = Reach(site.api, knock, asked.doors.clock)
+    site.closing.append(reach.close)
+    return MadeMeans(
+        api=site.api,
+        doors=asked.doors,
+        reach=reach,
+        belongings=site.belongings,
+        told=asked.told,
+    )
+
+
+def secret_of(
+    asked: Asked,
+    site: KubernetesSite,
+    manifest: Callable[[k8s.SecretRef, str], k8s.Manifest] = superuser_secret,
+) -> k8s.SecretRef:
+    """Return the campaign's Secret, made now for a run."""
+    if asked.runs:
+        return make_secret(site.belongings, manifest)
+    return k8s.SecretRef(namespace=site.namespace, name=site.belongings.name())
 
 
 def describe_images(

@@ -101,16 +101,6 @@ def _pair_cost(one: Configuration, other: Configuration, engine: Engine) -> Swit
     return max(costs, key=lambda cost: cost.rank)
 
 
-def _require_kept_data(experiment: Experiment) -> None:
-    if experiment.engine is EngineName.REDIS:
-        raise InputError(
-            "a Redis server that is restarted keeps what its configuration persists, so without a"
-            " reset"
-            " for each start the configurations would run on different keys",
-            hint="Leave `measure.reset` out.",
-        )
-
-
 def _differing(one: Configuration, other: Configuration, layer: Layer) -> tuple[str, ...]:
     pairs = set(one.asked(layer).items()) ^ set(other.asked(layer).items())
     return tuple(sorted({name for name, _ in pairs}))
@@ -128,8 +118,13 @@ def reset_for(experiment: Experiment, mode: schedule.Mode, *, writes: bool) -> R
         return Reset.START
     asked = experiment.measure.reset
     if asked is not None:
-        if asked is not Reset.START and writes and mode is schedule.Mode.STARTS:
-            _require_kept_data(experiment)
+        persists = experiment.engine is EngineName.REDIS and mode is schedule.Mode.STARTS
+        if asked is not Reset.START and writes and persists:
+            raise InputError(
+                "a Redis server that is restarted keeps what its configuration persists, so without"
+                " a reset for each start the configurations would run on different keys",
+                hint="Leave `measure.reset` out.",
+            )
         return asked
     on_one_server = mode is schedule.Mode.ALTERNATING and bool(experiment.shared_servers)
     if (mode is schedule.Mode.BACK_TO_BACK or on_one_server) and not writes:

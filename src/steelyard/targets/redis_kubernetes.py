@@ -13,7 +13,6 @@ from steelyard.core.wording import PreflightError, TargetError
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.redis import RedisDoor
 from steelyard.places.kubernetes import reaching
-from steelyard.places.kubernetes.made_server import MadeMeans
 from steelyard.places.kubernetes.volumes import require_class
 from steelyard.places.protocol import Platform
 from steelyard.systems.existing import ServicePlace
@@ -24,7 +23,7 @@ from steelyard.systems.redis.engine import Generator
 from steelyard.systems.redis.existing.readiness import ServerState
 from steelyard.systems.redis.server import RedisInstallation, find_benchmark
 from steelyard.systems.redis.statefulset import own_server
-from steelyard.targets import kubernetes_site
+from steelyard.targets import cluster_objects, kubernetes_site
 from steelyard.targets.cluster_objects import asked_once, redis_set_of
 from steelyard.targets.endpoint import Asked, Servers, redis_options, redis_servers
 
@@ -40,7 +39,7 @@ def redis_servers_made(asked: Asked, site: kubernetes_site.KubernetesSite) -> Se
     experiment, doors, told = asked.experiment, asked.doors, asked.told
     _check(experiment, site)
     images = _images(experiment, site, told)
-    secret = _secret(asked, site)
+    secret = cluster_objects.secret_of(asked, site, own_server.secret_manifest)
     plan = site.plan_load(
         experiment.redis_in_kubernetes[experiment.baseline].image,
         away_from=campaign_labels(site.belongings.campaign_id, DATABASE),
@@ -109,31 +108,11 @@ def redis_generator(
     return asked_once((plan.image, GeneratorName.REDIS_BENCHMARK), site, asked.told, ask=ask)
 
 
-def _secret(asked: Asked, site: kubernetes_site.KubernetesSite) -> SecretRef:
-    if asked.runs:
-        return reaching.make_secret(site.belongings, own_server.secret_manifest)
-    return SecretRef(namespace=site.namespace, name=site.belongings.name())
-
-
-def redis_reach(asked: Asked, site: kubernetes_site.KubernetesSite) -> reaching.Reach:
-    """Return the ways to Redis servers, which close with the site."""
-    doors = asked.doors
-    reach = reaching.Reach(site.api, reaching.redis_knock(doors.redis), doors.clock)
-    site.closing.append(reach.close)
-    return reach
-
-
 def _platforms(
     asked: Asked, site: kubernetes_site.KubernetesSite, secret: SecretRef
 ) -> Mapping[str, Platform]:
-    experiment, doors = asked.experiment, asked.doors
-    means = MadeMeans(
-        api=site.api,
-        doors=doors,
-        reach=redis_reach(asked, site),
-        belongings=site.belongings,
-        told=asked.told,
-    )
+    experiment = asked.experiment
+    means = cluster_objects.means_of(asked, site, reaching.redis_knock(asked.doors.redis))
     targets = experiment.redis_in_kubernetes
     platforms = {
         target: own_server.RedisKubernetesPlatform(
@@ -178,7 +157,7 @@ def redis_services(asked: Asked, site: kubernetes_site.KubernetesSite) -> Server
     experiment, doors = asked.experiment, asked.doors
     targets = experiment.redis_in_kubernetes
     found = {target: _find(target, site) for target in dict.fromkeys(targets.values())}
-    reach = redis_reach(asked, site)
+    reach = cluster_objects.means_of(asked, site, reaching.redis_knock(doors.redis)).reach
     places = {
         target: ServicePlace(each.server, reach, database="") for target, each in found.items()
     }

@@ -60,7 +60,13 @@ def place_for(
         return Whereabouts(as_job=True, why="by --in-cluster")
     if is_inside:
         return Whereabouts(as_job=False, why="this is a pod of the cluster")
-    if tied := tied or next(_leaning(experiment), ""):
+    # What is run where Steelyard is was written for this machine.
+    run_here = (
+        f"the restart_command of `{configuration.name}` is run here"
+        for configuration, target in _existing(experiment)
+        if target.restart_command
+    )
+    if tied := tied or next(run_here, ""):
         return Whereabouts(as_job=False, why=tied)
     return Whereabouts(as_job=True)
 
@@ -103,13 +109,6 @@ def _tied(experiment: Experiment, is_own: Callable[[str], bool]) -> Iterator[str
             for host in target.hosts
             if host and is_own(host)
         )
-
-
-def _leaning(experiment: Experiment) -> Iterator[str]:
-    """Yield what is run where Steelyard is, and was written for this machine."""
-    for configuration, target in _existing(experiment):
-        if target.restart_command:
-            yield f"the restart_command of `{configuration.name}` is run here"
 
 
 def _existing(experiment: Experiment) -> Iterator[tuple[Configuration, There]]:

@@ -180,19 +180,15 @@ class PostgresEngine(roles.Engine):
     def script_problems(self) -> tuple[str, ...]:
         """Return what is wrong with scripts, by their text and by how pgbench reads it."""
         found: dict[str, None] = {}
+        own = (each.protocol for each in self._experiment.configurations)
+        protocols = dict.fromkeys(each or self._experiment.protocol for each in own)
         for workload in self._workloads:
             for script in workload.scripts:
                 problems = [*self._refused_by_pgbench(script.text)]
-                for protocol in self._protocols:
+                for protocol in protocols:
                     problems += self._wrong(workload, script, protocol)
                 found |= dict.fromkeys(located(script, *each) for each in sorted(problems))
         return tuple(found)
-
-    @property
-    def _protocols(self) -> tuple[str, ...]:
-        experiment = self._experiment
-        asked = (each.protocol or experiment.protocol for each in experiment.configurations)
-        return tuple(dict.fromkeys(asked))
 
     def _wrong(
         self,

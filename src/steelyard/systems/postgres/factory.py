@@ -44,14 +44,19 @@ def postgres_engine(
     Raises:
         PreflightError: Programs are absent or do not run.
     """
-    installations = _installations(experiment, doors, reach)
+    targets = experiment.local_targets
+    by_bin = {
+        bin_: _reachable(find_installation(bin_, doors.processes), reach)
+        for bin_ in dict.fromkeys(target.bin for target in targets.values())
+    }
+    installations = {name: by_bin[target.bin] for name, target in targets.items()}
     return PostgresEngine(
         experiment,
         {
             name: PostgresProgram(
                 installation=installations[name], initdb=target.initdb, sql=doors.sql
             )
-            for name, target in experiment.local_targets.items()
+            for name, target in targets.items()
         },
         {
             name: _catalogue(one.program("postgres"), experiment.configuration(name), doors)
@@ -70,17 +75,6 @@ def _catalogue(
     described = settings.read_catalogue(postgres, processes)
     with settings.empty_configuration() as empty:
         return settings.with_asked(described, [configuration], postgres, empty, processes)
-
-
-def _installations(
-    experiment: model.Experiment, doors: Doors, reach: ProgramReach
-) -> Mapping[str, Installation]:
-    targets = experiment.local_targets
-    by_bin = {
-        bin_: _reachable(find_installation(bin_, doors.processes), reach)
-        for bin_ in dict.fromkeys(target.bin for target in targets.values())
-    }
-    return {name: by_bin[target.bin] for name, target in targets.items()}
 
 
 def _reachable(found: Installation, reach: ProgramReach) -> Installation:
@@ -568,26 +562,17 @@ def find_in_image(image: str, processes: Runner, needed: Sequence[str] = SERVER)
     Raises:
         PreflightError: It lacks one of them, or a shell.
     """
-    found = _found(processes, needed)
-    if found is None:
+    argv = ("sh", "-c", _FIND, "find", *needed)
+    completed = processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S)
+    lines = completed.stdout.splitlines()
+    version = version_in(lines[-1]) if completed.succeeded and len(lines) > 1 else ""
+    if not version_numbers(version):
         raise wording.PreflightError(
             f"the image {image} does not have {', '.join(needed)} in one directory",
             hint="Name an image with PostgreSQL's client programs with `generators: {image: ...}`,"
             " and one of PostgreSQL with `image:`.",
         )
-    return found
-
-
-def _found(processes: Runner, needed: Sequence[str]) -> Installation | None:
-    argv = ("sh", "-c", _FIND, "find", *needed)
-    completed = processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S)
-    lines = completed.stdout.splitlines()
-    if not completed.succeeded or len(lines) < 2:
-        return None
-    programs, said = Path(lines[0]), lines[-1]
-    version = version_in(said)
-    if not version_numbers(version):
-        return None
+    programs = Path(lines[0])
     return Installation(programs=programs, root=programs, version=version, is_elsewhere=True)
 
 
@@ -602,7 +587,13 @@ def describe_image(
         PreflightError: It lacks a program.
     """
     installation = find_in_image(image, processes)
-    catalogue = _catalogue_in_image(installation, configurations, processes)
+    argv = ("sh", "-c", _DESCRIBE, "describe", str(installation.programs), _EMPTY)
+    completed = processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S)
+    if not completed.succeeded:
+        raise wording.PreflightError(f"postgres --describe-config failed: {completed.tail(1)}")
+    described = settings.parse_catalogue(completed.stdout)
+    postgres = installation.program("postgres")
+    catalogue = settings.with_asked(described, configurations, postgres, Path(_EMPTY), processes)
     return ImagePrograms(
         installation=installation,
         catalogue=catalogue,
@@ -615,19 +606,6 @@ def describe_image(
             for configuration in configurations
         },
     )
-
-
-def _catalogue_in_image(
-    installation: Installation, configurations: Sequence[model.Configuration], processes: Runner
-) -> Mapping[str, settings.SettingEntry]:
-    """Return the settings that the server describes, and of the others those that are asked for."""
-    argv = ("sh", "-c", _DESCRIBE, "describe", str(installation.programs), _EMPTY)
-    completed = processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S)
-    if not completed.succeeded:
-        raise wording.PreflightError(f"postgres --describe-config failed: {completed.tail(1)}")
-    described = settings.parse_catalogue(completed.stdout)
-    postgres = installation.program("postgres")
-    return settings.with_asked(described, configurations, postgres, Path(_EMPTY), processes)
 
 
 class InImageEngine(PostgresEngine):

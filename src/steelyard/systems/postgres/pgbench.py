@@ -11,10 +11,12 @@ Crash tests write numbered rows, each in a transaction of its own.
 """
 
 import math
+import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from itertools import chain, repeat
+from typing import Final, NamedTuple
 
 from steelyard.core.measurement import Measurement, Second
 from steelyard.core.outside import Command, Completed, ServerAddress
@@ -80,18 +82,10 @@ _INTERVAL_S = 1.0  # --progress=1
 _EPOCH = 1e9  # a progress time beyond this is a time stamp, before it seconds since the start
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Counts:
-    transactions: float
-    seconds: float
-    skipped: int
-
-    def __sub__(self, other: "_Counts") -> "_Counts":
-        return _Counts(
-            transactions=self.transactions - other.transactions,
-            seconds=self.seconds - other.seconds,
-            skipped=self.skipped - other.skipped,
-        )
+class _Counts(NamedTuple):
+    transactions: float = 0.0
+    seconds: float = 0.0
+    skipped: int = 0
 
 
 def refuse_own_flags(flags: tuple[str, ...]) -> None:
@@ -293,10 +287,11 @@ def parse_run(
         seconds=whole_s,
         skipped=int(_optional(r"^number of transactions skipped: (\d{1,18})\b", summary) or 0),
     )
-    intervals = _intervals(series, _skipped(completed.stderr))
+    skipped = chain(_skipped(completed.stderr), repeat(0))
+    intervals = [_Counts(each.transactions, each.seconds, next(skipped)) for each in series]
     begin = round(ramp_s)
     end = None if slice_s is None else begin + round(slice_s)
-    after_ramp = whole - _total(intervals[:begin])
+    after_ramp = _Counts(*map(operator.sub, whole, _total(intervals[:begin])))
     # A tail that no line tells of cannot be told from what came before.
     measured = after_ramp if end is None or len(series) < end else _total(intervals[begin:end])
     return Measurement(
@@ -362,20 +357,8 @@ def _skipped(text: str) -> list[int]:
     return [0 if match is None else int(match[1]) for match in found]
 
 
-def _intervals(series: Sequence[Second], skipped: Sequence[int]) -> list[_Counts]:
-    numbers = (*skipped, *(0 for _ in series))  # never fewer
-    return [
-        _Counts(transactions=second.transactions, seconds=second.seconds, skipped=number)
-        for second, number in zip(series, numbers, strict=False)
-    ]
-
-
 def _total(intervals: Sequence[_Counts]) -> _Counts:
-    return _Counts(
-        transactions=sum(each.transactions for each in intervals),
-        seconds=sum(each.seconds for each in intervals),
-        skipped=sum(each.skipped for each in intervals),
-    )
+    return _Counts(*map(sum, zip(*intervals, strict=True)))
 
 
 def _required(pattern: str, text: str) -> float:
@@ -461,13 +444,7 @@ def parse_generators(
         if not each.succeeded:
             raise failure(each)
     taken = [
-        parse_run(
-            each,
-            ramp_s=ramp_s,
-            started_at=started_at,
-            slice_s=slice_s,
-        )
-        for each in completed
+        parse_run(each, ramp_s=ramp_s, started_at=started_at, slice_s=slice_s) for each in completed
     ]
     return taken[0] if len(taken) == 1 else _merged(taken, [*map(processed_of, completed)])
 

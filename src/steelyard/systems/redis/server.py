@@ -106,9 +106,10 @@ def benchmark_hint(flavour: str = "redis") -> str:
 def _located(bin_: str) -> Path:
     path = Path(bin_).expanduser()
     if path.is_dir():
-        for candidate in _servers_in(path):
-            if candidate.is_file():
-                return candidate
+        for place in (path, path / "bin"):
+            for flavour in _FLAVOURS:
+                if (server := place.absolute() / f"{flavour}-server").is_file():
+                    return server
         raise PreflightError(
             f"{path} has neither redis-server nor valkey-server",
             hint="Name the directory of the programs, or a program, in `bin:`.",
@@ -120,12 +121,6 @@ def _located(bin_: str) -> Path:
         flavour = "valkey" if "valkey" in bin_ else "redis"
         raise PreflightError(f"there is no {bin_} on this machine", hint=_HINTS[flavour])
     return Path(found)
-
-
-def _servers_in(directory: Path) -> Iterator[Path]:
-    for place in (directory, directory / "bin"):
-        for flavour in _FLAVOURS:
-            yield place.absolute() / f"{flavour}-server"
 
 
 def _version(server: Path, processes: Processes) -> tuple[Literal["redis", "valkey"], str]:
