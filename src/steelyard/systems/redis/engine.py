@@ -248,13 +248,13 @@ class RedisEngine(Engine, LoadProgram):
 
     def pilot(self, request: RunRequest) -> tuple[Command, ...]:
         """Return a try that tells how fast the server is; empty once it was long enough."""
-        requests = self._pace.pilot(_pace_key(request))
+        requests = self._pace.pilot(request)
         return () if requests is None else self._commands(request, requests)
 
     def learn(self, request: RunRequest, completed: Sequence[Completed]) -> None:
         """Take from a run how fast the configuration's server is under this load."""
         done = benchmark.measurement([benchmark.parse(each) for each in completed])
-        self._pace.learn(_pace_key(request), round(done.transactions), done.seconds)
+        self._pace.learn(request, round(done.transactions), done.seconds)
 
     def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
         """Return the command line of each process of one run; in turns it ends when it is ended."""
@@ -262,7 +262,7 @@ class RedisEngine(Engine, LoadProgram):
             return self._commands(
                 request, benchmark.MOST_REQUESTS * benchmark.processes(request.load)
             )
-        return self._commands(request, self._pace.requests(_pace_key(request), request.seconds))
+        return self._commands(request, self._pace.requests(request))
 
     def _commands(self, request: RunRequest, requests: int) -> tuple[Command, ...]:
         benchmark.refuse_password(request.address)
@@ -309,12 +309,6 @@ class RedisEngine(Engine, LoadProgram):
         return benchmark.latency(
             printed, self._names.get(completed[0].argv) or printed[0].test.lower()
         )
-
-
-def _pace_key(request: RunRequest) -> benchmark.PaceKey:
-    return benchmark.PaceKey(
-        configuration=request.configuration, workload=request.workload.name, load=request.load
-    )
 
 
 def exceeded_limits(

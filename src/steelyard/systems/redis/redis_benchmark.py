@@ -88,63 +88,54 @@ MOST_REQUESTS: Final = 1_000_000_000  # redis-benchmark counts in 32 bits
 REMEMBERED: Final = 5  # a guess: enough to outweigh a pilot, few enough to follow a drift
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PaceKey:
-    """What a rate belongs to."""
-
-    configuration: str
-    workload: str
-    load: Load
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Past:
-    requests: int
-    seconds: float
-
-
 @dataclass(slots=True)
 class Pace:
     """What each server has done so far, and what that says of the next run.
 
-    The rate of a key is that of its last runs together, so that a pilot counts for little as soon
-    as a run was taken.
+    The rate of a configuration under a workload and a load is that of its last runs together, so
+    that a pilot counts for little as soon as a run was taken. Requests and seconds are kept.
     """
 
-    _past: dict[PaceKey, deque[_Past]] = field(default_factory=dict)
-    _tried: dict[PaceKey, _Past] = field(default_factory=dict)
+    _past: dict[object, deque[tuple[int, float]]] = field(default_factory=dict)
+    _tried: dict[object, tuple[int, float]] = field(default_factory=dict)
 
-    def pilot(self, key: PaceKey) -> int | None:
+    def pilot(self, request: RunRequest) -> int | None:
         """Return how many requests to try first; None when the rate is known."""
+        key, load = _paced(request), request.load
         if key in self._past:
             return None
-        tried = self._tried.get(key)
-        if tried is None:
+        if key not in self._tried:
             # A client that waits for its turn is none; each should come more than once.
-            return max(FIRST_REQUESTS, 2 * key.load.clients * key.load.pipeline)
-        growth = _AIM_S / tried.seconds if tried.seconds > 0.0 else _MOST_GROWTH
+            return max(FIRST_REQUESTS, 2 * load.clients * load.pipeline)
+        requests, seconds = self._tried[key]
+        growth = _AIM_S / seconds if seconds > 0.0 else _MOST_GROWTH
         growth = min(max(growth, _LEAST_GROWTH), _MOST_GROWTH)
-        return min(round(tried.requests * growth), MOST_REQUESTS)
+        return min(round(requests * growth), MOST_REQUESTS)
 
-    def learn(self, key: PaceKey, requests: int, seconds: float) -> None:
+    def learn(self, request: RunRequest, requests: int, seconds: float) -> None:
         """Take in what a run or a pilot did; one that was too short only leads to a longer one."""
-        done = _Past(requests=requests, seconds=seconds)
+        key = _paced(request)
         too_short = seconds < LONG_ENOUGH_S and requests < MOST_REQUESTS
         if requests <= 0 or seconds <= 0.0 or (too_short and key not in self._past):
-            self._tried[key] = _Past(requests=max(requests, 1), seconds=seconds)
+            self._tried[key] = max(requests, 1), seconds
             return
-        self._past.setdefault(key, deque(maxlen=REMEMBERED)).append(done)
+        self._past.setdefault(key, deque(maxlen=REMEMBERED)).append((requests, seconds))
 
-    def requests(self, key: PaceKey, seconds: float) -> int:
-        """Return how many requests the server answers in that time, at least one per client.
+    def requests(self, request: RunRequest) -> int:
+        """Return how many requests the server answers in the run, at least one per client.
 
         Raises:
             KeyError: Nothing is known of it: no pilot has run.
         """
-        past = self._past[key]
-        rate_per_s = sum(one.requests for one in past) / sum(one.seconds for one in past)
-        least = key.load.clients * key.load.pipeline
-        return min(max(round(rate_per_s * seconds), least), MOST_REQUESTS)
+        requests, seconds = map(sum, zip(*self._past[_paced(request)], strict=True))
+        rate_per_s, load = requests / seconds, request.load
+        least = load.clients * load.pipeline
+        return min(max(round(rate_per_s * request.seconds), least), MOST_REQUESTS)
+
+
+def _paced(request: RunRequest) -> tuple[object, ...]:
+    """Return what a rate belongs to."""
+    return request.configuration, request.workload.name, request.load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

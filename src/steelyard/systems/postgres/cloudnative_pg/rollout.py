@@ -19,8 +19,9 @@ from typing import Any, Final
 from steelyard.core import kubernetes as k8s
 from steelyard.core import wording
 from steelyard.core.outside import ServerAddress
-from steelyard.gateways.host import Clock
+from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.gateways.kubernetes.refusals import absent
 from steelyard.places.kubernetes.made_server import MadeMeans
 from steelyard.places.kubernetes.pods import listed
 from steelyard.places.kubernetes.reaching import Reach
@@ -73,28 +74,17 @@ class ClusterWait:
         Raises:
             TargetError: It is gone, or something is stuck, or it took too long.
         """
-        begun, borne = self._clock.monotonic(), _Borne(since=self._clock.monotonic())
-        pauses, pause_s = iter(_PAUSES_S), 0.0
-        while True:
-            state = self._look(ref)
+        borne = _Borne(since=self._clock.monotonic())
+        for waited_s in looks(self._clock, most_s, *_PAUSES_S):
+            state = operator.look(self._api, ref)
+            if state is None:
+                raise absent(ref.label)
             if is_over(state):
                 return state
-            waited_s = self._clock.monotonic() - begun
             if waited_s >= quiet_s:
                 self._tell(state, waited_s)
             self._judge(state, borne)
-            if waited_s > most_s:
-                raise self._refusal(state, borne.trouble, waited_s)
-            pause_s = next(pauses, pause_s)
-            self._clock.sleep(pause_s)
-
-    def _look(self, ref: k8s.ObjectRef) -> operator.ClusterState:
-        state = operator.look(self._api, ref)
-        if state is None:
-            raise wording.TargetError(
-                f"{ref.label} is not there", hint="Did somebody delete it while it was needed?"
-            )
-        return state
+        raise self._refusal(state, borne.trouble, waited_s)
 
     def _tell(self, state: operator.ClusterState, waited_s: float) -> None:
         if state.is_healthy:  # yet; the operator has not seen what is wanted

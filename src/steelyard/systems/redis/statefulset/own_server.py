@@ -15,6 +15,7 @@ the digest only. Source: Redis documentation, "ACL".
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib.resources import files
@@ -26,6 +27,7 @@ from steelyard.core.findings import Fact, Finding
 from steelyard.core.outside import Guest, ServerAddress, ServerProgram
 from steelyard.core.target import RedisKubernetesTarget
 from steelyard.core.wording import PreflightError, PrivilegeError, TargetError, format_duration
+from steelyard.gateways.host import looks
 from steelyard.gateways.redis import opened
 from steelyard.places.kubernetes import made_server, pods
 from steelyard.places.kubernetes.manifests import render_manifest, render_manifests
@@ -207,102 +209,6 @@ class _Warned:
         return bool(self.said) and now - self.since >= _WARNED_S
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Starter:
-    """Starts the servers of one campaign."""
-
-    means: made_server.MadeMeans
-
-    def start(self, asked: ServerAsked, start: ServerStart) -> k8s.Manifest:
-        """Make a server, or start it anew; return its pod once it serves.
-
-        Raises:
-            TargetError: It does not start, for a reason that is told.
-        """
-        made = self.means.belongings.make(set_manifest(asked, start))
-        self._await_seen(asked, int(made["metadata"].get("generation") or 0))
-        self._replace(asked, start)
-        # Every start starts the pod, so only what keeps it from that is news.
-        api = self.means.api
-        wait = pods.ReadyWait(
-            api,
-            self.means.doors.clock,
-            self.means.told,
-            also=lambda: claim_obstacle(api, asked.claim),
-        )
-        try:
-            return wait.until_ready([asked.pod])[0]
-        except PreflightError as error:
-            said = self._said(asked)
-            message = f"{error.message}{f'; it says: {said}' if said else ''}"
-            raise TargetError(message, hint=error.hint) from error
-
-    def _await_seen(self, asked: ServerAsked, generation: int) -> None:
-        def is_seen() -> bool:
-            found = self.means.api.read(asked.ref) or {}
-            return int((found.get("status") or {}).get("observedGeneration") or 0) >= generation
-
-        self._until(is_seen, asked, "is not looked after by the cluster")
-
-    def _replace(self, asked: ServerAsked, start: ServerStart) -> None:
-        """Delete the pod of another start, and wait for that of this one."""
-        deleted: set[str] = set()
-
-        def is_new() -> bool:
-            pod = self.means.api.read(asked.pod)
-            if pod is None:
-                return False
-            metadata = pod["metadata"]
-            if (metadata.get("annotations") or {}).get(CHANGE) == start.change:
-                return True
-            uid = str(metadata["uid"])
-            if uid not in deleted and not metadata.get("deletionTimestamp"):
-                self.means.api.delete(asked.pod, grace_s=_AT_ONCE_S if start.restore else None)
-                deleted.add(uid)
-            return False
-
-        self._until(is_new, asked, "gets no new pod")
-
-    def _until(self, holds: Callable[[], bool], asked: ServerAsked, otherwise: str) -> None:
-        begun = self.means.doors.clock.monotonic()
-        warned = _Warned(looked_at=begun)
-        pauses, pause_s = iter(_PAUSES_S), 0.0
-        while not holds():
-            now = self.means.doors.clock.monotonic()
-            self._look_for_warnings(asked, warned, now)
-            if now - begun > _REPLACED_WITHIN_S or warned.lasts(now):
-                said = f": {warned.said}" if warned.said else ""
-                raise TargetError(
-                    f"{asked.ref.label} {otherwise} within {format_duration(now - begun)}{said}",
-                    hint="`kubectl describe` says more of the set and its pod.",
-                )
-            pause_s = next(pauses, pause_s)
-            self.means.doors.clock.sleep(pause_s)
-
-    def _look_for_warnings(self, asked: ServerAsked, warned: "_Warned", now: float) -> None:
-        if now - warned.looked_at < _LOOKED_EVERY_S:
-            return
-        warned.looked_at = now
-        said = next(
-            (
-                str(event.get("message") or "")
-                for event in pods.warnings_about(self.means.api, asked.ref)
-            ),
-            "",
-        )
-        if said and not warned.said:
-            warned.since = now
-            self.means.told(f"Redis server {asked.name}: {said}")
-        warned.said = said
-
-    def _said(self, asked: ServerAsked) -> str:
-        where = k8s.ContainerRef(namespace=asked.namespace, pod=asked.pod.name, container=CONTAINER)
-        try:
-            return complaint_in(self.means.api.logs(where, lines=_LOG_LINES))
-        except (TargetError, PrivilegeError):  # it never began, or nobody may ask
-            return ""
-
-
 @dataclass(slots=True, kw_only=True)
 class _There(made_server.Standing):
     """A server that is there.
@@ -329,7 +235,6 @@ class RedisKubernetesPlatform(made_server.MadeInCluster[_There]):
         self, options: StatefulSetOptions, ledger: Ledger, means: made_server.MadeMeans
     ) -> None:
         super().__init__(options, ledger, means, options.target)
-        self._starter = Starter(means=means)
         self._starts = 0
         self._is_due = True  # the next start brings the data back
 
@@ -357,8 +262,7 @@ class RedisKubernetesPlatform(made_server.MadeInCluster[_There]):
         self._means.told(f"Redis server {asked.name} is made on {where}")
         for manifest in service_manifests(asked):
             self._means.belongings.make(manifest)
-        pod = self._starter.start(asked, self._start(configuration, restore=False))
-        self._current = _There(pod=pod)
+        self._current = _There(pod=self._started(configuration, restore=False))
         self._look_around()
         return self._means.reach.await_answer(self._entrance)
 
@@ -374,18 +278,93 @@ class RedisKubernetesPlatform(made_server.MadeInCluster[_There]):
         self._keep_log()
         there.since = None
         self._close_way()
-        there.pod = self._starter.start(self._asked, self._start(configuration, restore=restore))
+        there.pod = self._started(configuration, restore=restore)
         self._means.reach.await_answer(self._entrance)
         there.since = self._started_at()
         self._look_around()
 
-    def _start(self, configuration: str, *, restore: bool) -> ServerStart:
+    def _started(self, configuration: str, *, restore: bool) -> k8s.Manifest:
+        """Make the server, or start it anew; return its pod once it serves.
+
+        Raises:
+            TargetError: It does not start, for a reason that is told.
+        """
         self._starts += 1
-        return ServerStart(
+        start = ServerStart(
             change=f"{self._token}-{self._starts}",
             configuration=pod_configuration(configuration),
             restore=restore,
         )
+        server, api = self._asked, self._means.api
+        made = self._means.belongings.make(set_manifest(server, start))
+        generation = int(made["metadata"].get("generation") or 0)
+
+        def is_seen() -> bool:
+            status = (api.read(server.ref) or {}).get("status") or {}
+            return int(status.get("observedGeneration") or 0) >= generation
+
+        self._until(is_seen, "is not looked after by the cluster")
+        self._replace(server, start)
+        # Every start starts the pod, so only what keeps it from that is news.
+        wait = pods.ReadyWait(
+            api,
+            self._doors.clock,
+            self._means.told,
+            also=lambda: claim_obstacle(api, server.claim),
+        )
+        try:
+            return wait.until_ready([server.pod])[0]
+        except PreflightError as error:
+            said = ""
+            with suppress(TargetError, PrivilegeError):  # it never began, or nobody may ask
+                said = complaint_in(api.logs(self.container, lines=_LOG_LINES))
+            message = f"{error.message}{f'; it says: {said}' if said else ''}"
+            raise TargetError(message, hint=error.hint) from error
+
+    def _replace(self, server: ServerAsked, start: ServerStart) -> None:
+        """Delete the pod of another start, and wait for that of this one."""
+        deleted: set[str] = set()
+
+        def is_new() -> bool:
+            pod = self._means.api.read(server.pod)
+            if pod is None:
+                return False
+            metadata = pod["metadata"]
+            if (metadata.get("annotations") or {}).get(CHANGE) == start.change:
+                return True
+            uid = str(metadata["uid"])
+            if uid not in deleted and not metadata.get("deletionTimestamp"):
+                self._means.api.delete(server.pod, grace_s=_AT_ONCE_S if start.restore else None)
+                deleted.add(uid)
+            return False
+
+        self._until(is_new, "gets no new pod")
+
+    def _until(self, holds: Callable[[], bool], otherwise: str) -> None:
+        warned = _Warned(looked_at=self._doors.clock.monotonic())
+        for waited_s in looks(self._doors.clock, _REPLACED_WITHIN_S, *_PAUSES_S):
+            if holds():
+                return
+            now = self._doors.clock.monotonic()
+            self._look_for_warnings(warned, now)
+            if waited_s > _REPLACED_WITHIN_S or warned.lasts(now):
+                break
+        said = f": {warned.said}" if warned.said else ""
+        raise TargetError(
+            f"{self._asked.ref.label} {otherwise} within {format_duration(waited_s)}{said}",
+            hint="`kubectl describe` says more of the set and its pod.",
+        )
+
+    def _look_for_warnings(self, warned: "_Warned", now: float) -> None:
+        if now - warned.looked_at < _LOOKED_EVERY_S:
+            return
+        warned.looked_at = now
+        events = pods.warnings_about(self._means.api, self._asked.ref)
+        said = str(events[0].get("message") or "") if events else ""
+        if said and not warned.said:
+            warned.since = now
+            self._means.told(f"Redis server {self.name}: {said}")
+        warned.said = said
 
     def _entrance(self) -> ServerAddress:
         asked = self._asked
