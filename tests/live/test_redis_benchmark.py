@@ -6,6 +6,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -15,7 +16,7 @@ from steelyard.core.schedule import Load
 from steelyard.core.wording import MeasurementError
 from steelyard.systems.protocol import RunRequest
 from steelyard.systems.redis import redis_benchmark as benchmark
-from steelyard.systems.redis.redis_benchmark import Pace, PaceKey, Printed, measurement
+from steelyard.systems.redis.redis_benchmark import Pace, Printed, measurement
 from steelyard.systems.redis.settings import command_of
 from support.lacking import lacking
 from support.redis import RedisServer, redis_started
@@ -152,14 +153,14 @@ def test_pipelined_requests_are_all_counted(server: RedisServer) -> None:
 def test_pilots_lead_to_a_number_of_requests(server: RedisServer) -> None:
     """A few growing pilots on the real server, then a run of what they say."""
     request = _request(server, "set", load=Load(clients=5, threads=1))
-    pace, key = Pace(), PaceKey(configuration="a", workload="w", load=request.load)
+    pace = Pace()
     tried = 0
-    while (requests := pace.pilot(key)) is not None:
+    while (requests := pace.pilot(request)) is not None:
         (printed,) = _printed(request, requests)
-        pace.learn(key, printed.requests, printed.seconds)
+        pace.learn(request, printed.requests, printed.seconds)
         tried += 1
         assert tried < 12
-    asked = pace.requests(key, 1.0)
+    asked = pace.requests(replace(request, seconds=1))
     (printed,) = _printed(request, asked)
     assert printed.requests == asked
     assert sum(second.transactions for second in printed.series) == pytest.approx(asked, rel=0.1)

@@ -156,17 +156,19 @@ def test_requests_are_named_by_the_test() -> None:
     assert benchmark.test_name(_request(None, command=("HGETALL", "h")).workload) == "hgetall"
 
 
-_KEY = redis_benchmark.PaceKey(configuration="a", workload="set", load=Load(clients=20, threads=1))
+_RUN = replace(_request("set"), configuration="a", load=Load(clients=20, threads=1))
 
 
-def _piloted(
-    pace: redis_benchmark.Pace, key: redis_benchmark.PaceKey, rate_per_s: float
-) -> list[int]:
+def _lasting(seconds: int) -> RunRequest:
+    return replace(_RUN, seconds=seconds)
+
+
+def _piloted(pace: redis_benchmark.Pace, rate_per_s: float) -> list[int]:
     """Let pilots run against a server of one speed; return what each asked for."""
     asked = []
-    while (requests := pace.pilot(key)) is not None:
+    while (requests := pace.pilot(_RUN)) is not None:
         asked.append(requests)
-        pace.learn(key, requests, round(requests / rate_per_s, 3))
+        pace.learn(_RUN, requests, round(requests / rate_per_s, 3))
     return asked
 
 
@@ -174,68 +176,69 @@ def _piloted(
 def test_pilots_end_soon_at_any_speed(rate_per_s: float) -> None:
     """From 5 to 5 million requests a second a few growing pilots find the rate, short ones."""
     pace = redis_benchmark.Pace()
-    asked = _piloted(pace, _KEY, rate_per_s)
+    asked = _piloted(pace, rate_per_s)
     assert len(asked) <= 9
     assert asked == sorted(set(asked))
     assert rate_per_s < 100.0 or max(asked) / rate_per_s < 3.0
-    assert pace.requests(_KEY, 10.0) == pytest.approx(10.0 * rate_per_s, rel=0.01, abs=20)
+    assert pace.requests(_lasting(10)) == pytest.approx(10.0 * rate_per_s, rel=0.01, abs=20)
 
 
 def test_each_configuration_workload_and_load_has_its_own_pace() -> None:
     """What is known of one says nothing of another."""
     pace = redis_benchmark.Pace()
-    _piloted(pace, _KEY, 1000.0)
-    assert pace.pilot(_KEY) is None
-    others = [replace(_KEY, configuration="b"), replace(_KEY, workload="get")]
-    others.append(replace(_KEY, load=Load(clients=20, threads=1, pipeline=16)))
+    _piloted(pace, 1000.0)
+    assert pace.pilot(_RUN) is None
+    others = [replace(_RUN, configuration="b")]
+    others.append(replace(_RUN, workload=replace(_RUN.workload, name="get")))
+    others.append(replace(_RUN, load=Load(clients=20, threads=1, pipeline=16)))
     assert all(pace.pilot(other) is not None for other in others)
     with pytest.raises(KeyError):
-        pace.requests(others[0], 5.0)
+        pace.requests(others[0])
 
 
 def test_runs_outweigh_the_pilot() -> None:
     """A first half second in which a server was ten times as fast is soon forgotten."""
     pace = redis_benchmark.Pace()
-    pace.learn(_KEY, 5000, redis_benchmark.LONG_ENOUGH_S)
-    assert pace.requests(_KEY, 5.0) == 50_000
-    pace.learn(_KEY, 50_000, 50.0)
-    assert pace.requests(_KEY, 5.0) == pytest.approx(5000, rel=0.1)
+    pace.learn(_RUN, 5000, redis_benchmark.LONG_ENOUGH_S)
+    assert pace.requests(_lasting(5)) == 50_000
+    pace.learn(_RUN, 50_000, 50.0)
+    assert pace.requests(_lasting(5)) == pytest.approx(5000, rel=0.1)
     for _ in range(5):
-        pace.learn(_KEY, 5000, 5.0)
-    assert pace.requests(_KEY, 5.0) == 5000
+        pace.learn(_RUN, 5000, 5.0)
+    assert pace.requests(_lasting(5)) == 5000
 
 
 def test_a_drift_is_followed() -> None:
     """A server that became slower is asked for less: old runs drop out."""
     pace = redis_benchmark.Pace()
     for _ in range(9):
-        pace.learn(_KEY, 10_000, 5.0)
+        pace.learn(_RUN, 10_000, 5.0)
     for _ in range(5):
-        pace.learn(_KEY, 2500, 5.0)
-    assert pace.requests(_KEY, 5.0) == 2500
+        pace.learn(_RUN, 2500, 5.0)
+    assert pace.requests(_lasting(5)) == 2500
 
 
 def test_every_client_has_something_to_do() -> None:
     """A server so slow that the time is over before all clients came is still measured."""
     pace = redis_benchmark.Pace()
-    pace.learn(_KEY, 20, 100.0)
-    assert pace.requests(_KEY, 5.0) == 20
+    pace.learn(_RUN, 20, 100.0)
+    assert pace.requests(_lasting(5)) == 20
 
 
 def test_the_number_stays_within_what_the_generator_counts() -> None:
     """A long run of a fast server does not overflow."""
     pace = redis_benchmark.Pace()
-    pace.learn(_KEY, 10_000_000, 1.0)
-    assert pace.requests(_KEY, 36_000.0) == redis_benchmark.MOST_REQUESTS
+    pace.learn(_RUN, 10_000_000, 1.0)
+    assert pace.requests(_lasting(36_000)) == redis_benchmark.MOST_REQUESTS
 
 
 def test_a_pilot_without_a_time_leads_to_a_larger_one() -> None:
     """0 ms is no rate."""
     pace = redis_benchmark.Pace()
-    first = pace.pilot(_KEY)
+    first = pace.pilot(_RUN)
     assert first is not None
-    pace.learn(_KEY, first, 0.0)
-    second = pace.pilot(_KEY)
+    pace.learn(_RUN, first, 0.0)
+    second = pace.pilot(_RUN)
     assert second is not None
     assert second > first
 

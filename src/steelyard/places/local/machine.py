@@ -129,10 +129,9 @@ def machine_facts(host: Host, directory: Path) -> tuple[Fact, ...]:
         f" of {format_bytes(_memory_total(host))}",
         "kernel": host.release(),
         "virtualisation": _virtualisation(host),
-        "governor": _governor(host),
+        "governor": _shown(host, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "transparent huge pages": _selected(host, "/sys/kernel/mm/transparent_hugepage/enabled"),
-        "memory overcommit": (host.read("/proc/sys/vm/overcommit_memory") or "").strip()
-        or "not visible",
+        "memory overcommit": _shown(host, "/proc/sys/vm/overcommit_memory"),
         "memory page": _size(_page_bytes(host)),
         _FILE_SYSTEM: _file_system(host, place),
         _BLOCK: _size(_block_bytes(host, place)),
@@ -162,9 +161,8 @@ def _virtualisation(host: Host) -> str:
     return f"virtual machine{f' ({product})' if product else ''}"
 
 
-def _governor(host: Host) -> str:
-    text = host.read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-    return text.strip() if text else "not visible"
+def _shown(host: Host, path: str) -> str:
+    return (host.read(path) or "").strip() or "not visible"
 
 
 def _load_average(host: Host) -> str:

@@ -23,6 +23,7 @@ from steelyard.gateways.host import LOOPBACK, Clock
 from steelyard.gateways.sql import reload
 from steelyard.systems import protocol as roles
 from steelyard.systems.postgres import pgbench, scripts, settings
+from steelyard.systems.postgres.existing.server import copy_database, drop_database
 from steelyard.systems.postgres.load_programs import (
     PostgresLoad,
     filled,
@@ -540,13 +541,12 @@ class PostgresEngine(roles.Engine):
         FILE_COPY: it forces checkpoints but keeps the copy out of the WAL, and was measured to be
         faster than WAL_LOG from scale 10 on. WAL position and statistics are not restored.
         """
-        version = self._sql.rows(address, "SELECT current_setting('server_version_num')")[0][0]
-        # Before 15 there is one strategy, and no word for it.
-        strategy = " STRATEGY FILE_COPY" if int(str(version)) >= _FIRST_WITH_STRATEGY else ""
+        shown = self._sql.rows(address, "SELECT current_setting('server_version_num')")[0][0]
+        version = int(str(shown))
         for dataset in self.datasets():
-            copy = f'CREATE DATABASE "{dataset.name}" TEMPLATE "{dataset.name}{_PREPARED}"'
-            drop = f'DROP DATABASE IF EXISTS "{dataset.name}" WITH (FORCE)'
-            self._sql.execute(address, [drop, copy + strategy])
+            name, template = dataset.name, f"{dataset.name}{_PREPARED}"
+            statements = [drop_database(name, version), copy_database(name, template, version)]
+            self._sql.execute(address, statements)
 
     def reload(self, address: ServerAddress, configuration: str, clock: Clock) -> None:
         """Make the server read its configuration, and wait until new sessions see it."""
@@ -624,7 +624,6 @@ def refuse_scripts(problems: Sequence[str]) -> None:
 _HAS_PREWARM = "SELECT 1 FROM pg_available_extensions WHERE name = 'pg_prewarm'"
 _SIGKILL = 9
 _PREPARED = "_prepared"
-_FIRST_WITH_STRATEGY = 150000
 
 
 def dataset_of(workload: model.Workload) -> roles.Dataset:

@@ -12,7 +12,7 @@ import re
 import shlex
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -102,11 +102,12 @@ def figure_in(text: str, figure: model.Figure) -> float | None:
     Raises:
         MeasurementError: It is below zero or not finite: the one before it is not the result.
     """
-    found = (
-        _by_path(text, figure.place)
-        if figure.place.startswith("$")
-        else _by_pattern(text, figure.place)
-    )
+    found: Iterable[object]
+    if figure.place.startswith("$"):
+        found = _by_path(text, figure.place)
+    else:
+        matches = re.finditer(figure.place, text, re.MULTILINE)
+        found = (next(iter(match.groupdict().values()), match[1]) for match in matches)
     numbers = [number for number in map(_number, found) if number is not None]
     if not numbers:
         return None
@@ -116,12 +117,6 @@ def figure_in(text: str, figure: model.Figure) -> float | None:
             hint="Look at the program's output in the campaign's raw/ directory.",
         )
     return numbers[-1] * figure.factor
-
-
-def _by_pattern(text: str, place: str) -> Iterator[object]:
-    pattern = re.compile(place, re.MULTILINE)
-    for found in pattern.finditer(text):
-        yield next(iter(found.groupdict().values()), found[1])
 
 
 def _by_path(text: str, path: str) -> Iterator[object]:

@@ -28,7 +28,6 @@ from steelyard.gateways.redis import RedisDoor, RedisSession, ReplyError, opened
 from steelyard.systems.protocol import Dataset
 from steelyard.systems.redis.settings import DATA, NUMBER, command_of
 
-Words = tuple[str | bytes, ...]
 # redis-benchmark.c: `key:__rand_int__`, where the word becomes 12 digits only with -r.
 _ONE_KEY: Final = "key:__rand_int__"
 _SEED: Final = 9  # any; it must stay, because prepared states are kept
@@ -69,8 +68,13 @@ def fill(session: RedisSession, space: KeySpace, *, beside: int = 0) -> None:
         ReplyError: The server refuses: it is out of memory, or its disk is full.
         TargetError: It is gone, or holds another number of keys than it was given.
     """
-    for batch in _pipelines(space):
-        session.pipeline(batch)
+    value = values(space.value_bytes)
+    most = max(1, min(PIPELINE_COMMANDS, PIPELINE_BYTES // max(1, space.value_bytes)))
+    for begin in range(0, space.loaded, most):
+        numbers = range(begin, min(begin + most, space.loaded))
+        session.pipeline(
+            [("SET", benchmark_key(space, number), value(number)) for number in numbers]
+        )
     _require_held(session, space, beside)
 
 
@@ -81,14 +85,6 @@ def _require_held(session: RedisSession, space: KeySpace, beside: int) -> None:
             f"the server was given {space.loaded} keys and holds {held}",
             hint="Does it evict (maxmemory), or does somebody else write to it?",
         )
-
-
-def _pipelines(space: KeySpace) -> Iterator[Sequence[Words]]:
-    value = values(space.value_bytes)
-    most = max(1, min(PIPELINE_COMMANDS, PIPELINE_BYTES // max(1, space.value_bytes)))
-    for begin in range(0, space.loaded, most):
-        numbers = range(begin, min(begin + most, space.loaded))
-        yield [("SET", benchmark_key(space, number), value(number)) for number in numbers]
 
 
 # What one script makes: it holds the server up for so long, and nothing else asks it (guesses).
@@ -115,7 +111,9 @@ def fill_by_script(session: RedisSession, space: KeySpace, *, beside: int = 0) -
     text = _random_text(space.value_bytes)
     word = _ONE_KEY if space.keys == 1 else ""
     constant = (_VALUE_STEP, _VALUE_SHIFTS, word)
-    for begin, end in _ranges(space):
+    most = max(1, min(_SCRIPT_KEYS, _SCRIPT_BYTES // max(1, space.value_bytes)))
+    for begin in range(0, space.loaded, most):
+        end = min(begin + most, space.loaded)
         try:
             session.command(*("EVAL", _SCRIPT, 0, text, space.value_bytes, begin, end, *constant))
         except ReplyError as error:
@@ -123,12 +121,6 @@ def fill_by_script(session: RedisSession, space: KeySpace, *, beside: int = 0) -
                 return fill(session, space, beside=beside)
             raise
     return _require_held(session, space, beside)
-
-
-def _ranges(space: KeySpace) -> Iterator[tuple[int, int]]:
-    most = max(1, min(_SCRIPT_KEYS, _SCRIPT_BYTES // max(1, space.value_bytes)))
-    for begin in range(0, space.loaded, most):
-        yield begin, min(begin + most, space.loaded)
 
 
 _BUILD_TIMEOUT_S: Final = 6 * 3600.0

@@ -328,7 +328,9 @@ class Passing:
     def look(self, told: Told, at_s: float) -> None:
         """Take what the server says at a moment."""
         if self._last:
-            self._add_moment(told, at_s - self._last_s)
+            for quantity, name in _DURING.items():
+                if quantity in self._sums and number(told, name):
+                    self._sums[quantity] += at_s - self._last_s
             self._add_log(told)
             self._add_forks(told)
             self._note_copies(told)
@@ -356,11 +358,6 @@ class Passing:
             self._sums[Quantity.AOF_BYTES] = 0.0
         if "total_forks" in told:
             self._sums[Quantity.FORK_S] = 0.0
-
-    def _add_moment(self, told: Told, passed_s: float) -> None:
-        for quantity, name in _DURING.items():
-            if quantity in self._sums and number(told, name):
-                self._sums[quantity] += passed_s
 
     def _add_log(self, told: Told) -> None:
         """Add what the log has grown by; after a rewrite, what it has grown by since."""
@@ -521,7 +518,11 @@ class RedisReader(ServerReader):
             )
             for quantity, names in lacking.items()
         )
-        self._note_monitor()
+        # Who may not ask whether the latency monitor is on is told by what it then lacks.
+        answer = self._allowed("CONFIG", "GET", "latency-monitor-threshold")
+        if isinstance(answer, list) and answer[1:] == [b"0"]:
+            off = "The server's latency monitor is off: set latency-monitor-threshold (in ms)."
+            self._lacking.append(Absence(subject="latency events", reason=off))
         return answering_s(self._told)
 
     def _look(self, sections: tuple[str, ...]) -> Told:
@@ -551,13 +552,6 @@ class RedisReader(ServerReader):
                 found[kind] = max(worst_s, found.get(kind, 0.0))
         return found
 
-    def _note_monitor(self) -> None:
-        """Say where the latency monitor is off; who may not ask is told by what it then lacks."""
-        answer = self._allowed("CONFIG", "GET", "latency-monitor-threshold")
-        if isinstance(answer, list) and answer[1:] == [b"0"]:
-            off = "The server's latency monitor is off: set latency-monitor-threshold (in ms)."
-            self._lacking.append(Absence(subject="latency events", reason=off))
-
     def _info(self, *sections: str) -> Told:
         return parse_info(self._asked("INFO", *sections))
 
@@ -572,7 +566,9 @@ class RedisReader(ServerReader):
     def _asked(self, *words: str | int) -> Reply:
         """Return an answer, and keep count of what asking adds to the server's counters."""
         self._commands += 1
-        self._in_bytes += _sent_bytes(words)
+        lengths = [len(str(word).encode()) for word in words]
+        self._in_bytes += len(f"*{len(words)}\r\n")
+        self._in_bytes += sum(len(f"${size}\r\n\r\n") + size for size in lengths)
         self._before_bytes = self._out_bytes
         answer = self._session.command(*words)
         self._out_bytes += _answered_bytes(answer)
@@ -595,11 +591,6 @@ def open_reader(door: RedisDoor, address: ServerAddress, clock: Clock | None = N
         if replica is not None:
             replica.close()
         raise
-
-
-def _sent_bytes(words: Sequence[str | int]) -> int:
-    lengths = [len(str(word).encode()) for word in words]
-    return len(f"*{len(words)}\r\n") + sum(len(f"${size}\r\n\r\n") + size for size in lengths)
 
 
 def _answered_bytes(answer: Reply) -> int:

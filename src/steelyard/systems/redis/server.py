@@ -340,7 +340,10 @@ class RedisReplica(RedisProgram):
                     return False
         except TargetError:
             return False
-        self._require_in_force(shown)
+        wanted = [Setting(layer=Layer.REDIS, name=name, value=value) for name, value in self.asked]
+        found = [EffectiveSetting(name=name, value=value) for name, value in shown.items()]
+        if unlike := deviations(wanted, found):
+            raise TargetError("; ".join(unlike), hint="Correct it in the target's `replica:`.")
         return True
 
     def _is_fed(self) -> bool:
@@ -348,13 +351,6 @@ class RedisReplica(RedisProgram):
         with opened(self.redis, self.primary, timeout_s=_ANSWER_S) as session:
             session.command("PUBLISH", _ARRIVED, "")
             return session.command("WAIT", 1, _ARRIVES_MS) != 0
-
-    def _require_in_force(self, shown: Mapping[str, str]) -> None:
-        wanted = [Setting(layer=Layer.REDIS, name=name, value=value) for name, value in self.asked]
-        found = [EffectiveSetting(name=name, value=value) for name, value in shown.items()]
-        unlike = deviations(wanted, found)
-        if unlike:
-            raise TargetError("; ".join(unlike), hint="Correct it in the target's `replica:`.")
 
 
 def configuration_text(settings: Mapping[str, str]) -> str:

@@ -26,6 +26,7 @@ from steelyard.places.kubernetes.made_server import MadeMeans
 from steelyard.places.kubernetes.pods import listed
 from steelyard.places.kubernetes.reaching import Reach
 from steelyard.systems.postgres.cloudnative_pg import operator
+from steelyard.systems.postgres.existing.server import STARTED_AT
 
 MADE_WITHIN_S: Final = 1800.0  # a large volume, a large image, a base backup; a guess
 ROLLED_WITHIN_S: Final = 900.0  # the operator gives a smart shutdown three minutes; a guess
@@ -139,7 +140,6 @@ class ClusterWait:
         return f"; its job {', '.join(jobs)} goes on" if jobs else ""
 
 
-STARTED_AT: Final = "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint"
 SEEN: Final = "SELECT current_setting('steelyard.change', true)"
 PENDING: Final = "SELECT count(*) FROM pg_settings WHERE pending_restart"
 REFUSED: Final = (

@@ -118,23 +118,19 @@ def set_all(session: RedisSession, wanted: Mapping[str, str]) -> tuple[str, ...]
         try:
             session.command("CONFIG", "SET", name, wanted[name])
         except ReplyError as error:
-            raise _not_set(name, wanted[name], error) from error
+            if "immutable" not in error.message:
+                raise wording.SettingError(
+                    f"`{name}` cannot be set: {error.message}",
+                    hint="Correct its value.",
+                    setting=name,
+                    value=wanted[name],
+                ) from error
+            raise wording.TargetError(
+                f"`{name}` cannot be changed on a running server: {error.message}",
+                hint="Let the `restart_command` of the target give the server its settings: they"
+                f" are in its environment, {RESTART_VARIABLE}, as lines of redis.conf.",
+            ) from error
     return changed
-
-
-def _not_set(name: str, value: str, error: ReplyError) -> wording.TargetError:
-    if "immutable" in error.message:
-        return wording.TargetError(
-            f"`{name}` cannot be changed on a running server: {error.message}",
-            hint="Let the `restart_command` of the target give the server its settings: they are"
-            f" in its environment, {RESTART_VARIABLE}, as lines of redis.conf.",
-        )
-    return wording.SettingError(
-        f"`{name}` cannot be set: {error.message}",
-        hint="Correct its value.",
-        setting=name,
-        value=value,
-    )
 
 
 def restart_text(wanted: Mapping[str, str]) -> str:

@@ -202,7 +202,10 @@ def rehearse(session: redis_gateway.RedisSession, needs: Sequence[Need], user: s
             error = dry if dry.message else None
         elif need.harmless and (need.verb != _FLUSH or _is_empty(session)):
             error = _answer(session, need.harmless)
-            error = error if error is not None and _is_refusal(error) else None
+            is_refused = error is not None and (
+                is_lack(error) or any(re.search(each, error.message) for each, _, _ in _REFUSALS)
+            )
+            error = error if is_refused else None
         else:
             untried.append(need)
         if error is not None:
@@ -213,10 +216,6 @@ def rehearse(session: redis_gateway.RedisSession, needs: Sequence[Need], user: s
 def is_lack(error: redis_gateway.ReplyError) -> bool:
     """Return whether the user may not use a command, or the server does not have it."""
     return lacking_command(error) is not None or _UNKNOWN.search(error.message) is not None
-
-
-def _is_refusal(error: redis_gateway.ReplyError) -> bool:
-    return is_lack(error) or any(re.search(each, error.message) for each, _, _ in _REFUSALS)
 
 
 def _is_empty(session: redis_gateway.RedisSession) -> bool:
