@@ -254,20 +254,18 @@ def _in_kubernetes(asked: endpoint.Asked) -> Assembly:
             site.open()
         else:
             site.require_allowed()
-        found = _in_site(inside, site)
+        makes_all = experiment.makes_all_in_kubernetes
+        if experiment.redis_in_kubernetes:
+            assembled = redis_servers_made if makes_all else redis_services
+        else:
+            assembled = clusters_made if makes_all else servers_in_kubernetes
+        found = assembled(inside, site)
     except BaseException as error:
         undo_after(error, site.close)
         raise
     if not asked.runs:
         site.close()
     return _with_stack(found, stack, site)
-
-
-def _in_site(asked: endpoint.Asked, site: KubernetesSite) -> endpoint.Servers:
-    makes_all = asked.experiment.makes_all_in_kubernetes
-    if asked.experiment.redis_in_kubernetes:
-        return (redis_servers_made if makes_all else redis_services)(asked, site)
-    return clusters_made(asked, site) if makes_all else servers_in_kubernetes(asked, site)
 
 
 def _here(asked: endpoint.Asked) -> Assembly:

@@ -393,15 +393,11 @@ def obstacles_on(
             f"Name the server itself to try {name}.",
         )
         for name in names
-        if is_pooled and not restarts and _is_read_at_begin(name, server)
+        if is_pooled and not restarts
+        if name.endswith("_preload_libraries")
+        or ((entry := server.catalogue.get(name)) and entry.context.endswith("backend"))
     ]
     return (*dict.fromkeys(_set_above(wanted, server, allowed=allowed)), *waiting, *kept)
-
-
-def _is_read_at_begin(name: str, server: factory.RunningServer) -> bool:
-    entry = server.catalogue.get(name)
-    is_of_backend = entry is not None and entry.context.endswith("backend")
-    return is_of_backend or name.endswith("_preload_libraries")
 
 
 def _set_above(
@@ -572,10 +568,13 @@ def redis_options(
     entrance: ServerAddress,
 ) -> RedisEndpointOptions:
     """Return how a campaign uses a server that it never restarts, in any empty database."""
+    needs = {each.name: each.expected_memory_bytes for each in datasets_of(experiment.workloads)}
+    for workload in experiment.workloads:
+        needs[dataset_of(workload).name] += growth_bytes(workload) or 0
     return RedisEndpointOptions(
         entrance=entrance,
         campaign_id=campaign_id,
-        datasets=_redis_needs(experiment),
+        datasets=tuple(needs.items()),
         growing=tuple(each.name for each in experiment.workloads if growth_bytes(each) is None),
         settings=settings_on(experiment, target),
         asked=_values_on(experiment, target),
@@ -584,12 +583,3 @@ def redis_options(
         guest=rights_of(experiment.workloads),
         commands=tuple(map(command_of, experiment.workloads)),
     )
-
-
-def _redis_needs(experiment: Experiment) -> tuple[tuple[str, int], ...]:
-    needs = {
-        dataset.name: dataset.expected_memory_bytes for dataset in datasets_of(experiment.workloads)
-    }
-    for workload in experiment.workloads:
-        needs[dataset_of(workload).name] += growth_bytes(workload) or 0
-    return tuple(needs.items())

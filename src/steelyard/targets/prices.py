@@ -203,17 +203,14 @@ def _of_aurora(server: PricedServer, prices: Prices) -> Iterator[Part]:
     table, month = prices.of(server.region).aurora, 1 / prices.hours_per_month
     kind = _OPTIMIZED if server.is_optimized else _STANDARD
     gib = _product(server.gib, table.storage_gib_month.get(kind), month)
-    yield _aurora_instance(server, table, kind)
-    yield _part(STORAGE, gib, f"Aurora's {kind} storage", server.region)
-
-
-def _aurora_instance(server: PricedServer, table: AuroraPrices, kind: str) -> Part:
     if server.instance_class is None:
-        hour = _product(server.units, table.acu_hour.get(kind))
-        return _part(INSTANCE, hour, "a capacity unit of Aurora", server.region)
-    factor = table.optimized_factor if server.is_optimized else 1.0
-    hour = _product(factor, table.instance_hour.get(server.instance_class))
-    return _part(INSTANCE, hour, f"a {server.instance_class} of Aurora", server.region)
+        hour, what = _product(server.units, table.acu_hour.get(kind)), "a capacity unit of Aurora"
+    else:
+        factor = table.optimized_factor if server.is_optimized else 1.0
+        hour = _product(factor, table.instance_hour.get(server.instance_class))
+        what = f"a {server.instance_class} of Aurora"
+    yield _part(INSTANCE, hour, what, server.region)
+    yield _part(STORAGE, gib, f"Aurora's {kind} storage", server.region)
 
 
 # Endings of usage types, after the prefix of a region; the place of each price in the file.

@@ -454,6 +454,7 @@ class ManifestStore:
         undoing = patch_back(cluster, before)
         # Pods keep the mark of an earlier session's restart: none may have this one's token.
         generation = cluster["metadata"].get("generation") or 0
+        postgresql = cluster["spec"].get("postgresql") or {}
         return rollout.Rollout(
             ref,
             before,
@@ -461,7 +462,7 @@ class ManifestStore:
             means,
             patch=lambda patch: belongings.alter(ref, patch, before=undoing),
             address=self._followed,
-            synchronous=_synchronous(cluster),
+            synchronous=int((postgresql.get("synchronous") or {}).get("number") or 0),
         )
 
     @property
@@ -497,18 +498,18 @@ class ManifestStore:
         if left is not None:
             self._means.told(f"{left.message}. {left.hint}")
         wait = rollout.ClusterWait(self._means.api, self._means.doors.clock, self._means.told)
-        wait.until(
-            self._ref,
-            lambda state: state.is_healthy and self._is_back(state),
-            most_s=rollout.ROLLED_WITHIN_S,
-        )
+        sql = self._means.doors.sql
 
-    def _is_back(self, state: operator.ClusterState) -> bool:
-        try:
-            address, sql = self._followed(state), self._means.doors.sql
-            return not sql.rows(address, rollout.SEEN)[0][0] and not sql.rows(address, PENDING)
-        except SteelyardError:
-            return False
+        def is_back(state: operator.ClusterState) -> bool:
+            if not state.is_healthy:
+                return False
+            try:
+                address = self._followed(state)
+                return not sql.rows(address, rollout.SEEN)[0][0] and not sql.rows(address, PENDING)
+            except SteelyardError:
+                return False
+
+        wait.until(self._ref, is_back, most_s=rollout.ROLLED_WITHIN_S)
 
 
 def patch_back(cluster: Manifest, before: Mapping[str, str | None]) -> dict[str, Any]:
@@ -521,8 +522,3 @@ def patch_back(cluster: Manifest, before: Mapping[str, str | None]) -> dict[str,
         },
         "spec": {"postgresql": operator.postgresql_spec({**before, operator.CHANGE: None})},
     }
-
-
-def _synchronous(cluster: Manifest) -> int:
-    postgresql = cluster["spec"].get("postgresql") or {}
-    return int((postgresql.get("synchronous") or {}).get("number") or 0)

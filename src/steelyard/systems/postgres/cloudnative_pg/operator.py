@@ -109,13 +109,10 @@ def _seen(api: KubernetesApi) -> tuple[str, str | None, str]:
     for deployment in found:
         for container in deployment["spec"]["template"]["spec"]["containers"]:
             image = str(container.get("image") or "")
-            named = version_of_image(image) or _labelled(deployment)
+            labels = deployment["metadata"].get("labels") or {}
+            named = version_of_image(image) or labels.get("app.kubernetes.io/version")
             return image, named, "" if named else f"its image {image} names no version"
     return "", None, "no deployment carries the operator's label"
-
-
-def _labelled(deployment: k8s.Manifest) -> str | None:
-    return (deployment["metadata"].get("labels") or {}).get("app.kubernetes.io/version")
 
 
 def version_of_image(image: str) -> str | None:
@@ -386,6 +383,7 @@ _GRAVE: Final = frozenset({"FATAL", "PANIC"})
 _PASSING: Final = frozenset({"57P03", "57P01", "28P01"})
 _PLAIN: Final = re.compile(r"^\S+ \S+ \S+ \[\d+\] (?P<severity>[A-Z]+):\s+(?P<message>.*)$")
 _BEFORE: Final = 2  # lines that a refusal of the configuration explains itself in
+_EXPLAINING: Final = ("parameter", "configuration", "invalid")
 _SHOWN: Final = 300
 
 
@@ -400,17 +398,14 @@ def last_words(log: str) -> str:
     if not grave:
         return _own_errors(log)
     last = grave[-1]
-    words = [text for _, text in said[max(0, last - _BEFORE) : last] if _explains(text)]
+    before = [text for _, text in said[max(0, last - _BEFORE) : last]]
+    words = [text for text in before if any(word in text for word in _EXPLAINING)]
     return "; ".join([*words, said[last][1]])[:_SHOWN]
 
 
 def plain_log(log: str) -> str:
     """Return what PostgreSQL itself said, a message a line."""
     return "".join(f"{severity}: {message}\n" for severity, message in _said(log))
-
-
-def _explains(text: str) -> bool:
-    return "parameter" in text or "configuration" in text or "invalid" in text
 
 
 def _said(log: str) -> Iterator[tuple[str, str]]:
@@ -559,7 +554,9 @@ def _of_job(
     name, status = str(job["metadata"]["name"]), job.get("status") or {}
     conditions = {each["type"]: each for each in status.get("conditions") or ()}
     if (conditions.get("Failed") or {}).get("status") == "True" or status.get("failed"):
-        said = _job_words(api, job)
+        pods = api.list(k8s.POD, job["metadata"]["namespace"], {"job-name": name})
+        died = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Failed"]
+        said = _pod_words(api, died[-1]) if died else ""
         yield Trouble(
             message=f"its job {name} failed{f': {said}' if said else ''}",
             hint="Look at it with `kubectl describe job`.",
@@ -610,13 +607,6 @@ def _ended_well(status: Mapping[str, Any]) -> bool:
     states = [each.get("state") or {} for each in status.get("containerStatuses") or ()]
     ended = [state["terminated"] for state in states if state.get("terminated")]
     return bool(ended) and not any(each.get("exitCode") for each in ended)
-
-
-def _job_words(api: KubernetesApi, job: k8s.Manifest) -> str:
-    name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
-    pods = api.list(k8s.POD, namespace, {"job-name": name})
-    failed = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Failed"]
-    return _pod_words(api, failed[-1]) if failed else ""
 
 
 def _pod_words(api: KubernetesApi, pod: k8s.Manifest) -> str:
