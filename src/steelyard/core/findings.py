@@ -10,7 +10,7 @@ throughput is the only thing that a campaign's results share their error over.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Generic, TypeVar
@@ -77,6 +77,15 @@ class Fact:
     name: str
     value: str
     subject: str = ""
+
+
+def facts_about(subject: str, values: Mapping[str, object]) -> tuple[Fact, ...]:
+    """Return facts by their names; what is empty or None is not known, and none."""
+    return tuple(
+        Fact(name=name, value=str(value), subject=subject)
+        for name, value in values.items()
+        if value not in ("", None)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,16 +8,13 @@ server is another one; so is what brings data back that Steelyard did not make.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, Final
 
-from steelyard.core.measurement import Vantage
 from steelyard.core.outside import (
     Command,
-    Completed,
     MadeDirectory,
     ServerProgram,
     stored_key,
@@ -26,7 +23,7 @@ from steelyard.core.wording import SteelyardError, TargetError
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.gateways.host import Clock, trouble_until
-from steelyard.gateways.process import Processes, RunningProcess, Together
+from steelyard.gateways.process import Processes, RunningProcess
 from steelyard.places import protocol
 from steelyard.places.local.groups import PausedGenerators
 from steelyard.places.local.server import WithCampaignDirectory
@@ -50,17 +47,12 @@ class ServerElsewhere(WithCampaignDirectory, ABC):
         root: None: the data take no disk of this machine.
     """
 
-    root: Final = None
+    root: None = None
 
-    def __init__(
-        self,
-        campaign_id: str,
-        ledger: protocol.Ledger,
-        doors: Doors,
-    ) -> None:
-        super().__init__(cache_directory() / "live" / campaign_id, ledger)
+    def __init__(self, campaign_id: str, ledger: protocol.Ledger, doors: Doors) -> None:
+        generators = PausedGenerators(doors.processes, doors.clock)
+        super().__init__(cache_directory() / "live" / campaign_id, ledger, generators)
         self._doors = doors
-        self._paused = PausedGenerators(doors.processes, doors.clock)
         self._prepared: protocol.PreparedState | None = None
 
     def find(
@@ -76,45 +68,15 @@ class ServerElsewhere(WithCampaignDirectory, ABC):
         key = token_of(stored_key([program.identity, content]))
         return protocol.PreparedState(key=key, data=self._live, size_bytes=size_bytes)
 
-    def vantage(self) -> Vantage | None:
-        """Return None: the server is no process of this machine that is ours to look into."""
-        return None
-
-    def unfit(self, limits: Mapping[str, str]) -> tuple[protocol.Unfit, ...]:
-        """Return nothing: an experiment has no limits for what runs elsewhere."""
-        return ()
-
-    def limit(self, limits: Mapping[str, str]) -> protocol.LimitsInForce:
-        """Limit nothing: the server's machine is out of reach, and pods are limited as made."""
-        return protocol.LimitsInForce()
-
-    def run_together(
-        self, commands: Sequence[Command], *, timeout_s: float
-    ) -> tuple[Completed, ...]:
-        """Run the generator's commands at the same time, recognisable by their directory."""
-        return self._doors.processes.run_together(self._placed(commands), timeout_s=timeout_s)
-
-    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> Together:
-        """Start load generators and return them while they run."""
-        return self._paused.begin_together(self._placed(commands), timeout_s=timeout_s)
-
     @property
     def standstill(self) -> protocol.Standstill:
         """Return what stops the generators between turns; the server goes on."""
-        return self._paused.standstill
+        return self._generators.standstill
 
     @property
     def guarded(self) -> protocol.Guarded:
         """Return what a guard lets go on: the generators of this machine work in our directory."""
         return protocol.Guarded(groups=(), directory=self._live)
-
-    def _placed(self, commands: Sequence[Command]) -> list[Command]:
-        directory = self._made(self._live)
-        return [replace(command, directory=directory) for command in commands]
-
-    def copies_by_reflink(self, state: protocol.PreparedState) -> bool:
-        """Return false: the files of the data are out of reach."""
-        return False
 
     def free_bytes(self) -> int:
         """Return the free space of this machine's cache, where scripts go."""

@@ -88,15 +88,19 @@ class Guarded:
 
 
 class Platform(Protocol):
-    """Where servers run, one at a time: prepare, restore, start, configure, stop, destroy."""
+    """Where servers run, one at a time: prepare, restore, start, configure, stop, destroy.
+
+    What has a body is so where a server is out of reach and nothing is known of it.
+
+    Attributes:
+        root: The directory of this machine that holds the data, or None.
+    """
+
+    root: Path | None
 
     @property
     def address(self) -> ServerAddress:
         """Return where the live server is reached; raises TargetError when none is up."""
-
-    @property
-    def root(self) -> Path | None:
-        """Return the directory of this machine that holds the data, or None."""
 
     @property
     def scripts(self) -> Path:
@@ -157,15 +161,17 @@ class Platform(Protocol):
     def configure(self, settings: Mapping[str, str]) -> bool:
         """Take other settings for the running server; return whether it has to read them."""
 
-    def unfit(self, limits: Mapping[str, str]) -> tuple[Unfit, ...]:
+    def unfit(self, limits: Mapping[str, str]) -> tuple[Unfit, ...]:  # noqa: ARG002 - there are none
         """Return which limits of server and generator the place cannot have."""
+        return ()
 
-    def limit(self, limits: Mapping[str, str]) -> LimitsInForce:
+    def limit(self, limits: Mapping[str, str]) -> LimitsInForce:  # noqa: ARG002 - likewise
         """Limit the running server and the generator; what is not named becomes unlimited.
 
         Raises:
             TargetError: No server is running, or the kernel refuses a limit.
         """
+        return LimitsInForce()
 
     def stop(self, *, keep_data: bool) -> None:
         """Stop the live server, if there is one."""
@@ -198,27 +204,33 @@ class Platform(Protocol):
 
     def vantage(self) -> Vantage | None:
         """Return what of the running server this machine can see; None where it is elsewhere."""
+        return None
 
     def sight(self) -> PodSight | None:
         """Return the container of the running server; None for other servers."""
+        return None
 
     def means(self) -> tuple[str, ...]:
         """Return the means of bringing data back that there are here, best first."""
 
-    def copies_by_reflink(self, state: PreparedState) -> bool:
+    def copies_by_reflink(self, state: PreparedState) -> bool:  # noqa: ARG002 - there are no copies
         """Return whether copies share blocks with the prepared state."""
+        return False
 
     def free_bytes(self) -> int:
         """Return the free space where the data are."""
 
     def logs(self) -> str:
         """Return everything the servers of this campaign logged, in order."""
+        return ""
 
     def facts(self) -> tuple[Fact, ...]:
         """Return what a reader must know of the place beside its machine."""
+        return ()
 
     def findings(self) -> tuple[Finding, ...]:
         """Return what is worth knowing of the place."""
+        return ()
 
     def destroy(self) -> None:
         """Stop the server and remove everything that was made for this campaign."""

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 from steelyard.core import outside, wording
 from steelyard.core.experiment import Configuration
-from steelyard.core.findings import Fact, Finding, Severity
+from steelyard.core.findings import Fact, Finding, Severity, facts_about
 from steelyard.core.schedule import Load
 from steelyard.core.storage import Provision
 from steelyard.gateways.doors import Doors
@@ -373,10 +373,6 @@ class OthersServer(ServerElsewhere):
         """Leave the server alone: it is not ours to stop."""
         self._since = None
 
-    def logs(self) -> str:
-        """Return nothing: the server's log is out of reach."""
-        return ""
-
     def _with_place(self, said: Iterable[Finding]) -> tuple[Finding, ...]:
         """Return what is said of the server, and of its place.
 
@@ -561,7 +557,7 @@ class ServicePlace(ServerPlace):
     def facts(self) -> tuple[Fact, ...]:
         """Return where it is."""
         facts = {"service": self.label, "pod": self.pod.where.pod, "node": self.pod.node}
-        return tuple(Fact(name=n, value=v, subject="endpoint") for n, v in facts.items() if v)
+        return facts_about("endpoint", facts)
 
 
 @contextmanager

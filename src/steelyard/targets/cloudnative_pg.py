@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from steelyard.core.experiment import Experiment, SwitchCost
-from steelyard.core.findings import Fact
+from steelyard.core.findings import facts_about
 from steelyard.core.kubernetes import (
     DATABASE,
     OF_CLUSTER,
@@ -20,7 +20,6 @@ from steelyard.core.kubernetes import (
     SecretRef,
     campaign_labels,
 )
-from steelyard.core.outside import ServerInCluster
 from steelyard.core.schedule import CeilingsAsked, Pausing
 from steelyard.core.target import CloudNativePgTarget, ClusterService, EndpointTarget, Target
 from steelyard.core.wording import PreflightError
@@ -28,9 +27,9 @@ from steelyard.places.kubernetes.made_server import MadeMeans
 from steelyard.places.kubernetes.nodes import pods_that_fit
 from steelyard.places.kubernetes.pods import resources_of
 from steelyard.places.kubernetes.reaching import (
-    findable,
-    nodes_of,
-    pod_behind,
+    ServerBehind,
+    find_server,
+    secret_of,
     sql_knock,
 )
 from steelyard.places.kubernetes.volumes import StorageQuestion, probe_storage, require_class
@@ -74,7 +73,7 @@ def check_clusters(
         "CloudNativePG": operator.version or f"not known: {operator.unseen}",
         "its definition of a Cluster": operator.definition,
     }
-    site.further += [Fact(name=n, value=v, subject="Kubernetes") for n, v in facts.items() if v]
+    site.further += facts_about("Kubernetes", facts)
     images: dict[str, str] = {}
     for name, target in experiment.cluster_targets.items():
         if not target.is_made:
@@ -130,16 +129,18 @@ class _Cluster:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Service:
     endpoint: EndpointTarget
-    found: ServerInCluster
-    image: str
-    nodes: tuple[str, ...]
+    found: ServerBehind
 
     @property
-    def secret(self) -> SecretRef:
-        return self.found.secret
+    def image(self) -> str:
+        return self.found.behind.image
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return self.found.nodes
 
     def place(self, means: MadeMeans) -> ServerPlace:
-        return ServicePlace(self.found, means.reach, self.endpoint.dbname or ENTRANCE)
+        return ServicePlace(self.found.server, means.reach, self.endpoint.dbname or ENTRANCE)
 
 
 _Server = _Cluster | _Service
@@ -228,8 +229,9 @@ def _service(
     target: EndpointTarget, asked: ClusterService, means: MadeMeans, settings: Sequence[str]
 ) -> _Service:
     api, namespace = means.api, means.belongings.namespace
-    behind = pod_behind(api, asked.service, namespace, asked.port)
-    place = ObjectRef(kind=POD, name=behind.where.pod, namespace=behind.where.namespace)
+    found = find_server(api, namespace, asked, secret_of(asked, namespace))
+    where = found.behind.where
+    place = ObjectRef(kind=POD, name=where.pod, namespace=where.namespace)
     pod = api.read(place) or {"metadata": {}, "spec": {}}
     cluster = (pod["metadata"].get("labels") or {}).get(OF_CLUSTER)
     if cluster is not None and settings:
@@ -238,23 +240,7 @@ def _service(
             " settings are changed by its manifest and not by SQL",
             hint=f"Use `{{kind: cloudnative-pg, cluster: {cluster}, allow_existing: true}}`.",
         )
-    return _Service(
-        endpoint=target,
-        found=findable(
-            api,
-            namespace,
-            asked.service,
-            SecretRef(
-                namespace=namespace,
-                name=asked.secret,
-                user_key=asked.user_key,
-                password_key=asked.password_key,
-            ),
-            asked.port,
-        ),
-        image=behind.image,
-        nodes=nodes_of(api, asked.service, namespace),
-    )
+    return _Service(endpoint=target, found=found)
 
 
 def _plan(

@@ -12,7 +12,7 @@ from typing import Final
 from steelyard.core import kubernetes as k8s
 from steelyard.core import wording
 from steelyard.core.experiment import Experiment, Workload
-from steelyard.core.findings import Fact, Finding, Severity
+from steelyard.core.findings import Fact, Finding, Severity, facts_about
 from steelyard.core.target import (
     CloudNativePgTarget,
     KubernetesPlace,
@@ -79,7 +79,6 @@ def _words(lack: Lack, namespace: str) -> str:
 
 
 LOAD_FROM_OUTSIDE: Final = "load-from-outside"  # a finding of campaigns that run here
-_SUBJECT: Final = "Kubernetes"
 SERVER: Final = "API server"
 
 
@@ -216,8 +215,7 @@ class KubernetesSite:
             "version": self.api.version(),
             "namespace": f"{self.namespace} ({own})",
         }
-        facts = (Fact(name=name, value=value, subject=_SUBJECT) for name, value in known.items())
-        return (*facts, *self.further)
+        return (*facts_about("Kubernetes", known), *self.further)
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is worth knowing before the start."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from steelyard.core.aws import CLASSES
 from steelyard.core.experiment import Experiment
-from steelyard.core.findings import Fact, Finding, Severity
+from steelyard.core.findings import Fact, Finding, Severity, facts_about
 from steelyard.core.measurement import ProviderSeries
 from steelyard.core.outside import OnServer, Outside, Rented, ServerAddress
 from steelyard.core.schedule import Pausing
@@ -330,11 +330,7 @@ class Instance(ServerPlace):
             "resource id": said.get("DbiResourceId"),
             "prices": None if cost is None else cost.source,
         }
-        return tuple(
-            Fact(name=name, value=str(value), subject=target.noun)
-            for name, value in facts.items()
-            if value
-        )
+        return facts_about(target.noun, facts)
 
     def read_counts(
         self, span: tuple[float, float], patience_s: float

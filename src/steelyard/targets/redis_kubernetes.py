@@ -1,16 +1,14 @@
 """Redis servers in a cluster, made by a campaign or there already."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from steelyard.core.experiment import Experiment, GeneratorName
 from steelyard.core.kubernetes import DATABASE, SECRET, ObjectRef, SecretRef, campaign_labels
-from steelyard.core.outside import ServerInCluster
-from steelyard.core.target import ClusterService, RedisKubernetesTarget
+from steelyard.core.target import ClusterService
 from steelyard.core.wording import PreflightError, TargetError
-from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.redis import RedisDoor
 from steelyard.places.kubernetes import reaching
 from steelyard.places.kubernetes.volumes import require_class
@@ -131,22 +129,6 @@ def _platforms(
     return {name: platforms[target] for name, target in targets.items()}
 
 
-Targets = Mapping[RedisKubernetesTarget, "_Found"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """A server behind a Service, as it was found.
-
-    Attributes:
-        nodes: Of all pods that the Service selects.
-    """
-
-    server: ServerInCluster
-    behind: reaching.PodBehind
-    nodes: tuple[str, ...]
-
-
 def redis_services(asked: Asked, site: kubernetes_site.KubernetesSite) -> Servers:
     """Return engine and platforms of servers that are there.
 
@@ -156,7 +138,11 @@ def redis_services(asked: Asked, site: kubernetes_site.KubernetesSite) -> Server
     """
     experiment, doors = asked.experiment, asked.doors
     targets = experiment.redis_in_kubernetes
-    found = {target: _find(target, site) for target in dict.fromkeys(targets.values())}
+    found = {
+        target: _find(target.service, site)
+        for target in dict.fromkeys(targets.values())
+        if target.service is not None  # as of all that are not made
+    }
     reach = cluster_objects.means_of(asked, site, reaching.redis_knock(doors.redis)).reach
     places = {
         target: ServicePlace(each.server, reach, database="") for target, each in found.items()
@@ -181,31 +167,14 @@ def redis_services(asked: Asked, site: kubernetes_site.KubernetesSite) -> Server
     return redis_servers(asked, targets, used, engine_of, takes_turns=False)
 
 
-def _find(target: RedisKubernetesTarget, site: kubernetes_site.KubernetesSite) -> _Found:
-    service, api = target.service, site.api
-    assert service is not None  # noqa: S101 - none is made
-    namespace = site.namespace
-    secret = _secret_of(service, namespace, api)
-    return _Found(
-        server=reaching.findable(api, namespace, service.service, secret, service.port),
-        behind=reaching.pod_behind(api, service.service, namespace, service.port),
-        nodes=reaching.nodes_of(api, service.service, namespace),
-    )
-
-
-def _secret_of(service: ClusterService, namespace: str, api: KubernetesApi) -> SecretRef:
-    """Return where the password is; a Secret without a user is the default user's."""
-    secret = SecretRef(
-        namespace=namespace,
-        name=service.secret,
-        user_key=service.user_key,
-        password_key=service.password_key,
-    )
-    if not service.secret or service.user_key != SecretRef(namespace="", name="").user_key:
-        return secret
-    kept = api.read(ObjectRef(kind=SECRET, name=service.secret, namespace=namespace)) or {}
-    has_user = service.user_key in (kept.get("data") or {})
-    return secret if has_user else replace(secret, user_key="")
+def _find(service: ClusterService, site: kubernetes_site.KubernetesSite) -> reaching.ServerBehind:
+    """Return a server; a Secret without a user is the default user's."""
+    api, secret = site.api, reaching.secret_of(service, site.namespace)
+    if secret.name and secret.user_key == SecretRef(namespace="", name="").user_key:
+        ref = ObjectRef(kind=SECRET, name=secret.name, namespace=secret.namespace)
+        if secret.user_key not in ((api.read(ref) or {}).get("data") or {}):
+            secret = replace(secret, user_key="")
+    return reaching.find_server(api, site.namespace, service, secret)
 
 
 def _require_open(place: ServicePlace, door: RedisDoor) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 
 from steelyard.core import kubernetes as k8s
 from steelyard.core.outside import ServerAddress, ServerInCluster
+from steelyard.core.target import ClusterService
 from steelyard.core.wording import (
     LoginError,
     PreflightError,
@@ -335,13 +336,44 @@ def findable(
     )
 
 
-def nodes_of(api: KubernetesApi, service: str, namespace: str) -> tuple[str, ...]:
-    """Return the nodes of all pods that a Service selects, ready or not."""
-    found = api.read(k8s.ObjectRef(kind=k8s.SERVICE, name=service, namespace=namespace))
-    selector = {} if found is None else found["spec"].get("selector") or {}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerBehind:
+    """A server behind a Service, as it was found.
+
+    Attributes:
+        nodes: Of all pods that the Service selects, ready or not.
+    """
+
+    server: ServerInCluster
+    behind: PodBehind
+    nodes: tuple[str, ...]
+
+
+def secret_of(service: ClusterService, namespace: str) -> k8s.SecretRef:
+    """Return where user and password of a target's Service are."""
+    return k8s.SecretRef(
+        namespace=namespace,
+        name=service.secret,
+        user_key=service.user_key,
+        password_key=service.password_key,
+    )
+
+
+def find_server(
+    api: KubernetesApi, namespace: str, service: ClusterService, secret: k8s.SecretRef
+) -> ServerBehind:
+    """Return the server that a target's Service leads to; raises as ``pod_behind``."""
+    name, port = service.service, service.port
+    behind = pod_behind(api, name, namespace, port)
+    found = api.read(k8s.ObjectRef(kind=k8s.SERVICE, name=name, namespace=namespace)) or {}
+    selector = (found.get("spec") or {}).get("selector") or {}
     pods = api.list(k8s.POD, namespace, selector) if selector else ()
     nodes = (str(pod["spec"].get("nodeName") or "") for pod in pods)
-    return tuple(dict.fromkeys(filter(None, nodes)))
+    return ServerBehind(
+        server=findable(api, namespace, name, secret, port),
+        behind=behind,
+        nodes=tuple(dict.fromkeys(filter(None, nodes))),
+    )
 
 
 def _others(api: KubernetesApi, namespace: str) -> str:

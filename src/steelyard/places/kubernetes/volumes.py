@@ -13,7 +13,7 @@ from statistics import median, quantiles
 from typing import Any, Final
 
 from steelyard.core import kubernetes as k8s
-from steelyard.core.findings import Fact
+from steelyard.core.findings import Fact, facts_about
 from steelyard.core.stack import StorageClassFacts
 from steelyard.core.wording import (
     MS_PER_S,
@@ -131,8 +131,7 @@ def _facts_behind(api: KubernetesApi, claim: k8s.Manifest) -> Iterator[Fact]:
         "node": ", ".join(_nodes(volume)),
         "replicas": (csi.get("volumeAttributes") or {}).get("numberOfReplicas", ""),
     }
-    subject = f"volume of {claim['metadata']['name']}"
-    yield from (Fact(name=n, value=v, subject=subject) for n, v in told.items() if v)
+    yield from facts_about(f"volume of {claim['metadata']['name']}", told)
 
 
 def _nodes(volume: k8s.Manifest) -> Iterator[str]:

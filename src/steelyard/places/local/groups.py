@@ -623,7 +623,7 @@ class PausedGenerators:
     def __init__(
         self, processes: Processes, clock: Clock, families: Families | None = None
     ) -> None:
-        self._processes = processes
+        self.processes = processes
         self._clock = clock
         self._families = families or Families()
         self._running: list[Together] = []
@@ -634,14 +634,14 @@ class PausedGenerators:
         return StoppedProcesses(
             server=pid,
             generators=self._pids,
-            processes=self._processes,
+            processes=self.processes,
             families=self._families,
             clock=self._clock,
         )
 
     def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> Together:
         """Start generators and return them while they run."""
-        running = self._processes.begin_together(commands, timeout_s=timeout_s)
+        running = self.processes.begin_together(commands, timeout_s=timeout_s)
         self._running = [each for each in self._running if each.all_run()] + [running]
         return running
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.core.findings import Fact
+from steelyard.core.findings import Fact, facts_about
 from steelyard.core.linux import THROTTLES, limits_of
 from steelyard.core.outside import MadeDirectory
 from steelyard.core.storage import Provision, Store
@@ -138,7 +138,7 @@ def machine_facts(host: Host, directory: Path) -> tuple[Fact, ...]:
         _READ_AHEAD: _size(_read_ahead_bytes(host, place)),
         "load average at the start": _load_average(host),
     }
-    return tuple(Fact(name=name, value=value, subject="machine") for name, value in facts.items())
+    return facts_about("machine", facts)
 
 
 def _size(value: int | None) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from steelyard.core import outside
-from steelyard.core.findings import Fact, Finding
+from steelyard.core.findings import Finding
 from steelyard.core.linux import limits_of
 from steelyard.core.measurement import Vantage
 from steelyard.core.wording import PreflightError, TargetError
@@ -23,7 +23,7 @@ from steelyard.gateways import files
 from steelyard.gateways.cgroups import Families
 from steelyard.gateways.files import free_bytes
 from steelyard.gateways.host import Clock, require_free_port
-from steelyard.gateways.process import Processes, Together
+from steelyard.gateways.process import Processes
 from steelyard.places import protocol
 from steelyard.places.local.groups import PausedGenerators, ServerGroups
 from steelyard.places.local.server import (
@@ -157,11 +157,11 @@ class LocalPlatform(WithCampaignDirectory):
         groups: ServerGroups | None = None,
         families: Families | None = None,
     ) -> None:
-        super().__init__(options.live, ledger, options.account)
-        self.root = options.root
+        generators = PausedGenerators(processes, clock, families)
+        super().__init__(options.live, ledger, generators, options.account)
+        self.root: Path = options.root
         self._groups = groups
         self._standstill: protocol.Standstill | None = None
-        self._generators = PausedGenerators(processes, clock, families)
         self._options = options
         self._processes = processes
         self._clock = clock
@@ -368,20 +368,15 @@ class LocalPlatform(WithCampaignDirectory):
     def run_together(
         self, commands: Sequence[outside.Command], *, timeout_s: float
     ) -> tuple[outside.Completed, ...]:
-        """Run commands beside the server at the same time, recognisable by their directory."""
-        completed = self._processes.run_together(self._placed(commands), timeout_s=timeout_s)
+        """Run commands beside the server at the same time; one failure ends all."""
+        completed = super().run_together(commands, timeout_s=timeout_s)
         if self._server is not None and not all(each.succeeded for each in completed):
             self._server.let_die()
         return completed
 
-    def begin_together(self, commands: Sequence[outside.Command], *, timeout_s: float) -> Together:
-        """Start load generators beside the server and return them while they run."""
-        return self._generators.begin_together(self._placed(commands), timeout_s=timeout_s)
-
-    def _placed(self, commands: Sequence[outside.Command]) -> list[outside.Command]:
-        directory = self._made(self._live)
-        groups = () if self._groups is None else self._groups.generator
-        return [replace(command, directory=directory, groups=groups) for command in commands]
+    @property
+    def _generator_groups(self) -> tuple[Path, ...]:
+        return () if self._groups is None else self._groups.generator
 
     def vantage(self) -> Vantage | None:
         """Return the running server's first process and data directory."""
@@ -391,10 +386,6 @@ class LocalPlatform(WithCampaignDirectory):
             beside=self._beside.pids,
             groups=() if self._groups is None else self._groups.limiting,
         )
-
-    def sight(self) -> protocol.PodSight | None:
-        """Return None: server and generator are in no cluster."""
-        return None
 
     def means(self) -> tuple[str, ...]:
         """Return all means; which is best depends on the file system."""
@@ -416,10 +407,6 @@ class LocalPlatform(WithCampaignDirectory):
     def logs(self) -> str:
         """Return everything the servers of this campaign logged, in order."""
         return self._said.with_current(self._server.log if self._server else None)
-
-    def facts(self) -> tuple[Fact, ...]:
-        """Return nothing: the machine is described for itself."""
-        return ()
 
     def findings(self) -> tuple[Finding, ...]:
         """Return what is worth knowing of the limits, where there are any."""

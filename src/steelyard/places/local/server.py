@@ -24,6 +24,7 @@ from typing import Final
 
 from steelyard.core.outside import (
     Command,
+    Completed,
     MadeDirectory,
     ServerAddress,
     ServerProgram,
@@ -56,8 +57,15 @@ from steelyard.gateways.files import (
     write_text,
 )
 from steelyard.gateways.host import Clock, free_port, looks, until
-from steelyard.gateways.process import SHARED, Processes, RunningProcess, account_entry
-from steelyard.places.protocol import Ledger, PreparedState
+from steelyard.gateways.process import (
+    SHARED,
+    Processes,
+    RunningProcess,
+    Together,
+    account_entry,
+)
+from steelyard.places.local.groups import PausedGenerators
+from steelyard.places.protocol import Ledger, Platform, PreparedState
 
 _PROGRAM_COPY_TIMEOUT_S = 300.0
 
@@ -284,19 +292,44 @@ class LogPlace:
         return path
 
 
-class WithCampaignDirectory:
-    """A platform that has a directory of its campaign on this machine.
+class WithCampaignDirectory(Platform):
+    """A platform that has a directory of its campaign on this machine, where generators work.
 
     Args:
         live: The directory, which is made when it is first needed.
         ledger: Is told before anything is made.
+        generators: Starts the load generators, and pauses them between their turns.
         account: Which the generator runs as; None means our own.
     """
 
-    def __init__(self, live: Path, ledger: Ledger, account: str | None = None) -> None:
+    def __init__(
+        self, live: Path, ledger: Ledger, generators: PausedGenerators, account: str | None = None
+    ) -> None:
         self._live = live
         self._ledger = ledger
+        self._generators = generators
         self._logs = LogPlace(ledger, account=account, beside=lambda: self._made(live))
+
+    def run_together(
+        self, commands: Sequence[Command], *, timeout_s: float
+    ) -> tuple[Completed, ...]:
+        """Run commands beside the server at the same time; one failure ends all."""
+        processes = self._generators.processes
+        return processes.run_together(self._placed(commands), timeout_s=timeout_s)
+
+    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> Together:
+        """Start load generators and return them while they run."""
+        return self._generators.begin_together(self._placed(commands), timeout_s=timeout_s)
+
+    def _placed(self, commands: Sequence[Command]) -> list[Command]:
+        """Return commands that are recognised by their directory."""
+        directory, groups = self._made(self._live), self._generator_groups
+        return [replace(command, directory=directory, groups=groups) for command in commands]
+
+    @property
+    def _generator_groups(self) -> tuple[Path, ...]:
+        """Return the control groups that generators begin in."""
+        return ()
 
     @property
     def scripts(self) -> Path:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from steelyard.core import kubernetes as k8s
-from steelyard.core.findings import Fact, Finding
+from steelyard.core.findings import Fact, Finding, facts_about
 from steelyard.core.outside import ServerAddress, ServerProgram
 from steelyard.core.target import CloudNativePgTarget
 from steelyard.core.wording import TargetError
@@ -57,7 +57,7 @@ def facts_of(
     api: KubernetesApi, sql: Sql, state: operators.ClusterState, address: ServerAddress
 ) -> tuple[Fact, ...]:
     """Return what is known of a running Cluster: instances, nodes, volumes, replication."""
-    primary, subject = state.primary_instance, f"Cluster {state.ref.name}"
+    primary = state.primary_instance
     standbys = [each for each in state.instances if each != primary]
     told = {
         "operator": "" if primary is None else primary.operator,
@@ -71,7 +71,7 @@ def facts_of(
         ),
     }
     return (
-        *(Fact(name=n, value=value, subject=subject) for n, value in told.items() if value),
+        *facts_about(f"Cluster {state.ref.name}", told),
         *volume_facts(api, state.ref.namespace, {k8s.OF_CLUSTER: state.ref.name}),
     )
 

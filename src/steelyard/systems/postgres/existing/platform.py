@@ -16,7 +16,7 @@ from typing import Final
 
 from steelyard.core import outside
 from steelyard.core.experiment import EffectiveSetting
-from steelyard.core.findings import Fact, Finding
+from steelyard.core.findings import Fact, Finding, facts_about
 from steelyard.core.storage import Provision
 from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import PreflightError, TargetError, format_bytes
@@ -338,8 +338,7 @@ class EndpointPlatform(existing.OthersServer):
             if target.allow_existing
             else "Steelyard's own",
         }
-        told = (Fact(name=n, value=v, subject="endpoint") for n, v in facts.items() if v)
-        return (*told, *self._place.facts())
+        return (*facts_about("endpoint", facts), *self._place.facts())
 
     def findings(self) -> tuple[Finding, ...]:
         """Return what is worth knowing of the server."""

@@ -19,7 +19,7 @@ from math import inf
 from typing import Final
 
 from steelyard.core import outside, wording
-from steelyard.core.findings import Fact, Finding
+from steelyard.core.findings import Fact, Finding, facts_about
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import Clock, looks
 from steelyard.gateways.redis import TLS, RedisSession, ReplyError, opened, settings_like
@@ -563,8 +563,7 @@ class RedisEndpointPlatform(existing.OthersServer):
             "database": f"{numbers}{of_all}" if numbers else "",
             "keys of others": str(sum(count for _, count in state.keys)),
         }
-        told = tuple(Fact(name=n, value=v, subject="endpoint") for n, v in facts.items() if v)
-        return (*told, *self._place.facts())
+        return (*facts_about("endpoint", facts), *self._place.facts())
 
     def findings(self) -> tuple[Finding, ...]:
         """Return what is worth knowing of the server."""

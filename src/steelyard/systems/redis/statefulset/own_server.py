@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from steelyard.core import kubernetes as k8s
-from steelyard.core.findings import Fact, Finding
+from steelyard.core.findings import Fact, Finding, facts_about
 from steelyard.core.outside import Guest, ServerAddress, ServerProgram
 from steelyard.core.target import RedisKubernetesTarget
 from steelyard.core.wording import PreflightError, PrivilegeError, TargetError, format_duration
@@ -392,9 +392,8 @@ class RedisKubernetesPlatform(made_server.MadeInCluster[_There]):
             "image": self._options.target.image,
             "QoS class": str((there.pod.get("status") or {}).get("qosClass") or ""),
         }
-        subject = f"Redis server {asked.name}"
         self._facts = (
-            *(Fact(name=n, value=value, subject=subject) for n, value in told.items() if value),
+            *facts_about(f"Redis server {asked.name}", told),
             *volume_facts(self._means.api, asked.namespace, asked.selector),
         )
 
