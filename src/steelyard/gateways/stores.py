@@ -56,12 +56,36 @@ class Cut:
     ended_at: float
 
 
-class Volumes:
-    """Makes, mounts, cuts and takes away file systems in files, by the system's own programs."""
+class _Mounted:
+    """File systems in files, by the system's own programs, which only root may use so."""
+
+    _way_out: str  # where one of them fails
 
     def __init__(self, processes: Processes, *, is_root: bool) -> None:
         self._processes = processes
         self._is_root = is_root
+
+    def _run(self, *words: str) -> str:
+        """Return what a program printed.
+
+        Raises:
+            TargetError: It failed.
+        """
+        command = Command(argv=words, environment={"PATH": _SYSTEM_PATH, "LC_ALL": "C"})
+        completed = self._processes.run(command, timeout_s=_TIMEOUT_S)
+        if not completed.succeeded:
+            told = f"{' '.join(words[:2])} ... {words[-1]} failed: {completed.tail(1)}"
+            raise TargetError(told, hint=self._way_out)
+        return completed.stdout
+
+
+class Volumes(_Mounted):
+    """Makes, mounts, cuts and takes away file systems in files."""
+
+    _way_out = (
+        "Power cuts need XFS and loop devices of the kernel, which a container may not have;"
+        " --deaths kill does without them."
+    )
 
     def require(self) -> None:
         """Raise where this machine or this account cannot do that.
@@ -160,14 +184,6 @@ class Volumes:
         backing = read_text(Path("/sys/block", Path(devices[-1]).name, "loop/backing_file"))
         return Path(backing.removesuffix("\n")) if backing else Path(devices[-1])
 
-    def _run(self, *words: str) -> None:
-        run_program(
-            self._processes,
-            words,
-            hint="Power cuts need XFS and loop devices of the kernel, which a container may not"
-            " have; --deaths kill does without them.",
-        )
-
 
 def require_programs(names: Iterable[str], *, hint: str) -> None:
     """Raise where programs of the system are not on this machine.
@@ -184,20 +200,6 @@ def make_sparse(image: Path, size_bytes: int) -> None:
     """Make an empty file of a size, which takes no space until something is written."""
     with translated(image), image.open("wb") as file:
         file.truncate(size_bytes)
-
-
-def run_program(processes: Processes, words: tuple[str, ...], *, hint: str) -> str:
-    """Return what a program of the system printed.
-
-    Raises:
-        TargetError: It failed; the way out is the hint.
-    """
-    command = Command(argv=words, environment={"PATH": _SYSTEM_PATH, "LC_ALL": "C"})
-    completed = processes.run(command, timeout_s=_TIMEOUT_S)
-    if not completed.succeeded:
-        told = f"{' '.join(words[:2])} ... {words[-1]} failed: {completed.tail(1)}"
-        raise TargetError(told, hint=hint)
-    return completed.stdout
 
 
 _BUSY_S: Final = 10.0  # until the last process let go of a file system; a guess
@@ -252,12 +254,16 @@ class StorePaths:
     volume: Path
 
 
-class Stores:
+class Stores(_Mounted):
     """Makes simulated storage; it is unmounted like any file system in a file."""
 
+    _way_out = (
+        "Simulated storage takes XFS with this block size and loop devices of the kernel, which a"
+        " container may not have; leave `store` out."
+    )
+
     def __init__(self, processes: Processes, *, is_root: bool) -> None:
-        self._processes = processes
-        self._is_root = is_root
+        super().__init__(processes, is_root=is_root)
         self._serving: list[RunningProcess] = []
 
     def require(self) -> None:
@@ -336,14 +342,6 @@ class Stores:
             running = self._serving.pop()
             if not running.wait(_READY_S):
                 running.kill_all()
-
-    def _run(self, *words: str) -> str:
-        return run_program(
-            self._processes,
-            words,
-            hint="Simulated storage takes XFS with this block size and loop devices of the kernel,"
-            " which a container may not have; leave `store` out.",
-        )
 
 
 def limits_of(store: Store) -> dict[str, float | None]:

@@ -12,6 +12,7 @@ Limits are written and read in both versions. Sources: Linux, Documentation/sche
 admin-guide/cgroup-v1/cpusets.rst, memory.rst and blkio-controller.rst, admin-guide/cgroup-v2.rst.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -35,7 +36,7 @@ from steelyard.gateways.cgroups import (
     Guard,
     Guards,
 )
-from steelyard.gateways.host import Clock, group_cpus, group_memory, group_quota, until
+from steelyard.gateways.host import Clock, group_cpus, group_memory, group_quota, looks, until
 from steelyard.gateways.process import Processes, Together
 from steelyard.places.protocol import Guarded, Ledger, Unfit
 
@@ -461,8 +462,30 @@ def start_guard(places: Iterable[Guarded], guards: Guards) -> Guard:
     return guards.start(groups, [place.directory for place in places])
 
 
-class FrozenGroups:
-    """A standstill by the freezer of two control groups.
+class _Standing(ABC):
+    """What stands still as a whole, or goes on."""
+
+    def pause(self) -> bool:
+        """Bring all to a standstill; return whether it came about within 50 ms."""
+        is_still = False
+        try:
+            is_still = self._comes_to_rest()
+        finally:
+            if not is_still:
+                self.proceed()
+        return is_still
+
+    @abstractmethod
+    def _comes_to_rest(self) -> bool:
+        """Stop everything; return whether nothing ran any more in time."""
+
+    @abstractmethod
+    def proceed(self) -> None:
+        """Let everything go on, in the opposite order."""
+
+
+class FrozenGroups(_Standing):
+    """A standstill by the freezer of two control groups, first of the generator's.
 
     Args:
         generator: Freezes the group of the load generators.
@@ -486,29 +509,17 @@ class FrozenGroups:
         self._clock = clock
         self._unthrottled = unthrottled
 
-    def pause(self) -> bool:
-        """Freeze generator and server, in this order; return whether both are within 50 ms."""
-        deadline = self._clock.monotonic() + PATIENCE_S
-        is_frozen = False
-        try:
-            self._generator.freeze()
-            self._server.freeze()
-            # After it: what the server gets more it uses on its way into the freezer alone.
-            with self._unthrottled():
-                is_frozen = self._is_frozen_by(deadline)
-        finally:
-            if not is_frozen:
-                self.proceed()
-        return is_frozen
-
-    def _is_frozen_by(self, deadline: float) -> bool:
-        while True:
-            is_late = self._clock.monotonic() > deadline
-            if self._server.is_frozen() and self._generator.is_frozen():
-                return True
-            if is_late:
-                return False
-            self._clock.sleep(_POLL_S)
+    def _comes_to_rest(self) -> bool:
+        self._generator.freeze()
+        self._server.freeze()
+        # After it: what the server gets more it uses on its way into the freezer alone.
+        with self._unthrottled():
+            return until(
+                lambda: self._server.is_frozen() and self._generator.is_frozen(),
+                self._clock,
+                PATIENCE_S,
+                _POLL_S,
+            )
 
     def proceed(self) -> None:
         """Thaw the server, then the generator."""
@@ -523,7 +534,7 @@ class FrozenGroups:
         self._generator.close()
 
 
-class StoppedProcesses:
+class StoppedProcesses(_Standing):
     """A standstill by signals: of generators, of a server's first process, then of the others.
 
     The first process of a server is stopped before those that it starts, and looks are repeated
@@ -555,36 +566,21 @@ class StoppedProcesses:
         """Return what stands still."""
         return Pausing.GENERATOR if self._server is None else Pausing.SIGNALS
 
-    def pause(self) -> bool:
-        """Stop everything; return whether nothing ran any more within 50 ms."""
-        deadline = self._clock.monotonic() + PATIENCE_S
-        is_still = False
-        try:
-            is_still = self._is_still_by(deadline)
-        finally:
-            if not is_still:
-                self.proceed()
-        return is_still
-
-    def _is_still_by(self, deadline: float) -> bool:
+    def _comes_to_rest(self) -> bool:
         first = (*self._generators(), *(() if self._server is None else (self._server,)))
         for pid in first:
             self._stop(pid)
         before: frozenset[int] = frozenset()
-        while True:
-            is_late = self._clock.monotonic() > deadline
+        for _ in looks(self._clock, PATIENCE_S, _POLL_S):
             family = self._families.of(first)
             running = [pid for pid, runs in family.items() if runs]
             # All of the look before were stopped when this one began: none of them had children.
             if not running and family.keys() <= before:
                 return True
-            if is_late:
-                return False
             for pid in running:
                 self._stop(pid)
-            if running:
-                self._clock.sleep(_POLL_S)
             before = frozenset() if running else frozenset(family)
+        return False
 
     def _stop(self, pid: int) -> None:
         if pid not in self._stopped:
