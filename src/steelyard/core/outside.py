@@ -182,11 +182,13 @@ class ServerProgram(Protocol):
     def is_ready(self, address: ServerAddress) -> bool:
         """Return whether the server answers."""
 
-    def is_loading(self, address: ServerAddress) -> bool:
+    def is_loading(self, address: ServerAddress) -> bool:  # noqa: ARG002 - none says it by itself
         """Return whether one that does not answer yet says that it is reading its data."""
+        return False
 
-    def companion(self, settings: Mapping[str, str], address: ServerAddress) -> "Companion | None":
+    def companion(self, settings: Mapping[str, str], address: ServerAddress) -> "Companion | None":  # noqa: ARG002 - it is alone
         """Return the server that is started beside a running one with these settings, or None."""
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

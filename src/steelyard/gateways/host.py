@@ -154,7 +154,7 @@ class Host(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalHost:
+class LocalHost(Host):
     """This machine, or a recorded tree of its files below ``root``."""
 
     root: Path = Path("/")
@@ -179,14 +179,12 @@ class LocalHost:
         return b"".join(pieces).decode(errors="replace")
 
     def names(self, path: str) -> tuple[str, ...]:
-        """Return the names in a directory; none where it is absent or closed."""
         try:
             return tuple(os.listdir(self._place(path)))  # noqa: PTH208 - in a hot loop
         except OSError:
             return ()
 
     def number(self, path: str) -> int | None:
-        """Return the 32-bit number that a device file holds, or None where it is closed to us."""
         try:
             with Path(self._place(path)).open("rb") as file:
                 octets = file.read(_NUMBER_BYTES)
@@ -195,7 +193,6 @@ class LocalHost:
         return int.from_bytes(octets, sys.byteorder) if len(octets) == _NUMBER_BYTES else None
 
     def device(self, path: str) -> tuple[int, int] | None:
-        """Return major and minor number of the device that holds a file, links followed."""
         try:
             number = os.stat(self._place(path)).st_dev  # noqa: PTH116 - the path is a text
         except OSError:
@@ -203,7 +200,6 @@ class LocalHost:
         return os.major(number), os.minor(number)
 
     def space(self, path: str) -> Space | None:
-        """Return the size of the file system that holds a file, or None where that is absent."""
         try:
             status = os.statvfs(self._place(path))
         except OSError:
@@ -215,19 +211,15 @@ class LocalHost:
         )
 
     def cpus(self) -> int:
-        """Return how many CPUs this process may run on (affinity, not quota)."""
         return len(os.sched_getaffinity(0))
 
     def release(self) -> str:
-        """Return the kernel release and machine type."""
         return f"{platform.release()} {platform.machine()}"
 
     def own_cpu_s(self) -> float:
-        """Return the seconds of CPU that this process has used, all threads."""
         return _cpu_s(resource.RUSAGE_SELF)
 
     def children_cpu_s(self) -> float:
-        """Return what the children of this process have used that ended and were waited for."""
         return _cpu_s(resource.RUSAGE_CHILDREN)
 
     def _place(self, path: str) -> str:

@@ -209,7 +209,6 @@ class FetchedHost(Host):
     kernel: str = ""
 
     def read(self, path: str) -> str | None:
-        """Return the text of a file that was brought."""
         return self.files.get(path)
 
     def names(self, path: str) -> tuple[str, ...]:
@@ -219,7 +218,6 @@ class FetchedHost(Host):
         return tuple(dict.fromkeys(name.partition("/")[0] for name in below))
 
     def number(self, path: str) -> int | None:
-        """Return the number of a device file that was brought."""
         return self.held.get(path)
 
     def cpus(self) -> int:
@@ -228,7 +226,6 @@ class FetchedHost(Host):
         return sum(line.startswith("cpu") and line[3:4].isdecimal() for line in lines)
 
     def release(self) -> str:
-        """Return the kernel release and machine type."""
         return self.kernel
 
     def with_more(self, other: Self) -> Self:

@@ -508,7 +508,6 @@ class ServicePlace(ServerPlace):
 
     @property
     def inside(self) -> outside.ServerInCluster | None:
-        """Return how it is found again."""
         return self._found
 
     @property
@@ -551,7 +550,6 @@ class ServicePlace(ServerPlace):
         _ = self.pod
 
     def sight(self) -> protocol.PodSight | None:
-        """Return what of its pod can be watched."""
         return protocol.PodSight(api=self._reach.api, database=self.pod.where)
 
     def facts(self) -> tuple[Fact, ...]:

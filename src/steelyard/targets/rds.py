@@ -299,11 +299,6 @@ class Instance(ServerPlace):
         return aws.read_load(self._name, str(self._said["DbiResourceId"]), self._maker.api, span)
 
     def entrance(self) -> ServerAddress:
-        """Return where it is reached.
-
-        Raises:
-            TargetError: It is not there yet.
-        """
         if self._entrance is None:
             raise TargetError(f"the instance {self._name} is made when the campaign begins")
         return self._entrance

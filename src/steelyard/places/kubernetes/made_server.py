@@ -349,7 +349,6 @@ class MadeInCluster(ServerElsewhere, Generic[There]):
         """Return what the storage classes of the target say of themselves."""
 
     def findings(self) -> tuple[Finding, ...]:
-        """Return what is worth knowing of the place."""
         return (
             *self._target_findings(),
             *moved(self.part, self.nodes),

@@ -188,7 +188,6 @@ class LocalPlatform(WithCampaignDirectory):
 
     @property
     def address(self) -> outside.ServerAddress:
-        """Return where the live server is reached."""
         return replace(self.server.address, beside=self._beside.address)
 
     def refill(self) -> bool:
@@ -248,7 +247,6 @@ class LocalPlatform(WithCampaignDirectory):
         server.log.unlink(missing_ok=True)
 
     def restore(self, state: protocol.PreparedState, means: str) -> float:
-        """Bring the live data back to a state by copying; return the seconds. Stops the server."""
         self.stop(keep_data=False)
         return self._states.restore(state, self._home(state.key), means)
 
@@ -270,7 +268,6 @@ class LocalPlatform(WithCampaignDirectory):
         )
 
     def has_live_copy(self, state: protocol.PreparedState) -> bool:
-        """Return whether a copy of a state was made that may be started again."""
         return (self._live / state.key / "data").exists()
 
     def start(
@@ -279,7 +276,6 @@ class LocalPlatform(WithCampaignDirectory):
         program: outside.ServerProgram,
         settings: Mapping[str, str],
     ) -> float:
-        """Start a server on the live copy of a state; return the seconds until it answered."""
         self._server = self._server_at(program, self._home(state.key))
         if self._groups is not None:
             self._groups.make()
@@ -306,16 +302,13 @@ class LocalPlatform(WithCampaignDirectory):
 
     @property
     def is_running(self) -> bool:
-        """Return whether a server is up."""
         return self._server is not None and self._server.is_running
 
     def configure(self, settings: Mapping[str, str]) -> bool:
-        """Write other settings for the running server, which has to read them."""
         self.server.configure(settings)
         return True
 
     def unfit(self, limits: Mapping[str, str]) -> tuple[protocol.Unfit, ...]:
-        """Return which limits of server and generator this machine cannot have."""
         return () if self._groups is None else self._groups.unfit(limits)
 
     def limit(self, limits: Mapping[str, str]) -> protocol.LimitsInForce:
@@ -368,7 +361,6 @@ class LocalPlatform(WithCampaignDirectory):
     def run_together(
         self, commands: Sequence[outside.Command], *, timeout_s: float
     ) -> tuple[outside.Completed, ...]:
-        """Run commands beside the server at the same time; one failure ends all."""
         completed = super().run_together(commands, timeout_s=timeout_s)
         if self._server is not None and not all(each.succeeded for each in completed):
             self._server.let_die()
@@ -401,11 +393,9 @@ class LocalPlatform(WithCampaignDirectory):
         return works
 
     def free_bytes(self) -> int:
-        """Return the free space where the data are."""
         return free_bytes(self._options.root)
 
     def logs(self) -> str:
-        """Return everything the servers of this campaign logged, in order."""
         return self._said.with_current(self._server.log if self._server else None)
 
     def findings(self) -> tuple[Finding, ...]:

@@ -313,12 +313,10 @@ class WithCampaignDirectory(Platform):
     def run_together(
         self, commands: Sequence[Command], *, timeout_s: float
     ) -> tuple[Completed, ...]:
-        """Run commands beside the server at the same time; one failure ends all."""
         processes = self._generators.processes
         return processes.run_together(self._placed(commands), timeout_s=timeout_s)
 
     def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> Together:
-        """Start load generators and return them while they run."""
         return self._generators.begin_together(self._placed(commands), timeout_s=timeout_s)
 
     def _placed(self, commands: Sequence[Command]) -> list[Command]:
@@ -333,15 +331,12 @@ class WithCampaignDirectory(Platform):
 
     @property
     def scripts(self) -> Path:
-        """Return a directory whose files the generator can read."""
         return self._made(self._live / "scripts")
 
     def log_directory(self) -> Path:
-        """Return a private directory for the generator's logs, in memory where there is room."""
         return self._logs.directory()
 
     def logs_in_memory(self) -> bool:
-        """Return whether that directory lies in memory."""
         return self._logs.in_memory
 
     def _made(self, directory: Path) -> Path:

@@ -116,7 +116,6 @@ class PostgresEngine(roles.Engine):
         return False
 
     def program(self, configuration: str) -> PostgresProgram:
-        """Return the server program of a configuration."""
         return self._programs[configuration]
 
     def catalogue(self, configuration: str) -> Mapping[str, SettingEntry]:
@@ -124,15 +123,12 @@ class PostgresEngine(roles.Engine):
         return self._catalogues[configuration]
 
     def label(self, configuration: str) -> str:
-        """Return what a configuration's server is called."""
         return f"PostgreSQL {self.program(configuration).version}"
 
     def known_settings(self, configuration: str) -> frozenset[str]:
-        """Return the names of all settings that a configuration's server knows."""
         return frozenset(entry.name for entry in self._catalogues[configuration].values())
 
     def complaints(self, configuration: str) -> tuple[Complaint, ...]:
-        """Return what the server itself would refuse, without starting it."""
         asked = self._experiment.configuration(configuration)
         installation = self.program(configuration).installation
         catalogue = self._catalogues[configuration]
@@ -328,7 +324,6 @@ class PostgresEngine(roles.Engine):
         return tuple(finding for finding in found if finding is not None)
 
     def tools(self) -> Mapping[str, str]:
-        """Return the versions of the load generator and of each configuration's server."""
         servers = {f"server of {name}": self.label(name) for name in self._programs}
         return {**self._load.tools(), **servers}
 
@@ -364,40 +359,32 @@ class PostgresEngine(roles.Engine):
         return self._experiment.workloads
 
     def writes(self) -> bool:
-        """Return whether any workload may change the data."""
         return not all(map(self.only_reads, self._workloads))
 
     def only_reads(self, workload: model.Workload) -> bool:
-        """Return whether a workload leaves the data as they are, by what its statements say."""
         return self._load.only_reads(workload)
 
     def memory_bytes(self, configuration: str) -> int:
-        """Return about the most memory that a configuration's server takes with its data."""
         clients = max(load.clients for load in self._experiment.loads)
         data = sum(dataset.expected_bytes for dataset in self.datasets())
         return settings.most_bytes(self._experiment.configuration(configuration), clients) + data
 
     def huge_page_bytes(self, configuration: str) -> int | None:
-        """Return what a configuration's server takes of a pool of huge pages."""
         return settings.huge_bytes(self._experiment.configuration(configuration))
 
     def timed_settings(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return those of these settings whose effect is one of the clock, not of the work."""
         return settings.timed_settings(names)
 
     def short_limits(self, configuration: str, pause_s: float) -> Mapping[str, str]:
-        """Return the limits by the clock under which a session may end in a pause of so long."""
         asked = self._experiment.configuration(configuration).asked_folded()
         return settings.short_limits(
             {**self.shown_now(configuration, settings.LIMITS), **asked}, pause_s
         )
 
     def beyond_sessions(self, configuration: str, names: Sequence[str]) -> tuple[str, ...]:
-        """Return those of these settings that no user can have for own sessions alone."""
         return settings.beyond_sessions(names, self._catalogues[configuration])
 
     def paid_by_others(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return those of these settings of a session that cost or spare other sessions work."""
         return settings.paid_by_others(names)
 
     def build(
@@ -463,7 +450,6 @@ class PostgresEngine(roles.Engine):
             )
 
     def checkpoint_settings(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return those of these settings whose effect changes over a checkpoint cycle."""
         return settings.cycle_settings(names)
 
     def checkpoint_cycle_s(self, effective: Sequence[model.EffectiveSetting]) -> float | None:
@@ -576,7 +562,6 @@ class PostgresEngine(roles.Engine):
         return open_reader(self._sql, inside, is_own=inside.database == dataset)
 
     def run_commands(self, request: roles.RunRequest) -> tuple[Command, ...]:
-        """Return the command line of each load generator for one run."""
         address = request.address.at(dataset_of(request.workload).name)
         return self._load.run_commands(request, address)
 
@@ -585,7 +570,6 @@ class PostgresEngine(roles.Engine):
         return
 
     def ceilings(self) -> "PostgresCeilings":
-        """Return the tools to measure what a server can do at most."""
         installations = [program.installation for program in self._programs.values()]
         return PostgresCeilings(installations, self._doors)
 

@@ -167,7 +167,6 @@ class RunningProgram(PostgresProgram):
 
     @property
     def version(self) -> str:
-        """Return the version as the server reports it."""
         return self.server_version
 
     @property

@@ -370,7 +370,6 @@ class Pgbench(PostgresLoad):
         return workload.builtin in pgbench.READ_ONLY_BUILTINS
 
     def run_commands(self, request: RunRequest, address: ServerAddress) -> tuple[Command, ...]:
-        """Return the command line of each process for one run."""
         return tuple(
             Command(
                 argv=(self.find().program("pgbench"), *pgbench.run_arguments(part)),
@@ -392,7 +391,6 @@ class Pgbench(PostgresLoad):
         return whole.connection_s or 0.0
 
     def deadline_s(self, seconds: float) -> float:
-        """Return when a run of that length is given up."""
         return seconds + _DEADLINE_BEYOND_RUN_S
 
     def parse_run(
@@ -410,7 +408,6 @@ class Pgbench(PostgresLoad):
         )
 
     def processed(self, completed: Sequence[Completed]) -> int:
-        """Return how many transactions they count as processed, ramp included."""
         return sum(pgbench.processed_of(each) for each in completed)
 
     def logs_transactions(self) -> bool:
@@ -508,7 +505,6 @@ class NamedProgram(PostgresLoad):
         return 0.0
 
     def deadline_s(self, seconds: float) -> float:
-        """Return when a run of that length is given up."""
         return seconds + max(command_of(w).grace_s for w in self.experiment.workloads)
 
     def parse_run(

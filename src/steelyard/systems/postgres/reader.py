@@ -502,7 +502,6 @@ class PostgresReader(ServerReader):
 
     @property
     def absent(self) -> tuple[Absence, ...]:
-        """Return what this version or this role does not show."""
         if self._hidden:
             hidden = Absence(
                 subject="wait events",
@@ -513,23 +512,18 @@ class PostgresReader(ServerReader):
         return tuple(self._lacking)
 
     def waits(self) -> Sequence[Waiting]:
-        """Return what the generator's sessions do now; also those that wait for their client."""
         rows = self._rows(WAITS)
         self._hidden = self._hidden or hidden_sessions(rows) > 0
         return read_waits(rows)
 
     def counters(self) -> Mapping[str, float]:
-        """Return all counters there are, since an arbitrary start, by ``Quantity``."""
         if not self._warm:
             self._warm_up()
         self._report_own()
         return self._count()
 
     def settled_counters(self) -> Mapping[str, float]:
-        """Return the same when the generator's sessions are gone and have reported all they did.
-
-        A session reports before it leaves pg_stat_activity.
-        """
+        # A session reports before it leaves pg_stat_activity.
         if not until(lambda: not self._rows(WAITS), self._clock, _SETTLES_WITHIN_S, _POLL_S):
             reason = (
                 f"Sessions of the generator were still there {_SETTLES_WITHIN_S:.0f} s after its"
@@ -562,7 +556,6 @@ class PostgresReader(ServerReader):
             return None
 
     def close(self) -> None:
-        """End the session; also from another thread, while a statement hangs."""
         self._session.close()
 
     def _warm_up(self) -> None:

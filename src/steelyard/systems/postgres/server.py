@@ -10,7 +10,7 @@ from pathlib import Path
 from shutil import which
 from typing import Final
 
-from steelyard.core.outside import Command, Completed, ServerAddress
+from steelyard.core.outside import Command, Completed, ServerAddress, ServerProgram
 from steelyard.core.wording import PreflightError, TargetError
 from steelyard.gateways.files import read_text, remove_tree, short_directory
 from steelyard.gateways.process import Processes
@@ -286,7 +286,7 @@ _CHECKSUMS_BY_DEFAULT = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PostgresProgram:
+class PostgresProgram(ServerProgram):
     """One installed PostgreSQL as a server program.
 
     Attributes:
@@ -299,12 +299,10 @@ class PostgresProgram:
 
     @property
     def version(self) -> str:
-        """Return the version as the program reports it."""
         return self.installation.version
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """Return what decides the content of an empty data directory."""
         return ("postgres", self.installation.version, *self.initdb)
 
     @property
@@ -353,9 +351,6 @@ class PostgresProgram:
             parent_death_signal=signal.SIGQUIT,
         )
 
-    def companion(self, settings: Mapping[str, str], address: ServerAddress) -> None:
-        """Return None: there is one server."""
-
     def configuration(
         self, settings: Mapping[str, str], address: ServerAddress, sockets: Path
     ) -> Mapping[str, str]:
@@ -381,10 +376,6 @@ class PostgresProgram:
             return self.sql.rows(address, "SELECT 1") == [(1,)]
         except TargetError:
             return False
-
-    def is_loading(self, address: ServerAddress) -> bool:  # noqa: ARG002 - by its protocol
-        """Return false: its data are read as they are asked for."""
-        return False
 
 
 def _quoted(value: str) -> str:

@@ -86,15 +86,12 @@ class RedisEngine(Engine, LoadProgram):
         return self
 
     def program(self, configuration: str) -> RedisProgram:
-        """Return the server program of a configuration."""
         return self._programs[configuration]
 
     def label(self, configuration: str) -> str:
-        """Return what a configuration's server is called."""
         return self.program(configuration).installation.label
 
     def known_settings(self, configuration: str) -> frozenset[str]:
-        """Return the names of all settings that a configuration's server knows."""
         return frozenset(self._catalogues[configuration])
 
     def complaints(self, configuration: str) -> tuple[Complaint, ...]:
@@ -112,7 +109,6 @@ class RedisEngine(Engine, LoadProgram):
         yield from exceeded_limits(configuration, self.datasets(), company)
 
     def check_flags(self) -> None:
-        """Raise an InputError for generator flags that Steelyard sets itself."""
         benchmark.refuse_own_flags(self._experiment.generator_flags)
 
     def findings(self) -> tuple[Finding, ...]:
@@ -123,7 +119,6 @@ class RedisEngine(Engine, LoadProgram):
         return (*versions, *growth_findings(self._experiment))
 
     def tools(self) -> Mapping[str, str]:
-        """Return the versions of the generator and of each configuration's server."""
         servers = {f"server of {name}": self.label(name) for name in self._programs}
         return {str(self._experiment.generator): self._generator.version, **servers}
 
@@ -140,7 +135,6 @@ class RedisEngine(Engine, LoadProgram):
         return settings.switch_cost(names, self._catalogues[configuration])
 
     def asks_the_same(self, one: str, other: str, names: Sequence[str]) -> bool:
-        """Whether two configurations mean the same by these settings, written differently."""
         asked, against = (self._experiment.configuration(t).asked_folded() for t in (one, other))
         known = self._catalogues[one]
         lowered = [name.lower() for name in names]
@@ -159,7 +153,6 @@ class RedisEngine(Engine, LoadProgram):
         return datasets_of(self._experiment.workloads)
 
     def writes(self) -> bool:
-        """Return whether any workload may change the data."""
         return any(changes_keys(workload) for workload in self._experiment.workloads)
 
     def only_reads(self, workload: model.Workload) -> bool:
@@ -171,7 +164,6 @@ class RedisEngine(Engine, LoadProgram):
         return 2 * sum(dataset.expected_memory_bytes for dataset in self.datasets()) + 64 * MIB
 
     def timed_settings(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return those of these settings whose effect is one of the clock, not of the work."""
         return tuple(name for name in names if name.lower() in _TIMED)
 
     def short_limits(self, configuration: str, pause_s: float) -> Mapping[str, str]:
@@ -252,7 +244,6 @@ class RedisEngine(Engine, LoadProgram):
         return () if requests is None else self._commands(request, requests)
 
     def learn(self, request: RunRequest, completed: Sequence[Completed]) -> None:
-        """Take from a run how fast the configuration's server is under this load."""
         done = benchmark.measurement([benchmark.parse(each) for each in completed])
         self._pace.learn(request, round(done.transactions), done.seconds)
 

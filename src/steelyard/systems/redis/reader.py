@@ -462,11 +462,9 @@ class RedisReader(ServerReader):
 
     @property
     def absent(self) -> tuple[Absence, ...]:
-        """Return what this version or this user does not show."""
         return (_NO_WAITS, *self._lacking)
 
     def skip(self, seconds: float) -> None:
-        """Take note that for so long nothing went on: what is summed over time leaves it out."""
         self._skipped_s += seconds
 
     def waits(self) -> Sequence[Waiting]:
@@ -475,7 +473,6 @@ class RedisReader(ServerReader):
         return ()
 
     def counters(self) -> Mapping[str, float]:
-        """Return all counters there are, since an arbitrary start, by ``Quantity``."""
         self._told = self._look(_ALL)
         found: dict[str, float] = {**count_told(self._told), **self._passing.counters}
         for quantity, own in (
@@ -500,7 +497,6 @@ class RedisReader(ServerReader):
         return {**found, **self._worst()}
 
     def close(self) -> None:
-        """End the session; also from another thread, while a command hangs."""
         self._session.close()
         if self._replica is not None:
             self._replica.close()

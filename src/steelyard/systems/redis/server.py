@@ -17,7 +17,13 @@ from typing import Final, Literal, Protocol
 
 from steelyard.core.experiment import Configuration, EffectiveSetting, Experiment, Layer, Setting
 from steelyard.core.findings import Finding, Severity
-from steelyard.core.outside import Command, Companion, Completed, ServerAddress
+from steelyard.core.outside import (
+    Command,
+    Companion,
+    Completed,
+    ServerAddress,
+    ServerProgram,
+)
 from steelyard.core.schedule import Load
 from steelyard.core.target import RedisLocalTarget
 from steelyard.core.wording import Complaint, PreflightError, TargetError
@@ -190,7 +196,7 @@ _ALONE: Final = Company()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RedisProgram:
+class RedisProgram(ServerProgram):
     """One installed Redis as a server program.
 
     Attributes:
@@ -210,12 +216,10 @@ class RedisProgram:
 
     @property
     def version(self) -> str:
-        """Return the version as the program reports it."""
         return self.installation.version
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """Return what decides the content of an empty data directory."""
         return (self.installation.flavour, self.installation.version)
 
     @property

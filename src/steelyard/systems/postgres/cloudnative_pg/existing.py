@@ -334,7 +334,6 @@ class ExistingCluster(ServerPlace):
 
     @property
     def inside(self) -> ServerInCluster | None:
-        """Return how it is found again."""
         namespace = self._options.namespace
         return findable(self._means.api, namespace, self._way.service, self._secret)
 
@@ -399,14 +398,12 @@ class ExistingCluster(ServerPlace):
         return PodSight(api=self._means.api, database=primary.where)
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return what a reader must know of it."""
         address = self.entrance()
         if self._state is None:
             return ()
         return place_facts.facts_of(self._means.api, self._means.doors.sql, self._state, address)
 
     def findings(self) -> tuple[Finding, ...]:
-        """Return what is worth knowing of it."""
         nodes = tuple(self._nodes)
         switched = tuple(moved("primary", nodes, place_facts.SWITCHED))
         if not self._options.target.allow_existing:

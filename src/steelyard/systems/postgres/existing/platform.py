@@ -306,7 +306,6 @@ class EndpointPlatform(existing.OthersServer):
         return self._doors.clock.monotonic() - begun
 
     def configure(self, settings: Mapping[str, str]) -> bool:
-        """Take other settings; return whether the server has to read them."""
         store = self._store
         if store is not None:
             return store.change(settings)
@@ -318,7 +317,6 @@ class EndpointPlatform(existing.OthersServer):
         return self._place.provision()
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return what a reader must know of the server."""
         state, target, store = self.state, self._options.target, self._store
         is_guarded = self._options.passes or not self._only_read
         memory, cpus = target.told_memory_bytes, target.told_cpus
@@ -341,7 +339,6 @@ class EndpointPlatform(existing.OthersServer):
         return (*facts_about("endpoint", facts), *self._place.facts())
 
     def findings(self) -> tuple[Finding, ...]:
-        """Return what is worth knowing of the server."""
         said = readiness.state_findings(self.state, self._where, alters=self._options.alters)
         found = self._with_place(said)
         weakly = self._options.writes and self.means() == (readiness.VACUUM,)

@@ -549,7 +549,6 @@ class RedisEndpointPlatform(existing.OthersServer):
         return False
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return what a reader must know of the server."""
         state, options = self.state, self._options
         numbers = ", ".join(number for _, number in self._databases.live)
         of_all = f" of {state.databases}" if state.settings else ""
@@ -566,7 +565,6 @@ class RedisEndpointPlatform(existing.OthersServer):
         return (*facts_about("endpoint", facts), *self._place.facts())
 
     def findings(self) -> tuple[Finding, ...]:
-        """Return what is worth knowing of the server."""
         said = (
             *readiness.state_findings(self.state, self._where),
             *readiness.changed_for_all(self._options.settings, self.state, self._where),
