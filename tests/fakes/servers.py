@@ -573,7 +573,7 @@ class FakePlatform:
 
     def start(
         self, state: PreparedState, program: FakeProgram, settings: Mapping[str, str]
-    ) -> float:
+    ) -> None:
         """Start the server, unless the world refuses."""
         assert state.key in self._copies
         assert not self._world.running
@@ -587,7 +587,6 @@ class FakePlatform:
         self._world.started_at = self._world.clock.monotonic()
         self.configure(settings)
         self._world.steps.append("start")
-        return self._world.start_s
 
     def sight(self) -> None:
         """Return None: it is in no cluster."""

@@ -155,8 +155,8 @@ class Platform(Protocol):
 
     def start(
         self, state: PreparedState, program: ServerProgram, settings: Mapping[str, str]
-    ) -> float:
-        """Start a server on the live copy of a state; return the seconds until it answered."""
+    ) -> None:
+        """Start a server on the live copy of a state, and return when it answers."""
 
     def configure(self, settings: Mapping[str, str]) -> bool:
         """Take other settings for the running server; return whether it has to read them."""

@@ -296,7 +296,7 @@ def test_a_job_without_a_pod_says_what_keeps_it(cluster: JobCluster) -> None:
         EVENT.manifest(
             "e",
             namespace="default",
-            involvedObject={"uid": uid},
+            involvedObject={"kind": "Job", "name": plan.name, "uid": uid},
             type="Warning",
             message="exceeded quota",
         )

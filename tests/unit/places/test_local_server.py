@@ -42,10 +42,9 @@ def _server(processes: FakeProcesses, program: FakeProgram, home: Path) -> Local
 
 
 def test_a_start_takes_until_the_first_answer(processes: FakeProcesses, tmp_path: Path) -> None:
-    """The seconds returned are those waited, and the server runs with its settings."""
+    """It runs with its settings then."""
     server = _server(processes, FakeProgram(ready_after_polls=5), tmp_path)
-    seconds = server.start({"work_mem": "8MB"}, port=5433)
-    assert seconds == pytest.approx(sum(processes.clock.slept))
+    server.start({"work_mem": "8MB"}, port=5433)
     assert len(processes.clock.slept) == 5
     assert server.is_running
     assert server.address.port == 5433
@@ -105,7 +104,8 @@ def test_a_server_that_reads_its_data_may_take_longer(
 ) -> None:
     """Ten minutes of loading end with an answer; one that loads for ever is ended after an hour."""
     slow = FakeProgram(ready_after_polls=30_000, loading=True)
-    assert _server(processes, slow, tmp_path).start({}, port=1) == pytest.approx(600.0)
+    _server(processes, slow, tmp_path).start({}, port=1)
+    assert sum(processes.clock.slept) == pytest.approx(600.0)
     server = _server(processes, FakeProgram(ready=False, loading=True), tmp_path)
     with pytest.raises(TargetError, match="did not answer within 3600 s"):
         server.start({}, port=1)

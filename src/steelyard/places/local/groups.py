@@ -466,7 +466,7 @@ class _Standing(ABC):
     """What stands still as a whole, or goes on."""
 
     def pause(self) -> bool:
-        """Bring all to a standstill; return whether it came about within 50 ms."""
+        """Stop all; return whether it did within 50 ms."""
         is_still = False
         try:
             is_still = self._comes_to_rest()

@@ -82,21 +82,21 @@ class Beside:
         if self._server is not None and not self._server.is_running:
             raise TargetError(f"the replica is not running:\n{self._server.log_tail()}")
 
-    def start(self, companion: outside.Companion | None, home: Path) -> float:
-        """Start what belongs beside the server of a home; return the seconds until it was ready.
+    def start(self, companion: outside.Companion | None, home: Path) -> None:
+        """Start what belongs beside the server of a home, and return when it is ready.
 
         Raises:
             TargetError: It did not start, or did not get all that the first has.
         """
         if companion is None:
-            return 0.0
+            return
         own = home / _HOME
         files.make_directory(own, account=self._account, mode=0o700)
         files.remove_tree(own / "data")
         self._run(companion.program.create(own / "data", self._account), "making a data directory")
         self._server = self._made(companion.program, own)
         try:
-            return self._server.start(companion.settings, port=None)
+            self._server.start(companion.settings, port=None)
         except TargetError as error:
             message = f"the replica beside the server: {error.message}"
             raise TargetError(message, hint=error.hint) from error
@@ -275,14 +275,14 @@ class LocalPlatform(WithCampaignDirectory):
         state: protocol.PreparedState,
         program: outside.ServerProgram,
         settings: Mapping[str, str],
-    ) -> float:
+    ) -> None:
         self._server = self._server_at(program, self._home(state.key))
         if self._groups is not None:
             self._groups.make()
         groups = () if self._groups is None else self._groups.server
-        seconds = self._server.start(settings, port=self._options.port, groups=groups)
+        self._server.start(settings, port=self._options.port, groups=groups)
         companion = program.companion(settings, self._server.address)
-        return seconds + self._beside.start(companion, self._home(state.key))
+        self._beside.start(companion, self._home(state.key))
 
     @property
     def standstill(self) -> protocol.Standstill:

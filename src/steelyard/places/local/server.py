@@ -423,8 +423,8 @@ class LocalServer:
 
     def start(
         self, settings: Mapping[str, str], *, port: int | None, groups: tuple[Path, ...] = ()
-    ) -> float:
-        """Start the server, in its control groups, and return the seconds until it answered.
+    ) -> None:
+        """Start the server, in its control groups, and return when it answers.
 
         Raises:
             SilentError: It runs and did not answer in time.
@@ -432,7 +432,6 @@ class LocalServer:
         """
         self._port = port if port is not None else free_port()
         self.configure(settings)
-        begun = self._clock.monotonic()
         command = replace(self.program.start(self.data, self._account), groups=groups)
         self._process = self._processes.start(command, output=self.log)
         for waited_s in looks(self._clock, inf, _POLL_S):
@@ -448,7 +447,6 @@ class LocalServer:
                 raise SilentError(
                     f"the server did not answer within {waited_s:.0f} s:\n{self.log_tail()}"
                 )
-        return self._clock.monotonic() - begun
 
     def _patience_s(self, waited_s: float) -> float:
         """Return how long to wait for an answer: longer while the server says that it loads."""

@@ -137,7 +137,7 @@ class UnseenDoor(LookingDoor):
         return ()
 
 
-class _Elsewhere:
+class _Elsewhere(KernelFiles):
     """The kernel's files of a machine that is only looked at."""
 
     def obstacle(self, path: str) -> str | None:

@@ -22,11 +22,11 @@ def _build(address: ServerAddress) -> None:
     assert address.service is not None
 
 
-def _started(world: World, platform: CloudNativePgPlatform, **settings: str) -> float:
+def _started(world: World, platform: CloudNativePgPlatform, **settings: str) -> None:
     """Prepare once and start with settings."""
     state = platform.prepare(_PROGRAM, ["data"], _build)
     assert world.operator.servers
-    return platform.start(state, _PROGRAM, settings)
+    platform.start(state, _PROGRAM, settings)
 
 
 def _server(world: World) -> dict[str, str]:

@@ -12,6 +12,7 @@ from fakes.kubernetes_objects import Object
 from fakes.sql import FakeSql
 from steelyard.core.kubernetes import NODE, POD, SECRET, SERVICE, ContainerRef, SecretRef
 from steelyard.core.outside import ServerAddress
+from steelyard.core.target import ClusterService
 from steelyard.core.wording import PreflightError
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.nodes import require_node_apart
@@ -19,7 +20,7 @@ from steelyard.places.kubernetes.pods import image_pod
 from steelyard.places.kubernetes.reaching import (
     PodBehind,
     Reach,
-    nodes_of,
+    find_server,
     pod_behind,
     pods_behind,
     sql_knock,
@@ -196,8 +197,9 @@ def test_the_nodes_of_a_service_are_those_of_all_its_pods(api: FakeKubernetesApi
     put_pod(api, "db-0", app="db")
     put_pod(api, "db-1", app="db", ready=False)
     api.get(POD, "db-1", "bench")["spec"]["nodeName"] = "node2"
-    assert nodes_of(api, "db", "bench") == ("node1", "node2")
-    assert nodes_of(api, "absent", "bench") == ()
+    service = ClusterService(service="db", secret="user")
+    found = find_server(api, "bench", service, _SECRET)
+    assert found.nodes == ("node1", "node2")
 
 
 _PROXY = {"name": "proxy", "image": "istio"}

@@ -25,6 +25,7 @@ from steelyard.places.kubernetes.volumes import storage_class_facts, volume_fact
 from steelyard.places.protocol import Ledger, PreparedState
 from steelyard.systems.postgres.cloudnative_pg import operator as operators
 from steelyard.systems.postgres.cloudnative_pg import rollout as rolling
+from steelyard.systems.postgres.existing.server import STARTED_AT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +177,7 @@ class CloudNativePgPlatform(made_server.MadeInCluster[_There]):
         return self._there.way.address()
 
     def _started_at(self) -> object:
-        return self._doors.sql.rows(self._entrance(), rolling.STARTED_AT)[0][0]
+        return self._doors.sql.rows(self._entrance(), STARTED_AT)[0][0]
 
     def manifest(self, number: int) -> k8s.Manifest:
         """Return the Cluster of a number, as it is made."""
@@ -224,7 +225,7 @@ class CloudNativePgPlatform(made_server.MadeInCluster[_There]):
     def _answers(self, way: rolling.PrimaryWay, state: operators.ClusterState) -> bool:
         """Return whether the primary lets us in: the operator sets the password by itself."""
         try:
-            self._doors.sql.rows(way.follow(state), rolling.STARTED_AT)
+            self._doors.sql.rows(way.follow(state), STARTED_AT)
         except TargetError:
             return False
         return True
@@ -277,16 +278,13 @@ class CloudNativePgPlatform(made_server.MadeInCluster[_There]):
 
     def start(
         self, state: PreparedState, program: ServerProgram, settings: Mapping[str, str]
-    ) -> float:
-        """Bring settings into force; return the seconds.
+    ) -> None:
+        """Bring settings into force.
 
         A server that was just made is restarted, too: else configurations whose settings need it
         would begin with empty buffers, and the others with those that the data were loaded through.
         """
-        begun = self._doors.clock.monotonic()
-        restarts = self._options.restarts or self._options.provisions
-        self._bring(settings, restarts=restarts)
-        return self._doors.clock.monotonic() - begun
+        self._bring(settings, restarts=self._options.restarts or self._options.provisions)
 
     def configure(self, settings: Mapping[str, str]) -> bool:
         """Bring other settings into force on the running server; it has read them then."""

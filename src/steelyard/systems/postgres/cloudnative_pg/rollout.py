@@ -77,9 +77,10 @@ class ClusterWait:
         """
         borne = _Borne(since=self._clock.monotonic())
         for waited_s in looks(self._clock, most_s, *_PAUSES_S):
-            state = operator.look(self._api, ref)
-            if state is None:
+            found = operator.look(self._api, ref)
+            if found is None:
                 raise absent(ref.label)
+            state = found
             if is_over(state):
                 return state
             if waited_s >= quiet_s:

@@ -290,9 +290,8 @@ class EndpointPlatform(existing.OthersServer):
         state: protocol.PreparedState,
         program: outside.ServerProgram,
         settings: Mapping[str, str],
-    ) -> float:
+    ) -> None:
         """Bring settings into force, by a restart where the campaign needs one."""
-        begun = self._doors.clock.monotonic()
         store, restarts = self._store, self._options.restarts
         if store is not None:
             store.activate(settings, restarts=restarts)
@@ -303,7 +302,6 @@ class EndpointPlatform(existing.OthersServer):
                     self._options.target.restart_command, self._place.entrance, self._doors
                 )
         self._since = self._started_at()
-        return self._doors.clock.monotonic() - begun
 
     def configure(self, settings: Mapping[str, str]) -> bool:
         store = self._store
@@ -426,12 +424,10 @@ class EndpointSessions(EndpointPlatform):
         state: protocol.PreparedState,
         program: outside.ServerProgram,
         settings: Mapping[str, str],
-    ) -> float:
+    ) -> None:
         """Let sessions have the settings from now on."""
-        begun = self._doors.clock.monotonic()
         self._session = dict(settings)
         self._since = self._started_at()
-        return self._doors.clock.monotonic() - begun
 
 
 _IN_POOL_WITHIN_S: Final = 5.0  # a pooler has a backend for a session; a guess

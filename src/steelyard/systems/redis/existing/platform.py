@@ -510,13 +510,12 @@ class RedisEndpointPlatform(existing.OthersServer):
 
     def start(
         self, state: PreparedState, program: outside.ServerProgram, settings: Mapping[str, str]
-    ) -> float:
+    ) -> None:
         """Bring settings into force, by a restart where the campaign needs one; then make the keys.
 
         Raises:
             TargetError: Others have keys there by now that would be lost, or the server refuses.
         """
-        begun = self._doors.clock.monotonic()
         self._require_harmless()
         if self._options.restart_command:
             wanted = self._settings.wanted(settings, self._entrance)
@@ -527,7 +526,6 @@ class RedisEndpointPlatform(existing.OthersServer):
             self._fill()
         self._guest = self._guests.invite(self._entrance)  # a restart forgets it
         self._since = self._started_at()
-        return self._doors.clock.monotonic() - begun
 
     def _require_harmless(self) -> None:
         others = databases.keys_of_others(self._entrance, self._doors, self._mark)

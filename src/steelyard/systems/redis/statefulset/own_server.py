@@ -420,12 +420,10 @@ class RedisKubernetesPlatform(made_server.MadeInCluster[_There]):
 
     def start(
         self, state: PreparedState, program: ServerProgram, settings: Mapping[str, str]
-    ) -> float:
-        """Start the pod anew with settings; return the seconds."""
-        begun = self._doors.clock.monotonic()
+    ) -> None:
+        """Start the pod anew with settings."""
         self._restart(_text(program, settings), restore=self._is_due)
         self._is_due = False
-        return self._doors.clock.monotonic() - begun
 
     def configure(self, settings: Mapping[str, str]) -> bool:
         """Return that the running server has to be told: its pod has what it started with."""
