@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from fakes import servers
-from fakes.campaigns import Stage, an_experiment
+from fakes.campaigns import IN_TURNS, Stage, an_experiment
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.campaign.evidence.probe import Part, Probe
+from steelyard.campaign.evidence.probe import Part, Probe, evidence_of
 from steelyard.campaign.evidence.watch import Watch
 from steelyard.campaign.run import taking
 from steelyard.campaign.run.blocks import MAX_TRIES, bears_neighbours
@@ -126,6 +126,25 @@ def test_a_redone_block_does_not_make_the_next_one_dear(tmp_path: Path, disturb:
     assert record.status is Status.BUDGET
     assert [index for index, _, _ in tries(record)] == [0, 0]
     assert record.elapsed_s > budget_s - 1.5 * record.plan.block_s
+
+
+def test_in_turns_no_block_is_redone_for_a_neighbour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It meets all configurations alike: each run is valid, and one line says that it was there."""
+    totals = {Quantity.OTHERS_CPU_S: 0.5 * CPUS * RUN_S, Quantity.CPU_STEAL_S: 0.0}
+    levels = {Quantity.CPUS: CPUS}
+    part = Part(totals=totals, levels=levels, others=(BZIP2,))
+    monkeypatch.setattr(Watch, "evidence", lambda _: evidence_of([part], RUN_S, own_cpu_s=0.0))
+    stage = Stage.new(an_experiment(stop=Stop(budget_s=600.0)), tmp_path / "c")
+    stage.room = IN_TURNS
+    analysis = stage.run()
+    record = read_campaign(tmp_path / "c")
+    assert tries(record) == []
+    assert {run.validity for run in record.runs} == {Validity.VALID}
+    told = found(analysis, "measured-beside-neighbour")
+    assert told is not None
+    assert told.severity is Severity.INFO
 
 
 def test_an_ignored_neighbour_costs_nothing(tmp_path: Path, disturb: Disturb) -> None:
