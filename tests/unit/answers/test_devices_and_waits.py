@@ -1,7 +1,7 @@
 """Devices and wait events: against recorded output of iostat, shares, and what is missing."""
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -46,10 +46,7 @@ _FLUSHES = (Quantity.DEVICE_FLUSHES, Quantity.DEVICE_FLUSH_S)
 
 def counted(**changes: float) -> Evidence:
     """Return evidence with the device's counters of the recorded report of iostat."""
-    used = used_as_recorded()
-    totals: dict[str, float] = {
-        Quantity(f"device_{each.name}"): getattr(used, each.name) for each in fields(used)
-    }
+    totals: dict[str, float] = {**used_as_recorded()}
     totals |= {Quantity(name): value for name, value in changes.items()}
     return replace(seen(totals), seconds=SECONDS)
 
