@@ -64,7 +64,8 @@ def slice_of(on: Rig, flags: tuple[str, ...], seconds: int, costs: Costs, postma
         before = used_now(postmaster)
         argv = (*command.argv, *flags)
         place = on.bench.platform(SERVER)
-        (completed,) = place.run_together([replace(command, argv=argv)], timeout_s=600.0)
+        with place.begin_together([replace(command, argv=argv)], timeout_s=600.0) as running:
+            (completed,) = running.completed()
         time.sleep(REAPED_S)
         costs.used += used_now(postmaster) - before
         costs.tps.append(summary_tps(completed))

@@ -27,7 +27,7 @@ from steelyard.campaign.cleanup import leftovers
 from steelyard.campaign.evidence.run_rules import validity_of
 from steelyard.campaign.file.files import Surroundings, load_text
 from steelyard.campaign.run.bench import Bench
-from steelyard.campaign.run.taking import Taker
+from steelyard.campaign.run.taking import BenchTaker
 from steelyard.core.experiment import Experiment
 from steelyard.core.measurement import Run
 from steelyard.core.outside import Command, Completed
@@ -161,7 +161,7 @@ class Rig:
 
     def driven(self, number: int) -> Run:
         """Make a run as a campaign does, to the journal entry on disk."""
-        taker = Taker(engine=self.assembly.engine, bench=self.bench, clock=self.doors.clock)
+        taker = BenchTaker(engine=self.assembly.engine, bench=self.bench, clock=self.doors.clock)
         measure = self.experiment.measure
         taken = taker.take(self.planned, seconds=measure.slice_s, ramp_s=measure.ramp_s)
         run = Run(
@@ -202,7 +202,8 @@ class Rig:
     def bare(self) -> float:
         """Return the rate of pgbench as typed by hand, from its own summary."""
         platform = self.bench.platform(SERVER)
-        (completed,) = platform.run_together([self.bare_command()], timeout_s=600.0)
+        with platform.begin_together([self.bare_command()], timeout_s=600.0) as running:
+            (completed,) = running.completed()
         return summary_tps(completed)
 
 

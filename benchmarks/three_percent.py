@@ -27,7 +27,7 @@ from typing import Any
 from steelyard.campaign.file.files import Surroundings, load_text
 from steelyard.campaign.run import session
 from steelyard.campaign.run.runner import Progress
-from steelyard.campaign.run.turns import Seat
+from steelyard.campaign.run.taking import Seat
 from steelyard.core.findings import Verdict
 from steelyard.core.schedule import TurnTimes
 from steelyard.core.wording import ExitCode
@@ -84,10 +84,10 @@ def let_stand_still() -> None:
         shorter = replace(times, turn_s=times.turn_s - rest_s)
         stood = take(self, shorter, round_number, place)
         self.clock.sleep(rest_s)
-        last = self.stretches[-1]
+        last = self.ran.stretches[-1]
         if last.counted is not None:
             first, to = last.counted
-            self.stretches[-1] = replace(last, counted=(first, to + rest_s))
+            self.ran.stretches[-1] = replace(last, counted=(first, to + rest_s))
         return stood
 
     Seat.take = idle  # type: ignore[method-assign]

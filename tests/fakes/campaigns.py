@@ -17,7 +17,7 @@ from steelyard.campaign.cleanup.leftovers import JournalLedger
 from steelyard.campaign.run.bench import Bench
 from steelyard.campaign.run.blocks import Slots
 from steelyard.campaign.run.runner import Campaign
-from steelyard.campaign.run.turns import Slot
+from steelyard.campaign.run.taking import Slot
 from steelyard.core.campaign import BlockOutcome, CampaignPlan
 from steelyard.core.experiment import (
     Configuration,
@@ -301,7 +301,7 @@ class Stage:
         """Return places for so many servers that are up together."""
         worlds = [self.world.in_slot(slot) for slot in range(1, number + 1)]
         platforms = [self._platforms(world) for world in worlds]
-        return tuple(Slot(bench=self._bench(each, None), platforms=each) for each in platforms)
+        return tuple(Slot(bench=self._bench(each, None)) for each in platforms)
 
     def _platforms(self, world: World) -> dict[str, FakePlatform]:
         root = self.path.with_name(f"{self.path.name}-outside")

@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -111,32 +112,13 @@ class FakeProcesses:
             stderr=answer.stderr,
         )
 
-    def run_together(
-        self, commands: Sequence[Command], *, timeout_s: float
-    ) -> tuple[Completed, ...]:
-        """Answer each command as scripted; they take as long as the longest."""
-        begun = self.clock.monotonic()
-        completed = []
-        for command in commands:
-            answer = self._answer(command)
-            self.ran.append(command)
-            if answer.does is not None:
-                answer.does(command)
-            self.clock.advance(
-                max(min(answer.takes_s, timeout_s) - (self.clock.monotonic() - begun), 0.0)
-            )
-            if answer.takes_s > timeout_s:
-                name = command.argv[0]
-                raise MeasurementError(f"{name} did not end within {timeout_s:.0f} s")
-            completed.append(
-                Completed(
-                    argv=command.argv,
-                    exit_status=answer.exit_status,
-                    stdout=answer.stdout,
-                    stderr=answer.stderr,
-                )
-            )
-        return tuple(completed)
+    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> "FakeTogether":
+        """Start commands that are answered as scripted once somebody waits for them."""
+        answers = [self._answer(command) for command in commands]
+        self.ran += commands
+        return FakeTogether(
+            commands=commands, answers=answers, timeout_s=timeout_s, clock=self.clock
+        )
 
     def _answer(self, command: Command) -> Answer:
         name = Path(command.argv[0]).name
@@ -172,6 +154,45 @@ class FakeProcesses:
         for process in self.started:
             if process.pid == pid:
                 process.signal(number)
+
+
+@dataclass(kw_only=True)
+class FakeTogether(AbstractContextManager["FakeTogether"]):
+    """Commands that run at the same time; they take as long as the longest."""
+
+    commands: Sequence[Command]
+    answers: Sequence[Answer]
+    timeout_s: float
+    clock: FakeClock
+    pids: tuple[int, ...] = ()
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is held."""
+
+    def all_run(self) -> bool:
+        """Return that none has ended: nobody has waited for it yet."""
+        return True
+
+    def completed(self) -> tuple[Completed, ...]:
+        """Answer each command as scripted."""
+        begun, completed = self.clock.monotonic(), []
+        for command, answer in zip(self.commands, self.answers, strict=True):
+            if answer.does is not None:
+                answer.does(command)
+            takes_s = min(answer.takes_s, self.timeout_s)
+            self.clock.advance(max(takes_s - (self.clock.monotonic() - begun), 0.0))
+            if answer.takes_s > self.timeout_s:
+                name = command.argv[0]
+                raise MeasurementError(f"{name} did not end within {self.timeout_s:.0f} s")
+            completed.append(
+                Completed(
+                    argv=command.argv,
+                    exit_status=answer.exit_status,
+                    stdout=answer.stdout,
+                    stderr=answer.stderr,
+                )
+            )
+        return tuple(completed)
 
 
 def _absent(command: Command) -> TargetError:

@@ -7,6 +7,7 @@ Servers that are up together have a world each, by the port they listen at.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -474,6 +475,33 @@ class FakeEngine:
         """Return no tools: what a formula can do at most is not measured."""
 
 
+@dataclass(kw_only=True)
+class FakePiece(AbstractContextManager["FakePiece"]):
+    """A generator that works for as long as it says."""
+
+    world: World
+    command: Command
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is held."""
+
+    def completed(self) -> tuple[Completed, ...]:
+        """Return what it printed."""
+        world, argv = self.world, self.command.argv
+        _, workload, clients, seconds, log = argv
+        world.clock.advance(float(seconds))
+        rate = world.rate(workload, int(clients))
+        printed = {"rate": rate, "seconds": int(seconds)}
+        if log:
+            lost = world.lost_from_logs
+            Path(f"{log}.1").write_text(f"{int(rate * int(seconds)) - lost}\n")
+        completed = Completed(argv=argv, exit_status=0, stdout=json.dumps(printed), stderr="")
+        number, world.uses = world.uses, world.uses + 1
+        world.steps.append(f"run {workload} {clients} {seconds}s")
+        fault = world.faults.get(number)
+        return (fault(world, completed) if fault else completed,)
+
+
 class FakePlatform:
     """A machine on which the world's one server runs."""
 
@@ -649,12 +677,16 @@ class FakePlatform:
         """Return its directory."""
         return Guarded(groups=(), directory=self._live)
 
-    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> FakeGenerators:
-        """Let the generator work whenever it does not stand still."""
+    def begin_together(
+        self, commands: Sequence[Command], *, timeout_s: float
+    ) -> "FakeGenerators | FakePiece":
+        """Let the generator work whenever it does not stand still, or to its end in one piece."""
         (command,) = commands
         _, workload, clients, seconds, log = command.argv
         if not self._world.running:
             raise TargetError("the server is not running")
+        if timeout_s > float(seconds):
+            return FakePiece(world=self._world, command=command)
         assert timeout_s == float(seconds)
         self._world.steps.append(f"connect {workload} {clients} at {self._world.port}")
         generators = FakeGenerators(
@@ -676,29 +708,6 @@ class FakePlatform:
     def logs_in_memory(self) -> bool:
         """Return what the world says."""
         return self._world.logs_in_memory
-
-    def run_together(
-        self, commands: Sequence[Command], *, timeout_s: float
-    ) -> tuple[Completed, ...]:
-        """Let the generator work for as long as it says."""
-        (command,) = commands
-        _, workload, clients, seconds, log = command.argv
-        if not self._world.running:
-            raise TargetError("the server is not running")
-        assert timeout_s > int(seconds)
-        self._world.clock.advance(float(seconds))
-        rate = self._world.rate(workload, int(clients))
-        printed = {"rate": rate, "seconds": int(seconds)}
-        if log:
-            lost = self._world.lost_from_logs
-            Path(f"{log}.1").write_text(f"{int(rate * int(seconds)) - lost}\n")
-        completed = Completed(
-            argv=command.argv, exit_status=0, stdout=json.dumps(printed), stderr=""
-        )
-        number, self._world.uses = self._world.uses, self._world.uses + 1
-        self._world.steps.append(f"run {workload} {clients} {seconds}s")
-        fault = self._world.faults.get(number)
-        return (fault(self._world, completed) if fault else completed,)
 
     def logs(self) -> str:
         """Return a line of the server's."""

@@ -281,18 +281,11 @@ class Processes:
             stderr=err.decode(errors="replace"),
         )
 
-    def run_together(
-        self, commands: Sequence[Command], *, timeout_s: float
-    ) -> tuple[Completed, ...]:
-        """Run commands at the same time and return what each printed; one failure ends all.
-
-        On timeout or interruption their groups are killed.
-        """
-        with self.begin_together(commands, timeout_s=timeout_s) as together:
-            return together.completed()
-
     def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> Together:
-        """Start commands at the same time and return them; whoever asks for them closes them."""
+        """Start commands at the same time and return them; whoever asks for them closes them.
+
+        Used as a context around them: on timeout or interruption their groups are killed.
+        """
         together = Together(timeout_s=timeout_s)
         try:
             for command in commands:

@@ -9,7 +9,7 @@ from steelyard.core.experiment import EffectiveSetting
 from steelyard.core.findings import Fact, Finding
 from steelyard.core.kubernetes import ContainerRef
 from steelyard.core.measurement import ProviderSeries, Vantage
-from steelyard.core.outside import Command, Completed, Outside, ServerAddress, ServerProgram
+from steelyard.core.outside import Command, Outside, ServerAddress, ServerProgram
 from steelyard.core.schedule import Pausing
 from steelyard.core.storage import Provision
 from steelyard.gateways.kubernetes.api import KubernetesApi
@@ -181,11 +181,6 @@ class Platform(Protocol):
 
     def logs_in_memory(self) -> bool:
         """Return whether that directory lies in memory: the same for all runs of a session."""
-
-    def run_together(
-        self, commands: Sequence[Command], *, timeout_s: float
-    ) -> tuple[Completed, ...]:
-        """Run commands beside the server at the same time; one failure ends all."""
 
     def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> Together:
         """Start load generators and return them while they run."""

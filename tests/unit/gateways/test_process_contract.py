@@ -1,18 +1,15 @@
 """Running programs: the same promises from the real gateway and the fake."""
 
 import signal
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from fakes.processes import Answer, FakeProcesses
-from steelyard.core.outside import Command
+from steelyard.core.outside import Command, Completed
 from steelyard.core.wording import ExitCode, MeasurementError, TargetError
 from steelyard.gateways.process import Processes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _TALK = ("/bin/sh", "-c", "echo out; echo err >&2; exit 3")
 _SLEEP = ("/bin/sleep", "30")
@@ -116,11 +113,19 @@ def test_processes_are_found_by_their_directory(processes: Processes, tmp_path: 
     assert processes.within(tmp_path / "live") == ()
 
 
+def _together(
+    processes: Processes, commands: Sequence[Command], *, timeout_s: float
+) -> tuple[Completed, ...]:
+    """Run commands at the same time and return what came of each."""
+    with processes.begin_together(commands, timeout_s=timeout_s) as running:
+        return running.completed()
+
+
 def test_what_runs_together_comes_back_in_order(processes: Processes) -> None:
     """Each has its own output and end, in the order they were asked for."""
     commands = [Command(argv=_TRUE), Command(argv=_TRUE)]
-    assert all(each.succeeded for each in processes.run_together(commands, timeout_s=10))
-    (only,) = processes.run_together([Command(argv=_TALK)], timeout_s=10)
+    assert all(each.succeeded for each in _together(processes, commands, timeout_s=10))
+    (only,) = _together(processes, [Command(argv=_TALK)], timeout_s=10)
     assert (only.stdout, only.stderr, only.exit_status) == ("out\n", "err\n", 3)
     assert only.argv == _TALK
 
@@ -129,6 +134,6 @@ def test_what_runs_together_ends_in_time_or_fails_together(processes: Processes)
     """One that hangs is the error of all; one that does not exist, too."""
     hanging = [Command(argv=_TRUE), Command(argv=_SLEEP)]
     with pytest.raises(MeasurementError, match="sleep did not end within"):
-        processes.run_together(hanging, timeout_s=0.3)
+        _together(processes, hanging, timeout_s=0.3)
     with pytest.raises(TargetError, match="does not exist"):
-        processes.run_together([Command(argv=("/nonexistent/pgbench",))], timeout_s=1)
+        _together(processes, [Command(argv=("/nonexistent/pgbench",))], timeout_s=1)

@@ -12,12 +12,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
 import pytest
 
-from steelyard.core.outside import Command
+from steelyard.core.outside import Command, Completed
 from steelyard.core.wording import MeasurementError, PrivilegeError, TargetError
 from steelyard.gateways import process
 from steelyard.gateways.process import Processes, Together, account_entry
@@ -154,7 +155,7 @@ _PARENT = """
 import sys, time
 from pathlib import Path
 from steelyard.gateways.process import Processes
-from steelyard.core.outside import Command
+from steelyard.core.outside import Command, Completed
 command = Command(argv=("/bin/sleep", "60"), parent_death_signal=int(sys.argv[2]))
 running = Processes().start(command, output=Path("/dev/null"))
 Path(sys.argv[1]).write_text(f"{running.pid}\\n")
@@ -300,6 +301,12 @@ def _left(directory: Path) -> tuple[int, ...]:
     return processes.within(directory)
 
 
+def _together(commands: Sequence[Command], *, timeout_s: float) -> tuple[Completed, ...]:
+    """Run commands at the same time and return what came of each."""
+    with Processes().begin_together(commands, timeout_s=timeout_s) as running:
+        return running.completed()
+
+
 def test_they_run_at_the_same_time(tmp_path: Path) -> None:
     """Each waits for a file that the other makes: one after the other they would never end."""
     script = "touch {mine}; while ! [ -e {other} ]; do sleep 0.01; done; echo {mine}"
@@ -308,7 +315,7 @@ def test_they_run_at_the_same_time(tmp_path: Path) -> None:
         Command(argv=("/bin/sh", "-c", script.format(mine=mine, other=other)), directory=tmp_path)
         for mine, other in names
     ]
-    done = Processes().run_together(commands, timeout_s=60)
+    done = _together(commands, timeout_s=60)
     assert [each.stdout for each in done] == ["a\n", "b\n"]
 
 
@@ -316,9 +323,7 @@ def test_the_failure_of_one_ends_the_others_with_what_they_printed(tmp_path: Pat
     """Two generators are one load: half of it is no measurement, and is not waited for."""
     fails = Command(argv=("/bin/sh", "-c", "sleep 0.3; echo no >&2; exit 2"), directory=tmp_path)
     begun = time.monotonic()
-    long, failed = Processes().run_together(
-        [Command(argv=_LONG, directory=tmp_path), fails], timeout_s=60
-    )
+    long, failed = _together([Command(argv=_LONG, directory=tmp_path), fails], timeout_s=60)
     assert time.monotonic() - begun < 50
     assert (failed.exit_status, failed.stderr) == (2, "no\n")
     assert (long.exit_status, long.stdout) == (-signal.SIGKILL, "begun\n")
@@ -348,17 +353,16 @@ def test_one_that_hangs_ends_all(tmp_path: Path) -> None:
     """After the time limit nothing is left, children of children included."""
     command = Command(argv=_LONG, directory=tmp_path)
     with pytest.raises(MeasurementError, match="did not end within"):
-        Processes().run_together([command, command], timeout_s=0.3)
+        _together([command, command], timeout_s=0.3)
     assert _left(tmp_path) == ()
 
 
 def test_one_that_cannot_be_started_ends_those_before(tmp_path: Path) -> None:
-    """The first does not go on alone, whether it is waited for or begun."""
+    """The first does not go on alone."""
     commands = [Command(argv=_LONG, directory=tmp_path), Command(argv=("/nonexistent",))]
-    for start in (Processes().run_together, Processes().begin_together):
-        with pytest.raises(TargetError):
-            start(commands, timeout_s=10)
-        assert _left(tmp_path) == ()
+    with pytest.raises(TargetError):
+        Processes().begin_together(commands, timeout_s=10)
+    assert _left(tmp_path) == ()
 
 
 def test_an_interruption_ends_all(tmp_path: Path) -> None:
@@ -375,7 +379,7 @@ def test_an_interruption_ends_all(tmp_path: Path) -> None:
     interrupting = threading.Thread(target=interrupt_once_they_run)
     interrupting.start()
     with pytest.raises(KeyboardInterrupt):
-        Processes().run_together([command, command], timeout_s=60)
+        _together([command, command], timeout_s=60)
     interrupting.join()
     assert _left(tmp_path) == ()
 
@@ -384,7 +388,7 @@ def test_much_output_of_several_does_not_block_them() -> None:
     """Pipes hold 64 KiB; both streams of all are read all the time."""
     line = "head -c 300000 /dev/zero | tr '\\0' x"
     command = Command(argv=("/bin/sh", "-c", f"{line}; {line} >&2"))
-    done = Processes().run_together([command, command, command], timeout_s=60)
+    done = _together([command, command, command], timeout_s=60)
     assert [(len(each.stdout), len(each.stderr)) for each in done] == [(300_000, 300_000)] * 3
 
 

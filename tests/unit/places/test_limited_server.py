@@ -112,7 +112,7 @@ def test_the_generator_joins_its_own_group(bench: _Bench) -> None:
     """Its CPUs are set apart from the server's."""
     bench.start()
     bench.platform.limit({"generator_cpuset": "1"})
-    bench.platform.run_together([Command(argv=("pgbench",))], timeout_s=5)
+    bench.platform.begin_together([Command(argv=("pgbench",))], timeout_s=5)
     (group,) = bench.processes.ran[-1].groups
     assert group.name == "steelyard-c-1-generator"
     assert bench.cgroups.files[group / "cpuset.cpus"] == "1"

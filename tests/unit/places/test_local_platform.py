@@ -214,7 +214,7 @@ def test_there_is_no_server_before_the_start_and_after_a_death(bench: _Bench) ->
 def test_commands_run_beside_the_server(bench: _Bench) -> None:
     """The generator works in the live directory, so that a leftover one is recognised."""
     command = Command(argv=("work",), environment={"PGHOST": "/run"}, parent_death_signal=9)
-    bench.platform.run_together([command, command], timeout_s=1)
+    bench.platform.begin_together([command, command], timeout_s=1)
     for ran in bench.processes.ran[-2:]:
         assert ran.directory == bench.root / "live" / "c-1"
         assert (ran.environment, ran.parent_death_signal) == ({"PGHOST": "/run"}, 9)

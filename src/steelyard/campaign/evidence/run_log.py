@@ -63,7 +63,7 @@ class _NoStore:
     """Keeps nothing."""
 
     def write_raw(self, name: str, text: str) -> str:  # noqa: ARG002 - by its protocol
-        return name
+        return ""
 
     def raw_file(self, name: str) -> AbstractContextManager[BinaryIO]:
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""The servers of an experiment, ready to be measured: restore, activate, switch, verify, run.
+"""The servers of an experiment, ready to be measured: restore, activate, switch, verify.
 
 Knows the order of these steps and nothing of blocks, verdicts or the journal. The prepared state of
 every configuration is kept here, and how the live data come back from it.
@@ -72,6 +72,14 @@ class Start:
     at: float
     deviations: tuple[str, ...]
     effective: tuple[EffectiveSetting, ...]
+
+    def require_in_force(self, configuration: str) -> None:
+        """Raise a MeasurementError when a setting is not in force as asked."""
+        if self.deviations:
+            raise MeasurementError(
+                f"configuration `{configuration}` is not in force: {'; '.join(self.deviations)}",
+                hint="Correct the setting, or what keeps the server from taking it.",
+            )
 
 
 class Bench:
@@ -351,11 +359,11 @@ class Bench:
         except TargetError:
             return None
 
-    def request(self, planned: PlannedRun, *, seconds: int, log: Path | None = None) -> RunRequest:
+    def request(self, planned: PlannedRun, *, seconds: int) -> RunRequest:
         """Return what the generator is asked for, with its scripts in place.
 
-        It lasts so many ``seconds``, ramp included. The names of its logs begin with ``log``;
-        without it no transaction is logged, or where nobody reads.
+        It lasts so many ``seconds``, ramp included. No transaction is logged, or where nobody
+        reads.
 
         Raises:
             TargetError: The server is gone.
@@ -363,7 +371,8 @@ class Bench:
         workload = self.experiment.workload(planned.cell.workload)
         configuration = self.experiment.configuration(planned.configuration)
         platform = self._platforms[planned.configuration]
-        if log is None and self._engine.load.counts_by_log():
+        log = None
+        if self._engine.load.counts_by_log():
             log = platform.log_directory() / "unread"  # removed before the next log is written
         return RunRequest(
             workload=workload,
@@ -401,80 +410,11 @@ class Bench:
     def _try(platform: Platform, command: Command) -> Completed:
         """Run one command; one that is ended for its time counts as right."""
         try:
-            (completed,) = platform.run_together([command], timeout_s=_TRIAL_TIMEOUT_S)
+            with platform.begin_together([command], timeout_s=_TRIAL_TIMEOUT_S) as running:
+                (completed,) = running.completed()
         except MeasurementError:
             return Completed(argv=command.argv, exit_status=0, stdout="", stderr="")
         return completed
-
-    def rehearse(self, planned: PlannedRun, request: RunRequest) -> None:
-        """Let the generator find out how many requests fill the run, where it takes no time.
-
-        Raises:
-            MeasurementError: It failed, or the server is too slow to be measured in that time.
-            TargetError: The server is gone.
-        """
-        while commands := self._engine.pilot(request):
-            completed = self._platforms[planned.configuration].run_together(
-                commands, timeout_s=self._engine.load.deadline_s(request.seconds)
-            )
-            self._engine.learn(request, completed)
-
-    def run(self, planned: PlannedRun, request: RunRequest) -> tuple[Completed, ...]:
-        """Run all generators of a request and return what each printed.
-
-        Raises:
-            MeasurementError: One did not end in time.
-            TargetError: The server is gone.
-        """
-        return self._platforms[planned.configuration].run_together(
-            self._engine.run_commands(request),
-            timeout_s=self._engine.load.deadline_s(request.seconds),
-        )
-
-    def warm_up(self, planned: PlannedRun, *, seconds: int) -> str:
-        """Run the generator for its effect on the server alone; return how it failed, or nothing.
-
-        The load is that of ``warming_load``, whatever runs afterwards: how warm a server is must
-        not depend on the order of the runs.
-
-        Raises:
-            MeasurementError: It did not end in time.
-            TargetError: The server is gone.
-        """
-        cell = replace(planned.cell, load=self.warming_load)
-        planned = replace(planned, cell=cell)
-        request = self.request(planned, seconds=seconds)
-        try:
-            self.rehearse(planned, request)
-        except MeasurementError as error:
-            return error.message
-        completed = self.run(planned, request)
-        failed = [each for each in completed if not each.succeeded]
-        # One that was ended because of another has a signal as its status, which is negative.
-        failed.sort(key=lambda each: each.exit_status, reverse=True)
-        return failed[0].cause() or f"it exited with {failed[0].exit_status}" if failed else ""
-
-    def enter(self, planned: PlannedRun, *, means: str, warm_up_s: float) -> None:
-        """Bring a run's configuration into force on restored data, and warm-up.
-
-        Raises:
-            MeasurementError: A setting is not in force, or the generator failed in the warm-up.
-            TargetError: The server did not start.
-        """
-        start = self.activate(planned.configuration, restore=True, means=means)
-        if start.deviations:
-            raise MeasurementError(
-                f"configuration `{planned.configuration}` is not in force:"
-                f" {'; '.join(start.deviations)}",
-                hint="Correct the setting, or what keeps the server from taking it.",
-            )
-        if round(warm_up_s):
-            failure = self.warm_up(planned, seconds=round(warm_up_s))
-            if failure:
-                raise MeasurementError(
-                    f"the generator failed in the warm-up: {failure}",
-                    hint="Look into the server's log in raw/.",
-                )
 
     def refill(self, name: str) -> bool:
         """Fill the burst credits of a configuration's storage; return whether that can be done."""

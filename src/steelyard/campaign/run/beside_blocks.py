@@ -28,7 +28,7 @@ from steelyard.campaign.evidence.run_log import WINDOW_S, RawStore, log_order
 from steelyard.campaign.evidence.run_rules import validity_of
 from steelyard.campaign.run.bench import TEMPLATE, Bench
 from steelyard.campaign.run.blocks import MAX_TRIES
-from steelyard.campaign.run.taking import Taken, Taker
+from steelyard.campaign.run.taking import BenchTaker
 from steelyard.core.campaign import (
     ANEW,
     CampaignPlan,
@@ -163,7 +163,7 @@ class CapacityTaker:
         search: How many were begun before: one that was interrupted is repeated from its start.
     """
 
-    taker: Taker
+    taker: BenchTaker
     asked: CapacityAsked
     loads: tuple[Load, ...]
     means: str
@@ -190,7 +190,7 @@ class CapacityTaker:
         experiment = self.taker.bench.experiment
         workload, rounds = experiment.workloads[number].name, self.asked.rounds
         log_tps = np.empty((rounds, len(self.loads)))
-        self.taker.bench.enter(
+        self.taker.enter(
             self._planned(workload, self.loads[-1]), means=self.means, warm_up_s=self.warm_up_s
         )
         orders = order_of_rounds(experiment.seed, number, rounds, len(self.loads))
@@ -218,11 +218,11 @@ class CapacityTaker:
                 order=log_order(measure.log, name=f"{name}-{attempt}", store=self.raw),
             )
             self.raw.write_raw(f"{name}-{attempt}.txt", taken.output)
-            if taken.measurement is not None and _counts(taken):
-                return taken.measurement.log_tps
-            reason = "; ".join(finding.message for finding in taken.findings)
+            if taken.valid is not None:
+                return taken.valid.log_tps
+            reason = taken.trouble
             if not self.taker.bench.is_running():
-                self.taker.bench.enter(planned, means=self.means, warm_up_s=self.warm_up_s)
+                self.taker.enter(planned, means=self.means, warm_up_s=self.warm_up_s)
         raise MeasurementError(
             f"finding the capacity failed {MAX_TRIES} times at {planned.cell.load.label}: {reason}",
             hint=_REMEDY,
@@ -231,10 +231,6 @@ class CapacityTaker:
     def _planned(self, workload: str, load: Load) -> PlannedRun:
         baseline = self.taker.bench.experiment.baseline
         return PlannedRun(configuration=baseline, cell=CellKey(workload=workload, load=load))
-
-
-def _counts(taken: Taken) -> bool:
-    return validity_of(taken.findings) is not Validity.INVALID
 
 
 TRIES = 2
@@ -331,7 +327,7 @@ class SustainedTaker:
     experiment: Experiment
     patience_s: float
     plan: CampaignPlan
-    taker: Taker
+    taker: BenchTaker
     told: Callable[[str], None]
     raw: RawStore
 
@@ -347,7 +343,7 @@ class SustainedTaker:
             attempt = sum(run.part == 0 for run in recorded)
             last = _failed(recorded) == TRIES - 1
             spent = self._refilled(planned.configuration, discarded=attempt > 0)
-            run = self._first(f"{number:02d}-{attempt}", planned, bearing=last)
+            run = self._part(f"{number:02d}-{attempt}", planned, 0, bearing=last)
             if spent and run.measurement is not None:
                 findings = (*run.findings, spent)
                 run = replace(run, findings=findings, validity=validity_of(findings))
@@ -355,7 +351,9 @@ class SustainedTaker:
             yield recorded[-1]
             while recorded[-1].validity is not Validity.INVALID and not is_settled(recorded):
                 part = recorded[-1].part + 1
-                recorded.append(self._further(f"{number:02d}-{attempt}-{part}", planned, part))
+                name = f"{number:02d}-{attempt}-{part}"
+                # It has no second try, so neighbours are borne.
+                recorded.append(self._part(name, planned, part, bearing=True))
                 yield recorded[-1]
 
     def _refilled(self, name: str, *, discarded: bool) -> Finding | None:
@@ -377,90 +375,61 @@ class SustainedTaker:
             subject=name,
         )
 
-    def _first(self, name: str, planned: PlannedRun, *, bearing: bool) -> SustainedRun:
-        """Return a long run's first part; one that failed is invalid and says why."""
-        seconds = sustained_s(self.experiment)
-        self.told(
-            f"sustained run: {planned.cell.workload}, {planned.cell.load.label},"
-            f" {planned.configuration}, {format_duration(seconds)}"
-        )
-        try:
-            self.taker.bench.enter(
-                planned, means=self.plan.restore, warm_up_s=self.plan.warm_up.warm_up_s
-            )
-        except (TargetError, MeasurementError, PreflightError) as error:
-            return self._without_measurement(planned, error.message)
-        return self._taken(name, planned, seconds=seconds, bearing=bearing)
+    def _part(self, name: str, planned: PlannedRun, part: int, *, bearing: bool) -> SustainedRun:
+        """Return a part of a long run; one that failed is invalid and says why.
 
-    def _further(self, name: str, planned: PlannedRun, part: int) -> SustainedRun:
-        """Return a part under the load that goes on; neighbours are borne: it has no second try."""
-        seconds = further_s(self.experiment)
-        self.told(
-            f"sustained run: goes on for {format_duration(seconds)}, since"
-            f" {planned.cell.workload}, {planned.configuration} fell near its end"
-        )
-        run = self._taken(name, planned, seconds=seconds, bearing=True)
-        findings = tuple(
-            replace(each, remedy=_NO_MORE) if each.remedy == _LONG_RUN_REMEDY else each
-            for each in run.findings
-        )
-        return replace(run, part=part, findings=findings)
-
-    def _taken(
-        self, name: str, planned: PlannedRun, *, seconds: float, bearing: bool
-    ) -> SustainedRun:
-        ramp_s = self.experiment.measure.ramp_s
-        try:
-            taken = self.taker.take(
-                planned,
-                seconds=seconds,
-                ramp_s=ramp_s,
-                bearing=bearing,
-                order=log_order(
-                    self.experiment.measure.log,
-                    name=f"sustained-{name}",
-                    store=self.raw,
-                    windows_s=WINDOW_S,
-                ),
-            )
-        except (TargetError, MeasurementError, PreflightError) as error:
-            return self._without_measurement(planned, error.message)
-        return SustainedRun(
+        The first one is on restored data; a further one is under the load that goes on.
+        """
+        cell, measure = planned.cell, self.experiment.measure
+        seconds = further_s(self.experiment) if part else sustained_s(self.experiment)
+        length = format_duration(seconds)
+        run = f"{cell.workload}, {cell.load.label}, {planned.configuration}, {length}"
+        if part:
+            run = f"goes on for {length}, since {cell.workload}, {planned.configuration} fell"
+            run += " near its end"
+        self.told(f"sustained run: {run}")
+        remedy = _NO_MORE if part else _LONG_RUN_REMEDY
+        failed = SustainedRun(
             configuration=planned.configuration,
-            cell=planned.cell,
+            cell=cell,
+            started_at=self.taker.clock.now(),
+            ramp_s=measure.ramp_s,
+            measurement=None,
+            validity=Validity.INVALID,
+            part=part,
+        )
+        try:
+            if not part:
+                self.taker.enter(
+                    planned, means=self.plan.restore, warm_up_s=self.plan.warm_up.warm_up_s
+                )
+            order = log_order(
+                measure.log, name=f"sustained-{name}", store=self.raw, windows_s=WINDOW_S
+            )
+            taken = self.taker.take(
+                planned, seconds=seconds, ramp_s=measure.ramp_s, bearing=bearing, order=order
+            )
+        except (TargetError, MeasurementError, PreflightError) as error:
+            finding = Finding(
+                code="sustained-failed",
+                severity=Severity.ERROR,
+                message=error.message,
+                remedy=remedy,
+            )
+            return replace(failed, findings=(finding,))
+        return replace(
+            failed,
             started_at=taken.wall,
-            ramp_s=ramp_s,
             measurement=taken.measurement,
             validity=validity_of(taken.findings),
-            findings=tuple(_without_block(finding) for finding in taken.findings),
+            findings=tuple(  # it belongs to no block, which could be redone
+                replace(finding, remedy=remedy) if finding.severity is Severity.ERROR else finding
+                for finding in taken.findings
+            ),
             raw=self.raw.write_raw(f"sustained-{name}.txt", taken.output),
             evidence=taken.evidence,
             latency=taken.latency,
         )
-
-    def _without_measurement(self, planned: PlannedRun, message: str) -> SustainedRun:
-        finding = Finding(
-            code="sustained-failed",
-            severity=Severity.ERROR,
-            message=message,
-            remedy=_LONG_RUN_REMEDY,
-        )
-        return SustainedRun(
-            configuration=planned.configuration,
-            cell=planned.cell,
-            started_at=self.taker.clock.now(),
-            ramp_s=self.experiment.measure.ramp_s,
-            measurement=None,
-            validity=Validity.INVALID,
-            findings=(finding,),
-        )
-
-
-def _without_block(finding: Finding) -> Finding:
-    """Return a run's finding with the remedy of a run that belongs to no block."""
-    return (
-        replace(finding, remedy=_LONG_RUN_REMEDY) if finding.severity is Severity.ERROR else finding
-    )
 
 
 def choose_logs(
@@ -638,7 +607,7 @@ def _risk(calibration: Calibration, restarts: int, residual: Sequence[float | No
     )
 
 
-def warm_up_runs(taker: Taker, means: str) -> Callable[[str, str, int], Measurement]:
+def warm_up_runs(taker: BenchTaker, means: str) -> Callable[[str, str, int], Measurement]:
     """Return what activates a configuration, runs a workload for some seconds, and measures it."""
 
     def take(configuration: str, workload: str, seconds: int) -> Measurement:
@@ -649,10 +618,9 @@ def warm_up_runs(taker: Taker, means: str) -> Callable[[str, str, int], Measurem
             taker.bench.activate(configuration, restore=True, means=means)
             last = attempt == MAX_TRIES  # what the neighbour does then is in the warm-up
             taken = taker.take(planned, seconds=seconds, ramp_s=0.0, bearing=last)
-            valid = validity_of(taken.findings) is not Validity.INVALID
-            if taken.measurement is not None and valid:
-                return taken.measurement
-            reason = "; ".join(finding.message for finding in taken.findings)
+            if taken.valid is not None:
+                return taken.valid
+            reason = taken.trouble
         raise MeasurementError(
             f"measuring the warm-up failed {MAX_TRIES} times: {reason}",
             hint="Remove the cause, or declare a warm-up in `measure.warm_up`.",

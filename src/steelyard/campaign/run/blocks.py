@@ -32,7 +32,7 @@ import numpy as np
 
 from steelyard.answers.turns import still_warming
 from steelyard.campaign.design.schedule import block_coin
-from steelyard.campaign.evidence.run_log import LogOrder, RawStore, log_order
+from steelyard.campaign.evidence.run_log import RawStore, log_order
 from steelyard.campaign.evidence.run_rules import (
     generator_failed,
     not_in_force,
@@ -40,13 +40,12 @@ from steelyard.campaign.evidence.run_rules import (
     validity_of,
 )
 from steelyard.campaign.run.bench import Bench, Start, do_each
-from steelyard.campaign.run.taking import Taken, Taker
-from steelyard.campaign.run.turns import Seat, Slot, TurnTaker, Work, seat_of
+from steelyard.campaign.run.taking import RunTaker, Seat, Slot, Taken, Work, seat_of
 from steelyard.core import campaign
 from steelyard.core.experiment import Experiment, Reset
 from steelyard.core.findings import ENVIRONMENT, Finding, Severity, Validity
 from steelyard.core.measurement import Run, RunPlace
-from steelyard.core.schedule import Mode, PlannedBlock, PlannedRun, PlannedStart, TurnTimes
+from steelyard.core.schedule import Mode, PlannedBlock, PlannedRun, PlannedStart
 from steelyard.core.wording import (
     MeasurementError,
     PreflightError,
@@ -108,7 +107,7 @@ class Slots:
     @classmethod
     def alone(cls, bench: Bench) -> "Slots":
         """Return the one slot of servers that are up one at a time: a bench."""
-        return cls(slots=(Slot(bench=bench, platforms=bench.platforms),))
+        return cls(slots=(Slot(bench=bench),))
 
     def make(self, number: int) -> None:
         """Make so many slots, unless they are there."""
@@ -125,7 +124,7 @@ class Slots:
         places = {
             id(platform): platform.guarded
             for slot in self.slots
-            for platform in slot.platforms.values()
+            for platform in slot.bench.platforms.values()
         }
         self._guard = start_guard(places.values(), self.guards)
 
@@ -134,7 +133,7 @@ class Slots:
         free = list(self.slots)
         found = []
         for name in configurations:
-            slot = next(slot for slot in free if name in slot.platforms)
+            slot = next(slot for slot in free if name in slot.bench.platforms)
             free.remove(slot)
             found.append(slot)
         return tuple(found)
@@ -229,53 +228,6 @@ class Void(Exception):  # noqa: N818 - it ends a try of a block and is no error 
         self.under = under
         self.code = findings[0].code if findings else ""
         self.way_out = rule_of(self.code).remedy if findings else way_out
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunTaker:
-    """Interim: today's two takers behind the interface of one."""
-
-    engine: Engine
-    clock: Clock
-    times: TurnTimes | None
-
-    def warm_up(
-        self, seats: Sequence[Seat], seconds: float, coin: np.random.Generator | None
-    ) -> None:
-        if self.times is not None:
-            assert coin is not None
-            TurnTaker(engine=self.engine, clock=self.clock, times=self.times).warm_up(
-                seats, seconds, coin
-            )
-            return
-        (seat,) = seats
-        failure = seat.slot.bench.warm_up(seat.planned, seconds=round(seconds))
-        if failure:
-            raise MeasurementError(failure)
-
-    def take(
-        self,
-        seats: Sequence[Seat],
-        orders: Sequence[LogOrder | None],
-        work: Work,
-        coin: np.random.Generator,
-        *,
-        bearing: bool,
-    ) -> list[Taken]:
-        if self.times is not None:
-            taker = TurnTaker(engine=self.engine, clock=self.clock, times=self.times)
-            return taker.take(seats, [o for o in orders if o], work, coin, bearing=bearing)
-        (seat,) = seats
-        alone = Taker(engine=self.engine, bench=seat.slot.bench, clock=self.clock)
-        return [
-            alone.take(
-                seat.planned,
-                seconds=work.seconds,
-                ramp_s=work.ramp_s,
-                bearing=bearing,
-                order=orders[0],
-            )
-        ]
 
 
 @contextmanager
@@ -396,7 +348,7 @@ class BlockTaker:
             warm_ups_s.clear()
         for position, planned in zip(positions, cells, strict=True):
             place = replace(first, position=position)
-            self._switch(planned)
+            self._switch(place, planned)
             seconds = warm_ups_s.pop(planned[0].cell.workload, 0.0)
             owed_s = self._warm_up(place, planned, seconds)
             yield from self._cell(planned, place, owed_s, bearing=bearing)
@@ -455,7 +407,7 @@ class BlockTaker:
             self._require(name, start.deviations)
             self._tell(replace(place, start=place.start + number), name)
         for name, slot in slots.items() if self._alternates else ():
-            slot.platforms[name].standstill.pause()
+            slot.bench.platform(name).standstill.pause()
         return True
 
     def _require(self, configuration: str, deviations: tuple[str, ...]) -> None:
@@ -476,7 +428,7 @@ class BlockTaker:
             )
             self.made(made)
 
-    def _switch(self, planned: Sequence[PlannedRun]) -> None:
+    def _switch(self, place: Place, planned: Sequence[PlannedRun]) -> None:
         """Bring the configuration of a run into force on the server that is up.
 
         Raises:
@@ -494,7 +446,7 @@ class BlockTaker:
             warm_up_s = self.plan.warm_up.warm_up_s
             settling_s = campaign.settling_s(self.experiment.system, warm_up_s)
             if settling_s:
-                self._load([run], float(settling_s), None)
+                self._load([run], float(settling_s), self._coin(place, _WARMING))
 
     def _warm_up(self, place: Place, planned: Sequence[PlannedRun], seconds: float) -> float:
         """Put a workload on every server; return the seconds that its first cell owes.
@@ -516,7 +468,7 @@ class BlockTaker:
         return 0.0
 
     def _load(
-        self, planned: Sequence[PlannedRun], seconds: float, coin: np.random.Generator | None
+        self, planned: Sequence[PlannedRun], seconds: float, coin: np.random.Generator
     ) -> None:
         """Put the largest load on servers for some seconds, and throw the result away.
 
@@ -582,20 +534,11 @@ class BlockTaker:
 
     def _seats(self, planned: Sequence[PlannedRun], *, warming: bool = False) -> list[Seat]:
         """Return the seat of each."""
-        seats = []
-        for run in planned:
-            slot = self._up[run.configuration].slot
-            if self._alternates:
-                with _voided(run.configuration):
-                    seats.append(seat_of(slot, run, self.engine, self.clock, warming=warming))
-                continue
-            with _voided(run.configuration):
-                request = slot.bench.request(run, seconds=1)
-            clock = self.clock
-            seats.append(
-                Seat(slot=slot, planned=run, request=request, engine=self.engine, clock=clock)
-            )
-        return seats
+        slots = [self._up[run.configuration].slot for run in planned]
+        return [
+            seat_of(slot, run, self.engine, self.clock, warming=warming)
+            for slot, run in zip(slots, planned, strict=True)
+        ]
 
     def _runs(self, workload: str) -> RunTaker:
         times = campaign.turn_times(self.plan, workload) if self._alternates else None

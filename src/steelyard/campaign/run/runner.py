@@ -31,7 +31,7 @@ from steelyard.campaign.run import beside_blocks
 from steelyard.campaign.run.bench import Bench, do_each
 from steelyard.campaign.run.blocks import BlockCompleter, BlockTaker, Slots
 from steelyard.campaign.run.ceilings import CeilingTaker
-from steelyard.campaign.run.taking import Taker
+from steelyard.campaign.run.taking import BenchTaker
 from steelyard.core.campaign import (
     BlockOutcome,
     CampaignPlan,
@@ -353,12 +353,7 @@ class Campaign:
         restore_s, start_s, switch_s = 0.0, 0.0, durations.GUESSED_SWITCH_S
         for configuration in self.experiment.configurations:
             start = self.bench.activate(configuration.name, restore=True, means=means)
-            if start.deviations:
-                raise MeasurementError(
-                    f"configuration `{configuration.name}` is not in force:"
-                    f" {'; '.join(start.deviations)}",
-                    hint="Correct the setting, or what keeps the server from taking it.",
-                )
+            start.require_in_force(configuration.name)
             if self.ceilings is not None:
                 self.ceilings.activated(configuration.name, start.effective)
             self._seen |= dict.fromkeys(self._place_facts(configuration.name))
@@ -395,8 +390,7 @@ class Campaign:
             planned = PlannedRun(configuration=configuration, cell=cell)
             taken = self._taker.take(planned, seconds=_TRY_S, ramp_s=ramp_s)
             if taken.measurement is None:
-                reason = "; ".join(finding.message for finding in taken.findings)
-                raise MeasurementError(reason or "the generator gave no result")
+                raise MeasurementError(taken.trouble or "the generator gave no result")
             mean_s = taken.measurement.latency_mean_s
             if mean_s is None:  # Little's law: each client waits for one at a time
                 mean_s = load.clients / max(taken.measurement.tps, 1.0)
@@ -405,8 +399,8 @@ class Campaign:
         return tuple(found)
 
     @property
-    def _taker(self) -> Taker:
-        return Taker(engine=self.engine, bench=self.bench, clock=self.clock)
+    def _taker(self) -> BenchTaker:
+        return BenchTaker(engine=self.engine, bench=self.bench, clock=self.clock)
 
     def _warm_up(self, means: str, mode: Mode) -> WarmUpChoice:
         declared = beside_blocks.declared_warm_up(

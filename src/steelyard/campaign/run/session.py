@@ -25,7 +25,7 @@ from steelyard.campaign.run.bench import Bench
 from steelyard.campaign.run.blocks import Slots
 from steelyard.campaign.run.ceilings import CeilingTaker
 from steelyard.campaign.run.runner import Campaign, Progress
-from steelyard.campaign.run.turns import Slot
+from steelyard.campaign.run.taking import Slot
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Experiment, Layer, generator_place
 from steelyard.core.findings import Fact, Finding
@@ -207,7 +207,6 @@ def _slots(
                 doors.clock,
                 doors.host,
             ),
-            platforms=platforms,
             is_shared=any(set(names) & set(platforms) for names in shared),
         )
         for platforms in assembly.slots(number)

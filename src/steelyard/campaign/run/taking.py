@@ -1,31 +1,44 @@
-"""One use of the load generator: from a planned run to a measurement with its findings.
+"""Takes the runs of one cell: from planned runs to measurements with their findings.
 
-The turns of one seat are counted by the generator's log afterwards, or by the server. A log has the
-time at which each transaction ended. Where there is none the server is asked three times in each
-turn, while it runs: what it counts then is what it has done, and not what a client still waits for,
-so that no request in flight is counted in a turn in which it did not end.
+In turns servers that are up together carry the load one after another, and their generators end by
+a signal. In one piece a server is alone, nothing stands still, and its generators end by themselves
+after their time.
+
+Invariant: from its first pause on a server in turns runs only in its own turns, with whatever is
+done for it alone; whatever ends a cell, no generator of it goes on.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from functools import partial
 from typing import Final
 
-from steelyard.campaign.design import schedule as durations
-from steelyard.campaign.evidence.run_log import UNRECORDED, Logged, LogOrder, RunLog
-from steelyard.campaign.evidence.run_rules import RunFacts, judge
+import numpy as np
+
+from steelyard.campaign.design.schedule import CONNECT_S, tail_s
+from steelyard.campaign.evidence.run_log import UNRECORDED, LogOrder, RunLog
+from steelyard.campaign.evidence.run_rules import RunFacts, judge, validity_of
 from steelyard.campaign.evidence.watch import Watch, WatchedPlace, watches
 from steelyard.campaign.run.bench import Bench
+from steelyard.campaign.run.counting import ByCounter, ByLog, ByPrint, Counted, Counting, Ran
 from steelyard.core.experiment import Layer
-from steelyard.core.findings import Finding
-from steelyard.core.measurement import CheckpointAge, Evidence, Measurement, RunLatency, Second
-from steelyard.core.outside import Completed
-from steelyard.core.schedule import Pausing, PlannedRun, Stretch, Turn, TurnTimes
-from steelyard.core.wording import US_PER_S, MeasurementError, redacted
-from steelyard.gateways.host import Clock
-from steelyard.stats.histogram import from_text, merged
-from steelyard.systems.protocol import CountedAt, Engine, RunRequest, TurnCounter
+from steelyard.core.findings import Finding, Validity
+from steelyard.core.measurement import CheckpointAge, Evidence, Measurement, RunLatency
+from steelyard.core.outside import Command, Completed
+from steelyard.core.schedule import PlannedRun, Stretch, Turn, TurnTimes
+from steelyard.core.wording import MeasurementError, TargetError, redacted
+from steelyard.gateways.host import Clock, looks
+from steelyard.gateways.process import Together
+from steelyard.places.protocol import Platform, Standstill
+from steelyard.systems.protocol import Engine, RunRequest
+
+_LONGEST_S: Final = 24 * 3600  # generators in turns end by a signal
+_LOST_SHARE: Final = 0.5  # of the rounds, beyond which a cell is thrown away: a guess
+# A guess: Redis takes milliseconds from its last word to its end.
+_DYING_S: Final = 0.5
+_DYING_LOOK_S: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,92 +55,567 @@ class Taken:
     latency: RunLatency | None = None
     turns: tuple[Turn, ...] = ()
 
+    @property
+    def valid(self) -> Measurement | None:
+        """Return the measurement, unless it does not count."""
+        return None if validity_of(self.findings) is Validity.INVALID else self.measurement
+
+    @property
+    def trouble(self) -> str:
+        """Return all findings in one line."""
+        return "; ".join(finding.message for finding in self.findings)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Length:
-    """How long a run is: ``seconds`` after its ramp, and what follows them in an open loop."""
+class Slot:
+    """A place for one of several servers that are up together, or for one at a time.
+
+    Attributes:
+        is_shared: Its server has sessions of other slots: what that counts is not of one of them.
+    """
+
+    bench: Bench
+    is_shared: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """How long each server of a cell is under load.
+
+    Attributes:
+        seconds: That count, or of turns.
+        warm_up_s: Before turns, with the same generators.
+        ramp_s: Thrown away at the beginning of a run in one piece.
+    """
 
     seconds: float
-    ramp_s: float
-    tail_s: float = 0.0
-
-    @property
-    def whole_s(self) -> int:
-        """Return the seconds that the generator is asked for."""
-        return round(self.seconds + self.ramp_s + self.tail_s)
-
-    @property
-    def slice_s(self) -> float | None:
-        """Return after how long the tail begins; None where there is none."""
-        return self.seconds if self.tail_s else None
-
-    def ramp_over_s(self, series: Sequence[Second]) -> float | None:
-        """Return when the ramp was over, as ``Measurement`` counts it; None where nobody knows."""
-        intervals = round(self.ramp_s)
-        if not intervals:
-            return 0.0
-        return series[intervals - 1].end_s if len(series) >= intervals else None
-
-
-def printed(completed: Sequence[Completed]) -> str:
-    """Return what all generators printed, one after the other, without secrets."""
-    return redacted("".join(each.stdout + each.stderr for each in completed))
+    warm_up_s: float = 0.0
+    ramp_s: float = 0.0
 
 
 @dataclass(slots=True, kw_only=True)
-class _Done:
-    """What the generator gave, as far as it came."""
+class Seat:
+    """One server with its generators in one cell.
 
-    completed: tuple[Completed, ...] = ()
-    measurement: Measurement | None = None
-    jump_s: float | None = None
+    Attributes:
+        ran: What they did.
+        request: What its generators are asked for, since it began.
+        counting: What counts it; None: nothing of it counts.
+        watch: What watches it; without one it runs unwatched.
+        age: Where its server stood in its checkpoint cycle at the beginning.
+        connected_at: Of the generators that ended last, when all of their clients were.
+        failure: Why its own generators gave no result.
+    """
+
+    slot: Slot
+    planned: PlannedRun
+    engine: Engine
+    clock: Clock
+    ran: Ran = field(default_factory=Ran)
+    counting: Counting | None = None
+    request: RunRequest = field(init=False)
+    watch: Watch = field(init=False)
+    age: CheckpointAge = field(default_factory=lambda: CheckpointAge(seconds=None))
+    connected_at: float = 0.0
     failure: str = ""
+    _standstill: Standstill | None = None  # None: it runs in one piece
+    _stands: bool = False
+    _counts: tuple[float, float] | None = None  # from when to when, of the turn that it has
+    _begun_at: float = 0.0
+    _generators: Together | None = None
+
+    def __post_init__(self) -> None:
+        self.watch = Watch(clock=self.clock)
+
+    def generator_pids(self) -> tuple[int, ...]:
+        """Return the processes of its generators, as long as they are there."""
+        return () if self._generators is None else self._generators.pids
 
     @property
-    def output(self) -> str:
-        """Return what all generators printed."""
-        return printed(self.completed)
+    def platform(self) -> Platform:
+        """Return where its server runs."""
+        return self.slot.bench.platform(self.planned.configuration)
 
-    def count_by(self, logged: Logged, length: _Length) -> None:
-        """Take from its log what a run did that printed nothing; what ended late does not count."""
-        assert self.measurement is not None  # noqa: S101 - its generator ended well
-        series = tuple(
-            Second(
-                end_s=float(second + 1),
-                transactions=logged.ended.get(second, 0),
-                seconds=1.0,
-                latency_mean_s=None,
-            )
-            for second in range(length.whole_s)
-        )
-        counted = sum(n for second, n in logged.counted.items() if second < length.whole_s)
-        mean_s, stddev_s = _latencies_s(logged.latency)
-        self.measurement = replace(
-            self.measurement,
-            transactions=float(counted),
-            latency_mean_s=mean_s,
-            latency_stddev_s=stddev_s,
-            series=series,
-        )
-        if logged.trouble or not counted:
-            self.measurement, self.failure = None, logged.trouble or _none_counted(logged, length)
+    def begin(self, seconds: int | None, count: Callable[["Seat"], Counting] | None = None) -> None:
+        """Take the first look at the server while it runs alone; then it stands still.
+
+        Args:
+            seconds: For which its generators are asked; None: they are taken in turns.
+            count: Opens what counts the run; without it nothing of it counts.
+
+        Raises:
+            MeasurementError: It cannot be counted, or is too slow to be measured in that time.
+            TargetError: The server is gone.
+        """
+        bench, name = self.slot.bench, self.planned.configuration
+        self._standstill = self.platform.standstill if seconds is None else None
+        self.proceed()
+        request = bench.request(self.planned, seconds=_LONGEST_S if seconds is None else seconds)
+        if self._standstill is not None:
+            request = replace(request, in_turns=self._standstill.kind)
+        self.request = request
+        if count is not None:
+            self.counting = count(self)
+            self.request = self.counting.request
+            self.age = bench.checkpoint_age(name)
+        while seconds is not None and (commands := self.engine.pilot(self.request)):
+            self.engine.learn(self.request, self._run_through(commands))
+        if count is not None:
+            self.watch.begin()
+        self.pause()
+
+    def run_through(self) -> None:
+        """Start generators and let them run to their own end; what they printed is kept.
+
+        Raises:
+            MeasurementError: One did not end in time.
+            TargetError: The server is gone.
+        """
+        with self._going_on():
+            self.watch.begin_turn(None)
+            if self.counting is not None:
+                self.counting.begin(self.clock.now())
+            try:
+                self.ran.completed += self._run_through(self.engine.run_commands(self.request))
+            finally:
+                self.watch.end_turn()
+            if not all(completed.succeeded for completed in self.ran.completed):
+                self._let_die()
+            self.watch.settle()
+
+    def connect(self, seconds: float) -> None:
+        """Start new generators, let them run, and let everything stand still."""
+        with self._going_on():
+            self._begun_at = self.clock.now()
+            commands = self.engine.run_commands(self.request)
+            self._generators = self.platform.begin_together(commands, timeout_s=_LONGEST_S)
+            self.clock.sleep(seconds)
+
+    def run(self, seconds: float) -> None:
+        """Let it run for a turn of which nothing counts."""
+        with self._going_on():
+            self.clock.sleep(seconds)
+
+    def take(self, times: TurnTimes, round_number: int, place: int) -> bool:
+        """Take a turn; return whether it can be counted and stood still in time."""
+        assert self.counting is not None  # noqa: S101 - turns are taken to be counted
+        with self._going_on():
+            self.watch.begin_turn(times)
+            self._counts = self.counting.attend(times, self.watch.settle_turn)
+            self.watch.end_turn()
+        self.ran.turns[len(self.ran.stretches) - 1] = (round_number, place)
+        return self._stands and self.ran.stretches[-1].counted is not None
+
+    def disconnect(self) -> None:
+        """Let the generators end as if their time were over, and let everything stand still.
+
+        What they printed is kept.
+
+        Raises:
+            MeasurementError: One does not end, or ended by itself before.
+        """
+        if self._generators is None:
+            return
+        load = self.engine.load
+        self.watch.look()
+        with self._going_on():
+            ran_on = self._generators.all_run()
+            self._generators.signal(load.turns_end_signal)
+            try:
+                completed = self._generators.completed(within_s=load.deadline_s(0.0))
+            finally:
+                self.close()
+            self.ran.completed += completed
+            if not ran_on:
+                self._let_die()
+            elif self.counting is not None:
+                self.counting.note_end()
+            self.watch.settle()
+        self.connected_at = self._begun_at + load.connected_within_s(completed)
+        if not ran_on:
+            raise MeasurementError("the load generator ended by itself, before its last turn")
+
+    def finish(self) -> None:
+        """Take the last look at the server while it runs alone; then it stands still."""
+        self.close()
+        self.pause()
+        self.watch.take_stock()
+        self.proceed()
+        self.watch.finish()
+        self.pause()
+
+    def all_run(self) -> bool:
+        """Return whether no generator has ended by itself."""
+        return self._generators is None or self._generators.all_run()
+
+    def proceed(self) -> None:
+        """Let server and generators run."""
+        self._stands = False
+        if self._standstill is not None:
+            self._standstill.proceed()
+
+    def pause(self) -> bool:
+        """Let server and generators stand still, in turns; return whether they did in time."""
+        self._stands = self._standstill is None or self._standstill.pause()
+        return self._stands
+
+    def stand(self) -> bool:
+        """Return whether it stands still, after one more try where it does not."""
+        return self._stands or self.pause()
+
+    def close(self) -> None:
+        """End what is left of the generators; a second time changes nothing."""
+        generators, self._generators = self._generators, None
+        if generators is not None:
+            try:
+                self.proceed()
+            finally:
+                generators.close()
+
+    @property
+    def unconnected(self) -> set[int]:
+        """Return the rounds of its turns that began while clients still connected."""
+        ran = self.ran
+        early = (n for n in ran.turns if ran.stretches[n].began_at < self.connected_at)
+        return {ran.turns[number][0] for number in early}
+
+    @contextmanager
+    def _going_on(self) -> Iterator[None]:
+        """Let it run meanwhile, and stand still afterwards."""
+        self.watch.resume()
+        began_at = self.clock.now()
+        self.proceed()
+        try:
+            yield
+        except MeasurementError:
+            self.watch.halt()
+            raise
+        self.pause()
+        counted, self._counts = self._counts, None
+        stretch = Stretch(began_at=began_at, ended_at=self.clock.now(), counted=counted)
+        self.ran.stretches.append(stretch)
+        self.watch.halt()
+
+    def _run_through(self, commands: Sequence[Command]) -> tuple[Completed, ...]:
+        """Run generators to their own end and return what they printed."""
+        timeout_s = self.engine.load.deadline_s(self.request.seconds)
+        with self.platform.begin_together(commands, timeout_s=timeout_s) as running:
+            return running.completed()
+
+    def _let_die(self) -> None:
+        """Wait a moment for the end of a server that let its clients down.
+
+        It closes their connections before it ends, and must not seem to run in between.
+        """
+        for _ in looks(self.clock, _DYING_S, _DYING_LOOK_S):
+            if not self.slot.bench.is_running():
+                return
 
 
-def _none_counted(logged: Logged, length: _Length) -> str:
-    """Return that a log holds nothing that counts, and what it holds."""
-    found = ": it is empty"
-    if logged.ended:
-        first, last = min(logged.ended), max(logged.ended)
-        found = f": its {sum(logged.ended.values())} ended {first} s to {last} s after it"
-    return (
-        f"the log has no transaction that ended between {length.ramp_s:g} s and {length.whole_s} s"
-        f" after the start of the run{found}"
-    )
+def seat_of(
+    slot: Slot, planned: PlannedRun, engine: Engine, clock: Clock, *, warming: bool = False
+) -> Seat:
+    """Return the seat of a configuration in a cell.
+
+    Where it is ``warming`` up nothing of it counts, and its load is the one that warms up: how warm
+    a server is must not depend on what runs afterwards.
+    """
+    if warming:
+        cell = replace(planned.cell, load=slot.bench.warming_load)
+        planned = replace(planned, cell=cell)
+    return Seat(slot=slot, planned=planned, engine=engine, clock=clock)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taker:
-    """What takes runs: a bench with its engine, under a clock."""
+class RunTaker:
+    """Takes the runs of one cell, one per seat.
+
+    Attributes:
+        times: Of the turns; None: there is one seat, whose run is in one piece.
+    """
+
+    engine: Engine
+    clock: Clock
+    times: TurnTimes | None
+
+    def warm_up(self, seats: Sequence[Seat], seconds: float, coin: np.random.Generator) -> None:
+        """Put so many seconds of load on each server and throw the result away.
+
+        Raises:
+            MeasurementError: A generator failed.
+            TargetError: A server is gone.
+        """
+        with _closing(seats):
+            for seat in seats:
+                seat.begin(round(seconds) if self.times is None else None)
+            if self.times is None:
+                for seat in seats:
+                    seat.run_through()
+                    _require_success(seat.ran.completed)
+                return
+            for seat in seats:
+                seat.connect(CONNECT_S)
+            _warm(seats, seconds - CONNECT_S, self.times, coin)
+            _end(seats)
+
+    def take(
+        self,
+        seats: Sequence[Seat],
+        orders: Sequence[LogOrder | None],
+        work: Work,
+        coin: np.random.Generator,
+        *,
+        bearing: bool = False,
+    ) -> list[Taken]:
+        """Return a run of every seat, judged; what failed is in the findings.
+
+        All seats of the block are under the same workload and load; ``coin`` draws the order in
+        each round. What a log tells is kept where there is an order for it. Where it is ``bearing``
+        neighbours, a run beside them is suspect, not invalid.
+
+        Raises:
+            TargetError: A server is gone.
+        """
+        with ExitStack() as stack, _closing(seats):
+            wall, monotonic = self.clock.now(), self.clock.monotonic()
+            lost: set[int] = set()
+            failure = ""
+            self._watch(seats, work)
+            try:
+                for seat, order in zip(seats, orders, strict=True):
+                    count = partial(self._count, stack, order, work)
+                    seat.begin(self._whole_s(seat, work), count)
+                wall, monotonic = self.clock.now(), self.clock.monotonic()
+                self._run(seats, work, coin, lost)
+            except MeasurementError as error:
+                own = next((seat.planned.configuration for seat in seats if seat.failure), None)
+                failure = f"in the turns with `{own}`: " if own else ""
+                failure += error.message
+            facts = RunFacts(
+                clock_jump_s=(self.clock.now() - wall) - (self.clock.monotonic() - monotonic),
+                failure=failure,
+                asked_s=work.seconds if self.times is None else None,
+                in_turns=self.times is not None,
+            )
+            rans = [seat.ran for seat in seats]
+            began = (ran.stretches[number].began_at for ran in rans for number in ran.turns)
+            origin_at = min(began, default=0.0)
+            for seat in seats:
+                seat.finish()
+                seat.ran.lost, seat.ran.origin_at = frozenset(lost), origin_at
+            return [self._taken(seat, facts, (wall, monotonic), bearing=bearing) for seat in seats]
+
+    def _whole_s(self, seat: Seat, work: Work) -> int | None:
+        """Return the seconds for which generators are asked; None in turns."""
+        if self.times is not None:
+            return None
+        return round(work.seconds + work.ramp_s + tail_s(seat.planned.cell.load))
+
+    def _run(
+        self,
+        seats: Sequence[Seat],
+        work: Work,
+        coin: np.random.Generator,
+        lost: set[int],
+    ) -> None:
+        """Let all servers work; ``lost`` gets the rounds that do not count.
+
+        Raises:
+            MeasurementError: A generator failed, or too many rounds are lost.
+        """
+        if self.times is None:
+            for seat in seats:
+                seat.run_through()
+            return
+        rounds = self.times.turns_in(work.seconds)
+        for batch in self.times.sets(rounds):
+            for seat in seats:
+                seat.connect(CONNECT_S)
+            if batch.start == 0:
+                _warm(seats, work.warm_up_s - CONNECT_S, self.times, coin)
+            lost |= _lost(seats, batch, self.times, coin)
+            _end(seats)
+            # Fewer clients than asked for are another load.
+            lost.update(*(seat.unconnected & set(batch) for seat in seats))
+        if len(lost) > _LOST_SHARE * rounds:
+            raise MeasurementError(
+                f"{len(lost)} of {rounds} rounds are lost: what was paused went on running"
+            )
+
+    def _count(self, stack: ExitStack, order: LogOrder | None, work: Work, seat: Seat) -> Counting:
+        """Open what counts the run of a seat, until the stack is closed.
+
+        Raises:
+            MeasurementError: The server does not tell what it counts.
+            TargetError: It lets nobody in.
+        """
+        load, request, in_turns = self.engine.load, seat.request, self.times is not None
+        counter = self.engine.turn_counter(request) if in_turns else None
+        if counter is not None:
+            stack.callback(counter.close)
+            return ByCounter(request=request, counter=counter, clock=self.clock)
+        by_print = ByPrint(
+            request=request,
+            engine=self.engine,
+            log=None,
+            ramp_s=work.ramp_s,
+            slice_s=work.seconds if tail_s(seat.planned.cell.load) else None,
+        )
+        counts_by_log = in_turns or load.counts_by_log()
+        if not counts_by_log and (order is None or not load.logs_transactions()):
+            return by_print
+        directory = seat.slot.bench.log_directory(seat.planned.configuration)
+        log = stack.enter_context(RunLog(directory, order or UNRECORDED))
+        request = replace(request, log=log.prefix)
+        if in_turns:
+            return ByLog(request=request, engine=self.engine, log=log, clock=self.clock)
+        return replace(by_print, request=request, log=log)
+
+    def _watch(self, seats: Sequence[Seat], work: Work) -> None:
+        """Let each be watched, and none take the others for neighbours."""
+        places = [
+            WatchedPlace(
+                place=seat.slot.bench.place(seat.planned),
+                generators=None if self.times is None else seat.generator_pids,
+                is_shared=seat.slot.is_shared,
+            )
+            for seat in seats
+        ]
+        host, ramp_s = seats[0].slot.bench.host, work.ramp_s if self.times is None else None
+        made = watches(places, host, self.clock, ramp_s=ramp_s)
+        for seat, watch in zip(seats, made, strict=True):
+            seat.watch = watch
+
+    def _taken(
+        self,
+        seat: Seat,
+        facts: RunFacts,
+        began: tuple[float, float],
+        *,
+        bearing: bool,
+    ) -> Taken:
+        """Return what one seat's run gave; ``facts`` are those of all seats."""
+        failure = seat.failure or facts.failure
+        counted: Counted | None = None
+        if not failure:
+            assert seat.counting is not None  # noqa: S101 - since its beginning
+            try:
+                counted = seat.counting.result(seat.ran)
+            except MeasurementError as error:
+                failure = error.message
+        measurement = None if counted is None else counted.measurement
+        bench, experiment = seat.slot.bench, seat.slot.bench.experiment
+        configuration = experiment.configuration(seat.planned.configuration)
+        evidence = seat.watch.evidence()
+        died = not bench.is_running()  # backends may outlive their postmaster to the end of a run
+        facts = replace(
+            facts,
+            configuration=configuration.name,
+            load=bench.load_of(seat.planned.cell),
+            asked=configuration.asked_folded(),
+            limits=configuration.asked(Layer.CGROUP),
+            in_force=bench.in_force,
+            neighbours=experiment.measure.neighbours,
+            words=experiment.words,
+            takes_time=experiment.system.takes_time,
+            measurement=measurement,
+            evidence=evidence,
+            failure=failure,
+            log_trouble=None if counted is None else counted.log_trouble,
+            skipped=None if measurement is None else measurement.skipped,
+            server_died=died,
+            last_words=bench.last_words(configuration.name) if died else "",
+        )
+        return Taken(
+            wall=began[0],
+            monotonic=began[1],
+            measurement=measurement,
+            findings=judge(facts, bearing=bearing),
+            output=redacted("".join(c.stdout + c.stderr for c in seat.ran.completed)),
+            checkpoint=seat.age,
+            evidence=evidence,
+            latency=None if counted is None else counted.latency,
+            turns=() if counted is None else counted.turns,
+        )
+
+
+def _warm(
+    seats: Sequence[Seat], seconds: float, times: TurnTimes, coin: np.random.Generator
+) -> None:
+    """Let each run for about so many seconds in turns of which nothing counts."""
+    for _ in range(math.ceil(seconds / times.turn_s)):
+        for side in coin.permutation(len(seats)):
+            seats[side].run(times.turn_s)
+        if not all(seat.all_run() for seat in seats):
+            break
+    for seat in seats:
+        seat.watch.warm()
+
+
+def _lost(
+    seats: Sequence[Seat], rounds: range, times: TurnTimes, coin: np.random.Generator
+) -> set[int]:
+    """Take the turns of some rounds with the same generators; return those that are lost."""
+    lost = set()
+    for number in rounds:
+        order = enumerate(coin.permutation(len(seats)))
+        stood_before = [seat.stand() for seat in seats]
+        stood = [seats[side].take(times, number, place) for place, side in order]
+        if not all((*stood_before, *stood)):
+            lost.add(number)
+        if not all(seat.all_run() for seat in seats):
+            break
+    return lost
+
+
+def _end(seats: Sequence[Seat]) -> None:
+    """End the generators of each while it runs alone.
+
+    Raises:
+        MeasurementError: Those of one failed, which knows why.
+    """
+    for seat in seats:
+        try:
+            seat.disconnect()
+        except MeasurementError as error:
+            seat.failure = error.message
+            raise
+
+
+def _require_success(completed: Sequence[Completed]) -> None:
+    """Raise a MeasurementError for generators that failed, with the cause of the first."""
+    failed = [one for one in completed if not one.succeeded]
+    # One that was ended because of another has a signal as its status, which is negative.
+    failed.sort(key=lambda one: one.exit_status, reverse=True)
+    if failed:
+        raise MeasurementError(failed[0].cause() or f"it exited with {failed[0].exit_status}")
+
+
+@contextmanager
+def _closing(seats: Sequence[Seat]) -> Iterator[None]:
+    """Whatever ends the work, no generator of these seats goes on."""
+
+    def close() -> None:
+        with ExitStack() as stack:  # each, whatever comes of the others
+            for seat in seats:
+                stack.callback(seat.close)
+                stack.callback(seat.watch.close)
+
+    try:
+        yield
+    except BaseException:
+        with suppress(TargetError):  # what ends the work counts more, above all Ctrl-C
+            close()
+        raise
+    close()
+
+
+_NO_COIN: Final = np.random.default_rng(0)  # one seat has no order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchTaker:
+    """Takes runs of the one server of a bench, each in one piece."""
 
     engine: Engine
     bench: Bench
@@ -142,449 +630,35 @@ class Taker:
         bearing: bool = False,
         order: LogOrder | None = None,
     ) -> Taken:
-        """Return a run of ``seconds`` after the ramp, judged; what failed is in the findings.
+        """Return a run of ``seconds`` after the ramp, judged; see ``RunTaker``."""
+        work = Work(seconds=seconds, ramp_s=ramp_s)
+        seats = [self._seat(planned)]
+        (taken,) = self._alone.take(seats, [order], work, _NO_COIN, bearing=bearing)
+        return taken
 
-        Where it is ``bearing`` neighbours, a run beside them is suspect, not invalid. Its
-        transactions are logged where there is an ``order``.
-        """
-        with self._log(planned, order) as log:
-            tail_s = durations.tail_s(planned.cell.load)
-            length = _Length(seconds=seconds, ramp_s=ramp_s, tail_s=tail_s)
-            return self._take(planned, length, log, bearing)
-
-    def _log(
-        self, planned: PlannedRun, order: LogOrder | None
-    ) -> AbstractContextManager[RunLog | None]:
-        if order is None and self.engine.load.counts_by_log():
-            order = UNRECORDED
-        if order is None or not self.engine.load.logs_transactions():
-            return nullcontext()
-        return RunLog(self.bench.log_directory(planned.configuration), order)
-
-    def _take(
-        self,
-        planned: PlannedRun,
-        length: _Length,
-        log: RunLog | None,
-        bearing: bool,  # noqa: FBT001
-    ) -> Taken:
-        checkpoint = self.bench.checkpoint_age(planned.configuration)
-        request = self.bench.request(
-            planned, seconds=length.whole_s, log=None if log is None else log.prefix
-        )
-        wall, monotonic = self.clock.now(), self.clock.monotonic()
-        place = WatchedPlace(place=self.bench.place(planned))
-        (watch,) = watches([place], self.bench.host, self.clock, ramp_s=length.ramp_s)
-        done = _Done()
-        try:
-            self.bench.rehearse(planned, request)
-            wall, monotonic = self.clock.now(), self.clock.monotonic()
-            with _watched_by(watch):
-                self._begin(request, log, wall, length)
-                done.completed = self.bench.run(planned, request)
-            done.jump_s = (self.clock.now() - wall) - (self.clock.monotonic() - monotonic)
-            done.measurement = self.engine.load.parse_run(
-                done.completed,
-                request=request,
-                ramp_s=length.ramp_s,
-                started_at=wall,
-                slice_s=length.slice_s,
-            )
-            self.engine.learn(request, done.completed)
-        except MeasurementError as error:
-            done.failure = error.message
-        evidence = watch.evidence()
-        # Backends may outlive their postmaster to the end of a run.
-        died = not self.bench.is_running()
-        logged = self._logged(log, done, length)
-        latency = None if logged is None else logged.latency
-        if logged is None and done.measurement is not None:  # the generator prints them instead
-            latency = self.engine.latency(done.completed)
-        facts = replace(
-            self.asked(planned),
-            measurement=done.measurement,
-            asked_s=length.seconds,
-            evidence=evidence,
-            clock_jump_s=done.jump_s,
-            failure=done.failure,
-            log_trouble=logged.trouble if logged is not None else None,
-            skipped=done.measurement.skipped if done.measurement is not None else None,
-            server_died=died,
-            last_words=self.bench.last_words(planned.configuration) if died else "",
-        )
-        return Taken(
-            wall=wall,
-            monotonic=monotonic,
-            measurement=done.measurement,
-            findings=judge(facts, bearing=bearing),
-            output=done.output,
-            checkpoint=checkpoint,
-            evidence=evidence,
-            latency=latency,
-        )
-
-    def _begin(self, request: RunRequest, log: RunLog | None, wall: float, length: _Length) -> None:
-        """Let the log of a run that begins now be read."""
-        if log is None:
-            return
-        log.begin(
-            lambda ramp_s: self.engine.load.log_reader(
-                request, started_at=wall, ramp_s=ramp_s, slice_s=length.slice_s
-            ),
-            self.clock.now() - wall + length.ramp_s,
-        )
-
-    def _logged(self, log: RunLog | None, done: _Done, length: _Length) -> Logged | None:
-        """Return what a run's log says; None where there is none, or no result to belong to."""
-        if log is None or done.measurement is None:
-            return None
-        if self.engine.load.counts_by_log():
-            logged = log.result(length.ramp_s, None)
-            done.count_by(logged, length)
-            return None if done.failure else logged
-        return log.result(
-            length.ramp_over_s(done.measurement.series), self.engine.load.processed(done.completed)
-        )
-
-    def asked(self, planned: PlannedRun) -> RunFacts:
-        """Return what is known of a run beforehand."""
-        experiment = self.bench.experiment
-        configuration = experiment.configuration(planned.configuration)
-        return RunFacts(
-            configuration=configuration.name,
-            load=self.bench.load_of(planned.cell),
-            asked=configuration.asked_folded(),
-            limits=configuration.asked(Layer.CGROUP),
-            in_force=self.bench.in_force,
-            neighbours=experiment.measure.neighbours,
-            words=experiment.words,
-            takes_time=experiment.system.takes_time,
-        )
-
-
-@contextmanager
-def _watched_by(watch: Watch) -> Iterator[None]:
-    """Let a run in one piece be watched; of one that fails, what was seen is kept."""
-    with closing(watch):
-        failure: MeasurementError | None = None
-        try:
-            watch.begin()
-            watch.resume()
-            watch.begin_turn(None)
-            yield
-        except MeasurementError as error:
-            failure = error
-        watch.end_turn()
-        watch.settle()
-        watch.halt()
-        watch.take_stock()
-        watch.finish()
-        if failure is not None:
-            raise failure
-
-
-_HALVES: Final = 2
-_LEAST_S: Final = 1e-3
-# Between two clocks of one second, beyond what the answers took: NTP slews by 0.5 ms a second.
-_CLOCKS_APART_S: Final = 1e-3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnsTaken:
-    """What a seat did in its cell.
-
-    Attributes:
-        stretches: When its generators ran, in order.
-        turns: Round and place of those stretches that are turns, by their number.
-        lost: Rounds that do not count.
-        origin_at: When the first turn of any seat began.
-        completed: What its generators printed.
-    """
-
-    stretches: Sequence[Stretch]
-    turns: Mapping[int, tuple[int, int]]
-    lost: frozenset[int]
-    origin_at: float
-    completed: Sequence[Completed]
-
-    @property
-    def counted(self) -> tuple[Stretch, ...]:
-        """Return all stretches, of which those of lost rounds do not count."""
-        return tuple(
-            replace(stretch, counted=None)
-            if number in self.turns and self.turns[number][0] in self.lost
-            else stretch
-            for number, stretch in enumerate(self.stretches)
-        )
-
-    @property
-    def ends_s(self) -> dict[int, float]:
-        """Return when each turn ended by its round, since the first connection, without pauses."""
-        ran_s, found = 0.0, {}
-        for number, stretch in enumerate(self.counted):
-            if stretch.counted is not None and number in self.turns:
-                found[self.turns[number][0]] = ran_s + stretch.counted[1] - stretch.began_at
-            ran_s += stretch.ended_at - stretch.began_at
-        return found
-
-    def turn(self, number: int, seconds: float, halves: tuple[int, int]) -> Turn:
-        """Return a turn with what ended in its halves."""
-        round_number, place = self.turns[number]
-        return Turn(
-            round=round_number,
-            place=place,
-            began_s=round(self.stretches[number].began_at - self.origin_at, 6),
-            seconds=round(seconds, 6),
-            transactions=sum(halves),
-            early=halves[0],
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountedTurns:
-    """What the turns of a seat gave.
-
-    Attributes:
-        latency: None where nobody knows when a transaction began.
-        log_trouble: Empty where the log holds what it should; None: there is none.
-    """
-
-    turns: tuple[Turn, ...]
-    measurement: Measurement
-    latency: RunLatency | None = None
-    log_trouble: str | None = None
-
-
-Settled = Callable[[], None]
-
-
-@dataclass(slots=True, kw_only=True)
-class ByLog:
-    """Counts by the log of transactions, once all turns are over."""
-
-    engine: Engine
-    request: RunRequest
-    log: RunLog
-    clock: Clock
-    _told_to_s: float | None = None
-
-    def attend(self, times: TurnTimes, settled: Settled) -> tuple[float, float]:
-        """Wait to the end of a turn that has just begun; return from when to when it counts.
-
-        That is in seconds since the epoch; ``settled`` is called when its settling is over.
-        """
-        if self.request.in_turns is Pausing.GENERATOR:
-            self._told_to_s = times.told_to_s
-        running_at, ends = self.clock.now(), self.clock.monotonic() + times.turn_s
-        self.clock.sleep(times.settling_s)
-        settled()
-        self.clock.sleep(max(ends - self.clock.monotonic(), 0.0))
-        return running_at + times.settling_s, self.clock.now()
-
-    def note_end(self) -> None:
-        """Do nothing: what ended when is in the log."""
-
-    def result(self, taken: TurnsTaken) -> CountedTurns:
-        """Return what all turns gave, by the log.
+    def enter(self, planned: PlannedRun, *, means: str, warm_up_s: float) -> None:
+        """Bring a run's configuration into force on restored data, and warm it up.
 
         Raises:
-            MeasurementError: A generator failed, or the log cannot be used.
+            MeasurementError: A setting is not in force, or the generator failed in the warm-up.
+            TargetError: The server did not start.
         """
-        printed = self.engine.load.parse_run(
-            taken.completed, request=self.request, ramp_s=0.0, started_at=0.0
-        )
-        by_log = self.engine.load.counts_by_log()
-        processed = None if by_log else self.engine.load.processed(taken.completed)
-        logged = self._logged(taken, processed)
-        turns = tuple(_logged_turns(taken, logged))
-        mean_s, stddev_s = _latencies_s(logged.latency)
-        done = sum(logged.ended.values()) if processed is None else processed
-        measurement = _measurement(turns, taken.ends_s, done)
-        return CountedTurns(
-            turns=turns,
-            measurement=replace(
-                printed,  # of which the rest knows nothing of the pauses
-                transactions=measurement.transactions,
-                seconds=measurement.seconds,
-                latency_mean_s=mean_s,
-                latency_stddev_s=stddev_s,
-                series=measurement.series,
-                uncounted=measurement.uncounted,
-            ),
-            latency=logged.latency,
-            log_trouble=logged.trouble,
-        )
+        start = self.bench.activate(planned.configuration, restore=True, means=means)
+        start.require_in_force(planned.configuration)
+        if not round(warm_up_s):
+            return
+        try:
+            self._alone.warm_up([self._seat(planned, warming=True)], warm_up_s, _NO_COIN)
+        except MeasurementError as error:
+            raise MeasurementError(
+                f"the generator failed in the warm-up: {error.message}",
+                hint="Look into the server's log in raw/.",
+            ) from error
 
-    def _logged(self, taken: TurnsTaken, processed: int | None) -> Logged:
-        stretches = taken.counted
-        self.log.begin(
-            lambda ramp_s: self.engine.load.log_reader(
-                self.request,
-                started_at=stretches[0].began_at,
-                ramp_s=ramp_s,
-                stretches=stretches,
-            ),
-            0.0,
-            read_at_end=True,
-        )
-        logged = self.log.result(0.0, processed)
-        if logged.trouble:  # it is what counts, and not only what tells latencies
-            raise MeasurementError(logged.trouble)
-        if logged.latency is None:
-            return logged
-        return replace(logged, latency=replace(logged.latency, told_to_s=self._told_to_s))
+    @property
+    def _alone(self) -> RunTaker:
+        return RunTaker(engine=self.engine, clock=self.clock, times=None)
 
-
-def _logged_turns(taken: TurnsTaken, logged: Logged) -> Iterator[Turn]:
-    for number, stretch in enumerate(taken.counted):
-        if stretch.counted is None or number not in taken.turns:
-            continue
-        first, last = stretch.counted
-        halves = (_HALVES * number, _HALVES * number + 1)
-        early, late = (logged.counted.get(half, 0) for half in halves)
-        yield taken.turn(number, last - first, (early, late))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
-    """A reading of the counter, and when it was asked for and answered, by our clock."""
-
-    counted: CountedAt
-    asked_at: float
-    answered_at: float
-
-
-@dataclass(slots=True, kw_only=True)
-class ByCounter:
-    """Counts by the server's own counter, read after the settling, half-way and at the end.
-
-    Seconds are by the clock of the server, which says when it read its counter.
-    """
-
-    request: RunRequest
-    counter: TurnCounter
-    clock: Clock
-    _turns: list[tuple[_Reading, _Reading, _Reading]] = field(default_factory=list)
-    _before: int = 0
-    _after: int = 0
-
-    def __post_init__(self) -> None:
-        """Note what the server had done before the first generator."""
-        self._before = self._after = self.counter.read().transactions
-
-    def attend(self, times: TurnTimes, settled: Settled) -> tuple[float, float] | None:
-        """Do as ``ByLog`` does, and read the counter meanwhile; None: it cannot be counted."""
-        begun = self.clock.monotonic()
-        self.clock.sleep(times.settling_s)
-        settled()
-        first = self._read_at(begun + times.settling_s)
-        middle = self._read_at(begun + times.settling_s + times.counted_s / _HALVES)
-        last = self._read_at(begun + times.turn_s)
-        self._turns.append((first, middle, last))
-        return (first.answered_at, last.answered_at) if _clocks_agree(first, last) else None
-
-    def _read_at(self, moment: float) -> _Reading:
-        self.clock.sleep(max(moment - self.clock.monotonic(), 0.0))
-        asked_at = self.clock.now()
-        counted = self.counter.read()
-        return _Reading(counted=counted, asked_at=asked_at, answered_at=self.clock.now())
-
-    def note_end(self) -> None:
-        """Note what the server has done when nothing is in flight any more."""
-        self._after = self.counter.read().transactions
-
-    def result(self, taken: TurnsTaken) -> CountedTurns:
-        """Return what the counter says; latencies are not known."""
-        numbered = zip(taken.turns, self._turns, strict=True)
-        turns = tuple(
-            _counted_turn(taken, number, [each.counted for each in readings])
-            for number, readings in numbered
-            if taken.turns[number][0] not in taken.lost
-        )
-        measurement = _measurement(turns, taken.ends_s, self._after - self._before)
-        return CountedTurns(turns=turns, measurement=measurement)
-
-
-TurnCounting = ByLog | ByCounter
-
-
-@contextmanager
-def counting(
-    engine: Engine, request: RunRequest, directory: Path, order: LogOrder, clock: Clock
-) -> Iterator[TurnCounting]:
-    """Give what counts the turns of a run, as its engine does it; its server runs.
-
-    A log goes into ``directory``, and ``order`` says what becomes of it.
-
-    Raises:
-        TargetError: The server lets nobody in.
-    """
-    counter = engine.turn_counter(request)
-    if counter is None:
-        with RunLog(directory, order) as log:
-            asked = replace(request, log=log.prefix)
-            yield ByLog(engine=engine, request=asked, log=log, clock=clock)
-        return
-    try:
-        yield ByCounter(request=request, counter=counter, clock=clock)
-    finally:
-        counter.close()
-
-
-def _clocks_agree(first: _Reading, last: _Reading) -> bool:
-    """Return whether the server's clock went as ours did, as far as that can be told."""
-    passed_s = last.counted.at_s - first.counted.at_s
-    least_s, most_s = last.asked_at - first.answered_at, last.answered_at - first.asked_at
-    return max(least_s - _CLOCKS_APART_S, _LEAST_S) <= passed_s <= most_s + _CLOCKS_APART_S
-
-
-def _counted_turn(taken: TurnsTaken, number: int, readings: Sequence[CountedAt]) -> Turn:
-    """Return a turn by three readings; the middle one comes when it comes, near the middle."""
-    first, middle, last = readings
-    half_at = (first.at_s + last.at_s) / _HALVES
-    before, after = (first, middle) if half_at <= middle.at_s else (middle, last)
-    between = (after.transactions - before.transactions) / (after.at_s - before.at_s)
-    by_half = before.transactions + between * (half_at - before.at_s)
-    whole = last.transactions - first.transactions
-    early = round(by_half - first.transactions)
-    return taken.turn(number, last.at_s - first.at_s, (early, whole - early))
-
-
-def _measurement(turns: Sequence[Turn], ends_s: Mapping[int, float], processed: int) -> Measurement:
-    """Return what counts of a run, with what it did in all."""
-    transactions = sum(turn.transactions for turn in turns)
-    return Measurement(
-        transactions=float(transactions),
-        seconds=max(sum(turn.seconds for turn in turns), _LEAST_S),
-        latency_mean_s=None,
-        latency_stddev_s=None,
-        failed=0,
-        connection_s=None,
-        series=_series(turns, ends_s),
-        uncounted=float(max(processed - transactions, 0)),
-    )
-
-
-def _series(turns: Sequence[Turn], ends_s: Mapping[int, float]) -> tuple[Second, ...]:
-    """Return the turns as the intervals of a run that goes on in one piece."""
-    return tuple(
-        Second(
-            end_s=round(ends_s[turn.round], 6),
-            transactions=turn.transactions,
-            seconds=turn.seconds,
-            latency_mean_s=None,
-        )
-        for turn in turns
-    )
-
-
-def _latencies_s(latency: RunLatency | None) -> tuple[float | None, float | None]:
-    """Return the mean and the standard deviation of all latencies."""
-    if latency is None:
-        return None, None
-    everything = merged(from_text(script.latency) for script in latency.scripts)
-    mean, deviation = everything.mean(), everything.deviation()
-    return (
-        None if mean is None else mean / US_PER_S,
-        None if deviation is None else deviation / US_PER_S,
-    )
+    def _seat(self, planned: PlannedRun, *, warming: bool = False) -> Seat:
+        slot = Slot(bench=self.bench)
+        return seat_of(slot, planned, self.engine, self.clock, warming=warming)

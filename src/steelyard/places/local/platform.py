@@ -358,14 +358,6 @@ class LocalPlatform(WithCampaignDirectory):
                 self._said.retire(self._server.log)
                 self._server = None
 
-    def run_together(
-        self, commands: Sequence[outside.Command], *, timeout_s: float
-    ) -> tuple[outside.Completed, ...]:
-        completed = super().run_together(commands, timeout_s=timeout_s)
-        if self._server is not None and not all(each.succeeded for each in completed):
-            self._server.let_die()
-        return completed
-
     @property
     def _generator_groups(self) -> tuple[Path, ...]:
         return () if self._groups is None else self._groups.generator

@@ -24,7 +24,6 @@ from typing import Final
 
 from steelyard.core.outside import (
     Command,
-    Completed,
     MadeDirectory,
     ServerAddress,
     ServerProgram,
@@ -309,12 +308,6 @@ class WithCampaignDirectory(Platform):
         self._ledger = ledger
         self._generators = generators
         self._logs = LogPlace(ledger, account=account, beside=lambda: self._made(live))
-
-    def run_together(
-        self, commands: Sequence[Command], *, timeout_s: float
-    ) -> tuple[Completed, ...]:
-        processes = self._generators.processes
-        return processes.run_together(self._placed(commands), timeout_s=timeout_s)
 
     def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> Together:
         return self._generators.begin_together(self._placed(commands), timeout_s=timeout_s)

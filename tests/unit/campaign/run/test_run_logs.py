@@ -18,11 +18,11 @@ from fakes.clock import FakeClock
 from fakes.servers import FakeLogReader, generator_fails
 from steelyard.campaign.evidence import run_log
 from steelyard.campaign.evidence.run_log import Logged, LogOrder, RunLog, trouble_of
-from steelyard.campaign.run.taking import _Done, _Length
+from steelyard.campaign.run.counting import by_log
 from steelyard.core.experiment import LogPolicy, Measure, Stop
 from steelyard.core.findings import Validity
 from steelyard.core.measurement import Measurement, RunLatency, ScriptLatency
-from steelyard.core.wording import RecordError
+from steelyard.core.wording import MeasurementError, RecordError
 from steelyard.record.directory import read_campaign
 from steelyard.stats.histogram import from_text, histogram_of, to_text
 
@@ -417,22 +417,22 @@ def test_a_foreign_file_among_the_logs_costs_the_latency_alone(scene: _Scene) ->
     assert logged.trouble
 
 
-_LENGTH = _Length(seconds=3.0, ramp_s=2.0)
 _ENDED = {0: 5, 1: 50, 2: 100, 3: 110, 4: 90, 5: 7}
 _COUNTED = {2: 100, 3: 110, 4: 90, 5: 7}
+_PRINTED = Measurement(
+    transactions=0.0,
+    seconds=3.0,
+    latency_mean_s=None,
+    latency_stddev_s=None,
+    failed=0,
+    connection_s=None,
+    series=(),
+)
 
 
-def _done() -> _Done:
-    empty = Measurement(
-        transactions=0.0,
-        seconds=3.0,
-        latency_mean_s=None,
-        latency_stddev_s=None,
-        failed=0,
-        connection_s=None,
-        series=(),
-    )
-    return _Done(measurement=empty)
+def _by_log(logged: Logged) -> Measurement:
+    """Return what a run of 5 s did, of which 2 are its ramp."""
+    return by_log(_PRINTED, logged, 5, 2.0)
 
 
 def test_the_rate_is_that_of_what_ended_in_the_measured_part() -> None:
@@ -444,23 +444,16 @@ def test_the_rate_is_that_of_what_ended_in_the_measured_part() -> None:
             ),
         )
     )
-    done = _done()
-    done.count_by(Logged(latency=latency, counted=_COUNTED, ended=_ENDED), _LENGTH)
-    measured = done.measurement
-    assert measured is not None
+    measured = _by_log(Logged(latency=latency, counted=_COUNTED, ended=_ENDED))
     assert (measured.transactions, measured.tps) == (300.0, 100.0)
     assert [second.transactions for second in measured.series] == [5, 50, 100, 110, 90]
     assert measured.latency_mean_s == pytest.approx(0.004, rel=0.01)
-    assert done.failure == ""
 
 
 def test_a_log_without_latencies_gives_a_rate_alone() -> None:
     """What was not measured is None."""
-    done = _done()
-    done.count_by(Logged(latency=None, counted=_COUNTED, ended=_ENDED), _LENGTH)
-    assert done.measurement is not None
-    assert done.measurement.transactions == 300.0
-    assert done.measurement.latency_mean_s is None
+    measured = _by_log(Logged(latency=None, counted=_COUNTED, ended=_ENDED))
+    assert (measured.transactions, measured.latency_mean_s) == (300.0, None)
 
 
 @pytest.mark.parametrize(
@@ -474,7 +467,5 @@ def test_a_log_without_latencies_gives_a_rate_alone() -> None:
 )
 def test_a_log_that_counts_nothing_is_no_result(logged: Logged, failure: str) -> None:
     """The run failed, and why is told: nothing of a program without a rate can stand for it."""
-    done = _done()
-    done.count_by(logged, _LENGTH)
-    assert done.measurement is None
-    assert failure in done.failure
+    with pytest.raises(MeasurementError, match=failure):
+        _by_log(logged)

@@ -13,8 +13,8 @@ from fakes.servers import FakeEngine, World
 from fakes.standing import FakeGenerators
 from steelyard.campaign.design.schedule import block_coin, cells_of
 from steelyard.campaign.evidence.run_log import LogOrder
-from steelyard.campaign.run.taking import ByCounter, Taken, TurnsTaken
-from steelyard.campaign.run.turns import Seat, TurnTaker, Work, seat_of
+from steelyard.campaign.run.counting import ByCounter, Ran
+from steelyard.campaign.run.taking import RunTaker, Seat, Taken, Work, seat_of
 from steelyard.core.experiment import Workload
 from steelyard.core.measurement import Measurement
 from steelyard.core.outside import ServerAddress
@@ -43,7 +43,7 @@ class Table:
         for slot, configuration in zip(self.stage.slots(2), ("slow", "fast"), strict=True):
             slot.bench.prepare(lambda _: None)
             slot.bench.activate(configuration, restore=True, means="copy")
-            slot.platforms[configuration].standstill.pause()
+            slot.bench.platform(configuration).standstill.pause()
             planned = PlannedRun(configuration=configuration, cell=cell)
             seat = seat_of(slot, planned, self.engine, self.stage.clock, warming=self.warming)
             self.seats.append(seat)
@@ -66,9 +66,9 @@ class Table:
         return [each for world in self.worlds for each in world.generators]
 
     @property
-    def taker(self) -> TurnTaker:
+    def taker(self) -> RunTaker:
         """Return what takes the turns."""
-        return TurnTaker(engine=self.engine, clock=self.stage.clock, times=self.times)
+        return RunTaker(engine=self.engine, clock=self.stage.clock, times=self.times)
 
     def take(self, work: Work = WORK, *, seed: int = 7) -> list[Taken]:
         """Take the cell."""
@@ -194,7 +194,7 @@ def test_the_same_generators_warm_up_before_their_first_turn(
 ) -> None:
     """As long as asked, both alike, and nothing of it counts."""
     taken = table.take(Work(seconds=5.0, warm_up_s=warm_up_s))
-    first_at = min(seat.stretches[number].began_at for seat in table.seats for number in seat.turns)
+    first_at = min(s.ran.stretches[number].began_at for s in table.seats for number in s.ran.turns)
     warmed = [
         sum(ended - began for began, ended in each.ran if ended <= first_at)
         for each in table.generators
@@ -430,7 +430,7 @@ class Server:
 
 def counted_turns(
     server: Server, clock: FakeClock, turns: int, lost: frozenset[int] = frozenset()
-) -> tuple[ByCounter, TurnsTaken, list[bool]]:
+) -> tuple[ByCounter, Ran, list[bool]]:
     """Take turns with a pause of a second before each; return what counted them."""
     counting = ByCounter(request=_REQUEST, counter=server, clock=clock)
     stretches, good = [], []
@@ -440,21 +440,20 @@ def counted_turns(
         counted = counting.attend(_TIMES, lambda: None)
         good.append(counted is not None)
         stretches.append(Stretch(began_at=began_at, ended_at=clock.now(), counted=counted))
-    taken = TurnsTaken(
+    ran = Ran(
         stretches=stretches,
         turns={number: (number, 0) for number in range(turns)},
         lost=lost,
         origin_at=stretches[0].began_at,
-        completed=(),
     )
-    return counting, taken, good
+    return counting, ran, good
 
 
 def test_what_ended_after_the_settling_counts() -> None:
     """150 ms of each turn, at the server's rate, in equal halves; nothing of it is a latency."""
     clock = FakeClock()
-    counting, taken, good = counted_turns(Server(clock), clock, 3)
-    result = counting.result(taken)
+    counting, ran, good = counted_turns(Server(clock), clock, 3)
+    result = counting.result(ran)
     assert all(good)
     assert [turn.transactions for turn in result.turns] == [150, 150, 150]
     assert [turn.early for turn in result.turns] == [75, 75, 75]
@@ -469,8 +468,8 @@ def test_answers_that_are_late_are_counted_over_their_own_time() -> None:
     """The server's clock says when it counted: the rate is right, however long an answer took."""
     clock = FakeClock()
     server = Server(clock, answers_after_s=[0.0, 0.004, 0.0, 0.06])
-    counting, taken, good = counted_turns(server, clock, 1)
-    (turn,) = counting.result(taken).turns
+    counting, ran, good = counted_turns(server, clock, 1)
+    (turn,) = counting.result(ran).turns
     assert good == [True]
     assert turn.seconds == pytest.approx(0.15 - 0.002 + 0.03)
     assert turn.transactions / turn.seconds == pytest.approx(1000.0, rel=0.01)
@@ -481,8 +480,8 @@ def test_halves_are_of_equal_length_wherever_the_middle_reading_fell() -> None:
     for late_s in (0.0, 0.05, 0.12):
         clock = FakeClock()
         server = Server(clock, answers_after_s=[0.0, 0.0, late_s])
-        counting, taken, _ = counted_turns(server, clock, 1)
-        (turn,) = counting.result(taken).turns
+        counting, ran, _ = counted_turns(server, clock, 1)
+        (turn,) = counting.result(ran).turns
         assert turn.early == pytest.approx(turn.transactions / 2, abs=1)
 
 
@@ -491,8 +490,8 @@ def test_a_slow_first_half_is_seen() -> None:
     clock = FakeClock()
     begun = clock.monotonic() + 1.0 + 0.1 + 0.075
     server = Server(clock, rate=lambda at_s: 2000.0 * max(at_s - begun, 0.0))
-    counting, taken, _ = counted_turns(server, clock, 1)
-    (turn,) = counting.result(taken).turns
+    counting, ran, _ = counted_turns(server, clock, 1)
+    (turn,) = counting.result(ran).turns
     assert (turn.early, turn.transactions) == (0, 150)
 
 
@@ -505,8 +504,8 @@ def test_a_middle_reading_before_the_half_is_gone_on_from() -> None:
         answers_after_s=[0.0, 0.06],
         rate=lambda at_s: 1000.0 * max(at_s - middle, 0.0),
     )
-    counting, taken, _ = counted_turns(server, clock, 1)
-    (turn,) = counting.result(taken).turns
+    counting, ran, _ = counted_turns(server, clock, 1)
+    (turn,) = counting.result(ran).turns
     assert (turn.early, turn.transactions) == (15, 75)
 
 
@@ -527,8 +526,8 @@ def test_lost_rounds_do_not_count_and_are_no_hole_for_others() -> None:
     """Each round keeps its number and its own readings."""
     clock = FakeClock()
     server = Server(clock, rate=lambda at_s: 1000.0 * at_s**2)
-    counting, taken, _ = counted_turns(server, clock, 3, lost=frozenset({1}))
-    whole = ByCounter.result(counting, taken)
+    counting, ran, _ = counted_turns(server, clock, 3, lost=frozenset({1}))
+    whole = counting.result(ran)
     assert [turn.round for turn in whole.turns] == [0, 2]
     first, third = (turn.transactions for turn in whole.turns)
     assert third > first
@@ -538,10 +537,10 @@ def test_lost_rounds_do_not_count_and_are_no_hole_for_others() -> None:
 def test_what_was_done_in_all_is_told_once_generators_have_ended() -> None:
     """Evidence is divided by all that the server did, settling and connecting included."""
     clock = FakeClock()
-    counting, taken, _ = counted_turns(Server(clock), clock, 2)
+    counting, ran, _ = counted_turns(Server(clock), clock, 2)
     clock.sleep(0.5)
     counting.note_end()
-    measurement = counting.result(taken).measurement
+    measurement = counting.result(ran).measurement
     assert measurement.transactions == 300
     assert measurement.uncounted == pytest.approx(2 * 1250 + 500 - 300)
 
