@@ -20,7 +20,7 @@ from steelyard.gateways.virsh import Domains
 from steelyard.tuning.apply.domain import DomainDoor
 from steelyard.tuning.facts.domain_xml import domain_facts
 from steelyard.tuning.facts.domains import collect_domains
-from steelyard.tuning.files.domain import domain_xml, patch_domain
+from steelyard.tuning.files.files import domain_xml, patch_domain
 from support.huge_pages import more_huge_pages
 from support.lacking import lacking
 from support.libvirtd import PREFIX, guest_directory, libvirt, running, virsh, wait_for

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fakes.kubernetes_answers import FakeLines
 from fakes.kubernetes_api import FakeKubernetesApi
-from steelyard.campaign.evidence.pod_script import BOOT, Account
+from steelyard.campaign.evidence.pods import BOOT, Account
 from steelyard.core.kubernetes import ContainerRef, Manifest, ObjectRef
 from steelyard.core.outside import Completed
 from steelyard.gateways.placed_files import FetchedHost, parse_fetched

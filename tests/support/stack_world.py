@@ -22,7 +22,7 @@ from steelyard.tuning.apply import applier
 from steelyard.tuning.apply.domain import DomainDoor
 from steelyard.tuning.apply.door import KnobDoor
 from steelyard.tuning.apply.doors import Inside, doors
-from steelyard.tuning.files.domain import domain_xml
+from steelyard.tuning.files.files import domain_xml
 from support.database_in_cluster import LATE_CLASS, Operator, cluster_knob
 from support.stack import knob
 

@@ -42,10 +42,11 @@ from steelyard.places.kubernetes.own_install import PIPS_OWN, JobImage
 from steelyard.places.kubernetes.permissions import Permission, Purpose, needed
 from steelyard.record import journal
 from steelyard.record.directory import COPY_NOTE, copied, read_campaign
-from steelyard.targets.cluster_objects import asked_once, deadline_s
 from steelyard.targets.kubernetes_site import (
     LOAD_FROM_OUTSIDE,
     KubernetesSite,
+    asked_once,
+    deadline_s,
     require_allowed,
     server_purposes,
 )

@@ -45,9 +45,8 @@ from steelyard.places.local.machine import capacity
 from steelyard.record.directory import has_begun, read_campaign, require_unused
 from steelyard.report import document as doc
 from steelyard.targets.assembly import Assembly, assemble, placed, settled
-from steelyard.targets.cluster_objects import campaign_manifests
 from steelyard.targets.differences import same_twice
-from steelyard.targets.kubernetes_site import place_in
+from steelyard.targets.kubernetes_site import campaign_manifests, place_in
 from steelyard.targets.prices import load_prices
 from steelyard.targets.rds import expiring, priced
 from steelyard.targets.stack import require_huge_pages, require_shared_memory

@@ -45,8 +45,8 @@ from steelyard.systems.postgres.engine import PostgresCeilings, dataset_of
 from steelyard.systems.postgres.existing.platform import EndpointPlatform
 from steelyard.systems.postgres.server import Installation
 from steelyard.systems.protocol import Dataset
-from steelyard.targets import cluster_objects
 from steelyard.targets import endpoint as endpoints
+from steelyard.targets import kubernetes_site
 from steelyard.targets.differences import Room, can_alternate, limits_to_lift, switch_cost
 from steelyard.targets.kubernetes_site import (
     KubernetesSite,
@@ -84,7 +84,7 @@ def check_clusters(
             require_class(site.api, storage_class)
         require_room(target, configuration.asked_folded(), datasets)
         campaign_id = site.belongings.campaign_id
-        manifest = cluster_objects.cluster_of(
+        manifest = kubernetes_site.cluster_of(
             configuration, target, campaign_id, trial_namespace(site)
         )
         operators.require_known(manifest, operator)
@@ -167,7 +167,7 @@ def servers_in_kubernetes(asked: endpoints.Asked, site: KubernetesSite) -> endpo
     engine = factory.EndpointEngine(
         experiment,
         {name: running[target] for name, target in targets.items()},
-        cluster_objects.programs_of(plan, {}, asked, site, tls=tls),
+        kubernetes_site.programs_of(plan, {}, asked, site, tls=tls),
         doors,
     )
     room = Room(unable=_ON_ONE) if len(found) < len(targets) else _TOGETHER
@@ -200,7 +200,7 @@ _ON_ONE: Final = "several of them are on one server in the cluster, which has on
 
 
 def _means(asked: endpoints.Asked, site: KubernetesSite) -> MadeMeans:
-    return cluster_objects.means_of(asked, site, sql_knock(asked.doors.sql))
+    return kubernetes_site.means_of(asked, site, sql_knock(asked.doors.sql))
 
 
 def _find(target: Target, asked: endpoints.Asked, means: MadeMeans) -> _Server:
@@ -326,8 +326,8 @@ def clusters_made(asked: endpoints.Asked, site: KubernetesSite) -> endpoints.Ser
     experiment, doors, told = asked.experiment, asked.doors, asked.told
     datasets = dict.fromkeys(dataset_of(workload) for workload in experiment.workloads)
     names = check_clusters(experiment, site, tuple(datasets))
-    images = cluster_objects.describe_images(experiment, names, site, told)
-    secret = cluster_objects.secret_of(asked, site)
+    images = kubernetes_site.describe_images(experiment, names, site, told)
+    secret = kubernetes_site.secret_of(asked, site)
     plan = site.plan_load(
         names.get(experiment.baseline) or next(iter(names.values())),
         away_from=campaign_labels(site.belongings.campaign_id, DATABASE),
@@ -364,9 +364,9 @@ def _programs(
 ) -> Installation:
     """Return the client programs, with TLS if there are any: the operator's servers speak it."""
     try:
-        return cluster_objects.programs_of(plan, images, asked, site, tls=True)
+        return kubernetes_site.programs_of(plan, images, asked, site, tls=True)
     except PreflightError:
-        return cluster_objects.programs_of(plan, images, asked, site, tls=False)
+        return kubernetes_site.programs_of(plan, images, asked, site, tls=False)
 
 
 def _room(asked: endpoints.Asked, site: KubernetesSite) -> Room:

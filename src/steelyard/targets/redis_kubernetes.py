@@ -21,9 +21,9 @@ from steelyard.systems.redis.engine import Generator
 from steelyard.systems.redis.existing.readiness import ServerState
 from steelyard.systems.redis.server import RedisInstallation, find_benchmark
 from steelyard.systems.redis.statefulset import own_server
-from steelyard.targets import cluster_objects, kubernetes_site
-from steelyard.targets.cluster_objects import asked_once, redis_set_of
+from steelyard.targets import kubernetes_site
 from steelyard.targets.endpoint import Asked, Servers, redis_options, redis_servers
+from steelyard.targets.kubernetes_site import asked_once, redis_set_of
 
 _DESCRIBED: Final = "redis"  # tells what is asked of an image from what PostgreSQL's are asked
 
@@ -37,7 +37,7 @@ def redis_servers_made(asked: Asked, site: kubernetes_site.KubernetesSite) -> Se
     experiment, doors, told = asked.experiment, asked.doors, asked.told
     _check(experiment, site)
     images = _images(experiment, site, told)
-    secret = cluster_objects.secret_of(asked, site, own_server.secret_manifest)
+    secret = kubernetes_site.secret_of(asked, site, own_server.secret_manifest)
     plan = site.plan_load(
         experiment.redis_in_kubernetes[experiment.baseline].image,
         away_from=campaign_labels(site.belongings.campaign_id, DATABASE),
@@ -110,7 +110,7 @@ def _platforms(
     asked: Asked, site: kubernetes_site.KubernetesSite, secret: SecretRef
 ) -> Mapping[str, Platform]:
     experiment = asked.experiment
-    means = cluster_objects.means_of(asked, site, reaching.redis_knock(asked.doors.redis))
+    means = kubernetes_site.means_of(asked, site, reaching.redis_knock(asked.doors.redis))
     targets = experiment.redis_in_kubernetes
     platforms = {
         target: own_server.RedisKubernetesPlatform(
@@ -143,7 +143,7 @@ def redis_services(asked: Asked, site: kubernetes_site.KubernetesSite) -> Server
         for target in dict.fromkeys(targets.values())
         if target.service is not None  # as of all that are not made
     }
-    reach = cluster_objects.means_of(asked, site, reaching.redis_knock(doors.redis)).reach
+    reach = kubernetes_site.means_of(asked, site, reaching.redis_knock(doors.redis)).reach
     places = {
         target: ServicePlace(each.server, reach, database="") for target, each in found.items()
     }

@@ -21,7 +21,7 @@ from steelyard.tuning.facts.domain_xml import (
     numbers,
     parse_domain,
 )
-from steelyard.tuning.files.domain import domain_xml, patch_domain
+from steelyard.tuning.files.files import domain_xml, patch_domain
 from steelyard.tuning.rules.catalogue import judge
 from support.domain_cases import DEFINED, PARTS
 from support.lacking import lacking

@@ -10,18 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.campaign.evidence import pod_script as accounts
-from steelyard.campaign.evidence.pod_script import (
-    Account,
-    loop_script,
-    renewal,
-    server_script,
-)
+from steelyard.campaign.evidence import pods as accounts
 from steelyard.campaign.evidence.pods import (
+    Account,
     Devices,
     absent,
+    loop_script,
+    renewal,
     server_counters,
     server_levels,
+    server_script,
 )
 from steelyard.core.measurement import Quantity
 from steelyard.gateways.placed_files import FetchedHost, parse_fetched

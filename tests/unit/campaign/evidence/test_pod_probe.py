@@ -6,8 +6,7 @@ import pytest
 
 from fakes.clock import FakeClock
 from fakes.host import FakeHost
-from steelyard.campaign.evidence.pod_script import BOOT
-from steelyard.campaign.evidence.pods import PodProbe
+from steelyard.campaign.evidence.pods import BOOT, PodProbe
 from steelyard.campaign.evidence.probe import Part
 from steelyard.core.kubernetes import ContainerRef
 from steelyard.core.measurement import Quantity

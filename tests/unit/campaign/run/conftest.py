@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from steelyard.targets import cluster_objects as kubernetes_images
+from steelyard.targets import kubernetes_site as kubernetes_images
 
 
 @pytest.fixture(autouse=True)

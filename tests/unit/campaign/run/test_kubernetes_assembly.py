@@ -38,9 +38,9 @@ from steelyard.systems.postgres.factory import JoinedEngine
 from steelyard.systems.postgres.server import Installation, PostgresProgram
 from steelyard.targets import assembly as assembly_of
 from steelyard.targets.assembly import Assembly, assemble, settled
-from steelyard.targets.cluster_objects import PLACEHOLDER, campaign_manifests
 from steelyard.targets.differences import Room
 from steelyard.targets.endpoint import Asked
+from steelyard.targets.kubernetes_site import PLACEHOLDER, campaign_manifests
 
 CATALOGUE = "\n".join(
     f"{name}\t{context}\tGroup\tSTRING\t\t\t\t\t"

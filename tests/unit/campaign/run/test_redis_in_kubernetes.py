@@ -28,11 +28,11 @@ from steelyard.core.target import (
 from steelyard.core.wording import PreflightError, PrivilegeError, TargetError
 from steelyard.gateways.redis import RedisDoor
 from steelyard.record import registry
-from steelyard.targets import cluster_objects as kubernetes_images
+from steelyard.targets import kubernetes_site as kubernetes_images
 from steelyard.targets import redis_kubernetes
 from steelyard.targets.assembly import Assembly, assemble, moved, settled
-from steelyard.targets.cluster_objects import PLACEHOLDER, campaign_manifests
 from steelyard.targets.differences import switch_cost
+from steelyard.targets.kubernetes_site import PLACEHOLDER, campaign_manifests
 from support.snapshots import check_text
 
 _GOLDEN = Path(__file__).parents[3] / "golden" / "kubernetes" / "redis-statefulset.yaml"

@@ -13,7 +13,7 @@ from steelyard.core.wording import KIB, MIB, PreflightError, TargetError
 from steelyard.tuning.apply.domain import DomainDoor, dropped, effects
 from steelyard.tuning.facts.domain_xml import domain_facts, domain_text, parse_domain
 from steelyard.tuning.facts.domains import guest_process
-from steelyard.tuning.files.domain import domain_xml, patch_domain
+from steelyard.tuning.files.files import domain_xml, patch_domain
 from support.guest_files import Guest
 
 

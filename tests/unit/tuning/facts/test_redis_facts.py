@@ -31,7 +31,7 @@ from steelyard.tuning.facts.collecting import Asked, collect
 from steelyard.tuning.facts.domains import collect_domains
 from steelyard.tuning.facts.file import facts_json, facts_yaml, parse_facts
 from steelyard.tuning.facts.servers import RedisSight, collect_redis, redis_address
-from steelyard.tuning.files.domain import domain_xml
+from steelyard.tuning.files.files import domain_xml
 from support.guest_files import Guest
 from support.judged_rules import HOLDS, NOTHING, judged, said
 
