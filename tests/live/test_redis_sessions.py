@@ -2,7 +2,7 @@
 
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -15,9 +15,9 @@ from steelyard.core.experiment import KeySpace
 from steelyard.core.measurement import Quantity
 from steelyard.core.wording import TargetError
 from steelyard.gateways import redis_client
-from steelyard.gateways.redis import RedisDoor, RedisSession, ReplyError
+from steelyard.gateways.redis import RedisDoor, RedisSession, Reply, ReplyError
 from steelyard.record.directory import read_campaign
-from steelyard.systems.redis.datasets import _pipelines, benchmark_key, fill, values
+from steelyard.systems.redis.datasets import benchmark_key, fill, values
 from steelyard.systems.redis.settings import STAYING, stays_in_database
 from support.live import Steelyard
 from support.redis import RedisServer, redis_server, redis_started, require_redis, require_valkey
@@ -140,12 +140,20 @@ def test_every_get_of_the_generator_finds_its_key(
     session.close()
 
 
-def test_large_values_go_in_small_pipelines(redis_server: RedisServer) -> None:
+def test_large_values_go_in_small_pipelines(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ten values of 300,000 bytes go in threes, and do not shrink when they are saved."""
     session = redis_server.session()
-    space = KeySpace(keys=10, loaded=10, value_bytes=300_000)
-    assert [len(batch) for batch in _pipelines(space)] == [3, 3, 3, 1]
-    fill(session, space)
+    sizes, pipeline = [], type(session).pipeline
+
+    def counted(self: RedisSession, commands: Sequence[Sequence[str | bytes | int]]) -> list[Reply]:
+        sizes.append(len(commands))
+        return pipeline(self, commands)
+
+    monkeypatch.setattr(type(session), "pipeline", counted)
+    fill(session, KeySpace(keys=10, loaded=10, value_bytes=300_000))
+    assert sizes == [3, 3, 3, 1, 1]  # the last asks how many there are
     session.command("SAVE")
     session.close()
     assert (redis_server.home / "dump.rdb").stat().st_size > 3_000_000
