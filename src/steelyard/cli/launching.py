@@ -18,6 +18,7 @@ from typing import Final
 import click
 
 from steelyard.answers.campaign import analyse
+from steelyard.answers.outlook.compute import Forecast
 from steelyard.answers.outlook.section import outlook_document, outlook_json, shortfall
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign.cleanup.leftovers import release_frozen, require_nothing_left
@@ -305,7 +306,7 @@ def _foreseen_job(
     loaded: files.LoadedExperiment,
     assembly: Assembly,
     findings: tuple[Finding, ...],
-    expected: forecasts.Forecast,
+    expected: Forecast,
     options: RunOptions,
     doors: Doors,
 ) -> ReadyJob:
@@ -353,7 +354,7 @@ class Checked:
 
     request: session.Request
     assembly: Assembly
-    expected: forecasts.Forecast
+    expected: Forecast
     warning: str
 
 
@@ -509,7 +510,7 @@ def plan(options: RunOptions) -> None:
         campaigns.print_json(outlook_json(found))
     else:
         campaigns.print_whole(outlook_document(found))
-    _require_affordable(loaded.experiment, found.most_s, options)
+    _require_affordable(loaded.experiment, found.expected.most_s(loaded.experiment), options)
 
 
 def _warn_of_equals(

@@ -23,6 +23,8 @@ from steelyard.answers import results
 from steelyard.answers.attribution import design_limits, design_words
 from steelyard.answers.findings import negative_controls
 from steelyard.answers.money import burst_words, cost_json, cost_words
+from steelyard.answers.outlook.compute import Forecast
+from steelyard.answers.outlook.section import condition_words
 from steelyard.answers.turns import (
     measured_words,
     plan_json,
@@ -39,7 +41,6 @@ from steelyard.campaign.design.schedule import (
     cells_of,
     schedule_of,
 )
-from steelyard.campaign.foresee.forecast import Forecast, condition_words
 from steelyard.campaign.run.beside_blocks import asked_capacity, sustained_runs, sustained_s
 from steelyard.campaign.run.runner import Progress
 from steelyard.core.campaign import BlockOutcome, CampaignPlan

@@ -131,6 +131,27 @@ class RoundsFor(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rounds:
+    """How many rounds each start has.
+
+    Attributes:
+        chosen_for: Why not one; ``reason`` says it in a sentence.
+        early_only: Settings whose effect changes over a checkpoint cycle that one start's runs do
+            not cover; empty where they do, or where it does not matter.
+        covered_s: Seconds from the first run of a start to the end of its last.
+        least_instances: Per side, to find the effect worth deciding, at the least; None where no
+            servers are made anew.
+    """
+
+    number: int = 1
+    chosen_for: RoundsFor = RoundsFor.ONE
+    reason: str = ""
+    early_only: tuple[str, ...] = ()
+    covered_s: float = 0.0
+    least_instances: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoppingRule:
     """The looks and levels of a campaign, frozen before its first block.
 

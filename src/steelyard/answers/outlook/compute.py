@@ -4,14 +4,15 @@ The levels, first looks and intervals are those that the campaign itself will us
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
-from steelyard.core.campaign import NoiseProfile, StoppingRule, WorkloadNoise
-from steelyard.core.experiment import Experiment, SwitchCost
+from steelyard.core.campaign import NoiseProfile, Rounds, StoppingRule, WorkloadNoise
+from steelyard.core.experiment import Experiment, Reset, SwitchCost
 from steelyard.core.schedule import Mode, Pausing, SharedMemory
 from steelyard.stats.planning import (
     PAIR,
@@ -309,12 +310,67 @@ class CheaperDesign:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiskNeed:
-    """Room that a directory must have."""
+class Forecast:
+    """An estimate of a campaign, from guesses where nothing was measured yet.
 
-    directory: str
-    needed_bytes: int
-    free_bytes: int
+    Attributes:
+        preparation_s: Data, calibration, the first start of every configuration, the ceilings, and
+            the capacity.
+        block_s: Of one block.
+        max_blocks: That fit into the budget after the preparation.
+        disk_bytes: Needed and free, by the directory they are needed in.
+        cached: Configurations whose data are prepared already.
+        sustained_s: Of all long runs after the last block; they come on top of the budget.
+        sustained_most_s: The same, when each of them falls near its end and is extended.
+        rounds: Of each start.
+        capacity_s: Of finding the capacity, which is a part of the preparation.
+        design_reason: Why the configurations alternate or not, as a clause.
+        pausing: What stands still between turns; None where none are taken.
+        memory: Of the servers that are up together; None likewise, and where it is not known.
+        reading: Workloads that only read, which come first in a block of turns.
+        otherwise: The same where transactions turn out to be too long for turns; None: no turns
+            are expected, or the file insists on them.
+    """
+
+    mode: Mode
+    switch: SwitchCost
+    reset: Reset
+    preparation_s: float
+    block_s: float
+    max_blocks: int
+    stopping: StoppingRule
+    warm_up_s: float
+    disk_bytes: Mapping[Path, tuple[int, int]]
+    cached: int
+    sustained_s: float = 0.0
+    sustained_most_s: float = 0.0
+    rounds: Rounds = field(default_factory=Rounds)
+    capacity_s: float = 0.0
+    design_reason: str = ""
+    pausing: Pausing | None = None
+    memory: SharedMemory | None = None
+    reading: tuple[str, ...] = ()
+    otherwise: "Forecast | None" = None
+
+    @property
+    def at_once(self) -> int | None:
+        """Return how many servers are up together where blocks have sub-blocks; else None."""
+        return None if self.memory is None else self.memory.at_once
+
+    @property
+    def first_look_s(self) -> float:
+        """Return seconds from the start to the first look at the results."""
+        return self.preparation_s + self.stopping.first_look * self.block_s
+
+    def most_s(self, experiment: Experiment) -> float:
+        """Return the longest a campaign takes: long runs come on top of its budget."""
+        blocks_s = self.pass_s if experiment.is_single_pass else experiment.stop.budget_s
+        return blocks_s + max(self.sustained_s, self.sustained_most_s)
+
+    @property
+    def pass_s(self) -> float:
+        """Return seconds from the start to the end of a single pass."""
+        return self.preparation_s + self.block_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,46 +381,13 @@ class CampaignOutlook:
         noise: Measured or assumed; it says which.
         workloads: Empty where nothing is compared.
         cheaper: Where the budget does not decide ``stop.decide``: what would, cheapest first.
-        cached: Configurations whose data are prepared already.
-        sustained_most_s: What all long runs take when each falls near its end and is extended.
-        rounds: Of each start; the reason says why not one.
-        capacity_s: Of finding the capacity, which is a part of the preparation.
-        design_reason: Why the configurations alternate or not, as a clause.
-        pausing: What stands still between turns; None where none are taken.
-        memory: Of the servers that are up together; None likewise, and where it is not known.
-        condition: On what turns depend, as a sentence; empty without turns.
     """
 
     experiment: Experiment
+    expected: Forecast
     noise: NoiseProfile
-    mode: Mode
-    switch: SwitchCost
-    warm_up_s: float
-    preparation_s: float
-    block_s: float
-    max_blocks: int
-    first_look: int
-    first_look_s: float
-    sustained_s: float
-    cached: int
-    disk: tuple[DiskNeed, ...]
     workloads: tuple[WorkloadOutlook, ...] = ()
     cheaper: tuple[CheaperDesign, ...] = ()
-    sustained_most_s: float = 0.0
-    rounds: int = 1
-    rounds_reason: str = ""
-    capacity_s: float = 0.0
-    design_reason: str = ""
-    pausing: Pausing | None = None
-    memory: SharedMemory | None = None
-    condition: str = ""
-
-    @property
-    def most_s(self) -> float:
-        """Return the longest it takes: long runs come on top of its budget."""
-        single = self.experiment.is_single_pass
-        blocks_s = self.preparation_s + self.block_s if single else self.experiment.stop.budget_s
-        return blocks_s + max(self.sustained_s, self.sustained_most_s)
 
     @property
     def decides_results(self) -> bool:

@@ -11,6 +11,7 @@ from steelyard.answers.outlook.compute import (
     CampaignOutlook,
     CheaperDesign,
     EffectOutlook,
+    Forecast,
     ScopeOutlook,
     SliceOutlook,
     WorkloadOutlook,
@@ -31,9 +32,9 @@ from steelyard.core.campaign import (
     TurnNoise,
     WorkloadNoise,
 )
-from steelyard.core.experiment import MANY, Experiment
-from steelyard.core.schedule import Mode
-from steelyard.core.wording import format_bytes, format_duration, format_share, quoted
+from steelyard.core.experiment import MANY, Design, Experiment
+from steelyard.core.schedule import LONGEST_LATENCY_S, Mode
+from steelyard.core.wording import MS_PER_S, format_bytes, format_duration, format_share, quoted
 from steelyard.report import document as doc
 from steelyard.stats.planning import turn_noise
 
@@ -248,7 +249,7 @@ def design_sentence(design: CheaperDesign) -> str:
 
 
 def _noise(found: CampaignOutlook) -> doc.Section:
-    in_turns = found.mode is Mode.ALTERNATING
+    in_turns = found.expected.mode is Mode.ALTERNATING
     pairs = [("noise", noise_origin(found.noise, in_turns=in_turns))]
     for each in found.workloads:
         name = doc.enumeration(each.names)
@@ -333,110 +334,142 @@ def turns_sentence(slices: SliceOutlook) -> str:
 
 
 def _time_and_disk(found: CampaignOutlook) -> doc.Section:
-    experiment = found.experiment
+    experiment, expected = found.experiment, found.expected
     cells = len(experiment.workloads) * len(experiment.loads)
     arms = len(experiment.configurations)
-    block = format_duration(found.block_s)
+    block = format_duration(expected.block_s)
     pairs = [
         (
             "design",
-            taken_words(experiment, found.mode, found.design_reason, found.switch, found.memory),
+            taken_words(
+                experiment,
+                expected.mode,
+                expected.design_reason,
+                expected.switch,
+                expected.memory,
+            ),
         ),
         *command_pairs(experiment),
-        *_turns(found),
-        ("preparation", _preparation(found)),
+        *_turns(experiment, expected),
+        ("preparation", _preparation(experiment, expected)),
         (
             "block",
             f"{doc.count(arms, 'configuration')} x {doc.count(cells, 'cell')}, about {block}",
         ),
-        *_rounds(found),
-        ("blocks", f"about {found.max_blocks} within {format_duration(experiment.stop.budget_s)}"),
+        *_rounds(expected),
+        (
+            "blocks",
+            f"about {expected.max_blocks} within {format_duration(experiment.stop.budget_s)}",
+        ),
     ]
     if found.workloads:
-        first = f"after {found.first_look} blocks, at about {format_duration(found.first_look_s)}"
+        first = f"after {expected.stopping.first_look} blocks, at about"
+        first += f" {format_duration(expected.first_look_s)}"
         pairs.append(("first interim result", first))
-    if found.sustained_s:
-        most_s = found.sustained_most_s
-        late = f", up to {format_duration(most_s)} where they fall near their ends"
-        most = late if most_s > found.sustained_s else ""
-        pairs.append(("long runs", f"about {format_duration(found.sustained_s)} on top{most}"))
-    pairs.append(("disk", _disk(found)))
-    pairs += [("burst", each) for each in burst_words(experiment, found.most_s)]
-    if told := cost_words(experiment, found.most_s):
+    if expected.sustained_s:
+        most = format_duration(expected.sustained_most_s)
+        is_late = expected.sustained_most_s > expected.sustained_s
+        late = f", up to {most} where they fall near their ends" if is_late else ""
+        pairs.append(("long runs", f"about {format_duration(expected.sustained_s)} on top{late}"))
+    pairs.append(("disk", _disk(expected)))
+    most_s = expected.most_s(experiment)
+    pairs += [("burst", each) for each in burst_words(experiment, most_s)]
+    if told := cost_words(experiment, most_s):
         pairs.append(("cost", told))
     listed = doc.KeyValues(title="", pairs=tuple(pairs))
     return doc.Section(anchor="time", title="Time and disk", blocks=(listed,))
 
 
-def _turns(found: CampaignOutlook) -> Iterator[tuple[str, str]]:
+def _turns(experiment: Experiment, expected: Forecast) -> Iterator[tuple[str, str]]:
     """Yield how turns would be taken; nothing where none are."""
-    if found.mode is not Mode.ALTERNATING:
+    if expected.mode is not Mode.ALTERNATING:
         return
-    turns = turn_words(found.experiment.measure.turns)
+    turns = turn_words(experiment.measure.turns)
     yield "turns", f"{turns}; longer for a workload with long {MANY}"
-    if found.condition:
-        yield "if slow", found.condition
-    yield "measured", measured_words(found.experiment)
-    yield "warm-up", warm_up_words(found.warm_up_s, found.experiment)
-    yield from shared_pairs(found.pausing, found.memory)
+    if condition := condition_words(expected, experiment):
+        yield "if slow", condition
+    yield "measured", measured_words(experiment)
+    yield "warm-up", warm_up_words(expected.warm_up_s, experiment)
+    yield from shared_pairs(expected.pausing, expected.memory)
 
 
-def _rounds(found: CampaignOutlook) -> list[tuple[str, str]]:
-    rounds = found.rounds
-    return [("rounds", f"{rounds} per start, {found.rounds_reason}")] if rounds > 1 else []
+def condition_words(expected: Forecast, experiment: Experiment) -> str:
+    """Return what a run in turns depends on, which it times itself; empty without turns."""
+    other, insists = expected.otherwise, experiment.design is Design.ALTERNATING
+    if expected.mode is not Mode.ALTERNATING or (other is None and not insists):
+        return ""
+    words = f"over {LONGEST_LATENCY_S * MS_PER_S:g} ms a transaction under the largest load, which"
+    words += " the run times first: "
+    if other is None:
+        return f"{words}the run ends, since the file asks for turns"
+    words += f"one by one, about {other.max_blocks} blocks of {format_duration(other.block_s)}"
+    if not experiment.compares_throughput:
+        return words
+    words += f", first interim result after {other.stopping.first_look} at about"
+    late = ", after the budget" if other.first_look_s > experiment.stop.budget_s else ""
+    return f"{words} {format_duration(other.first_look_s)}{late}"
 
 
-def _preparation(found: CampaignOutlook) -> str:
-    arms = len(found.experiment.configurations)
-    cached = "; all data are in the cache" if found.cached == arms else ""
-    capacity = f" (of them {format_duration(found.capacity_s)} for the capacity)"
-    asked = capacity if found.capacity_s else ""
-    return f"about {format_duration(found.preparation_s)} for data and first starts{asked}{cached}"
+def _rounds(expected: Forecast) -> list[tuple[str, str]]:
+    rounds = expected.rounds
+    text = f"{rounds.number} per start, {rounds.reason}"
+    return [("rounds", text)] if rounds.number > 1 else []
 
 
-def _disk(found: CampaignOutlook) -> str:
-    if not found.disk:
+def _preparation(experiment: Experiment, expected: Forecast) -> str:
+    arms = len(experiment.configurations)
+    cached = "; all data are in the cache" if expected.cached == arms else ""
+    capacity = f" (of them {format_duration(expected.capacity_s)} for the capacity)"
+    asked = capacity if expected.capacity_s else ""
+    preparation = format_duration(expected.preparation_s)
+    return f"about {preparation} for data and first starts{asked}{cached}"
+
+
+def _disk(expected: Forecast) -> str:
+    if not expected.disk_bytes:
         return "the servers' own, which is not visible from here"
     parts = [
-        f"{format_bytes(need.needed_bytes)} in {need.directory}"
-        f" ({format_bytes(need.free_bytes)} free)"
-        + (": too little" if need.needed_bytes > need.free_bytes else "")
-        for need in found.disk
+        f"{format_bytes(needed)} in {directory} ({format_bytes(free)} free)"
+        + (": too little" if needed > free else "")
+        for directory, (needed, free) in expected.disk_bytes.items()
     ]
     return f"at most {'; '.join(parts)}"
 
 
 def outlook_json(found: CampaignOutlook) -> dict[str, doc.Json]:
     """Return a plan for programs; units are in the names."""
-    experiment = found.experiment
+    experiment, expected = found.experiment, found.expected
+    condition = condition_words(expected, experiment)
     return {
         "format": doc.FORMAT,
         "kind": "plan",
         "name": experiment.name,
         "configurations": [configuration.name for configuration in experiment.configurations],
         "baseline": experiment.baseline,
-        "mode": found.mode.value,
-        "switch": found.switch.value,
-        "design_reason": found.design_reason or None,
-        **({"condition": found.condition} if found.condition else {}),
-        **plan_json(found.mode, experiment, found.pausing, found.memory),
+        "mode": expected.mode.value,
+        "switch": expected.switch.value,
+        "design_reason": expected.design_reason or None,
+        **({"condition": condition} if condition else {}),
+        **plan_json(expected.mode, experiment, expected.pausing, expected.memory),
         "budget_s": doc.number(experiment.stop.budget_s),
         "decide_percent": doc.percent(experiment.stop.decide),
         "precision_percent": doc.percent(experiment.stop.precision),
         "decides_results": found.decides_results if found.workloads else None,
         "cells_differ_alone": found.has_many_cells,
         "decides_cells": found.decides_cells if _has_cells(found) else None,
-        "preparation_s": doc.number(round(found.preparation_s, 1)),
-        **({"capacity_s": doc.number(round(found.capacity_s, 1))} if found.capacity_s else {}),
-        "warm_up_s": doc.number(found.warm_up_s),
-        "block_s": doc.number(round(found.block_s, 1)),
-        "rounds": found.rounds,
-        "max_blocks": found.max_blocks,
-        "first_look_blocks": found.first_look,
-        "first_look_s": doc.number(round(found.first_look_s, 1)),
-        "sustained_s": doc.number(round(found.sustained_s, 1)),
-        "sustained_most_s": doc.number(round(found.sustained_most_s, 1)),
-        **cost_json(experiment, found.most_s),
+        "preparation_s": doc.number(round(expected.preparation_s, 1)),
+        **(
+            {"capacity_s": doc.number(round(expected.capacity_s, 1))} if expected.capacity_s else {}
+        ),
+        "warm_up_s": doc.number(expected.warm_up_s),
+        "block_s": doc.number(round(expected.block_s, 1)),
+        "rounds": expected.rounds.number,
+        "max_blocks": expected.max_blocks,
+        "first_look_blocks": expected.stopping.first_look,
+        "first_look_s": doc.number(round(expected.first_look_s, 1)),
+        "sustained_s": doc.number(round(expected.sustained_s, 1)),
+        "sustained_most_s": doc.number(round(expected.sustained_most_s, 1)),
+        **cost_json(experiment, expected.most_s(experiment)),
         "noise": _noise_json(found.noise),
         "workloads": [
             _workload_json(each, name) for each in found.workloads for name in each.names
@@ -451,12 +484,8 @@ def outlook_json(found: CampaignOutlook) -> dict[str, doc.Json]:
             for each in found.cheaper
         ],
         "disk": [
-            {
-                "directory": need.directory,
-                "needed_bytes": need.needed_bytes,
-                "free_bytes": need.free_bytes,
-            }
-            for need in found.disk
+            {"directory": str(directory), "needed_bytes": needed, "free_bytes": free}
+            for directory, (needed, free) in expected.disk_bytes.items()
         ],
     }
 

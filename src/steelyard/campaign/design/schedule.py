@@ -18,6 +18,7 @@ from steelyard.core.campaign import (
     ASSUMED_NOISE,
     NoiseOrigin,
     NoiseProfile,
+    Rounds,
     RoundsFor,
     WorkloadNoise,
     settling_s,
@@ -386,27 +387,6 @@ def connecting_s(experiment: Experiment) -> float:
 # Between instances of one kind: a guess; METHOD 3.8 simulates 1.4 %, and 1 to 4 % are expected.
 ASSUMED_INSTANCE_SD = 0.02
 DEFAULT_CYCLE_S = 300.0  # PostgreSQL's default checkpoint_timeout
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rounds:
-    """How many rounds each start has.
-
-    Attributes:
-        chosen_for: Why not one; ``reason`` says it in a sentence.
-        early_only: Settings whose effect changes over a checkpoint cycle that one start's runs do
-            not cover; empty where they do, or where it does not matter.
-        covered_s: Seconds from the first run of a start to the end of its last.
-        least_instances: Per side, to find the effect worth deciding, at the least; None where no
-            servers are made anew.
-    """
-
-    number: int = 1
-    chosen_for: RoundsFor = RoundsFor.ONE
-    reason: str = ""
-    early_only: tuple[str, ...] = ()
-    covered_s: float = 0.0
-    least_instances: int | None = None
 
 
 def choose_rounds(

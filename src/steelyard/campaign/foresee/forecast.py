@@ -6,14 +6,14 @@ the same way of switching.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from steelyard.answers.observations import result_contrasts, result_count
+from steelyard.answers.outlook.compute import Forecast
 from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.design.schedule import (
-    Rounds,
     StartFrame,
     asked_cycle_s,
     blocks_planned,
@@ -24,7 +24,7 @@ from steelyard.campaign.file.files import LoadedExperiment
 from steelyard.campaign.run import beside_blocks as sustained
 from steelyard.campaign.run.beside_blocks import capacity_s
 from steelyard.campaign.run.ceilings import ceilings_s
-from steelyard.core.campaign import ASSUMED_NOISE, NoiseProfile, RoundsFor, StoppingRule
+from steelyard.core.campaign import ASSUMED_NOISE, NoiseProfile, Rounds, RoundsFor
 from steelyard.core.experiment import (
     PREWARM_BYTES,
     Configuration,
@@ -32,17 +32,15 @@ from steelyard.core.experiment import (
     Experiment,
     Layer,
     OtherDesign,
-    Reset,
     Stop,
     SwitchCost,
     TwinOf,
 )
 from steelyard.core.money import UNLIMITED, format_money
-from steelyard.core.schedule import LONGEST_LATENCY_S, Mode, Pausing, SharedMemory
+from steelyard.core.schedule import Mode
 from steelyard.core.wording import (
     GIB,
     MIB,
-    MS_PER_S,
     SECONDS_PER_MINUTE,
     InputError,
     PreflightError,
@@ -61,70 +59,6 @@ from steelyard.targets.differences import choose_design, reset_for, switch_cost
 _EMPTY_DATA_DIRECTORY_BYTES = 64 * MIB  # measured: 39 MB (15) to 46 MB (18) plus WAL segments
 _DEFAULT_MAX_WAL_BYTES = 1 * GIB
 _GROWTH = 1.25  # indexes, history rows and dead tuples: a guess
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
-    """An estimate of a campaign, from guesses where nothing was measured yet.
-
-    Attributes:
-        preparation_s: Data, calibration, the first start of every configuration, the ceilings, and
-            the capacity.
-        block_s: Of one block.
-        max_blocks: That fit into the budget after the preparation.
-        disk_bytes: Needed and free, by the directory they are needed in.
-        cached: Configurations whose data are prepared already.
-        sustained_s: Of all long runs after the last block; they come on top of the budget.
-        sustained_most_s: The same, when each of them falls near its end and is extended.
-        rounds: Of each start.
-        capacity_s: Of finding the capacity, which is a part of the preparation.
-        design_reason: Why the configurations alternate or not, as a clause.
-        pausing: What stands still between turns; None where none are taken.
-        memory: Of the servers that are up together; None likewise, and where it is not known.
-        reading: Workloads that only read, which come first in a block of turns.
-        otherwise: The same where transactions turn out to be too long for turns; None: no turns
-            are expected, or the file insists on them.
-    """
-
-    mode: Mode
-    switch: SwitchCost
-    reset: Reset
-    preparation_s: float
-    block_s: float
-    max_blocks: int
-    stopping: StoppingRule
-    warm_up_s: float
-    disk_bytes: Mapping[Path, tuple[int, int]]
-    cached: int
-    sustained_s: float = 0.0
-    sustained_most_s: float = 0.0
-    rounds: Rounds = field(default_factory=Rounds)
-    capacity_s: float = 0.0
-    design_reason: str = ""
-    pausing: Pausing | None = None
-    memory: SharedMemory | None = None
-    reading: tuple[str, ...] = ()
-    otherwise: "Forecast | None" = None
-
-    @property
-    def at_once(self) -> int | None:
-        """Return how many servers are up together where blocks have sub-blocks; else None."""
-        return None if self.memory is None else self.memory.at_once
-
-    @property
-    def first_look_s(self) -> float:
-        """Return seconds from the start to the first look at the results."""
-        return self.preparation_s + self.stopping.first_look * self.block_s
-
-    def most_s(self, experiment: Experiment) -> float:
-        """Return the longest a campaign takes: long runs come on top of its budget."""
-        blocks_s = self.pass_s if experiment.is_single_pass else experiment.stop.budget_s
-        return blocks_s + max(self.sustained_s, self.sustained_most_s)
-
-    @property
-    def pass_s(self) -> float:
-        """Return seconds from the start to the end of a single pass."""
-        return self.preparation_s + self.block_s
 
 
 def forecast(
@@ -214,23 +148,6 @@ def forecast_either(
         return expected
     one_by_one = replace(experiment, design=Design.ONE_BY_ONE)
     return replace(expected, otherwise=forecast(one_by_one, assembly, measured=measured))
-
-
-def condition_words(expected: Forecast, experiment: Experiment) -> str:
-    """Return what a run in turns depends on, which it times itself; empty without turns."""
-    other, insists = expected.otherwise, experiment.design is Design.ALTERNATING
-    if expected.mode is not Mode.ALTERNATING or (other is None and not insists):
-        return ""
-    words = f"over {LONGEST_LATENCY_S * MS_PER_S:g} ms a transaction under the largest load, which"
-    words += " the run times first: "
-    if other is None:
-        return f"{words}the run ends, since the file asks for turns"
-    words += f"one by one, about {other.max_blocks} blocks of {format_duration(other.block_s)}"
-    if not experiment.compares_throughput:
-        return words
-    words += f", first interim result after {other.stopping.first_look} at about"
-    late = ", after the budget" if other.first_look_s > experiment.stop.budget_s else ""
-    return f"{words} {format_duration(other.first_look_s)}{late}"
 
 
 def require_first_look(expected: Forecast, experiment: Experiment) -> None:

@@ -11,9 +11,10 @@ from itertools import groupby
 from steelyard.answers.attribution import synergies
 from steelyard.answers.observations import result_contrasts
 from steelyard.answers.outlook import compute
+from steelyard.answers.outlook.compute import Forecast
 from steelyard.campaign.design.noise_profiles import profile_for
 from steelyard.campaign.design.schedule import GUESSED_SWITCH_S, mode_for, run_s
-from steelyard.campaign.foresee.forecast import Forecast, condition_words, forecast, forecast_either
+from steelyard.campaign.foresee.forecast import forecast, forecast_either
 from steelyard.core.campaign import LEAST_STARTS, NoiseOrigin, NoiseProfile, WorkloadNoise
 from steelyard.core.experiment import Attribution, AttributionKind, Design, Experiment, Workload
 from steelyard.core.schedule import Mode, sub_block_sizes
@@ -244,7 +245,7 @@ def _alternating(found: compute.CampaignOutlook, assembly: Assembly) -> Iterator
 def _back_to_back(found: compute.CampaignOutlook, assembly: Assembly) -> Iterator[_Variant]:
     """Yield the design without the restarts that the file asks for and the differences do not."""
     experiment = found.experiment
-    if experiment.measure.switch is None or found.mode is not Mode.STARTS:
+    if experiment.measure.switch is None or found.expected.mode is not Mode.STARTS:
         return
     needed = replace(experiment, measure=replace(experiment.measure, switch=None))
     if mode_for(switch_cost(needed, assembly.engine)) is Mode.BACK_TO_BACK:
@@ -259,7 +260,7 @@ def _better_slice(found: compute.CampaignOutlook) -> Iterator[_Variant]:
     slice_s = max(each.slices.best_s for each in found.workloads)
     if slice_s != experiment.measure.slice_s:
         changed = replace(experiment, measure=replace(experiment.measure, slice_s=slice_s))
-        what = "turns" if found.mode is Mode.ALTERNATING else "slices"
+        what = "turns" if found.expected.mode is Mode.ALTERNATING else "slices"
         yield _Variant(change=f"{what} of {slice_s:.0f} s", experiment=changed)
 
 
@@ -280,29 +281,8 @@ def plan_campaign(
     asked = tuple(sorted({*(effects or compute.EFFECTS), experiment.stop.decide}))
     found = compute.CampaignOutlook(
         experiment=experiment,
+        expected=expected,
         noise=noise,
-        mode=expected.mode,
-        switch=expected.switch,
-        warm_up_s=expected.warm_up_s,
-        preparation_s=expected.preparation_s,
-        capacity_s=expected.capacity_s,
-        block_s=expected.block_s,
-        max_blocks=expected.max_blocks,
-        first_look=expected.stopping.first_look,
-        first_look_s=expected.first_look_s,
-        sustained_s=expected.sustained_s,
-        sustained_most_s=expected.sustained_most_s,
-        rounds=expected.rounds.number,
-        rounds_reason=expected.rounds.reason,
-        design_reason=expected.design_reason,
-        pausing=expected.pausing,
-        memory=expected.memory,
-        condition=condition_words(expected, experiment),
-        cached=expected.cached,
-        disk=tuple(
-            compute.DiskNeed(directory=str(place), needed_bytes=needed, free_bytes=free)
-            for place, (needed, free) in expected.disk_bytes.items()
-        ),
         workloads=_workloads(experiment, expected, noise, asked) if compared else (),
     )
     return replace(found, cheaper=cheaper_designs(found, assembly))
@@ -413,7 +393,10 @@ def advises_turns(noise: NoiseProfile) -> bool:
 
 
 def _workloads(
-    experiment: Experiment, expected: Forecast, noise: NoiseProfile, effects: tuple[float, ...]
+    experiment: Experiment,
+    expected: Forecast,
+    noise: NoiseProfile,
+    effects: tuple[float, ...],
 ) -> tuple[compute.WorkloadOutlook, ...]:
     def kind(workload: Workload) -> tuple[WorkloadNoise, float]:
         return replace(noise.of(workload.name), workload=""), experiment.slice_s(workload.name)

@@ -18,7 +18,6 @@ from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.design.noise_profiles import profile_for
 from steelyard.campaign.design.schedule import (
-    Rounds,
     StartFrame,
     blocks_planned,
     choose_rounds,
@@ -38,6 +37,7 @@ from steelyard.core.campaign import (
     CampaignRecord,
     Capacity,
     NoiseProfile,
+    Rounds,
     Status,
     WarmUpChoice,
 )

@@ -116,10 +116,10 @@ def test_restarts_that_nobody_needs_are_a_way_out(tmp_path: Path) -> None:
     asking = replace(base, measure=replace(MEASURE, switch=SwitchCost.RESTART))
     short = Stop(budget_s=1500.0)
     found = planned(replace(asking, stop=short, name="asking"), tmp_path)
-    assert found.mode is Mode.STARTS
+    assert found.expected.mode is Mode.STARTS
     assert any("back to back" in each.change for each in found.cheaper)
     plain = planned(replace(base, stop=short, name="plain"), tmp_path)
-    assert plain.mode is Mode.BACK_TO_BACK
+    assert plain.expected.mode is Mode.BACK_TO_BACK
     assert not any("back to back" in each.change for each in plain.cheaper)
 
 
@@ -143,7 +143,7 @@ def test_measured_times_take_the_place_of_guesses(
     slow = replace(ASSUMED_NOISE, origin=NoiseOrigin.MEASURED, start_s=60.0, restore_s=10.0)
     monkeypatch.setattr(planning, "profile_for", lambda *_, **__: slow)
     found = planned(replace(five_loads(), name="slow"), tmp_path)
-    assert found.block_s == pytest.approx(guessed.block_s + 2 * 70.0, abs=5.0)
+    assert found.expected.block_s == pytest.approx(guessed.expected.block_s + 2 * 70.0, abs=5.0)
     before, after = (each.workloads[0].slices.single_s for each in (guessed, found))
     assert after > before
 
@@ -360,7 +360,7 @@ def test_rounds_are_those_of_the_campaign(tmp_path: Path) -> None:
     base = an_experiment(loads=2, measure=MEASURE)
     one = planned_design(replace(base, name="one"), tmp_path)
     four = planned_design(replace(base, name="four", measure=replace(MEASURE, rounds=4)), tmp_path)
-    assert (one.rounds, four.rounds) == (1, 4)
+    assert (one.expected.rounds.number, four.expected.rounds.number) == (1, 4)
     assert four.workloads[0].pooled.contrast_sd < one.workloads[0].pooled.contrast_sd
     slices = [each.workloads[0].slices.overhead_s for each in (one, four)]
     assert slices[1] == pytest.approx(2.25 + (slices[0] - 2.25) / 4)

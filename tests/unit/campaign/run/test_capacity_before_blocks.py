@@ -11,10 +11,11 @@ import pytest
 from fakes.campaigns import Killed, Stage, an_experiment
 from fakes.servers import generator_fails, server_dies
 from steelyard.answers.observations import whole_transactions
+from steelyard.answers.outlook.compute import Forecast
 from steelyard.answers.outlook.section import outlook_document
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign.design.schedule import cells_s
-from steelyard.campaign.foresee.forecast import Forecast, forecast, require_first_look
+from steelyard.campaign.foresee.forecast import forecast, require_first_look
 from steelyard.campaign.foresee.planning import plan_campaign
 from steelyard.campaign.run.beside_blocks import closed_loads, order_of_rounds
 from steelyard.cli.progress import forecast_json, forecast_text
@@ -312,9 +313,9 @@ def test_the_plan_says_that_nothing_is_compared(tmp_path: Path) -> None:
         plan_campaign(each, assembled(each, tmp_path / name))
         for each, name in ((closed, "closed"), (mixed, "mixed"))
     ]
-    assert [each.first_look for each in plans] == [6, 6]  # one cell, not three
+    assert [each.expected.stopping.first_look for each in plans] == [6, 6]  # one cell, not three
     assert [each.workloads[0].cells for each in plans] == [None, None]
-    assert plans[0].block_s < plans[1].block_s
+    assert plans[0].expected.block_s < plans[1].expected.block_s
 
 
 @pytest.mark.parametrize("long", [False, True])

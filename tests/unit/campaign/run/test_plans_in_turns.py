@@ -10,12 +10,12 @@ import pytest
 from fakes import analyses
 from fakes.campaigns import IN_TURNS, Stage, an_experiment, four_configurations, room_for
 from steelyard.answers.comparison import compare_campaigns
-from steelyard.answers.outlook.compute import CampaignOutlook
+from steelyard.answers.outlook.compute import CampaignOutlook, Forecast
 from steelyard.answers.outlook.section import ASSUMED, ASSUMED_TURNS, outlook_document, outlook_json
 from steelyard.answers.report import build_document, summary
 from steelyard.answers.result.method import design_pairs
 from steelyard.campaign.foresee import planning
-from steelyard.campaign.foresee.forecast import Forecast, forecast, forecast_either
+from steelyard.campaign.foresee.forecast import forecast, forecast_either
 from steelyard.campaign.foresee.planning import plan_campaign
 from steelyard.cli.progress import PlainProgress, forecast_json, forecast_text
 from steelyard.core.campaign import NoiseOrigin, NoiseProfile, TurnNoise, WorkloadNoise

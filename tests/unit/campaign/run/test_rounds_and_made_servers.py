@@ -11,23 +11,23 @@ from fakes.campaigns import Killed, Stage, an_experiment, asks
 from fakes.clock import FakeClock
 from fakes.servers import FakeEngine, Fault, World, generator_fails, server_dies
 from steelyard.answers.campaign import analyse
+from steelyard.answers.outlook.compute import Forecast
 from steelyard.answers.published import rate_section, rates_beside
 from steelyard.answers.report import build_document, short_verdicts, summary
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.design.schedule import (
     ASSUMED_INSTANCE_SD,
-    Rounds,
     StartFrame,
     asked_cycle_s,
     choose_rounds,
     cycle_in_force_s,
     early_phase_finding,
 )
-from steelyard.campaign.foresee.forecast import Forecast, forecast, require_disk, require_first_look
+from steelyard.campaign.foresee.forecast import forecast, require_disk, require_first_look
 from steelyard.cli.progress import forecast_json, forecast_text
 from steelyard.core import campaign
-from steelyard.core.campaign import BlockOutcome, Status
+from steelyard.core.campaign import BlockOutcome, Rounds, Status
 from steelyard.core.experiment import (
     Design,
     EffectiveSetting,
