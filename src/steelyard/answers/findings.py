@@ -722,18 +722,14 @@ def collected(analysis: results.CampaignAnalysis) -> tuple[findings.Finding, ...
     of_cells = (f for cell in analysis.cells for f in cell.findings if f.code not in again)
     foretold = findings.BUDGET_TOO_SHORT if TOO_FEW in told else ""
     found = [*(f for f in analysis.findings if f.code != foretold), *lengths, *of_cells]
-    order = [{findings.BESIDE_NEIGHBOUR} if _is_beset(analysis) else set(), _OF_LOSS]
+    beset = [any(f.code in findings.ENVIRONMENT for f in run.findings) for run in analysis.runs]
+    in_most = 2 * sum(beset) > len(beset)
+    order = [{findings.BESIDE_NEIGHBOUR} if in_most else set(), _OF_LOSS]
 
     def weight(finding: findings.Finding) -> tuple[int, ...]:
         return _RANK[finding.severity], *(finding.code not in codes for codes in order)
 
     return tuple(sorted(dict.fromkeys(found), key=weight))
-
-
-def _is_beset(analysis: results.CampaignAnalysis) -> bool:
-    """Return whether neighbours were there in most runs."""
-    beset = [any(f.code in findings.ENVIRONMENT for f in run.findings) for run in analysis.runs]
-    return 2 * sum(beset) > len(beset)
 
 
 # Each slows its subject, a configuration, and belongs to it: it stays in the comparison.

@@ -203,17 +203,15 @@ def _table(each: WorkloadOutlook, found: CampaignOutlook) -> doc.Table:
         columns.append(doc.Column(name=f"{name}, 90th percentile"))
     budget_s = found.experiment.stop.budget_s
     rows = tuple(
-        doc.Row(cells=(doc.share(effect.effect), *_row_cells(place, scopes, budget_s)))
+        doc.Row(
+            cells=(
+                doc.share(effect.effect),
+                *(text for _, scope in scopes for text in _times(scope.effects[place], budget_s)),
+            )
+        )
         for place, effect in enumerate(each.pooled.effects)
     )
     return doc.Table(title=doc.enumeration(each.names), columns=tuple(columns), rows=rows)
-
-
-def _row_cells(
-    place: int, scopes: list[tuple[str, ScopeOutlook]], budget_s: float
-) -> tuple[str, ...]:
-    effects = [scope.effects[place] for _, scope in scopes]
-    return tuple(text for effect in effects for text in _times(effect, budget_s))
 
 
 def _times(effect: EffectOutlook, budget_s: float) -> tuple[str, str]:
@@ -440,6 +438,7 @@ def outlook_json(found: CampaignOutlook) -> dict[str, doc.Json]:
     """Return a plan for programs; units are in the names."""
     experiment, expected = found.experiment, found.expected
     condition = condition_words(expected, experiment)
+    has_cells = any(each.cells is not None for each in found.workloads)
     return {
         "format": doc.FORMAT,
         "kind": "plan",
@@ -456,7 +455,7 @@ def outlook_json(found: CampaignOutlook) -> dict[str, doc.Json]:
         "precision_percent": doc.percent(experiment.stop.precision),
         "decides_results": found.decides_results if found.workloads else None,
         "cells_differ_alone": found.has_many_cells,
-        "decides_cells": found.decides_cells if _has_cells(found) else None,
+        "decides_cells": found.decides_cells if has_cells else None,
         "preparation_s": doc.number(round(expected.preparation_s, 1)),
         **(
             {"capacity_s": doc.number(round(expected.capacity_s, 1))} if expected.capacity_s else {}
@@ -488,10 +487,6 @@ def outlook_json(found: CampaignOutlook) -> dict[str, doc.Json]:
             for directory, (needed, free) in expected.disk_bytes.items()
         ],
     }
-
-
-def _has_cells(found: CampaignOutlook) -> bool:
-    return any(each.cells is not None for each in found.workloads)
 
 
 def _seconds(seconds: float | None) -> float | None:

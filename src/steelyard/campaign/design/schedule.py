@@ -20,7 +20,6 @@ from steelyard.core.campaign import (
     NoiseProfile,
     Rounds,
     RoundsFor,
-    WorkloadNoise,
     settling_s,
 )
 from steelyard.core.experiment import Configuration, Experiment, Reset, SwitchCost
@@ -460,7 +459,9 @@ def _levels(experiment: Experiment, noise: NoiseProfile, workload: str) -> tuple
     part = noise.of(workload)
     remade = noise.switch is SwitchCost.REPROVISION
     cells = max(len(experiment.closed_loads), 1)
-    run_sd = _run_sd(part, experiment.slice_s(workload)) / math.sqrt(cells)
+    # Of a slice: its own noise, and its seconds with their autocorrelation.
+    seconds = mean_variance(part.second_sd, part.autocorrelation, experiment.slice_s(workload))
+    run_sd = math.sqrt(part.slice_sd**2 + seconds) / math.sqrt(cells)
     return part.restart_sd if remade else ASSUMED_INSTANCE_SD, run_sd
 
 
@@ -476,12 +477,6 @@ def _deviations(levels: Sequence[tuple[float, float]], noise: NoiseProfile) -> s
         f" ({'measured' if of_servers else 'assumed'}) and {run_sd} between rounds"
         f" ({'measured' if measured else 'assumed'})"
     )
-
-
-def _run_sd(noise: WorkloadNoise, slice_s: float) -> float:
-    """Return the noise of a slice: its own, and its seconds with their autocorrelation."""
-    seconds = mean_variance(noise.second_sd, noise.autocorrelation, slice_s)
-    return math.sqrt(noise.slice_sd**2 + seconds)
 
 
 def _round_s(experiment: Experiment, frame: StartFrame) -> float:
