@@ -23,16 +23,16 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 117800,
-    "lines of tests": 107500,
-    "files": 320,
-    "longest file": 882,
-    "import edges": 2235,
+    "lines of src": 115700,
+    "lines of tests": 105700,
+    "files": 318,
+    "longest file": 878,
+    "import edges": 2232,
     "modules with one importer": 22,
     "branches on kind or system": 11,
 }
 # A floor: so many tests of `make test` pass in a file system with git, make and Python alone.
-TESTS_ON_A_BARE_MACHINE = 10300
+TESTS_ON_A_BARE_MACHINE = 10200
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")
 CLASSES = re.compile(r"(Target|Engine|Platform|Place)$")
 KINDS = {"kind", "engine", "system"}
