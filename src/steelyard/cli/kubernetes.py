@@ -31,7 +31,7 @@ def command() -> None:
 
 
 @command.command("rbac")
-@namespace_option("Where campaigns run; without it they make a namespace each, which takes more.")
+@namespace_option("Namespace of campaigns; without it they make one each, which takes more.")
 @click.option(
     "--account",
     type=OBJECT,

@@ -319,7 +319,7 @@ def _conclude(steps: Sequence[stack.Step], directory: Path) -> None:
         click.echo(
             f"{counted(count, 'object')} {'is' if count == 1 else 'are'} yours to apply, with the"
             " commands above: Steelyard neither applies nor sees them. Those of a Kubernetes"
-            " cluster it does if --context or -n names it."
+            " cluster it does where --context or -n names it."
         )
     if left:
         raise click.exceptions.Exit(wording.ExitCode.GATE)
