@@ -306,28 +306,33 @@ class BlockTaker:
         together = block.sub_blocks if self._alternates else [(start,) for start in block.starts]
         first = 0
         try:
-            for starts in together:
-                place = Place(
-                    block=block.index,
-                    attempt=attempt,
-                    start=first,
-                    position=0,
-                    runs=len(starts[0].runs),
-                    sub_block=starts[0].sub_block,
-                )
-                positions = [
-                    position
-                    for position in range(place.runs)
-                    if (block.index, first, position) not in kept
-                ]
-                if positions:
-                    yield from self._sub_block(starts, place, positions, bearing=bearing)
-                first += len(starts)
+            with _voided(self._alone):
+                for starts in together:
+                    place = Place(
+                        block=block.index,
+                        attempt=attempt,
+                        start=first,
+                        position=0,
+                        runs=len(starts[0].runs),
+                        sub_block=starts[0].sub_block,
+                    )
+                    positions = [
+                        position
+                        for position in range(place.runs)
+                        if (block.index, first, position) not in kept
+                    ]
+                    if positions:
+                        yield from self._sub_block(starts, place, positions, bearing=bearing)
+                    first += len(starts)
         except Void as end:
             self.void = end
             self._up.clear()
             self._restored.clear()
             self.slots.stop()
+
+    def _alone(self) -> str:
+        """Return the configuration in force; empty where none is, or several."""
+        return next(iter(self._up)) if len(self._up) == 1 else ""
 
     def _sub_block(
         self,
