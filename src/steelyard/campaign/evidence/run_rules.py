@@ -708,7 +708,7 @@ _BORNE: Final = (
     " campaign."
 )
 _ASKED_FOR: Final = "None: `measure.neighbours: ignore` asks for it."
-_ALIKE: Final = "None: in turns all configurations meet it alike; foreign-load-differs checks that."
+_ALIKE: Final = "None: in turns all configurations meet it alike"
 
 
 def validity_of(findings: Sequence[Finding]) -> Validity:
@@ -758,7 +758,8 @@ def _borne(finding: Finding, facts: RunFacts, *, bearing: bool) -> Finding:
     if finding.code not in ENVIRONMENT:
         return finding
     if facts.in_turns or facts.neighbours is None:
-        remedy = _ALIKE if facts.in_turns else _ASKED_FOR
+        checked = "." if finding.code == FOREIGN_DISK else "; foreign-load-differs checks that."
+        remedy = f"{_ALIKE}{checked}" if facts.in_turns else _ASKED_FOR
         return replace(finding, severity=Severity.INFO, remedy=remedy)
     return replace(finding, severity=Severity.WARNING, remedy=_BORNE) if bearing else finding
 

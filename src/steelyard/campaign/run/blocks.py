@@ -45,7 +45,7 @@ from steelyard.core import campaign
 from steelyard.core.experiment import Experiment, Reset
 from steelyard.core.findings import ENVIRONMENT, Finding, Severity, Validity
 from steelyard.core.measurement import Run, RunPlace
-from steelyard.core.schedule import Mode, PlannedBlock, PlannedRun, PlannedStart
+from steelyard.core.schedule import CellKey, Mode, PlannedBlock, PlannedRun, PlannedStart
 from steelyard.core.wording import (
     MeasurementError,
     PreflightError,
@@ -344,12 +344,21 @@ class BlockTaker:
     ) -> Iterator[Run]:
         """Yield the runs of starts that are up together; ``first`` is where the first one stands.
 
-        Before the first run of a workload each server is warmed up with it.
+        In turns each server is warmed up with a workload before the first cell of it. One alone is
+        warmed up with all of them before its first run: back to back the runs of a cell would meet
+        it between them.
         """
         cells = [[start.runs[position] for start in starts] for position in positions]
-        cold = list(dict.fromkeys(runs[0].cell.workload for runs in cells))
+        cold: dict[str, CellKey] = {}
+        for runs in cells:
+            cold.setdefault(runs[0].cell.workload, runs[0].cell)
         warm_ups_s = dict(zip(cold, self._warm_ups_s(len(cold)), strict=True))
         if not self._bring_up(starts, first):
+            warm_ups_s.clear()
+        if not self._alternates:
+            for workload, seconds in warm_ups_s.items():
+                run = PlannedRun(configuration=starts[0].configuration, cell=cold[workload])
+                self._warm_up(first, [run], seconds)
             warm_ups_s.clear()
         for position, planned in zip(positions, cells, strict=True):
             place = replace(first, position=position)
@@ -677,12 +686,14 @@ class BlockCompleter:
         """Take a block once; return the record with its runs and with how it ended."""
         begun_s = self.directory.journal.elapsed_s
         self.directory.journal.append(BlockStarted(index=block.index, attempt=attempt))
-        kept = record.pass_runs if record.experiment.is_single_pass else ()
+        # What a single pass has is kept, and redoing the rest costs no more than a start.
+        single = record.experiment.is_single_pass
+        kept = record.pass_runs if single else ()
         bearing = bears_neighbours(
             record.blocks,
             block.index,
             block_s=0.0 if record.plan is None else record.plan.block_s,
-            budget_s=record.experiment.stop.budget_s,
+            budget_s=math.inf if single else record.experiment.stop.budget_s,
         )
         places = {run.place for run in kept}
         for run in self.taker.take(block, attempt, places, bearing=bearing):

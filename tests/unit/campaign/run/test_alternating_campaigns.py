@@ -9,6 +9,7 @@ import pytest
 
 from fakes.campaigns import IN_TURNS, Stage, an_experiment, four_configurations, room_for
 from fakes.servers import World
+from fakes.standing import FakeStandstill
 from steelyard.answers.observations import observe
 from steelyard.answers.turns import turn_pairs
 from steelyard.campaign.design import schedule as durations
@@ -18,7 +19,7 @@ from steelyard.core.experiment import Design, Experiment, Measure, Reset, Switch
 from steelyard.core.findings import Verdict
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import Mode, Pausing, TurnTimes
-from steelyard.core.wording import MeasurementError
+from steelyard.core.wording import MeasurementError, TargetError
 from steelyard.record.directory import read_campaign, read_schedule
 from steelyard.targets.assembly import Assembly
 from steelyard.targets.differences import Room
@@ -55,6 +56,26 @@ def by_block(record: CampaignRecord) -> dict[int, list[Run]]:
     for run in record.counted_runs:
         found.setdefault(run.block, []).append(run)
     return found
+
+
+def test_a_server_that_cannot_stand_still_after_its_start_voids_the_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is refused in a try ends that try, and the block is taken again."""
+    stage, pause = staged(tmp_path / "campaign", an_experiment()), FakeStandstill.pause
+    refusals = iter([TargetError("its group is gone")])
+
+    def refuse(self: FakeStandstill) -> bool:
+        if stage.listener.heard[-1] == "starting 2 servers":
+            for refusal in refusals:
+                raise refusal
+        return pause(self)
+
+    monkeypatch.setattr(FakeStandstill, "pause", refuse)
+    stage.run()
+    first, second = read_campaign(stage.path).blocks[:2]
+    assert (first.index, first.complete, first.reason) == (0, False, "its group is gone")
+    assert (second.index, second.complete) == (0, True)
 
 
 def test_a_workload_takes_turns_for_as_long_as_it_asks(tmp_path: Path) -> None:

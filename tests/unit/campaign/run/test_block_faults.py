@@ -193,6 +193,22 @@ def test_a_switch_that_is_not_in_force_voids_the_block(path: Path) -> None:
 
 
 @pytest.mark.parametrize("restart", [True, False])
+def test_one_server_alone_warms_up_with_every_workload_before_its_first_run(
+    path: Path, *, restart: bool
+) -> None:
+    """Back to back the runs of a cell would else meet a warm-up between them, on one side."""
+    stage = Stage.new(an_experiment(restart=restart, workloads=("reads", "writes")), path)
+    stage.run()
+    heard = [label for label in stage.listener.heard if label.startswith(("reads", "writes"))]
+    warming = [label.endswith(", warming up") for label in heard]
+    begins = [place for place, is_warming in enumerate(warming) if is_warming]
+    assert begins[:2] == [0, 1]
+    assert {label.partition(",")[0] for label in heard[:2]} == {"reads", "writes"}
+    for place in begins[::2]:
+        assert warming[place : place + 4] == [True, True, False, False]
+
+
+@pytest.mark.parametrize("restart", [True, False])
 def test_a_server_that_is_gone_between_runs_is_started_again(path: Path, *, restart: bool) -> None:
     """The block is void and redone on restored data."""
     stage = Stage.new(an_experiment(restart=restart), path)
