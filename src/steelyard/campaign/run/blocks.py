@@ -331,7 +331,7 @@ class BlockTaker:
             self.slots.stop()
 
     def _alone(self) -> str:
-        """Return the configuration in force; empty where none is, or several."""
+        """Return the one configuration in force; empty if it is not one alone."""
         return next(iter(self._up)) if len(self._up) == 1 else ""
 
     def _sub_block(
