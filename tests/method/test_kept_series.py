@@ -82,9 +82,10 @@ def test_a_configuration_differs_from_itself_in_no_way(cell, told):
         assert not is_suspect(interval_of_changes(known))
 
 
-def retold(benchmark, *kept):
+def retold(benchmark, *kept, series=()):
     """Return the lines of a benchmark that tells what is kept; the goals hold, or it fails."""
-    argv = [sys.executable, ROOT / "benchmarks" / benchmark, "--read", KEPT.joinpath(*kept)]
+    argv = [sys.executable, ROOT / "benchmarks" / benchmark, *series]
+    argv += ["--read", KEPT.joinpath(*kept)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()
@@ -115,3 +116,16 @@ def test_three_percent_is_decided_in_minutes_in_the_kept_campaigns():
         assert "5 of 5 decided, 0 wrong" in line
         median = line.rpartition("median ")[2].removesuffix(" min")
         assert f"of {median} minutes [" in METHODS
+
+
+def test_three_ways_say_the_same_of_a_known_effect_beside_a_neighbour():
+    """By hand, by visits and in turns, quiet and beside one, as docs/methods.md has it."""
+    told = retold("neighbours.py", "neighbours", series=["effect"])
+    effects = [line for line in told if "writes, " in line]
+    assert len(effects) == 6
+    for line in effects:
+        assert line.partition(": ")[2].partition(", mean")[0] in METHODS
+    between = [line.partition("minus ")[2] for line in told if " minus " in line]
+    assert len(between) == 6
+    for line in between:
+        assert line[line.index("[") : line.index("]") + 1] in METHODS
