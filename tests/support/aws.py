@@ -55,6 +55,7 @@ class Account:
         calls: Every action that came, in order.
         products: That the Price List API has, JSON each.
         looks: At the active sessions of an instance without a server, by its name.
+        over: That the test has ended: no server is begun for it any more.
     """
 
     url: str = ""
@@ -68,6 +69,7 @@ class Account:
     calls: list[str] = field(default_factory=list)
     products: list[str] = field(default_factory=list)
     looks: dict[str, list[Look]] = field(default_factory=dict)
+    over: threading.Event = field(default_factory=threading.Event)
 
     def refusal(self, action: str) -> tuple[str, str] | None:
         """Return code and message with which a call is refused; None: it is not."""
@@ -250,7 +252,8 @@ def _patched(monkeypatch: pytest.MonkeyPatch, account: Account) -> None:  # noqa
         return db
 
     def boot(self: Any, db: Any) -> None:
-        time.sleep(account.create_s or 0.0)
+        if account.over.wait(account.create_s or 0.0):
+            return
         owner = self.clusters[db.db_cluster_identifier] if db.db_cluster_identifier else db
         if account.begun is not None:
             server = account.begun(
@@ -349,6 +352,7 @@ def an_account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
     try:
         yield account
     finally:
+        account.over.set()
         for each in account.servers.values():
             each.stop()
         server.shutdown()
