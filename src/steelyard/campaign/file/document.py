@@ -8,7 +8,7 @@ is constructed that a file could choose (dates, tags).
 import re
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ruamel.yaml import YAML
@@ -77,11 +77,16 @@ class Issue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A parsed text: its value, the place of everything in it, and what is wrong with it so far."""
+    """A parsed text: its value, the place of everything in it, and what is wrong with it so far.
+
+    Attributes:
+        written: The path in the text of what was merged into the value, by its path there.
+    """
 
     value: Value
     places: Mapping[KeyPath, Place]
     problems: tuple[Problem, ...] = ()
+    written: Mapping[KeyPath, KeyPath] = field(default_factory=dict)
 
     def at(self, path: KeyPath) -> Value:
         """Return the value at a path, or None where there is none."""
@@ -95,8 +100,24 @@ class Document:
                 return None
         return value
 
+    def written_at(self, path: KeyPath) -> KeyPath:
+        """Return where in the text something stands that is inherited or made of factors."""
+        for length in range(len(path), 1, -1):
+            if (at := self.written.get(path[:length])) is not None:
+                return (*at, *path[length:])
+        return path
+
+    def also(self, path: KeyPath, other: KeyPath) -> "Document":
+        """Return the document with a further path, whose keys stand where those of another do."""
+        size = len(other)
+        same = {(*path, *k[size:]): at for k, at in self.written.items() if k[:size] == other}
+        return replace(self, written={path: other, **self.written, **same})
+
     def place(self, path: KeyPath) -> Place:
         """Return the place of a path, or of the nearest thing that holds it."""
+        return self._nearest(self.written_at(path))
+
+    def _nearest(self, path: KeyPath) -> Place:
         for length in range(len(path), 0, -1):
             if path[:length] in self.places:
                 return self.places[path[:length]]
@@ -116,7 +137,8 @@ class Document:
         path = issue.path
         while path and isinstance(path[-1], int) and not isinstance(self.at(path[:-1]), list):
             path = path[:-1]  # one word was given where a list may stand
-        place = self.place(path)
+        path = self.written_at(path)
+        place = self._nearest(path)
         where = place.key if issue.at_key else place.value
         words = self.dotted(path)
         return Problem(

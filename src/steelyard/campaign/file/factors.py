@@ -3,7 +3,7 @@
 The configurations are the combinations that are measured, each with its name.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -11,7 +11,7 @@ from steelyard.campaign.file.document import Document, Issue, KeyPath, Place, Va
 from steelyard.campaign.file.form import Draft, LevelForm, missing_key, setting_keys
 from steelyard.campaign.file.form_target import redis_value
 from steelyard.campaign.file.form_values import setting_value, shown, word
-from steelyard.campaign.file.inheritance import Merged, merge
+from steelyard.campaign.file.inheritance import put_over, with_wholes
 from steelyard.core.experiment import Attribution, AttributionKind, Combination, Design, Factor
 from steelyard.core.wording import LONGEST_NAME, is_label
 from steelyard.stats import factorial
@@ -100,8 +100,11 @@ def _with(
     return replace(document, value=value, places={**document.places, **places})
 
 
-def factor_issues(draft: Draft, facts: MachineFacts) -> Iterator[Issue]:
-    """Yield everything that is wrong with factors, or that there is nothing to compare at all."""
+def factor_issues(draft: Draft, document: Document, facts: MachineFacts) -> Iterator[Issue]:
+    """Yield everything that is wrong with factors, or that there is nothing to compare at all.
+
+    ``document`` has the configurations as they are written.
+    """
     kinds = draft.factor_kinds
     if not kinds:
         if isinstance(draft.document.value, dict) and not draft.configuration_names:
@@ -116,7 +119,7 @@ def factor_issues(draft: Draft, facts: MachineFacts) -> Iterator[Issue]:
     for kind in kinds:
         yield from _each(draft, kind)
         yield from _overlaps(draft, kind, facts)
-        yield from _missing(draft, kind, facts)
+        yield from _missing(draft, kind, document, facts)
 
 
 def _beside(draft: Draft, kind: str) -> Iterator[Issue]:
@@ -216,17 +219,13 @@ def _overlaps(draft: Draft, kind: str, facts: MachineFacts) -> Iterator[Issue]:
 def _set_by(level: LevelForm, path: KeyPath, facts: MachineFacts) -> SettingKeys:
     """Return what a level sets, profiles spelled out, and where each is written."""
     settings: dict[KeyPath, KeyPath] = {
-        ("postgres", name.lower()): (*path, "postgres", name) for name in level.postgres
+        (layer, name.lower()): (*path, layer, name)
+        for layer, given in (level.settings | {"redis": level.redis}).items()
+        for name in given
     }
     for profile in level.profile:
         for profiled in profiled_settings(profile, facts):
             settings.setdefault(("postgres", profiled.setting.name.lower()), (*path, "profile"))
-    for key in level.cgroup.model_fields_set:
-        settings["cgroup", key] = (*path, "cgroup", key)
-    settings |= {("linux", name): (*path, "linux", name) for name in level.linux}
-    settings |= {("redis", name.lower()): (*path, "redis", name) for name in level.redis}
-    for layer, given in (level.__pydantic_extra__ or {}).items():
-        settings |= {(layer, name): (*path, layer, name) for name in given}
     for key in level.target.model_dump(exclude_none=True):
         settings["target", key] = (*path, "target", key)
     whole = {
@@ -237,19 +236,22 @@ def _set_by(level: LevelForm, path: KeyPath, facts: MachineFacts) -> SettingKeys
     return settings | {(key,): (*path, key) for key, is_given in whole.items() if is_given}
 
 
-def _missing(draft: Draft, kind: str, facts: MachineFacts) -> Iterator[Issue]:
+def _missing(draft: Draft, kind: str, document: Document, facts: MachineFacts) -> Iterator[Issue]:
     """Yield settings that a level removes although nothing gives them."""
-    base = [*draft.configurations.values()][:1]
-    for path, level in draft.levels.items():
-        if path[0] == kind:
-            merged = merge([*base, level], facts)
-            vain = [(layer, name) for layer, names in merged.missing.items() for name in names]
-            for layer, setting in vain:
-                message = f"there is no inherited `{setting}` to remove"
-                hint = (
-                    "Remove the line, or give it in the configuration that all combinations share."
-                )
-                yield Issue(path=(*path, layer, setting), message=message, hint=hint)
+    base = [("configurations", name) for name in draft.configuration_names[:1]]
+    for path in draft.levels:
+        if path[0] != kind:
+            continue
+        whole = put_over(document, [*base, path], facts)
+        for layer in setting_keys():
+            settings = whole.value.get(layer)
+            for setting, value in settings.items() if isinstance(settings, dict) else ():
+                if value is None:
+                    message = f"there is no inherited `{setting}` to remove"
+                    yield Issue(path=(*path, layer, setting), message=message, hint=_IN_VAIN)
+
+
+_IN_VAIN = "Remove the line, or give it in the configuration that all combinations share."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,17 +260,15 @@ class Combined:
 
     Attributes:
         baseline: Name of the combination that the others stand against.
-        merged: Every configuration with all it has, in the order of the combinations.
-        written_in: Where a configuration's keys may be written, what counts most first.
+        document: With the combinations as its configurations, in their order.
     """
 
     attribution: Attribution
     baseline: str
-    merged: Mapping[str, Merged]
-    written_in: Mapping[str, tuple[KeyPath, ...]]
+    document: Document
 
 
-def combined(draft: Draft, facts: MachineFacts) -> Combined | None:
+def combined(draft: Draft, document: Document, facts: MachineFacts | None) -> Combined | None:
     """Return the configurations of a draft without issues of its factors; None without factors."""
     if not draft.factor_kinds:
         return None
@@ -276,21 +276,13 @@ def combined(draft: Draft, facts: MachineFacts) -> Combined | None:
     attribution = _designed(kind, _factors(draft, kind))
     baseline = baseline_name(draft, kind)
     names = combination_names(attribution, baseline)
-    base = tuple(("configurations", name) for name in draft.configuration_names)
-    levels = {
-        name: _levels_of_combination(attribution, combination)
+    base = [("configurations", name) for name in draft.configuration_names]
+    sources = {
+        name: [*base, *_levels_of_combination(attribution, combination)]
         for name, combination in zip(names, attribution.combinations, strict=True)
     }
-    forms = [draft.configurations[name] for name in draft.configuration_names]
-    return Combined(
-        attribution=attribution,
-        baseline=baseline,
-        merged={
-            name: merge([*forms, *(draft.levels[path] for path in paths)], facts)
-            for name, paths in levels.items()
-        },
-        written_in={name: (*reversed(paths), *base) for name, paths in levels.items()},
-    )
+    whole = with_wholes(document, sources, facts)
+    return Combined(attribution=attribution, baseline=baseline, document=whole)
 
 
 def _factors(draft: Draft, kind: AttributionKind) -> tuple[Factor, ...]:
@@ -350,19 +342,3 @@ def _shortened(names: Sequence[str], *, taken: str) -> list[str]:
         if unique and len("+".join(cut)) <= LONGEST_NAME:
             return cut
     return [f"f{number}" for number in range(1, len(names) + 1)]
-
-
-def relocated(issues: Iterable[Issue], plan: Combined, draft: Draft) -> list[Issue]:
-    """Return issues of combinations at the places where they are written, each once."""
-    return list(dict.fromkeys(_relocated(issue, plan, draft) for issue in issues))
-
-
-def _relocated(issue: Issue, plan: Combined, draft: Draft) -> Issue:
-    name = str(issue.path[1]) if len(issue.path) > 1 else ""
-    sources = plan.written_in.get(name, ())
-    if issue.path[:1] != ("configurations",) or not sources:
-        return issue
-    below = issue.path[2:]
-    found = (path for source in sources if (path := (*source, *below)) in draft.document.places)
-    path = next(found, (plan.attribution.kind.value,)) if below else sources[0]
-    return Issue(path=path, message=issue.message, hint=issue.hint, at_key=issue.at_key)

@@ -12,7 +12,7 @@ import math
 import secrets
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -22,18 +22,18 @@ from pydantic import TypeAdapter
 from steelyard.campaign.file.checks import checked, implied_baseline
 from steelyard.campaign.file.document import Document, Issue, KeyPath, parse_document
 from steelyard.campaign.file.factors import (
-    Combined,
     combined,
     factor_issues,
-    relocated,
     spelled_out,
 )
 from steelyard.campaign.file.form import (
+    ConfigurationForm,
     Draft,
     ExperimentForm,
     LevelForm,
     StopForm,
     WorkloadForm,
+    engine_of,
     validate,
 )
 from steelyard.campaign.file.form_parts import (
@@ -43,12 +43,7 @@ from steelyard.campaign.file.form_parts import (
     asked_rates,
 )
 from steelyard.campaign.file.form_values import SEED_LIMIT, shown
-from steelyard.campaign.file.inheritance import (
-    Merged,
-    extends_issues,
-    merged_configurations,
-    merged_issues,
-)
+from steelyard.campaign.file.inheritance import extends_issues, inherited, merged_issues
 from steelyard.campaign.file.kinds import located, model_of
 from steelyard.campaign.file.overrides import apply_overrides
 from steelyard.campaign.file.systems import SYSTEMS, System, load_command
@@ -86,7 +81,7 @@ class Surroundings:
 
 def resolve(
     form: ExperimentForm,
-    merged: Mapping[str, Merged],
+    merged: Mapping[str, ConfigurationForm],
     texts: Mapping[str, str],
     surroundings: Surroundings,
 ) -> model.Experiment:
@@ -132,7 +127,7 @@ def _seed(asked: int | None, written: int | None) -> int:
 
 
 def _configuration(
-    name: str, merged: Merged, texts: Mapping[str, str], base: Path
+    name: str, merged: ConfigurationForm, texts: Mapping[str, str], base: Path
 ) -> model.Configuration:
     step = merged.manual
     return model.Configuration(
@@ -143,13 +138,14 @@ def _configuration(
                 model.Setting(layer=model.Layer(layer), name=setting, value=value)
                 for layer, asked in merged.settings.items()
                 for setting, value in asked.items()
+                if value is not None
             )
         ),
         protocol=merged.protocol,
         prepare=_scripts(merged.prepare, texts),
-        profiles=merged.profiles,
+        profiles=tuple(merged.profile),
         manual=None
-        if step is None
+        if not step.model_fields_set
         else model.ManualStep(
             text=step.text or "", command=step.command or (), timeout_s=step.timeout
         ),
@@ -470,16 +466,12 @@ class LoadedExperiment:
     Attributes:
         source: Name of the file, or ``preset:NAME``.
         text: As given, for the record.
-        parents: What each configuration extends.
-        written_in: For combinations of factors, where the keys of each may be written.
     """
 
     experiment: model.Experiment
     source: str
     text: str
     document: Document
-    parents: Mapping[str, str | None]
-    written_in: Mapping[str, tuple[KeyPath, ...]] = field(default_factory=dict)
 
     def problem(
         self, path: Sequence[str | int], message: str, hint: str = "", *, at_key: bool = False
@@ -489,32 +481,18 @@ class LoadedExperiment:
         A value that a configuration inherits is found where it was written. ``at_key`` points at
         the key, not at its value.
         """
-        written = self._written(tuple(path))
-        issue = Issue(path=written, message=message, hint=hint, at_key=at_key)
+        issue = Issue(path=tuple(path), message=message, hint=hint, at_key=at_key)
         return self.document.problem(issue)
 
     def only_extends(self, configuration: str) -> bool:
         """Return whether the file has nothing of a configuration but what it extends."""
-        written = self.document.at(("configurations", configuration))
-        return isinstance(written, dict) and list(written) == ["extends"]
+        own = ("configurations", configuration)
+        written = {path[2] for path in self.document.places if path[:2] == own and len(path) > 2}
+        return written == {"extends"}
 
     def error(self, problems: Sequence[Problem]) -> ExperimentFileError:
         """Return the error that says these problems, in line order."""
         return ExperimentFileError(self.source, in_line_order(problems))
-
-    def _written(self, path: KeyPath) -> KeyPath:
-        if len(path) < 3 or path[0] != "configurations":
-            return path
-        for source in self.written_in.get(str(path[1]), ()):
-            if (*source, *path[2:]) in self.document.places:
-                return (*source, *path[2:])
-        owner: str | None = str(path[1])
-        while owner is not None:
-            candidate = ("configurations", owner, *path[2:])
-            if candidate in self.document.places:
-                return candidate
-            owner = self.parents.get(owner)
-        return path
 
 
 def load_experiment(
@@ -552,44 +530,36 @@ def load_text(
     document = spelled_out(apply_overrides(parse_document(text), overrides))
     if document.value is None and document.problems:
         raise ExperimentFileError(source, document.problems)
-    draft, issues = validate(document)
+    facts = surroundings.facts
+    on_machine = facts if SYSTEMS[engine_of(document)].takes_profiles else None
+    draft, issues = validate(inherited(document, on_machine))
     texts, of_scripts = read_scripts(draft, surroundings.base)
-    unsound = (*issues, *factor_issues(draft, surroundings.facts))
-    plan = None if unsound or document.problems else combined(draft, surroundings.facts)
-    own = merged_configurations(draft, surroundings.facts)
-    between = (
-        *_between_sections(draft, own, plan),
-        *SYSTEMS[draft.engine].memory_issues(draft, surroundings.facts),
+    unsound = (*issues, *factor_issues(draft, document, facts))
+    plan = None if unsound or document.problems else combined(draft, document, on_machine)
+    found = (
+        *unsound,
+        *checked(draft),
+        *extends_issues(draft),
+        *merged_issues(draft),
+        *SYSTEMS[draft.engine].memory_issues(draft, facts),
+        *of_scripts,
     )
-    found = (*unsound, *between, *of_scripts)
+    located = [draft.document.problem(each) for each in found]
+    if plan is not None:
+        draft, _ = validate(plan.document)
+        located += map(plan.document.problem, merged_issues(draft))
     # What could not be read is missing; its place has one problem.
     unread = {(problem.line, problem.column) for problem in document.problems}
-    located = map(document.problem, found)
     seen = [one for one in located if one.line is None or (one.line, one.column) not in unread]
     problems = [*document.problems, *seen]
     if problems or draft.form is None:
         raise ExperimentFileError(source, in_line_order(problems))
-    merged = plan.merged if plan else own
-    experiment = resolve(draft.form, merged, texts, surroundings)
+    experiment = resolve(draft.form, draft.configurations, texts, surroundings)
     if plan is not None:
         experiment = replace(experiment, baseline=plan.baseline, attribution=plan.attribution)
     return LoadedExperiment(
-        experiment=experiment,
-        source=source,
-        text=text,
-        document=document,
-        parents={name: form.extends for name, form in draft.configurations.items()},
-        written_in=plan.written_in if plan else {},
+        experiment=experiment, source=source, text=text, document=draft.document
     )
-
-
-def _between_sections(
-    draft: Draft, merged: Mapping[str, Merged], plan: Combined | None
-) -> tuple[Issue, ...]:
-    found = [*merged_issues(draft, merged)]
-    if plan is not None:
-        found = relocated([*found, *merged_issues(draft, plan.merged)], plan, draft)
-    return (*checked(draft), *extends_issues(draft), *found)
 
 
 def in_line_order(problems: Sequence[Problem]) -> list[Problem]:

@@ -244,6 +244,17 @@ class LevelForm(form_values.Form):
         default_factory=form_parts.ManualForm,
     )
 
+    @property
+    def settings(self) -> dict[str, dict[str, str | None]]:
+        """Return the settings of each layer, of Redis in small letters; None: there is none."""
+        return {
+            "postgres": self.postgres,
+            "cgroup": self.cgroup.model_dump(include=self.cgroup.model_fields_set),
+            "linux": self.linux,
+            "redis": {name.lower(): value for name, value in self.redis.items()},
+            **(self.__pydantic_extra__ or {}),
+        }
+
 
 class _Extending(form_values.Form):
     """What a configuration has that a level has not."""
@@ -467,21 +478,31 @@ class Draft:
 
     @property
     def engine(self) -> EngineName:
-        """Return which database system the targets are of: PostgreSQL unless a kind says another.
-
-        A misspelled kind counts as what it most likely means, so that the rest of the file is not
-        told to be of the other system.
-        """
-        kinds = (self.document.at((*home, "target", "kind")) for home in self.homes)
-        meant = (closest(kind, TARGETS) for kind in kinds if isinstance(kind, str))
-        systems = (TARGETS[kind].system.name for kind in meant if kind)
-        plain = EngineName.POSTGRES
-        return next((each for each in systems if each != plain), plain)
+        """Return which database system the targets are of."""
+        return engine_of(self.document)
 
     @property
     def factor_kinds(self) -> tuple[str, ...]:
         """Return which of ``factors``, ``ladder`` and ``ablation`` are given."""
         return tuple(k for k in WHAT_IS_COMPARED[1:] if self.document.at((k,)) is not None)
+
+
+def engine_of(document: Document) -> EngineName:
+    """Return which database system the targets are of: PostgreSQL unless a kind says another.
+
+    A misspelled kind counts as what it most likely means, so that the rest of the file is not
+    told to be of the other system.
+    """
+    named = document.at(("configurations",))
+    configurations = [
+        ("configurations", name) for name in (named if isinstance(named, dict) else ())
+    ]
+    homes = (*configurations, *level_paths(document))
+    kinds = (document.at((*home, "target", "kind")) for home in homes)
+    meant = (closest(kind, TARGETS) for kind in kinds if isinstance(kind, str))
+    systems = (TARGETS[kind].system.name for kind in meant if kind)
+    plain = EngineName.POSTGRES
+    return next((each for each in systems if each != plain), plain)
 
 
 def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:

@@ -163,9 +163,6 @@ class ClusterForm(Form):
 _OF_ANY_CLUSTER: Final = {"context", "namespace", "cluster", "generators"}
 # What belongs to the making of a Cluster: it has no meaning for one that is there.
 MAKING_KEYS: Final = ClusterForm.model_fields.keys() - _OF_ANY_CLUSTER
-# Sections whose keys are inherited one by one; other mappings are inherited whole.
-NESTED: Final = ("kubernetes", "generators", "synchronous")
-
 
 _LARGEST_VALUE: Final = 512 * 1024**2  # Redis, "Strings": 512 MB by default (proto-max-bulk-len)
 _SETTING: Final = {"type": ["string", "number", "boolean", "null"]}

@@ -1,22 +1,30 @@
-"""What extends another, what each comes down to, and what only whole targets show.
+"""What each configuration comes down to, and what only whole ones show.
 
-Whole targets show keys of another kind, and targets of two kinds in one file.
+Mappings are put over those that they extend as they are written: nothing is validated before. A
+whole configuration is read like one that was written out in full, and every key in it is known by
+where it was written. Whole targets show keys of another kind, and targets of two kinds in one file.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
-from steelyard.campaign.file.document import Issue, KeyPath, Value
-from steelyard.campaign.file.form import ConfigurationForm, Draft, LevelForm
-from steelyard.campaign.file.form_parts import ManualForm
-from steelyard.campaign.file.form_target import NESTED, TargetForm
-from steelyard.campaign.file.form_values import shown
+from pydantic_core import PydanticCustomError
+
+from steelyard.campaign.file.document import Document, Issue, KeyPath, Value
+from steelyard.campaign.file.form import ConfigurationForm, Draft, setting_keys
+from steelyard.campaign.file.form_target import TargetForm
+from steelyard.campaign.file.form_values import shown, split_words, told_cpus, told_memory
 from steelyard.campaign.file.kinds import TOLD, keys_of, kind_of, model_of, target_problems
 from steelyard.core.experiment import SwitchCost
 from steelyard.core.target import EngineName, kind_here
 from steelyard.core.wording import choice, did_you_mean, listed, parse_bytes
-from steelyard.tuning.profiles import MachineFacts, follows_the_machine, profiled_settings
+from steelyard.tuning.profiles import (
+    MachineFacts,
+    follows_the_machine,
+    profile_names,
+    profiled_settings,
+)
 
 # Which kinds are made, by the system whose servers cannot be.
 _MAKERS: Final = {
@@ -25,29 +33,7 @@ _MAKERS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Merged:
-    """One configuration with everything it inherits.
-
-    Attributes:
-        target: Keys of its target that were given anywhere in its line.
-        settings: By layer, value by name: as spelled where it was last given, of Redis in small
-            letters.
-        missing: By layer, what it removes without inheriting it.
-        manual: What is done by hand.
-        prepare: Files of its own scripts.
-    """
-
-    target: TargetForm
-    protocol: str | None
-    settings: Mapping[str, Mapping[str, str]]
-    missing: Mapping[str, Sequence[str]]
-    profiles: tuple[str, ...]
-    manual: ManualForm | None
-    prepare: Sequence[str]
-
-
-def target_issues(draft: Draft, merged: Mapping[str, Merged]) -> Iterator[Issue]:
+def target_issues(draft: Draft, merged: Mapping[str, ConfigurationForm]) -> Iterator[Issue]:
     """Yield what is wrong with targets once everything is inherited."""
     for name, configuration in merged.items():
         for key, message, hint in target_problems(configuration.target):
@@ -64,7 +50,7 @@ def target_issues(draft: Draft, merged: Mapping[str, Merged]) -> Iterator[Issue]
     yield from _kept_data(draft, list(targets.values()))
 
 
-def _mixed(merged: Mapping[str, Merged]) -> Issue | None:
+def _mixed(merged: Mapping[str, ConfigurationForm]) -> Issue | None:
     """Return that targets cannot be in one experiment; None where they can."""
     kinds = {name: kind_of(each.target) for name, each in merged.items()}
     first = next(iter(kinds.values()), None)
@@ -96,7 +82,7 @@ def _kept_data(draft: Draft, targets: Sequence[TargetForm]) -> Iterator[Issue]:
         )
 
 
-def _unfit(draft: Draft, name: str, configuration: Merged) -> Iterator[Issue]:
+def _unfit(draft: Draft, name: str, configuration: ConfigurationForm) -> Iterator[Issue]:
     """Yield what does not go together with how the configuration's server comes about."""
     switch = None if draft.measure is None else draft.measure.switch
     target = configuration.target
@@ -114,7 +100,7 @@ def _unfit(draft: Draft, name: str, configuration: Merged) -> Iterator[Issue]:
         yield from _switched(name, target, switch)
 
 
-def _of_this_machine(name: str, configuration: Merged) -> Iterator[Issue]:
+def _of_this_machine(name: str, configuration: ConfigurationForm) -> Iterator[Issue]:
     """Yield what is of this machine, on which the server is not."""
     kind = kind_of(configuration.target)
     pod = model_of(configuration.target).home is not None
@@ -129,7 +115,7 @@ def _of_this_machine(name: str, configuration: Merged) -> Iterator[Issue]:
             else f"Remove `cgroup`, or use `kind: {kind_here(kind.system)}`.",
             at_key=True,
         )
-    if _told(configuration.target) is not None:
+    if None not in (configuration.target.memory, configuration.target.cpus):
         return
     hint = "Write the settings below `postgres:`."
     if set(TOLD) <= keys_of(kind):
@@ -137,7 +123,7 @@ def _of_this_machine(name: str, configuration: Merged) -> Iterator[Issue]:
             "Say what the server has, by `memory: 64GiB` and `cpus: 16` in its target or by"
             " --memory and --cpus; or write the settings below `postgres:`."
         )
-    for profile in filter(follows_the_machine, configuration.profiles):
+    for profile in filter(follows_the_machine, configuration.profile):
         yield Issue(
             path=("configurations", name),
             message=f"the profile `{profile}` fits this machine, not the one of"
@@ -145,16 +131,6 @@ def _of_this_machine(name: str, configuration: Merged) -> Iterator[Issue]:
             hint=hint,
             at_key=True,
         )
-
-
-def _told(target: TargetForm) -> MachineFacts | None:
-    """Return what the user says of the server's machine; None where that is not all of it.
-
-    Its disks are not said: profiles have their guesses for that.
-    """
-    if target.memory is None or target.cpus is None:
-        return None
-    return MachineFacts(cpus=float(target.cpus), memory_bytes=parse_bytes(target.memory))
 
 
 def _switched(name: str, target: TargetForm, switch: str | None) -> Iterator[Issue]:
@@ -231,27 +207,10 @@ def _unnamed_image(targets: Mapping[str, TargetForm]) -> Iterator[tuple[str, str
         )
 
 
-def lineages(draft: Draft) -> dict[str, tuple[str, ...]]:
-    """Return each configuration's line of descent, oldest first; broken lines are left out."""
-    found = {name: _ancestors(name, draft.configurations) for name in draft.configurations}
-    return {name: line for name, line in found.items() if line}
-
-
-def _ancestors(name: str, configurations: Mapping[str, ConfigurationForm]) -> tuple[str, ...]:
-    line: list[str] = []
-    step: str | None = name
-    while step is not None:
-        if step in line or step not in configurations:
-            return ()
-        line.append(step)
-        step = configurations[step].extends
-    return tuple(reversed(line))
-
-
 def extends_issues(draft: Draft) -> Iterator[Issue]:
     """Yield what is wrong with `extends`: unknown names, and rings (once each)."""
     names = draft.configuration_names
-    parents = {name: _parent(draft.document.at(("configurations", name))) for name in names}
+    parents = parents_in(draft.document)
     for name, parent in parents.items():
         if parent is not None and parent not in names:
             message = f"there is no configuration {shown(parent)}"
@@ -263,11 +222,6 @@ def extends_issues(draft: Draft) -> Iterator[Issue]:
             message = f"`{ring[0]}` extends itself"
         hint = "Remove one `extends`."
         yield Issue(path=("configurations", ring[0], "extends"), message=message, hint=hint)
-
-
-def _parent(raw: Value) -> str | None:
-    parent = raw.get("extends") if isinstance(raw, dict) else None
-    return parent if isinstance(parent, str) else None
 
 
 def _rings(parents: Mapping[str, str | None]) -> list[tuple[str, ...]]:
@@ -286,108 +240,14 @@ def _rings(parents: Mapping[str, str | None]) -> list[tuple[str, ...]]:
     return rings
 
 
-def merge(forms: Sequence[LevelForm], facts: MachineFacts) -> Merged:
-    """Return what forms come down to, one over the other: later ones win, layer by layer.
-
-    They are a configuration's line of descent, or a configuration and the levels of its factors.
-    Within one its profiles come first and its explicit settings after them, so a child's profile
-    also replaces what the parent set.
-    """
-    profiles: list[str] = []
-    target: dict[str, object] = {}
-    protocol: str | None = None
-    prepare: Sequence[str] = ()
-    settings: dict[str, dict[str, str]] = {}
-    missing: dict[str, Sequence[str]] = {}
-    manual: ManualForm | None = None
-    for form in forms:
-        target = _inherited(target, form.target.model_dump(exclude_none=True))
-        protocol = form.protocol or protocol
-        prepare = form.prepare if "prepare" in form.model_fields_set else prepare
-        profiles += [profile for profile in form.profile if profile not in profiles]
-        for layer, given in _given_around(form).items():
-            missing[layer] = _overlaid(settings.setdefault(layer, {}), given)
-        manual = form.manual if form.manual.model_fields_set else manual
-    whole = TargetForm.model_validate(target)
-    postgres = _Settings()
-    for form in forms:
-        postgres.apply(form, _told(whole) or facts)
-    return Merged(
-        target=whole,
-        protocol=protocol,
-        settings={"postgres": dict(postgres.by_folded.values()), **settings},
-        missing={"postgres": postgres.missing, **missing},
-        profiles=tuple(profiles),
-        manual=manual,
-        prepare=prepare,
-    )
-
-
-def _given_around(form: LevelForm) -> dict[str, Mapping[str, str | None]]:
-    """Return what a form sets in each layer but PostgreSQL's, whose profiles come first."""
-    return {
-        "cgroup": form.cgroup.model_dump(include=form.cgroup.model_fields_set),
-        "linux": form.linux,
-        "redis": {name.lower(): value for name, value in form.redis.items()},
-        **(form.__pydantic_extra__ or {}),
-    }
-
-
-def _inherited(target: Mapping[str, object], given: Mapping[str, object]) -> dict[str, object]:
-    """Return a target with keys put over it; the keys of some sections are inherited one by one."""
-    whole = {**target, **given}
-    for key in NESTED:
-        before, after = target.get(key), given.get(key)
-        if isinstance(before, dict) and isinstance(after, dict):
-            whole[key] = _inherited(before, after)
-    return whole
-
-
-def _overlaid(values: dict[str, str], given: Mapping[str, str | None]) -> list[str]:
-    """Put one configuration's values over those before it; return what it removes in vain."""
-    missing = [key for key, value in given.items() if value is None and key not in values]
-    for key, value in given.items():
-        values.pop(key, None)
-        if value is not None:
-            values[key] = value
-    return missing
-
-
-class _Settings:
-    """Settings under construction; PostgreSQL's names do not differ by case."""
-
-    def __init__(self) -> None:
-        self.by_folded: dict[str, tuple[str, str]] = {}
-        self.missing: list[str] = []
-
-    def apply(self, form: LevelForm, facts: MachineFacts) -> None:
-        """Put one configuration's settings over the ones before it."""
-        for profile in form.profile:
-            for profiled in profiled_settings(profile, facts):
-                setting = profiled.setting
-                self.by_folded[setting.name.lower()] = (setting.name, setting.value)
-        self.missing = []
-        for name, value in form.postgres.items():
-            if value is not None:
-                self.by_folded[name.lower()] = (name, value)
-            elif self.by_folded.pop(name.lower(), None) is None:
-                self.missing.append(name)
-
-
-def merged_configurations(draft: Draft, facts: MachineFacts) -> dict[str, Merged]:
-    """Return every configuration whose line is sound, merged."""
-    return {
-        name: merge([draft.configurations[ancestor] for ancestor in line], facts)
-        for name, line in lineages(draft).items()
-    }
-
-
-def merged_issues(draft: Draft, merged: Mapping[str, Merged]) -> Iterator[Issue]:
+def merged_issues(draft: Draft) -> Iterator[Issue]:
     """Yield what only inheritance shows: nothing to remove, different initdb options."""
+    sound = lineages(draft.document)
+    merged = {name: form for name, form in draft.configurations.items() if name in sound}
     for name, configuration in merged.items():
-        for layer, names in configuration.missing.items():
-            known = configuration.settings[layer]
-            for missing in names:
+        for layer, settings in configuration.settings.items():
+            known = [each for each, value in settings.items() if value is not None]
+            for missing in (each for each, value in settings.items() if value is None):
                 yield Issue(
                     path=("configurations", name, layer, missing),
                     message=f"there is no inherited `{missing}` to remove",
@@ -399,7 +259,7 @@ def merged_issues(draft: Draft, merged: Mapping[str, Merged]) -> Iterator[Issue]
     yield from _shared_data(merged)
 
 
-def _host_issues(draft: Draft, merged: Mapping[str, Merged]) -> Iterator[Issue]:
+def _host_issues(draft: Draft, merged: Mapping[str, ConfigurationForm]) -> Iterator[Issue]:
     """Yield what does not go together once everything is inherited."""
     for name, configuration in merged.items():
         target = model_of(configuration.target)
@@ -416,9 +276,11 @@ def _host_issues(draft: Draft, merged: Mapping[str, Merged]) -> Iterator[Issue]:
     yield from _no_way_back(merged)
 
 
-def _no_way_back(merged: Mapping[str, Merged]) -> Iterator[Issue]:
+def _no_way_back(merged: Mapping[str, ConfigurationForm]) -> Iterator[Issue]:
     """Yield that some configurations have a step by hand and others have none."""
-    without = [name for name, configuration in merged.items() if configuration.manual is None]
+    without = [
+        name for name, configuration in merged.items() if not configuration.manual.model_fields_set
+    ]
     having = [name for name in merged if name not in without]
     if without and having:
         yield Issue(
@@ -429,7 +291,7 @@ def _no_way_back(merged: Mapping[str, Merged]) -> Iterator[Issue]:
         )
 
 
-def _shared_data(merged: Mapping[str, Merged]) -> Iterator[Issue]:
+def _shared_data(merged: Mapping[str, ConfigurationForm]) -> Iterator[Issue]:
     """Yield scripts of configurations whose server may hold the data of others, too."""
     for name, configuration in merged.items():
         if configuration.prepare and not kind_of(configuration.target).is_here:
@@ -443,23 +305,189 @@ def _shared_data(merged: Mapping[str, Merged]) -> Iterator[Issue]:
             )
 
 
-def _unequal_initdb(draft: Draft, merged: Mapping[str, Merged]) -> Iterator[Issue]:
+def _unequal_initdb(draft: Draft, merged: Mapping[str, ConfigurationForm]) -> Iterator[Issue]:
     if not merged:
         return
     first, *others = merged
     options = merged[first].target.initdb or []
     for name in others:
+        place: KeyPath = ("configurations", name)
+        paths = [("configurations", owner, "target", "initdb") for owner in (name, first)]
         if sorted(merged[name].target.initdb or []) != sorted(options):
             yield Issue(
-                path=_where_given(draft, name, first),
+                path=next((path for path in paths if draft.document.at(path) is not None), place),
                 message=f"the initdb options of `{name}` differ from those of `{first}`",
                 hint="They must be equal in all configurations; put them into one that all extend.",
             )
 
 
-def _where_given(draft: Draft, name: str, other: str) -> tuple[str, ...]:
-    for owner in (name, other):
-        path = ("configurations", owner, "target", "initdb")
-        if draft.document.at(path) is not None:
-            return path
-    return ("configurations", name)
+# Mappings of a target whose keys are inherited one by one; others are inherited whole.
+_NESTED: Final = ("kubernetes", "generators", "synchronous")
+_FOLDED: Final = ("postgres", "redis")  # names of their settings do not differ by case
+
+
+def inherited(document: Document, facts: MachineFacts | None) -> Document:
+    """Return the document with every configuration whole; one whose line breaks has its own keys.
+
+    With ``facts``, profiles are spelled out on a machine.
+    """
+    names = document.at(("configurations",))
+    lines = lineages(document)
+    sources = {
+        name: [("configurations", each) for each in lines.get(name, (name,))]
+        for name in (names if isinstance(names, dict) else ())
+    }
+    return with_wholes(document, sources, facts) if sources else document
+
+
+def with_wholes(
+    document: Document, sources: Mapping[str, Sequence[KeyPath]], facts: MachineFacts | None
+) -> Document:
+    """Return the document with these configurations, each from what lies over what, by name."""
+    written = dict(document.written)
+    wholes: dict[str, Value] = {}
+    for name, line in sources.items():
+        own = document.at(line[-1])
+        if own is not None and not isinstance(own, dict):
+            wholes[name] = own  # no mapping, as its form tells
+            continue
+        whole = put_over(document, line, facts)
+        extends = {"extends": own["extends"]} if own and "extends" in own else {}
+        wholes[name] = extends | whole.value
+        written[("configurations", name)] = line[-1]
+        written |= {("configurations", name, *key): at for key, at in whole.written.items()}
+    root = document.value if isinstance(document.value, dict) else {}
+    return replace(document, value={**root, "configurations": wholes}, written=written)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """Mappings put over each other.
+
+    Attributes:
+        written: Where each key stands in the file, by its path in the whole.
+    """
+
+    value: dict[str, Value] = field(default_factory=dict)
+    written: dict[KeyPath, KeyPath] = field(default_factory=dict)
+
+    def put(self, given: Mapping[str, Value], at: KeyPath, path: KeyPath = ()) -> None:
+        """Put one mapping over what is there; null deletes, and stays where nothing was."""
+        holder = self._holder(path)
+        fold = str.lower if path and path[-1] in _FOLDED else str
+        before = {fold(key): key for key, value in holder.items() if value is not None}
+        for vain in holder.keys() - before.values():
+            del holder[vain]
+        for key, value in given.items():
+            where, written = (*path, key), (*at, key)
+            if _is_keyed(where) and (isinstance(value, dict) or (value is None and not path)):
+                self.written[where] = written
+                self.put(value or {}, written, where)
+                continue
+            old = before.pop(fold(key), None)
+            if old is not None:
+                del holder[old]
+                self._forget((*path, old))
+            if value is not None or old is None:
+                holder[key] = value
+                self.written[where] = written
+
+    def put_profiles(self, given: Value, at: KeyPath, facts: MachineFacts | None) -> None:
+        """Add named sets of settings, and what they set over what is there."""
+        named: Sequence[object] = split_words(given)
+        there = self.value.get("profile")
+        profiles: list[Any] = there if isinstance(there, list) else []
+        for place, name in enumerate(named):
+            written = (*at, "profile", *((place,) if isinstance(given, list) else ()))
+            if name not in profiles:
+                self.written["profile", len(profiles)] = written
+                profiles = [*profiles, name]
+            if facts is not None and name in profile_names():
+                self.written["postgres",] = self.written.get(("postgres",), written)
+                settings = profiled_settings(str(name), facts)
+                self.put({s.setting.name: s.setting.value for s in settings}, at, ("postgres",))
+                self.written.update({("postgres", s.setting.name): written for s in settings})
+        self.value["profile"] = profiles
+        self.written["profile",] = (*at, "profile")
+
+    def _holder(self, path: KeyPath) -> dict[str, Value]:
+        holder = self.value
+        for key in path:
+            below = holder.get(str(key))
+            holder[str(key)] = below = below if isinstance(below, dict) else {}
+            holder = below
+        return holder
+
+    def _forget(self, path: KeyPath) -> None:
+        """Forget where a key was written, and what is below one whose keys are inherited."""
+        self.written.pop(path, None)
+        if _is_keyed(path):
+            for known in [known for known in self.written if known[: len(path)] == path]:
+                del self.written[known]
+
+
+def _is_keyed(path: KeyPath) -> bool:
+    """Return whether the keys of a mapping are inherited one by one."""
+    if path[0] == "target":
+        return all(step in _NESTED for step in path[1:])
+    return len(path) == 1 and path[0] in setting_keys()
+
+
+def put_over(document: Document, line: Sequence[KeyPath], facts: MachineFacts | None) -> Whole:
+    """Return what the mappings at some paths come down to: later ones win, key by key.
+
+    They are a configuration's line of descent, or a configuration and the levels of its factors.
+    Within one its profiles come first and its explicit settings after them, so a child's profile
+    also replaces what the parent set.
+    """
+    parts = [(at, part) for at in line if isinstance(part := document.at(at), dict)]
+    whole = Whole()
+    for at, part in parts:
+        if "target" in part:
+            whole.put({"target": part["target"]}, at)
+    machine = None if facts is None else _told(whole.value.get("target")) or facts
+    for at, part in parts:
+        if "profile" in part:
+            whole.put_profiles(part["profile"], at, machine)
+        rest = {k: v for k, v in part.items() if k not in ("extends", "profile", "target")}
+        whole.put(rest, at)
+    return whole
+
+
+def _told(target: Value) -> MachineFacts | None:
+    """Return what the user says of the server's machine; None where that is not all of it.
+
+    Its disks are not said: profiles have their guesses for that.
+    """
+    said = target if isinstance(target, dict) else {}
+    try:
+        cpus, memory = told_cpus(said.get("cpus")), told_memory(said.get("memory"))
+    except PydanticCustomError:
+        return None
+    return MachineFacts(cpus=float(cpus), memory_bytes=parse_bytes(memory))
+
+
+def lineages(document: Document) -> dict[str, tuple[str, ...]]:
+    """Return each configuration's line of descent, oldest first; broken lines are left out."""
+    parents = parents_in(document)
+    found = {name: _ancestors(name, parents) for name in parents}
+    return {name: line for name, line in found.items() if line}
+
+
+def parents_in(document: Document) -> dict[str, str | None]:
+    """Return what each configuration extends, as far as that is a name."""
+    forms = document.at(("configurations",))
+    named = forms.items() if isinstance(forms, dict) else ()
+    given = {name: form.get("extends") if isinstance(form, dict) else None for name, form in named}
+    return {name: each if isinstance(each, str) else None for name, each in given.items()}
+
+
+def _ancestors(name: str, parents: Mapping[str, str | None]) -> tuple[str, ...]:
+    line: list[str] = []
+    step: str | None = name
+    while step is not None:
+        if step in line or step not in parents:
+            return ()
+        line.append(step)
+        step = parents[step]
+    return tuple(reversed(line))

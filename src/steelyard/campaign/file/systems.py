@@ -259,6 +259,7 @@ class System:
         draft_issues: Yields keys of a file, outside of configurations, that it has no use for.
         configuration_issues: The same of one configuration or level, by its path.
         work_issues: Yields what is wrong with one workload, by its path.
+        takes_profiles: Whether profiles have settings of it.
         takes_command: Whether a program of the user's may put the load on.
         memory_issues: Yields that the data do not fit into this machine.
     """
@@ -273,6 +274,7 @@ class System:
     draft_issues: Callable[[Draft], Iterator[Issue]] = _nothing
     configuration_issues: Callable[[Draft, KeyPath], Iterator[Issue]] = _nothing
     work_issues: Callable[[Draft, KeyPath, WorkloadForm], Iterator[Issue]] = _nothing
+    takes_profiles: bool = False
     takes_command: bool = False
     memory_issues: Callable[[Draft, MachineFacts], Iterator[Issue]] = _nothing
 
@@ -573,6 +575,7 @@ SYSTEMS: Final[dict[EngineName, System]] = {
         work_keys=POSTGRES_WORK_KEYS,
         draft_issues=_of_redis,
         work_issues=_postgres_work,
+        takes_profiles=True,
         takes_command=True,
     ),
     EngineName.REDIS: System(

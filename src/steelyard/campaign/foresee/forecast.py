@@ -439,7 +439,8 @@ def aa_twin(
             squares=max((sum(w * w for w in each.weights) for each in results), default=2.0),
         ),
     )
-    return replace(loaded, experiment=twin, parents={**loaded.parents, again: baseline.name})
+    document = loaded.document.also(("configurations", again), ("configurations", baseline.name))
+    return replace(loaded, experiment=twin, document=document)
 
 
 def with_budget(loaded: LoadedExperiment, budget_s: float) -> LoadedExperiment:
