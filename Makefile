@@ -17,7 +17,7 @@ endif
 
 .PHONY: run test test-all setup lint bench lock clean
 
-# ARGS="--budget 2m --yes" are options of `steelyard run`.
+# ARGS="--budget 2m --no-verdict" are options of `steelyard run`.
 run: $(RUN_STAMP)
 	$(BIN)/steelyard run $(ARGS)
 

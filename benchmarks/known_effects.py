@@ -166,7 +166,7 @@ def campaign(name: str, design: str, seed: int, bin_: Path) -> list[float]:
                 changed=effect.changed,
             )
         )
-        argv = [sys.executable, "-m", "steelyard", "run", str(file), "--out", f"{place}/record"]
+        argv = [sys.executable, "-m", "steelyard", "run", str(file), "--dir", f"{place}/record"]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             sys.exit(f"the campaign failed ({done.returncode}): {done.stderr[-2000:]}")

@@ -126,7 +126,7 @@ def campaign(design: str, seed: int, minutes: int, record: Path) -> Campaign:
     with tempfile.TemporaryDirectory(prefix="minutes-to-verdict-") as place:
         file = Path(place) / "experiment.yaml"
         file.write_text(text)
-        argv = [sys.executable, "-m", "steelyard", "run", str(file), "--out", str(record)]
+        argv = [sys.executable, "-m", "steelyard", "run", str(file), "--dir", str(record)]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"the campaign failed ({done.returncode}): {done.stderr[-2000:]}")

@@ -303,7 +303,7 @@ def campaign(text: str, *, forced: bool = False) -> dict[str, list[float]]:
         file = Path(place) / "experiment.yaml"
         file.write_text(text)
         program = ["-c", FORCED] if forced else ["-m", "steelyard"]
-        argv = [sys.executable, *program, "run", str(file), "--out", f"{place}/record"]
+        argv = [sys.executable, *program, "run", str(file), "--dir", f"{place}/record"]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             sys.exit(f"the campaign failed ({done.returncode}): {done.stderr[-2000:]}")
@@ -370,7 +370,7 @@ def verdicts(count: int, before: Path, keep: Path) -> None:
             path.write_text(
                 VERDICT.format(scale=SCALE, clients=CLIENTS, settings=SETTINGS, seed=seed)
             )
-            argv = [sys.executable, "-m", "steelyard", "run", str(path), "--out", str(record)]
+            argv = [sys.executable, "-m", "steelyard", "run", str(path), "--dir", str(record)]
             machine, environment = Machine.now(), os.environ | {"PYTHONPATH": str(home / "src")}
             with NEIGHBOURS["capped"]() as used:
                 done = subprocess.run(argv, env=environment, capture_output=True, check=False)

@@ -280,7 +280,7 @@ def main() -> int:
             f"{asked.runs:,} runs, {intervals:,} intervals, journal {size / 1e6:.0f} MB"
             f" (made in {made_s:.0f} s), seed {asked.seed}"
         )
-        took = spent([sys.executable, "-m", "steelyard", "report", str(path)])
+        took = spent([sys.executable, "-m", "steelyard", "report", "--write", str(path)])
         html = (path / "report.html").stat().st_size
         print(f"report: {took.wall_s:.1f} s, {took.cpu_s:.1f} s of CPU")
         print(f"peak memory {took.peak_bytes / 1e6:.0f} MB, report.html {html / 1e6:.2f} MB")

@@ -171,7 +171,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         (place / "file.yaml").write_text(EXPERIMENT.format(**vars(options)))
-        command = ["run", str(place / "file.yaml"), "--out", str(place / "c")]
+        command = ["run", str(place / "file.yaml"), "--dir", str(place / "c")]
         try:
             cli.main(command, standalone_mode=False)
         except SteelyardError as error:

@@ -54,7 +54,9 @@ def _broken_in_a_run(
     steelyard: Steelyard, server: Server, breaks: Callable[[], object], text: str = WEIGHED
 ) -> "subprocess.Popen[str]":
     """Start a campaign and break the network so that a run after the first is lost."""
-    process = steelyard.start("run", steelyard.experiment(lasting(text)), "--out", "c", "--yes")
+    process = steelyard.start(
+        "run", steelyard.experiment(lasting(text)), "--dir", "c", "--no-verdict"
+    )
     strike(steelyard, process, lambda: at_work(server), breaks)
     return process
 

@@ -86,7 +86,7 @@ def _server_group(steelyard: Steelyard, root: Path) -> Path:
 
 def _run(steelyard: Steelyard, text: str, close: Callable[[], None]) -> tuple[Bucket, Any]:
     """Run a campaign whose throttle closes; return the bucket and what the report says of it."""
-    process = steelyard.start("run", steelyard.experiment(text), "--out", "c", "--yes")
+    process = steelyard.start("run", steelyard.experiment(text), "--dir", "c", "--no-verdict")
     bucket = Bucket(close=close)
     listener = threading.Thread(target=bucket.listen, args=(process.stderr,), daemon=True)
     assert process.stdout is not None

@@ -20,7 +20,7 @@ def test_long_runs_follow_the_blocks_and_campaigns_can_be_read(steelyard: Steely
         .replace("bin: embedded}", "bin: embedded}\n    postgres: {checkpoint_timeout: 30s}")
     )
     source = steelyard.experiment(asking, "long.yaml")
-    done = steelyard.run("run", source, "--out", "campaigns/long")
+    done = steelyard.run("run", source, "--dir", "campaigns/long")
     assert done.returncode == 0, done.stderr
     assert "on top of the budget" in done.stderr
     long = json.loads((steelyard.directory / "campaigns/long/summary.json").read_text())
@@ -42,7 +42,7 @@ def test_a_set_up_is_weighed_against_itself_and_remembered(steelyard: Steelyard)
     text = TINY.replace("slice: 1s", "slice: 4s").replace(
         "warm_up: 0s", "warm_up: 0s, reset: campaign"
     )
-    options = ("--out", "c", "--budget", "90s", "--switch", "session", "--yes")
+    options = ("--dir", "c", "--budget", "90s", "--switch", "session", "--no-verdict")
     done = steelyard.run("noise", steelyard.experiment(text), *options)
     assert done.returncode == 0, done.stderr
     record = steelyard.directory / "c"
@@ -68,7 +68,7 @@ def test_a_set_up_is_weighed_against_itself_and_remembered(steelyard: Steelyard)
     assert (forecast["seed"], forecast["budget_s"]) == (summary["seed"], 90.0)
 
 
-# What `steelyard capacity embedded -s 1 -c 2 --slice 1s` writes, with fewer rounds.
+# What `steelyard capacity embedded -s 1 -c 2 --run-time 1s` writes, with fewer rounds.
 _ASKED = {"place": "embedded", "client": 2, "scale": 1, "rate": "50%", "slice_": "1s"}
 WRITTEN = (
     capacity_text(
@@ -86,7 +86,7 @@ WRITTEN += "capacity: {rounds: 3}\n"
 def test_a_server_is_weighed_at_shares_of_its_capacity(steelyard: Steelyard) -> None:
     """Capacity, rates, latency from the scheduled start and the goal, in all reports."""
     words = ("capacity", steelyard.experiment(WRITTEN), "--rate", "20%,60%", "--slo", "p90 < 2s")
-    done = steelyard.until_blocks(1, *words, "--out", "c")
+    done = steelyard.until_blocks(1, *words, "--dir", "c")
     assert "finding the capacity: select-only, round 3 of 3" in done.stderr
     record = steelyard.directory / "c"
     summary = json.loads((record / "summary.json").read_text())
@@ -141,7 +141,7 @@ FACTORIAL = (
 def test_a_factorial_is_measured_in_complete_blocks_and_reported(steelyard: Steelyard) -> None:
     """Two factors of sessions: four combinations in every block, effects in every form."""
     source = steelyard.experiment(lasting(FACTORIAL))
-    done = steelyard.until_blocks(4, "run", source, "--out", "c", "--yes")
+    done = steelyard.until_blocks(4, "run", source, "--dir", "c", "--no-verdict")
     assert "full factorial (4 combinations)" in done.stderr
     record = steelyard.directory / "c"
     schedule = json.loads((record / "schedule.json").read_text())

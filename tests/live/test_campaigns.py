@@ -43,7 +43,7 @@ def test_a_campaign_ends_with_verdicts_and_every_file_of_the_record(
     text = one_by_one(ending(two)).replace("one-by-one", design)
     if design == "alternating":
         text = text.replace("warm_up: 0s", "warm_up: 500ms, reconnections: 1")
-    done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
+    done = steelyard.run("run", steelyard.experiment(text), "--dir", "c")
     assert done.returncode == 0, done.stderr
     assert "default" in done.stdout
     assert "tps" in done.stdout
@@ -73,7 +73,7 @@ def test_a_campaign_ends_with_verdicts_and_every_file_of_the_record(
     first = {name: (path / name).read_bytes() for name in derived}
     for name in derived:
         (path / name).unlink()
-    assert steelyard.run("report", "c").returncode == 0
+    assert steelyard.run("report", "c", "--write").returncode == 0
     assert {name: (path / name).read_bytes() for name in derived} == first
 
 
@@ -110,7 +110,7 @@ def test_configurations_that_need_no_restart_are_weighed_back_to_back(steelyard:
     """A reloadable setting switches on the running server and is read back in force."""
     text = TINY.replace("shared_buffers: 64MB", "work_mem: 9MB, checkpoint_timeout: 11min")
     text = one_by_one(text.replace("warm_up: 0s", "warm_up: 0s, rounds: 1"))
-    options = ("--out", "c", "--yes", "--json")
+    options = ("--dir", "c", "--no-verdict", "--json")
     steelyard.until_blocks(1, "run", steelyard.experiment(text), *options)
     schedule = json.loads((steelyard.directory / "c" / "schedule.json").read_text())
     assert schedule["mode"] == "back-to-back"
@@ -138,7 +138,7 @@ def test_two_versions_are_weighed_like_any_two_configurations(steelyard: Steelya
         .replace("bin: embedded}", "bin: embedded, connection: tcp}")
         .replace("OLDER", '{kind: local, bin: "15", connection: tcp}')
     )
-    steelyard.until_blocks(1, "run", steelyard.experiment(text), "--out", "c", "--yes")
+    steelyard.until_blocks(1, "run", steelyard.experiment(text), "--dir", "c", "--no-verdict")
     environment = json.loads((steelyard.directory / "c" / "environment.json").read_text())
     majors = [server["version"].split(".")[0] for server in environment["servers"]]
     assert majors == ["18", "15"]
@@ -172,7 +172,7 @@ def test_own_scripts_run_on_their_own_prepared_data(steelyard: Steelyard) -> Non
         "    scripts: [{file: read.sql, weight: 9}, {file: write.sql, weight: 1}]\nloads:"
     )
     text = TINY[: TINY.index("workloads:")] + workloads + TINY.split("loads:", 2)[2]
-    steelyard.until_blocks(1, "run", steelyard.experiment(text), "--out", "c", "--yes")
+    steelyard.until_blocks(1, "run", steelyard.experiment(text), "--dir", "c", "--no-verdict")
     raw = next((steelyard.directory / "c" / "raw").glob("0000-*.txt.gz"))
     assert "multiple scripts" in gzip.decompress(raw.read_bytes()).decode()
 
@@ -191,7 +191,9 @@ def test_every_start_starts_from_the_same_rows(steelyard: Steelyard) -> None:
     )
     text = TINY[: TINY.index("workloads:")] + workloads + TINY.split("loads:", 2)[2]
     text = text.replace("bin: embedded}", "bin: embedded, restore: template}")
-    done = steelyard.until_blocks(2, "run", steelyard.experiment(text), "--out", "c", "--yes")
+    done = steelyard.until_blocks(
+        2, "run", steelyard.experiment(text), "--dir", "c", "--no-verdict"
+    )
     assert "is redone" not in done.stderr
     plan = json.loads((steelyard.directory / "c" / "summary.json").read_text())["design"]
     assert plan["restore"] == "template"
@@ -236,7 +238,7 @@ def test_other_processes_of_a_shared_account_are_kept_out(
     """They cannot read data, prepared or live, connect, or look into the server's process."""
     named = f"bin: embedded, run_as: {account}}}" if account else "bin: embedded}"
     text = one_by_one(lasting(TINY.replace("bin: embedded}", named)))
-    process = steelyard.start("run", steelyard.experiment(text), "--out", "c", "--yes")
+    process = steelyard.start("run", steelyard.experiment(text), "--dir", "c", "--no-verdict")
     found: list[Path] = []
 
     def is_up() -> bool:

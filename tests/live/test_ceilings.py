@@ -13,7 +13,7 @@ LOCAL = TINY.replace("warm_up: 0s}", "warm_up: 0s, ceilings: on}")
 
 def test_a_short_campaign_measures_its_place(steelyard: Steelyard) -> None:
     """Every ceiling has a plausible value in order or a reason, and nothing is left behind."""
-    options = ("--out", "c", "--yes", "--set", "stop.budget=20s")
+    options = ("--dir", "c", "--no-verdict", "--override", "stop.budget=20s")
     done = steelyard.run("run", steelyard.experiment(LOCAL), *options)
     assert done.returncode == 0, done.stderr
     environment = json.loads((steelyard.directory / "c" / "environment.json").read_text())
@@ -49,7 +49,7 @@ def test_a_short_campaign_measures_its_place(steelyard: Steelyard) -> None:
 def test_a_death_in_the_sync_test_leaves_nothing(steelyard: Steelyard) -> None:
     """Killed while pg_test_fsync writes: it ends with Steelyard, and `clean` removes its file."""
     text = LOCAL.replace("name: tiny", "name: killed")
-    process = steelyard.start("run", steelyard.experiment(text), "--out", "c", "--yes")
+    process = steelyard.start("run", steelyard.experiment(text), "--dir", "c", "--no-verdict")
 
     def written() -> list[Path]:
         return list(steelyard.cache.glob("live/*/scripts/ceilings/sync-test"))

@@ -125,7 +125,7 @@ def test_limits_are_in_force_and_gone_afterwards(steelyard: Steelyard, roots: Ro
     The quota throttles by the kernel's own counter; a configuration without limits has none.
     """
     version = Cgroups().hierarchy(Controller.CPU).version
-    process = steelyard.start("run", steelyard.experiment(LIMITED), "--out", "c", "--yes")
+    process = steelyard.start("run", steelyard.experiment(LIMITED), "--dir", "c", "--no-verdict")
     with _watching(steelyard, roots) as watched:
         # On a busy machine others may leave the server less than its quota for a while.
         wait_for(lambda: watched.throttled > 0 and _blocks(steelyard) >= 2)
@@ -171,7 +171,7 @@ def _require_record(record: Path, steelyard: Steelyard) -> None:
 
 def _killed_in_a_run(steelyard: Steelyard, roots: Roots) -> list[Path]:
     """Kill a campaign in a limited run and return the groups that it leaves."""
-    process = steelyard.start("run", steelyard.experiment(LIMITED), "--out", "c", "--yes")
+    process = steelyard.start("run", steelyard.experiment(LIMITED), "--dir", "c", "--no-verdict")
     try:
         wait_for(lambda: len(steelyard.runs) >= 1, process)
     finally:

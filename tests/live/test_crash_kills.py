@@ -74,7 +74,7 @@ def test_an_interrupted_test_leaves_its_results_and_nothing_else(steelyard: Stee
     """Ctrl-C in the middle: what was taken is in the report, marked; servers and data are gone."""
     require_redis()
     words = ("--modes", "off", "--deaths", "kill", "--cuts", "1000", "--longest", "1s")
-    process = steelyard.start("redis", "crash-test", *words, "--out", "out")
+    process = steelyard.start("redis", "crash-test", *words, "--dir", "out")
     out = steelyard.directory / "out"
     wait_for((out / "report.html").exists, process)  # the last that is written
     interrupted(process)
@@ -91,7 +91,7 @@ def test_a_place_that_servers_cannot_enter_is_refused(steelyard: Steelyard) -> N
     require_redis()
     closed = steelyard.directory / "closed"
     closed.mkdir(mode=0o700)
-    words = ("--deaths", "kill", "--directory", str(closed))
+    words = ("--deaths", "kill", "--data-directory", str(closed))
     ended = steelyard.run("redis", "crash-test", *words)
     assert ended.returncode == 3
     assert "may not be entered by" in ended.stderr
@@ -164,7 +164,7 @@ def test_the_verb_has_the_mode(steelyard: Steelyard) -> None:
     """`--modes split` tells beside the loss how far the replica was behind; nothing stays."""
     require_redis()
     words = ("--modes", "split", "--deaths", "kill", "--cuts", "1", "--longest", "1s")
-    ended = steelyard.run("redis", "crash-test", *words, "--out", "out")
+    ended = steelyard.run("redis", "crash-test", *words, "--dir", "out")
     assert ended.returncode == 0, ended.stderr
     told = " ".join(ended.stdout.split())
     assert "the server stays down, and its replica is promoted" in told

@@ -117,7 +117,7 @@ def test_a_killed_test_is_cleaned_up(power: Steelyard) -> None:
     """After kill -9 the server is dead, and `clean` unmounts and removes what is left."""
     place = power.cache
     words = ("--modes", "everysec", "--deaths", "power", "--cuts", "1000", "--longest", "2s")
-    process = power.start("redis", "crash-test", *words, "--out", "out")
+    process = power.start("redis", "crash-test", *words, "--dir", "out")
     wait_for((power.directory / "out" / "crash.json").exists, process)
     wait_for(lambda: mounts_below(place) != [], process)
     process.send_signal(signal.SIGKILL)

@@ -61,11 +61,11 @@ def untouched(server: Server) -> Iterator[None]:
 def _measured(steelyard: Steelyard, text: str, *more: str) -> None:
     """Run a campaign for one block; what it made is undone at every end."""
     source = steelyard.experiment(lasting(text))
-    steelyard.until_blocks(1, "run", source, "--out", "c", "--yes", *more)
+    steelyard.until_blocks(1, "run", source, "--dir", "c", "--no-verdict", *more)
 
 
 def _run(steelyard: Steelyard, text: str, *more: str) -> "subprocess.CompletedProcess[str]":
-    return steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes", *more)
+    return steelyard.run("run", steelyard.experiment(text), "--dir", "c", "--no-verdict", *more)
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def test_a_campaign_at_a_socket_leaves_the_server_as_it_was(
 def test_pg_variables_and_a_password_that_nobody_sees(steelyard: Steelyard, server: Server) -> None:
     """PGPASSWORD over TCP works, and the password is in no argument, record, log or report."""
     secret = replace(steelyard, extra=server.tcp)
-    process = secret.start("run", secret.experiment(lasting(TINY)), "--out", "c", "--yes")
+    process = secret.start("run", secret.experiment(lasting(TINY)), "--dir", "c", "--no-verdict")
     seen, stop = set[str](), threading.Event()
     watcher = threading.Thread(target=_watch, args=(seen, stop))
     watcher.start()
@@ -140,12 +140,12 @@ def _everything(steelyard: Steelyard) -> Iterator[tuple[Path, str]]:
 def test_clean_puts_everything_back_after_kill_9(steelyard: Steelyard, server: Server) -> None:
     """What a killed campaign changed is listed by `clean --dry-run` and undone by `clean`."""
     source = steelyard.experiment(at(server, lasting(TINY)))
-    process = steelyard.start("run", source, "--out", "c", "--yes")
+    process = steelyard.start("run", source, "--dir", "c", "--no-verdict")
     wait_for(lambda: len(steelyard.runs) >= 1, process)
     process.kill()
     process.communicate()
     assert server.databases
-    refused = steelyard.run("run", "tiny.yaml", "--out", "d", "--yes")
+    refused = steelyard.run("run", "tiny.yaml", "--dir", "d", "--no-verdict")
     assert refused.returncode == 3, refused.stderr
     assert "another campaign" in refused.stderr
     looked = steelyard.run("clean", "--dry-run")
@@ -266,15 +266,15 @@ def test_the_published_matrix_runs_on_a_server_that_is_there(
     steelyard: Steelyard, server: Server
 ) -> None:
     """`--target URI` is enough: every cell once, max_connections untouched, repeatable."""
-    changes = [word for each in SMALL_MATRIX for word in ("--set", each)]
+    changes = [word for each in SMALL_MATRIX for word in ("--override", each)]
     source = ("run", "preset:published-matrix", "--target", server.uri)
-    done = steelyard.run(*source, *changes, "--out", "c")
+    done = steelyard.run(*source, *changes, "--dir", "c")
     assert done.returncode == 0, done.stderr
     assert len(steelyard.runs) == 6
     assert "single pass done" in done.stdout or "single unrepeated pass" in done.stdout.lower()
     summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
     assert f"target={server.uri}" in summary["command"]
-    full = steelyard.run(*source, "--dry-run", *changes, "--set", "loads.clients=[1, 100]")
+    full = steelyard.run(*source, "--dry-run", *changes, "--override", "loads.clients=[1, 100]")
     assert full.returncode == 3, full.stderr
     assert "100 clients need 102" in full.stderr
 
@@ -312,9 +312,9 @@ def test_a_database_that_steelyard_did_not_make_is_left_alone(
         report = (steelyard.directory / "c" / "report.md").read_text()
         assert "vacuum and truncate only" in report
         server.do("CREATE TABLE pgbench_accounts ()", database="shop")
-        taken = steelyard.run("run", "tiny.yaml", "--out", "d", "--yes", "--allow-existing")
+        taken = steelyard.run("run", "tiny.yaml", "--dir", "d", "--no-verdict", "--allow-existing")
         assert taken.returncode != 0
-        taken = poor.run("run", "tiny.yaml", "--out", "d", "--yes", "--allow-existing")
+        taken = poor.run("run", "tiny.yaml", "--dir", "d", "--no-verdict", "--allow-existing")
         assert taken.returncode == 3, taken.stderr
         assert "pgbench_accounts" in taken.stderr
     finally:
@@ -453,7 +453,7 @@ def test_a_server_that_wants_tls_is_said(steelyard: Steelyard, server: Server) -
 def test_a_server_that_dies_is_told_and_cleaned_later(steelyard: Steelyard, server: Server) -> None:
     """The campaign fails, says what it could not put back, and `clean` does it afterwards."""
     source = steelyard.experiment(at(server, lasting(TINY)))
-    process = steelyard.start("run", source, "--out", "c", "--yes")
+    process = steelyard.start("run", source, "--dir", "c", "--no-verdict")
     wait_for(lambda: len(steelyard.runs) >= 1, process)
     command(server.control("stop", "-m", "immediate"))
     try:
@@ -556,7 +556,7 @@ def _trusting(steelyard: Steelyard, server: Server, host: str) -> Steelyard:
 def test_a_campaign_through_verified_tls(steelyard: Steelyard, secure: Server) -> None:
     """Own statements and pgbench follow `verify-full`; the server lets nobody in without TLS."""
     trusting = _trusting(steelyard, secure, "localhost")
-    trusting.until_blocks(1, "run", "tiny.yaml", "--out", "c", "--yes")
+    trusting.until_blocks(1, "run", "tiny.yaml", "--dir", "c", "--no-verdict")
     facts = json.loads((steelyard.directory / "c" / "environment.json").read_text())["facts"]
     assert [fact["value"] for fact in facts if fact["name"] == "TLS"] == ["yes"]
     assert len(steelyard.runs) >= 2
@@ -567,7 +567,7 @@ def test_a_campaign_through_verified_tls(steelyard: Steelyard, secure: Server) -
 def test_another_servers_certificate_is_refused(steelyard: Steelyard, secure: Server) -> None:
     """A certificate for another name gives exit 4, the fact and where to look."""
     trusting = _trusting(steelyard, secure, "127.0.0.1")
-    done = trusting.run("run", "tiny.yaml", "--out", "c", "--yes")
+    done = trusting.run("run", "tiny.yaml", "--dir", "c", "--no-verdict")
     assert done.returncode == 4, done.stderr
     assert "no TLS connection" in done.stderr
     assert "sslrootcert" in done.stderr

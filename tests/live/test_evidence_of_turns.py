@@ -147,7 +147,7 @@ def test_evidence_of_turns_is_of_the_turns(steelyard: Steelyard) -> None:
     """
     with _neighbour(steelyard.cache) as neighbour:
         name = steelyard.experiment(_IN_TURNS)
-        done = steelyard.until_blocks(1, "run", name, "--out", "c")
+        done = steelyard.until_blocks(1, "run", name, "--dir", "c")
     assert neighbour.worked >= 2, done.stderr
     complete = {(each["index"], each["attempt"]) for each in steelyard.blocks if each["complete"]}
     runs = [run for run in steelyard.runs if (run["block"], run["attempt"]) in complete]

@@ -25,7 +25,7 @@ TWO = live.TINY.replace(
 
 
 def _started(steelyard: live.Steelyard, text: str) -> "subprocess.Popen[str]":
-    return steelyard.start("run", steelyard.experiment(text), "--out", "c", "--yes")
+    return steelyard.start("run", steelyard.experiment(text), "--dir", "c", "--no-verdict")
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ def test_a_living_campaign_is_left_alone(steelyard: live.Steelyard) -> None:
     live.wait_for(lambda: steelyard.complete_blocks >= 1, process)
     assert "No campaign has left anything" in steelyard.run("clean", "--yes").stdout
     third = steelyard.run("run", "--resume", "c")
-    second = steelyard.run("run", "tiny.yaml", "--out", "c", "--yes")
+    second = steelyard.run("run", "tiny.yaml", "--dir", "c", "--no-verdict")
     taken = steelyard.complete_blocks
     live.wait_for(lambda: steelyard.complete_blocks > taken, process)
     live.interrupted(process)
@@ -115,7 +115,7 @@ def test_a_taken_port_is_refused_before_the_start(steelyard: live.Steelyard) -> 
         listener.listen()
         port = listener.getsockname()[1]
         text = live.TINY.replace("bin: embedded}", f"bin: embedded, port: {port}}}")
-        done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
+        done = steelyard.run("run", steelyard.experiment(text), "--dir", "c")
     assert done.returncode == 3
     assert f"port {port}" in done.stderr
     assert not (steelyard.directory / "c").exists()
@@ -131,7 +131,7 @@ def test_an_absent_or_incomplete_binary_is_refused(
     """A wrong `bin:` gives exit 3, the fact and the way out."""
     (steelyard.directory / "bin").mkdir()
     text = live.TINY.replace("bin: embedded}", f"bin: {bin_}}}")
-    done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
+    done = steelyard.run("run", steelyard.experiment(text), "--dir", "c")
     assert done.returncode == 3, done.stderr
     assert word in done.stderr
     assert "hint:" in done.stderr
@@ -145,7 +145,7 @@ def test_a_binary_that_is_no_postgres_is_refused(steelyard: live.Steelyard) -> N
         (fake / name).write_text("#!/bin/sh\nexit 3\n")
         (fake / name).chmod(0o755)
     text = live.TINY.replace("bin: embedded}", "bin: ./bin}")
-    done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
+    done = steelyard.run("run", steelyard.experiment(text), "--dir", "c")
     assert done.returncode == 3, done.stderr
     assert "Traceback" not in done.stderr
 
@@ -158,7 +158,7 @@ def test_unknown_settings_and_refused_values_are_said_at_once_with_lines(
         "postgres: {shared_buffers: 64MB}",
         "postgres:\n      shared_bufers: 64MB\n      work_mem: 9XB\n      random_page_cost: -4",
     )
-    done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
+    done = steelyard.run("run", steelyard.experiment(text), "--dir", "c")
     assert done.returncode == 2, done.stderr
     assert "tiny.yaml:16:7" in done.stderr
     assert "did you mean `shared_buffers`" in done.stderr
@@ -173,7 +173,7 @@ def test_a_value_only_a_started_server_refuses_fails_with_its_log(
     """What no check loads (a library that is not the server's own) shows at the first start."""
     library = "shared_preload_libraries: /nowhere/no_such_library"
     text = live.TINY.replace("shared_buffers: 64MB", library)
-    done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
+    done = steelyard.run("run", steelyard.experiment(text), "--dir", "c")
     assert done.returncode == 4, done.stderr
     assert "no_such_library" in done.stderr
 
@@ -186,6 +186,6 @@ def test_a_setting_that_does_not_take_effect_is_named(steelyard: live.Steelyard)
     text = live.TINY.replace("shared_buffers: 64MB", "work_mem: 9MB").replace(
         "scale_factor: 1}", "scale_factor: 1, prepare: [override.sql]}"
     )
-    done = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")
+    done = steelyard.run("run", steelyard.experiment(text), "--dir", "c", "--no-verdict")
     assert done.returncode == 5, done.stderr
     assert "work_mem was asked to be '9MB' and is '5120'" in done.stderr

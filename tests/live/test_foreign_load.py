@@ -52,7 +52,7 @@ def test_a_known_effect_is_not_doubted_for_a_neighbour(
 ) -> None:
     """`synchronous_commit: off` wins; idle time that the other leaves is no reason for doubt."""
     with _beside(shares):
-        done = steelyard.run("run", steelyard.experiment(_EFFECT), "--out", "c")
+        done = steelyard.run("run", steelyard.experiment(_EFFECT), "--dir", "c")
     assert done.returncode == 0, done.stderr
     summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
     (result,) = (each for each in summary["comparisons"] if each["clients"] == "pooled")

@@ -29,7 +29,7 @@ def test_a_fork_says_what_a_fresh_process_says(
 
 def test_a_fork_has_a_directory_an_environment_and_signals_of_its_own(steelyard: Steelyard) -> None:
     """It works where and with what it was told to, and a signal ends it and no other."""
-    process = steelyard.start("run", steelyard.experiment(), "--out", "c", "--yes")
+    process = steelyard.start("run", steelyard.experiment(), "--dir", "c", "--no-verdict")
     wait_for(lambda: bool(living_servers(steelyard.cache)), process)
     assert Path(f"/proc/{process.pid}/cwd").resolve() == steelyard.directory.resolve()
     assert process.pid != os.getpid()

@@ -44,7 +44,7 @@ def test_a_full_disk_of_the_record_keeps_what_is_there(
     """When the record's disk fills up, the journal stays readable and --resume goes on."""
     there = replace(steelyard, directory=small_record)
     source = there.experiment(live.lasting())
-    process = there.start("run", source, "--out", "c", "--yes")
+    process = there.start("run", source, "--dir", "c", "--no-verdict")
     live.wait_for(lambda: len(there.runs) >= 1, process)
     ballast = _fill(small_record)
     _, err = process.communicate(timeout=live.LIMIT_S)
@@ -70,7 +70,7 @@ def test_a_disk_of_the_data_that_fills_up_ends_the_campaign_and_resumes(
     # Less WAL than usual, so that the disk may be small.
     little = "    postgres: {max_wal_size: 64MB, min_wal_size: 32MB}\n"
     text = text.replace("  buffers:\n", f"{little}  buffers:\n")
-    process = steelyard.start("run", steelyard.experiment(text), "--out", "c", "--yes")
+    process = steelyard.start("run", steelyard.experiment(text), "--dir", "c", "--no-verdict")
     live.wait_for(lambda: len(steelyard.runs) >= 1, process)
     live.wait_for(lambda: _generating(small_disk), process)
     ballast = _fill(small_disk)

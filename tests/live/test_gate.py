@@ -94,7 +94,7 @@ def test_the_workflows_gate_a_change(
     for words in reports:
         assert steelyard.run(*words).returncode == 0
     # Another condition on the same record: nothing is that much faster.
-    again = steelyard.run("report", "gate", "--fail-if", "faster > 9000%", "--format", "json")
+    again = steelyard.run("report", "gate", "--gate", "faster > 9000%", "--output", "json")
     assert again.returncode == 0
     shown = json.loads(again.stdout)["gate"]
     assert {(row["condition"], row["outcome"]) for row in shown} == {("faster > 9000%", "passed")}
@@ -115,11 +115,11 @@ def test_a_change_of_the_schema_is_gated(steelyard: Steelyard) -> None:
         (steelyard.directory / name).write_text(text)
     source = steelyard.experiment((WORKFLOWS / "gate-schema.yaml").read_text(), "gate.yaml")
     gate = (
-        *("--fail-if", "slower > 3%"),
-        *("--set", "measure.slice=1s", "--set", "measure.warm_up=0s"),
-        *("--set", "measure.ceilings=off"),
+        *("--gate", "slower > 3%"),
+        *("--override", "measure.slice=1s", "--override", "measure.warm_up=0s"),
+        *("--override", "measure.ceilings=off"),
     )
-    done = steelyard.run("run", source, "--out", "c", "--yes", *gate)
+    done = steelyard.run("run", source, "--dir", "c", "--no-verdict", *gate)
     assert done.returncode == 10, done.stderr
     summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
     assert {row["outcome"] for row in summary["gate"]} == {"failed"}

@@ -39,7 +39,7 @@ def untouched(server: Server) -> Iterator[None]:
 
 def _in_a_run(steelyard: live.Steelyard, text: str) -> "subprocess.Popen[str]":
     """Start a campaign and return after its first run."""
-    process = steelyard.start("run", steelyard.experiment(text), "--out", "c", "--yes")
+    process = steelyard.start("run", steelyard.experiment(text), "--dir", "c", "--no-verdict")
     live.wait_for(lambda: len(steelyard.runs) >= 1, process)
     return process
 

@@ -78,7 +78,9 @@ def test_the_cpus_of_a_campaigns_runs_add_up(steelyard: Steelyard) -> None:
     Each part has a source of its own, and what is left for others must not have been cut at 0:
     that would be a part counted twice.
     """
-    done = steelyard.run("run", steelyard.experiment(_ONE_RUN), "--out", "c", "--yes", "--quiet")
+    done = steelyard.run(
+        "run", steelyard.experiment(_ONE_RUN), "--dir", "c", "--no-verdict", "--quiet"
+    )
     assert done.returncode == 0, done.stderr
     found = [run["evidence"] for run in steelyard.runs]
     assert found

@@ -15,7 +15,7 @@ def test_every_start_makes_its_server_and_nothing_is_left(steelyard: Steelyard) 
     text = TINY.replace("warm_up: 0s", "warm_up: 0s, switch: reprovision, rounds: 2")
     before = set((steelyard.cache / "prepared").glob("*"))
     source = steelyard.experiment(lasting(text))
-    steelyard.until_blocks(1, "run", source, "--out", "c", "--yes")
+    steelyard.until_blocks(1, "run", source, "--dir", "c", "--no-verdict")
     summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
     blocks = summary["blocks"]
     assert blocks >= 1

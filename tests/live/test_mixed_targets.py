@@ -41,7 +41,7 @@ def test_they_take_turns_alike(steelyard: Steelyard, server: Server) -> None:
     (steelyard.directory / "make.sql").write_text(MAKE)
     (steelyard.directory / "nap.sql").write_text(NAP)
     source = steelyard.experiment(MIXED.replace("SERVER", json.dumps(server.uri)))
-    done = steelyard.until_blocks(1, "run", source, "--out", "c", "--yes")
+    done = steelyard.until_blocks(1, "run", source, "--dir", "c", "--no-verdict")
     assert done.returncode == 130, done.stderr
     runs = steelyard.counted_runs
     found = ratios(runs, "there", "here")

@@ -55,7 +55,7 @@ def test_sysbench_weighs_two_configurations(steelyard: Steelyard) -> None:
     if shutil.which("sysbench") is None:
         lacking("there is no sysbench on this machine")
     text = ending(_file(_SYSBENCH, "{name: oltp_read_write}"))
-    done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
+    done = steelyard.run("run", steelyard.experiment(text), "--dir", "c")
     assert done.returncode == 0, done.stderr
     record = steelyard.directory / "c"
     summary = json.loads((record / "summary.json").read_text())
@@ -80,7 +80,7 @@ def test_a_failing_command_leaves_no_result(steelyard: Steelyard) -> None:
     """With a status other than 0 a rate counts for nothing; the error quotes what was printed."""
     workload = "{name: own, scale_factor: 1}"
     text = _file(_FAILING, workload).replace("budget: 5m", "budget: 60s")
-    done = steelyard.run("run", steelyard.experiment(one_by_one(text)), "--out", "c")
+    done = steelyard.run("run", steelyard.experiment(one_by_one(text)), "--dir", "c")
     assert done.returncode == 5, done.stdout
     assert "out of luck" in done.stderr
 
@@ -132,7 +132,7 @@ def test_a_program_with_a_log_takes_turns(steelyard: Steelyard, home: Path) -> N
     text = ending(_file(_logging(home), "{name: own, scale_factor: 1}"))
     text = text.replace("slice: 1s", "slice: 3s")
     idle = "  idle:\n    extends: default\n    postgres: {work_mem: 5MB}\n"
-    done = steelyard.run("run", steelyard.experiment(text + idle), "--out", "c")
+    done = steelyard.run("run", steelyard.experiment(text + idle), "--dir", "c")
     assert done.returncode == 0, done.stderr
     summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
     assert summary["design"]["mode"] == "alternating"
@@ -164,7 +164,7 @@ def test_the_log_of_a_wrapped_pgbench_holds_what_it_counts(
     words = f"[{wrapper}, '{{log}}', '{{clients}}', '{{seconds}}']"
     generator = f"generator:\n  command: {words}\n  log: pgbench\n"
     text = one_by_one(ending(_file(generator, "{name: own, scale_factor: 1}")))
-    done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
+    done = steelyard.run("run", steelyard.experiment(text), "--dir", "c")
     assert done.returncode == 0, done.stderr
     for run in _counted(steelyard):
         assert run.measurement is not None
@@ -184,7 +184,7 @@ def test_the_log_of_a_wrapped_pgbench_holds_what_it_counts(
 def test_a_generator_that_is_killed_in_its_turns_is_told(steelyard: Steelyard, home: Path) -> None:
     """The block is redone, for the reason that its status tells; then the campaign goes on."""
     text = lasting(_file(_logging(home), "{name: own, scale_factor: 1}"))
-    process = steelyard.start("run", steelyard.experiment(text), "--out", "c", "--yes")
+    process = steelyard.start("run", steelyard.experiment(text), "--dir", "c", "--no-verdict")
     wait_for(lambda: steelyard.complete_blocks >= 1, process)
     wait_for(lambda: _killed(home), process)
     wait_for(lambda: any(not block["complete"] for block in steelyard.blocks), process)

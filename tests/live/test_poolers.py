@@ -63,7 +63,7 @@ def poolers(shop: Server) -> Iterator[dict[str, int]]:
 def words(steelyard: Steelyard) -> list[str]:
     """Return a trial of a script that only reads."""
     (steelyard.directory / "q.sql").write_text("SELECT count(*) FROM orders;\n")
-    return ["--script", "q.sql", "--out", "c"]
+    return ["--script", "q.sql", "--dir", "c"]
 
 
 def dsn(port: int, user: str = "postgres", database: str = "shop") -> list[str]:
@@ -76,7 +76,7 @@ _PROMISED = [
     ("session, drops", ()),
     ("transaction", ("--protocol", "extended")),
     ("transaction, drops", ("--protocol", "simple")),
-    ("small, drops", ("--client", "2")),
+    ("small, drops", ("--clients", "2")),
     ("tiny", ("--protocol", "simple")),
     ("shop", ()),
 ]
@@ -111,7 +111,7 @@ _REFUSED = [
     ("session, drops", "reader", (), _NOT_PASSED),
     ("transaction, drops", "reader", ("--protocol", "simple"), _NOT_PASSED),
     ("small", "postgres", (), "serves 4 sessions at the same time; 8 clients need 10"),
-    ("small, drops", "postgres", ("--client", "3"), "serves 4 sessions"),
+    ("small, drops", "postgres", ("--clients", "3"), "serves 4 sessions"),
     ("few", "postgres", (), "serves 4 sessions"),
 ]
 
@@ -128,7 +128,7 @@ def test_what_a_pooler_keeps_from_running_is_refused(
 ) -> None:
     """Before anything starts, with the reason and a way out."""
     words = [*dsn(poolers[name], user), "--set", "random_page_cost=1.1", *words, *more]
-    done = steelyard.run(*words, "--yes")
+    done = steelyard.run(*words, "--yes", "--no-verdict")
     assert done.returncode == 3, done.stderr
     assert told in done.stderr
     assert "Is it running" not in done.stderr
@@ -154,15 +154,15 @@ def test_what_the_plan_promises_runs(
 ) -> None:
     """By ALTER SYSTEM, in the user's database or, None, in one that is copied; all is put back."""
     before = (shop.configuration, shop.databases)
-    source = ["--scale", "1", "--out", "c"] if more is None else [*words, *more]
-    trial = [*dsn(poolers[name]), "--set", setting, "--client", "2", *source]
+    source = ["--scale", "1", "--dir", "c"] if more is None else [*words, *more]
+    trial = [*dsn(poolers[name]), "--set", setting, "--clients", "2", *source]
     saved = steelyard.run(*trial, "--save", "trial.yaml")
     assert saved.returncode == 0, saved.stderr
     text = (steelyard.directory / "trial.yaml").read_text()
     (steelyard.directory / "trial.yaml").write_text(
         text + "measure: {slice: 1s, ramp: 0s, warm_up: 0s, rounds: 1}\n"
     )
-    done = steelyard.until_blocks(1, "run", "trial.yaml", "--out", "c", "--yes")
+    done = steelyard.until_blocks(1, "run", "trial.yaml", "--dir", "c", "--no-verdict")
     assert done.returncode == 130, done.stderr
     assert steelyard.complete_blocks >= 1
     assert not [each for each in steelyard.blocks if not each["complete"]]

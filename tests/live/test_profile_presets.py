@@ -27,8 +27,8 @@ _TINY = (
 def test_aws_defaults_are_in_force_as_rds_computes_them(steelyard: Steelyard) -> None:
     """The three formulas over this machine's memory, in the server's own units (8 kB pages)."""
     left = capacity(LocalHost()).memory_bytes * 931 // 1000
-    words = [word for each in _TINY for word in ("--set", each)]
-    steelyard.until_blocks(1, "run", "preset:aws-defaults", "--out", "c", "--yes", *words)
+    words = [word for each in _TINY for word in ("--override", each)]
+    steelyard.until_blocks(1, "run", "preset:aws-defaults", "--dir", "c", "--no-verdict", *words)
     environment = json.loads((steelyard.directory / "c" / "environment.json").read_text())
     (server,) = [each for each in environment["servers"] if each["configuration"] == "aws-defaults"]
     found = {setting["name"]: setting["value"] for setting in server["settings"]}

@@ -163,9 +163,9 @@ def test_the_published_study_runs_scaled_down(steelyard: Steelyard, account: Acc
         f"configurations.rds-900.target.accounts=['{ACCOUNT}']",
         f"configurations.aurora.target.accounts=['{ACCOUNT}']",
     )
-    sets = [word for each in small for word in ("--set", each)]
+    sets = [word for each in small for word in ("--override", each)]
     done = steelyard.run(
-        "run", "preset:rds-aurora", *sets, "--budget", "30m", "--out", "c", "--yes"
+        "run", "preset:rds-aurora", *sets, "--budget", "30m", "--dir", "c", "--no-verdict"
     )
     assert done.returncode == 0, done.stderr
     assert steelyard.complete_blocks == 4
@@ -179,7 +179,7 @@ def test_the_published_study_runs_scaled_down(steelyard: Steelyard, account: Acc
 
 def test_a_campaign_on_an_instance_leaves_nothing(steelyard: Steelyard, account: Account) -> None:
     """Made, measured under both settings of its parameter group, told in money, and deleted."""
-    done = steelyard.run("run", steelyard.experiment(FILE), "--out", "c", "--yes")
+    done = steelyard.run("run", steelyard.experiment(FILE), "--dir", "c", "--no-verdict")
     assert done.returncode == 0, done.stderr
     assert "0.1923 USD an hour" in done.stderr  # 0.145 + 300 GiB x 0.115 / 730
     assert "the burst of 3,000 IOPS lasts 43 min at full use; after that 900 last" in done.stderr
@@ -215,7 +215,7 @@ def test_a_campaign_on_a_cluster_of_aurora_leaves_nothing(
     text = AURORA.replace("{work_mem: 9MB}", "{work_mem: 9MB, default_statistics_target: 200}")
     publisher = threading.Thread(target=publish_io, daemon=True)
     publisher.start()
-    done = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")
+    done = steelyard.run("run", steelyard.experiment(text), "--dir", "c", "--no-verdict")
     assert done.returncode == 0, done.stderr
     publisher.join()
     told = "small and large: this campaign made 849.4 million I/Os = 169.88 USD"
@@ -246,7 +246,7 @@ def test_a_missing_permission_ends_it_early(steelyard: Steelyard, account: Accou
     """Of Performance Insights, which the target asks for; nothing is left."""
     text = FILE.replace("storage_type: gp2", "storage_type: gp2, performance_insights: true")
     account.denied.add("pi:GetResourceMetrics")
-    denied = steelyard.run("run", steelyard.experiment(text), "--out", "d", "--yes")
+    denied = steelyard.run("run", steelyard.experiment(text), "--dir", "d", "--no-verdict")
     assert denied.returncode == 8, denied.stderr
     assert "may not do pi:GetResourceMetrics" in denied.stderr
     assert left(account) == []
@@ -260,10 +260,10 @@ def test_a_killed_campaign_is_cleaned(steelyard: Steelyard, account: Account) ->
     account.create_s = None
     role = f"delete_role: 'arn:aws:iam::{ACCOUNT}:role/deleter'"
     text = steelyard.experiment(FILE.replace("storage_type: gp2", f"storage_type: gp2, {role}"))
-    never = steelyard.run("run", text, "--out", "c", "--yes")
+    never = steelyard.run("run", text, "--dir", "c", "--no-verdict")
     assert never.returncode == 3
     assert "Add --ttl" in never.stderr
-    running = steelyard.start("run", text, "--out", "c", "--yes", "--ttl", "8h")
+    running = steelyard.start("run", text, "--dir", "c", "--no-verdict", "--ttl", "8h")
     deadline = time.monotonic() + 60
     while "rds:CreateDBInstance" not in account.calls and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -285,22 +285,22 @@ def test_a_look_makes_nothing(steelyard: Steelyard, account: Account) -> None:
     plan = steelyard.run("plan", steelyard.experiment(FILE))
     assert plan.returncode == 0, plan.stderr
     assert "0.1923 USD an hour" in plan.stdout
-    dear = steelyard.run("run", steelyard.experiment(FILE), "--yes", "--max-cost", "0.1")
+    dear = steelyard.run("run", steelyard.experiment(FILE), "--no-verdict", "--max-cost", "0.1")
     assert dear.returncode == 3
     # With 1.4 vCPU-hours of surplus credits at 0.075.
     assert "may cost 0.2973 USD (0.1923 USD an hour for 60 min, and 0.1050 USD" in dear.stderr
     cluster = steelyard.experiment(AURORA)
-    unlimited = steelyard.run("run", cluster, "--yes", "--max-cost", "1000")
+    unlimited = steelyard.run("run", cluster, "--no-verdict", "--max-cost", "1000")
     assert unlimited.returncode == 3
     assert "I/O at 0.2000 USD a million, which no `io_at_most` limits" in unlimited.stderr
-    limit = ("--set", "configurations.small.target.io_at_most=30000")
+    limit = ("--override", "configurations.small.target.io_at_most=30000")
     limited = steelyard.run("plan", cluster, *limit, "--max-cost", "22.5")
     assert limited.returncode == 0, limited.stderr
     assert "21.60 USD for I/O" in limited.stdout  # 108 million in an hour
     assert "not counted: data transfer, requests to CloudWatch and taxes" in limited.stdout
     assert not [each for each in account.calls if "Create" in each]
     other = FILE.replace(ACCOUNT, "210987654321")
-    wrong = steelyard.run("run", steelyard.experiment(other), "--yes")
+    wrong = steelyard.run("run", steelyard.experiment(other), "--no-verdict")
     assert wrong.returncode == 3
     assert f"the credentials are those of account {ACCOUNT}" in wrong.stderr
 
@@ -311,7 +311,7 @@ def test_a_lost_registry_is_cleaned_by_the_tag(
 ) -> None:
     """By its campaign's name, typed; anything else leaves it, and exit code 7 says so."""
     account.create_s = None
-    running = steelyard.start("run", steelyard.experiment(FILE), "--out", "c", "--yes")
+    running = steelyard.start("run", steelyard.experiment(FILE), "--dir", "c", "--no-verdict")
     deadline = time.monotonic() + 60
     while "rds:CreateDBInstance" not in account.calls and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -143,7 +143,9 @@ def test_blocks_are_taken_on_a_standby(
     before = standby.configuration
     (steelyard.directory / "reads.sql").write_text(_READS)
     text = _FILE.replace("PLACE", json.dumps(_uri(standby, role))).replace("SETTING", setting)
-    done = steelyard.until_blocks(1, "run", steelyard.experiment(text), "--out", "c", "--yes")
+    done = steelyard.until_blocks(
+        1, "run", steelyard.experiment(text), "--dir", "c", "--no-verdict"
+    )
     assert done.returncode == 130
     (plan,) = (entry["plan"] for entry in steelyard.journal if entry["kind"] == "planned")
     assert plan["mode"] == mode
@@ -246,7 +248,9 @@ def test_turns_are_taken_where_sessions_would_end_in_their_pauses(
     (steelyard.directory / "reads.sql").write_text(_READS)
     text = _FILE.replace("PLACE", json.dumps(_uri(primary, "ended")))
     text = text.replace("SETTING", "work_mem: 9MB").replace("slice: 1s", "slice: 2s")
-    done = steelyard.until_blocks(1, "run", steelyard.experiment(text), "--out", "c", "--yes")
+    done = steelyard.until_blocks(
+        1, "run", steelyard.experiment(text), "--dir", "c", "--no-verdict"
+    )
     assert done.returncode == 130, done.stderr
     (plan,) = (entry["plan"] for entry in steelyard.journal if entry["kind"] == "planned")
     assert plan["mode"] == "alternating"

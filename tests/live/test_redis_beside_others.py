@@ -90,7 +90,7 @@ def test_a_configuration_that_evicts_is_refused_before_anything_is_set(
     target = {"kind": "redis-endpoint", "port": others.port, "allow_existing": True}
     settings = "{maxmemory: 1100kb, maxmemory-policy: allkeys-lru}"
     text = TINY.replace("TARGET", json.dumps(target)).replace("SETTINGS", settings)
-    done = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")
+    done = steelyard.run("run", steelyard.experiment(text), "--dir", "c", "--no-verdict")
     assert keys_of(others) == {4: 2000}
     assert done.returncode == 3, done.stderr
     assert "it may evict them" in " ".join(done.stderr.split())

@@ -67,11 +67,11 @@ def redis(shared: RedisServer) -> Iterator[RedisServer]:
 def _measured(steelyard: Steelyard, text: str, *more: str) -> None:
     """Run a campaign for one block; what it made is undone at every end."""
     source = steelyard.experiment(lasting(text))
-    steelyard.until_blocks(1, "run", source, "--out", "c", "--yes", *more)
+    steelyard.until_blocks(1, "run", source, "--dir", "c", "--no-verdict", *more)
 
 
 def _run(steelyard: Steelyard, text: str, *more: str) -> "subprocess.CompletedProcess[str]":
-    return steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes", *more)
+    return steelyard.run("run", steelyard.experiment(text), "--dir", "c", "--no-verdict", *more)
 
 
 @pytest.mark.slow
@@ -93,7 +93,7 @@ def test_a_campaign_leaves_the_server_as_it_was(steelyard: Steelyard, redis: Red
 def test_kill_9_leaves_what_clean_undoes(steelyard: Steelyard, redis: RedisServer) -> None:
     """The marker shows what is ours; `clean` empties only that and puts the settings back."""
     source = steelyard.experiment(lasting(at(redis)))
-    process = steelyard.start("run", source, "--out", "c", "--yes")
+    process = steelyard.start("run", source, "--dir", "c", "--no-verdict")
     wait_for(lambda: len(steelyard.runs) >= 1, process)
 
     def stands_with_keys() -> bool:
@@ -124,7 +124,7 @@ def test_kill_9_leaves_what_clean_undoes(steelyard: Steelyard, redis: RedisServe
 def test_a_killed_campaign_is_resumed(steelyard: Steelyard, redis: RedisServer) -> None:
     """What the dead session left is undone first; its settings are not taken for the server's."""
     source = steelyard.experiment(lasting(at(redis)))
-    process = steelyard.start("run", source, "--out", "c", "--yes")
+    process = steelyard.start("run", source, "--dir", "c", "--no-verdict")
     wait_for(lambda: steelyard.complete_blocks >= 1, process)
     process.kill()
     process.communicate(timeout=LIMIT_S)
@@ -136,7 +136,7 @@ def test_a_server_that_dies_is_told_and_cleaned_later(steelyard: Steelyard) -> N
     """Its failure ends the campaign, which says what it could not put back; `clean` does it."""
     with redis_started({"appendfsync": "no"}) as own:
         source = steelyard.experiment(lasting(at(own)))
-        process = steelyard.start("run", source, "--out", "c", "--yes")
+        process = steelyard.start("run", source, "--dir", "c", "--no-verdict")
         wait_for(lambda: len(steelyard.runs) >= 1, process)
         own.kill()
         _, err = process.communicate(timeout=LIMIT_S)
@@ -175,7 +175,7 @@ def test_a_password_that_nobody_sees(steelyard: Steelyard) -> None:
     with redis_started({"appendfsync": "no"}, password="planted-3e") as own:
         secret = replace(steelyard, extra={"REDISCLI_AUTH": "planted-3e"})
         source = secret.experiment(lasting(at(own)))
-        process = secret.start("run", source, "--out", "c", "--yes")
+        process = secret.start("run", source, "--dir", "c", "--no-verdict")
         seen: set[str] = set()
 
         def has_run() -> bool:

@@ -56,7 +56,7 @@ def _kill(data: Path) -> None:
 
 def test_a_redis_killed_in_a_run_costs_one_block_and_nothing_else(steelyard: Steelyard) -> None:
     """SIGKILL of the server voids the block in all arms; it is redone and counts."""
-    process = steelyard.start("run", _experiment(steelyard), "--out", "c", "--yes")
+    process = steelyard.start("run", _experiment(steelyard), "--dir", "c", "--no-verdict")
     wait_for(lambda: steelyard.complete_blocks >= 1, process)
     strike_local(steelyard, process, _kill)
     wait_for(lambda: redone_in_all_arms(steelyard), process)
@@ -67,7 +67,7 @@ def test_a_redis_killed_in_a_run_costs_one_block_and_nothing_else(steelyard: Ste
 @pytest.mark.slow
 def test_a_killed_campaign_of_redis_goes_on(steelyard: Steelyard) -> None:
     """After kill -9 of Steelyard no server lives on, what was made is undone, and blocks stay."""
-    process = steelyard.start("run", _experiment(steelyard), "--out", "c", "--yes")
+    process = steelyard.start("run", _experiment(steelyard), "--dir", "c", "--no-verdict")
     wait_for(lambda: steelyard.complete_blocks >= 1, process)
     process.kill()
     process.communicate()
@@ -84,7 +84,7 @@ def test_a_port_that_is_taken_is_refused(steelyard: Steelyard) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         target = f"{{kind: redis-local, connection: tcp, port: {port}}}"
-        refused = steelyard.run("run", _experiment(steelyard, target), "--out", "c", "--yes")
+        refused = steelyard.run("run", _experiment(steelyard, target), "--dir", "c", "--no-verdict")
     assert refused.returncode == 3
     assert f"port {port} on 127.0.0.1 cannot be used" in refused.stderr
 
@@ -94,7 +94,7 @@ def test_settings_that_redis_refuses_are_told_with_their_lines(steelyard: Steely
     require_redis()
     text = _TEXT.format(target="{kind: redis-local}", appendfsync="sometimes", value_bytes=3)
     text = text.replace('save: ""', 'save: "", apendonly: yes')
-    refused = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")
+    refused = steelyard.run("run", steelyard.experiment(text), "--dir", "c", "--no-verdict")
     assert refused.returncode == 2
     assert "`apendonly` is not a setting of Redis" in refused.stderr
     assert "did you mean `appendonly`" in refused.stderr.lower()
@@ -132,7 +132,7 @@ def test_a_disk_full_of_the_append_only_file_is_told(
     """
     target = f"{{kind: redis-local, directory: {small_disk}}}"
     source = _experiment(steelyard, target, appendfsync=appendfsync, value_bytes=4000)
-    process = steelyard.start("run", source, "--out", "c", "--yes")
+    process = steelyard.start("run", source, "--dir", "c", "--no-verdict")
     wait_for(lambda: steelyard.complete_blocks >= 1, process)
     blocks = steelyard.complete_blocks
     _fill(small_disk / "ballast", leaving_bytes=8 << 20)

@@ -246,7 +246,7 @@ def test_a_log_that_is_flushed_is_found_in_bytes_flushes_and_words(steelyard: St
     the faster arm keeps less.
     """
     require_redis()
-    ended = steelyard.run("run", steelyard.experiment(_ALWAYS), "--out", "c")
+    ended = steelyard.run("run", steelyard.experiment(_ALWAYS), "--dir", "c")
     assert ended.returncode == 0, ended.stderr
     analysis = analyse(read_campaign(steelyard.directory / "c"))
     request = len("*3\r\n$3\r\nSET\r\n$16\r\nkey:000000000000\r\n$20000\r\n\r\n") + _VALUE_BYTES

@@ -303,7 +303,7 @@ def test_a_pair_is_weighed_against_a_log_on_the_primary(steelyard: Steelyard) ->
     The pair's primary writes no log, and yet a killed server is not said to lose everything.
     """
     require_redis()
-    steelyard.until_blocks(2, "run", steelyard.experiment(_PAIR), "--out", "c")
+    steelyard.until_blocks(2, "run", steelyard.experiment(_PAIR), "--dir", "c")
     campaign = steelyard.directory / "c"
     analysis = analyse(read_campaign(campaign))
     for run in analysis.runs:

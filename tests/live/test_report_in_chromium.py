@@ -286,7 +286,7 @@ def test_the_page_of_a_running_campaign_moves(
     """A real campaign: when another block has ended, the page that asks for itself says so."""
     place = tmp_path / "campaigns"
     campaign = place / "c"
-    options = ("--out", str(campaign), "--yes")
+    options = ("--dir", str(campaign), "--no-verdict")
     process = steelyard.start("run", steelyard.experiment(lasting()), *options)
 
     def complete() -> int:

@@ -20,7 +20,7 @@ from support.live import Steelyard, one_by_one, wait_for
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 _STARTS = one_by_one()
-_OPTIONS = ("--out", "c", "--yes", "--quiet")
+_OPTIONS = ("--dir", "c", "--no-verdict", "--quiet")
 
 
 def _all(latency: RunLatency) -> Histogram:
@@ -90,7 +90,7 @@ def test_seconds_and_buckets_of_a_run_hold_the_same_transactions(steelyard: Stee
     # The end of the ramp is known to a millisecond, and rates to a decimal place.
     counted = _all(run.latency).total
     assert counted == pytest.approx(run.measurement.transactions, rel=0.02, abs=3)
-    assert steelyard.run("report", "c").returncode == 0
+    assert steelyard.run("report", "c", "--write").returncode == 0
     table = pq.read_table(steelyard.directory / "c" / "latency.parquet").to_pylist()
     own = [r["count"] for r in table if (r["block"], r["start"], r["position"]) == run.place]
     assert sum(own) == counted

@@ -106,7 +106,7 @@ def test_on_data_of_our_own_each_script_runs_once(steelyard: Steelyard) -> None:
         (steelyard.directory / f"{name}.sql").write_text(text)
     listed = ", ".join(f"{{file: {name}.sql}}" for name in scripts)
     text = TINY.replace("builtin: simple-update", f"scripts: [{listed}]")
-    done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
+    done = steelyard.run("run", steelyard.experiment(text), "--dir", "c")
     assert done.returncode == 3, done.stderr
     expected = {f"{name}.sql": said for name, (_, said) in scripts.items() if said}
     found = told(done.stderr)

@@ -317,7 +317,7 @@ def test_every_run_of_a_campaign_has_its_evidence(steelyard: Steelyard) -> None:
     """Wait events, counters and what they cost stand in the journal, and in tables."""
     text = TINY.replace("shared_buffers: 64MB", "work_mem: 9MB")  # no restart in between
     source = steelyard.experiment(one_by_one(lasting(text)))
-    steelyard.until_blocks(1, "run", source, "--out", "c", "--yes")
+    steelyard.until_blocks(1, "run", source, "--dir", "c", "--no-verdict")
     assert steelyard.counted_runs
     for taken in steelyard.counted_runs:
         evidence = taken["evidence"]

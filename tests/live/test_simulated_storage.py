@@ -130,7 +130,7 @@ def test_a_commit_takes_longer_by_what_its_flushes_were_given(stored_in_memory: 
     text = TINY[: TINY.index("configurations:")].replace("baseline: default", "baseline: disk")
     text = text.replace("clients: 2", "clients: 1").replace("slice: 1s", "slice: 3s")
     source = stored.experiment(lasting(text + _LADDER))
-    stored.until_blocks(6, "run", source, "--out", "c", "--yes")
+    stored.until_blocks(6, "run", source, "--dir", "c", "--no-verdict")
     record = read_campaign(stored.directory / "c")
     flushes: dict[str, list[float]] = {}
     complete = {index for index, _ in record.complete_blocks}
@@ -180,14 +180,14 @@ def test_large_blocks_read_what_nobody_asked_for(
     """
     watched = _GroupReads(stored)
     stored.until_blocks(
-        *(1, "run", "preset:page-size", "--out", "c", "--yes"),
-        *("--set", f"workloads.scattered.variables.rows={rows}"),
-        *("--set", f"workloads.scattered.variables.fill_factor={fill_factor}"),
-        *("--set", f"workloads.scattered.variables.spread={spread}"),
-        *(f"--set=configurations.{each}.cgroup.read_iops=1000000" for each in _BLOCKS),
-        *(f"--set=configurations.{each}.cgroup.memory=64MB" for each in _BLOCKS),
-        *(f"--set=configurations.{each}.postgres.shared_buffers=4MB" for each in _BLOCKS),
-        *("--set", "measure.slice=4s"),
+        *(1, "run", "preset:page-size", "--dir", "c", "--no-verdict"),
+        *("--override", f"workloads.scattered.variables.rows={rows}"),
+        *("--override", f"workloads.scattered.variables.fill_factor={fill_factor}"),
+        *("--override", f"workloads.scattered.variables.spread={spread}"),
+        *(f"--override=configurations.{each}.cgroup.read_iops=1000000" for each in _BLOCKS),
+        *(f"--override=configurations.{each}.cgroup.memory=64MB" for each in _BLOCKS),
+        *(f"--override=configurations.{each}.postgres.shared_buffers=4MB" for each in _BLOCKS),
+        *("--override", "measure.slice=4s"),
     )
     summary = json.loads((stored.directory / "c" / "summary.json").read_text())
     found = {each["configuration"]: each for each in summary["read_amplification"]}
@@ -213,7 +213,9 @@ def test_a_limit_of_requests_is_recovered_from_the_counters(stored: Steelyard) -
     text = re.sub(r"(?m)^  - \{name: tpcb-like.*\n", "", text)
     text = re.sub(r"(?ms)^  iops-3000:.*(?=^  iops-900:)", "", text)
     source = stored.experiment(text, "limits.yaml")
-    stored.until_blocks(1, "run", source, "--out", "c", "--yes", "--set", "measure.slice=10s")
+    stored.until_blocks(
+        1, "run", source, "--dir", "c", "--no-verdict", "--override", "measure.slice=10s"
+    )
     summary = json.loads((stored.directory / "c" / "summary.json").read_text())
     limits = [each for each in summary["findings"] if each["code"] == "device-limit"]
     (told,) = (each for each in limits if each["subject"] == "iops-900")
@@ -261,7 +263,9 @@ def test_the_kernel_sees_a_full_bucket_again(tmp_path: Path) -> None:
 def test_a_death_leaves_what_clean_unmounts(stored: Steelyard) -> None:
     """After kill -9 the mounts are found, told, unmounted and removed."""
     text = TINY[: TINY.index("configurations:")].replace("baseline: default", "baseline: disk")
-    running = stored.start("run", stored.experiment(lasting(text + _TWO)), "--out", "c", "--yes")
+    running = stored.start(
+        "run", stored.experiment(lasting(text + _TWO)), "--dir", "c", "--no-verdict"
+    )
     wait_for(lambda: bool(living_servers(stored.cache)))
     assert len(mounts_below(stored.cache)) == 4
     os.kill(running.pid, signal.SIGKILL)

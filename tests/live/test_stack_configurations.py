@@ -103,7 +103,7 @@ def test_a_server_gets_its_huge_pages_and_they_go_back(
 
     The other configuration's server has none.
     """
-    process = steelyard.start("run", steelyard.experiment(PAGES), "--out", "c", "--yes")
+    process = steelyard.start("run", steelyard.experiment(PAGES), "--dir", "c", "--no-verdict")
     sizes: set[int] = set()
 
     def seen() -> bool:
@@ -128,7 +128,7 @@ def test_clean_puts_the_knobs_of_a_killed_campaign_back(
     steelyard: Steelyard, before: tuple[str, ...]
 ) -> None:
     """After kill -9 under huge pages: listed, put back, and nothing is left to list."""
-    process = steelyard.start("run", steelyard.experiment(PAGES), "--out", "c", "--yes")
+    process = steelyard.start("run", steelyard.experiment(PAGES), "--dir", "c", "--no-verdict")
 
     def caught() -> bool:
         """Stop it in a start of the huge pages, so that it is killed there."""
@@ -160,7 +160,7 @@ def test_live_knobs_are_switched_under_a_running_server(
 ) -> None:
     """Back to back; of two knobs that exclude each other the one that was in force comes back."""
     source = steelyard.experiment(LIVE)
-    done = steelyard.until_blocks(2, "run", source, "--out", "c", "--yes")
+    done = steelyard.until_blocks(2, "run", source, "--dir", "c", "--no-verdict")
     assert done.returncode == 130, done.stderr
     assert _state() == before
     record = steelyard.directory / "c"
@@ -175,7 +175,7 @@ def test_more_pages_than_there_is_memory_are_refused(
 ) -> None:
     """Exit code 3, with what would fit, before anything is touched or prepared."""
     text = PAGES.replace("shared_buffers: 64MB", "shared_buffers: 4000GB")
-    refused = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")
+    refused = steelyard.run("run", steelyard.experiment(text), "--dir", "c", "--no-verdict")
     assert refused.returncode == 3, refused.stderr
     assert "do not fit" in refused.stderr
     assert not (steelyard.directory / "c").exists()

@@ -1,4 +1,4 @@
-"""From `stack plan --out` to `apply`, `verify` and `revert`, with the files that it rendered."""
+"""From `stack plan --dir` to `apply`, `verify` and `revert`, with the files that it rendered."""
 
 import configparser
 import json
@@ -31,7 +31,7 @@ _BOOTED = Path(
 ).is_dir()  # else nothing can be enabled: that counts for nothing
 _NOT_ENABLED = 10 if _BOOTED else 0
 _ENABLED = False if _BOOTED else None
-_PLAN = ("stack", "plan", "--cpus", "1", "--memory", "1GiB", "--bin", "formula", "--out", "p")
+_PLAN = ("stack", "plan", "--cpus", "1", "--memory", "1GiB", "--bin", "formula", "--dir", "p")
 
 
 @dataclass(frozen=True)

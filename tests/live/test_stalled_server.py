@@ -91,7 +91,9 @@ def _stall(data: Path) -> tuple[float, float]:
 
 def _runs_with_stalls(steelyard: Steelyard) -> dict[bool, Stalled]:
     """Return a run of either loop, by whether it was open, each stopped in its middle."""
-    process = steelyard.start("run", steelyard.experiment(LOOPS), "--out", "c", "--yes", "--quiet")
+    process = steelyard.start(
+        "run", steelyard.experiment(LOOPS), "--dir", "c", "--no-verdict", "--quiet"
+    )
     stalls: list[tuple[int, float, float]] = []
     while {True, False} - {_is_open(run) for run in _stalled(steelyard, stalls)}:
         number = len(steelyard.runs)
@@ -168,7 +170,7 @@ configurations:
 def test_one_configuration_at_a_rate(steelyard: Steelyard) -> None:
     """As many transactions as a Poisson schedule has; nothing is compared, and it is said."""
     name = steelyard.experiment(AT_A_RATE)
-    steelyard.until_blocks(1, "run", name, "--out", "c", "--yes")
+    steelyard.until_blocks(1, "run", name, "--dir", "c", "--no-verdict")
     reported = steelyard.run("report", "c")
     assert reported.returncode == 0, reported.stderr
     due = RATE_PER_S * SLICE_S
@@ -200,7 +202,7 @@ def test_what_waits_over_the_end_of_a_slice_is_counted(steelyard: Steelyard) -> 
     (steelyard.directory / "stall.sql").write_text(STALLING)
     text = AT_A_RATE.replace("builtin: select-only", "scripts: [{file: stall.sql}]")
     name = steelyard.experiment(text.replace("rate: 50", "rate: 100"))
-    steelyard.until_blocks(1, "run", name, "--out", "c", "--yes")
+    steelyard.until_blocks(1, "run", name, "--dir", "c", "--no-verdict")
     runs = read_campaign(steelyard.directory / "c").runs
     for run in runs:
         assert run.latency is not None

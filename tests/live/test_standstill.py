@@ -260,7 +260,7 @@ def test_the_next_campaign_ends_what_stands_still(account: Account) -> None:
     held = account.hold()
     _kill_with_guard(held)
     account.experiment()
-    refused = account.steelyard("run", "tiny.yaml", "--out", "c", "--yes")
+    refused = account.steelyard("run", "tiny.yaml", "--dir", "c", "--no-verdict")
     assert refused.returncode != 0
     frozen = [f"control group {group}" for group in held.groups] or [f"process {held.server}"]
     assert all(name in refused.stderr for name in frozen), refused.stderr

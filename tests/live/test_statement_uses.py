@@ -72,13 +72,15 @@ def counting(programs: Path) -> Iterator[Server]:
 
 def uses_in(steelyard: Steelyard) -> Any:
     """Return what the summary says of statements, after the report was made again."""
-    assert steelyard.run("report", "c").returncode == 0
+    assert steelyard.run("report", "c", "--write").returncode == 0
     return json.loads((steelyard.directory / "c" / "summary.json").read_text())["statement_uses"]
 
 
 def test_own_servers_tell_what_each_statement_takes(steelyard: Steelyard) -> None:
     """The extension is made in Steelyard's own database; figures are of each configuration."""
-    done = steelyard.until_blocks(2, "run", steelyard.experiment(LOCAL), "--out", "c", "--yes")
+    done = steelyard.until_blocks(
+        2, "run", steelyard.experiment(LOCAL), "--dir", "c", "--no-verdict"
+    )
     assert done.returncode == 130, done.stderr
     for taken in steelyard.runs:
         calls = {each["text"].split(" ")[0]: each for each in taken["evidence"]["statements"]}
@@ -98,7 +100,7 @@ def test_sessions_that_write_have_a_database_each_and_are_told_apart(
     (steelyard.directory / "make.sql").write_text(MAKE)
     (steelyard.directory / "shop.sql").write_text("\\set c random(1, 1000)\n" + COUNT + NOTE)
     file = steelyard.experiment(SHARED.replace("PLACE", json.dumps(counting.uri)))
-    done = steelyard.until_blocks(2, "run", file, "--out", "c", "--yes")
+    done = steelyard.until_blocks(2, "run", file, "--dir", "c", "--no-verdict")
     assert done.returncode == 130, done.stderr
     (tally,) = uses_in(steelyard)
     first = tally["statements"][0]
@@ -116,7 +118,7 @@ def test_sessions_that_read_the_same_database_cannot_be_told_apart(
     (steelyard.directory / "make.sql").write_text(MAKE)
     (steelyard.directory / "shop.sql").write_text("\\set c random(1, 1000)\n" + COUNT)
     file = steelyard.experiment(SHARED.replace("PLACE", json.dumps(counting.uri)))
-    done = steelyard.until_blocks(1, "run", file, "--out", "c", "--yes")
+    done = steelyard.until_blocks(1, "run", file, "--dir", "c", "--no-verdict")
     assert done.returncode == 130, done.stderr
     for taken in steelyard.runs:
         assert taken["evidence"]["statements"] is None
@@ -158,7 +160,7 @@ def test_data_that_cannot_be_prepared_in_time_are_said(plain: Steelyard, server:
     server.do("ALTER ROLE plain SET statement_timeout = '5s'")
     (plain.directory / "long.sql").write_text("SELECT pg_sleep(600);\n")
     text = SLOW.replace("scripts:", "prepare: [long.sql], scripts:")
-    done = plain.run("run", plain.experiment(text), "--out", "c", "--yes")
+    done = plain.run("run", plain.experiment(text), "--dir", "c", "--no-verdict")
     assert done.returncode == 4, done.stderr
     assert "Traceback" not in done.stderr
     assert "statement timeout" in done.stderr
@@ -169,7 +171,7 @@ def test_data_that_cannot_be_prepared_in_time_are_said(plain: Steelyard, server:
 
 def test_work_that_is_cut_off_in_the_campaign_ends_it(plain: Steelyard, server: Server) -> None:
     """Exit 5 with the server's words, everything dropped all the same; then `--resume` goes on."""
-    process = plain.start("run", plain.experiment(lasting(SLOW)), "--out", "c", "--yes")
+    process = plain.start("run", plain.experiment(lasting(SLOW)), "--dir", "c", "--no-verdict")
     wait_for(lambda: len(plain.runs) >= 1, process)
     server.do("ALTER ROLE plain SET statement_timeout = '100ms'")
     _, err = process.communicate(timeout=LIMIT_S)

@@ -46,7 +46,7 @@ def test_a_factorial_that_does_not_fit_alternates_in_sub_blocks(steelyard: Steel
     assert (told["mode"], told["turns"]["memory"]["at_once"]) == ("alternating", 2)
     shown = " ".join(steelyard.run("run", source, "--dry-run").stdout.split())
     assert "alternating in sub-blocks of at most 2 configurations" in shown
-    steelyard.until_blocks(2, "run", source, "--out", "c", "--yes")
+    steelyard.until_blocks(2, "run", source, "--dir", "c", "--no-verdict")
     record = read_campaign(steelyard.directory / "c")
     drawn = read_schedule(steelyard.directory / "c").blocks
     indices = {block.index for block in record.blocks if block.complete}

@@ -60,7 +60,7 @@ def test_a_toy_is_weighed_as_any_database(
 ) -> None:
     """`steelyard run` starts it in a place of its own, finds the delay and tells it."""
     (registered / "toy.yaml").write_text(_FILE.replace("KIND", f"toy-memory, shelf: {_SHELF}"))
-    words = ["run", str(registered / "toy.yaml"), "--out", str(registered / "campaign")]
+    words = ["run", str(registered / "toy.yaml"), "--dir", str(registered / "campaign")]
     code = cli.main(words, standalone_mode=False)
     printed = capsys.readouterr()
     assert code in (0, None), printed.err

@@ -64,7 +64,9 @@ def test_a_known_effect_shows_in_turns_that_the_server_counted(steelyard: Steely
     Each turn counts what ended in it after the settling, by the server; no latency is made up.
     """
     require_redis()
-    done = steelyard.until_blocks(1, "run", steelyard.experiment(KNOWN), "--out", "c", "--yes")
+    done = steelyard.until_blocks(
+        1, "run", steelyard.experiment(KNOWN), "--dir", "c", "--no-verdict"
+    )
     assert done.returncode == 130
     runs = steelyard.counted_runs
     found = ratios(runs, "listed", "plain")
@@ -181,7 +183,7 @@ def test_endpoints_of_postgres_take_turns_and_are_left_as_found(
     servers = (server, other_server)
     before = [(each.configuration, each.databases) for each in servers]
     done = steelyard.until_blocks(
-        2, "run", naps(steelyard, server, other_server), "--out", "c", "--yes"
+        2, "run", naps(steelyard, server, other_server), "--dir", "c", "--no-verdict"
     )
     assert done.returncode == 130
     runs = steelyard.counted_runs
@@ -216,7 +218,9 @@ def test_endpoints_of_redis_take_turns_and_are_left_as_found(
     setting = ("CONFIG", "GET", "hash-max-listpack-entries")
     before = [each.command(*setting) for each in pair]
     text = REDIS.replace("FIRST", json.dumps(one.uri)).replace("SECOND", json.dumps(two.uri))
-    done = steelyard.until_blocks(1, "run", steelyard.experiment(text), "--out", "c", "--yes")
+    done = steelyard.until_blocks(
+        1, "run", steelyard.experiment(text), "--dir", "c", "--no-verdict"
+    )
     assert done.returncode == 130
     runs = steelyard.counted_runs
     found = ratios(runs, "listed", "plain")
@@ -233,7 +237,7 @@ def test_no_generator_stays_stopped_after_kill_9(
 ) -> None:
     """Killed in its turns: the stopped one dies, and the servers get rid of its sessions."""
     file = naps(steelyard, server, other_server)
-    process = steelyard.start("run", file, "--out", "c", "--yes")
+    process = steelyard.start("run", file, "--dir", "c", "--no-verdict")
 
     def in_turns() -> bool:
         begun = any(entry["kind"] == "block-started" for entry in steelyard.journal)
@@ -284,7 +288,7 @@ def test_sessions_of_one_server_take_turns_and_nothing_of_it_is_altered(
     (steelyard.directory / "make.sql").write_text(MAKE)
     (steelyard.directory / "nap.sql").write_text(NAP)
     file = steelyard.experiment(SESSIONS.replace("PLACE", json.dumps(server.uri)))
-    process = steelyard.start("run", file, "--out", "c", "--yes")
+    process = steelyard.start("run", file, "--dir", "c", "--no-verdict")
     wait_for(lambda: at_work(server), process)
     wait_for(lambda: steelyard.complete_blocks >= 1, process)
     assert server.configuration == before
@@ -338,7 +342,7 @@ def test_a_setting_is_tried_on_a_server_and_nothing_of_it_is_altered(
     before = (server.configuration, server.databases)
     dsn = f"host={server.home} port={server.port} user=postgres dbname=shop"
     (steelyard.directory / "q.sql").write_text(READS)
-    words = ["try", "--dsn", dsn, "--script", "q.sql", "--client", "2", "--out", "c"]
+    words = ["try", "--dsn", dsn, "--script", "q.sql", "--clients", "2", "--dir", "c"]
     words += ["--set", "enable_indexscan=off", "--set", "enable_bitmapscan=off"]
     words += ["--set", "enable_indexonlyscan=off"]
     asked = steelyard.run(*words)
@@ -347,14 +351,14 @@ def test_a_setting_is_tried_on_a_server_and_nothing_of_it_is_altered(
     assert "nothing of the server is changed" in asked.stderr
     assert "database shop, which was there before: the scripts only read" in asked.stderr
     assert not (steelyard.directory / "c").exists()
-    done = steelyard.run(*words, "--yes")
+    done = steelyard.run(*words, "--yes", "--no-verdict")
     assert done.returncode == 0, done.stderr
     summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
     assert summary["design"]["mode"] == "alternating"
     assert {row["verdict"] for row in summary["comparisons"]} == {"slower"}
     assert "go back by vacuum" not in done.stdout  # nothing was changed
     (steelyard.directory / "q.sql").write_text("SELECT note();\n")
-    stopped = steelyard.run(*words[:-1], "enable_sort=off", "--yes", "--out", "d")
+    stopped = steelyard.run(*words[:-1], "enable_sort=off", "--yes", "--no-verdict", "--dir", "d")
     assert stopped.returncode == 5, stopped.stderr
     assert "read-only transaction" in stopped.stderr
     assert server.rows("SELECT count(*) FROM orders", "shop") == [(20000,)]

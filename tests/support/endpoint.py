@@ -114,7 +114,7 @@ def planned_by_account(folder: Path, name: str, cache: Path) -> "subprocess.Comp
     if subprocess.run([*argv, "--help"], check=False, cwd="/", capture_output=True).returncode:
         lacking("an ordinary account cannot reach this Python")
     return subprocess.run(
-        [*argv, "run", "--dry-run", "--yes", name],
+        [*argv, "run", "--dry-run", "--no-verdict", name],
         check=False,
         cwd=folder,
         env={**os.environ, "STEELYARD_CACHE": str(cache)},

@@ -40,7 +40,7 @@ _LIMIT_S = 600.0
 _REPORTED_EVERY = 4  # a report takes seconds of CPU: not every campaign is reported once more
 
 DERIVED = ("report.md", "report.html", "summary.json", "runs.parquet", "intervals.parquet")
-RUN: tuple[str, ...] = ("run", "killed.yaml", "--out", "c", "--yes")
+RUN: tuple[str, ...] = ("run", "killed.yaml", "--dir", "c", "--no-verdict")
 RESUME: tuple[str, ...] = ("run", "--resume", "c")
 FAULTS = (AssertionError, SteelyardError, OSError, subprocess.TimeoutExpired)
 
@@ -409,11 +409,11 @@ def _require_kept(folder: Path, deaths: Sequence[Death]) -> None:
 
 
 def _require_same_report(lane: Lane, folder: Path) -> None:
-    """`report` makes every derived file anew, to the same bytes."""
+    """`report --write` makes every derived file anew, to the same bytes."""
     before = {name: (folder / "c" / name).read_bytes() for name in DERIVED}
     for name in DERIVED:
         (folder / "c" / name).unlink()
-    status, said = lane.run(folder, "report", "c")
+    status, said = lane.run(folder, "report", "c", "--write")
     assert status == 0, said
     assert {name: (folder / "c" / name).read_bytes() for name in DERIVED} == before
 
@@ -429,7 +429,7 @@ def uninterrupted(lane: Lane, kind: Kind) -> Reference:
     """Return a campaign's result and duration, with the programs in the cache."""
     folder = lane.home / "reference"
     kind.write(folder, "reference")
-    lane.run(folder, "run", "killed.yaml", "--dry-run", "--yes")
+    lane.run(folder, "run", "killed.yaml", "--dry-run", "--no-verdict")
     begun = time.monotonic()
     status, said = lane.run(folder, *RUN)
     whole_s = time.monotonic() - begun

@@ -620,7 +620,7 @@ def _require_room(asked: Fetch) -> None:
     if occupied and copied(target, "campaign") != asked.campaign_id:
         raise wording.RecordError(
             f"{target} exists and is no copy of campaign {asked.campaign_id}",
-            hint="Name another directory with --out.",
+            hint="Name another directory with --dir.",
         )
     make_directory(target)
     text = json.dumps({"campaign": asked.campaign_id, "command": asked.command}, indent=1)

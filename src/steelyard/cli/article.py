@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from steelyard.cli.completion import complete_campaign
+from steelyard.cli.options import output_option
 from steelyard.core.wording import InputError
 
 if TYPE_CHECKING:
@@ -24,14 +25,15 @@ if TYPE_CHECKING:
 )
 @click.option("--title", default="What was measured", show_default=True, help="Of the article.")
 @click.option(
-    "--out",
+    "--dir",
+    "out",
     type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIRECTORY",
+    metavar="DIR",
     help="Write article.html, article.md with charts/, tables/ as CSV, and article.json.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output_option()
 def command(directories: tuple[Path, ...], *, title: str, out: Path | None, as_json: bool) -> None:
-    """Write one article of the campaigns in DIRECTORIES; without --out it is printed.
+    """Write one article of the campaigns in DIRECTORIES; without --dir it is printed.
 
     A table of all results; what to choose for which use, by rules that stand there and with the
     evidence for each; a chapter for each campaign, called by the name of its directory; how it was

@@ -2,7 +2,7 @@
 
 import click
 
-from steelyard.cli.options import PATH, context_option, namespace_option
+from steelyard.cli.options import PATH, context_option, namespace_option, output_option
 
 
 @click.command("attach")
@@ -12,14 +12,18 @@ from steelyard.cli.options import PATH, context_option, namespace_option
 @click.option("--list", "only_list", is_flag=True, help="Only list the campaigns that are there.")
 @click.option("--fetch", is_flag=True, help="Fetch what there is now, and do not follow.")
 @click.option(
-    "--out", type=PATH, metavar="DIR", help="Directory for the record (default: campaigns/NAME)."
+    "--dir",
+    "out",
+    type=PATH,
+    metavar="DIR",
+    help="Directory for the record (default: campaigns/NAME).",
 )
 @click.option(
     "--resume", is_flag=True, help="Go on with a campaign that ended early, in a new Job."
 )
 @click.option("--remove", is_flag=True, help="Remove it, with its record in the cluster.")
 @click.option("--yes", is_flag=True, help="Remove without asking what is not needed any more.")
-@click.option("--json", "as_json", is_flag=True, help="Print the list or summary.json.")
+@output_option("JSON (the list, or summary.json)")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.pass_context
 def command(context: click.Context, /, **_: object) -> int:

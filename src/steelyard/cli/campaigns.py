@@ -20,7 +20,13 @@ from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Condition, Outcome, parse_condition, worst
 from steelyard.gateways.files import may_write, tree_bytes, write_text
-from steelyard.record.directory import find_campaigns, is_held, left_behind, read_with_standing
+from steelyard.record.directory import (
+    find_campaigns,
+    is_held,
+    left_behind,
+    read_beginning,
+    read_with_standing,
+)
 from steelyard.record.tables import INSTALL, can_make_tables, write_tables
 from steelyard.report.document import Document
 from steelyard.report.terminal import render_terminal
@@ -86,6 +92,28 @@ def readable(listed: "Listed") -> CampaignAnalysis:
     return listed.analysis
 
 
+def named_or_newest(directory: Path | None) -> Path:
+    """Return the directory that was named, else that of the campaign that began last.
+
+    Raises:
+        InputError: None was named, and below campaigns/ there is none.
+    """
+    if directory is not None:
+        return directory
+    begun: dict[Path, float] = {}
+    for path in find_campaigns(HOME):
+        with suppress(wording.RecordError):  # a damaged one is not what is looked for
+            begun[path] = read_beginning(path)[1]
+    if not begun:
+        raise wording.InputError(
+            f"there is no campaign below {HOME}/",
+            hint="Name its directory, or make one: `steelyard run`.",
+        )
+    newest = max(begun, key=begun.__getitem__)
+    click.echo(f"the newest campaign: {newest}", err=True)
+    return newest
+
+
 def campaign_is_held(path: Path) -> bool:
     """Return whether somebody writes it."""
     try:
@@ -118,7 +146,7 @@ class Gate:
         conditions = given or experiment.stop.fail_if
         if not conditions and self.junit is not None:
             message = "--junit: no condition says what is reported"
-            raise wording.InputError(message, hint="Add one, such as --fail-if 'slower > 3%'.")
+            raise wording.InputError(message, hint="Add one, such as --gate 'slower > 3%'.")
         return conditions
 
     def code(self, analysis: CampaignAnalysis) -> int:
@@ -261,7 +289,7 @@ def write_reports(record: CampaignRecord, analysis: CampaignAnalysis, path: Path
     if can_make_tables():
         write_tables(record, path)
         return
-    again = f"then: steelyard report {wording.quoted(str(path))}"
+    again = f"then: steelyard report --write {wording.quoted(str(path))}"
     click.echo(f"no Parquet tables: pyarrow is not installed ({INSTALL}, {again})", err=True)
 
 
@@ -279,7 +307,7 @@ def write_again(
             return error
         return wording.PrivilegeError(
             f"the files beside the record were not written anew: {error.message}",
-            hint=f"To read it: steelyard report --format terminal {wording.quoted(path)}",
+            hint=f"To read it: steelyard report {wording.quoted(path)}",
         )
     return None
 

@@ -2,7 +2,14 @@
 
 import click
 
-from steelyard.cli.options import JOB_OPTIONS, PATH, GeneratorCommand, job_options
+from steelyard.cli.options import (
+    JOB_OPTIONS,
+    PATH,
+    GeneratorCommand,
+    job_options,
+    no_verdict_option,
+    output_option,
+)
 
 
 @click.command(
@@ -12,7 +19,7 @@ from steelyard.cli.options import JOB_OPTIONS, PATH, GeneratorCommand, job_optio
 )
 @click.argument("place", metavar="TARGET | FILE")
 @click.option(
-    "-c", "--client", type=click.IntRange(1), help="Sessions of the open loops (default: 16)."
+    "-c", "--clients", type=click.IntRange(1), help="Sessions of the open loops (default: 16)."
 )
 @click.option("-s", "--scale", type=click.IntRange(1), help="Scale factor (default: 10).")
 @click.option("-b", "--builtin", metavar="LIST", help="pgbench's scripts (default: select-only).")
@@ -23,19 +30,18 @@ from steelyard.cli.options import JOB_OPTIONS, PATH, GeneratorCommand, job_optio
 @click.option(
     "--slo", metavar="GOAL", help="Find the highest rate that keeps this goal: 'p99 < 10ms'."
 )
-@click.option("--slice", "slice_", metavar="TIME", help="Length of a run (default: 5s).")
+@click.option("--run-time", metavar="TIME", help="Length of a run (default: 5s).")
 @click.option("--budget", metavar="TIME", help="End after this long (default: 10m).")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the order; drawn if not given.")
-@click.option("--out", type=PATH, metavar="DIR", help="Campaign directory.")
+@click.option("--dir", "out", type=PATH, metavar="DIR", help="Campaign directory.")
 @click.option(
     "--allow-existing", is_flag=True, help="Measure in an endpoint's database that is named."
 )
 @click.option("--dry-run", is_flag=True, help="Show schedule, minutes and disk; start nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print summary.json, not the report.")
+@output_option("summary.json")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
-@click.option(
-    "--yes", is_flag=True, help="Start even if the budget ends before the first interim result."
-)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@no_verdict_option
 @job_options
 @click.pass_context
 def command(context: click.Context, /, **_: object) -> None:

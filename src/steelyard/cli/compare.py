@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from steelyard.cli.completion import complete_campaign, complete_compared
-from steelyard.cli.options import gate_options, renaming
+from steelyard.cli.options import gate_options, output_option, renaming
 from steelyard.core.wording import InputError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _USAGE: Final = "DIR REFERENCE CONFIGURATION | DIR1 DIR2..."
     help="Campaigns: count configuration OLD as NEW, whose role it has; may be given several"
     " times.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output_option()
 @gate_options
 def command(
     directory: Path,
@@ -52,7 +52,7 @@ def command(
     row per workload and load and a column per environment; then each campaign is set against the
     first. What differs between the two comes first, and no word is stronger than "differs".
 
-    --fail-if, --undecided and --junit are for two configurations of one campaign: campaigns were
+    --gate, --undecided and --junit are for two configurations of one campaign: campaigns were
     measured at different times.
     """
     if not others:
@@ -72,7 +72,7 @@ def command(
             read_campaign(each)  # first what is not there, which no gate would help
         raise InputError(
             "campaigns were measured at different times, so no gate can rest on them",
-            hint="Measure both configurations in one campaign: steelyard run --fail-if.",
+            hint="Measure both configurations in one campaign: steelyard run --gate.",
         )
     _campaigns(directories, dict(map(renaming, renamed)), as_json=as_json)
     return 0

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from steelyard.cli.completion import complete_campaign, complete_cell
+from steelyard.cli.completion import complete_cell
+from steelyard.cli.options import campaign_argument, output_option
 
 if TYPE_CHECKING:
     from steelyard.answers.reasons.section import Choice
@@ -13,26 +14,28 @@ if TYPE_CHECKING:
 
 
 @click.command("explain")
-@click.argument("directory", type=click.Path(path_type=Path), shell_complete=complete_campaign)
+@campaign_argument
 @click.option(
     "--cell",
     metavar="WORKLOAD[/CLIENTS]",
     shell_complete=complete_cell,
     help="Only this workload, or this load of it.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(directory: Path, cell: str | None, *, as_json: bool) -> None:
+@output_option()
+def command(directory: Path | None, cell: str | None, *, as_json: bool) -> None:
     """Explain the comparisons of the campaign in DIRECTORY from what was seen around its runs.
 
     For each: the verdict, which part of a transaction's time changed, the way from one latency to
-    the other, and what a transaction costs on both sides, with intervals.
+    the other, and what a transaction costs on both sides, with intervals. Without
+    DIRECTORY the newest campaign below campaigns/ is taken.
     """
     from steelyard.answers.reasons.section import explain_document, explain_json
     from steelyard.cli import campaigns
     from steelyard.record.directory import require_campaign
 
-    require_campaign(directory)
-    analysis = campaigns.readable(campaigns.listed_campaign(directory))
+    path = campaigns.named_or_newest(directory)
+    require_campaign(path)
+    analysis = campaigns.readable(campaigns.listed_campaign(path))
     choice = _choice(analysis, cell)
     if as_json:
         campaigns.print_json(explain_json(analysis, choice))

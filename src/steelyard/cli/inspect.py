@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from steelyard.cli.options import PATH, SIZE, cluster_options
+from steelyard.cli.options import PATH, SIZE, cluster_options, output_option
 from steelyard.core.wording import ExitCode, InputError
 
 if TYPE_CHECKING:
@@ -34,9 +34,12 @@ _HERE = "this machine"
     "--data-directory", metavar="DIR", help="Data directory of the database, to find its disk."
 )
 @click.option(
-    "--memory", type=SIZE, metavar="SIZE", help="What the machine of --dsn has, if nobody sees it."
+    "--server-memory",
+    type=SIZE,
+    metavar="SIZE",
+    help="What the machine of --dsn has, if nobody sees it.",
 )
-@click.option("--cpus", type=click.IntRange(1), help="CPUs of that machine, likewise.")
+@click.option("--server-cpus", type=click.IntRange(1), help="CPUs of that machine, likewise.")
 @cluster_options
 @click.option("--facts", type=PATH, help="Check the facts in this file instead of a machine.")
 @click.option(
@@ -64,7 +67,7 @@ _HERE = "this machine"
     show_default=True,
     help="Severity from which on the exit code is 10.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output_option()
 @click.pass_context
 def command(context: click.Context, /, **_: object) -> int:
     """Check every layer of the stack: facts, and what is wrong with them.
@@ -100,7 +103,15 @@ def _asked(params: dict[str, Any]) -> "Asked | AskedCluster":
     from steelyard.core.wording import parse_bytes
     from steelyard.tuning.facts.collecting import Asked
 
-    names = ("on", "dsn", "redis", "data_directory", "instance_metadata", "memory", "cpus")
+    names = (
+        "on",
+        "dsn",
+        "redis",
+        "data_directory",
+        "instance_metadata",
+        "server_memory",
+        "server_cpus",
+    )
     looking = {f"--{name.replace('_', '-')}": params[name] for name in names}
     file = params["facts"]
     require_one_source(file, {**looking, **looking_inside(params)})
@@ -119,8 +130,10 @@ def _asked(params: dict[str, Any]) -> "Asked | AskedCluster":
         data_directory=params["data_directory"],
         ping_pong=params["ping_pong"],
         metadata=params["instance_metadata"],
-        memory_bytes=None if params["memory"] is None else parse_bytes(params["memory"]),
-        cpus=params["cpus"],
+        memory_bytes=None
+        if params["server_memory"] is None
+        else parse_bytes(params["server_memory"]),
+        cpus=params["server_cpus"],
     )
 
 

@@ -142,6 +142,7 @@ class RunOptions:
     as_json: bool
     quiet: bool
     yes: bool
+    no_verdict: bool = False
     allow_existing: bool = False
     target: str | None = None
     memory: str | None = None
@@ -162,7 +163,7 @@ class RunOptions:
 
     @property
     def all_overrides(self) -> tuple[str, ...]:
-        """Return ``--set`` and the flags that stand for one."""
+        """Return ``--override`` and the flags that stand for one."""
         named = {
             "target": self.target,
             "memory": self.memory,
@@ -187,6 +188,7 @@ class RunOptions:
         }
         return (
             *(("--yes",) if self.yes else ()),
+            *(("--no-verdict",) if self.no_verdict else ()),
             *(("--allow-existing",) if self.allow_existing else ()),
             *(word for pair in given.items() if pair[1] is not None for word in pair),
             *self.job.switches,
@@ -375,7 +377,7 @@ def check(
     measured = profile_for(experiment)
     expected = forecasts.forecast_either(experiment, assembly, measured=measured)
     forecasts.require_disk(expected)
-    if not options.yes:
+    if not options.no_verdict:
         forecasts.require_first_look(expected, experiment)
     _require_affordable(experiment, expected.most_s(experiment), options)
     require_agreement(assembly, yes=options.yes or options.dry_run)
@@ -467,7 +469,8 @@ def foresee(
         if job is not None:
             click.echo(job.manifests, nl=False)
     forecasts.require_disk(expected)
-    forecasts.require_first_look(expected, loaded.experiment)
+    if not options.no_verdict:
+        forecasts.require_first_look(expected, loaded.experiment)
     _require_affordable(loaded.experiment, expected.most_s(loaded.experiment), options)
 
 
@@ -717,9 +720,9 @@ def run_article(options: RunOptions) -> None:
 def _require_plain(options: RunOptions) -> None:
     """Refuse what would hold for one campaign only."""
     given = {
-        "--set": options.overrides,
-        "--precision": options.precision,
-        "--fail-if": options.gate.fail_if,
+        "--override": options.overrides,
+        "--width": options.precision,
+        "--gate": options.gate.fail_if,
         "--junit": options.gate.junit,
         "--target": options.target,
         "pgbench flags": options.flags,

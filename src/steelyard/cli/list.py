@@ -4,10 +4,12 @@ from pathlib import Path
 
 import click
 
+from steelyard.cli.options import output_option
+
 
 @click.command("list")
 @click.argument("directories", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output_option()
 def command(directories: tuple[Path, ...], *, as_json: bool) -> None:
     """List the campaigns below DIRECTORIES, or below campaigns/, oldest first."""
     from steelyard.answers.report import listing_document, listing_json

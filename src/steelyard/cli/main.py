@@ -123,21 +123,33 @@ _VERBS = {
 }
 
 
+# What an option was called once -> what it is called now.
+_RENAMED_OPTIONS = {
+    "--client": "--clients",
+    "--cpus": "--server-cpus",
+    "--decide": "--margin",
+    "--directory": "--data-directory",
+    "--fail-if": "--gate",
+    "--format": "--output",
+    "--memory": "--server-memory",
+    "--out": "--dir",
+    "--precision": "--width",
+    "--set": "--override",
+    "--slice": "--run-time",
+}
 # What other tools call it (psql, pgbench, benchmark tools) -> how it is called here.
 _OPTIONS_ELSEWHERE = {
     "--dsn": ("--url", "--uri", "--host", "--port", "--dbname", "--user", "-h", "-p", "-U"),
     "--listen": ("--port", "--host", "--bind", "--address", "-p"),
     "--budget": ("--time", "--duration", "--timeout", "-T"),
     "--script": ("--file",),
-    "--out": ("--output", "-o"),
-    "--json": ("--format",),
-    "--fail-if": ("--threshold", "--fail-on", "--gate"),
+    "--gate": ("--threshold", "--fail-on"),
     "--undecided": ("--inconclusive",),
-    "--decide": ("--effect",),
+    "--margin": ("--effect",),
     "--version": ("-V", "-v"),
 }
 _VERBS_ELSEWHERE = {
-    "run --fail-if": ("gate", "check"),
+    "run --gate": ("gate", "check"),
     "run": ("bench", "benchmark", "test", "start"),
     "compare": ("diff",),
     "list": ("status", "ls"),
@@ -232,6 +244,8 @@ def _way_out(error: click.ClickException) -> str:
     options = [name for each in context.command.get_params(context) for name in each.opts]
     if isinstance(error, click.NoSuchOption):
         word = error.option_name
+        if (now := _RENAMED_OPTIONS.get(word)) in options:
+            return f"`{word}` is called `{now}` now."
         meant = [each for each, words in _OPTIONS_ELSEWHERE.items() if word in words]
         names = [each for each in meant if each in options] or error.possibilities
         if names:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import click
 from click.core import ParameterSource
 
-from steelyard.cli.completion import complete_source
+from steelyard.cli.completion import complete_campaign, complete_source
 from steelyard.core.findings import parse_condition
 from steelyard.core.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE
 from steelyard.core.wording import MIB, InputError, parse_bytes, parse_duration_s, parse_quantity
@@ -85,6 +85,76 @@ SIZE: Final = Checked(_sized)
 AMOUNT: Final = Checked(parse_quantity)
 
 
+def _adding(*parts: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Return what adds options to a verb, which its help lists in this order."""
+    # Decorators apply from the last to the first.
+    return lambda command: reduce(lambda decorated, part: part(decorated), reversed(parts), command)
+
+
+_JSON: Final = "steelyard.json"
+_json_option: Final = click.option(
+    "--json",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    hidden=True,
+    callback=lambda context, _, is_given: context.meta.update({_JSON: is_given}),
+)
+
+
+def output_option(as_json: str = "JSON") -> Callable[[Command], Command]:
+    """Return the option for the form of what is printed, and its short form ``--json``.
+
+    ``as_json`` is what the form ``json`` prints. The verb gets ``as_json``, whether it is that.
+    """
+    return _adding(
+        _json_option,
+        click.option(
+            "-o",
+            "--output",
+            "as_json",
+            type=click.Choice(["text", "json"]),
+            default="text",
+            callback=lambda *given: chosen_form(*given) == "json",
+            help=f"Print text (default) or {as_json}; --json is short for -o json.",
+        ),
+    )
+
+
+def output_forms(*forms: str) -> Callable[[Command], Command]:
+    """Return the option for the form of what is printed, the first if it is not given, as ``form``.
+
+    ``--json`` is the short form of ``-o json``.
+    """
+    return _adding(
+        _json_option,
+        click.option(
+            "-o",
+            "--output",
+            "form",
+            type=click.Choice(forms),
+            default=forms[0],
+            callback=chosen_form,
+            help=f"Print this form (default: {forms[0]}); --json is short for -o json.",
+        ),
+    )
+
+
+def chosen_form(context: click.Context, parameter: click.Parameter, form: str) -> str:
+    """Return the form that is asked for by ``--output``, or by ``--json``.
+
+    Raises:
+        UsageError: They ask for two.
+    """
+    if not context.meta[_JSON]:
+        return form
+    assert parameter.name is not None  # noqa: S101 - each option has one
+    is_given = context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+    if is_given and form != "json":
+        raise click.UsageError(f"--json is short for -o json, and -o says {form}", ctx=context)
+    return "json"
+
+
 def context_option(help_: str) -> Callable[[Any], Any]:
     """Return the option that names a context of the kubeconfig; ``help_`` is shown."""
     return click.option("--context", metavar="NAME", help=help_)
@@ -101,6 +171,11 @@ layers_option: Final = click.option(
     type=click.Choice(("hypervisor", "kvm", "linux", "kubernetes", "postgres")),
     multiple=True,
     help="Only knobs of this layer.",
+)
+no_verdict_option: Final = click.option(
+    "--no-verdict",
+    is_flag=True,
+    help="Start even if the budget ends before the first interim result.",
 )
 _EXPERIMENT: Final = (
     click.option(
@@ -127,12 +202,15 @@ _EXPERIMENT: Final = (
         help="For all configurations: a URI, a version, a directory, or YAML as below `target:`.",
     ),
     click.option(
-        "--memory",
+        "--server-memory",
+        "memory",
         type=SIZE,
         metavar="SIZE",
         help="What every endpoint's server has, for profiles.",
     ),
-    click.option("--cpus", type=AMOUNT, metavar="N", help="CPUs of these servers, likewise."),
+    click.option(
+        "--server-cpus", "cpus", type=AMOUNT, metavar="N", help="CPUs of these servers, likewise."
+    ),
     click.option(
         "--allow-existing",
         is_flag=True,
@@ -141,19 +219,18 @@ _EXPERIMENT: Final = (
     context_option("Context of the kubeconfig, for pods."),
     namespace_option("Namespace, for pods."),
     click.option(
-        "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change the file."
+        "--override", "overrides", multiple=True, metavar="PATH=VALUE", help="Change the file."
     ),
 )
 _CAMPAIGN: Final = (
     click.option("--seed", type=click.IntRange(0), help="Seed of the order; drawn if not given."),
-    click.option("--out", type=PATH, metavar="DIR", help="Campaign directory."),
+    click.option("--dir", "out", type=PATH, metavar="DIR", help="Campaign directory."),
     *_EXPERIMENT,
     click.option("--dry-run", is_flag=True, help="Show schedule, minutes and disk; start nothing."),
-    click.option("--json", "as_json", is_flag=True, help="Print summary.json, not the report."),
+    output_option("summary.json"),
     click.option("--quiet", is_flag=True, help="Show no progress."),
-    click.option(
-        "--yes", is_flag=True, help="Start even if the budget ends before the first interim result."
-    ),
+    click.option("--yes", is_flag=True, help="Do not ask."),
+    no_verdict_option,
 )
 _FLAGS: Final = "flags"
 
@@ -181,12 +258,6 @@ class GeneratorCommand(click.Command):
     def collect_usage_pieces(self, context: click.Context) -> list[str]:
         """Return the parts of the line that shows how it is called."""
         return [*super().collect_usage_pieces(context), "[-- PGBENCH_FLAGS]"]
-
-
-def _adding(*parts: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    """Return what adds options to a verb, which its help lists in this order."""
-    # Decorators apply from the last to the first.
-    return lambda command: reduce(lambda decorated, part: part(decorated), reversed(parts), command)
 
 
 experiment_options: Final = _adding(*_EXPERIMENT)
@@ -251,7 +322,8 @@ JOB_OPTIONS: Final = (
 )
 gate_options: Final = _adding(
     click.option(
-        "--fail-if",
+        "--gate",
+        "fail_if",
         type=Checked(parse_condition),
         multiple=True,
         metavar="CONDITION",
@@ -270,6 +342,9 @@ gate_options: Final = _adding(
         metavar="FILE",
         help="Write the outcomes as JUnit XML; what ended it too soon is an error there.",
     ),
+)
+campaign_argument: Final = click.argument(
+    "directory", required=False, type=PATH, shell_complete=complete_campaign
 )
 source_argument: Final = click.argument(
     "source", default=DEFAULT_SOURCE, metavar="[FILE | preset:NAME]", shell_complete=complete_source
@@ -305,19 +380,21 @@ crash_options: Final = _adding(
     ),
     click.option("--seed", type=click.IntRange(0), help="Of order and moments; else drawn."),
     click.option(
-        "--directory",
+        "--data-directory",
+        "directory",
         type=PATH,
         metavar="DIR",
         help="Where data and file systems are made; the cache if not given.",
     ),
     click.option("--run-as", metavar="ACCOUNT", help="Account of the servers, when root asks."),
     click.option(
-        "--out",
+        "--dir",
+        "out",
         type=PATH,
         metavar="DIR",
         help="Write report.html, report.md and crash.json there, after every death.",
     ),
-    click.option("--json", "as_json", is_flag=True, help="Print crash.json, not the report."),
+    output_option("crash.json"),
     click.option("--quiet", is_flag=True, help="Show no progress."),
 )
 

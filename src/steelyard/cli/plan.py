@@ -3,16 +3,21 @@
 import click
 
 from steelyard.cli.completion import complete_source
-from steelyard.cli.options import JOB_OPTIONS, experiment_options, planned_job_options
+from steelyard.cli.options import (
+    JOB_OPTIONS,
+    experiment_options,
+    output_option,
+    planned_job_options,
+)
 
 
 @click.command("plan")
 @click.argument("source", metavar="FILE | preset:NAME", shell_complete=complete_source)
 @click.option("--budget", metavar="TIME", help="Plan for this budget, such as 20m.")
-@click.option("--precision", metavar="SHARE", help="Plan for this half-width, such as 1%.")
+@click.option("--width", "precision", metavar="SHARE", help="Plan for this half-width, such as 1%.")
 @experiment_options
 @planned_job_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output_option()
 @click.pass_context
 def command(context: click.Context, /, **_: object) -> None:
     """Tell what an experiment can decide, and how long it takes; nothing is started.

@@ -75,7 +75,7 @@ _KEPT: Final = 10  # of these for us
 NOW: Final = "now"
 CHANGED: Final = "changed"
 _CLIENTS: Final = "8"  # of `try`
-_DECIDE: Final = "5%"
+_MARGIN: Final = "5%"
 _AFTER_SEED = 5  # steelyard, verb, source, --seed, N
 
 
@@ -152,11 +152,11 @@ def _command(twin: LoadedExperiment, options: RunOptions) -> str:
 
 
 _CAPACITY_KEYS = {
-    "loads.clients": "--client",
+    "loads.clients": "--clients",
     "loads.rate": "--rate",
     "loads.protocol": "--protocol",
     "slo": "--slo",
-    "measure.slice": "--slice",
+    "measure.slice": "--run-time",
     "stop.budget": "--budget",
 }
 
@@ -176,6 +176,13 @@ class WrittenOptions:
     as_json: bool
     quiet: bool
     yes: bool
+    no_verdict: bool
+
+    @property
+    def consents(self) -> tuple[str, ...]:
+        """Return the switches by which somebody agreed beforehand."""
+        given = {"--yes": self.yes, "--no-verdict": self.no_verdict}
+        return tuple(name for name, is_given in given.items() if is_given)
 
     @property
     def words_of_flags(self) -> tuple[str, ...]:
@@ -200,6 +207,7 @@ class WrittenOptions:
             as_json=self.as_json,
             quiet=self.quiet,
             yes=self.yes,
+            no_verdict=self.no_verdict,
         )
 
 
@@ -212,10 +220,10 @@ class CapacityOptions(WrittenOptions):
     """
 
     place: str
-    client: int | None
+    clients: int | None
     rate: str | None
     slo: str | None
-    slice_: str | None
+    run_time: str | None
     allow_existing: bool
     job: JobOptions = field(default_factory=JobOptions)
 
@@ -276,7 +284,7 @@ def capacity_text(options: CapacityOptions, seed: int) -> str:
             hint="Find the most that it sustains with several numbers of clients in a file:"
             " `loads: {clients: [1, 10, 50, 100]}`.",
         )
-    clients = options.client or _SESSIONS
+    clients = options.clients or _SESSIONS
     rates = options.rate or ("" if options.slo else _RATES)
     offered = f"\n  rate: {_yaml(rates)}" if rates else ""
     goal = f"slo: {_yaml(options.slo)}\n" if options.slo else ""
@@ -295,7 +303,7 @@ loads:
   threads: auto{offered}
   protocol: {_yaml(options.protocol or _PROTOCOL)}
 {goal}measure:
-  slice: {_yaml(options.slice_ or _SLICE)}
+  slice: {_yaml(options.run_time or _SLICE)}
   ramp: 1s
   prewarm: true
   warm_up: 5s
@@ -342,11 +350,11 @@ def _of_file(options: CapacityOptions, doors: Doors) -> tuple[LoadedExperiment, 
             hint="Leave it out, or change the file.",
         )
     changes = {
-        "loads.clients": options.client,
+        "loads.clients": options.clients,
         "loads.rate": _rates(options, doors),
         "loads.protocol": options.protocol,
         "slo": f'"{options.slo}"' if options.slo else None,
-        "measure.slice": options.slice_,
+        "measure.slice": options.run_time,
     }
     overrides = tuple(f"{path}={value}" for path, value in changes.items() if value is not None)
     run = replace(options.run(options.place), overrides=overrides, budget=options.budget)
@@ -380,17 +388,16 @@ def _rates(options: CapacityOptions, doors: Doors) -> str | None:
 
 def _capacity_command(options: CapacityOptions) -> str:
     words = [*_CAPACITY.split(), options.place]
-    words += options.words_of("seed client scale builtin protocol rate slo slice_ budget")
-    asked = {"--yes": options.yes, "--allow-existing": options.allow_existing}
-    words += [name for name, is_given in asked.items() if is_given]
+    words += options.words_of("seed clients scale builtin protocol rate slo run_time budget")
+    words += [*options.consents, *(["--allow-existing"] if options.allow_existing else [])]
     return shlex.join([*words, *options.job.switches, *options.words_of_flags])
 
 
 _TRIAL_KEYS: Final = {
-    "loads.clients": "--client",
+    "loads.clients": "--clients",
     "loads.protocol": "--protocol",
     "stop.budget": "--budget",
-    "stop.decide": "--decide",
+    "stop.decide": "--margin",
 }
 _WEIGHTED: Final = re.compile(r"(.+)@([^@]*)")
 _WEIGHT: Final = re.compile(r"0*[1-9]\d*")
@@ -403,13 +410,13 @@ class TrialOptions(WrittenOptions):
     dsn: str | None
     changes: tuple[str, ...]
     profile: str | None
-    memory: str | None
-    cpus: str | None
+    server_memory: str | None
+    server_cpus: str | None
     scripts: tuple[str, ...]
-    client: str | None
+    clients: str | None
     restart_command: str | None
     reset_command: str | None
-    decide: str | None
+    margin: str | None
     save: Path | None
     fail_if: tuple[str, ...]
     undecided: str
@@ -487,15 +494,15 @@ def trial_text(options: TrialOptions, seed: int) -> str:
     told: dict[str, Value] = {
         "restart_command": [*shlex.split(options.restart_command or "")],
         "reset_command": [*shlex.split(options.reset_command or "")],
-        "memory": options.memory,
-        "cpus": options.cpus,
+        "memory": options.server_memory,
+        "cpus": options.server_cpus,
     }
     target = {**target, **{key: value for key, value in told.items() if value}}
-    numbers = (options.client or _CLIENTS).split(",")
+    numbers = (options.clients or _CLIENTS).split(",")
     clients = [int(each) if each.isdecimal() else each for each in numbers]
     profile = [f"profile {options.profile}"] if options.profile else []
     changes = ", ".join([*profile, *(f"{name} = {value}" for name, value in settings.items())])
-    share = _yaml(options.decide or _DECIDE)
+    share = _yaml(options.margin or _MARGIN)
     return f"""\
 # Written by `steelyard try`: the server as it is, and with other settings.
 version: 1
@@ -602,8 +609,9 @@ def _trial_option(path: str) -> str:
         return "--profile"
     if path.startswith(f"configurations.{NOW}.target"):
         key = path.rpartition(".")[2]
-        is_own = key.endswith("_command") or key in ("memory", "cpus")
-        return f"--{key.replace('_', '-')}" if is_own else "--dsn"
+        if key in ("memory", "cpus"):
+            return f"--server-{key}"
+        return f"--{key.replace('_', '-')}" if key.endswith("_command") else "--dsn"
     return next((option for key, option in _TRIAL_KEYS.items() if path.startswith(key)), "")
 
 
@@ -675,10 +683,10 @@ def _trial_command(options: TrialOptions) -> str:
     for name, values in (("--set", options.changes), ("--script", options.scripts)):
         words += [word for value in values for word in (name, value)]
     words += options.words_of(
-        "dsn profile memory cpus builtin scale client protocol restart_command reset_command"
-        " decide budget seed"
+        "dsn profile server_memory server_cpus builtin scale clients protocol restart_command"
+        " reset_command margin budget seed"
     )
-    return shlex.join([*words, *(["--yes"] if options.yes else []), *options.words_of_flags])
+    return shlex.join([*words, *options.consents, *options.words_of_flags])
 
 
 def _said_of_options(error: ExperimentFileError, option_of: Callable[[str], str]) -> InputError:

@@ -4,51 +4,50 @@ from pathlib import Path
 
 import click
 
-from steelyard.cli.completion import complete_campaign
-from steelyard.cli.options import gate_options
+from steelyard.cli.options import campaign_argument, gate_options, output_forms
 
 
 @click.command("report")
-@click.argument("directory", type=click.Path(path_type=Path), shell_complete=complete_campaign)
+@campaign_argument
+@output_forms("text", "markdown", "summary", "html", "json")
+@click.option("--full", is_flag=True, help="Show tables and findings, too (text only).")
 @click.option(
-    "--format",
-    "form",
-    type=click.Choice(["terminal", "markdown", "summary", "html", "json"]),
-    help="Print this form and write nothing; summary is ten lines of Markdown for a pull request.",
+    "--write", is_flag=True, help="Also write report.html, report.md, summary.json and the tables."
 )
-@click.option("--full", is_flag=True, help="Show tables and findings, too (terminal only).")
 @gate_options
 def command(
-    directory: Path,
-    form: str | None,
+    directory: Path | None,
+    form: str,
     *,
     full: bool,
+    write: bool,
     fail_if: tuple[str, ...],
     undecided: str,
     junit: Path | None,
 ) -> int:
     """Show the report of the campaign in DIRECTORY: its first screen.
 
-    Without --format the files beside the record (report.html, report.md, summary.json and the
-    tables) are written anew as well. Repeated, they are the same to the byte. --format terminal
-    shows the same and writes nothing. --fail-if sets the conditions of what is printed; the files
-    have those of the run.
+    Without DIRECTORY that of the newest campaign below campaigns/. `-o summary` is ten lines of
+    Markdown for a pull request. --write makes the files beside the record anew: repeated, they are
+    the same to the byte. --gate sets the conditions of what is printed; the files have those of the
+    run.
     """
-    if full and form not in (None, "terminal"):
-        raise click.UsageError(f"--full is for the terminal: {form} has a length of its own.")
+    if full and form != "text":
+        raise click.UsageError(f"--full is for text: {form} has a length of its own.")
     from steelyard.answers.campaign import analyse
-    from steelyard.cli.campaigns import Gate, rendered, show, write_again
+    from steelyard.cli.campaigns import Gate, named_or_newest, rendered, show, write_again
     from steelyard.record.directory import read_campaign
 
-    record = read_campaign(directory)
+    path = named_or_newest(directory)
+    record = read_campaign(path)
     analysis = analyse(record)
     gate = Gate(fail_if=fail_if, undecided=undecided, junit=junit)
     shown = gate.shown(analysis)
-    if form not in (None, "terminal"):
+    trouble = write_again(record, analysis, path) if write else None
+    if form == "text":
+        show(shown, path, full=full, is_written=write and trouble is None)
+    else:
         click.echo(rendered(shown, form), nl=False)
-        return gate.code(analysis)
-    trouble = write_again(record, analysis, directory) if form is None else None
-    show(shown, directory, full=full, is_written=form is None and trouble is None)
     code = gate.code(analysis)
     if trouble is not None:
         raise trouble

@@ -21,7 +21,7 @@ from steelyard.cli.options import (
 )
 @source_argument
 @click.option("--budget", metavar="TIME", help="End after this long, such as 20m.")
-@click.option("--precision", metavar="SHARE", help="Stop at this half-width, such as 1%.")
+@click.option("--width", "precision", metavar="SHARE", help="Stop at this half-width, such as 1%.")
 @click.option("--resume", type=PATH, metavar="DIR", help="Go on with this campaign.")
 @campaign_options
 @gate_options
@@ -33,7 +33,7 @@ def command(context: click.Context, /, **_: object) -> int:
     Without an argument `preset:quick`: shared buffers smaller than the data against larger ones,
     in about six minutes. `article:003` is what can be run here of a published article: several
     campaigns and one text of them (`steelyard presets` lists them). Record and reports lie in the
-    campaign directory: campaigns/TIME-NAME unless --out is given.
+    campaign directory: campaigns/TIME-NAME unless --dir is given.
 
     If servers are in Kubernetes and all can be reached from there, the campaign runs as a Job. This
     command follows it; ended here, it goes on there, and `steelyard attach` comes back to it.
@@ -62,14 +62,14 @@ def _given(context: click.Context) -> list[str]:
     words = {
         "source": "an experiment",
         "budget": "--budget",
-        "precision": "--precision",
-        "fail_if": "--fail-if",
+        "precision": "--width",
+        "fail_if": "--gate",
         "seed": "--seed",
-        "out": "--out",
-        "overrides": "--set",
+        "out": "--dir",
+        "overrides": "--override",
         "target": "--target",
-        "memory": "--memory",
-        "cpus": "--cpus",
+        "memory": "--server-memory",
+        "cpus": "--server-cpus",
         "flags": "pgbench flags",
         "allow_existing": "--allow-existing",
         "context": "--context",

@@ -4,7 +4,14 @@ from pathlib import Path
 
 import click
 
-from steelyard.cli.options import AMOUNT, SIZE, GeneratorCommand, gate_options
+from steelyard.cli.options import (
+    AMOUNT,
+    SIZE,
+    GeneratorCommand,
+    gate_options,
+    no_verdict_option,
+    output_option,
+)
 
 
 @click.command(
@@ -17,8 +24,10 @@ from steelyard.cli.options import AMOUNT, SIZE, GeneratorCommand, gate_options
 )
 @click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="A setting to try.")
 @click.option("--profile", metavar="NAME", help="A settings profile to try, such as fitted.")
-@click.option("--memory", type=SIZE, metavar="SIZE", help="What the server has, for a profile.")
-@click.option("--cpus", type=AMOUNT, metavar="N", help="CPUs of the server, for a profile.")
+@click.option(
+    "--server-memory", type=SIZE, metavar="SIZE", help="What the server has, for a profile."
+)
+@click.option("--server-cpus", type=AMOUNT, metavar="N", help="CPUs of the server, for a profile.")
 @click.option(
     "-f",
     "--script",
@@ -29,7 +38,7 @@ from steelyard.cli.options import AMOUNT, SIZE, GeneratorCommand, gate_options
 )
 @click.option("-b", "--builtin", metavar="LIST", help="pgbench's scripts (default: select-only).")
 @click.option("-s", "--scale", type=click.IntRange(1), help="Scale factor of these (default: 10).")
-@click.option("-c", "--client", metavar="LIST", help="Sessions (default: 8).")
+@click.option("-c", "--clients", metavar="LIST", help="Sessions (default: 8).")
 @click.option("-M", "--protocol", metavar="NAME", help="Query mode (default: prepared).")
 @click.option(
     "--restart-command", metavar="COMMAND", help="Restarts the server, for settings that need it."
@@ -38,13 +47,15 @@ from steelyard.cli.options import AMOUNT, SIZE, GeneratorCommand, gate_options
     "--reset-command", metavar="COMMAND", help="Brings back what scripts change, before each start."
 )
 @click.option(
-    "--decide",
+    "--margin",
     metavar="SHARE",
     help="The effect that matters; a smaller one counts as none (default: 5%).",
 )
 @click.option("--budget", metavar="TIME", help="End after this long (default: 15m).")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the order; drawn if not given.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Campaign directory.")
+@click.option(
+    "--dir", "out", type=click.Path(path_type=Path), metavar="DIR", help="Campaign directory."
+)
 @click.option(
     "--save",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -52,9 +63,10 @@ from steelyard.cli.options import AMOUNT, SIZE, GeneratorCommand, gate_options
     help="Write the experiment file, for `steelyard run`, and stop.",
 )
 @click.option("--dry-run", is_flag=True, help="Tell what is touched, and minutes; start nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print summary.json, not the report.")
+@output_option("summary.json")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.option("--yes", is_flag=True, help="Start without asking.")
+@no_verdict_option
 @gate_options
 @click.pass_context
 def command(context: click.Context, /, **_: object) -> None:

@@ -181,7 +181,7 @@ class Problem:
         message: What is wrong, with the offending value.
         hint: The way out.
         path: The place in words, such as ``configurations.buffers.postgres.shared_bufers``.
-        line: 1-based line, or None where the value does not come from the file (``--set``).
+        line: 1-based line, or None where the value does not come from the file (``--override``).
         column: 1-based column, or None likewise.
     """
 

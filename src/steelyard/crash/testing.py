@@ -190,8 +190,8 @@ class CutVolume(Directory):
                 f"{self._image.parent} has room for {wording.format_bytes(room)}, and the file"
                 " system whose"
                 f" power is cut may take {wording.format_bytes(VOLUME_BYTES)}",
-                hint="Name a place with room for it (--directory DIR), or leave the power cuts out:"
-                " --deaths kill.",
+                hint="Name a place with room for it (--data-directory DIR), or leave the power cuts"
+                " out: --deaths kill.",
             )
 
     def die(self, server: LocalServer, death: Death) -> Ended:
@@ -223,7 +223,7 @@ def copy_data(template: Path, home: Path, doors: Doors) -> None:
     if not completed.succeeded:
         raise wording.PreflightError(
             f"the data of the server could not be copied: {completed.tail(1)}",
-            hint="Name a place with room for them: --directory DIR.",
+            hint="Name a place with room for them: --data-directory DIR.",
         )
 
 
@@ -648,7 +648,7 @@ def crash_test(
     if not files.reachable_by(place, asked.account):
         raise wording.PreflightError(
             f"{place} may not be entered by {asked.account or 'this account'}, as whom servers run",
-            hint="Name a place that it can reach: --directory DIR.",
+            hint="Name a place that it can reach: --data-directory DIR.",
         )
     with belongings(asked.root, asked.account, doors) as own:
         kind = CutVolume if Death.POWER in asked.deaths else Directory
@@ -701,7 +701,7 @@ def _make_template(means: Means) -> None:
     if not completed.succeeded:
         raise wording.PreflightError(
             f"a data directory could not be made: {completed.tail(1)}",
-            hint="Name a place with room for it: --directory DIR.",
+            hint="Name a place with room for it: --data-directory DIR.",
         )
     server = means.server(means.template)
     try:

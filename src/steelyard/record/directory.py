@@ -180,7 +180,7 @@ def require_unused(path: Path) -> None:
     if has_begun(path):
         raise RecordError(
             f"{path} holds a campaign already",
-            hint=f"Go on with it by --resume {quoted(path)}, or name another directory with --out.",
+            hint=f"Go on with it by --resume {quoted(path)}, or name another directory with --dir.",
         )
     if not path.exists():
         return
@@ -190,7 +190,7 @@ def require_unused(path: Path) -> None:
         if {entry.name for entry in left} <= _BEFORE_THE_JOURNAL:
             return
     raise RecordError(
-        f"{path} exists and is not an empty directory", hint="Name another with --out."
+        f"{path} exists and is not an empty directory", hint="Name another with --dir."
     )
 
 
@@ -210,7 +210,7 @@ def _begun(path: Path) -> tuple[Line, ...]:
         raise RecordError(
             f"{path} holds no campaign: Steelyard ended before it wrote the first line of the"
             " journal",
-            hint=f"Start it anew: steelyard run FILE --out {quoted(path)}",
+            hint=f"Start it anew: steelyard run FILE --dir {quoted(path)}",
         )
     return lines
 
@@ -314,7 +314,7 @@ def _hold(path: Path) -> files.Lock:
     if not lock.acquire():
         raise RecordError(
             f"another Steelyard is running the campaign in {path}",
-            hint="Wait for it, stop it, or name another directory with --out.",
+            hint="Wait for it, stop it, or name another directory with --dir.",
         )
     return lock
 

@@ -53,7 +53,7 @@ def _started_when_there_is_room(steelyard: Steelyard, source: str) -> "Popen[str
     """Start a campaign of Clusters that are up together, once others leave room for it."""
     deadline = time.monotonic() + LIMIT_S
     while True:
-        process = steelyard.start("run", source, *HERE, "--out", "c")
+        process = steelyard.start("run", source, *HERE, "--dir", "c")
         while process.poll() is None and not steelyard.journal:
             time.sleep(0.2)
         if process.poll() is None:
@@ -118,7 +118,7 @@ def test_a_lost_pod_costs_a_block_and_what_a_kill_leaves_is_cleaned(
     """
     # A second run follows the first one at once: it is there when the pod goes.
     text = one_by_one(SETTINGS.replace("slice: 1s", "slice: 5s").replace("ts: 2", "ts: [2, 3]"))
-    process = steelyard.start("run", steelyard.experiment(text), *HERE, "--out", "c")
+    process = steelyard.start("run", steelyard.experiment(text), *HERE, "--dir", "c")
     wait_for(lambda: len(steelyard.runs) >= 1, process)
     (pod,) = _all_of(api, k8s.POD, steelyard, k8s.DATABASE)
     api.delete(k8s.ref_of(pod), grace_s=0)
@@ -144,7 +144,7 @@ def test_a_namespace_of_others_is_asked_for(
 ) -> None:
     """Without a terminal and `--yes` no load is put there, and nothing is made."""
     source = steelyard.experiment(SETTINGS)
-    refused = steelyard.run("run", source, *HERE, "--out", "c", "-n", own_namespace)
+    refused = steelyard.run("run", source, *HERE, "--dir", "c", "-n", own_namespace)
     assert refused.returncode == 3, refused.stderr
     assert "was not made for this campaign" in refused.stderr
     assert "--yes" in refused.stderr

@@ -42,7 +42,7 @@ def test_both_take_turns(cluster_api: KubernetesApi, steelyard: Steelyard) -> No
     if not cluster_api.knows(k8s.CLUSTER):
         no_cluster("the cluster has no CloudNativePG")
     source = steelyard.experiment(BESIDE)
-    done = steelyard.until_blocks(1, "run", source, *HERE, "--out", "c", "--yes")
+    done = steelyard.until_blocks(1, "run", source, *HERE, "--dir", "c", "--yes", "--no-verdict")
     assert done.returncode == 130, done.stderr
     (plan,) = (entry["plan"] for entry in steelyard.journal if entry["kind"] == "planned")
     assert (plan["mode"], plan["pausing"]) == ("alternating", "generator")

@@ -52,18 +52,20 @@ class There:
 
     def start(self, text: str) -> "subprocess.Popen[str]":
         """Start a campaign and follow it, as at a prompt; what it says goes into a file."""
-        return self._hearing("run", self.steelyard.experiment(text), "--in-cluster", "--yes")
+        return self._hearing(
+            "run", self.steelyard.experiment(text), "--in-cluster", "--yes", "--no-verdict"
+        )
 
     def attach(self, plan: JobPlan, *words: str) -> "subprocess.CompletedProcess[str]":
         """Attach to a campaign, to its end."""
-        named = ("attach", plan.campaign_id, "-n", self.namespace, "--out", "c")
+        named = ("attach", plan.campaign_id, "-n", self.namespace, "--dir", "c")
         return self.steelyard.run(*named, *words)
 
     def _hearing(self, *words: str) -> "subprocess.Popen[str]":
         here = self.steelyard.directory
         with (here / "said").open("w") as said:
             process = subprocess.Popen(
-                [sys.executable, "-m", "steelyard", *words, "-n", self.namespace, "--out", "c"],
+                [sys.executable, "-m", "steelyard", *words, "-n", self.namespace, "--dir", "c"],
                 cwd=here,
                 env={**os.environ, **self.steelyard.extra},
                 stdout=subprocess.DEVNULL,
@@ -214,7 +216,7 @@ def test_an_image_that_is_not_there_is_said(there: There) -> None:
     """It is looked at before the Job is made, and nothing is left of that."""
     extra = {**there.steelyard.extra, "STEELYARD_IMAGE": "localhost/none:1"}
     missing = replace(there.steelyard, extra=extra)
-    words = ("--in-cluster", "--detach", "-n", there.namespace, "--yes")
+    words = ("--in-cluster", "--detach", "-n", there.namespace, "--yes", "--no-verdict")
     started = missing.run("run", missing.experiment(reloading(1)), *words)
     assert started.returncode == 3, started.stderr
     assert "its image cannot be pulled" in started.stderr
@@ -311,7 +313,9 @@ def test_an_ordinary_python_image_is_enough(
     name = steelyard.experiment(text.format(namespace=own_namespace))
     index = f"http://index.{own_namespace}.svc:8080/simple/"
     words = ("--in-cluster", "--image", "localhost/python:3.11", "--index-url", index)
-    ran = steelyard.run("run", name, *words, "-n", own_namespace, "--yes", "--out", "c")
+    ran = steelyard.run(
+        "run", name, *words, "-n", own_namespace, "--yes", "--no-verdict", "--dir", "c"
+    )
     assert ran.returncode == 0, ran.stderr
     assert f"installed from {index}" in ran.stderr
     assert steelyard.runs

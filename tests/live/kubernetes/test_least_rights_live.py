@@ -64,7 +64,9 @@ def test_the_printed_rights_are_enough_and_each_is_used(
 ) -> None:
     """A campaign goes on with them; none is granted that it does not use, none used beyond."""
     name = limited.experiment(reloading(1, ceilings="on"))
-    limited.until_blocks(1, "run", name, *HERE, "-n", own_namespace, "--yes", "--out", "c")
+    limited.until_blocks(
+        1, "run", name, *HERE, "-n", own_namespace, "--yes", "--no-verdict", "--dir", "c"
+    )
     used, granted = _asked(tmp_path), _granted(Purpose.CLUSTERS)
     assert used - granted == set()
     assert granted - used - _NO_OCCASION == set()
@@ -74,7 +76,9 @@ def test_they_are_enough_for_redis(limited: Steelyard, own_namespace: str, tmp_p
     """A server is made, restarted for each configuration, and taken away."""
     one_load = "\n".join(line for line in MADE.splitlines() if "builtin: get" not in line)
     name = limited.experiment(one_load)
-    limited.until_blocks(1, "run", name, *HERE, "-n", own_namespace, "--yes", "--out", "c")
+    limited.until_blocks(
+        1, "run", name, *HERE, "-n", own_namespace, "--yes", "--no-verdict", "--dir", "c"
+    )
     used, granted = _asked(tmp_path), _granted(Purpose.REDIS)
     assert used - granted == set()
     assert granted - used - _NO_OCCASION - _NO_OCCASION_OF_REDIS == set()

@@ -24,7 +24,7 @@ def test_a_server_of_others_is_measured_and_is_as_it_was(
     server = postgres_pod(cluster_api, secret)
     text = on_a_service(SERVICE, "right")
     with only_the_record(cluster_api, own_namespace, steelyard):
-        words = (*HERE, "--out", "c", "-n", own_namespace, "--yes")
+        words = (*HERE, "--dir", "c", "-n", own_namespace, "--yes", "--no-verdict")
         steelyard.until_blocks(1, "run", steelyard.experiment(text), *words)
     assert _asked(cluster_api, server, "SHOW work_mem") == "4MB"
     assert _asked(cluster_api, server, "SELECT count(*) FROM pg_database") == "3"

@@ -38,7 +38,7 @@ def test_a_campaign_survives_a_lost_server_and_a_kill(
     """
     api = cluster_api
     text = MADE.replace("slice: 1s", "slice: 3s")
-    process = steelyard.start("run", steelyard.experiment(text), *HERE, "--out", "c")
+    process = steelyard.start("run", steelyard.experiment(text), *HERE, "--dir", "c")
     wait_for(lambda: len(steelyard.runs) >= 1, process)
     server = _server_of(api, steelyard)
     namespace = str(server["metadata"]["namespace"])
@@ -147,13 +147,13 @@ def test_a_service_of_others_is_left_as_it_was(somebodys: _Somebodys, steelyard:
     """Settings and databases go back at the end, and by `clean` after a `kill -9`."""
     text = _on_somebodys(somebodys.namespace, allow_existing="true")
     source = steelyard.experiment(text)
-    steelyard.until_blocks(1, "run", source, *HERE, "--out", "c", "--yes")
+    steelyard.until_blocks(1, "run", source, *HERE, "--dir", "c", "--yes", "--no-verdict")
     campaign_id = steelyard.campaign_id
     assert somebodys.says("CONFIG", "GET", "appendonly") == ["appendonly", "no"]
     assert left_of(somebodys.api, campaign_id) == []
     assert_nothing_holds(steelyard.directory / "c", [_PASSWORD])
     (steelyard.directory / "c").rename(steelyard.directory / "first")
-    process = steelyard.start("run", source, *HERE, "--out", "c", "--yes")
+    process = steelyard.start("run", source, *HERE, "--dir", "c", "--yes", "--no-verdict")
     wait_for(lambda: len(steelyard.runs) >= 1, process)
     process.send_signal(signal.SIGKILL)
     process.communicate()

@@ -12,7 +12,7 @@ from support.postgres_pod import SERVICE, postgres_pod, postgres_secret
 
 def _refused(steelyard: Steelyard, namespace: str, text: str = LASTING, *, status: int) -> str:
     """Run a campaign that ends with this status; return what it said."""
-    words = (*HERE, "--out", "c", "-n", namespace, "--yes")
+    words = (*HERE, "--dir", "c", "-n", namespace, "--yes", "--no-verdict")
     done = steelyard.run("run", steelyard.experiment(text), *words)
     assert done.returncode == status, done.stderr
     assert "Traceback" not in done.stderr

@@ -58,7 +58,7 @@ def test_a_slower_class_is_found_to_be_slower_and_nothing_is_left(
 ) -> None:
     """In every block; the record tells of classes and volumes, the report of what may be lost."""
     source = steelyard.experiment(WEIGHED.replace("IMAGE", IMAGE).replace("SLOW", slow))
-    steelyard.until_blocks(BLOCKS, "run", source, *HERE, "--out", "c", "--yes")
+    steelyard.until_blocks(BLOCKS, "run", source, *HERE, "--dir", "c", "--yes", "--no-verdict")
     rates = _rates(steelyard)
     assert len(rates) >= BLOCKS
     # A commit waits for a flush of 4 ms and more: two clients cannot hide it.

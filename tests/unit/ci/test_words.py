@@ -182,7 +182,7 @@ def test_places_are_listed_with_their_lines(project: Project) -> None:
     (project.root / "docs" / "targets" / "page.md").write_text(page)
     (project.root / "src" / "verb.py").write_text(
         '"""The module lies beside others.\n\nThis part is beside the point.\n"""\n\n\n'
-        '@click.command("verb")\n@click.option("--out", help="A file beside it.")\n'
+        '@click.command("verb")\n@click.option("--dir", help="A file beside it.")\n'
         'def command():\n    """Write a file.\n\n    It is beside others.\n    """\n'
         '    print(f"{name} lies beside {other}", "beside")\n'
     )

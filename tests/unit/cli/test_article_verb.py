@@ -257,7 +257,7 @@ def test_it_is_published_as_files(tmp_path: Path) -> None:
     """Page, Markdown whose drawings are there, every table as CSV, JSON; the same each time."""
     names = [str(EXAMPLES / name) for name in ("quick", "attribution")]
     for out in ("one", "two"):
-        invoked(*names, "--title", "A <b>title</b>", "--out", str(tmp_path / out))
+        invoked(*names, "--title", "A <b>title</b>", "--dir", str(tmp_path / out))
     one, two = (files_in(tmp_path / out) for out in ("one", "two"))
     assert one == two
     page = one["article.html"].decode()
@@ -287,12 +287,14 @@ def test_two_directories_of_one_name_are_refused(tmp_path: Path) -> None:
 
 def test_what_would_decide_keeps_flags_of_the_generator_behind_its_own() -> None:
     """And leaves out what belongs to one run."""
-    command = "steelyard run x.yaml --seed 7 --set stop.budget=9m --set measure.slice=4s --yes"
+    command = (
+        "steelyard run x.yaml --seed 7 --override stop.budget=9m --override measure.slice=4s --yes"
+    )
     analysis = analysis_of("fitted")
     analysis = replace(analysis, command=f"{command} -- --random-seed=3 --seed 2")
     told = [each.run for each in evidence("read-heavy", analysis) if each.run]
     assert told
-    own = r"steelyard run x.yaml --set measure.slice=4s --yes --budget \d+m"
+    own = r"steelyard run x.yaml --override measure.slice=4s --yes --budget \d+m"
     wanted = rf"{own} -- --random-seed=3 --seed 2"
     assert all(re.fullmatch(wanted, each) for each in told)
 
@@ -415,7 +417,7 @@ def test_a_rate_that_depends_on_load_is_a_choice_where_all_loads_agree() -> None
 def test_what_would_decide_is_told_once_for_many(tmp_path: Path) -> None:
     """By the longest of them; each line leads to a section that is there."""
     names = [str(EXAMPLES / name) for name in ("redis-loaded", "attribution")]
-    invoked(*names, "--out", str(tmp_path))
+    invoked(*names, "--dir", str(tmp_path))
     text = (tmp_path / "article.md").read_text()
     assert "5 comparisons are not decided" in text  # and not those of PING
     linked = set(re.findall(r"\]\(#([^)]+)\)", text))

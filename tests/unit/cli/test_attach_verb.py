@@ -58,7 +58,7 @@ def there(shell: Shell, tmp_path: Path) -> There:
 def test_at_its_end_it_is_here_and_reported(there: There) -> None:
     """The record is fetched, its report is shown and written, and nothing is removed unasked."""
     there.cluster.end(a_job_plan())
-    code, out, err = there.attach("--out", "here")
+    code, out, err = there.attach("--dir", "here")
     assert code == 0, err
     assert "fast against slow" in out
     assert Path("here/report.html").is_file()
@@ -70,7 +70,7 @@ def test_at_its_end_it_is_here_and_reported(there: There) -> None:
 def test_yes_removes_what_is_not_needed_any_more(there: There) -> None:
     """After a fetch that verified nothing is left there, and the copy is the record now."""
     there.cluster.end(a_job_plan())
-    code, _, err = there.attach("--out", "here", "--yes")
+    code, _, err = there.attach("--dir", "here", "--yes")
     assert code == 0, err
     assert there.left() == []
     assert not (Path("here") / COPY_NOTE).exists()
@@ -94,7 +94,7 @@ def test_an_early_end_says_how_to_go_on_and_keeps_all(there: There) -> None:
     pod = there.cluster.pod_of(a_job_plan())["metadata"]["name"]
     there.cluster.api.container_logs[pod] = "error: the server is gone\n"
     there.cluster.end(a_job_plan(), exit_code=4)
-    code, _, err = there.attach("--yes", "--out", "here")
+    code, _, err = there.attach("--yes", "--dir", "here")
     assert code == 4
     assert "error: the server is gone" in err
     assert f"steelyard attach {CAMPAIGN_ID} -n default --resume" in err
@@ -108,7 +108,7 @@ def test_resume_makes_a_new_job(there: There) -> None:
     assert "is running" in err
     there.cluster.end(a_job_plan(), exit_code=137)
     there.clock = EventfulClock(lambda: None, lambda: there.cluster.end(a_job_plan()))
-    code, _, err = there.attach("--resume", "--yes", "--out", "here")
+    code, _, err = there.attach("--resume", "--yes", "--dir", "here")
     assert code == 0, err
     assert "A new Job goes on" in err
     assert there.left() == []
@@ -131,7 +131,7 @@ def test_interrupting_leaves_the_job_alone(there: There) -> None:
 
 def test_a_copy_can_be_had_at_any_time(there: There) -> None:
     """--fetch brings what there is, says that it is not the end, and does not wait for it."""
-    code, out, err = there.attach("--fetch", "--out", "here", "--yes")
+    code, out, err = there.attach("--fetch", "--dir", "here", "--yes")
     assert code == 0, err
     assert "goes on in the cluster" in err
     assert (Path("here") / COPY_NOTE).is_file()
@@ -190,7 +190,7 @@ def test_a_record_that_still_has_to_undo_something_is_not_removed(there: There) 
 def test_json_is_the_summary_alone(there: There) -> None:
     """What programs read stands alone on standard output."""
     there.cluster.end(a_job_plan())
-    code, out, _ = there.attach("--json", "--out", "here")
+    code, out, _ = there.attach("--json", "--dir", "here")
     assert code == 0
     assert json.loads(out)["status"]
 

@@ -70,11 +70,11 @@ def test_what_is_no_experiment_is_exit_code_2(shell: Shell, content: bytes) -> N
     ("words", "named"),
     [
         (["--budget", "5m"], "--budget"),
-        (["--precision", "1%"], "--precision"),
+        (["--width", "1%"], "--width"),
         (["--seed", "7"], "--seed"),
         (["--seed", "0"], "--seed"),
-        (["--out", "elsewhere"], "--out"),
-        (["--set", "stop.budget=5m"], "--set"),
+        (["--dir", "elsewhere"], "--dir"),
+        (["--override", "stop.budget=5m"], "--override"),
         (["--memory", "8GB"], "--memory"),
         (["--cpus", "2"], "--cpus"),
         (["--dry-run"], "--dry-run"),
@@ -168,7 +168,7 @@ def test_another_campaigns_directory_is_refused_before_anything_is_shown(shell: 
     path = a_campaign(Path("one"))
     before = sorted(entry.name for entry in path.iterdir())
     Path("x.yaml").write_text(EXPERIMENT)
-    code, out, err = shell.run("run", "x.yaml", "--out", "one")
+    code, out, err = shell.run("run", "x.yaml", "--dir", "one")
     assert (code, out) == (6, "")
     assert "one holds a campaign already" in err
     assert "--resume one" in err

@@ -112,7 +112,7 @@ def test_a_number_beyond_every_table_is_a_fault_of_the_record(
     path = tmp_path / "record"
     shutil.copytree(_EXAMPLES / "aa", path)
     _forge(path / "journal.jsonl", way, 2**64)
-    code, _, err = shell.run("report", str(path))
+    code, _, err = shell.run("report", str(path), "--write")
     assert code == ExitCode.RECORD, err
     assert "Traceback" not in err
 
@@ -208,7 +208,7 @@ def test_what_programs_read_says_its_format(shell: Shell, verb: tuple[str, ...])
 def test_what_is_written_for_programs_steers_no_terminal(shell: Shell) -> None:
     """Files of JSON are shown by ``cat``, too; they mean the same."""
     _renamed(a_campaign(Path("one")) / "journal.jsonl")
-    assert shell.run("report", "one")[0] == 0
+    assert shell.run("report", "one", "--write")[0] == 0
     text = Path("one/summary.json").read_text()
     assert text.replace("\n", "").replace("\N{NO-BREAK SPACE}", "").isprintable()
     assert _STEERING in json.loads(text)["name"]

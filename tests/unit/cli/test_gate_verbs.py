@@ -1,4 +1,4 @@
-"""``--fail-if``: exit codes, lines and files of a gate, on records of decided campaigns."""
+"""``--gate``: exit codes, lines and files of a gate, on records of decided campaigns."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -22,10 +22,10 @@ SINGLE_PASS = Path(__file__).parents[3] / "docs" / "examples" / "published-matri
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        (("--fail-if", "slower > 3%"), 0),
-        (("--fail-if", "faster > 1%"), 10),
-        (("--fail-if", "slower > 3%", "--fail-if", "faster > 1%"), 10),
-        (("--fail-if", "sluggish > 1%"), 2),
+        (("--gate", "slower > 3%"), 0),
+        (("--gate", "faster > 1%"), 10),
+        (("--gate", "slower > 3%", "--gate", "faster > 1%"), 10),
+        (("--gate", "sluggish > 1%"), 2),
         (("--junit", "gate.xml"), 2),
         ((), 0),
     ],
@@ -38,7 +38,7 @@ def test_report_is_a_gate(shell: Shell, tmp_path: Path, words: tuple[str, ...], 
     gated = code in (0, 10)
     assert bool(out) == gated
     assert sum(line.startswith("gate ") for line in err.splitlines()) == (
-        words.count("--fail-if") if gated else 0
+        words.count("--gate") if gated else 0
     )
     assert not (tmp_path / "gate.xml").exists()
 
@@ -50,7 +50,7 @@ def test_what_is_undecided_fails_unless_it_may_pass(
     """The threshold lies inside of the interval."""
     a_record(tmp_path / "c", speed=1.1)
     effect = 0.1
-    words = ("--fail-if", f"faster > {100 * effect:g}%", "--undecided", undecided)
+    words = ("--gate", f"faster > {100 * effect:g}%", "--undecided", undecided)
     got, _, err = shell.run("compare", "c", "slow", "fast", *words, "--junit", "gate.xml")
     assert (got, "gate undecided" in err) == (code, True), err
     suite = ET.parse(tmp_path / "gate.xml").getroot()  # noqa: S314 - written by us
@@ -61,11 +61,11 @@ def test_two_campaigns_are_no_gate(shell: Shell, tmp_path: Path) -> None:
     """They were measured at different times."""
     for name in ("one", "two"):
         a_campaign(tmp_path / name)
-    code, _, err = shell.run("compare", "one", "two", "--fail-if", "slower > 3%")
+    code, _, err = shell.run("compare", "one", "two", "--gate", "slower > 3%")
     assert code == 2
     assert "different times" in err
-    assert "run --fail-if" in err
-    _, _, err = shell.run("compare", "one", "elsewhere", "--fail-if", "slower > 3%")
+    assert "run --gate" in err
+    _, _, err = shell.run("compare", "one", "elsewhere", "--gate", "slower > 3%")
     assert "elsewhere" in err  # first what is not there
     assert "different times" not in err
     shown = " ".join(shell.run("compare", "--help")[1].split())
@@ -75,14 +75,14 @@ def test_two_campaigns_are_no_gate(shell: Shell, tmp_path: Path) -> None:
 def test_a_junit_file_that_cannot_be_written_fails(shell: Shell, tmp_path: Path) -> None:
     """A pipeline that reads it must not find an old one and a green code."""
     a_campaign(tmp_path / "c")
-    words = ("--fail-if", "slower > 90%", "--junit", "no/such/gate.xml")
+    words = ("--gate", "slower > 90%", "--junit", "no/such/gate.xml")
     assert shell.run("report", "c", *words)[0] not in (0, 10)
 
 
 def test_a_single_pass_is_no_gate(shell: Shell) -> None:
     """It has no interval."""
     code, _, err = shell.run(
-        "report", str(SINGLE_PASS), "--format", "json", "--fail-if", "slower > 3%"
+        "report", str(SINGLE_PASS), "--output", "json", "--gate", "slower > 3%"
     )
     assert code == 2
     assert "nothing for a gate to judge" in err
@@ -99,13 +99,13 @@ def test_a_report_is_printed_under_the_conditions_that_it_is_given(
     assert shell.run("report", "c")[0] == 10
     written = (tmp_path / "c" / "report.md").read_text()
     for form in ("terminal", "summary", "markdown", "json", "html"):
-        words = ("report", "c", "--format", form, "--fail-if", "faster > 90%")
+        words = ("report", "c", "--output", form, "--gate", "faster > 90%")
         code, out, err = shell.run(*words)
         assert code == 0, err
         assert "gate passed" in err
         assert "1.375%" not in out
         assert "90" in out
-    assert shell.run("report", "c", "--fail-if", "faster > 90%")[0] == 0
+    assert shell.run("report", "c", "--gate", "faster > 90%")[0] == 0
     assert (tmp_path / "c" / "report.md").read_text() == written
     assert "1.375%" in written
 
@@ -161,7 +161,7 @@ def test_what_cannot_begin_is_in_the_junit_file(
     (tmp_path / "gate.xml").write_text("old")
     if text is not None:
         (tmp_path / "e.yaml").write_text(text)
-    words = ("--fail-if", "slower > 3%", "--junit", "gate.xml")
+    words = ("--gate", "slower > 3%", "--junit", "gate.xml")
     assert shell.run("run", "e.yaml", *words)[0] == 2
     (error,) = ET.parse(tmp_path / "gate.xml").getroot().iter("error")  # noqa: S314 - written by us
     assert message in error.attrib["message"]
@@ -172,7 +172,7 @@ def test_a_report_of_a_campaign_that_broke_off_has_its_error(shell: Shell, tmp_p
     stage = Stage.new(an_experiment(speed=1.1), tmp_path / "c")
     with pytest.raises(Killed):
         stage.dying(16, "torn").run()
-    words = ("--fail-if", "slower > 90%", "--junit", "gate.xml")
+    words = ("--gate", "slower > 90%", "--junit", "gate.xml")
     assert shell.run("report", "c", *words)[0] == 10
     (error,) = ET.parse(tmp_path / "gate.xml").getroot().iter("error")  # noqa: S314 - written by us
     assert "did not come to its end" in error.attrib["message"]
@@ -194,18 +194,18 @@ def test_a_record_that_may_only_be_read_is_shown(
     monkeypatch.setattr(campaigns, "may_write", lambda _: may_write)
     monkeypatch.setattr(campaigns, "write_text", refuse)
     for words in ((), ("--full",)):
-        got, out, err = shell.run("report", "c", *words, "--fail-if", "slower > 90%")
+        got, out, err = shell.run("report", "c", "--write", *words, "--gate", "slower > 90%")
         assert (got, "fast" in out) == (code, True)
         assert "report.html" not in out
         assert "gate passed" in err
-        assert ("--format terminal c" in err) is not may_write
-    got, out, _ = shell.run("report", "c", "--format", "terminal")
+        assert ("steelyard report c" in err) is not may_write
+    got, out, _ = shell.run("report", "c", "--output", "text")
     assert (got, "report.html" in out) == (0, False)
 
 
 def test_a_report_names_the_page_that_it_wrote(shell: Shell, tmp_path: Path) -> None:
     """Also later, when nothing is written."""
     a_campaign(tmp_path / "c")
-    for words in ((), ("--format", "terminal")):
+    for words in (("--write",), ()):
         code, out, _ = shell.run("report", "c", *words)
         assert (code, "c/report.html" in out) == (0, True)

@@ -39,7 +39,7 @@ def test_every_verb_has_help_with_its_options(shell: Shell, verb: str) -> None:
     assert command is not None
     assert command.help
     for option in command.params:
-        if isinstance(option, click.Option):
+        if isinstance(option, click.Option) and not option.hidden:
             assert option.help, option.name
             assert option.opts[0] in out
 

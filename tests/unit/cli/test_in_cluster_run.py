@@ -108,7 +108,7 @@ def test_what_is_refused_here_makes_nothing_there(there: There) -> None:
 
 def test_detached_says_how_to_come_back(there: There) -> None:
     """For people a sentence, for programs JSON; the Job is there."""
-    code, out, err = there.shell.run(*_INSIDE, "--detach", "--json", "--out", "c")
+    code, out, err = there.shell.run(*_INSIDE, "--detach", "--json", "--dir", "c")
     assert code == 0, err
     found = json.loads(out)
     (plan,) = jobs.find(there.cluster.api)
@@ -117,13 +117,13 @@ def test_detached_says_how_to_come_back(there: There) -> None:
         f"steelyard attach {plan.campaign_id} -n {plan.namespace} --context lab"
     )
     assert plan.campaign_id.startswith("c-")
-    code, out, _ = there.shell.run(*_INSIDE, "--detach", "--out", "d")
+    code, out, _ = there.shell.run(*_INSIDE, "--detach", "--dir", "d")
     assert "steelyard attach d-" in out
 
 
 def test_what_goes_in_is_what_was_checked(there: There, tmp_path: Path) -> None:
     """The packed campaign has the id of the Job, no context, and the command as typed."""
-    there.shell.run(*_INSIDE, "--detach", "--out", "c", "--seed", "7")
+    there.shell.run(*_INSIDE, "--detach", "--dir", "c", "--seed", "7")
     (plan,) = jobs.find(there.cluster.api)
     kept = there.cluster.api.get(CONFIG_MAP, plan.request, plan.namespace)
     file = tmp_path / "request.json.gz"
@@ -191,7 +191,7 @@ def test_it_is_followed_to_its_end_and_judged_here(
         there.cluster.end(plan)
 
     there.clock = EventfulClock(end)
-    words = ("run", "tiny.yaml", "--out", "c", "--fail-if", condition, "--junit", "gate.xml")
+    words = ("run", "tiny.yaml", "--dir", "c", "--gate", condition, "--junit", "gate.xml")
     code, out, err = there.shell.run(*words, "--yes")
     assert code == exit_code, err
     assert "fast against slow" in out

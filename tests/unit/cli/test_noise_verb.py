@@ -65,10 +65,10 @@ def test_the_plan_keeps_what_switching_took(tmp_path: Path) -> None:
 def test_report_and_list_show_it(shell: Shell) -> None:
     """The record is an ordinary one: every verb reads it, and the section is in every form."""
     Stage.new(a_twin(budget_s=900.0), Path("one")).run()
-    for form in (("--full",), ("--format", "markdown"), ("--format", "html")):
+    for form in (("--full",), ("--output", "markdown"), ("--output", "html")):
         _, out, _ = shell.run("report", "one", *form)
         assert "What this set-up can see" in out
-    _, out, _ = shell.run("report", "one", "--format", "json")
+    _, out, _ = shell.run("report", "one", "--output", "json")
     noise = json.loads(out)["noise"]
     assert noise["experiment"] == "fake"
     assert [each["minutes"] for each in noise["workloads"][0]["comparisons"][0]["expected"]] == [
@@ -121,7 +121,7 @@ def file(shell: Shell) -> str:
 
 def test_a_dry_run_shows_the_twin(shell: Shell, file: str) -> None:
     """The baseline against itself, switched as the differences need, for twelve blocks."""
-    starts = ("--set", "design=one-by-one")
+    starts = ("--override", "design=one-by-one")
     code, out, _ = shell.run("noise", file, "--dry-run", "--json", *starts)
     assert code == 0
     forecast = json.loads(out)
@@ -137,9 +137,18 @@ def test_a_dry_run_shows_the_twin(shell: Shell, file: str) -> None:
 
 
 def test_switch_budget_and_changes_are_taken(shell: Shell, file: str) -> None:
-    """The budget is the twin's; --set changes the experiment behind it."""
-    words = ("--switch", "session", "--budget", "5m", "--set", "measure.warm_up=1s", "--seed", "9")
-    words = (*words, "--set", "design=one-by-one")
+    """The budget is the twin's; --override changes the experiment behind it."""
+    words = (
+        "--switch",
+        "session",
+        "--budget",
+        "5m",
+        "--override",
+        "measure.warm_up=1s",
+        "--seed",
+        "9",
+    )
+    words = (*words, "--override", "design=one-by-one")
     code, out, _ = shell.run("noise", file, "--dry-run", "--json", *words)
     assert code == 0
     forecast = json.loads(out)
@@ -163,8 +172,8 @@ def test_without_an_argument_it_is_the_experiment_of_run(shell: Shell) -> None:
         (("x.yaml", "--budget", "30s"), 3, "ends before the first interim result"),
         (("x.yaml", "--budget", "0"), 3, "ends before the first interim result"),
         (("x.yaml", "--switch", "teleport"), 2, "'teleport' is not one of"),
-        (("x.yaml", "--set", "stop.bugdet=5m"), 2, "stop.bugdet"),
-        (("x.yaml", "--precision", "1%"), 2, "no such option"),
+        (("x.yaml", "--override", "stop.bugdet=5m"), 2, "stop.bugdet"),
+        (("x.yaml", "--width", "1%"), 2, "no such option"),
     ],
 )
 def test_bad_input_is_a_sentence(
@@ -194,13 +203,13 @@ def test_the_command_of_newly_made_servers_can_be_given_again(
     monkeypatch.setattr(
         "steelyard.cli.questions.start", lambda _, command, *__: commands.append(command)
     )
-    shell.run("noise", file, "--set", "measure.switch=reprovision")
+    shell.run("noise", file, "--override", "measure.switch=reprovision")
     shell.run("noise", file, "--switch", "restart")
-    shell.run("noise", file, "--set", "design=one-by-one")
-    shell.run("noise", file, "--set", "design=alternating")
+    shell.run("noise", file, "--override", "design=one-by-one")
+    shell.run("noise", file, "--override", "design=alternating")
     made, restarted, one_by_one, in_turns = commands
     assert "--switch" not in made
-    assert "--set measure.switch=reprovision" in made
+    assert "--override measure.switch=reprovision" in made
     assert "--switch restart" in restarted
     assert "--switch restart" in one_by_one
     assert "--switch" not in in_turns
@@ -228,13 +237,13 @@ def test_a_list_does_not_compute_what_it_does_not_show(
 def test_a_twin_has_the_rounds_of_a_checkpoint_cycle(shell: Shell, file: str) -> None:
     """The differences that call for them are not in the twin, but its noise is to be theirs."""
     words = (
-        *("--set", "workloads.0.builtin=simple-update", "--set", "measure.slice=30s"),
-        *("--set", "configurations.other.postgres.wal_compression=on"),
+        *("--override", "workloads.0.builtin=simple-update", "--override", "measure.slice=30s"),
+        *("--override", "configurations.other.postgres.wal_compression=on"),
     )
     seen = [
         json.loads(
             shell.run(
-                verb, file, "--dry-run", "--json", "--yes", "--set", "stop.budget=9h", *words
+                verb, file, "--dry-run", "--json", "--yes", "--override", "stop.budget=9h", *words
             )[1]
         )
         for verb in ("run", "noise")

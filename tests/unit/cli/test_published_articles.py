@@ -83,8 +83,8 @@ def test_without_a_cluster_simulated_storage_stands_in_or_says_why_not() -> None
 
 def test_what_is_for_one_campaign_is_refused() -> None:
     """With the options by name; so are unknown articles."""
-    done = invoked("run", "article:003", "--set", "loads.clients=1", "--precision", "1%")
-    assert "--set, --precision" in refused(done)
+    done = invoked("run", "article:003", "--override", "loads.clients=1", "--width", "1%")
+    assert "--override, --width" in refused(done)
     assert "--json" in refused(invoked("run", "article:003", "--json"))
     assert "article" in refused(invoked("run", "article:3", "--dry-run"))
 
@@ -126,7 +126,7 @@ def test_studies_are_run_one_after_another_and_told_in_one_text(
 ) -> None:
     """The stand-in has a directory, a note and a sentence of its own."""
     started = _Started(monkeypatch)
-    done = invoked("run", "article:003", "--out", "out", "--yes")
+    done = invoked("run", "article:003", "--dir", "out", "--no-verdict")
     assert done.exit_code == 0, done.output
     assert started.begun == ["matrix", "storage-stand-in"]
     told = (nowhere / "out/article/article.md").read_text()
@@ -141,11 +141,11 @@ def test_studies_are_run_one_after_another_and_told_in_one_text(
 def test_the_same_command_goes_on(monkeypatch: pytest.MonkeyPatch, nowhere: Path) -> None:
     """What is finished stays; what was ended in the middle is resumed."""
     started = _Started(monkeypatch)
-    assert invoked("run", "article:003", "--out", "out", "--yes").exit_code == 0
+    assert invoked("run", "article:003", "--dir", "out", "--no-verdict").exit_code == 0
     journal = nowhere / "out/storage-stand-in/journal.jsonl"
     lines = journal.read_text().splitlines(keepends=True)
     journal.write_text("".join(lines[:-1]))
-    assert invoked("run", "article:003", "--out", "out", "--yes").exit_code == 0
+    assert invoked("run", "article:003", "--dir", "out", "--no-verdict").exit_code == 0
     assert started.begun == ["matrix", "storage-stand-in"]
     assert started.resumed == ["storage-stand-in"]
 
@@ -155,7 +155,7 @@ def test_a_study_that_fails_does_not_stop_the_next(
 ) -> None:
     """The text is of what there is, says what is missing, and the exit code says so."""
     _Started(monkeypatch, fails="matrix")
-    done = invoked("run", "article:003", "--out", "out", "--yes")
+    done = invoked("run", "article:003", "--dir", "out", "--no-verdict")
     assert done.exit_code == PreflightError.exit_code
     assert not has_begun(nowhere / "out/matrix")
     assert (
@@ -170,7 +170,7 @@ def test_where_nothing_runs_the_reasons_are_told(monkeypatch: pytest.MonkeyPatch
         raise PreflightError("this account may not", hint="Ask root.")
 
     monkeypatch.setattr(launching, "_checked", refuse)
-    done = invoked("run", "article:002", "--out", "out")
+    done = invoked("run", "article:002", "--dir", "out")
     assert "article:002" in refused(done)
     assert "this account may not" in " ".join(done.output.split())
     assert not Path("out").exists()

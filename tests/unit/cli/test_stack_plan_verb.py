@@ -45,7 +45,7 @@ def test_it_prints_arithmetic_settings_and_assumptions(shell: Shell) -> None:
         "'Resource",
         "VM power cycle",
         "hypervisor: on the hypervisor",
-        "Not written; --out DIR writes them:",
+        "Not written; --dir DIR writes them:",
         "there is no domain 'postgres' yet",
     ):
         assert text in words, text
@@ -85,10 +85,10 @@ def test_the_option_plans_without_huge_pages(shell: Shell) -> None:
 
 
 def test_it_writes_a_plan_that_programs_read(shell: Shell, tmp_path: Path) -> None:
-    """With --out plan.json and the files are there; --json prints the same plan."""
+    """With --dir plan.json and the files are there; --json prints the same plan."""
     facts, place = tmp_path / "facts.yaml", tmp_path / "plan"
     write_facts(facts, bare(machine(nodes=2)))
-    code, out, _ = shell.run(*ASKED, "--facts", str(facts), "--out", str(place), "--json")
+    code, out, _ = shell.run(*ASKED, "--facts", str(facts), "--dir", str(place), "--json")
     assert code == 0
     assert (place / "plan.json").read_text("utf-8") == out
     plan = json.loads(out)
@@ -149,7 +149,7 @@ def test_the_impossible_is_refused_with_what_would_fit(shell: Shell, tmp_path: P
     place = tmp_path / "plan"
     words = ("stack", "plan", "--cpus", "8", "--memory", "24GiB", "--bin", "formula")
     code, _, err = shell.run(
-        *words, "--for", "kvm", "--host-facts", str(PUBLISHED), "--out", str(place)
+        *words, "--for", "kvm", "--host-facts", str(PUBLISHED), "--dir", str(place)
     )
     assert code == ExitCode.REFUSED
     assert "no NUMA node of the hypervisor has" in err

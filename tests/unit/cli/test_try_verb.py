@@ -164,7 +164,7 @@ def test_a_refusal_names_the_option_that_was_typed(
         raise PreflightError("too few", hint="Lower `loads.clients`, or close sessions.")
 
     monkeypatch.setattr(questions, "foresee", refused)
-    code, _, err = shell.run(*verb.split(), "--client", "500", "--dry-run")
+    code, _, err = shell.run(*verb.split(), "--clients", "500", "--dry-run")
     assert code == 3
     assert "hint: Lower --client, or close sessions." in err
 
@@ -289,7 +289,7 @@ def test_a_plan_starts_and_writes_nothing(planned: Shell) -> None:
 def test_budget_and_changes_count(planned: Shell) -> None:
     """A longer budget decides more; a value of the file can be changed as for `run`."""
     smallest = []
-    for words in (("--budget", "20m"), ("--budget", "2h", "--set", "stop.decide=4%")):
+    for words in (("--budget", "20m"), ("--budget", "2h", "--override", "stop.decide=4%")):
         code, out, _ = planned.run("plan", "small.yaml", "--json", *words)
         assert code == 0
         plan = json.loads(out)
@@ -303,7 +303,7 @@ def test_budget_and_changes_count(planned: Shell) -> None:
 def test_a_run_warns_in_one_line_where_its_budget_is_too_short(planned: Shell) -> None:
     """With the way out and where to read on; with a budget that does, there is no such line."""
     code, out, _ = planned.run(
-        "run", "small.yaml", "--dry-run", "--budget", "20m", "--set", "stop.decide=1%"
+        "run", "small.yaml", "--dry-run", "--budget", "20m", "--override", "stop.decide=1%"
     )
     assert code == 0
     lines = [line for line in out.splitlines() if line.startswith("  warning ")]

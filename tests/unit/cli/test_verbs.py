@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,39 +32,58 @@ _DERIVED = ("report.html", "report.md", "summary.json", *_TABLES)
 def test_a_report_is_rebuilt_from_the_record_alone(shell: Shell) -> None:
     """The derived files are written anew, and repeated they are the same to the byte."""
     path = a_campaign(Path("one"))
-    code, out, _ = shell.run("report", "one")
+    code, out, _ = shell.run("report", "one", "--write")
     assert code == 0
     assert "faster" in out
     first = {name: (path / name).read_bytes() for name in _DERIVED}
     for name in _DERIVED:
         (path / name).unlink()
-    assert shell.run("report", "one") == (0, out, "")
+    assert shell.run("report", "one", "--write") == (0, out, "")
     assert {name: (path / name).read_bytes() for name in _DERIVED} == first
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["terminal", "markdown", "html", "json"])
+@pytest.mark.parametrize("form", ["text", "markdown", "html", "json"])
 def test_a_form_is_printed_and_nothing_written(shell: Shell, form: str) -> None:
     """For pipes: the record's directory stays as it was."""
     path = a_campaign(Path("one"))
     before = sorted(entry.name for entry in path.iterdir())
-    code, out, err = shell.run("report", "one", "--format", form)
+    code, out, err = shell.run("report", "one", "--output", form)
     assert (code, err) == (0, "")
     assert out
     assert sorted(entry.name for entry in path.iterdir()) == before
+
+
+def test_the_newest_campaign_is_the_default(shell: Shell) -> None:
+    """Of what is below campaigns/, by when it began; standard error tells which it is."""
+    for words in (("report",), ("show",), ("explain",)):
+        code, _, err = shell.run(*words)
+        assert code == 2
+        assert "no campaign below campaigns/" in err
+    newest = a_campaign(Path("campaigns/b"))
+    older = Path(shutil.copytree(newest, "campaigns/a"))
+    journal = older / "journal.jsonl"
+    at = json.loads(journal.read_text().splitlines()[0])["at"]
+    journal.write_text(journal.read_text().replace(f"{at}", f"{at - 60}", 1))
+    shutil.copytree(newest, "campaigns/c")
+    Path("campaigns/c/journal.jsonl").write_text("damaged")
+    for words in (("report", "-o", "json"), ("show",), ("explain",)):
+        code, out, err = shell.run(*words)
+        assert (code, err) == (0, "the newest campaign: campaigns/b\n")
+        assert shell.run(*words, "campaigns/b")[1] == out
 
 
 def test_the_default_form_is_that_of_the_terminal(shell: Shell) -> None:
     """The first screen either way, everything with --full; another form has no more to show."""
     a_campaign(Path("one"))
     screen, whole = (shell.run("report", "one", *full)[1] for full in ((), ("--full",)))
-    assert shell.run("report", "one", "--format", "terminal")[1] == screen
-    assert shell.run("report", "one", "--format", "terminal", "--full")[1] == whole
+    assert shell.run("report", "one", "--output", "text")[1] == screen
+    assert shell.run("report", "one", "--output", "text", "--full")[1] == whole
     assert "All of it: steelyard report --full one" in screen
     assert len(whole.splitlines()) > len(screen.splitlines())
-    code, _, err = shell.run("report", "one", "--format", "html", "--full")
+    code, _, err = shell.run("report", "one", "--output", "html", "--full")
     assert code == 2
-    assert "--full is for the terminal" in err
+    assert "--full is for text" in err
 
 
 def widest(text: str) -> int:
@@ -75,7 +95,7 @@ def widest(text: str) -> int:
 def test_columns_say_the_width_in_a_pipe(shell: Shell) -> None:
     """Of the report, of its terminal form and of a list; without them there is a usual width."""
     a_campaign(Path("one"))
-    for words in (("report", "one"), ("report", "one", "--format", "terminal"), ("list", ".")):
+    for words in (("report", "one"), ("report", "one", "--output", "text"), ("list", ".")):
         shell.monkeypatch.delenv("COLUMNS", raising=False)
         _, usual, _ = shell.run(*words)
         shell.monkeypatch.setenv("COLUMNS", "60")
@@ -89,7 +109,7 @@ def test_columns_say_the_width_in_a_pipe(shell: Shell) -> None:
 def test_the_terminal_form_is_that_of_the_terminal(tmp_path: Path, *, quiet: bool) -> None:
     """As wide as it is, and in colour unless NO_COLOR says otherwise."""
     a_campaign(tmp_path / "one")
-    command = [sys.executable, "-m", "steelyard", "report", "one", "--format", "terminal"]
+    command = [sys.executable, "-m", "steelyard", "report", "one", "--output", "text"]
     unset = ("COLUMNS", "NO_COLOR")
     environment = {name: value for name, value in os.environ.items() if name not in unset}
     ours, theirs = pty.openpty()
@@ -114,12 +134,12 @@ def _shown(terminal: int) -> Iterator[str]:
 def test_the_json_form_is_the_summary(shell: Shell) -> None:
     """It parses, carries its format, and is what stands in summary.json."""
     path = a_campaign(Path("one"))
-    _, out, _ = shell.run("report", "one", "--format", "json")
+    _, out, _ = shell.run("report", "one", "--output", "json")
     summary = json.loads(out)
     assert summary["format"] == 1
     assert summary["comparisons"][0]["verdict"] == "faster"
     assert {cell["configuration"] for cell in summary["cells"]} == {"slow", "fast"}
-    shell.run("report", "one")
+    shell.run("report", "one", "--write")
     assert (path / "summary.json").read_text() == out
 
 

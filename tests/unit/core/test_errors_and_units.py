@@ -50,11 +50,11 @@ def test_an_interruption_is_no_failure_that_anybody_expects() -> None:
 
 
 def test_a_problem_is_a_line_that_editors_can_jump_to() -> None:
-    """File, line and column, the path in words, the fact and the way out; --set has no line."""
+    """File, line and column, the path in words, fact and way out; an override has no line."""
     problem = Problem(message="unknown", hint="did you mean `b`?", path="a.c", line=3, column=7)
     assert problem.located("x.yaml") == "x.yaml:3:7: a.c: unknown (did you mean `b`?)"
     small = Problem(message="too small", path="stop.budget")
-    assert small.located("--set") == "--set: stop.budget: too small"
+    assert small.located("--override") == "--override: stop.budget: too small"
 
 
 def test_all_problems_of_a_file_come_at_once() -> None:

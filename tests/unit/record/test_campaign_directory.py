@@ -61,7 +61,7 @@ def test_a_directory_with_something_in_it_is_refused(path: Path) -> None:
     (path / "thesis.tex").write_text("x")
     with pytest.raises(RecordError, match="not an empty directory") as caught:
         _create(path)
-    assert "--out" in caught.value.hint
+    assert "--dir" in caught.value.hint
     assert [entry.name for entry in path.iterdir()] == ["thesis.tex"]
 
 
@@ -88,7 +88,7 @@ def test_a_journal_without_one_whole_line_is_no_campaign(path: Path, torn: bytes
     (path / "journal.jsonl").write_bytes(torn)
     with pytest.raises(RecordError, match="holds no campaign: Steelyard ended before") as caught:
         read_campaign(path)
-    assert f"--out {path}" in caught.value.hint
+    assert f"--dir {path}" in caught.value.hint
     _create(path).close()
     assert (path / "journal.jsonl").read_bytes() == b""
 

@@ -183,7 +183,7 @@ def test_what_is_said_of_a_machine_that_nobody_sees_is_judged() -> None:
     assert (memory_of_database(facts), cpus_of_database(facts)) == (64 * GIB, 16.0)
     assert facts.origin("linux.memory_bytes").assumed
     assert facts.origin("postgres.usable_cpus").assumed
-    assert facts.origin("linux.cpus").source == "as told by --cpus"
+    assert facts.origin("linux.cpus").source == "as told by --server-cpus"
     assert "--on ssh://HOST" in facts.origin("linux.governor").source
 
 
@@ -192,7 +192,7 @@ def test_nothing_is_said_of_a_machine_that_is_looked_at(dsn: str | None) -> None
     """What it has counts, so the option is refused."""
     stack = FakeStack()
     stack.serve(180004)
-    with pytest.raises(InputError, match="--memory says what nobody sees"):
+    with pytest.raises(InputError, match="--server-memory says what nobody sees"):
         collect(Asked(dsn=dsn, memory_bytes=GIB, ping_pong=False), stack.doors())
 
 

@@ -149,7 +149,7 @@ def _why(setting: stack.Knob | stack.PlannedSetting) -> str:
 
 
 def _files(files: Sequence[stack.RenderedFile], directory: str | None) -> Iterator[doc.Block]:
-    where = f"In {directory}/files:" if directory else "Not written; --out DIR writes them:"
+    where = f"In {directory}/files:" if directory else "Not written; --dir DIR writes them:"
     items = tuple(
         f"{file.name}{f' -> {file.path}' if file.path else ''}"
         f"{f' (check: {file.validated_by})' if file.validated_by else ''}"

@@ -52,8 +52,8 @@ class Place:
     Attributes:
         key: Of the key, or of the item in a list.
         value: Of the value.
-        given_as: The option the value came from, ``--set`` or ``--target``; empty for the file's
-            own.
+        given_as: The option the value came from, ``--override`` or ``--target``; empty for the
+            file's own.
     """
 
     key: tuple[int, int] | None
@@ -144,7 +144,9 @@ class Document:
         return Problem(
             message=issue.message,
             hint=issue.hint,
-            path=f"--set {words}" if place.given_as == "--set" else place.given_as or words,
+            path=f"--override {words}"
+            if place.given_as == "--override"
+            else place.given_as or words,
             line=where and where[0],
             column=where and where[1],
         )

@@ -563,7 +563,7 @@ def load_text(
 
 
 def in_line_order(problems: Sequence[Problem]) -> list[Problem]:
-    """Return problems by line and column, those without a line (``--set``) last, each once.
+    """Return problems by line and column, those without a line (``--override``) last, each once.
 
     What an option says of every target is one problem, however many there are.
     """

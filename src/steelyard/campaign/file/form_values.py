@@ -108,7 +108,7 @@ def whole_number(low: int, high: int | None = None) -> Callable[[object], int]:
     bounds = f"at least {low}" if high is None else f"from {low} to {high}"
 
     def read(value: object) -> int:
-        # `--set` and comma lists hand numbers over as text.
+        # `--override` and comma lists hand numbers over as text.
         if isinstance(value, str) and re.fullmatch(r"\s*[0-9]{1,18}\s*", value):
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):

@@ -121,7 +121,7 @@ def _of_this_machine(name: str, configuration: ConfigurationForm) -> Iterator[Is
     if set(TOLD) <= keys_of(kind):
         hint = (
             "Say what the server has, by `memory: 64GiB` and `cpus: 16` in its target or by"
-            " --memory and --cpus; or write the settings below `postgres:`."
+            " --server-memory and --server-cpus; or write the settings below `postgres:`."
         )
     for profile in filter(follows_the_machine, configuration.profile):
         yield Issue(

@@ -1,6 +1,6 @@
 """What the command line puts into an experiment file: values, and a target.
 
-``--set path=value`` replaces one value, ``--target`` the targets of the whole experiment.
+``--override path=value`` replaces one value, ``--target`` the targets of the whole experiment.
 """
 
 import re
@@ -28,7 +28,9 @@ from steelyard.core.target import TARGETS, CloudNativePgTarget, EngineName
 from steelyard.core.wording import InputError, Problem, choice, listed
 from steelyard.systems.redis.redis_benchmark import BUILTINS as TESTS
 
-_EXCLUDING: Final = "Change them one by one: `--set configurations.NAME.target={kind: ..., ...}`."
+_EXCLUDING: Final = (
+    "Change them one by one: `--override configurations.NAME.target={kind: ..., ...}`."
+)
 _KINDS: Final = tuple(kind.value for kind in AttributionKind)
 _IN_KUBERNETES: Final = "kubernetes://"
 _EMBEDDED: Final = "embedded"
@@ -93,7 +95,7 @@ def require_no_targets_below(root: Mapping[str, Value]) -> None:
                 raise InputError(
                     f"the factor `{factor}` has targets of its own (level {shown(own[0])})",
                     hint="Leave that factor out of the file, or change its levels one by one:"
-                    f" `--set {kind}.{factor}.LEVEL.target={{kind: ..., ...}}`.",
+                    f" `--override {kind}.{factor}.LEVEL.target={{kind: ..., ...}}`.",
                 )
 
 
@@ -256,7 +258,7 @@ def _room(form: Value) -> str | None:
 # `--target` stands for this path, which no file has: the target of every configuration.
 TARGET: Final = "target"
 
-# Likewise ``--memory`` and ``--cpus``: what every server has that nobody sees.
+# Likewise ``--server-memory`` and ``--server-cpus``: what every server has that nobody sees.
 _OF_SERVERS: Final = ("memory", "cpus")
 
 # Asking for the one on the command line withdraws the other of the file.
@@ -331,14 +333,14 @@ def _tell_of_servers(root: Value, places: dict[KeyPath, Place], key: str, value:
             if _has(form, "extends") and not _has(form, "target"):
                 continue
             configurations[name] = {**own, "target": {**_mapping(own.get("target")), key: value}}
-            _displace(places, ("configurations", name, "target", key), f"--{key}")
+            _displace(places, ("configurations", name, "target", key), f"--server-{key}")
     return (key,)
 
 
 def _put(root: Value, places: dict[KeyPath, Place], override: str) -> KeyPath:
     words, separator, text = override.partition("=")
     if not separator or not words.strip():
-        hint = "Write it as in `--set stop.budget=20m`."
+        hint = "Write it as in `--override stop.budget=20m`."
         raise _refused(override, f"{shown(override)} is no `path=value`", hint)
     if words.strip() == TARGET:
         return _retarget(root, places, override)
@@ -353,7 +355,7 @@ def _put(root: Value, places: dict[KeyPath, Place], override: str) -> KeyPath:
         holder[str(path[-1])] = value
     elif isinstance(holder, list) and isinstance(path[-1], int):
         holder[path[-1]] = value
-    _displace(places, path, "--set")
+    _displace(places, path, "--override")
     return path
 
 
@@ -476,4 +478,4 @@ def _copied(value: Value) -> Value:
 
 def _refused(override: str, message: str, hint: str) -> _Refused:
     path = override.partition("=")[0].strip()
-    return _Refused(Problem(message=message, hint=hint, path=f"--set {path}"))
+    return _Refused(Problem(message=message, hint=hint, path=f"--override {path}"))

@@ -414,7 +414,7 @@ def aa_twin(
     if not given.closed_loads:
         raise InputError(
             "the noise is that of comparisons of throughput, and all loads are open loops",
-            hint="Add a closed loop: --set loads.rate=closed.",
+            hint="Add a closed loop: --override loads.rate=closed.",
         )
     baseline = given.configuration(given.baseline)
     results = result_contrasts(given)

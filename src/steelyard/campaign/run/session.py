@@ -310,7 +310,7 @@ def command_line(
     """Return the command that repeats a campaign in the same order."""
     words = ["steelyard", "run", source, "--seed", str(seed)]
     for override in overrides:
-        words += ["--set", override]
+        words += ["--override", override]
     return shlex.join([*words, *switches, *(["--", *flags] if flags else [])])
 
 

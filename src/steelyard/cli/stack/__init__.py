@@ -13,6 +13,7 @@ from steelyard.cli.options import (
     context_option,
     layers_option,
     namespace_option,
+    output_option,
 )
 
 _VERBS = {
@@ -108,8 +109,8 @@ def command() -> None:
 @click.option(
     "--name", help="Name of the domain or Cluster (default: that in --domain-xml, else postgres)."
 )
-@click.option("--out", type=PATH, metavar="DIR", help="Write plan.json and files/ there.")
-@click.option("--json", "as_json", is_flag=True, help="Print plan.json.")
+@click.option("--dir", "out", type=PATH, metavar="DIR", help="Write plan.json and files/ there.")
+@output_option("plan.json")
 @click.pass_context
 def plan(context: click.Context, /, **_: object) -> None:
     """Make one consistent plan for all layers, with ready files; nothing is changed.
@@ -163,7 +164,7 @@ def apply(context: click.Context, /, **_: object) -> None:
 @click.option(
     "--node-probe/--no-node-probe", default=True, help="Start a short-lived probe pod on the node."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output_option()
 @click.pass_context
 def verify(context: click.Context, /, **_: object) -> None:
     """Say of every knob of the plan in DIR whether it is in effect, and by what that was seen.

@@ -233,7 +233,7 @@ def read_plan(directory: Path) -> StackPlan:
     if text is None:
         raise InputError(
             f"there is no {NAME} in {directory}",
-            hint=f"Make one: steelyard stack plan --cpus 2 --memory 8GiB --out {quoted(directory)}",
+            hint=f"Make one: steelyard stack plan --cpus 2 --memory 8GiB --dir {quoted(directory)}",
         )
     try:
         plan = TypeAdapter(StackPlan).validate_json(text)

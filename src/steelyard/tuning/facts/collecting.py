@@ -116,7 +116,7 @@ def collect(asked: Asked, doors: Doors, domains: Domains | None = None) -> Stack
         absent = dict.fromkeys(layers, file.hidden(_ELSEWHERE).origin)
         return _as_told(_with_origins(facts, absent), asked)
     if asked.memory_bytes is not None or asked.cpus is not None:
-        option = "--cpus" if asked.memory_bytes is None else "--memory"
+        option = "--server-cpus" if asked.memory_bytes is None else "--server-memory"
         raise InputError(
             f"{option} says what nobody sees of a server, and its machine is looked at",
             hint="Leave it out: what the machine has counts.",
@@ -189,7 +189,7 @@ def _directories(
 
 def _as_told(facts: StackFacts, asked: Asked) -> StackFacts:
     """Return the facts with what the user says of the machine; the numbers of its CPUs are ours."""
-    options = {"memory_bytes": "--memory", "cpus": "--cpus"}
+    options = {"memory_bytes": "--server-memory", "cpus": "--server-cpus"}
     server = facts.postgres
     origins = {
         f"{path}{name}": Origin(source=f"as told by {option}", assumed=True)

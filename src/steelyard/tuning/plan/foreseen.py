@@ -371,7 +371,7 @@ def require_free(directory: Path) -> None:
     if not directory.exists():
         return
     if not directory.is_dir():
-        raise InputError(f"{directory} is not a directory", hint="Name a new one with --out.")
+        raise InputError(f"{directory} is not a directory", hint="Name a new one with --dir.")
     if (directory / _APPLIED).exists():
         raise InputError(
             f"the plan in {directory} was applied, and its record is needed to revert it",
@@ -380,7 +380,7 @@ def require_free(directory: Path) -> None:
         )
     if any(directory.iterdir()) and not (directory / PLAN).exists():
         raise InputError(
-            f"{directory} has other files in it", hint="Name a new directory with --out."
+            f"{directory} has other files in it", hint="Name a new directory with --dir."
         )
 
 

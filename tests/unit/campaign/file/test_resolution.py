@@ -362,7 +362,7 @@ def test_configurations_that_differ_by_their_targets_keep_them() -> None:
     file = with_other("{target: {bin: '15'}}").replace("default: {}", "default: {target: {}}")
     told = only_problem(file, "target=postgresql://db/x")
     assert "--target: the configurations have targets of their own" in told
-    assert "--set configurations.NAME.target=" in told
+    assert "--override configurations.NAME.target=" in told
 
 
 def test_the_files_problems_keep_their_lines() -> None:
@@ -402,4 +402,4 @@ def test_a_factor_of_targets_is_no_factor_on_one_target() -> None:
     text = f"{FACTORED}factors:\n{JIT}  version: {{old: {{target: {{bin: '15'}}}}, new: {{}}}}\n"
     told = only_problem(text, "target=postgresql://db/x")
     assert "--target: the factor `version` has targets of its own (level `old`)" in told
-    assert "--set factors.version.LEVEL.target=" in told
+    assert "--override factors.version.LEVEL.target=" in told

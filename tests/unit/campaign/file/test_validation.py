@@ -99,7 +99,10 @@ def test_an_overridden_setting_has_no_line() -> None:
     """A setting from the command line is told with its path instead."""
     loaded = load(SMALL, Path("/nonexistent"), "configurations.other.postgres.wrk_mem=1")
     (problem,) = unknown(loaded, "other")
-    assert (problem.line, problem.path) == (None, "--set configurations.other.postgres.wrk_mem")
+    assert (problem.line, problem.path) == (
+        None,
+        "--override configurations.other.postgres.wrk_mem",
+    )
 
 
 GOLDEN = Path(__file__).parent / "golden"

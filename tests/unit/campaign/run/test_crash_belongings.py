@@ -208,7 +208,7 @@ def test_no_file_system_is_made_where_it_may_not_fit(
         assert volumes.did == []
         volumes.room += 1
         assert _mount(own, doors) in volumes.mounted
-    assert "--directory" in refused.value.hint
+    assert "--data-directory" in refused.value.hint
 
 
 def test_room_is_looked_at_before_each_death(

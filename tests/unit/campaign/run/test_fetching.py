@@ -273,5 +273,5 @@ def test_a_torn_note_is_a_sentence(there: There, note: str) -> None:
     (there.target / COPY_NOTE).write_text(note)
     with pytest.raises(RecordError, match="is no copy of campaign") as caught:
         there.fetch()
-    assert "--out" in caught.value.hint
+    assert "--dir" in caught.value.hint
     assert (there.target / COPY_NOTE).read_text() == note

@@ -56,7 +56,7 @@ def test_the_command_repeats_a_campaign() -> None:
         "my file.yaml",
         "--seed",
         "7",
-        "--set",
+        "--override",
         "stop.budget=20m",
         "--",
         "--random-seed=1",
