@@ -69,7 +69,7 @@ def test_a_set_up_is_weighed_against_itself_and_remembered(steelyard: Steelyard)
 
 
 # What `steelyard capacity embedded -s 1 -c 2 --run-time 1s` writes, with fewer rounds.
-_ASKED = {"place": "embedded", "client": 2, "scale": 1, "rate": "50%", "slice_": "1s"}
+_ASKED = {"place": "embedded", "clients": 2, "scale": 1, "rate": "50%", "run_time": "1s"}
 WRITTEN = (
     capacity_text(
         CapacityOptions(

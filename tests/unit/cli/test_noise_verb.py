@@ -316,11 +316,11 @@ def test_every_kind_of_target(target: str, expected: object) -> None:
 
 def test_a_large_pool_has_room() -> None:
     """More clients than the default of max_connections allows raise it, on a server of ours."""
-    (server,) = _experiment(client=200).configurations
+    (server,) = _experiment(clients=200).configurations
     assert {setting.name: setting.value for setting in server.settings} == {
         "max_connections": "210"
     }
-    assert _experiment(client=200, place="postgresql://h/d").configurations[0].settings == ()
+    assert _experiment(clients=200, place="postgresql://h/d").configurations[0].settings == ()
 
 
 def test_the_command_repeats_it() -> None:
@@ -328,7 +328,7 @@ def test_the_command_repeats_it() -> None:
     options = _options(
         place="postgresql://h/d",
         flags=("--random-seed=7",),
-        client=4,
+        clients=4,
         slo="p99 < 10ms",
         seed=3,
         out=Path("c"),

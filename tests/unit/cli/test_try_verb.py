@@ -36,7 +36,7 @@ def asked(**changes: object) -> TrialOptions:
         "scripts": (),
         "builtin": "select-only,simple-update",
         "scale": 5,
-        "client": "1,8",
+        "clients": "1,8",
         "budget": "10m",
         **changes,
     }
@@ -114,7 +114,11 @@ def test_a_reset_command_is_the_targets(tmp_path: Path) -> None:
 def test_a_profile_fits_what_the_server_is_said_to_have(tmp_path: Path) -> None:
     """Not this machine; a setting comes over it, and the file says the same without us."""
     experiment = experiment_of(
-        tmp_path, profile="fitted", memory="64GiB", cpus="16", changes=("work_mem=5MB",)
+        tmp_path,
+        profile="fitted",
+        server_memory="64GiB",
+        server_cpus="16",
+        changes=("work_mem=5MB",),
     )
     settings = experiment.configurations[1].asked()
     assert settings["shared_buffers"] == "16384MB"
@@ -166,7 +170,7 @@ def test_a_refusal_names_the_option_that_was_typed(
     monkeypatch.setattr(questions, "foresee", refused)
     code, _, err = shell.run(*verb.split(), "--clients", "500", "--dry-run")
     assert code == 3
-    assert "hint: Lower --client, or close sessions." in err
+    assert "hint: Lower --clients, or close sessions." in err
 
 
 def test_it_is_saved_for_run(shell: Shell, tmp_path: Path) -> None:
