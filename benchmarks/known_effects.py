@@ -41,9 +41,10 @@ WIDEST = 0.05
 DESIGNS = ("alternating", "one-by-one")
 MINUTES = {"alternating": 3, "one-by-one": 5}  # of a campaign
 MEASURE = {
-    "alternating": "measure: {slice: 4s, ceilings: off, neighbours: ignore, rounds: 1}",
-    "one-by-one": "measure: {slice: 6s, ramp: 1s, warm_up: 5s, switch: restart, rounds: 1,"
-    " ceilings: off, neighbours: ignore}",
+    "alternating": "measure: {run_time: 4s, machine_limits: off, max_other_load: ignore,"
+    " runs_per_start: 1}",
+    "one-by-one": "measure: {run_time: 6s, discard_start: 1s, warm_up: 5s, switch: restart,"
+    " runs_per_start: 1, machine_limits: off, max_other_load: ignore}",
 }
 EXPERIMENT = """\
 version: 1
@@ -51,14 +52,14 @@ name: {effect}, {design}
 baseline: without
 design: {design}
 workloads:
-  - {{name: work, builtin: {builtin}, scale_factor: {scale}}}
-loads: {{clients: 8, threads: auto, protocol: prepared}}
+  - {{name: work, builtin: {builtin}, scale: {scale}}}
+load: {{clients: 8, threads: auto, protocol: prepared}}
 {measure}
-stop: {{budget: {minutes}m, precision: 0.01%, equivalence: 1%}}
+stop: {{budget: {minutes}m, width: 0.01%, margin: 1%}}
 seed: {seed}
 configurations:
   without:
-    target: {{kind: local, bin: {bin}}}
+    target: {{kind: local, server: {bin}}}
 {without}
   with:
     extends: without

@@ -45,9 +45,9 @@ CAMPAIGNS = "campaigns.jsonl"
 DESIGNS = ("alternating", "one-by-one")
 # Of starts as `preset:aa` has them; alternating as it is by default.
 MEASURE = {
-    "alternating": "measure: {ceilings: off, neighbours: ignore}",
-    "one-by-one": "measure: {slice: 5s, ramp: 1s, warm_up: 3s, prewarm: true, switch: restart,"
-    " ceilings: off, neighbours: ignore}",
+    "alternating": "measure: {machine_limits: off, max_other_load: ignore}",
+    "one-by-one": "measure: {run_time: 5s, discard_start: 1s, warm_up: 3s, prewarm: true,"
+    " switch: restart, machine_limits: off, max_other_load: ignore}",
 }
 EXPERIMENT = """\
 version: 1
@@ -55,15 +55,15 @@ name: a configuration against itself, {design}
 baseline: first
 design: {design}
 workloads:
-  - {{name: reads, builtin: select-only, scale_factor: 10}}
-  - {{name: writes, builtin: simple-update, scale_factor: 10}}
-loads: {{clients: 8, threads: auto, protocol: prepared}}
+  - {{name: reads, builtin: select-only, scale: 10}}
+  - {{name: writes, builtin: simple-update, scale: 10}}
+load: {{clients: 8, threads: auto, protocol: prepared}}
 {measure}
-stop: {{budget: {minutes}m, precision: 0.01%, equivalence: 1%}}
+stop: {{budget: {minutes}m, width: 0.01%, margin: 1%}}
 seed: {seed}
 configurations:
   first:
-    target: {{kind: local, bin: embedded}}
+    target: {{kind: local, server: embedded}}
     postgres: {{shared_buffers: 512MB, max_wal_size: 4GB}}
   second: {{extends: first}}
 """

@@ -59,14 +59,14 @@ version: 1
 name: synchronous_commit, {way}
 baseline: "on"
 design: {design}
-workloads: [{{name: writes, builtin: simple-update, scale_factor: {scale}}}]
-loads: {{clients: {clients}, threads: auto, protocol: prepared}}
-measure: {{{measure}, ceilings: off, neighbours: ignore}}
+workloads: [{{name: writes, builtin: simple-update, scale: {scale}}}]
+load: {{clients: {clients}, threads: auto, protocol: prepared}}
+measure: {{{measure}, machine_limits: off, max_other_load: ignore}}
 stop: {{blocks: {blocks}, budget: 60m}}
 seed: {seed}
 configurations:
   "on":
-    target: {{kind: local, bin: embedded}}
+    target: {{kind: local, server: embedded}}
     postgres: {{{settings}, synchronous_commit: "on"}}
   "off":
     extends: "on"
@@ -76,13 +76,13 @@ VERDICT = """\
 version: 1
 name: synchronous_commit, a verdict
 baseline: "on"
-workloads: [{{name: writes, builtin: simple-update, scale_factor: {scale}}}]
-loads: {{clients: {clients}, threads: auto, protocol: prepared}}
-stop: {{budget: 5m, precision: 3%, equivalence: 1%}}
+workloads: [{{name: writes, builtin: simple-update, scale: {scale}}}]
+load: {{clients: {clients}, threads: auto, protocol: prepared}}
+stop: {{budget: 5m, width: 3%, margin: 1%}}
 seed: {seed}
 configurations:
   "on":
-    target: {{kind: local, bin: embedded}}
+    target: {{kind: local, server: embedded}}
     postgres: {{{settings}, synchronous_commit: "on"}}
   "off":
     extends: "on"
@@ -94,15 +94,15 @@ name: a configuration against itself, {design}
 baseline: first
 design: {design}
 workloads:
-  - {{name: reads, builtin: select-only, scale_factor: {scale}}}
-  - {{name: writes, builtin: simple-update, scale_factor: {scale}}}
-loads: {{clients: {clients}, threads: auto, protocol: prepared}}
-measure: {{{measure}ceilings: off, neighbours: ignore}}
+  - {{name: reads, builtin: select-only, scale: {scale}}}
+  - {{name: writes, builtin: simple-update, scale: {scale}}}
+load: {{clients: {clients}, threads: auto, protocol: prepared}}
+measure: {{{measure}machine_limits: off, max_other_load: ignore}}
 stop: {{blocks: {blocks}, budget: 60m}}
 seed: {seed}
 configurations:
   first:
-    target: {{kind: local, bin: embedded}}
+    target: {{kind: local, server: embedded}}
     postgres: {{{settings}}}
   second: {{extends: first}}
 """
@@ -118,14 +118,14 @@ sys.exit(main())
 """
 WAYS = {
     "by hand": "",
-    "visits": "slice: 10s, ramp: 1s, warm_up: 5s",
-    "turns of 2 s": "slice: 10s, turn: 2s, settling: 400ms, warm_up: 5s",
+    "visits": "run_time: 10s, discard_start: 1s, warm_up: 5s",
+    "turns of 2 s": "run_time: 10s, turn: 2s, turn_discard: 400ms, warm_up: 5s",
 }
 EFFECT_BLOCKS = 5
 BLOCKS = 20
 DESIGNS = {
     "alternating": "",
-    "one-by-one": "slice: 5s, ramp: 1s, warm_up: 3s, prewarm: true, switch: restart, ",
+    "one-by-one": "run_time: 5s, discard_start: 1s, warm_up: 3s, prewarm: true, switch: restart, ",
 }
 
 

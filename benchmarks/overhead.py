@@ -54,12 +54,12 @@ version: 1
 name: overhead
 design: single-pass
 workloads:
-  - {{name: work, builtin: {builtin}, scale_factor: {scale}}}
-loads: {{clients: {clients}, threads: auto, protocol: prepared}}
-measure: {{slice: {seconds}s, ramp: 0s, warm_up: 0s}}
+  - {{name: work, builtin: {builtin}, scale: {scale}}}
+load: {{clients: {clients}, threads: auto, protocol: prepared}}
+measure: {{run_time: {seconds}s, discard_start: 0s, warm_up: 0s}}
 configurations:
   server:
-    target: {{kind: local, bin: embedded}}
+    target: {{kind: local, server: embedded}}
 """
 
 

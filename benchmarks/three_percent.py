@@ -46,10 +46,10 @@ name: three percent
 baseline: default
 design: alternating
 workloads:
-  - {{name: work, builtin: {builtin}, scale_factor: 10}}
-loads: {{clients: [1, 2, 4, 8, 16], threads: auto, protocol: prepared}}
-measure: {{slice: 3s, ceilings: off, neighbours: ignore}}
-stop: {{budget: {minutes}m, decide: 3%, equivalence: 1%}}
+  - {{name: work, builtin: {builtin}, scale: 10}}
+load: {{clients: [1, 2, 4, 8, 16], threads: auto, protocol: prepared}}
+measure: {{run_time: 3s, machine_limits: off, max_other_load: ignore}}
+stop: {{budget: {minutes}m, detect: 3%, margin: 1%}}
 seed: {seed}
 configurations:
   default:
@@ -57,7 +57,7 @@ configurations:
   idle: {{extends: default}}
 """
 STARTED = """\
-    target: {kind: local, bin: embedded}
+    target: {kind: local, server: embedded}
     postgres: {shared_buffers: 512MB, max_wal_size: 4GB}"""
 RUNNING = "    target: {{kind: endpoint, uri: '{uri}'}}"
 

@@ -44,14 +44,14 @@ name: what probes cost in turns
 baseline: one
 design: alternating
 workloads:
-  - {{name: work, builtin: {builtin}, scale_factor: {scale}}}
-loads: {{clients: {clients}, threads: auto, protocol: prepared}}
-measure: {{slice: 4s, ceilings: off, neighbours: ignore}}
-stop: {{budget: {minutes}m, precision: 0.01%}}
+  - {{name: work, builtin: {builtin}, scale: {scale}}}
+load: {{clients: {clients}, threads: auto, protocol: prepared}}
+measure: {{run_time: 4s, machine_limits: off, max_other_load: ignore}}
+stop: {{budget: {minutes}m, width: 0.01%}}
 seed: {seed}
 configurations:
   one:
-    target: {{kind: local, bin: embedded}}
+    target: {{kind: local, server: embedded}}
   other: {{extends: one}}
 """
 

@@ -22,10 +22,10 @@ name: broken network
 baseline: default
 design: one-by-one
 workloads:
-  - {name: writes, builtin: simple-update, scale_factor: 1}
-loads: {clients: 2, threads: 1}
-measure: {slice: 2s, ramp: 0s, warm_up: 0s}
-stop: {budget: 5m, precision: 99%}
+  - {name: writes, builtin: simple-update, scale: 1}
+load: {clients: 2, threads: 1, protocol: simple}
+measure: {run_time: 2s, discard_start: 0s, warm_up: 0s}
+stop: {budget: 5m, width: 99%}
 seed: 7
 configurations:
   default:

@@ -34,14 +34,14 @@ version: 1
 name: bucket
 design: single-pass
 workloads:
-  - {name: reads, builtin: select-only, scale_factor: 10}
-loads: {clients: 4, threads: 1, protocol: prepared}
-measure: {slice: 2s, ramp: 1s, warm_up: 0s}
+  - {name: reads, builtin: select-only, scale: 10}
+load: {clients: 4, threads: 1, protocol: prepared}
+measure: {run_time: 2s, discard_start: 1s, warm_up: 0s}
 sustain: 170s
 seed: 7
 configurations:
   throttled:
-    target: {kind: local, bin: embedded}
+    target: {kind: local, server: embedded}
     postgres: {checkpoint_timeout: 30s, shared_buffers: 16MB, debug_io_direct: data}
     cgroup: {read_iops: 1000}
 """

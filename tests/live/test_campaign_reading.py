@@ -17,7 +17,7 @@ def test_long_runs_follow_the_blocks_and_campaigns_can_be_read(steelyard: Steely
     asking = (
         ending()
         .replace("seed: 7", "sustain: 10s\nseed: 7")
-        .replace("bin: embedded}", "bin: embedded}\n    postgres: {checkpoint_timeout: 30s}")
+        .replace("server: embedded}", "server: embedded}\n    postgres: {checkpoint_timeout: 30s}")
     )
     source = steelyard.experiment(asking, "long.yaml")
     done = steelyard.run("run", source, "--dir", "campaigns/long")
@@ -39,7 +39,7 @@ def test_long_runs_follow_the_blocks_and_campaigns_can_be_read(steelyard: Steely
 
 def test_a_set_up_is_weighed_against_itself_and_remembered(steelyard: Steelyard) -> None:
     """A tiny A/A campaign ends at its budget, says what it can see, and leaves its profile."""
-    text = TINY.replace("slice: 1s", "slice: 4s").replace(
+    text = TINY.replace("run_time: 1s", "run_time: 4s").replace(
         "warm_up: 0s", "warm_up: 0s, reset: campaign"
     )
     options = ("--dir", "c", "--budget", "90s", "--switch", "session", "--no-verdict")
@@ -77,10 +77,10 @@ WRITTEN = (
         ),
         seed=3,
     )
-    .replace("slice:", "warm_up: 0s\n  slice:")
+    .replace("run_time:", "warm_up: 0s\n  run_time:")
     .replace("  warm_up: 5s\n", "")
 )
-WRITTEN += "capacity: {rounds: 3}\n"
+WRITTEN += "capacity: {runs: 3}\n"
 
 
 def test_a_server_is_weighed_at_shares_of_its_capacity(steelyard: Steelyard) -> None:
@@ -127,7 +127,7 @@ factors:
   commit: {postgres: {synchronous_commit: ["on", "off"]}}
   statements: {simple: , prepared: {protocol: prepared}}
 configurations:
-  server: {target: {kind: local, bin: embedded}}
+  server: {target: {kind: local, server: embedded}}
 """
 FACTORIAL = (
     TINY[: TINY.index("configurations:")]

@@ -38,11 +38,11 @@ def test_a_campaign_ends_with_verdicts_and_every_file_of_the_record(
     Derived files are rebuilt from the record alone, by a process of its own, to the same bytes.
     """
     two = TINY.replace(
-        "workloads:", "workloads:\n  - {name: reads, builtin: select-only, scale_factor: 1}"
+        "workloads:", "workloads:\n  - {name: reads, builtin: select-only, scale: 1}"
     )
     text = one_by_one(ending(two)).replace("one-by-one", design)
     if design == "alternating":
-        text = text.replace("warm_up: 0s", "warm_up: 500ms, reconnections: 1")
+        text = text.replace("warm_up: 0s", "warm_up: 500ms, reconnects: 1")
     done = steelyard.run("run", steelyard.experiment(text), "--dir", "c")
     assert done.returncode == 0, done.stderr
     assert "default" in done.stdout
@@ -109,7 +109,7 @@ def test_servers_that_do_not_fit_together_are_measured_one_by_one(steelyard: Ste
 def test_configurations_that_need_no_restart_are_weighed_back_to_back(steelyard: Steelyard) -> None:
     """A reloadable setting switches on the running server and is read back in force."""
     text = TINY.replace("shared_buffers: 64MB", "work_mem: 9MB, checkpoint_timeout: 11min")
-    text = one_by_one(text.replace("warm_up: 0s", "warm_up: 0s, rounds: 1"))
+    text = one_by_one(text.replace("warm_up: 0s", "warm_up: 0s, runs_per_start: 1"))
     options = ("--dir", "c", "--no-verdict", "--json")
     steelyard.until_blocks(1, "run", steelyard.experiment(text), *options)
     schedule = json.loads((steelyard.directory / "c" / "schedule.json").read_text())
@@ -135,8 +135,8 @@ def test_two_versions_are_weighed_like_any_two_configurations(steelyard: Steelya
             "    extends: default\n    postgres: {shared_buffers: 64MB}", "    target: OLDER"
         )
         .replace("  buffers:", "  older:")
-        .replace("bin: embedded}", "bin: embedded, connection: tcp}")
-        .replace("OLDER", '{kind: local, bin: "15", connection: tcp}')
+        .replace("server: embedded}", "server: embedded, connection: tcp}")
+        .replace("OLDER", '{kind: local, server: "15", connection: tcp}')
     )
     steelyard.until_blocks(1, "run", steelyard.experiment(text), "--dir", "c", "--no-verdict")
     environment = json.loads((steelyard.directory / "c" / "environment.json").read_text())
@@ -169,9 +169,9 @@ def test_own_scripts_run_on_their_own_prepared_data(steelyard: Steelyard) -> Non
     )
     workloads = (
         "workloads:\n  - name: orders\n    prepare: [orders.sql]\n"
-        "    scripts: [{file: read.sql, weight: 9}, {file: write.sql, weight: 1}]\nloads:"
+        "    scripts: [{file: read.sql, weight: 9}, {file: write.sql, weight: 1}]\nload:"
     )
-    text = TINY[: TINY.index("workloads:")] + workloads + TINY.split("loads:", 2)[2]
+    text = TINY[: TINY.index("workloads:")] + workloads + TINY.split("load:")[1]
     steelyard.until_blocks(1, "run", steelyard.experiment(text), "--dir", "c", "--no-verdict")
     raw = next((steelyard.directory / "c" / "raw").glob("0000-*.txt.gz"))
     assert "multiple scripts" in gzip.decompress(raw.read_bytes()).decode()
@@ -187,10 +187,10 @@ def test_every_start_starts_from_the_same_rows(steelyard: Steelyard) -> None:
     (steelyard.directory / "make.sql").write_text("CREATE TABLE seen (before bigint);\n")
     (steelyard.directory / "count.sql").write_text(script)
     workloads = (
-        "workloads:\n  - {name: count, prepare: [make.sql], scripts: [{file: count.sql}]}\nloads:"
+        "workloads:\n  - {name: count, prepare: [make.sql], scripts: [{file: count.sql}]}\nload:"
     )
-    text = TINY[: TINY.index("workloads:")] + workloads + TINY.split("loads:", 2)[2]
-    text = text.replace("bin: embedded}", "bin: embedded, restore: template}")
+    text = TINY[: TINY.index("workloads:")] + workloads + TINY.split("load:")[1]
+    text = text.replace("server: embedded}", "server: embedded, restore: template}")
     done = steelyard.until_blocks(
         2, "run", steelyard.experiment(text), "--dir", "c", "--no-verdict"
     )
@@ -236,8 +236,8 @@ def test_other_processes_of_a_shared_account_are_kept_out(
     steelyard: Steelyard, account: str | None
 ) -> None:
     """They cannot read data, prepared or live, connect, or look into the server's process."""
-    named = f"bin: embedded, run_as: {account}}}" if account else "bin: embedded}"
-    text = one_by_one(lasting(TINY.replace("bin: embedded}", named)))
+    named = f"server: embedded, run_as: {account}}}" if account else "server: embedded}"
+    text = one_by_one(lasting(TINY.replace("server: embedded}", named)))
     process = steelyard.start("run", steelyard.experiment(text), "--dir", "c", "--no-verdict")
     found: list[Path] = []
 

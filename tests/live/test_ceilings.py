@@ -8,7 +8,7 @@ import pytest
 from support.live import TINY, Steelyard, living_servers, wait_for
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
-LOCAL = TINY.replace("warm_up: 0s}", "warm_up: 0s, ceilings: on}")
+LOCAL = TINY.replace("warm_up: 0s}", "warm_up: 0s, machine_limits: on}")
 
 
 def test_a_short_campaign_measures_its_place(steelyard: Steelyard) -> None:

@@ -25,14 +25,14 @@ version: 1
 design: one-by-one
 name: limited
 workloads:
-  - {name: reads, builtin: select-only, scale_factor: 1}
-loads: {clients: 8, threads: 1}
-measure: {slice: 1s, ramp: 0s, warm_up: 0s}
+  - {name: reads, builtin: select-only, scale: 1}
+load: {clients: 8, threads: 1, protocol: simple}
+measure: {run_time: 1s, discard_start: 0s, warm_up: 0s}
 stop: {budget: 20m}
 seed: 7
 configurations:
   default:
-    target: {kind: local, bin: embedded}
+    target: {kind: local, server: embedded}
   quota:
     extends: default
     cgroup: {cpus: 0.6, memory: 600MB, read_iops: 300, write_bytes_per_s: 20MB}
@@ -218,7 +218,7 @@ def test_who_is_not_root_is_refused_before_anything_starts(
     """Exit code 8 with the keys that need root; CPUs that are not there come first, with lines."""
     folder = steelyard.cache / "unprivileged"  # pytest's own are closed to other accounts
     folder.mkdir(exist_ok=True)
-    text = LIMITED.replace("bin: embedded", f'bin: "{programs}"')
+    text = LIMITED.replace("server: embedded", f'server: "{programs}"')
     (folder / "limited.yaml").write_text(text)
     (folder / "wrong.yaml").write_text(text.replace('cpuset: "0",', 'cpuset: "0,4000",'))
     refused = planned_by_account(folder, "limited.yaml", steelyard.cache)

@@ -29,10 +29,10 @@ version: 1
 name: tiny endpoint
 baseline: default
 workloads:
-  - {name: writes, builtin: simple-update, scale_factor: 1}
-loads: {clients: 2, threads: 1}
-measure: {slice: 1s, ramp: 0s, warm_up: 0s, rounds: 1}
-stop: {budget: 5m, precision: 99%}
+  - {name: writes, builtin: simple-update, scale: 1}
+load: {clients: 2, threads: 1, protocol: simple}
+measure: {run_time: 1s, discard_start: 0s, warm_up: 0s, runs_per_start: 1}
+stop: {budget: 5m, width: 99%}
 seed: 7
 configurations:
   default:
@@ -252,10 +252,10 @@ def test_a_restart_command_brings_it_into_force(steelyard: Steelyard, server: Se
 
 
 SMALL_MATRIX = (
-    "loads.clients=[1, 4]",
-    "loads.threads=1",
-    "measure.slice=1s",
-    "measure.neighbours=ignore",
+    "load.clients=[1, 4]",
+    "load.threads=1",
+    "measure.run_time=1s",
+    "measure.max_other_load=ignore",
     *(f"workloads.{name}.scale_factor=1" for name in ("select-only", "simple-update", "tpcb-like")),
 )
 
@@ -274,7 +274,7 @@ def test_the_published_matrix_runs_on_a_server_that_is_there(
     assert "single pass done" in done.stdout or "single unrepeated pass" in done.stdout.lower()
     summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
     assert f"target={server.uri}" in summary["command"]
-    full = steelyard.run(*source, "--dry-run", *changes, "--override", "loads.clients=[1, 100]")
+    full = steelyard.run(*source, "--dry-run", *changes, "--override", "load.clients=[1, 100]")
     assert full.returncode == 3, full.stderr
     assert "100 clients need 102" in full.stderr
 
@@ -498,10 +498,10 @@ version: 1
 name: over TLS
 baseline: default
 workloads:
-  - {name: reads, builtin: select-only, scale_factor: 1}
-loads: {clients: 2, threads: 1}
-measure: {slice: 1s, ramp: 0s, warm_up: 0s}
-stop: {budget: 5m, precision: 99%}
+  - {name: reads, builtin: select-only, scale: 1}
+load: {clients: 2, threads: 1, protocol: simple}
+measure: {run_time: 1s, discard_start: 0s, warm_up: 0s}
+stop: {budget: 5m, width: 99%}
 seed: 7
 configurations:
   default:

@@ -26,10 +26,8 @@ pytestmark = [pytest.mark.live, pytest.mark.slow]
 _CLIENTS = 2
 _IN_TURNS = (
     TINY.replace("measure: {", "design: alternating\nmeasure: {")
-    .replace("slice: 1s, ramp: 0s, warm_up: 0s", "slice: 2s, warm_up: 3s")
-    .replace(
-        "workloads:\n", "workloads:\n  - {name: reads, builtin: select-only, scale_factor: 1}\n"
-    )
+    .replace("run_time: 1s, discard_start: 0s, warm_up: 0s", "run_time: 2s, warm_up: 3s")
+    .replace("workloads:\n", "workloads:\n  - {name: reads, builtin: select-only, scale: 1}\n")
 )
 _CHARGED, _SPARED = "buffers", "default"
 _ITS_SETTING = "64MB"  # of shared_buffers, which tells its server from the other

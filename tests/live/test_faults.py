@@ -20,7 +20,7 @@ pytestmark = pytest.mark.live
 
 
 TWO = live.TINY.replace(
-    "workloads:", "workloads:\n  - {name: reads, builtin: select-only, scale_factor: 1}"
+    "workloads:", "workloads:\n  - {name: reads, builtin: select-only, scale: 1}"
 )
 
 
@@ -114,7 +114,7 @@ def test_a_taken_port_is_refused_before_the_start(steelyard: live.Steelyard) -> 
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         port = listener.getsockname()[1]
-        text = live.TINY.replace("bin: embedded}", f"bin: embedded, port: {port}}}")
+        text = live.TINY.replace("server: embedded}", f"server: embedded, port: {port}}}")
         done = steelyard.run("run", steelyard.experiment(text), "--dir", "c")
     assert done.returncode == 3
     assert f"port {port}" in done.stderr
@@ -130,7 +130,7 @@ def test_an_absent_or_incomplete_binary_is_refused(
 ) -> None:
     """A wrong `bin:` gives exit 3, the fact and the way out."""
     (steelyard.directory / "bin").mkdir()
-    text = live.TINY.replace("bin: embedded}", f"bin: {bin_}}}")
+    text = live.TINY.replace("server: embedded}", f"server: {bin_}}}")
     done = steelyard.run("run", steelyard.experiment(text), "--dir", "c")
     assert done.returncode == 3, done.stderr
     assert word in done.stderr
@@ -144,7 +144,7 @@ def test_a_binary_that_is_no_postgres_is_refused(steelyard: live.Steelyard) -> N
     for name in ("postgres", "initdb", "pgbench", "psql"):
         (fake / name).write_text("#!/bin/sh\nexit 3\n")
         (fake / name).chmod(0o755)
-    text = live.TINY.replace("bin: embedded}", "bin: ./bin}")
+    text = live.TINY.replace("server: embedded}", "server: ./bin}")
     done = steelyard.run("run", steelyard.experiment(text), "--dir", "c")
     assert done.returncode == 3, done.stderr
     assert "Traceback" not in done.stderr
@@ -184,7 +184,7 @@ def test_a_setting_that_does_not_take_effect_is_named(steelyard: live.Steelyard)
         "ALTER ROLE steelyard SET work_mem = '5MB';\n"
     )
     text = live.TINY.replace("shared_buffers: 64MB", "work_mem: 9MB").replace(
-        "scale_factor: 1}", "scale_factor: 1, prepare: [override.sql]}"
+        "scale: 1}", "scale: 1, prepare: [override.sql]}"
     )
     done = steelyard.run("run", steelyard.experiment(text), "--dir", "c", "--no-verdict")
     assert done.returncode == 5, done.stderr

@@ -18,9 +18,12 @@ _EFFECT = (
     one_by_one(TINY)
     .replace("shared_buffers: 64MB", 'synchronous_commit: "off"')
     .replace("clients: 2", "clients: 8")
-    .replace("slice: 1s, ramp: 0s, warm_up: 0s", "slice: 3s, ramp: 1s, warm_up: 1s")
-    .replace("warm_up: 1s", "warm_up: 1s, neighbours: ignore, ceilings: off")
-    .replace("stop: {budget: 5m, precision: 99%}", "stop: {blocks: 7, budget: 10m}")
+    .replace(
+        "run_time: 1s, discard_start: 0s, warm_up: 0s",
+        "run_time: 3s, discard_start: 1s, warm_up: 1s",
+    )
+    .replace("warm_up: 1s", "warm_up: 1s, max_other_load: ignore, machine_limits: off")
+    .replace("stop: {budget: 5m, width: 99%}", "stop: {blocks: 7, budget: 10m}")
 )
 _WORKS = """
 import sys, time

@@ -64,9 +64,9 @@ def test_a_disk_of_the_data_that_fills_up_ends_the_campaign_and_resumes(
     steelyard: live.Steelyard, small_disk: Path
 ) -> None:
     """Exit 5 with the fact; nothing of the campaign is left, no run is lost, and it goes on."""
-    target = f"{{kind: local, bin: embedded, directory: {small_disk}}}"
-    text = live.TINY.replace("{kind: local, bin: embedded}", target)
-    text = live.one_by_one(live.lasting(text.replace("slice: 1s", "slice: 3s")))
+    target = f"{{kind: local, server: embedded, directory: {small_disk}}}"
+    text = live.TINY.replace("{kind: local, server: embedded}", target)
+    text = live.one_by_one(live.lasting(text.replace("run_time: 1s", "run_time: 3s")))
     # Less WAL than usual, so that the disk may be small.
     little = "    postgres: {max_wal_size: 64MB, min_wal_size: 32MB}\n"
     text = text.replace("  buffers:\n", f"{little}  buffers:\n")

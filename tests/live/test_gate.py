@@ -116,8 +116,8 @@ def test_a_change_of_the_schema_is_gated(steelyard: Steelyard) -> None:
     source = steelyard.experiment((WORKFLOWS / "gate-schema.yaml").read_text(), "gate.yaml")
     gate = (
         *("--gate", "slower > 3%"),
-        *("--override", "measure.slice=1s", "--override", "measure.warm_up=0s"),
-        *("--override", "measure.ceilings=off"),
+        *("--override", "measure.run_time=1s", "--override", "measure.warm_up=0s"),
+        *("--override", "measure.machine_limits=off"),
     )
     done = steelyard.run("run", source, "--dir", "c", "--no-verdict", *gate)
     assert done.returncode == 10, done.stderr

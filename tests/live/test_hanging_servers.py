@@ -19,12 +19,12 @@ from support.striking import signal_server, strike, strike_local
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
-SLOWER = live.one_by_one(live.lasting(live.TINY.replace("slice: 1s", "slice: 2s")))
+SLOWER = live.one_by_one(live.lasting(live.TINY.replace("run_time: 1s", "run_time: 2s")))
 
 
 def _at(server: Server) -> str:
     text = SLOWER.replace(
-        "{kind: local, bin: embedded}", f'{{kind: endpoint, uri: "{server.uri}"}}'
+        "{kind: local, server: embedded}", f'{{kind: endpoint, uri: "{server.uri}"}}'
     )
     return text.replace("shared_buffers: 64MB", "work_mem: 9MB")
 

@@ -28,12 +28,12 @@ version: 1
 name: one run
 design: single-pass
 workloads:
-  - {name: writes, builtin: simple-update, scale_factor: 1}
-loads: {clients: 4, threads: 2}
-measure: {slice: 4s, ramp: 0s, warm_up: 0s}
+  - {name: writes, builtin: simple-update, scale: 1}
+load: {clients: 4, threads: 2, protocol: simple}
+measure: {run_time: 4s, discard_start: 0s, warm_up: 0s}
 configurations:
   server:
-    target: {kind: local, bin: embedded}
+    target: {kind: local, server: embedded}
 """
 
 

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 def test_every_start_makes_its_server_and_nothing_is_left(steelyard: Steelyard) -> None:
     """Made by initdb and load, not from prepared data; nothing is kept, and the report says so."""
-    text = TINY.replace("warm_up: 0s", "warm_up: 0s, switch: reprovision, rounds: 2")
+    text = TINY.replace("warm_up: 0s", "warm_up: 0s, switch: reprovision, runs_per_start: 2")
     before = set((steelyard.cache / "prepared").glob("*"))
     source = steelyard.experiment(lasting(text))
     steelyard.until_blocks(1, "run", source, "--dir", "c", "--no-verdict")

@@ -19,13 +19,13 @@ workloads:
   - name: naps
     prepare: [make.sql]
     scripts: [{file: nap.sql}]
-loads: {clients: 2, threads: 1}
-measure: {slice: 2s, ramp: 0s, warm_up: 1s, turn: 250ms}
-stop: {budget: 20m, precision: 0.1%}
+load: {clients: 2, threads: 1, protocol: simple}
+measure: {run_time: 2s, discard_start: 0s, warm_up: 1s, turn: 250ms}
+stop: {budget: 20m, width: 0.1%}
 seed: 7
 configurations:
   here:
-    target: {kind: local, bin: embedded}
+    target: {kind: local, server: embedded}
   there:
     target: {kind: endpoint, uri: SERVER}
     postgres: {work_mem: 9MB}

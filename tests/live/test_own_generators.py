@@ -37,12 +37,13 @@ _FAILING = """generator:
 
 
 def _file(generator: str, workload: str) -> str:
-    plain = "{name: writes, builtin: simple-update, scale_factor: 1}"
+    plain = "{name: writes, builtin: simple-update, scale: 1}"
     assert plain in TINY
     return (
         TINY.replace(plain, workload)
         .replace("seed: 7\n", f"seed: 7\n{generator}")
-        .replace("slice: 1s, ramp: 0s", "slice: 1s")
+        .replace("run_time: 1s, discard_start: 0s", "run_time: 1s")
+        .replace(", protocol: simple", "")
     )
 
 
@@ -78,7 +79,7 @@ def test_sysbench_weighs_two_configurations(steelyard: Steelyard) -> None:
 @pytest.mark.slow
 def test_a_failing_command_leaves_no_result(steelyard: Steelyard) -> None:
     """With a status other than 0 a rate counts for nothing; the error quotes what was printed."""
-    workload = "{name: own, scale_factor: 1}"
+    workload = "{name: own, scale: 1}"
     text = _file(_FAILING, workload).replace("budget: 5m", "budget: 60s")
     done = steelyard.run("run", steelyard.experiment(one_by_one(text)), "--dir", "c")
     assert done.returncode == 5, done.stdout
@@ -129,8 +130,8 @@ def test_a_program_with_a_log_takes_turns(steelyard: Steelyard, home: Path) -> N
 
     All have percentiles; the design says why it alternates.
     """
-    text = ending(_file(_logging(home), "{name: own, scale_factor: 1}"))
-    text = text.replace("slice: 1s", "slice: 3s")
+    text = ending(_file(_logging(home), "{name: own, scale: 1}"))
+    text = text.replace("run_time: 1s", "run_time: 3s")
     idle = "  idle:\n    extends: default\n    postgres: {work_mem: 5MB}\n"
     done = steelyard.run("run", steelyard.experiment(text + idle), "--dir", "c")
     assert done.returncode == 0, done.stderr
@@ -163,7 +164,7 @@ def test_the_log_of_a_wrapped_pgbench_holds_what_it_counts(
     wrapper.chmod(0o755)
     words = f"[{wrapper}, '{{log}}', '{{clients}}', '{{seconds}}']"
     generator = f"generator:\n  command: {words}\n  log: pgbench\n"
-    text = one_by_one(ending(_file(generator, "{name: own, scale_factor: 1}")))
+    text = one_by_one(ending(_file(generator, "{name: own, scale: 1}")))
     done = steelyard.run("run", steelyard.experiment(text), "--dir", "c")
     assert done.returncode == 0, done.stderr
     for run in _counted(steelyard):
@@ -183,7 +184,7 @@ def test_the_log_of_a_wrapped_pgbench_holds_what_it_counts(
 @pytest.mark.slow
 def test_a_generator_that_is_killed_in_its_turns_is_told(steelyard: Steelyard, home: Path) -> None:
     """The block is redone, for the reason that its status tells; then the campaign goes on."""
-    text = lasting(_file(_logging(home), "{name: own, scale_factor: 1}"))
+    text = lasting(_file(_logging(home), "{name: own, scale: 1}"))
     process = steelyard.start("run", steelyard.experiment(text), "--dir", "c", "--no-verdict")
     wait_for(lambda: steelyard.complete_blocks >= 1, process)
     wait_for(lambda: _killed(home), process)

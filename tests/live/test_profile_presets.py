@@ -11,15 +11,15 @@ from support.live import Steelyard
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 _TINY = (
-    "workloads.reads.scale_factor=1",
-    "workloads.writes.scale_factor=1",
-    "loads.clients=2",
-    "measure.slice=1s",
-    "measure.ramp=0s",
+    "workloads.reads.scale=1",
+    "workloads.writes.scale=1",
+    "load.clients=2",
+    "measure.run_time=1s",
+    "measure.discard_start=0s",
     "measure.prewarm=false",
     "measure.calibration=",
     "measure.warm_up=0s",
-    "measure.neighbours=ignore",
+    "measure.max_other_load=ignore",
     "stop.budget=20m",
 )
 

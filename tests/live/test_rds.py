@@ -98,9 +98,9 @@ FILE = f"""\
 version: 1
 name: work_mem on RDS
 baseline: small
-workloads: [{{name: reads, builtin: select-only, scale_factor: 1}}]
-loads: {{clients: 2, threads: 1}}
-measure: {{slice: 1s, ramp: 0s, warm_up: 0s}}
+workloads: [{{name: reads, builtin: select-only, scale: 1}}]
+load: {{clients: 2, threads: 1, protocol: simple}}
+measure: {{run_time: 1s, discard_start: 0s, warm_up: 0s}}
 stop: {{budget: 60m, blocks: 3}}
 seed: 7
 configurations:
@@ -158,8 +158,8 @@ def publish_io() -> None:
 def test_the_published_study_runs_scaled_down(steelyard: Steelyard, account: Account) -> None:
     """RDS twice and Aurora beside each other: pairs of loads, four blocks, a t interval."""
     small = (
-        *("workloads.0.scale_factor=1", "loads.clients=1/1,2/2", "measure.slice=2s"),
-        *("measure.warm_up=1s", "measure.neighbours=ignore", "measure.ceilings=off"),
+        *("workloads.0.scale=1", "load.clients=1/1,2/2", "measure.run_time=2s"),
+        *("measure.warm_up=1s", "measure.max_other_load=ignore", "measure.machine_limits=off"),
         f"configurations.rds-900.target.accounts=['{ACCOUNT}']",
         f"configurations.aurora.target.accounts=['{ACCOUNT}']",
     )

@@ -46,9 +46,9 @@ version: 1
 name: reads
 baseline: now
 workloads: [{name: reads, scripts: [{file: reads.sql}]}]
-loads: {clients: 2, threads: 1}
-measure: {slice: 1s, ramp: 0s, warm_up: 0s, prewarm: true}
-stop: {budget: 20m, precision: 0.1%}
+load: {clients: 2, threads: 1, protocol: simple}
+measure: {run_time: 1s, discard_start: 0s, warm_up: 0s, prewarm: true}
+stop: {budget: 20m, width: 0.1%}
 seed: 7
 configurations:
   now: {target: {kind: endpoint, uri: PLACE, allow_existing: true}}
@@ -247,7 +247,7 @@ def test_turns_are_taken_where_sessions_would_end_in_their_pauses(
     """Transactions that a pause cuts in two go on; the server's limits are what they were."""
     (steelyard.directory / "reads.sql").write_text(_READS)
     text = _FILE.replace("PLACE", json.dumps(_uri(primary, "ended")))
-    text = text.replace("SETTING", "work_mem: 9MB").replace("slice: 1s", "slice: 2s")
+    text = text.replace("SETTING", "work_mem: 9MB").replace("run_time: 1s", "run_time: 2s")
     done = steelyard.until_blocks(
         1, "run", steelyard.experiment(text), "--dir", "c", "--no-verdict"
     )

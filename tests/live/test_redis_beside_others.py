@@ -28,9 +28,9 @@ name: tiny redis endpoint
 baseline: a
 workloads:
   - {name: set, builtin: set, keys: 500, loaded: 500}
-loads: {clients: 2}
-measure: {slice: 1s, warm_up: 0s}
-stop: {budget: 5m, precision: 99%}
+load: {clients: 2}
+measure: {run_time: 1s, warm_up: 0s}
+stop: {budget: 5m, width: 99%}
 configurations:
   a:
     target: TARGET

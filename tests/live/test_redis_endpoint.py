@@ -27,9 +27,9 @@ name: tiny redis endpoint
 baseline: everysec
 workloads:
   - {name: set, builtin: set, keys: 500, loaded: 500}
-loads: {clients: 2}
-measure: {slice: 1s, warm_up: 0s}
-stop: {budget: 5m, precision: 99%}
+load: {clients: 2}
+measure: {run_time: 1s, warm_up: 0s}
+stop: {budget: 5m, width: 99%}
 seed: 7
 configurations:
   everysec:

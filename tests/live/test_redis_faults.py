@@ -29,9 +29,9 @@ name: faults
 baseline: off
 workloads:
   - {{name: set, builtin: set, value_bytes: {value_bytes}, keys: 500, loaded: 100}}
-loads: {{clients: 2}}
-measure: {{slice: 1s, warm_up: 0s, neighbours: ignore}}
-stop: {{budget: 20m, precision: 0.1%}}
+load: {{clients: 2}}
+measure: {{run_time: 1s, warm_up: 0s, max_other_load: ignore}}
+stop: {{budget: 20m, width: 0.1%}}
 configurations:
   off: {{target: {target}, redis: {{appendonly: no, save: ""}}}}
   aof: {{extends: off, redis: {{appendonly: yes, appendfsync: {appendfsync}}}}}

@@ -226,9 +226,9 @@ name: every write flushed
 baseline: unlogged
 workloads:
   - {{name: writes, builtin: set, value_bytes: {_VALUE_BYTES}, keys: 200, loaded: 200}}
-loads: {{clients: 8, threads: 1}}
-measure: {{slice: 1s, warm_up: 0s}}
-stop: {{budget: 10m, precision: 99%}}
+load: {{clients: 8, threads: 1}}
+measure: {{run_time: 1s, warm_up: 0s}}
+stop: {{budget: 10m, width: 99%}}
 seed: 7
 configurations:
   unlogged:

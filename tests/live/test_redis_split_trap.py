@@ -281,9 +281,9 @@ name: persistence on the replica
 baseline: logged
 workloads:
   - {name: writes, builtin: set, value_bytes: 2000, keys: 500, loaded: 500}
-loads: {clients: 4, threads: 1}
-measure: {slice: 1s, warm_up: 0s}
-stop: {budget: 60m, precision: 0.1%}
+load: {clients: 4, threads: 1}
+measure: {run_time: 1s, warm_up: 0s}
+stop: {budget: 60m, width: 0.1%}
 seed: 7
 configurations:
   logged:

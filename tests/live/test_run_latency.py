@@ -54,7 +54,7 @@ def _logs(steelyard: Steelyard) -> list[dict[str, Any]]:
 
 def test_the_latency_of_a_run_is_that_of_every_transaction(steelyard: Steelyard) -> None:
     """Its count is what pgbench 15 processed, its mean pgbench's own within a hundredth."""
-    text = _STARTS.replace("bin: embedded", 'bin: "15"')
+    text = _STARTS.replace("server: embedded", 'server: "15"')
     steelyard.until_blocks(1, "run", steelyard.experiment(text), *_OPTIONS)
     runs = _runs(steelyard)
     assert runs
@@ -74,7 +74,7 @@ def test_the_latency_of_a_run_is_that_of_every_transaction(steelyard: Steelyard)
 
 def test_seconds_and_buckets_of_a_run_hold_the_same_transactions(steelyard: Steelyard) -> None:
     """With a ramp, the seconds hold all of them, and the table those that count."""
-    text = _STARTS.replace("ramp: 0s", "ramp: 1s")
+    text = _STARTS.replace("discard_start: 0s", "discard_start: 1s")
     steelyard.until_blocks(1, "run", steelyard.experiment(text), *_OPTIONS)
     run = _runs(steelyard)[0]
     assert run.latency is not None

@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.live, pytest.mark.machine, pytest.mark.slow]
 
 _TWO = """\
 configurations:
-  disk: {target: {kind: local, bin: embedded, store: {}}}
+  disk: {target: {kind: local, server: embedded, store: {}}}
   replica: {extends: disk, target: {store: {latency: 4ms}}}
 """
 
@@ -112,7 +112,7 @@ def _stored(steelyard: Steelyard) -> Iterator[Steelyard]:
 
 _LADDER = """\
 configurations:
-  disk: {target: {kind: local, bin: embedded, store: {}}, postgres: {max_wal_size: 4GB}}
+  disk: {target: {kind: local, server: embedded, store: {}}, postgres: {max_wal_size: 4GB}}
   one: {extends: disk, target: {store: {latency: 2ms}}}
   two: {extends: disk, target: {store: {latency: 5ms}}}
 """
@@ -128,7 +128,7 @@ def test_a_commit_takes_longer_by_what_its_flushes_were_given(stored_in_memory: 
     """
     stored = stored_in_memory
     text = TINY[: TINY.index("configurations:")].replace("baseline: default", "baseline: disk")
-    text = text.replace("clients: 2", "clients: 1").replace("slice: 1s", "slice: 3s")
+    text = text.replace("clients: 2", "clients: 1").replace("run_time: 1s", "run_time: 3s")
     source = stored.experiment(lasting(text + _LADDER))
     stored.until_blocks(6, "run", source, "--dir", "c", "--no-verdict")
     record = read_campaign(stored.directory / "c")
@@ -187,7 +187,7 @@ def test_large_blocks_read_what_nobody_asked_for(
         *(f"--override=configurations.{each}.cgroup.read_iops=1000000" for each in _BLOCKS),
         *(f"--override=configurations.{each}.cgroup.memory=64MB" for each in _BLOCKS),
         *(f"--override=configurations.{each}.postgres.shared_buffers=4MB" for each in _BLOCKS),
-        *("--override", "measure.slice=4s"),
+        *("--override", "measure.run_time=4s"),
     )
     summary = json.loads((stored.directory / "c" / "summary.json").read_text())
     found = {each["configuration"]: each for each in summary["read_amplification"]}
@@ -214,7 +214,7 @@ def test_a_limit_of_requests_is_recovered_from_the_counters(stored: Steelyard) -
     text = re.sub(r"(?ms)^  iops-3000:.*(?=^  iops-900:)", "", text)
     source = stored.experiment(text, "limits.yaml")
     stored.until_blocks(
-        1, "run", source, "--dir", "c", "--no-verdict", "--override", "measure.slice=10s"
+        1, "run", source, "--dir", "c", "--no-verdict", "--override", "measure.run_time=10s"
     )
     summary = json.loads((stored.directory / "c" / "summary.json").read_text())
     limits = [each for each in summary["findings"] if each["code"] == "device-limit"]

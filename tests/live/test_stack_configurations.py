@@ -26,14 +26,14 @@ version: 1
 name: huge pages
 baseline: small
 workloads:
-  - {name: reads, builtin: select-only, scale_factor: 1}
-loads: {clients: 2, threads: 1}
-measure: {slice: 1s, ramp: 0s, warm_up: 0s, ceilings: off, neighbours: ignore}
-stop: {budget: 20m, precision: 0.1%}
+  - {name: reads, builtin: select-only, scale: 1}
+load: {clients: 2, threads: 1, protocol: simple}
+measure: {run_time: 1s, discard_start: 0s, warm_up: 0s, machine_limits: off, max_other_load: ignore}
+stop: {budget: 20m, width: 0.1%}
 seed: 7
 configurations:
   small:
-    target: {kind: local, bin: embedded}
+    target: {kind: local, server: embedded}
   huge:
     extends: small
     postgres: {huge_pages: "on", shared_buffers: 64MB}
@@ -44,14 +44,14 @@ version: 1
 name: live knobs
 baseline: ordinary
 workloads:
-  - {name: reads, builtin: select-only, scale_factor: 1}
-loads: {clients: 2, threads: 1}
-measure: {slice: 1s, ramp: 0s, warm_up: 0s, ceilings: off, neighbours: ignore}
-stop: {budget: 20m, precision: 0.1%}
+  - {name: reads, builtin: select-only, scale: 1}
+load: {clients: 2, threads: 1, protocol: simple}
+measure: {run_time: 1s, discard_start: 0s, warm_up: 0s, machine_limits: off, max_other_load: ignore}
+stop: {budget: 20m, width: 0.1%}
 seed: 7
 configurations:
   ordinary:
-    target: {kind: local, bin: embedded}
+    target: {kind: local, server: embedded}
   tuned:
     extends: ordinary
     linux: {vm.swappiness: 17, vm.dirty_bytes: 536870912}
@@ -190,7 +190,7 @@ def test_who_may_not_is_refused_before_anything_starts(
     with tempfile.TemporaryDirectory(dir="/var/tmp") as place:  # others reach it, and may write
         folder = Path(place)
         folder.chmod(0o777)
-        (folder / "live.yaml").write_text(LIVE.replace("bin: embedded", f'bin: "{programs}"'))
+        (folder / "live.yaml").write_text(LIVE.replace("server: embedded", f'server: "{programs}"'))
         refused = planned_by_account(folder, "live.yaml", folder / "cache")
         assert not (folder / "campaigns").exists()
     assert refused.returncode == 8, refused.stderr

@@ -30,14 +30,14 @@ version: 1
 name: stalls
 baseline: default
 workloads:
-  - {{name: reads, builtin: select-only, scale_factor: 1}}
-loads: {{clients: {CLIENTS}, threads: 1, rate: [closed, {RATE}]}}
-measure: {{slice: {SLICE_S}s, ramp: 0s, warm_up: 0s}}
-stop: {{budget: 20m, precision: 0.1%}}
+  - {{name: reads, builtin: select-only, scale: 1}}
+load: {{clients: {CLIENTS}, threads: 1, rate: [closed, {RATE}], protocol: simple}}
+measure: {{run_time: {SLICE_S}s, discard_start: 0s, warm_up: 0s}}
+stop: {{budget: 20m, width: 0.1%}}
 seed: 7
 configurations:
   default:
-    target: {{kind: local, bin: embedded}}
+    target: {{kind: local, server: embedded}}
   other:
     extends: default
     postgres: {{work_mem: 8MB}}
@@ -156,14 +156,14 @@ AT_A_RATE = f"""\
 version: 1
 name: at a rate
 workloads:
-  - {{name: reads, builtin: select-only, scale_factor: 1}}
-loads: {{clients: 2, threads: 1, rate: {RATE_PER_S:g}}}
-measure: {{slice: {SLICE_S:g}s, ramp: 1s, warm_up: 0s}}
+  - {{name: reads, builtin: select-only, scale: 1}}
+load: {{clients: 2, threads: 1, rate: {RATE_PER_S:g}, protocol: simple}}
+measure: {{run_time: {SLICE_S:g}s, discard_start: 1s, warm_up: 0s}}
 stop: {{budget: 20m}}
 seed: 7
 configurations:
   default:
-    target: {{kind: local, bin: embedded}}
+    target: {{kind: local, server: embedded}}
 """
 
 

@@ -102,7 +102,7 @@ class Account:
 
     def experiment(self) -> None:
         """Write an experiment, and put something in the way of its record."""
-        text = TINY.replace("bin: embedded", f'bin: "{self._programs}"')
+        text = TINY.replace("server: embedded", f'server: "{self._programs}"')
         write_experiment(self._home / "tiny.yaml", text)
         (self._home / "c").mkdir()
         (self._home / "c" / "notes").write_text("of somebody else")

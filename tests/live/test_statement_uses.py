@@ -18,14 +18,14 @@ version: 1
 name: statements of own servers
 baseline: fast
 workloads:
-  - {name: writes, builtin: simple-update, scale_factor: 1}
-loads: {clients: 2, threads: 1}
-measure: {slice: 2s, warm_up: 1s, rounds: 1}
-stop: {budget: 20m, precision: 0.1%}
+  - {name: writes, builtin: simple-update, scale: 1}
+load: {clients: 2, threads: 1, protocol: simple}
+measure: {run_time: 2s, warm_up: 1s, runs_per_start: 1}
+stop: {budget: 20m, width: 0.1%}
 seed: 7
 configurations:
   fast:
-    target: {kind: local, bin: embedded}
+    target: {kind: local, server: embedded}
     postgres: {shared_preload_libraries: pg_stat_statements}
   durable:
     extends: fast
@@ -40,9 +40,9 @@ workloads:
   - name: shop
     prepare: [make.sql]
     scripts: [{file: shop.sql}]
-loads: {clients: 2, threads: 1}
-measure: {slice: 2s, warm_up: 1s, rounds: 1}
-stop: {budget: 20m, precision: 0.1%}
+load: {clients: 2, threads: 1, protocol: simple}
+measure: {run_time: 2s, warm_up: 1s, runs_per_start: 1}
+stop: {budget: 20m, width: 0.1%}
 seed: 7
 configurations:
   one:
@@ -131,10 +131,10 @@ version: 1
 name: slow statements
 baseline: default
 workloads:
-  - {name: naps, scale_factor: 1, scripts: [{file: nap.sql}]}
-loads: {clients: 2, threads: 1}
-measure: {slice: 2s, ramp: 0s, warm_up: 0s}
-stop: {budget: 5m, precision: 99%}
+  - {name: naps, scale: 1, scripts: [{file: nap.sql}]}
+load: {clients: 2, threads: 1, protocol: simple}
+measure: {run_time: 2s, discard_start: 0s, warm_up: 0s}
+stop: {budget: 5m, width: 99%}
 seed: 7
 configurations:
   default:

@@ -29,7 +29,7 @@ factors:
   connections: {{postgres: {{max_connections: [100, 90]}}}}
   locks: {{postgres: {{max_locks_per_transaction: [64, 80]}}}}
 configurations:
-  server: {{target: {{kind: local, bin: embedded}}, postgres: {{shared_buffers: {buffers}MB}}}}
+  server: {{target: {{kind: local, server: embedded}}, postgres: {{shared_buffers: {buffers}MB}}}}
 """
     )
 

@@ -32,10 +32,10 @@ _FILE = """\
 version: 1
 name: a delay of the toy
 workloads: [{name: reads, builtin: get}]
-loads: {clients: [2]}
+load: {clients: [2]}
 design: one-by-one
-measure: {slice: 1s, ramp: 0, warm_up: 0s, neighbours: ignore}
-stop: {budget: 10m, decide: 30%}
+measure: {run_time: 1s, discard_start: 0, warm_up: 0s, max_other_load: ignore}
+stop: {budget: 10m, detect: 30%}
 seed: 7
 configurations:
   default: {target: {kind: KIND}, toy: {delay_ms: 1}}

@@ -29,9 +29,9 @@ baseline: plain
 design: alternating
 workloads:
   - {name: fields, builtin: hset, keys: 1000, value_bytes: 64}
-loads: {clients: 2, threads: 1, pipeline: 32}
-measure: {slice: 2s, warm_up: 1s}
-stop: {budget: 20m, precision: 0.1%}
+load: {clients: 2, threads: 1, pipeline: 32}
+measure: {run_time: 2s, warm_up: 1s}
+stop: {budget: 20m, width: 0.1%}
 seed: 7
 configurations:
   plain:
@@ -121,9 +121,9 @@ workloads:
   - name: naps
     prepare: [make.sql]
     scripts: [{file: nap.sql}]
-loads: {clients: 2, threads: 1}
-measure: {slice: 2s, warm_up: 1s, turn: 250ms}
-stop: {budget: 20m, precision: 0.1%}
+load: {clients: 2, threads: 1, protocol: simple}
+measure: {run_time: 2s, warm_up: 1s, turn: 250ms}
+stop: {budget: 20m, width: 0.1%}
 seed: 7
 configurations:
   one:
@@ -261,10 +261,10 @@ workloads:
   - name: naps
     prepare: [make.sql]
     scripts: [{file: nap.sql}]
-  - {name: reads, builtin: select-only, scale_factor: 1}
-loads: {clients: 2, threads: 1}
-measure: {slice: 2s, warm_up: 1s}
-stop: {budget: 20m, precision: 0.1%}
+  - {name: reads, builtin: select-only, scale: 1}
+load: {clients: 2, threads: 1, protocol: simple}
+measure: {run_time: 2s, warm_up: 1s}
+stop: {budget: 20m, width: 0.1%}
 seed: 7
 configurations:
   one:

@@ -18,10 +18,10 @@ version: 1
 name: faults
 baseline: default
 workloads:
-  - {{name: writes, builtin: simple-update, scale_factor: 1}}
-loads: {{clients: 2, threads: 1}}
-measure: {{slice: 5s, ramp: 0s, warm_up: 0s, reset: campaign}}
-stop: {{budget: 60m, precision: 0.1%}}
+  - {{name: writes, builtin: simple-update, scale: 1}}
+load: {{clients: 2, threads: 1, protocol: simple}}
+measure: {{run_time: 5s, discard_start: 0s, warm_up: 0s, reset: campaign}}
+stop: {{budget: 60m, width: 0.1%}}
 seed: 7
 configurations:
   default:
@@ -40,10 +40,10 @@ SETTINGS = f"""\
 version: 1
 name: buffers of a Cluster
 workloads:
-  - {{name: writes, builtin: simple-update, scale_factor: 1}}
-loads: {{clients: 2, threads: 1}}
-measure: {{slice: 1s, ramp: 1s, warm_up: 0s, rounds: 1, ceilings: off}}
-stop: {{budget: 60m, precision: 0.1%}}
+  - {{name: writes, builtin: simple-update, scale: 1}}
+load: {{clients: 2, threads: 1, protocol: simple}}
+measure: {{run_time: 1s, discard_start: 1s, warm_up: 0s, runs_per_start: 1, machine_limits: off}}
+stop: {{budget: 60m, width: 0.1%}}
 seed: 7
 configurations:
   default:

@@ -63,8 +63,8 @@ name: killed
 baseline: default
 workloads:
   - {{name: naps, prepare: [make.sql], scripts: [{{file: work.sql}}]}}
-loads: {{clients: 2, threads: 1}}
-measure: {{slice: 1s, ramp: 0s, ceilings: auto, {measure}}}
+load: {{clients: 2, threads: 1, protocol: simple}}
+measure: {{run_time: 1s, discard_start: 0s, machine_limits: auto, {measure}}}
 stop: {{budget: 5m}}
 seed: 7
 configurations:
@@ -74,8 +74,8 @@ configurations:
     extends: default
     postgres: {{work_mem: 9MB{more}}}
 """
-_LOCAL = "{kind: local, bin: embedded, restore: copy}"
-_CALIBRATED = "warm_up: auto, calibration: {restarts: 1, run: 5s, at_least: 0s}"
+_LOCAL = "{kind: local, server: embedded, restore: copy}"
+_CALIBRATED = "warm_up: auto, calibration: {restarts: 1, run_time: 5s, at_least: 0s}"
 
 
 @dataclass(frozen=True, kw_only=True)

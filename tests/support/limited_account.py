@@ -24,16 +24,16 @@ _RELOADING = """\
 version: 1
 name: reloading
 workloads:
-  - {{name: writes, builtin: simple-update, scale_factor: 1}}
-loads: {{clients: 2, threads: 1}}
+  - {{name: writes, builtin: simple-update, scale: 1}}
+load: {{clients: 2, threads: 1, protocol: simple}}
 measure:
-  slice: {slice_s}s
-  ramp: 0s
+  run_time: {slice_s}s
+  discard_start: 0s
   warm_up: 0s
   reset: campaign
-  neighbours: ignore
-  ceilings: {ceilings}
-stop: {{budget: 60m, precision: 99%}}
+  max_other_load: ignore
+  machine_limits: {ceilings}
+stop: {{budget: 60m, width: 99%}}
 seed: 7
 configurations:
   default:

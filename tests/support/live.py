@@ -52,14 +52,14 @@ version: 1
 name: tiny
 baseline: default
 workloads:
-  - {name: writes, builtin: simple-update, scale_factor: 1}
-loads: {clients: 2, threads: 1}
-measure: {slice: 1s, ramp: 0s, warm_up: 0s}
-stop: {budget: 5m, precision: 99%}
+  - {name: writes, builtin: simple-update, scale: 1}
+load: {clients: 2, threads: 1, protocol: simple}
+measure: {run_time: 1s, discard_start: 0s, warm_up: 0s}
+stop: {budget: 5m, width: 99%}
 seed: 7
 configurations:
   default:
-    target: {kind: local, bin: embedded}
+    target: {kind: local, server: embedded}
   buffers:
     extends: default
     postgres: {shared_buffers: 64MB}
@@ -83,15 +83,15 @@ def in_turns(text: str = TINY) -> str:
 
 def lasting(text: str = TINY) -> str:
     """Return an experiment that goes on until the test ends it: nothing is that precise."""
-    ending, going_on = "budget: 5m, precision: 99%", "budget: 20m, precision: 0.1%"
+    ending, going_on = "budget: 5m, width: 99%", "budget: 20m, width: 0.1%"
     assert ending in text
     return text.replace(ending, going_on)
 
 
 def ending(text: str = TINY) -> str:
     """Return an experiment that ends by itself after the fewest blocks that may be asked for."""
-    assert "precision: 99%" in text
-    return text.replace("precision: 99%", "blocks: 3")
+    assert "width: 99%" in text
+    return text.replace("width: 99%", "blocks: 3")
 
 
 def napping(text: str = TINY) -> str:
@@ -106,7 +106,7 @@ def napping(text: str = TINY) -> str:
     ):
         assert old in text
         text = text.replace(old, new)
-    return one_by_one(text).replace(", precision: 99%", "")
+    return one_by_one(text).replace(", width: 99%", "")
 
 
 def _heed_interrupts() -> None:
@@ -271,13 +271,13 @@ def write_experiment(path: Path, text: str) -> None:
     Whose test speaks of neighbours or ceilings says so in its text; all others take the machine as
     it is, and spare its device the nine seconds that the ceilings of a long budget take.
     """
-    text = text if "neighbours:" in text else beside_anybody(text)
-    path.write_text(text if "ceilings:" in text else _measuring(text, "ceilings: off"))
+    text = text if "max_other_load:" in text else beside_anybody(text)
+    path.write_text(text if "machine_limits:" in text else _measuring(text, "machine_limits: off"))
 
 
 def beside_anybody(text: str) -> str:
     """Return an experiment that only notes its neighbours: test machines are never quiet."""
-    return _measuring(text, "neighbours: ignore")
+    return _measuring(text, "max_other_load: ignore")
 
 
 def _measuring(text: str, key: str) -> str:

@@ -33,9 +33,9 @@ baseline: off
 workloads:
   - {{name: set, builtin: set, value_bytes: 100, keys: 1000, loaded: 300}}
   - {{name: get, builtin: get, value_bytes: 10, keys: 1000, loaded: 1000}}
-loads: {{clients: 2}}
-measure: {{slice: 1s, warm_up: 0s, rounds: 1}}
-stop: {{budget: 60m, precision: 0.1%}}
+load: {{clients: 2}}
+measure: {{run_time: 1s, warm_up: 0s, runs_per_start: 1}}
+stop: {{budget: 60m, width: 0.1%}}
 seed: 7
 configurations:
   "off":

@@ -199,7 +199,7 @@ class _Terms:
         """Return a round trip in milliseconds, with the interval of its median; or why not."""
         if trip is None or trip.latency_s is None:
             off = self.experiment.measure.ceilings is CeilingsAsked.OFF
-            why = "`measure.ceilings: off`" if off else "" if trip is None else trip.unknown
+            why = "`measure.machine_limits: off`" if off else "" if trip is None else trip.unknown
             return f"{NOT_KNOWN}: {why}" if why else NOT_KNOWN
         ms = f"{trip.latency_s * MS_PER_S:.3f} ms"
         if trip.low_s is not None and trip.high_s is not None:
@@ -314,8 +314,8 @@ def contract_findings(grounds: Grounds) -> Iterator[Finding]:
             severity=severity,
             message=f"{name} and {found.baseline} are not on equal terms:"
             f" {'; '.join(_apart_words(found, name))}",
-            remedy="Read the difference as that of the whole offer (`track: as-shipped`), or give"
-            " both the same (`track: matched`).",
+            remedy="Read the difference as that of the whole offer (`terms: as-shipped`), or give"
+            " both the same (`terms: matched`).",
             source="the contract",
             subject=name,
         )
@@ -357,8 +357,8 @@ def require_matched(found: Contract | None) -> None:
     ]
     if told:
         raise PreflightError(
-            f"the servers are not matched (`track: matched`): {'; '.join(told)}",
-            hint="Make them equal, or compare them as they are shipped (`track: as-shipped`).",
+            f"the servers are not matched (`terms: matched`): {'; '.join(told)}",
+            hint="Make them equal, or compare them as they are shipped (`terms: as-shipped`).",
         )
 
 

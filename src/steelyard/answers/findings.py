@@ -179,7 +179,7 @@ def _longest_part(experiment: Experiment, plan: CampaignPlan) -> tuple[str, floa
     start_s = (plan.start_s or 0.0) + (plan.data_s or 0.0)
     load_s *= len(experiment.configurations) * len(experiment.loads) * plan.rounds
     return max(
-        ("load", load_s, "fewer loads or a shorter measure.slice"),
+        ("load", load_s, "fewer loads or a shorter measure.run_time"),
         ("warm-up", warmed * plan.warm_up.warm_up_s, "a shorter measure.warm_up"),
         ("starts and restoring", starts * start_s, "fewer configurations or less data"),
         key=lambda part: part[1],
@@ -335,8 +335,8 @@ def _advice(thrown: Sequence[BlockOutcome]) -> str:
     if _under_one([b for b in thrown if b.cause in findings.ENVIRONMENT], _ONE_SIDED_NEIGHBOURS):
         return (
             "Neighbours were met under one configuration alone: perhaps it asks for more of what"
-            " they "
-            "take, and then that is not in the intervals; `measure.neighbours: ignore` keeps it in."
+            " they take, and then that is not in the intervals; `measure.max_other_load: ignore`"
+            " keeps it in."
         )
     return ""
 
@@ -681,7 +681,7 @@ def phase_findings(seen: Observations, experiment: Experiment) -> Iterator[findi
                 ),
                 remedy=(
                     "Where a configuration makes checkpoints rarer or more frequent this is a part"
-                    " of its effect; else cover whole cycles with `measure.rounds`."
+                    " of its effect; else cover whole cycles with `measure.runs_per_start`."
                 ),
                 source="METHOD 12",
                 subject=name,

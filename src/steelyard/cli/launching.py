@@ -169,8 +169,8 @@ class RunOptions:
             "memory": self.memory,
             "cpus": self.cpus,
             "stop.budget": self.budget,
-            "stop.precision": self.precision,
-            "stop.fail_if": ", ".join(self.gate.fail_if) or None,
+            "stop.width": self.precision,
+            "gate": ", ".join(self.gate.fail_if) or None,
         }
         return (
             *self.overrides,

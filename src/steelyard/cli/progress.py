@@ -322,7 +322,7 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
     elif stop.precision is not None:
         goal = f" or at a half-width of {format_percent(stop.precision, signed=False)}"
     elif stop.fail_if:
-        goal = " or when every condition of `fail_if` is decided"
+        goal = " or when every condition of `gate` is decided"
     cells = count(len(cells_of(experiment)), "cell")
     words = taken_words(
         experiment, expected.mode, expected.design_reason, expected.switch, expected.memory

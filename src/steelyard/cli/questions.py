@@ -152,11 +152,11 @@ def _command(twin: LoadedExperiment, options: RunOptions) -> str:
 
 
 _CAPACITY_KEYS = {
-    "loads.clients": "--clients",
-    "loads.rate": "--rate",
-    "loads.protocol": "--protocol",
+    "load.clients": "--clients",
+    "load.rate": "--rate",
+    "load.protocol": "--protocol",
     "slo": "--slo",
-    "measure.slice": "--run-time",
+    "measure.run_time": "--run-time",
     "stop.budget": "--budget",
 }
 
@@ -282,7 +282,7 @@ def capacity_text(options: CapacityOptions, seed: int) -> str:
             "the capacity is what loads at a rate are shares of, and no generator of Redis offers"
             " a rate",
             hint="Find the most that it sustains with several numbers of clients in a file:"
-            " `loads: {clients: [1, 10, 50, 100]}`.",
+            " `load: {clients: [1, 10, 50, 100]}`.",
         )
     clients = options.clients or _SESSIONS
     rates = options.rate or ("" if options.slo else _RATES)
@@ -298,13 +298,13 @@ name: capacity
 description: How much does this server sustain, and how long do transactions take below that?
 workloads:
 {_builtin_workloads(options)}
-loads:
+load:
   clients: {clients}
   threads: auto{offered}
   protocol: {_yaml(options.protocol or _PROTOCOL)}
 {goal}measure:
-  slice: {_yaml(options.run_time or _SLICE)}
-  ramp: 1s
+  run_time: {_yaml(options.run_time or _SLICE)}
+  discard_start: 1s
   prewarm: true
   warm_up: 5s
 stop: {{budget: {_yaml(options.budget or _BUDGET)}}}
@@ -318,9 +318,7 @@ configurations:
 def _builtin_workloads(options: WrittenOptions) -> str:
     scale = options.scale or _SCALE
     names = [_yaml(name.strip()) for name in (options.builtin or _BUILTIN).split(",")]
-    return "\n".join(
-        f"  - {{name: {name}, builtin: {name}, scale_factor: {scale}}}" for name in names
-    )
+    return "\n".join(f"  - {{name: {name}, builtin: {name}, scale: {scale}}}" for name in names)
 
 
 def _yaml(value: object) -> str:
@@ -350,11 +348,11 @@ def _of_file(options: CapacityOptions, doors: Doors) -> tuple[LoadedExperiment, 
             hint="Leave it out, or change the file.",
         )
     changes = {
-        "loads.clients": options.clients,
-        "loads.rate": _rates(options, doors),
-        "loads.protocol": options.protocol,
+        "load.clients": options.clients,
+        "load.rate": _rates(options, doors),
+        "load.protocol": options.protocol,
         "slo": f'"{options.slo}"' if options.slo else None,
-        "measure.slice": options.run_time,
+        "measure.run_time": options.run_time,
     }
     overrides = tuple(f"{path}={value}" for path, value in changes.items() if value is not None)
     run = replace(options.run(options.place), overrides=overrides, budget=options.budget)
@@ -371,7 +369,7 @@ def _rates(options: CapacityOptions, doors: Doors) -> str | None:
     given = load(options.run(options.place), doors)
     loads = given.experiment.loads
     own = ", ".join(dict.fromkeys(each.rate_label or CLOSED for each in loads))
-    if given.document.at(("loads", "rate")) is None:
+    if given.document.at(("load", "rate")) is None:
         return options.rate or (None if options.slo or given.experiment.goal else _RATES)
     if options.rate is not None:
         if not options.quiet:
@@ -394,10 +392,10 @@ def _capacity_command(options: CapacityOptions) -> str:
 
 
 _TRIAL_KEYS: Final = {
-    "loads.clients": "--clients",
-    "loads.protocol": "--protocol",
+    "load.clients": "--clients",
+    "load.protocol": "--protocol",
     "stop.budget": "--budget",
-    "stop.decide": "--margin",
+    "stop.detect": "--margin",
 }
 _WEIGHTED: Final = re.compile(r"(.+)@([^@]*)")
 _WEIGHT: Final = re.compile(r"0*[1-9]\d*")
@@ -510,12 +508,12 @@ name: {_yaml(changes)}
 baseline: {NOW}
 workloads:
 {_tried_workloads(options)}
-loads:
+load:
   clients: {_yaml(clients)}
   threads: auto
   protocol: {_yaml(options.protocol or _PROTOCOL)}
 # A difference below the effect that matters is none: the campaign ends there, too.
-stop: {{budget: {_yaml(options.budget or _TRIAL_BUDGET)}, decide: {share}, equivalence: {share}}}
+stop: {{budget: {_yaml(options.budget or _TRIAL_BUDGET)}, detect: {share}, margin: {share}}}
 seed: {seed}
 configurations:
   {NOW}:

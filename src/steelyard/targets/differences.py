@@ -296,7 +296,7 @@ def _obstacles_of_the_file(experiment: Experiment) -> Iterator[str]:
     if measure.log_sampling < 1.0:
         yield "a log of some transactions (`measure.log_sampling`) does not count turns"
     if measure.rounds is not None and measure.rounds > 1:
-        yield "`measure.rounds` asks for several runs in one start"
+        yield "`measure.runs_per_start` asks for several runs in one start"
     if measure.calibration is not None and measure.warm_up_s is None:
         yield "`measure.calibration` measures the warm-up of starts"
     if measure.reset is Reset.CAMPAIGN or measure.switch is SwitchCost.REPROVISION:
@@ -324,7 +324,8 @@ def _obstacles_of_settings(experiment: Experiment, engine: Engine) -> Iterator[s
     if cycle and experiment.measure.rounds is None:
         yield (
             f"the effect of {', '.join(cycle)} changes over a checkpoint cycle, which one start has"
-            " to cover; with `measure.rounds: 1` only its beginning is measured, and they alternate"
+            " to cover; with `measure.runs_per_start: 1` only its beginning is measured, and they"
+            " alternate"
         )
 
 

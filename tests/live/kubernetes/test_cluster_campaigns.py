@@ -117,7 +117,9 @@ def test_a_lost_pod_costs_a_block_and_what_a_kill_leaves_is_cleaned(
     After `kill -9` Cluster, Secret and the campaign's own namespace go by `clean`.
     """
     # A second run follows the first one at once: it is there when the pod goes.
-    text = one_by_one(SETTINGS.replace("slice: 1s", "slice: 5s").replace("ts: 2", "ts: [2, 3]"))
+    text = one_by_one(
+        SETTINGS.replace("run_time: 1s", "run_time: 5s").replace("ts: 2", "ts: [2, 3]")
+    )
     process = steelyard.start("run", steelyard.experiment(text), *HERE, "--dir", "c")
     wait_for(lambda: len(steelyard.runs) >= 1, process)
     (pod,) = _all_of(api, k8s.POD, steelyard, k8s.DATABASE)

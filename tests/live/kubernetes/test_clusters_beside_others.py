@@ -18,14 +18,14 @@ name: this machine and a cluster
 design: alternating
 baseline: here
 workloads:
-  - {{name: reads, builtin: select-only, scale_factor: 1}}
-loads: {{clients: 2, threads: 1}}
-measure: {{slice: 2s, ramp: 0s, warm_up: 1s, neighbours: ignore}}
-stop: {{budget: 30m, precision: 0.1%}}
+  - {{name: reads, builtin: select-only, scale: 1}}
+load: {{clients: 2, threads: 1, protocol: simple}}
+measure: {{run_time: 2s, discard_start: 0s, warm_up: 1s, max_other_load: ignore}}
+stop: {{budget: 30m, width: 0.1%}}
 seed: 7
 configurations:
   here:
-    target: {{kind: local, bin: embedded}}
+    target: {{kind: local, server: embedded}}
     postgres: {{huge_pages: "off"}}
   cluster:
     target:

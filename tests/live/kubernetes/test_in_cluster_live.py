@@ -126,7 +126,7 @@ def test_a_campaign_of_two_clusters_survives_all_that_is_between(there: There) -
     nothing is left in the cluster.
     """
     # It ends in minutes however slow the pods are, with whatever blocks it has.
-    text = IN_TURNS.replace("precision: 0.1%", "blocks: 3").replace("cpu: 200m", "cpu: 100m")
+    text = IN_TURNS.replace("width: 0.1%", "blocks: 3").replace("cpu: 200m", "cpu: 100m")
     first = there.start(text)
     wait_for(lambda: there.hears("  block 1 of"), first)
     plan = there.plan
@@ -159,7 +159,7 @@ def test_a_campaign_of_two_clusters_survives_all_that_is_between(there: There) -
 
 def test_a_killed_campaign_says_how_it_goes_on(there: There) -> None:
     """`kill -9` of the Job's process: what there is is fetched, and a new Job goes on with it."""
-    text = reloading(1).replace("precision: 99%", "blocks: 4")
+    text = reloading(1).replace("width: 99%", "blocks: 4")
     first = there.start(text)
     wait_for(lambda: there.hears("  block 1 of"), first)
     plan = there.plan
@@ -257,8 +257,9 @@ _WITH_TLS_ONLY = """
 _HEAD = """
 version: 1
 name: plain
-loads: {{clients: 2, threads: 1}}
-measure: {{slice: 1s, ramp: 0s, warm_up: 0s, reset: campaign, neighbours: ignore, ceilings: "off"}}
+load: {{clients: 2, threads: 1, protocol: simple}}
+measure: {{run_time: 1s, discard_start: 0s, warm_up: 0s, reset: campaign,
+          max_other_load: ignore, machine_limits: "off"}}
 stop: {{budget: 10m, blocks: 3}}
 """
 _GENERATORS = """
@@ -266,7 +267,7 @@ _GENERATORS = """
         resources: {{requests: {{cpu: 100m, memory: 128Mi}}, limits: {{cpu: "1", memory: 128Mi}}}}
 """
 _POSTGRES = f"""{_HEAD}
-workloads: [{{{{name: reads, builtin: select-only, scale_factor: 1}}}}]
+workloads: [{{{{name: reads, builtin: select-only, scale: 1}}}}]
 configurations:
   default:
     target:

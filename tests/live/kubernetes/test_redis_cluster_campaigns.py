@@ -37,7 +37,7 @@ def test_a_campaign_survives_a_lost_server_and_a_kill(
     password; at the end nothing is left.
     """
     api = cluster_api
-    text = MADE.replace("slice: 1s", "slice: 3s")
+    text = MADE.replace("run_time: 1s", "run_time: 3s")
     process = steelyard.start("run", steelyard.experiment(text), *HERE, "--dir", "c")
     wait_for(lambda: len(steelyard.runs) >= 1, process)
     server = _server_of(api, steelyard)

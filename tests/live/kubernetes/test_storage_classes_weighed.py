@@ -22,10 +22,10 @@ version: 1
 name: two storage classes
 baseline: disk
 workloads:
-  - {name: writes, builtin: simple-update, scale_factor: 1}
-loads: {clients: 2, threads: 1}
-measure: {slice: 3s, ramp: 1s, warm_up: 1s, rounds: 2, ceilings: off}
-stop: {budget: 60m, precision: 0.1%}
+  - {name: writes, builtin: simple-update, scale: 1}
+load: {clients: 2, threads: 1, protocol: simple}
+measure: {run_time: 3s, discard_start: 1s, warm_up: 1s, runs_per_start: 2, machine_limits: off}
+stop: {budget: 60m, width: 0.1%}
 seed: 7
 configurations:
   disk:

@@ -59,7 +59,7 @@ def test_a_budget_that_ended_too_early_has_a_way_out() -> None:
     ("warm_up_s", "start_s", "words", "way"),
     [
         (40.0, 0.5, "80 s of it warm-up", "a shorter measure.warm_up (a"),
-        (0.0, 0.5, "of it load", "fewer loads or a shorter measure.slice (a"),
+        (0.0, 0.5, "of it load", "fewer loads or a shorter measure.run_time (a"),
         (2.0, 300.0, "10 min of it starts and restoring", "fewer configurations or less data (a"),
     ],
 )

@@ -125,7 +125,7 @@ def test_round_trips_that_nobody_wanted_are_told_so() -> None:
     quiet = replace(mixed(), measure=Measure(ceilings=CeilingsAsked.OFF))
     found = contract(quiet, Environment(facts=(), servers=(server("slow"), server("fast"))))
     assert found is not None
-    assert values(found)["round trip"] == (f"{NOT_KNOWN}: `measure.ceilings: off`",) * 2
+    assert values(found)["round trip"] == (f"{NOT_KNOWN}: `measure.machine_limits: off`",) * 2
 
 
 def test_the_load_on_a_cluster_and_this_machine_comes_from_here() -> None:

@@ -300,7 +300,7 @@ def test_blocks_beside_a_neighbour_are_counted() -> None:
 
 
 def test_neighbours_that_are_only_noted_are_information() -> None:
-    """As ``measure.neighbours: ignore`` asks."""
+    """As ``measure.max_other_load: ignore`` asks."""
     finding = found(disturbed(Severity.INFO, 3), "measured-beside-neighbour")
     assert finding is not None
     assert finding.severity is Severity.INFO

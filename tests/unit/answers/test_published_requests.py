@@ -131,8 +131,8 @@ def test_the_loaded_preset_says_how_many_keys_it_held() -> None:
     [
         "workloads.set.keys=100000",
         "workloads.set.value_bytes=1024",
-        "loads.clients=19",
-        "loads.pipeline=2",
+        "load.clients=19",
+        "load.pipeline=2",
         "workloads.set.builtin=incr",
     ],
 )

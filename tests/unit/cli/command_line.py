@@ -13,8 +13,8 @@ EXPERIMENT = """\
 version: 1
 name: small
 workloads:
-  - {name: reads, builtin: select-only, scale_factor: 1}
-loads: {clients: 1}
+  - {name: reads, builtin: select-only, scale: 1}
+load: {clients: 1, protocol: simple}
 seed: 1
 configurations:
   default: {}

@@ -20,7 +20,7 @@ def test_a_kind_that_is_a_list_is_named_with_its_line(shell: Shell) -> None:
     """Also where another configuration tells the kind, and a machine's memory is looked at."""
     Path("list.yaml").write_text(
         "version: 1\nname: x\nbaseline: a\nworkloads: [{name: w, command: set}]\n"
-        "loads: {clients: 2}\nconfigurations:\n  a: {target: {kind: redis-local}}\n"
+        "load: {clients: 2}\nconfigurations:\n  a: {target: {kind: redis-local}}\n"
         "  b: {extends: a, target: {kind: [null]}}\n"
     )
     code, _, err = shell.run("run", "list.yaml", "--dry-run")
@@ -195,9 +195,9 @@ def test_a_dry_run_names_the_negative_controls(shell: Shell) -> None:
     for setting, told in (("synchronous_commit: 'off'", True), ("work_mem: 8MB", False)):
         Path("x.yaml").write_text(
             "version: 1\nname: n\nbaseline: default\nseed: 1\n"
-            "workloads: [{name: reads, builtin: select-only, scale_factor: 1}]\n"
-            "loads: {clients: 1}\n"
-            "configurations:\n  default: {target: {kind: local, bin: embedded}}\n"
+            "workloads: [{name: reads, builtin: select-only, scale: 1}]\n"
+            "load: {clients: 1}\n"
+            "configurations:\n  default: {target: {kind: local, server: embedded}}\n"
             f"  other: {{extends: default, postgres: {{{setting}}}}}\n"
         )
         code, out, _ = shell.run("run", "x.yaml", "--dry-run")

@@ -92,11 +92,11 @@ _FILE = """\
 version: 1
 name: own
 baseline: default
-workloads: [{{name: reads, builtin: select-only, scale_factor: 2}}]
-loads: {{clients: 2}}
+workloads: [{{name: reads, builtin: select-only, scale: 2}}]
+load: {{clients: 2}}
 configurations:
   default:
-    target: {{kind: local, bin: embedded}}
+    target: {{kind: local, server: embedded}}
     postgres: {{{inherited}}}
   b:
     extends: default

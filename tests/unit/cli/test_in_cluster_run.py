@@ -246,8 +246,8 @@ def test_a_job_for_servers_elsewhere_has_the_place_of_the_command_line(
 ) -> None:
     """Context and namespace are the Job's then; without one they are for nothing, and refused."""
     text = (
-        "version: 1\nname: far\nloads: {clients: 1}\n"
-        "workloads: [{name: reads, builtin: select-only, scale_factor: 1}]\n"
+        "version: 1\nname: far\nload: {clients: 1}\n"
+        "workloads: [{name: reads, builtin: select-only, scale: 1}]\n"
         "configurations:\n  default: {target: {kind: endpoint, host: db.example}}\n"
         "  other: {extends: default}\n"
     )

@@ -237,7 +237,7 @@ def test_a_list_does_not_compute_what_it_does_not_show(
 def test_a_twin_has_the_rounds_of_a_checkpoint_cycle(shell: Shell, file: str) -> None:
     """The differences that call for them are not in the twin, but its noise is to be theirs."""
     words = (
-        *("--override", "workloads.0.builtin=simple-update", "--override", "measure.slice=30s"),
+        *("--override", "workloads.0.builtin=simple-update", "--override", "measure.run_time=30s"),
         *("--override", "configurations.other.postgres.wal_compression=on"),
     )
     seen = [
@@ -372,7 +372,7 @@ def test_a_budget_without_a_block_is_refused(shell: Shell) -> None:
 
 def _with_rates(rates: str) -> None:
     """Write the usual file with rates of its own."""
-    text = EXPERIMENT.replace("{clients: 1}", f"{{clients: 1, rate: {rates}}}")
+    text = EXPERIMENT.replace("{clients: 1, protocol: simple}", f"{{clients: 1, rate: {rates}}}")
     assert rates in text
     Path("mine.yaml").write_text(text)
 

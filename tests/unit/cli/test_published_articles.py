@@ -83,7 +83,7 @@ def test_without_a_cluster_simulated_storage_stands_in_or_says_why_not() -> None
 
 def test_what_is_for_one_campaign_is_refused() -> None:
     """With the options by name; so are unknown articles."""
-    done = invoked("run", "article:003", "--override", "loads.clients=1", "--width", "1%")
+    done = invoked("run", "article:003", "--override", "load.clients=1", "--width", "1%")
     assert "--override, --width" in refused(done)
     assert "--json" in refused(invoked("run", "article:003", "--json"))
     assert "article" in refused(invoked("run", "article:3", "--dry-run"))

@@ -165,7 +165,7 @@ def test_a_refusal_names_the_option_that_was_typed(
     """The way out of a server that takes fewer connections is not a key of an unwritten file."""
 
     def refused(*_: object, **__: object) -> None:
-        raise PreflightError("too few", hint="Lower `loads.clients`, or close sessions.")
+        raise PreflightError("too few", hint="Lower `load.clients`, or close sessions.")
 
     monkeypatch.setattr(questions, "foresee", refused)
     code, _, err = shell.run(*verb.split(), "--clients", "500", "--dry-run")
@@ -293,7 +293,7 @@ def test_a_plan_starts_and_writes_nothing(planned: Shell) -> None:
 def test_budget_and_changes_count(planned: Shell) -> None:
     """A longer budget decides more; a value of the file can be changed as for `run`."""
     smallest = []
-    for words in (("--budget", "20m"), ("--budget", "2h", "--override", "stop.decide=4%")):
+    for words in (("--budget", "20m"), ("--budget", "2h", "--override", "stop.detect=4%")):
         code, out, _ = planned.run("plan", "small.yaml", "--json", *words)
         assert code == 0
         plan = json.loads(out)
@@ -307,7 +307,7 @@ def test_budget_and_changes_count(planned: Shell) -> None:
 def test_a_run_warns_in_one_line_where_its_budget_is_too_short(planned: Shell) -> None:
     """With the way out and where to read on; with a budget that does, there is no such line."""
     code, out, _ = planned.run(
-        "run", "small.yaml", "--dry-run", "--budget", "20m", "--override", "stop.decide=1%"
+        "run", "small.yaml", "--dry-run", "--budget", "20m", "--override", "stop.detect=1%"
     )
     assert code == 0
     lines = [line for line in out.splitlines() if line.startswith("  warning ")]

@@ -271,9 +271,9 @@ def test_keys_and_schema_agree() -> None:
 _SERVICE = ClusterService(service="db", secret="user")
 # What the form leaves open until inheritance and resolution, and what it becomes then.
 RESOLVED = {
-    "stop.decide": Stop().decide,
+    "stop.detect": Stop().decide,
     "configurations.NAME.target.kind": LocalTarget().kind,
-    "configurations.NAME.target.bin": LocalTarget().bin,
+    "configurations.NAME.target.server": LocalTarget().bin,
     "configurations.NAME.target.connection": LocalTarget().connection,
     "configurations.NAME.target.initdb": list(LocalTarget().initdb),
     "configurations.NAME.target.allow_existing": EndpointTarget().allow_existing,

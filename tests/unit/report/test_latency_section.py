@@ -183,7 +183,7 @@ def test_without_blocks_nothing_is_claimed() -> None:
 
 @pytest.mark.parametrize(
     ("narrower", "said"),
-    [(0.8, "Set measure.slice to 3s instead of 5 s"), (0.95, "Keep slices of 5 s")],
+    [(0.8, "Set measure.run_time to 3s instead of 5 s"), (0.95, "Keep slices of 5 s")],
 )
 def test_a_length_is_advised_only_where_it_pays(narrower: float, said: str) -> None:
     """The optimum is flat: a few percent are not worth a change."""

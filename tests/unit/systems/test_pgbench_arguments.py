@@ -98,9 +98,9 @@ def test_retries_are_a_column_where_more_than_one_try_is_allowed(
         ("--log-prefix=x", "measure.log"),
         ("--aggregate-interval=5", "measure.log"),
         ("--sampling-rate=0.1", "measure.log_sampling"),
-        ("-nL5", "loads.latency_limit"),
-        ("--latency-limit=5", "loads.latency_limit"),
-        ("-R100", "loads.rate"),
+        ("-nL5", "load.latency_limit"),
+        ("--latency-limit=5", "load.latency_limit"),
+        ("-R100", "load.rate"),
     ],
 )
 def test_what_decides_the_log_is_named_by_its_key(flag: str, key: str) -> None:

@@ -90,7 +90,7 @@ def _narrow(experiment: Experiment, capacity: Capacity) -> Iterator[Finding]:
                 f"{capacity.workload}: the capacity takes {_pool(reached)}, and shares of it are"
                 f" offered with {told}, too, which may never complete as much"
             ),
-            remedy="Give these loads rates of their own: `loads.rate: 500/s`, or leave them out.",
+            remedy="Give these loads rates of their own: `load.rate: 500/s`, or leave them out.",
             subject=capacity.configuration,
         )
 

@@ -39,7 +39,7 @@ _UNTOLD = (
 # By whether generators were connected anew.
 _UNKNOWN = {
     True: " Whether more connections help is not clear from these.",
-    False: " Whether more connections help is not known: measure with measure.reconnections of 1 or"
+    False: " Whether more connections help is not known: measure with measure.reconnects of 1 or"
     " more.",
 }
 _LONG = 60
@@ -331,7 +331,7 @@ def _slices(floor: compute.NoiseFloor, starts: int) -> str:
         )
     gain = format_share(1.0 - floor.narrower)
     return (
-        f"Set measure.slice to {floor.advised_slice_s:g}s instead of {present}: intervals about "
+        f"Set measure.run_time to {floor.advised_slice_s:g}s instead of {present}: intervals about "
         f"{gain} narrower in the same time."
     )
 
@@ -360,11 +360,11 @@ def _turns(floor: compute.NoiseFloor, turns: TurnTimes, starts: int) -> str:
             " narrows"
             f" the intervals by {doc.share(_WORTH)} (the best is {best}).{untold}"
         )
-    more = "" if anew in (None, turns.reconnections) else f" and measure.reconnections to {anew}"
+    more = "" if anew in (None, turns.reconnections) else f" and measure.reconnects to {anew}"
     gain = format_share(1.0 - floor.narrower)
     return (
-        f"Set measure.slice to {floor.advised_slice_s:g}s{more}: intervals about {gain} narrower in"
-        f" the same time.{untold}"
+        f"Set measure.run_time to {floor.advised_slice_s:g}s{more}: intervals about {gain} narrower"
+        f" in the same time.{untold}"
     )
 
 

@@ -299,7 +299,7 @@ class CheaperDesign:
     Attributes:
         pooled: Whether it decides the results, or the single cells.
         change: What to change, in words.
-        needed_s: Budget in which nine in ten campaigns call the effect of ``stop.decide``.
+        needed_s: Budget in which nine in ten campaigns call the effect of ``stop.detect``.
         campaigns: How many of such campaigns replace the one.
     """
 
@@ -380,7 +380,7 @@ class CampaignOutlook:
     Attributes:
         noise: Measured or assumed; it says which.
         workloads: Empty where nothing is compared.
-        cheaper: Where the budget does not decide ``stop.decide``: what would, cheapest first.
+        cheaper: Where the budget does not decide ``stop.detect``: what would, cheapest first.
     """
 
     experiment: Experiment
@@ -391,12 +391,12 @@ class CampaignOutlook:
 
     @property
     def decides_results(self) -> bool:
-        """Return whether nine in ten campaigns call ``stop.decide`` in every result."""
+        """Return whether nine in ten campaigns call ``stop.detect`` in every result."""
         return all(self._decided(each.pooled) for each in self.workloads)
 
     @property
     def decides_cells(self) -> bool:
-        """Return whether nine in ten campaigns call ``stop.decide`` in any given cell."""
+        """Return whether nine in ten campaigns call ``stop.detect`` in any given cell."""
         return all(each.cells is None or self._decided(each.cells) for each in self.workloads)
 
     @property

@@ -128,7 +128,7 @@ def _stopping(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) -
         # A report may be shown under other conditions than the campaign ended by.
         by_verdicts = all(result.verdict.decided for result in analysis.results)
         is_gate = analysis.experiment.stop.fail_if and not by_verdicts
-        what = "condition of `fail_if`" if is_gate else "result"
+        what = "condition of `gate`" if is_gate else "result"
         return (
             f"It stopped when every {what} was decided, after {analysis.blocks} of at most "
             f"{doc.count(rule.max_blocks, 'block')}. The intervals allow for that; the estimates"

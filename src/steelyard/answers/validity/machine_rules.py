@@ -295,14 +295,14 @@ def _foreign_load(facts: CampaignFacts) -> Iterator[findings.Ruling]:
             )
 
 
-_NOTED: Final = "None: `measure.neighbours: ignore` asks to note them only."
+_NOTED: Final = "None: `measure.max_other_load: ignore` asks to note them only."
 _ALIKE: Final = (
     "None: in turns all configurations meet them alike; foreign-load-differs checks that."
 )
 _BESET: Final = (
     "Stop what else runs on the machine, or measure on one where nothing else does. Until then"
     " absolute figures are those of what others left of it, and the intervals are as wide as that"
-    " makes them; `measure.neighbours: ignore` let no block be redone."
+    " makes them; `measure.max_other_load: ignore` let no block be redone."
 )
 
 
@@ -340,7 +340,7 @@ MACHINE_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         " (neighbour-cpu, steal, foreign-disk): they had been redone as often as is allowed.",
         why="Redoing is limited, else a machine that is never quiet would use up the budget. The"
         " intervals keep their level, because it is decided without regard to arms or results;"
-        " they are wider. In turns, and with `measure.neighbours: ignore`, it is only noted; a"
+        " they are wider. In turns, and with `measure.max_other_load: ignore`, it is only noted; a"
         " warning with `ignore` means that most runs had them: another machine was measured.",
         thresholds=(
             findings.Threshold(

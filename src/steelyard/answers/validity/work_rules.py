@@ -137,7 +137,8 @@ TURN_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         why="The comparison then holds a cost of the switching, which no server pays that runs"
         " alone. METHOD 3.17 says how much is left of a loss of given size.",
         thresholds=(_BEYOND,),
-        remedy="Repeat it with a longer `settling`: more is thrown away at the start of each turn.",
+        remedy="Repeat it with a longer `turn_discard`: more is thrown away at the start of each"
+        " turn.",
         source="METHOD 3.17",
         judge=partial(_judge, changes=turns.CARRIED_OVER),
     ),
@@ -172,7 +173,7 @@ TURN_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
                 reason="a guess: less is the journal of the file system",
             ),
         ),
-        remedy="Repeat it with a longer `settling`, or with `design: one-by-one`.",
+        remedy="Repeat it with a longer `turn_discard`, or with `design: one-by-one`.",
         source="METHOD 3.17 (the interval); threshold: a guess",
         judge=_writes_in_flight,
     ),
@@ -334,7 +335,7 @@ WORK_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         why="A run with a checkpoint writes whole pages and waits for the disk. Where a"
         " configuration makes them rarer that is a part of its effect, at this length of a run.",
         thresholds=BY_RUNS,
-        remedy="Cover whole checkpoint cycles with `measure.rounds`, or ask for `sustain`.",
+        remedy="Cover whole checkpoint cycles with `measure.runs_per_start`, or ask for `sustain`.",
         source="METHOD 3.6 (the test), METHOD 12",
         judge=partial(_events, quantity=Quantity.CHECKPOINTS, what="a checkpoint"),
     ),

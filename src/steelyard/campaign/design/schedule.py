@@ -549,8 +549,8 @@ def early_phase_finding(rounds: Rounds, cycle_s: float) -> Finding | None:
         message=f"only the early phase of the checkpoint cycle was measured: the effect of"
         f" {', '.join(rounds.early_only)} changes over a cycle of {format_duration(cycle_s)}, and"
         f" the runs of one start cover {format_duration(rounds.covered_s)} of it",
-        remedy="Leave `measure.rounds` out, so that each start covers a whole cycle, or ask for"
-        " `sustain:` runs.",
+        remedy="Leave `measure.runs_per_start` out, so that each start covers a whole cycle, or ask"
+        " for `sustain:` runs.",
         source="METHOD 3.7 and 12",
         subject="campaign",
     )

@@ -130,7 +130,7 @@ LEAST_PERIODS: Final = 10  # of a quota, of 100 ms each by default
 _LEAST_S: Final = 1e-3  # of a run, as far as a generator's clock tells
 OFF_LENGTH: Final = 2.0  # between the length that was meant and that of the run
 _MORE_GENERATORS: Final = (
-    "Add a generator (`loads.generators: {more}`) or threads (`loads.threads`), make the scripts"
+    "Add a generator (`load.generators: {more}`) or threads (`load.threads`), make the scripts"
     " simpler, or put the load generator on a machine of its own."
 )
 
@@ -262,7 +262,7 @@ SLICE_LENGTH: Final = RunRule(
             reason="a guess: a burst or a neighbour moves a slice by less",
         ),
     ),
-    remedy="If it stays so, the server's speed changes from run to run: set a longer slice.",
+    remedy="If it stays so, the server's speed changes from run to run: set a longer `run_time`.",
     source="the generator's own clock; threshold: a guess",
     judge=_slice_length,
 )
@@ -367,7 +367,7 @@ STEAL_SHARE: Final = 0.05
 _ON: Final = frozenset({"on", "true", "yes", "1"})
 _OWN_NODE: Final = (
     "Give the database a node of its own (a taint, `node_selector` and `tolerations`), or allow"
-    " more with `measure.neighbours`."
+    " more with `measure.max_other_load`."
 )
 _LOG: Final = "Look into the server's log, in raw/; an existing server keeps its own."
 
@@ -545,11 +545,11 @@ def _failed_transactions(facts: RunFacts) -> Iterator[Ruling]:
 
 _NEIGHBOURS_SHARE: Final = Threshold(
     value=DEFAULT_NEIGHBOURS,
-    shown=f"{format_share(DEFAULT_NEIGHBOURS)} (`measure.neighbours`)",
+    shown=f"{format_share(DEFAULT_NEIGHBOURS)} (`measure.max_other_load`)",
     reason="a guess: on a machine of 2 CPUs it is a third of one, and what runs on any machine"
     " (system services, a shell) stays far below it",
 )
-_QUIETEN: Final = "Quieten the machine, or allow more with `measure.neighbours`."
+_QUIETEN: Final = "Quieten the machine, or allow more with `measure.max_other_load`."
 
 RUN_RULES: Final[tuple[RunRule, ...]] = (
     RunRule(
@@ -650,7 +650,7 @@ RUN_RULES: Final[tuple[RunRule, ...]] = (
             Threshold(
                 value=DEFAULT_NEIGHBOURS,
                 shown=f"{format_share(DEFAULT_NEIGHBOURS)} of the run's time"
-                " (`measure.neighbours`)",
+                " (`measure.max_other_load`)",
                 reason="a guess: the same share as for CPU",
             ),
         ),
@@ -682,7 +682,7 @@ RUN_RULES: Final[tuple[RunRule, ...]] = (
         thresholds=(
             Threshold(value=1.0, shown="1 transaction", reason="a rate of none has no logarithm"),
         ),
-        remedy="If both arms do it, the slice is too short for this workload.",
+        remedy="If both arms do it, `run_time` is too short for this workload.",
         source="METHOD 3.6",
         judge=_no_transactions,
     ),
@@ -707,7 +707,7 @@ _BORNE: Final = (
     "It counts and is suspect: redone as often as is allowed. Quieten the machine for the next"
     " campaign."
 )
-_ASKED_FOR: Final = "None: `measure.neighbours: ignore` asks for it."
+_ASKED_FOR: Final = "None: `measure.max_other_load: ignore` asks for it."
 _ALIKE: Final = "None: in turns all configurations meet it alike"
 
 

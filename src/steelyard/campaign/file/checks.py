@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from steelyard.campaign.file.document import Issue, KeyPath, Value
 from steelyard.campaign.file.form import Draft, LevelForm, level_paths
-from steelyard.campaign.file.form_parts import CLOSED, LoadsForm, MeasureForm, Rate, asked_rates
+from steelyard.campaign.file.form_parts import CLOSED, LoadForm, MeasureForm, Rate, asked_rates
 from steelyard.campaign.file.form_values import (
     setting_value,
     shown,
@@ -44,16 +44,16 @@ _ONCE = "Give each once."
 
 def load_issues(draft: Draft) -> Iterator[Issue]:
     """Yield everything that is wrong between the loads of a file and what goes with them."""
-    if draft.loads is not None:
-        clients = [each.written for each in draft.loads.clients]
-        counted = (("clients", clients), ("threads", draft.loads.threads or ()))
+    if draft.load is not None:
+        clients = [each.written for each in draft.load.clients]
+        counted = (("clients", clients), ("threads", draft.load.threads or ()))
         for key, numbers in counted:
-            yield from _twice(("loads", key), numbers, "Give each number once.")
-        yield from _twice(("loads", "rate"), [str(rate) for rate in draft.loads.rate or ()], _ONCE)
-        yield from _threads(draft.loads)
-        yield from _generators(draft.loads)
-        yield from _rates(draft, draft.loads)
-        yield from _capacity(draft, draft.loads)
+            yield from _twice(("load", key), numbers, "Give each number once.")
+        yield from _twice(("load", "rate"), [str(rate) for rate in draft.load.rate or ()], _ONCE)
+        yield from _threads(draft.load)
+        yield from _generators(draft.load)
+        yield from _rates(draft, draft.load)
+        yield from _capacity(draft, draft.load)
         yield from _uncompared(draft)
     yield from _goal(draft)
     yield from _log(draft)
@@ -70,9 +70,9 @@ def compares(draft: Draft) -> bool:
 
 def measures_open_loops_only(draft: Draft) -> bool:
     """Return whether every load has a rate, as far as the file can be understood."""
-    if draft.loads is None:
-        return draft.document.at(("loads", "rate")) is not None
-    return not any(rate.is_closed for rate in asked_rates(draft.loads, draft.goal))
+    if draft.load is None:
+        return draft.document.at(("load", "rate")) is not None
+    return not any(rate.is_closed for rate in asked_rates(draft.load, draft.goal))
 
 
 def _twice(path: KeyPath, given: Sequence[object], hint: str) -> Iterator[Issue]:
@@ -81,11 +81,11 @@ def _twice(path: KeyPath, given: Sequence[object], hint: str) -> Iterator[Issue]
             yield Issue(path=path, message=f"{each} is given {times} times", hint=hint)
 
 
-def _threads(loads: LoadsForm) -> Iterator[Issue]:
+def _threads(loads: LoadForm) -> Iterator[Issue]:
     threads = loads.threads
     if not threads:
         return
-    path = ("loads", "threads")
+    path = ("load", "threads")
     if paired := [each.written for each in loads.clients if each.threads is not None]:
         message = f"clients {', '.join(paired)} have threads of their own"
         yield Issue(path=path, message=message, hint="Remove `threads`, or write clients alone.")
@@ -99,8 +99,8 @@ def _threads(loads: LoadsForm) -> Iterator[Issue]:
         yield Issue(path=path, message=message, hint=hint)
 
 
-def _generators(loads: LoadsForm) -> Iterator[Issue]:
-    path = ("loads", "generators")
+def _generators(loads: LoadForm) -> Iterator[Issue]:
+    path = ("load", "generators")
     if loads.generators > min(loads.clients):
         message = (
             f"{loads.generators} generators need as many clients, and the smallest load has"
@@ -114,10 +114,10 @@ def _generators(loads: LoadsForm) -> Iterator[Issue]:
             f"threads {', '.join(map(str, few))} are fewer than the {loads.generators} generators"
         )
         hint = "Each generator needs a thread of its own; `threads: auto` always fits."
-        yield Issue(path=("loads", "threads"), message=message, hint=hint)
+        yield Issue(path=("load", "threads"), message=message, hint=hint)
 
 
-def _rates(draft: Draft, loads: LoadsForm) -> Iterator[Issue]:
+def _rates(draft: Draft, loads: LoadForm) -> Iterator[Issue]:
     rates = asked_rates(loads, draft.goal)
     if loads.latency_limit is not None:
         yield from _latency_limit(draft, loads.latency_limit, rates)
@@ -125,11 +125,11 @@ def _rates(draft: Draft, loads: LoadsForm) -> Iterator[Issue]:
     if shares and draft.document.at(("design",)) == Design.ONCE:
         message = f"a single pass measures no capacity, so {', '.join(shares)} of it is not known"
         hint = "Write rates as transactions per second, or remove `design`."
-        yield Issue(path=("loads", "rate"), message=message, hint=hint)
+        yield Issue(path=("load", "rate"), message=message, hint=hint)
 
 
 def _latency_limit(draft: Draft, limit_s: float, rates: Sequence[Rate]) -> Iterator[Issue]:
-    path = ("loads", "latency_limit")
+    path = ("load", "latency_limit")
     if all(rate.is_closed for rate in rates):
         message = "`latency_limit` needs a rate: a closed loop is never late"
         hint = "Add `rate`, or remove it."
@@ -143,7 +143,7 @@ def _latency_limit(draft: Draft, limit_s: float, rates: Sequence[Rate]) -> Itera
         yield Issue(path=path, message=message, hint=hint)
 
 
-def _capacity(draft: Draft, loads: LoadsForm) -> Iterator[Issue]:
+def _capacity(draft: Draft, loads: LoadForm) -> Iterator[Issue]:
     if draft.document.at(("capacity",)) is None:
         return
     if not any(rate.share is not None for rate in asked_rates(loads, draft.goal)):
@@ -154,7 +154,7 @@ def _capacity(draft: Draft, loads: LoadsForm) -> Iterator[Issue]:
     path = ("capacity", "clients")
     yield from _twice(path, clients or (), "Give each number once.")
     if excess := [count for count in clients or () if count > max(loads.clients)]:
-        message = f"clients {', '.join(map(str, excess))} exceed every number in `loads.clients`"
+        message = f"clients {', '.join(map(str, excess))} exceed every number in `load.clients`"
         hint = "Shares of the capacity are offered with those; a load must be able to reach it."
         yield Issue(path=path, message=message, hint=hint)
 
@@ -164,17 +164,15 @@ def _uncompared(draft: Draft) -> Iterator[Issue]:
     if draft.stop is None or compares(draft):
         return
     single, why = draft.document.at(("design",)) == Design.ONCE, _why_uncompared(draft)
-    if draft.stop.fail_if and (single or why):
+    if draft.document.at(("gate",)) and (single or why):
         told = "a single pass compares nothing" if single else why
-        message = f"`fail_if` is about a comparison of throughput, and {told}"
-        hint = (
-            "Remove it, or compare configurations in blocks under `loads.clients` without a rate."
-        )
-        yield Issue(path=("stop", "fail_if"), message=message, hint=hint, at_key=True)
-    if draft.stop.precision is not None and why and not single:
-        message = f"`precision` is the width of a comparison of throughput, and {why}"
+        message = f"`gate` is about a comparison of throughput, and {told}"
+        hint = "Remove it, or compare configurations in blocks under `load.clients` without a rate."
+        yield Issue(path=("gate",), message=message, hint=hint, at_key=True)
+    if draft.stop.width is not None and why and not single:
+        message = f"`width` is the width of a comparison of throughput, and {why}"
         hint = "Remove it: the campaign then ends at its budget."
-        yield Issue(path=("stop", "precision"), message=message, hint=hint, at_key=True)
+        yield Issue(path=("stop", "width"), message=message, hint=hint, at_key=True)
 
 
 def _why_uncompared(draft: Draft) -> str:
@@ -187,7 +185,7 @@ def _why_uncompared(draft: Draft) -> str:
 def _goal(draft: Draft) -> Iterator[Issue]:
     if draft.goal is None:
         return
-    rates = draft.loads.rate if draft.loads else None
+    rates = draft.load.rate if draft.load else None
     if rates and all(rate.is_closed for rate in rates):
         message = f"`slo` asks for a rate, and all loads are {CLOSED}"
         hint = "Remove `rate`: the loads then become shares of the capacity."
@@ -215,7 +213,7 @@ def _log(draft: Draft) -> Iterator[Issue]:
 _SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*", re.ASCII)
 # Keys that take a command, or what a person or a program is to do.
 _COMMANDS: Final = re.compile(r"(.*_)?command|manual|text|flags", re.IGNORECASE)
-_OF_TURNS: Final = ("turn", "settling", "reconnections")
+_OF_TURNS: Final = ("turn", "turn_discard", "reconnects")
 
 
 def checked(draft: Draft) -> Iterator[Issue]:
@@ -294,25 +292,27 @@ def _starts(draft: Draft, measure: MeasureForm) -> Iterator[Issue]:
         message = f"data cannot be kept for a {measure.reset} where every start makes its server"
         yield Issue(path=("measure", "reset"), message=message, hint="Leave `reset` out.")
     single = draft.document.at(("design",)) == Design.ONCE
-    if single and measure.rounds is not None and measure.rounds > 1:
-        message = f"a single pass runs every cell once, not {measure.rounds} times"
-        yield Issue(path=("measure", "rounds"), message=message, hint="Remove one of the two.")
+    if single and measure.runs_per_start is not None and measure.runs_per_start > 1:
+        message = f"a single pass runs every cell once, not {measure.runs_per_start} times"
+        yield Issue(
+            path=("measure", "runs_per_start"), message=message, hint="Remove one of the two."
+        )
 
 
 def _turns(draft: Draft, measure: MeasureForm) -> Iterator[Issue]:
-    if measure.settling >= measure.turn:
+    if measure.turn_discard >= measure.turn:
         message = (
-            f"settling ({measure.settling:g} s) takes the whole turn ({measure.turn:g} s), so"
-            " nothing of it would count"
+            f"`turn_discard` ({measure.turn_discard:g} s) takes the whole `turn`"
+            f" ({measure.turn:g} s), so nothing of it would count"
         )
-        key = "settling" if "settling" in measure.model_fields_set else "turn"
-        hint = "Make `turn` longer: at least twice `settling`."
+        key = "turn_discard" if "turn_discard" in measure.model_fields_set else "turn"
+        hint = "Make `turn` longer: at least twice `turn_discard`."
         yield Issue(path=("measure", key), message=message, hint=hint)
-    hint = "Make `slice` longer or `turn` shorter."
-    own = ((("workloads", place, "slice"), w.slice) for place, w in draft.workloads.items())
-    for path, slice_s in ((("measure", "turn"), measure.slice), *own):
-        if slice_s is not None and 2 * measure.turn > slice_s:
-            message = f"{slice_s:g} s hold fewer than two turns of {measure.turn:g} s"
+    hint = "Make `run_time` longer or `turn` shorter."
+    own = ((("workloads", place, "run_time"), w.run_time) for place, w in draft.workloads.items())
+    for path, run_time_s in ((("measure", "turn"), measure.run_time), *own):
+        if run_time_s is not None and 2 * measure.turn > run_time_s:
+            message = f"{run_time_s:g} s hold fewer than two turns of {measure.turn:g} s"
             yield Issue(path=path, message=message, hint=hint)
     design = draft.document.at(("design",))
     if design not in (Design.ONE_BY_ONE, Design.ONCE):
@@ -333,25 +333,26 @@ def _calibration(measure: MeasureForm) -> Iterator[Issue]:
         hint = "Remove one of the two, or write `warm_up: auto`."
         yield Issue(path=path, message=message, hint=hint, at_key=True)
     calibration = measure.calibration
-    if calibration.at_least > calibration.run:
+    if calibration.at_least > calibration.run_time:
         message = (
-            f"at_least ({calibration.at_least:g} s) is longer than run ({calibration.run:g} s), "
+            f"`at_least` ({calibration.at_least:g} s) is longer than `run_time`"
+            f" ({calibration.run_time:g} s), "
             "so the calibration could change nothing"
         )
-        hint = "Make `run` longer, or declare the warm-up."
+        hint = "Make `run_time` longer, or declare the warm-up."
         yield Issue(path=(*path, "at_least"), message=message, hint=hint)
 
 
 def _stop(draft: Draft) -> Iterator[Issue]:
     stop = draft.stop
-    if stop and stop.blocks is not None and stop.precision is not None:
-        message = "`blocks` and `precision` exclude each other"
-        hint = "Keep `blocks` to take so many of them, `precision` to stop at a width."
-        yield Issue(path=("stop", "precision"), message=message, hint=hint, at_key=True)
-    if stop and stop.decide is not None and stop.precision is not None:
-        message = "`decide` and `precision` exclude each other"
-        hint = "Keep `decide` to stop at a verdict, `precision` to stop at a width."
-        yield Issue(path=("stop", "precision"), message=message, hint=hint, at_key=True)
+    if stop and stop.blocks is not None and stop.width is not None:
+        message = "`blocks` and `width` exclude each other"
+        hint = "Keep `blocks` to take so many of them, `width` to stop at a width."
+        yield Issue(path=("stop", "width"), message=message, hint=hint, at_key=True)
+    if stop and stop.detect is not None and stop.width is not None:
+        message = "`detect` and `width` exclude each other"
+        hint = "Keep `detect` to stop at a verdict, `width` to stop at a width."
+        yield Issue(path=("stop", "width"), message=message, hint=hint, at_key=True)
 
 
 def _configuration_names(draft: Draft) -> Iterator[Issue]:
@@ -370,7 +371,7 @@ def _configuration_names(draft: Draft) -> Iterator[Issue]:
         message = "there is one configuration, and a comparison needs two"
         hint = (
             f"Add another; `again: {{extends: {names[0]}}}` compares it with itself. `design:"
-            " single-pass` runs one without comparing it; with `loads.rate` or `slo` its"
+            " single-pass` runs one without comparing it; with `load.rate` or `slo` its"
             " latency is measured."
         )
         yield Issue(path=("configurations",), message=message, hint=hint, at_key=True)
@@ -390,10 +391,10 @@ def _single_pass(draft: Draft, names: tuple[str, ...]) -> Iterator[Issue]:
     if draft.stop is not None and draft.stop.blocks is not None:
         message = "a single pass has no blocks"
         yield Issue(path=("stop", "blocks"), message=message, hint="Remove `blocks`.", at_key=True)
-    if draft.stop is not None and draft.stop.precision is not None:
-        message = "a single pass has no interval, so `precision` can never be reached"
+    if draft.stop is not None and draft.stop.width is not None:
+        message = "a single pass has no interval, so `width` can never be reached"
         hint = "Remove one of the two."
-        yield Issue(path=("stop", "precision"), message=message, hint=hint, at_key=True)
+        yield Issue(path=("stop", "width"), message=message, hint=hint, at_key=True)
 
 
 def _baseline(draft: Draft, names: tuple[str, ...]) -> Iterator[Issue]:

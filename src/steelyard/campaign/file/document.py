@@ -124,7 +124,7 @@ class Document:
         return Place(key=(1, 1), value=(1, 1))
 
     def dotted(self, path: KeyPath) -> str:
-        """Return a path in words, list items by their name: ``workloads.reads.scale_factor``."""
+        """Return a path in words, list items by their name: ``workloads.reads.scale``."""
         words = []
         for index, step in enumerate(path):
             item = self.at(path[: index + 1]) if isinstance(step, int) else None

@@ -31,14 +31,13 @@ from steelyard.campaign.file.form import (
     Draft,
     ExperimentForm,
     LevelForm,
-    StopForm,
     WorkloadForm,
     engine_of,
     validate,
 )
 from steelyard.campaign.file.form_parts import (
     CapacityForm,
-    LoadsForm,
+    LoadForm,
     MeasureForm,
     asked_rates,
 )
@@ -97,8 +96,10 @@ def resolve(
         _workload(each, form, texts, surroundings.base, system) for each in form.workloads
     )
     about = workloads[0].command.seen_in(system.about) if workloads[0].command else system.about
-    cpus = _generator_cpus(configurations, form.loads, surroundings)
-    loads = _loads(form.loads, form.slo, cpus, system)
+    generator = model.GeneratorName(about.words.generator)
+    by_pgbench = generator is model.GeneratorName.PGBENCH  # others prepare no statements
+    cpus = _generator_cpus(configurations, form.load, surroundings)
+    loads = _loads(form.load, form.slo, cpus, system)
     return model.Experiment(
         name=form.name,
         description=form.description or "",
@@ -106,17 +107,17 @@ def resolve(
         configurations=configurations,
         workloads=workloads,
         loads=loads,
-        protocol=form.loads.protocol,
+        protocol=form.load.protocol if by_pgbench else "simple",
         measure=_measure(form.measure, about, configurations),
-        stop=_stop(form.stop),
+        stop=_stop(form),
         seed=_seed(surroundings.seed, form.seed),
         engine=engine,
         design=model.Design(form.design),
         capacity=_capacity(form.capacity, loads),
         goal=form.slo,
-        track=None if form.track is None else model.Track(form.track),
+        track=None if form.terms is None else model.Track(form.terms),
         sustained_s=form.sustain,
-        generator=model.GeneratorName(about.words.generator),
+        generator=generator,
         generator_flags=(*form.generator.flags, *surroundings.generator_flags),
     )
 
@@ -162,7 +163,7 @@ def _workload(
     return model.Workload(
         name=form.name,
         builtin=system.one_test(form.builtin),
-        scale_factor=form.scale_factor,
+        scale_factor=form.scale,
         prepare=_scripts(form.prepare, texts),
         scripts=tuple(
             model.Script(name=script.file, text=texts[script.file], weight=script.weight)
@@ -171,12 +172,12 @@ def _workload(
         variables=tuple(sorted(form.variables.items())),
         redis=system.work(form),
         command=load_command(whole.generator, form.name, base),
-        slice_s=form.slice,
+        slice_s=form.run_time,
     )
 
 
 def _generator_cpus(
-    configurations: Sequence[model.Configuration], form: LoadsForm, surroundings: Surroundings
+    configurations: Sequence[model.Configuration], form: LoadForm, surroundings: Surroundings
 ) -> int:
     """Return how many threads have a CPU of their own: here, or in the pod of the load."""
     place = model.generator_place(configurations)
@@ -186,7 +187,7 @@ def _generator_cpus(
 
 
 def _loads(
-    form: LoadsForm, goal: model.LatencyGoal | None, cpus: int, system: System
+    form: LoadForm, goal: model.LatencyGoal | None, cpus: int, system: System
 ) -> tuple[Load, ...]:
     return tuple(
         Load(
@@ -217,7 +218,7 @@ def _capacity(form: CapacityForm | None, loads: Sequence[Load]) -> model.Capacit
     asked = form or CapacityForm()
     most = max(load.clients for load in loads)
     clients = asked.clients or [*(2**power for power in range(most.bit_length())), most]
-    return model.CapacityAsked(clients=tuple(sorted(set(clients))), rounds=asked.rounds)
+    return model.CapacityAsked(clients=tuple(sorted(set(clients))), rounds=asked.runs)
 
 
 def _measure(
@@ -226,21 +227,21 @@ def _measure(
     tested = form.calibration
     # Some generators cannot leave a ramp out; one that is asked for is refused.
     return model.Measure(
-        slice_s=form.slice,
-        ramp_s=form.ramp if about.has_ramp else 0.0,
+        slice_s=form.run_time,
+        ramp_s=form.discard_start if about.has_ramp else 0.0,
         warm_up_s=form.warm_up,
         calibration=None
         if tested is None
         else model.Calibration(
-            restarts=tested.restarts, run_s=tested.run, at_least_s=tested.at_least
+            restarts=tested.restarts, run_s=tested.run_time, at_least_s=tested.at_least
         ),
         reset=None if form.reset == "auto" else model.Reset(form.reset),
         switch=None if form.switch == "auto" else model.SwitchCost(form.switch),
         prewarm=form.prewarm,
-        rounds=form.rounds,
+        rounds=form.runs_per_start,
         turns=_turns(form, configurations),
-        ceilings=CeilingsAsked(form.ceilings),
-        neighbours=form.neighbours,
+        ceilings=CeilingsAsked(form.machine_limits),
+        neighbours=form.max_other_load,
         log=model.LogPolicy(form.log),
         log_sampling=form.log_sampling,
     )
@@ -252,20 +253,21 @@ def _turns(form: MeasureForm, configurations: Sequence[model.Configuration]) -> 
         each.target.has_cpu_quota or "cpus" in each.asked(model.Layer.CGROUP)
         for each in configurations
     )
-    turn_s, settling_s = form.turn, form.settling
-    if held and not form.model_fields_set & {"turn", "settling"}:
+    turn_s, settling_s = form.turn, form.turn_discard
+    if held and not form.model_fields_set & {"turn", "turn_discard"}:
         turn_s, settling_s = QUOTA_TURN_S, QUOTA_SETTLING_S
-    return TurnTimes(turn_s=turn_s, settling_s=settling_s, reconnections=form.reconnections)
+    return TurnTimes(turn_s=turn_s, settling_s=settling_s, reconnections=form.reconnects)
 
 
-def _stop(form: StopForm) -> model.Stop:
+def _stop(form: ExperimentForm) -> model.Stop:
+    stop = form.stop
     return model.Stop(
-        budget_s=form.budget,
-        decide=model.Stop().decide if form.decide is None else form.decide,
-        precision=form.precision,
-        equivalence=form.equivalence,
-        fail_if=tuple(form.fail_if),
-        blocks=form.blocks,
+        budget_s=stop.budget,
+        decide=model.Stop().decide if stop.detect is None else stop.detect,
+        precision=stop.width,
+        equivalence=stop.margin,
+        fail_if=tuple(form.gate),
+        blocks=stop.blocks,
     )
 
 

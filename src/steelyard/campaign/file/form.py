@@ -80,7 +80,7 @@ class _PostgresWorkForm(form_values.Form):
     builtin: Builtin | None = values.key(
         "A script that pgbench brings, or a test of redis-benchmark.", "select-only", "set"
     )
-    scale_factor: values.Count | None = values.key(
+    scale: values.Count | None = values.key(
         "Size of pgbench's own tables: 100,000 accounts (about 16 MB) each.", 100
     )
     prepare: values.Texts = values.key(
@@ -98,37 +98,32 @@ class _PostgresWorkForm(form_values.Form):
     )
 
 
-POSTGRES_WORK_KEYS: Final = ("scale_factor", "prepare", "scripts", "variables")
+POSTGRES_WORK_KEYS: Final = ("scale", "prepare", "scripts", "variables")
 
 
 class WorkloadForm(form_target.RedisWorkForm, _PostgresWorkForm):
     """What is asked of the server."""
 
-    slice: values.Slice | None = values.key(
-        "Measured length of its runs; as `measure.slice` where it is missing.", "10s"
+    run_time: values.Slice | None = values.key(
+        "Measured length of its runs; as `measure.run_time` where it is missing.", "10s"
     )
 
 
 class StopForm(form_values.Form):
-    """When the campaign ends: at a decision or a precision, at the latest with the budget."""
+    """When the campaign ends: at a decision or a width, at the latest with the budget."""
 
     budget: values.Budget = values.key(
         "Time for everything, preparation included.", "60m", default=3600.0
     )
-    decide: values.Share | None = values.key("Effect that is worth deciding.", "3%")
-    precision: values.Share | None = values.key(
+    detect: values.Share | None = values.key("Effect that is worth detecting.", "3%")
+    width: values.Share | None = values.key(
         "Stop at this half-width of the interval instead of at a verdict.", "1%"
     )
-    equivalence: values.Share = values.key(
+    margin: values.Share = values.key(
         "A difference below it has no practical weight.", "1%", default=0.01
     )
     blocks: values.FewBlocks | None = values.key(
         "Take so many blocks and look once, after the last: for few long runs.", 4
-    )
-    fail_if: values.Conditions = values.key(
-        "Conditions of a gate; the campaign ends when each has failed or passed.",
-        "slower > 3%",
-        default_factory=list,
     )
 
 
@@ -320,7 +315,7 @@ class ExperimentForm(form_values.Form):
         " interval or verdict.",
         default="auto",
     )
-    track: values.TrackWord | None = values.key(
+    terms: values.TrackWord | None = values.key(
         "On what terms servers in different places are compared: `as-shipped` takes each as its"
         " vendor ships it and labels what differs; `matched` refuses servers that differ in CPUs,"
         " memory, version or durability. Left out, what differs is a warning.",
@@ -333,10 +328,10 @@ class ExperimentForm(form_values.Form):
     )
     workloads: list[WorkloadForm] = Field(
         description="What is asked of the server; workloads are never averaged.",
-        examples=[[{"name": "reads", "builtin": "select-only", "scale_factor": 100}]],
+        examples=[[{"name": "reads", "builtin": "select-only", "scale": 100}]],
         min_length=1,
     )
-    loads: form_parts.LoadsForm = Field(
+    load: form_parts.LoadForm = Field(
         description="Loads offered to the server.", examples=[{"clients": [1, 10, 50]}]
     )
     slo: form_parts.Goal | None = values.key(
@@ -344,7 +339,7 @@ class ExperimentForm(form_values.Form):
     )
     capacity: Annotated[form_parts.CapacityForm, form_values.OR_EMPTY] | None = values.key(
         "How the capacity is found before the first block; only where loads are shares of it.",
-        {"clients": [1, 2, 4, 8], "rounds": 6},
+        {"clients": [1, 2, 4, 8], "runs": 6},
     )
     measure: Annotated[form_parts.MeasureForm, form_values.OR_EMPTY] = values.key(
         "Lengths of a run and of what is thrown away around it.",
@@ -352,6 +347,11 @@ class ExperimentForm(form_values.Form):
     )
     stop: Annotated[StopForm, form_values.OR_EMPTY] = values.key(
         "When the campaign ends.", default_factory=StopForm
+    )
+    gate: values.Conditions = values.key(
+        "Conditions of a gate; the campaign ends when each has failed or passed.",
+        "slower > 3%",
+        default_factory=list,
     )
     sustain: values.LongLength | None = values.key(
         "Least length of one long run per configuration and workload after the last block, beside"
@@ -407,7 +407,7 @@ SECTIONS: Final[Mapping[tuple[str, ...], type[form_values.Form]]] = {
     (): ExperimentForm,
     ("workloads", "*"): WorkloadForm,
     ("workloads", "*", "scripts", "*"): ScriptForm,
-    ("loads",): form_parts.LoadsForm,
+    ("load",): form_parts.LoadForm,
     ("capacity",): form_parts.CapacityForm,
     ("measure",): form_parts.MeasureForm,
     ("measure", "calibration"): form_parts.CalibrationForm,
@@ -428,7 +428,29 @@ FormT = TypeVar("FormT", bound=form_values.Form)
 
 # Levels take a configuration's keys: where such a key belongs is said once.
 _OTHER_HOMES: Final = tuple((kind,) for kind in WHAT_IS_COMPARED[1:])
-_RENAMED: Final = {"sustained": "sustain"}  # keys of the top level, from old to new
+# By section, from old keys to new ones; what is no key of that section is one of the top level.
+RENAMED: Final[Mapping[type[form_values.Form], Mapping[str, str]]] = {
+    ExperimentForm: {"loads": "load", "sustained": "sustain", "track": "terms"},
+    WorkloadForm: {"scale_factor": "scale", "slice": "run_time"},
+    form_parts.CapacityForm: {"rounds": "runs"},
+    form_parts.MeasureForm: {
+        "ceilings": "machine_limits",
+        "neighbours": "max_other_load",
+        "ramp": "discard_start",
+        "reconnections": "reconnects",
+        "rounds": "runs_per_start",
+        "settling": "turn_discard",
+        "slice": "run_time",
+    },
+    form_parts.CalibrationForm: {"run": "run_time"},
+    StopForm: {
+        "decide": "detect",
+        "equivalence": "margin",
+        "fail_if": "gate",
+        "precision": "width",
+    },
+    form_target.TargetForm: {"bin": "server"},
+}
 _LEAST_MISSPELLED: Final = 5  # letters: shorter ones are like some key of some other section
 _MAPPING: Final = "a mapping (`key: value` lines)"
 _EXPECTED: Final = {
@@ -456,7 +478,7 @@ class Draft:
     form: ExperimentForm | None
     workloads: Mapping[int, WorkloadForm]
     configurations: Mapping[str, ConfigurationForm]
-    loads: form_parts.LoadsForm | None
+    load: form_parts.LoadForm | None
     measure: form_parts.MeasureForm | None
     stop: StopForm | None
     generator: GeneratorForm | None = None
@@ -531,7 +553,7 @@ def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:
         configurations=_sound(
             ConfigurationForm, configurations if isinstance(configurations, dict) else {}
         ),
-        loads=_attempt(form_parts.LoadsForm, document.at(("loads",))),
+        load=_attempt(form_parts.LoadForm, document.at(("load",))),
         measure=_attempt(form_parts.MeasureForm, document.at(("measure",))),
         stop=_attempt(StopForm, document.at(("stop",))),
         generator=_attempt(GeneratorForm, document.at(("generator",))),
@@ -582,7 +604,8 @@ def _issues(document: Document, error: ErrorDetails) -> Iterator[Issue]:
     elif kind == form_values.STRAY_KEY:
         yield from _unknown_key(document, path)
     elif kind == "missing":
-        yield missing_key(path)
+        if not _has_old_name(document, path):
+            yield missing_key(path)
     elif kind == "too_short":
         yield Issue(path=path, message=f"`{path[-1]}` is empty", hint="Give at least one.")
     elif error["input"] is None:
@@ -617,10 +640,17 @@ def _unknown_key(document: Document, path: KeyPath) -> Iterator[Issue]:
     yield Issue(path=path, message=message, hint=hint, at_key=True)
 
 
+def _has_old_name(document: Document, path: KeyPath) -> bool:
+    form = section(path[:-1])
+    names = RENAMED.get(form, {}) if form else {}
+    return any(document.at((*path[:-1], old)) for old, new in names.items() if new == path[-1])
+
+
 def _way_out(key: str, form: type[form_values.Form] | None) -> str:
-    if form is ExperimentForm and key in _RENAMED:
-        return f"it is called `{_RENAMED[key]}` now"
     known = form.model_fields if form else {}
+    if form and (new := RENAMED.get(form, {}).get(key)):
+        is_here = new in known
+        return f"it is called `{new}` now" if is_here else f"it is `{new}` at the top level now"
     if hint := did_you_mean(key, known):
         return hint
     if elsewhere := _belongs_to(key):

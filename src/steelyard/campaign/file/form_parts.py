@@ -1,4 +1,4 @@
-"""The sections ``loads``, ``capacity``, ``slo``, ``measure``, and host settings of configurations.
+"""The sections ``load``, ``capacity``, ``slo``, ``measure``, and host settings of configurations.
 
 The host settings of a configuration are what is outside its server: ``linux``, ``manual``, and
 ``cgroup``, the limits of the server and the load generator.
@@ -133,7 +133,7 @@ CapacityRounds = Annotated[
 ]
 
 
-class LoadsForm(Form):
+class LoadForm(Form):
     """Loads offered to the server; every combination of clients, threads and rates is measured."""
 
     clients: values.ClientCounts = Field(
@@ -164,7 +164,7 @@ class LoadsForm(Form):
         1,
         default_factory=lambda: [1],
     )
-    protocol: values.Protocol = values.key("pgbench's query mode.", "prepared", default="simple")
+    protocol: values.Protocol = values.key("pgbench's query mode.", "simple", default="prepared")
 
 
 class CapacityForm(Form):
@@ -175,10 +175,10 @@ class CapacityForm(Form):
         " when left out.",
         [1, 2, 4, 8],
     )
-    rounds: CapacityRounds = values.key("Slices of each, interleaved by coin.", 6, default=6)
+    runs: CapacityRounds = values.key("Runs of each, interleaved by coin.", 6, default=6)
 
 
-def asked_rates(form: LoadsForm, goal: LatencyGoal | None) -> tuple[Rate, ...]:
+def asked_rates(form: LoadForm, goal: LatencyGoal | None) -> tuple[Rate, ...]:
     """Return the rates of a file: its own, shares where only a goal is given, else none."""
     if form.rate:
         return tuple(form.rate)
@@ -189,7 +189,7 @@ class CalibrationForm(Form):
     """How the warm-up is measured before the first block."""
 
     restarts: values.Count = values.key("Starts per configuration.", 5, default=5)
-    run: values.LongLength = values.key("Length of the run after each.", "90s", default=90.0)
+    run_time: values.LongLength = values.key("Length of the run after each.", "90s", default=90.0)
     at_least: values.Length = values.key(
         "The warm-up is never shorter than this.", "20s", default=20.0
     )
@@ -198,8 +198,8 @@ class CalibrationForm(Form):
 class MeasureForm(Form):
     """How a run is taken."""
 
-    slice: values.Slice = values.key("Measured length of a run.", "5s", default=5.0)
-    ramp: values.Ramp = values.key(
+    run_time: values.Slice = values.key("Measured length of a run.", "5s", default=5.0)
+    discard_start: values.Ramp = values.key(
         "Thrown away at the start of each run; 0 for Redis.", "2s", default=2.0
     )
     warm_up: values.WarmUp = values.key(
@@ -207,7 +207,7 @@ class MeasureForm(Form):
     )
     calibration: CalibrationForm | None = values.key(
         "Measures the warm-up; only with `warm_up: auto`.",
-        {"restarts": 5, "run": "90s", "at_least": "20s"},
+        {"restarts": 5, "run_time": "90s", "at_least": "20s"},
     )
     reset: values.ResetWord = values.key(
         "When the data go back to the prepared state.", default="auto"
@@ -215,7 +215,7 @@ class MeasureForm(Form):
     switch: values.SwitchWord = values.key(
         "The least that is done to go from one configuration to another.", default="auto"
     )
-    rounds: values.Rounds = values.key(
+    runs_per_start: values.Rounds = values.key(
         "Runs of each cell in a start; auto is one, unless the differences or the making of"
         " servers call for more.",
         "auto",
@@ -226,13 +226,13 @@ class MeasureForm(Form):
         "250ms",
         default=DEFAULT_TURN_S,
     )
-    settling: values.Settling = values.key(
+    turn_discard: values.Settling = values.key(
         "Thrown away at the beginning of each turn; 200ms, two periods of the quota, where one"
         " holds a server or a load generator back.",
         "100ms",
         default=LEAST_SETTLING_S,
     )
-    reconnections: values.Reconnections = values.key(
+    reconnects: values.Reconnections = values.key(
         "How often the load generators of an alternating run are started anew.", 5, default=0
     )
     prewarm: values.Prewarm = values.key(
@@ -240,13 +240,13 @@ class MeasureForm(Form):
         " makes.",
         True,
     )
-    ceilings: values.CeilingsWord = values.key(
+    machine_limits: values.CeilingsWord = values.key(
         "Measure before the first block what the place can do at most; auto leaves the device out"
         " where that costs more than 2 % of the budget.",
         "on",
         default="auto",
     )
-    neighbours: values.Neighbours = values.key(
+    max_other_load: values.Neighbours = values.key(
         "Share of the machine that other processes may use during a run before its block is redone,"
         " but in turns; ignore only notes it.",
         "15%",

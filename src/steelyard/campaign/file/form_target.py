@@ -360,7 +360,7 @@ class ServerForm(Form):
     """What a target has that is a server of this machine, or any that is there already."""
 
     kind: TargetKind | None = values.key("The kind of target.")
-    bin: Programs | None = values.key(
+    server: Programs | None = values.key(
         "`embedded`, a version such as 15, or the directory of the programs; of Redis"
         " `redis-server`, `valkey-server` or the directory.",
         "embedded",
@@ -434,6 +434,7 @@ def _describe_own_keys(schema: dict[str, Any]) -> None:
 # Fields of target classes that have other names in a file, or are spread over several keys.
 KEYS_OF_FIELDS: Final[Mapping[str, frozenset[str]]] = {
     "kind": frozenset(),
+    "bin": frozenset({"server"}),
     "burst_lasts_s": frozenset(),
     "ttl_s": frozenset(),
     "cost": frozenset(),

@@ -73,9 +73,10 @@ def _given(
 ) -> dict[str, object]:
     """Return the fields of a target that a form says; what it does not say is the class's."""
     plain = form.model_dump(exclude_none=True)
+    plain["bin"] = plain.pop("server", None)
     found: dict[str, object] = {"burst_lasts_s": form.burst_lasts}
     for name in {each.name for each in fields(kind)} - {"kind", "burst_lasts_s"}:
-        if name in _LOCATED and name in plain:
+        if name in _LOCATED and plain.get(name) is not None:
             found[name] = _located(name, plain[name], locate)
         elif name in _READ:
             found[name] = _READ[name](form)
@@ -134,9 +135,9 @@ def _of_other_systems(
     form: form_target.TargetForm, kind: type[targets.Target], name: str
 ) -> Iterator[Told]:
     """Yield programs and URIs of another database system."""
-    if form.bin is not None and _system_of_programs(form.bin) not in (None, kind.system.name):
+    if form.server is not None and _system_of_programs(form.server) not in (None, kind.system.name):
         hint = _PROGRAMS.get(kind.system.name, "Name the directory of its programs.")
-        yield "bin", f"`{form.bin}` names no programs of the target `{name}`", hint
+        yield "server", f"`{form.server}` names no programs of the target `{name}`", hint
     if form.uri is None:
         return
     system = targets.EngineName.REDIS if is_redis_uri(form.uri) else targets.EngineName.POSTGRES

@@ -112,10 +112,10 @@ def fitting_target(root: Mapping[str, Value], text: str) -> dict[str, Value]:
     for_postgres = any(_is_of(work, redis=False) for work in works)
     if for_redis == for_postgres:
         return target  # nothing says which, or the file is told of what does not fit
-    if target.get("kind") == "local" and "bin" in target:
-        programs = str(target["bin"])
+    if target.get("kind") == "local" and "server" in target:
+        programs = str(target["server"])
         if is_directory(programs):
-            return {"kind": "redis-local", "bin": programs} if for_redis else target
+            return {"kind": "redis-local", "server": programs} if for_redis else target
         if programs != _EMBEDDED and not is_version(programs):
             return target  # no programs at all, which its form tells
     if is_of_redis(target) == for_redis:
@@ -173,7 +173,7 @@ def target_at(dsn: str) -> dict[str, Value]:
         InputError: It is neither; the message repeats nothing of what may have a password.
     """
     target = target_of(dsn)
-    programs = str(target.get("bin", _EMBEDDED))
+    programs = str(target.get("server", _EMBEDDED))
     if programs == _EMBEDDED or is_directory(programs) or is_version(programs):
         return target
     raise InputError(
@@ -209,7 +209,7 @@ def _at(uri: str) -> dict[str, Value]:
 def _by_word(text: str) -> dict[str, Value]:
     if text in TARGETS:
         return {"kind": text}
-    return {"kind": "redis-local" if text in REDIS_SERVERS else "local", "bin": text}
+    return {"kind": "redis-local" if text in REDIS_SERVERS else "local", "server": text}
 
 
 def _existing_cluster(path: str) -> dict[str, Value]:
@@ -263,8 +263,8 @@ _OF_SERVERS: Final = ("memory", "cpus")
 
 # Asking for the one on the command line withdraws the other of the file.
 _EXCLUDES: Final[Mapping[KeyPath, KeyPath]] = {
-    ("stop", "precision"): ("stop", "decide"),
-    ("stop", "decide"): ("stop", "precision"),
+    ("stop", "width"): ("stop", "detect"),
+    ("stop", "detect"): ("stop", "width"),
 }
 
 # Where the settings stand in a path; a factor's short form has no level.

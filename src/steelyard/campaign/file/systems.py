@@ -39,10 +39,10 @@ _BEFORE: Final = ("workload", "directory")  # known when the file is read
 _OF_PGBENCH: Final[Mapping[KeyPath, str]] = {
     ("generator", "program"): "`command` names the program already",
     ("generator", "flags"): "the flags of a command stand in `command`",
-    ("loads", "rate"): "only pgbench is known to offer a rate",
-    ("loads", "latency_limit"): "`latency_limit` is pgbench's",
-    ("loads", "generators"): "one process of the command is started for each run",
-    ("loads", "protocol"): "`protocol` is pgbench's query mode",
+    ("load", "rate"): "only pgbench is known to offer a rate",
+    ("load", "latency_limit"): "`latency_limit` is pgbench's",
+    ("load", "generators"): "one process of the command is started for each run",
+    ("load", "protocol"): "`protocol` is pgbench's query mode",
     ("slo",): "`slo` needs loads at a rate, which only pgbench is known to offer",
     ("capacity",): "the capacity is for loads at a rate, which only pgbench is known to offer",
     ("sustain",): "a long run is judged by its seconds, of which the command tells nothing",
@@ -144,10 +144,10 @@ def _measured_by_command(draft: Draft, measure: form_parts.MeasureForm) -> Itera
         yield Issue(path=("measure", "log"), message=message, hint=_KEEP)
     words = generator.command if generator else None
     told = logs or "ramp" in names_in(words or ())
-    if "ramp" in measure.model_fields_set and measure.ramp and not told:
+    if "discard_start" in measure.model_fields_set and measure.discard_start and not told:
         message = "the command is not told of the ramp, so it leaves out nothing"
         hint = "Hand it over as `{ramp}` where the program can leave out its start, or remove it."
-        yield Issue(path=("measure", "ramp"), message=message, hint=hint)
+        yield Issue(path=("measure", "discard_start"), message=message, hint=hint)
 
 
 def _places(draft: Draft) -> Iterator[Issue]:
@@ -364,7 +364,7 @@ def builtin_issues(path: KeyPath, name: str, draft: Draft) -> Iterator[Issue]:
 def _of_redis(draft: Draft) -> Iterator[Issue]:
     """Yield what is for Redis alone in a file about PostgreSQL."""
     message = "`pipeline` is for Redis, and the targets are of PostgreSQL"
-    yield from _useless_keys(draft, {("loads", "pipeline"): message})
+    yield from _useless_keys(draft, {("load", "pipeline"): message})
 
 
 def _postgres_work(draft: Draft, path: KeyPath, workload: WorkloadForm) -> Iterator[Issue]:
@@ -379,9 +379,9 @@ def _postgres_work(draft: Draft, path: KeyPath, workload: WorkloadForm) -> Itera
         message = "the workload has neither `builtin` nor `scripts`"
         hint = f"Add `builtin`: {listed(BUILTINS)}."
         yield Issue(path=path, message=message, hint=hint, at_key=True)
-    if workload.builtin in BUILTINS and workload.scale_factor is None:
-        message = f"`{workload.builtin}` needs pgbench's tables, and `scale_factor` is missing"
-        hint = "Add `scale_factor: 10` (about 150 MB) or what your memory calls for."
+    if workload.builtin in BUILTINS and workload.scale is None:
+        message = f"`{workload.builtin}` needs pgbench's tables, and `scale` is missing"
+        hint = "Add `scale: 10` (about 150 MB) or what your memory calls for."
         yield Issue(path=(*path, "builtin"), message=message, hint=hint)
 
 
@@ -453,11 +453,11 @@ def _of_postgres(draft: Draft) -> Iterator[Issue]:
 
 _NO_RATE: Final = "redis-benchmark offers no rate: its clients wait for their answers"
 _RATES_AND_MODES: Final[Mapping[KeyPath, str]] = {
-    ("loads", "rate"): _NO_RATE,
-    ("loads", "latency_limit"): _NO_RATE,
+    ("load", "rate"): _NO_RATE,
+    ("load", "latency_limit"): _NO_RATE,
     ("slo",): "`slo` needs loads at a rate, and redis-benchmark offers none",
     ("capacity",): "the capacity is for loads at a rate, and redis-benchmark offers none",
-    ("loads", "protocol"): "`protocol` is pgbench's query mode, and the targets are of Redis",
+    ("load", "protocol"): "`protocol` is pgbench's query mode, and the targets are of Redis",
 }
 
 
@@ -465,12 +465,12 @@ def _measure(draft: Draft) -> Iterator[Issue]:
     measure = draft.measure
     if measure is None:
         return
-    if measure.ramp and "ramp" in measure.model_fields_set:
+    if measure.discard_start and "discard_start" in measure.model_fields_set:
         message = (
             "redis-benchmark cannot leave out the start of a run; its clients are connected before"
         )
-        hint = "Write `ramp: 0`, or leave it out; the warm-up warms the server up."
-        yield Issue(path=("measure", "ramp"), message=message, hint=hint)
+        hint = "Write `discard_start: 0`, or leave it out; the warm-up warms the server up."
+        yield Issue(path=("measure", "discard_start"), message=message, hint=hint)
     if measure.prewarm:
         message = "Redis has its data in memory, and nothing is to be loaded into it"
         yield Issue(path=("measure", "prewarm"), message=message, hint=_KEEP)

@@ -246,8 +246,8 @@ def _one_round(rounds: Rounds) -> str:
         return ""
     return (
         f" {rounds.number} rounds per start are planned, because {rounds.reason}. With"
-        " `measure.rounds: 1` only the early phase of the cycle is measured, and the report says"
-        " so."
+        " `measure.runs_per_start: 1` only the early phase of the cycle is measured, and the report"
+        " says so."
     )
 
 
@@ -414,7 +414,7 @@ def aa_twin(
     if not given.closed_loads:
         raise InputError(
             "the noise is that of comparisons of throughput, and all loads are open loops",
-            hint="Add a closed loop: --override loads.rate=closed.",
+            hint="Add a closed loop: --override load.rate=closed.",
         )
     baseline = given.configuration(given.baseline)
     results = result_contrasts(given)

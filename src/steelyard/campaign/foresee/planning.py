@@ -45,7 +45,7 @@ class _Variant:
 def cheaper_designs(
     found: compute.CampaignOutlook, assembly: Assembly
 ) -> tuple[compute.CheaperDesign, ...]:
-    """Return what decides ``stop.decide`` where the budget does not, cheapest first.
+    """Return what decides ``stop.detect`` where the budget does not, cheapest first.
 
     The last of each scope is the file's own design with the budget that it needs.
     """
@@ -269,7 +269,7 @@ def plan_campaign(
 ) -> compute.CampaignOutlook:
     """Return what a campaign would take and could say.
 
-    Asked about are ``effects``, or the usual ones, beside ``stop.decide``.
+    Asked about are ``effects``, or the usual ones, beside ``stop.detect``.
 
     Raises:
         InputError: The file asks for a switch that is too cheap.

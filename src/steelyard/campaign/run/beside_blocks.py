@@ -62,7 +62,7 @@ from steelyard.stats.intervals import FloatArray, median_interval
 
 _SPAWN_KEY = 2**31 + 1  # of the coin: no block has this number
 _DIGITS = 4  # of a rate; the capacity is not known to more
-_REMEDY = "Remove the cause, or give the loads rates of their own: `loads.rate: 500/s`."
+_REMEDY = "Remove the cause, or give the loads rates of their own: `load.rate: 500/s`."
 
 
 def asked_capacity(experiment: Experiment) -> CapacityAsked | None:

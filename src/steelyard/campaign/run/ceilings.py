@@ -363,7 +363,7 @@ def device_refused(experiment: Experiment, places: int, each_s: float = DEVICE_S
         f"not taken: it takes about {wording.format_duration(cost_s)}, which is more than"
         f" {wording.format_percent(SHARE, signed=False)} of the budget of"
         f" {wording.format_duration(budget_s)};"
-        " `measure.ceilings: on` takes it"
+        " `measure.machine_limits: on` takes it"
     )
 
 

@@ -374,7 +374,7 @@ def _problems(loaded: LoadedExperiment, assembly: Assembly) -> Iterator[Problem]
         yield from unknown_settings(loaded, configuration.name, known, server)
         for complaint in engine.complaints(configuration.name):
             if complaint.setting is None:
-                yield loaded.problem(("loads", "clients"), complaint.message, complaint.hint)
+                yield loaded.problem(("load", "clients"), complaint.message, complaint.hint)
             else:
                 setting = (complaint.setting,) if complaint.setting else ()
                 place = ("configurations", configuration.name, own, *setting)

@@ -582,7 +582,7 @@ _WAYS_OUT = {
     "`--define` sets": r"Set it by `\set` before it is used, by `variables:` of the workload, or by"
     " the generator's flag --define=NAME=VALUE.",
     f"the protocol `{scripts.SIMPLE}`": "Correct the script, or choose another protocol"
-    " (`loads: {protocol: ...}` or --protocol).",
+    " (`load: {protocol: ...}` or --protocol).",
 }
 IN_EMPTY = next(iter(_WAYS_OUT))
 

@@ -33,17 +33,17 @@ _SCRIPT_FLAGS = (
     *("-S", "--select-only", "-N", "--skip-some-updates"),
 )
 _OWN_FLAGS = {
-    **dict.fromkeys(("-c", "--client"), "loads.clients"),
-    **dict.fromkeys(("-j", "--jobs"), "loads.threads"),
-    **dict.fromkeys(("-T", "--time", "-t", "--transactions"), "measure.slice"),
+    **dict.fromkeys(("-c", "--client"), "load.clients"),
+    **dict.fromkeys(("-j", "--jobs"), "load.threads"),
+    **dict.fromkeys(("-T", "--time", "-t", "--transactions"), "measure.run_time"),
     **dict.fromkeys(("-P", "--progress", "--progress-timestamp"), "nothing: it is always on"),
-    **dict.fromkeys(("-M", "--protocol"), "loads.protocol"),
+    **dict.fromkeys(("-M", "--protocol"), "load.protocol"),
     **dict.fromkeys(_SCRIPT_FLAGS, "workloads"),
-    **dict.fromkeys(("-i", "--initialize", "-s", "--scale"), "workloads[].scale_factor"),
+    **dict.fromkeys(("-i", "--initialize", "-s", "--scale"), "workloads[].scale"),
     **dict.fromkeys(("-h", "--host", "-p", "--port", "-U", "--username"), "target"),
     **dict.fromkeys(("-d", "--dbname"), "nothing: it is not supported here"),
-    **dict.fromkeys(("-R", "--rate"), "loads.rate"),
-    **dict.fromkeys(("-L", "--latency-limit"), "loads.latency_limit"),
+    **dict.fromkeys(("-R", "--rate"), "load.rate"),
+    **dict.fromkeys(("-L", "--latency-limit"), "load.latency_limit"),
     **dict.fromkeys(("-l", "--log", "--log-prefix", "--aggregate-interval"), "measure.log"),
     "--sampling-rate": "measure.log_sampling",
 }
@@ -277,7 +277,7 @@ def parse_run(
     if not whole_s:
         raise MeasurementError(
             "pgbench completed no transaction and reported no progress",
-            hint="Is the slice too short for this workload?",
+            hint="Is `measure.run_time` too short for this workload?",
         )
     latency_ms = _optional(rf"^latency average = ({_NUMBER}) ms", summary)
     stddev_ms = _optional(rf"^latency stddev = ({_NUMBER}) ms", summary)

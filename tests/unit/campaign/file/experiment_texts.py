@@ -14,17 +14,17 @@ version: 1
 name: huge pages and buffers
 baseline: default
 workloads:
-  - {name: reads, builtin: select-only, scale_factor: 100}
-  - {name: writes, builtin: simple-update, scale_factor: 100}
+  - {name: reads, builtin: select-only, scale: 100}
+  - {name: writes, builtin: simple-update, scale: 100}
   - name: orders
     prepare: [orders.sql]                 # schema and data, run once, part of the prepared state
     scripts: [{file: new-order.sql, weight: 9}, {file: report.sql, weight: 1}]
-loads:
+load:
   clients: [1, 10, 50]
   threads: auto                           # min(clients, CPUs); or a list
   protocol: prepared
-measure: {slice: 5s, ramp: 2s, warm_up: auto, reset: auto}
-stop: {budget: 60m, decide: 3%, equivalence: 1%}    # or precision: 1% instead of decide
+measure: {run_time: 5s, discard_start: 2s, warm_up: auto, reset: auto}
+stop: {budget: 60m, detect: 3%, margin: 1%}    # or width: 1% instead of decide
 seed: 20261121
 configurations:
   default:
@@ -41,8 +41,8 @@ SMALL = """\
 version: 1
 name: small
 workloads:
-  - {name: reads, builtin: select-only, scale_factor: 1}
-loads: {clients: 1}
+  - {name: reads, builtin: select-only, scale: 1}
+load: {clients: 1, protocol: simple}
 seed: 1
 configurations:
   default: {}
@@ -55,14 +55,14 @@ version: 1
 name: every key
 description: What each key becomes
 workloads:
-  - {name: reads, builtin: select-only, scale_factor: 1}
-loads: {clients: [2, 4], threads: [2, 4], protocol: extended}
+  - {name: reads, builtin: select-only, scale: 1}
+load: {clients: [2, 4], threads: [2, 4], protocol: extended}
 sustain: 15m
 seed: 1
 measure:
-  {slice: 10s, ramp: 0, warm_up: 1m, reset: block, switch: restart, prewarm: true, ceilings: off,
-   neighbours: 30 %, log_sampling: 10%, rounds: 12}
-stop: {budget: 1h30m, precision: 1%, equivalence: 0.005}
+  {run_time: 10s, discard_start: 0, warm_up: 1m, reset: block, switch: restart, prewarm: true,
+   machine_limits: off, max_other_load: 30 %, log_sampling: 10%, runs_per_start: 12}
+stop: {budget: 1h30m, width: 1%, margin: 0.005}
 configurations:
   default:
     target:
@@ -80,11 +80,12 @@ version: 1
 name: turns
 design: alternating
 workloads:
-  - {name: reads, builtin: select-only, scale_factor: 1}
-loads: {clients: 1}
+  - {name: reads, builtin: select-only, scale: 1}
+load: {clients: 1, protocol: simple}
 seed: 1
-measure: {turn: 500ms, settling: 200ms, reconnections: 3, neighbours: ignore, log: keep}
-stop: {decide: 0.4, fail_if: 'slower > 3%, faster > 10%'}
+measure: {turn: 500ms, turn_discard: 200ms, reconnects: 3, max_other_load: ignore, log: keep}
+stop: {detect: 0.4}
+gate: slower > 3%, faster > 10%
 configurations:
   default: {}
   other: {target: {store: {}}}
@@ -94,10 +95,10 @@ version: 1
 name: calibrated
 design: one-by-one
 workloads:
-  - {name: reads, builtin: select-only, scale_factor: 1}
-loads: {clients: 1}
+  - {name: reads, builtin: select-only, scale: 1}
+load: {clients: 1, protocol: simple}
 seed: 1
-measure: {calibration: {}, log: off, switch: reprovision, rounds: 3}
+measure: {calibration: {}, log: off, switch: reprovision, runs_per_start: 3}
 configurations:
   default: {}
   other: {}
@@ -148,4 +149,4 @@ def with_other(configuration: str) -> str:
 
 def with_workload(workload: str) -> str:
     """Return the small experiment with its workload replaced."""
-    return SMALL.replace("{name: reads, builtin: select-only, scale_factor: 1}", workload)
+    return SMALL.replace("{name: reads, builtin: select-only, scale: 1}", workload)

@@ -14,8 +14,8 @@ _LIMITED = """\
 version: 1
 name: limited
 workloads:
-  - {name: reads, builtin: select-only, scale_factor: 1}
-loads: {clients: 1}
+  - {name: reads, builtin: select-only, scale: 1}
+load: {clients: 1, protocol: simple}
 seed: 1
 configurations:
   default: {}
@@ -34,8 +34,8 @@ _FACTORED = """\
 version: 1
 name: factored
 workloads:
-  - {name: reads, builtin: select-only, scale_factor: 1}
-loads: {clients: 1}
+  - {name: reads, builtin: select-only, scale: 1}
+load: {clients: 1, protocol: simple}
 seed: 1
 factors:
   quota: {cgroup: {cpus: [2, 0.6]}}

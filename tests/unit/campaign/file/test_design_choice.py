@@ -156,7 +156,7 @@ OBSTACLES: dict[str, tuple[Change, str]] = {
     "sleep for": (scripted("SELECT pg_sleep_for('5 ms');\n"), "think.sql sleeps"),
     "no log": (measured(log=LogPolicy.OFF), "`measure.log: off`"),
     "a sampled log": (measured(log_sampling=0.1), "`measure.log_sampling`"),
-    "rounds": (measured(rounds=2), "`measure.rounds` asks for several runs in one start"),
+    "rounds": (measured(rounds=2), "`measure.runs_per_start` asks for several runs in one start"),
     "calibration": (
         measured(warm_up_s=None, calibration=Calibration()),
         "`measure.calibration` measures the warm-up of starts",
@@ -247,8 +247,8 @@ def test_all_obstacles_are_told_to_who_asks_for_turns() -> None:
     experiment = measured(rounds=3, log=LogPolicy.OFF)(an_experiment())
     with pytest.raises(InputError) as caught:
         chosen(replace(experiment, design=Design.ALTERNATING))
-    assert all(word in caught.value.message for word in ("measure.rounds", "measure.log"))
-    assert "measure.rounds" not in chosen(experiment).reason
+    assert all(word in caught.value.message for word in ("measure.runs_per_start", "measure.log"))
+    assert "measure.runs_per_start" not in chosen(experiment).reason
 
 
 @pytest.mark.parametrize(

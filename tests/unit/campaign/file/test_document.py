@@ -75,13 +75,13 @@ def test_a_list_or_a_word_is_no_experiment() -> None:
 @pytest.mark.parametrize(
     ("new", "expected"),
     [
-        ("{clients:\u00a01}", "5:9: loads.clients: behind `clients:` stands a"),
+        ("{clients:\u00a01}", "5:8: load.clients: behind `clients:` stands a"),
         ("{clients:\u20091, threads: 1}", "(Write a plain space there.)"),
     ],
 )
 def test_a_blank_that_is_no_space_is_told(new: str, expected: str) -> None:
     """Nobody sees it in an editor."""
-    assert expected in only_problem(SMALL.replace("{clients: 1}", new))
+    assert expected in only_problem(SMALL.replace("{clients: 1, protocol: simple}", new))
 
 
 def test_commas_between_values_are_no_decimal_commas() -> None:

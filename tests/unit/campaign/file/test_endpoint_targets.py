@@ -40,8 +40,8 @@ EVERY_KEY = """\
 version: 1
 name: every key
 workloads:
-  - {name: reads, builtin: select-only, scale_factor: 1}
-loads: {clients: 1}
+  - {name: reads, builtin: select-only, scale: 1}
+load: {clients: 1, protocol: simple}
 seed: 1
 configurations:
   default: {target: {kind: endpoint}}
@@ -225,8 +225,8 @@ def test_the_forecast_reads_wal_as_the_server_does(name: str, value: str, size: 
 _FILE = """\
 version: 1
 name: shelves
-workloads: [{name: reads, builtin: select-only, scale_factor: 1}]
-loads: {clients: [1]}
+workloads: [{name: reads, builtin: select-only, scale: 1}]
+load: {clients: [1]}
 design: single-pass
 configurations: {default: {target: {kind: shelf, KEYS}}}
 """

@@ -83,7 +83,7 @@ def test_more_factors_become_a_fraction(
 
 def test_what_is_common_stands_in_one_configuration() -> None:
     """Every combination has it, and the baseline is called by its name."""
-    after = "configurations:\n  server: {target: {bin: '15'}, postgres: {work_mem: 8MB}}\n"
+    after = "configurations:\n  server: {target: {server: '15'}, postgres: {work_mem: 8MB}}\n"
     experiment = load(given(HUGE, PROTOCOL, after=after + "baseline: server\n")).experiment
     assert experiment.baseline == experiment.configurations[0].name == "server"
     assert {t.target.bin for t in experiment.configurations} == {"15"}

@@ -7,7 +7,7 @@ FILE = """\
 version: 1
 name: small
 workloads: [{name: oltp_read_only}, {name: oltp_read_write}]
-loads: {clients: 4}
+load: {clients: 4}
 generator:
   command: sysbench {workload} --pgsql-db={database} --threads={clients} --time={seconds} run
   prepare_command: [./make-data, "{directory}", "{database}"]

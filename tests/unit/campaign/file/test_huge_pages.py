@@ -198,8 +198,8 @@ _STACK = """\
 version: 1
 name: stack
 workloads:
-  - {name: reads, builtin: select-only, scale_factor: 1}
-loads: {clients: 1}
+  - {name: reads, builtin: select-only, scale: 1}
+load: {clients: 1, protocol: simple}
 seed: 1
 configurations:
   default: {}
@@ -215,8 +215,8 @@ _STEPS = """\
 version: 1
 name: steps
 workloads:
-  - {name: reads, builtin: select-only, scale_factor: 1}
-loads: {clients: 1}
+  - {name: reads, builtin: select-only, scale: 1}
+load: {clients: 1, protocol: simple}
 seed: 1
 configurations:
   default:

@@ -23,8 +23,8 @@ EVERY_KEY = """\
 version: 1
 name: every key
 workloads:
-  - {name: reads, builtin: select-only, scale_factor: 1}
-loads: {clients: 1}
+  - {name: reads, builtin: select-only, scale: 1}
+load: {clients: 1, protocol: simple}
 seed: 1
 configurations:
   default:
@@ -57,8 +57,8 @@ BEHIND_A_SERVICE = """\
 version: 1
 name: behind a service
 workloads:
-  - {name: reads, builtin: select-only, scale_factor: 1}
-loads: {clients: 1}
+  - {name: reads, builtin: select-only, scale: 1}
+load: {clients: 1, protocol: simple}
 seed: 1
 configurations:
   default:
@@ -157,9 +157,9 @@ def test_a_storage_class_is_a_factor() -> None:
 
 def test_threads_follow_the_pod_of_the_load() -> None:
     """`threads: auto` counts its CPUs; those of this machine where a server is on it."""
-    load_line = "loads: {clients: 8}"
+    load_line = "load: {clients: 8}"
     text = cluster("generators: {resources: {limits: {cpu: '2.5'}}}").replace(
-        "loads: {clients: 1}", load_line
+        "load: {clients: 1, protocol: simple}", load_line
     )
     assert load(text).experiment.loads[0].threads == 2
     assert (

@@ -25,7 +25,7 @@ ONE_CONFIGURATION = SMALL.replace("  other: {extends: default}\n", "")
 
 def offered(loads: str, further: str = "", text: str = SMALL) -> str:
     """Return the small experiment with other loads and further lines."""
-    return text.replace("loads: {clients: 1}", f"loads: {{{loads}}}") + further
+    return text.replace("load: {clients: 1, protocol: simple}", f"load: {{{loads}}}") + further
 
 
 def rates_of(text: str) -> list[tuple[float | None, float | None]]:
@@ -107,7 +107,7 @@ def test_goals(written: str, share: float, limit_s: float) -> None:
         ("clients: 1, rate: 70%", "capacity: {}\n", CapacityAsked(clients=(1,))),
         (
             "clients: 8, rate: 70%",
-            "capacity: {clients: [8, 2], rounds: 4}\n",
+            "capacity: {clients: [8, 2], runs: 4}\n",
             CapacityAsked(clients=(2, 8), rounds=4),
         ),
         ("clients: 8, rate: [closed, 100]", "", None),
@@ -179,7 +179,7 @@ _GOAL_PIECES = ["p", "99", ".", "9", " ", "<", "=", "<=", "10", "ms", "us", "s",
 @settings(max_examples=200, deadline=None)
 @given(
     text=st.lists(st.sampled_from(_GOAL_PIECES)).map("".join) | st.text(max_size=12),
-    key=st.sampled_from(["slo", "loads.rate", "loads.latency_limit", "capacity.clients"]),
+    key=st.sampled_from(["slo", "load.rate", "load.latency_limit", "capacity.clients"]),
 )
 def test_any_text_at_these_keys(text: str, key: str) -> None:
     """Whatever stands there ends in an experiment or in problems with a message."""
@@ -192,7 +192,7 @@ def test_noise_needs_a_closed_loop() -> None:
     given = load(offered("clients: 2, rate: 100"))
     with pytest.raises(InputError, match="all loads are open loops") as refused:
         aa_twin(given, switch=SwitchCost.SESSION, budget_s=600.0)
-    assert "loads.rate=closed" in refused.value.hint
+    assert "load.rate=closed" in refused.value.hint
     both = load(offered("clients: 2, rate: [closed, 100]", "slo: p99 < 1s\n"))
     twin = aa_twin(both, switch=SwitchCost.SESSION, budget_s=600.0).experiment
     assert (len(twin.loads), twin.goal) == (2, None)
@@ -201,7 +201,7 @@ def test_noise_needs_a_closed_loop() -> None:
 @pytest.mark.parametrize("clients", ["4/4,8/8,12/2", "['4/4', 8/8, '12/2']", "[4/4, 8/8, 12/2]"])
 def test_clients_and_threads_in_pairs(clients: str) -> None:
     """A comma list or a list: one load for each pair, not for each combination."""
-    text = SMALL.replace("loads: {clients: 1}", f"loads:\n  clients: {clients}")
+    text = SMALL.replace("load: {clients: 1, protocol: simple}", f"load:\n  clients: {clients}")
     loads = load(text).experiment.loads
     assert [(each.clients, each.threads) for each in loads] == [(4, 4), (8, 8), (12, 2)]
     assert all(type(each.clients) is int for each in loads)
@@ -209,5 +209,7 @@ def test_clients_and_threads_in_pairs(clients: str) -> None:
 
 def test_pairs_beside_a_number_that_has_its_threads_by_itself() -> None:
     """As `auto` does for what is not paired."""
-    loads = load(SMALL.replace("{clients: 1}", "{clients: [1, 8/2]}")).experiment.loads
+    loads = load(
+        SMALL.replace("{clients: 1, protocol: simple}", "{clients: [1, 8/2]}")
+    ).experiment.loads
     assert [(each.clients, each.threads) for each in loads] == [(1, 1), (8, 2)]

@@ -21,7 +21,7 @@ baseline: aof-off
 workloads:
   - {name: set, builtin: set, value_bytes: 180000, keys: 100000, loaded: 20000}
   - {name: get, builtin: get, keys: 100000, loaded: 100000}
-loads: {clients: [20], pipeline: 1}
+load: {clients: [20], pipeline: 1}
 generator: {program: redis-benchmark, flags: []}
 configurations:
   aof-off:      {target: {kind: redis-local}, redis: {appendonly: no, save: ""}}
@@ -34,7 +34,7 @@ name: every key
 workloads:
   - {name: words, command: [HGET, 'user:__rand_int__', name]}
   - {name: line, command: 'HGET user:__rand_int__ name'}
-loads: {clients: [4, 8], pipeline: '1, 16'}
+load: {clients: [4, 8], pipeline: '1, 16'}
 seed: 1
 configurations:
   default: {target: {kind: redis-local}, redis: {appendonly: true, IO-Threads: 04, save: ''}}
@@ -45,7 +45,7 @@ version: 1
 name: everywhere
 workloads:
   - {name: sets, builtin: set}
-loads: {clients: 4, threads: 1}
+load: {clients: 4, threads: 1}
 seed: 1
 configurations:
   default: {target: {kind: redis-endpoint, uri: 'rediss://b@db:6380/3'}}
@@ -58,7 +58,7 @@ version: 1
 name: in pods
 workloads:
   - {name: sets, builtin: set}
-loads: {clients: 4}
+load: {clients: 4}
 seed: 1
 configurations:
   default:
@@ -71,7 +71,7 @@ version: 1
 name: behind a service
 workloads:
   - {name: sets, builtin: set}
-loads: {clients: 4}
+load: {clients: 4}
 seed: 1
 configurations:
   default: {target: {kind: redis-kubernetes, service: cache, secret: user, allow_existing: true}}
@@ -82,7 +82,7 @@ version: 1
 name: small
 workloads:
   - {name: sets, builtin: set}
-loads: {clients: 4}
+load: {clients: 4}
 seed: 1
 configurations:
   default: {target: {kind: redis-local}}
@@ -226,7 +226,7 @@ version: 1
 name: small
 workloads:
   - {name: x, command: COMMAND}
-loads: {clients: 4}
+load: {clients: 4}
 seed: 1
 configurations:
   default: {target: {TARGET}}
@@ -252,5 +252,5 @@ def test_what_stays_with_its_keys_is_sent(command: str) -> None:
 
 def test_own_servers_get_scripts() -> None:
     """A server that Steelyard starts holds nothing of others; a ramp may be left out there."""
-    text = _sending("EVAL 'return 1' 0", "kind: redis-local") + "measure: {ramp: 0}\n"
+    text = _sending("EVAL 'return 1' 0", "kind: redis-local") + "measure: {discard_start: 0}\n"
     assert not problems_of(text)

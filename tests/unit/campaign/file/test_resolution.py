@@ -58,9 +58,9 @@ def test_a_childs_profile_replaces_what_its_parent_set() -> None:
 def test_targets_are_merged_key_by_key(tmp_path: Path) -> None:
     """A child changes one key of its parent's target; directories become absolute."""
     text = with_other(
-        "{extends: default, target: {bin: ./pg/bin, port: 5433, connection: tcp},"
+        "{extends: default, target: {server: ./pg/bin, port: 5433, connection: tcp},"
         " protocol: prepared}"
-    ).replace("default: {}", "default: {target: {bin: 15, directory: d, run_as: pg}}")
+    ).replace("default: {}", "default: {target: {server: 15, directory: d, run_as: pg}}")
     experiment = load(text, tmp_path).experiment
     assert experiment.configuration("default").target.bin == "15"
     other = experiment.configuration("other")
@@ -85,7 +85,7 @@ def test_targets_are_merged_key_by_key(tmp_path: Path) -> None:
 )
 def test_every_pair_of_clients_and_threads(loads: str, pairs: list[tuple[int, int]]) -> None:
     """All pairs with threads <= clients are loads; auto follows the machine's CPUs."""
-    experiment = load(SMALL.replace("{clients: 1}", loads)).experiment
+    experiment = load(SMALL.replace("{clients: 1, protocol: simple}", loads)).experiment
     assert [(load.clients, load.threads) for load in experiment.loads] == pairs
 
 
@@ -191,7 +191,7 @@ def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
 def test_builtins_may_have_a_prepare_step(tmp_path: Path) -> None:
     """The generator's tables and own SQL make one prepared state; scripts do not mix with them."""
     write_scripts(tmp_path)
-    both = "{name: r, builtin: select-only, scale_factor: 2, prepare: [orders.sql]}"
+    both = "{name: r, builtin: select-only, scale: 2, prepare: [orders.sql]}"
     workload = load(with_workload(both), tmp_path).experiment.workload("r")
     assert (workload.scale_factor, len(workload.prepare)) == (2, 1)
     mixed = both.replace("prepare: [orders.sql]", "scripts: [{file: report.sql}]")
@@ -223,7 +223,7 @@ def test_a_store_is_in_the_label() -> None:
     assert "2 ms per flush, 900 IOPS, 3,000 for 30,000 credits" in target.label
 
 
-@pytest.mark.parametrize("text", [SMALL, TINY, f"{SMALL}measure:\n  slice: 1s\n"])
+@pytest.mark.parametrize("text", [SMALL, TINY, f"{SMALL}measure:\n  run_time: 1s\n"])
 def test_the_live_tests_take_the_machine_as_it_is(text: str) -> None:
     """However their text says `measure`, neighbours are only noted."""
     assert load(beside_anybody(text)).experiment.measure.neighbours is None
@@ -238,8 +238,8 @@ def test_values_are_replaced_or_added() -> None:
     """Paths reach into sections, configurations and workloads, whether or not the file has them."""
     experiment = loaded(
         "stop.budget=20m",
-        "loads.clients=1,10,25",
-        "workloads.reads.scale_factor=7",
+        "load.clients=1,10,25",
+        "workloads.reads.scale=7",
         "configurations.other.postgres.shared_buffers=4GB",
         "configurations.other.postgres.pg_stat_statements.track=all",
         "configurations.other.postgres.log_line_prefix=%m [%p]",
@@ -259,10 +259,10 @@ def test_values_are_replaced_or_added() -> None:
 
 def test_lists_by_comma_or_in_yaml() -> None:
     """Both ways to write a list mean the same."""
-    assert loaded("loads.clients=1,2").loads == loaded("loads.clients=[1, 2]").loads
-    assert loaded("workloads.0.scale_factor=3").workloads[0].scale_factor == 3
-    text = SMALL.replace("{clients: 1}", "{clients: [1, 2]}")
-    assert [each.clients for each in loaded("loads.clients.1=5", text=text).loads] == [1, 5]
+    assert loaded("load.clients=1,2").loads == loaded("load.clients=[1, 2]").loads
+    assert loaded("workloads.0.scale=3").workloads[0].scale_factor == 3
+    text = SMALL.replace("{clients: 1, protocol: simple}", "{clients: [1, 2]}")
+    assert [each.clients for each in loaded("load.clients.1=5", text=text).loads] == [1, 5]
 
 
 def test_a_later_override_wins() -> None:
@@ -271,10 +271,10 @@ def test_a_later_override_wins() -> None:
 
 
 def test_precision_withdraws_the_files_decision() -> None:
-    """`--precision` on a file with `decide` is no contradiction; asking for both is."""
-    text = with_line("stop: {decide: 3%}")
-    assert loaded("stop.precision=1%", text=text).stop.precision == 0.01
-    assert "exclude each other" in only_problem(text, "stop.precision=1%", "stop.decide=2%")
+    """`--precision` on a file with `detect` is no contradiction; asking for both is."""
+    text = with_line("stop: {detect: 3%}")
+    assert loaded("stop.width=1%", text=text).stop.precision == 0.01
+    assert "exclude each other" in only_problem(text, "stop.width=1%", "stop.detect=2%")
 
 
 def test_an_empty_value_removes() -> None:
@@ -288,7 +288,7 @@ def test_an_empty_value_removes() -> None:
 
 def test_another_kind_takes_the_old_ones_keys_with_it() -> None:
     """What the file says of a local server means nothing for an endpoint; what is given stays."""
-    text = SMALL.replace("default: {}", "default: {target: {bin: '15', port: 5}}")
+    text = SMALL.replace("default: {}", "default: {target: {server: '15', port: 5}}")
     for overrides in (("kind=endpoint", "host=db"), ("host=db", "kind=endpoint")):
         paths = [f"configurations.default.target.{each}" for each in overrides]
         target = loaded(*paths, text=text).configuration("other").target
@@ -311,7 +311,7 @@ def test_target_replaces_the_targets_of_all_configurations(
     text: str, target: dict[str, str]
 ) -> None:
     """A URI, a kind and a mapping are endpoints; heirs inherit them; `--set` comes after."""
-    file = SMALL.replace("default: {}", "default: {target: {bin: '15', port: 5}}")
+    file = SMALL.replace("default: {}", "default: {target: {server: '15', port: 5}}")
     for each in loaded("seed=2", f"target={text}", text=file).configurations:
         assert each.target == EndpointTarget(**target)
     changed = loaded("configurations.default.target.restore=vacuum", f"target={text}", text=file)
@@ -359,7 +359,7 @@ def test_room_for_clients_is_the_running_servers_business(
 
 def test_configurations_that_differ_by_their_targets_keep_them() -> None:
     """One target for all would compare a server with itself: refused, with the way out."""
-    file = with_other("{target: {bin: '15'}}").replace("default: {}", "default: {target: {}}")
+    file = with_other("{target: {server: '15'}}").replace("default: {}", "default: {target: {}}")
     told = only_problem(file, "target=postgresql://db/x")
     assert "--target: the configurations have targets of their own" in told
     assert "--override configurations.NAME.target=" in told
@@ -380,7 +380,7 @@ JIT = "  jit: {postgres: {jit: [on, off]}}\n"
 @pytest.mark.parametrize("written", [True, False])
 def test_target_is_put_on_what_factors_have_in_common(kind: str, *, written: bool) -> None:
     """Every combination runs there, whether the file writes the common configuration or not."""
-    common = "configurations:\n  plain: {target: {bin: '15'}}\n" if written else ""
+    common = "configurations:\n  plain: {target: {server: '15'}}\n" if written else ""
     text = f"{FACTORED}{common}{kind}:\n{JIT}  memory: {{postgres: {{work_mem: [4MB, 8MB]}}}}\n"
     experiment = loaded("target=postgresql://db/x", text=text)
     targets = {configuration.target for configuration in experiment.configurations}
@@ -399,7 +399,7 @@ def test_a_factor_may_be_called_as_the_configuration_that_is_made() -> None:
 
 def test_a_factor_of_targets_is_no_factor_on_one_target() -> None:
     """It would compare a server with itself: refused, with factor, level and the way out."""
-    text = f"{FACTORED}factors:\n{JIT}  version: {{old: {{target: {{bin: '15'}}}}, new: {{}}}}\n"
+    text = f"{FACTORED}factors:\n{JIT}  version: {{old: {{target: {{server: '15'}}}}, new: {{}}}}\n"
     told = only_problem(text, "target=postgresql://db/x")
     assert "--target: the factor `version` has targets of its own (level `old`)" in told
     assert "--override factors.version.LEVEL.target=" in told

@@ -395,8 +395,8 @@ QUOTA = SMALL.replace("other: {extends: default}", "other: {extends: default, cg
         (QUOTA, 0.4, 0.2),
         (QUOTA.replace("cpus: 0.5", "cpuset: '0'"), 0.25, 0.1),
         (with_measure("turn: 250ms", QUOTA), 0.25, 0.1),
-        (with_measure("settling: 150ms", QUOTA), 0.25, 0.15),
-        (with_measure("slice: 4s", QUOTA), 0.4, 0.2),
+        (with_measure("turn_discard: 150ms", QUOTA), 0.25, 0.15),
+        (with_measure("run_time: 4s", QUOTA), 0.4, 0.2),
     ],
 )
 def test_a_quota_settles_for_two_periods(text: str, turn_s: float, settling_s: float) -> None:
@@ -419,8 +419,8 @@ def test_pods_with_a_limit_of_cpu_settle_longer(keys: str, turn_s: float) -> Non
 version: 1
 name: pods
 baseline: default
-workloads: [{{name: reads, builtin: select-only, scale_factor: 1}}]
-loads: {{clients: [1]}}
+workloads: [{{name: reads, builtin: select-only, scale: 1}}]
+load: {{clients: [1]}}
 configurations:
   default: {{target: {{kind: cloudnative-pg, {keys}}}}}
   other: {{extends: default, postgres: {{work_mem: 8MB}}}}
@@ -430,8 +430,8 @@ configurations:
 
 def test_a_workload_has_a_slice_of_its_own() -> None:
     """Where it has none, that of all."""
-    text = with_measure("slice: 4s, turn: 2s")
-    assert text.count("scale_factor: 1}") == 1
-    experiment = load(text.replace("scale_factor: 1}", "scale_factor: 1, slice: 9s}")).experiment
+    text = with_measure("run_time: 4s, turn: 2s")
+    assert text.count("scale: 1}") == 1
+    experiment = load(text.replace("scale: 1}", "scale: 1, run_time: 9s}")).experiment
     assert experiment.slice_s(experiment.workloads[0].name) == 9.0
     assert (load(text).experiment.slices, experiment.slices) == ("4 s", "9 s")

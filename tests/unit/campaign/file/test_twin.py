@@ -64,7 +64,7 @@ def test_the_design_is_that_of_the_experiment() -> None:
 
 def test_the_experiment_behind_it_is_remembered() -> None:
     """How many configurations and which stopping rules it has decide at what level it will look."""
-    loaded = given(SMALL, "stop.precision=1%")
+    loaded = given(SMALL, "stop.width=1%")
     twin = aa_twin(loaded, switch=SwitchCost.RESTART, budget_s=700.0).experiment
     assert twin.twin_of is not None
     assert twin.twin_of.configurations == len(loaded.experiment.configurations)

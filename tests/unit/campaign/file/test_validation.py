@@ -43,7 +43,9 @@ def test_the_version_is_needed() -> None:
 
 def test_a_single_pass_takes_one_configuration_once() -> None:
     """One round may be written."""
-    one = instead(["design: single-pass", "measure: {rounds: 1}", "configurations: {server: {}}"])
+    one = instead(
+        ["design: single-pass", "measure: {runs_per_start: 1}", "configurations: {server: {}}"]
+    )
     assert load(one).experiment.is_single_pass
 
 
@@ -217,7 +219,7 @@ def test_every_key_is_valid(text: str) -> None:
         with_other("{target: {kind: cloudsql}}"),
         with_other("{profile: fited}"),
         SMALL.replace("version: 1", "version: 2"),
-        SMALL.replace("loads: {clients: 1}", "loads: {clients: 0}"),
+        SMALL.replace("load: {clients: 1, protocol: simple}", "load: {clients: 0}"),
     ],
 )
 def test_mistakes_of_one_place_are_found(text: str) -> None:

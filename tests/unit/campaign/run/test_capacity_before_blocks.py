@@ -150,7 +150,7 @@ def test_a_slice_that_fails_is_taken_again_and_no_more_often_than_allowed(tmp_pa
     failing.world.faults |= dict.fromkeys(range(1, 4), generator_fails)
     with pytest.raises(MeasurementError, match="capacity failed 3 times") as raised:
         failing.run()
-    assert "loads.rate" in raised.value.hint
+    assert "load.rate" in raised.value.hint
 
 
 def test_a_resumed_campaign_keeps_its_rates(tmp_path: Path) -> None:

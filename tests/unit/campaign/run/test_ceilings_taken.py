@@ -327,7 +327,7 @@ def test_auto_takes_the_device_where_it_costs_little(
     device = [c for c in found if c.kind in ALL_KINDS]
     assert {not c.unknown for c in device} == {taken}
     assert all("more than 2.0 % of the budget" in c.unknown for c in device if not taken)
-    assert all("`measure.ceilings: on` takes it" in c.unknown for c in device if not taken)
+    assert all("`measure.machine_limits: on` takes it" in c.unknown for c in device if not taken)
     assert all(not c.unknown for c in found if c not in device)
     assert len(place.processes.started) == int(taken)
 

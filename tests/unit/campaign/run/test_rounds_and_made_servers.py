@@ -250,7 +250,7 @@ def test_a_cycle_that_does_not_fit_is_refused_with_both_ways_out(tmp_path: Path)
     with pytest.raises(PreflightError, match="ends before the first interim result") as caught:
         require_first_look(expected, experiment)
     assert "--budget" in caught.value.hint
-    assert "`measure.rounds: 1` only the early phase" in caught.value.hint
+    assert "`measure.runs_per_start: 1` only the early phase" in caught.value.hint
     text = forecast_text(experiment, expected, with_schedule=True)
     assert "1 cell x 50 rounds" in text
     assert "and 48 more runs" in text

@@ -284,7 +284,7 @@ def test_a_saturated_generator_calls_for_one_more(generators: int) -> None:
     """The way out names the key and one process more than there were."""
     facts = generating(1.0, generators=generators)
     (found,) = [each for each in judge(facts) if each.code == "generator-saturated"]
-    assert f"`loads.generators: {generators + 1}`" in found.remedy
+    assert f"`load.generators: {generators + 1}`" in found.remedy
 
 
 @pytest.mark.parametrize("facts", [limited(0.5, limit=0.5), throttled(0.5)])
@@ -383,7 +383,7 @@ def test_a_neighbour_makes_a_run_invalid() -> None:
     validity, (finding,) = findings_of(beside(0.2))
     assert (validity, finding.code) == (Validity.INVALID, "neighbour-cpu")
     assert finding.remedy.startswith("The block is redone in all arms.")
-    assert "measure.neighbours" in finding.remedy
+    assert "measure.max_other_load" in finding.remedy
 
 
 def test_a_neighbour_that_is_borne_makes_it_suspect() -> None:
@@ -439,14 +439,14 @@ def test_what_is_no_neighbour_is_never_borne() -> None:
 
 @pytest.mark.parametrize(("allowed", "validity"), [(0.25, "invalid"), (0.35, "valid")])
 def test_more_may_be_allowed(allowed: float, validity: str) -> None:
-    """``measure.neighbours: 35%`` lets others use 30 %."""
+    """``measure.max_other_load: 35%`` lets others use 30 %."""
     seen = beside(0.3).evidence
     facts = RunFacts(measurement=measured(), clock_jump_s=0.0, evidence=seen, neighbours=allowed)
     assert findings_of(facts)[0] == validity
 
 
 def test_ignored_neighbours_are_noted() -> None:
-    """``measure.neighbours: ignore`` leaves the run valid, and the fact in the record."""
+    """``measure.max_other_load: ignore`` leaves the run valid, and the fact in the record."""
     seen = beside(0.9).evidence
     facts = RunFacts(measurement=measured(), clock_jump_s=0.0, evidence=seen, neighbours=None)
     validity, (finding,) = findings_of(facts)

@@ -463,7 +463,7 @@ def require_pool(address: outside.ServerAddress, sql: Sql, *, clients: int, prep
         raise PreflightError(
             f"the pooler at {where} does not keep a session's prepared statements (transaction"
             f" mode): {why}",
-            hint="Set `loads.protocol` to extended or simple, or name the server itself.",
+            hint="Set `load.protocol` to extended or simple, or name the server itself.",
         )
 
 
@@ -481,7 +481,7 @@ def _require_sessions(address: outside.ServerAddress, sql: Sql, clients: int, wh
                     f" next one failed: {error.message}",
                     hint=f"Let it have {needed}: default_pool_size (or pool_size of the database),"
                     " max_db_connections, max_user_connections, max_client_conn; or lower"
-                    " `loads.clients`.",
+                    " `load.clients`.",
                 ) from error
 
 

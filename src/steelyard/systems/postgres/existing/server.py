@@ -283,7 +283,7 @@ def require_usable(
         raise PreflightError(
             f"the workloads need pgbench's tables in {len(with_tables)} sizes, and {database} can"
             " hold them once",
-            hint="Use one `scale_factor`, or let Steelyard make its own databases.",
+            hint="Use one `scale`, or let Steelyard make its own databases.",
         )
     if with_tables:
         _require_free_names(database, address, sql, mark)
@@ -518,7 +518,7 @@ def require_connections(state: ServerState, clients: int, at_once: int, where: s
         raise PreflightError(
             f"the server at {where} has {state.connections_left} connections left for this user;"
             f" {clients} clients{of_each} need {needed}, with {OUR_SESSIONS} for Steelyard",
-            hint="Lower `loads.clients`, close other sessions, or raise max_connections there"
+            hint="Lower `load.clients`, close other sessions, or raise max_connections there"
             " (for a role with a limit of its own: ALTER ROLE ... CONNECTION LIMIT).",
         )
 

@@ -512,7 +512,7 @@ def require_connections(state: ServerState, clients: int, where: str) -> None:
         raise PreflightError(
             f"the server at {where} has {state.connections_left} connections left;"
             f" {clients} clients need {needed}, with {_OUR_SESSIONS} for Steelyard",
-            hint="Lower `loads.clients`, close other connections, or raise maxclients there.",
+            hint="Lower `load.clients`, close other connections, or raise maxclients there.",
         )
 
 
