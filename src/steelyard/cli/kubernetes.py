@@ -117,7 +117,7 @@ def chosen(names: Sequence[str], *, longhorn: bool) -> "tuple[StorageClass, ...]
     Raises:
         InputError: There is none of a name.
     """
-    from steelyard.campaign.file.form_values import shown
+    from steelyard.core.quantities import shown
     from steelyard.core.wording import InputError, choice
     from steelyard.tuning.files.files import MATRIX
 

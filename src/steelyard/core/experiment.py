@@ -17,6 +17,17 @@ from typing import Final, TypeVar
 
 from steelyard.core.findings import Condition
 from steelyard.core.money import HERE, CampaignCost, campaign_cost
+from steelyard.core.quantities import (
+    SWITCH,
+    duration,
+    either,
+    inside,
+    key,
+    several,
+    share,
+    whole,
+    word,
+)
 from steelyard.core.schedule import CeilingsAsked, Load, Mode, TurnTimes
 from steelyard.core.target import (
     CloudNativePgTarget,
@@ -87,6 +98,9 @@ TargetT = TypeVar("TargetT", bound=Target)
 DEFAULT_NEIGHBOURS: Final = 0.15  # a guess; docs/validity.md says why
 
 
+LONG: Final = duration(5.0, whole=True)  # of runs that are more than one of many
+
+
 class SwitchCost(StrEnum):
     """What it takes to go from one configuration to another, cheapest first."""
 
@@ -111,17 +125,11 @@ class Reset(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """How the warm-up after a restart is measured.
+    """How the warm-up after a restart is measured, before the first block."""
 
-    Attributes:
-        restarts: Starts per configuration.
-        run_s: Length of the run after each.
-        at_least_s: The warm-up is never shorter than this.
-    """
-
-    restarts: int = 5
-    run_s: float = 90.0
-    at_least_s: float = 20.0
+    restarts: int = key(5, whole(), "Starts per configuration.", 5)
+    run_s: float = key(90.0, LONG, "Length of the run after each.", "90s", name="run_time")
+    at_least_s: float = key(20.0, duration(), "The warm-up is never shorter than this.", "20s")
 
 
 PREWARM_BYTES: Final = 4 * 1024**3  # read from the page cache within seconds; a guess
@@ -131,38 +139,87 @@ PREWARM_BYTES: Final = 4 * 1024**3  # read from the page cache within seconds; a
 class Measure:
     """How a run is taken.
 
+    None is what a file calls auto, of ``neighbours`` ignore.
+
     Attributes:
-        slice_s: Measured length of a run, where its workload has none of its own.
-        ramp_s: Thrown away at the start of each run, while connections open.
-        warm_up_s: Thrown away after each start, the same for all configurations; None: auto.
-        calibration: Measures the warm-up before the first block; None: it is declared, or the
-            floor of METHOD 3.7.
-        reset: When the data are restored; None: auto.
-        switch: Least switch cost to assume; None: what the differences need.
-        rounds: Runs of each cell in a start; None: auto.
-        prewarm: Load the data into memory after each start, before the warm-up; None: where
-            ``Experiment.prewarms`` finds that it is cheap and right.
-        ceilings: What the place can do at most is measured before the first block.
-        neighbours: Share of the machine's CPU and disk time that other processes may use in a run;
-            None: as much as they like, and it is noted.
+        calibration: None: the warm-up is declared, or the floor of METHOD 3.7.
+        prewarm: None: where ``Experiment.prewarms`` finds that it is cheap and right.
         turns: Lengths inside a block whose configurations alternate.
-        log: What becomes of the generator's log of every transaction.
-        log_sampling: Share of the transactions that are logged.
     """
 
-    slice_s: float = 5.0
-    ramp_s: float = 2.0
-    warm_up_s: float | None = None
-    calibration: Calibration | None = None
-    reset: Reset | None = None
-    switch: SwitchCost | None = None
-    prewarm: bool | None = None
-    rounds: int | None = None
-    ceilings: CeilingsAsked = CeilingsAsked.AUTO
-    neighbours: float | None = DEFAULT_NEIGHBOURS
-    turns: TurnTimes = field(default_factory=TurnTimes)
-    log: LogPolicy = LogPolicy.HISTOGRAMS
-    log_sampling: float = 1.0
+    slice_s: float = key(
+        5.0, duration(1.0, whole=True), "Measured length of a run.", "5s", name="run_time"
+    )
+    ramp_s: float = key(
+        2.0,
+        duration(whole=True),
+        "Thrown away at the start of each run; 0 for Redis.",
+        "2s",
+        name="discard_start",
+    )
+    warm_up_s: float | None = key(
+        None,
+        either("auto", duration()),
+        "Thrown away after each start, the same for all configurations.",
+        "auto",
+    )
+    calibration: Calibration | None = key(
+        None,
+        Calibration,
+        "Measures the warm-up; only with `warm_up: auto`.",
+        {"restarts": 5, "run_time": "90s", "at_least": "20s"},
+    )
+    reset: Reset | None = key(
+        None, either("auto", word(Reset)), "When the data go back to the prepared state."
+    )
+    switch: SwitchCost | None = key(
+        None,
+        either("auto", word(SwitchCost)),
+        "The least that is done to go from one configuration to another.",
+    )
+    rounds: int | None = key(
+        None,
+        either("auto", whole()),
+        "Runs of each cell in a start; auto is one, unless the differences or the making of"
+        " servers call for more.",
+        "auto",
+        name="runs_per_start",
+    )
+    turns: TurnTimes = inside(TurnTimes)
+    prewarm: bool | None = key(
+        None,
+        either("auto", SWITCH, empty=True),
+        "Load the data into memory after each start; auto: up to 4 GiB, on servers that Steelyard"
+        " makes.",
+        True,
+    )
+    ceilings: CeilingsAsked = key(
+        CeilingsAsked.AUTO,
+        word(CeilingsAsked),
+        "Measure before the first block what the place can do at most; auto leaves the device out"
+        " where that costs more than 2 % of the budget.",
+        "on",
+        name="machine_limits",
+    )
+    neighbours: float | None = key(
+        DEFAULT_NEIGHBOURS,
+        either("ignore", share()),
+        "Share of the machine that other processes may use during a run before its block is redone,"
+        " but in turns; ignore only notes it.",
+        "15%",
+        "ignore",
+        name="max_other_load",
+    )
+    log: LogPolicy = key(
+        LogPolicy.HISTOGRAMS,
+        word(LogPolicy),
+        "What becomes of the generator's log of every transaction: counted, counted and kept, or"
+        " not written.",
+        "keep",
+    )
+    log_sampling: float = key(
+        1.0, share(all_of_it=True), "Share of the transactions that are logged.", "10%"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -499,35 +556,52 @@ class Configuration:
 class CapacityAsked:
     """How the capacity is found before the first block, where loads are shares of it.
 
-    Attributes:
-        clients: Of the closed loops that are tried, rising.
-        rounds: Slices of each, interleaved by coin.
+    Once resolved ``clients`` are there, rising.
     """
 
-    clients: tuple[int, ...]
-    rounds: int = 6
+    clients: tuple[int, ...] = key(
+        (),
+        several(whole(), least=1),
+        "Of the closed loops that are tried; powers of two up to the largest number of clients"
+        " when left out.",
+        [1, 2, 4, 8],
+    )
+    # A median of two is a mean.
+    rounds: int = key(6, whole(3), "Runs of each, interleaved by coin.", 6, name="runs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
     """When the campaign ends.
 
+    At a verdict or a width, at the latest with the budget.
+
     Attributes:
-        budget_s: Seconds from the start of preparation to the end of the last block.
-        decide: Relative effect the user wants decided (0.03 = 3 %); used for "N more minutes".
-        precision: Half-width asked for; when given, verdicts do not stop the campaign.
-        equivalence: Margin within which a difference has no practical weight.
-        blocks: So many are taken, and looked at once, after the last; None: as many as it takes.
+        decide: Relative effect (0.03 = 3 %); used for "N more minutes".
+        precision: When given, verdicts do not stop the campaign.
         fail_if: Conditions of a gate; where there are some and no precision, the campaign ends when
             each has failed or passed on every result.
     """
 
-    budget_s: float = 3600.0
-    decide: float = 0.03
-    precision: float | None = None
-    equivalence: float = 0.01
+    budget_s: float = key(
+        3600.0, duration(above=True), "Time for everything, preparation included.", "60m"
+    )
+    decide: float = key(0.03, share(), "Effect that is worth detecting.", "3%", name="detect")
+    precision: float | None = key(
+        None,
+        share(),
+        "Stop at this half-width of the interval instead of at a verdict.",
+        "1%",
+        name="width",
+    )
+    equivalence: float = key(
+        0.01, share(), "A difference below it has no practical weight.", "1%", name="margin"
+    )
     fail_if: tuple[Condition, ...] = ()
-    blocks: int | None = None
+    # Two have one degree of freedom: their interval is 13 standard errors wide.
+    blocks: int | None = key(
+        None, whole(3), "Take so many blocks and look once, after the last: for few long runs.", 4
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

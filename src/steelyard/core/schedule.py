@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from steelyard.core.quantities import duration, key, whole
 from steelyard.core.wording import MIB
 
 
@@ -202,17 +203,30 @@ class Pausing(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnTimes:
-    """How long things last inside a block whose configurations alternate, in seconds.
+    """How long things last inside a block whose configurations alternate, in seconds."""
 
-    Attributes:
-        turn_s: One turn.
-        settling_s: Of it, thrown away at its beginning.
-        reconnections: How often the generators of a run are started anew after the first time.
-    """
-
-    turn_s: float = DEFAULT_TURN_S
-    settling_s: float = LEAST_SETTLING_S
-    reconnections: int = 0
+    turn_s: float = key(
+        DEFAULT_TURN_S,
+        duration(SHORTEST_TURN_S),
+        "Length of one turn where configurations alternate; 400ms where a CPU quota holds a server"
+        " or a load generator back.",
+        "250ms",
+    )
+    settling_s: float = key(
+        LEAST_SETTLING_S,
+        duration(LEAST_SETTLING_S),
+        "Thrown away at the beginning of each turn; 200ms, two periods of the quota, where one"
+        " holds a server or a load generator back.",
+        "100ms",
+        name="turn_discard",
+    )
+    reconnections: int = key(
+        0,
+        whole(0, 100),
+        "How often the load generators of an alternating run are started anew.",
+        5,
+        name="reconnects",
+    )
 
     def for_latency(self, mean_s: float) -> "TurnTimes":
         """Return the same with turns that hold enough transactions of so long a mean latency."""

@@ -10,17 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pydantic_core import PydanticCustomError
-
 from steelyard.campaign.file.document import Issue, KeyPath, Value
 from steelyard.campaign.file.form import Draft, LevelForm, level_paths
-from steelyard.campaign.file.form_parts import CLOSED, LoadForm, MeasureForm, Rate, asked_rates
-from steelyard.campaign.file.form_values import (
-    setting_value,
-    shown,
-    strings,
-    word,
-)
+from steelyard.campaign.file.form_parts import CLOSED, LoadForm, Rate, asked_rates
+from steelyard.campaign.file.form_values import setting_value, strings, word
 from steelyard.campaign.file.systems import (
     SYSTEMS,
     builtin_issues,
@@ -29,7 +22,8 @@ from steelyard.campaign.file.systems import (
     system_issues,
 )
 from steelyard.core import linux as host_settings
-from steelyard.core.experiment import Design, LogPolicy, SwitchCost
+from steelyard.core.experiment import Design, LogPolicy, Measure, SwitchCost
+from steelyard.core.quantities import shown
 from steelyard.core.wording import (
     InputError,
     choice,
@@ -169,7 +163,7 @@ def _uncompared(draft: Draft) -> Iterator[Issue]:
         message = f"`gate` is about a comparison of throughput, and {told}"
         hint = "Remove it, or compare configurations in blocks under `load.clients` without a rate."
         yield Issue(path=("gate",), message=message, hint=hint, at_key=True)
-    if draft.stop.width is not None and why and not single:
+    if draft.stop.precision is not None and why and not single:
         message = f"`width` is the width of a comparison of throughput, and {why}"
         hint = "Remove it: the campaign then ends at its budget."
         yield Issue(path=("stop", "width"), message=message, hint=hint, at_key=True)
@@ -287,56 +281,58 @@ def _measure(draft: Draft) -> Iterator[Issue]:
         yield from _calibration(draft.measure)
 
 
-def _starts(draft: Draft, measure: MeasureForm) -> Iterator[Issue]:
+def _starts(draft: Draft, measure: Measure) -> Iterator[Issue]:
     if measure.switch == SwitchCost.REPROVISION and measure.reset in ("block", "campaign"):
         message = f"data cannot be kept for a {measure.reset} where every start makes its server"
         yield Issue(path=("measure", "reset"), message=message, hint="Leave `reset` out.")
     single = draft.document.at(("design",)) == Design.ONCE
-    if single and measure.runs_per_start is not None and measure.runs_per_start > 1:
-        message = f"a single pass runs every cell once, not {measure.runs_per_start} times"
+    if single and measure.rounds is not None and measure.rounds > 1:
+        message = f"a single pass runs every cell once, not {measure.rounds} times"
         yield Issue(
             path=("measure", "runs_per_start"), message=message, hint="Remove one of the two."
         )
 
 
-def _turns(draft: Draft, measure: MeasureForm) -> Iterator[Issue]:
-    if measure.turn_discard >= measure.turn:
+def _turns(draft: Draft, measure: Measure) -> Iterator[Issue]:
+    turn_s, discard_s = measure.turns.turn_s, measure.turns.settling_s
+    if discard_s >= turn_s:
         message = (
-            f"`turn_discard` ({measure.turn_discard:g} s) takes the whole `turn`"
-            f" ({measure.turn:g} s), so nothing of it would count"
+            f"`turn_discard` ({discard_s:g} s) takes the whole `turn`"
+            f" ({turn_s:g} s), so nothing of it would count"
         )
-        key = "turn_discard" if "turn_discard" in measure.model_fields_set else "turn"
+        given = draft.document.at(("measure", "turn_discard")) is not None
+        key = "turn_discard" if given else "turn"
         hint = "Make `turn` longer: at least twice `turn_discard`."
         yield Issue(path=("measure", key), message=message, hint=hint)
     hint = "Make `run_time` longer or `turn` shorter."
     own = ((("workloads", place, "run_time"), w.run_time) for place, w in draft.workloads.items())
-    for path, run_time_s in ((("measure", "turn"), measure.run_time), *own):
-        if run_time_s is not None and 2 * measure.turn > run_time_s:
-            message = f"{run_time_s:g} s hold fewer than two turns of {measure.turn:g} s"
+    for path, run_time_s in ((("measure", "turn"), measure.slice_s), *own):
+        if run_time_s is not None and 2 * turn_s > run_time_s:
+            message = f"{run_time_s:g} s hold fewer than two turns of {turn_s:g} s"
             yield Issue(path=path, message=message, hint=hint)
     design = draft.document.at(("design",))
     if design not in (Design.ONE_BY_ONE, Design.ONCE):
         return
     for key in _OF_TURNS:
-        if key in measure.model_fields_set:
+        if draft.document.at(("measure", key)) is not None:
             message = f"`{key}` says how turns are taken, and `design: {design}` takes none"
             hint = f"Remove it, or `design: {design}`."
             yield Issue(path=("measure", key), message=message, hint=hint, at_key=True)
 
 
-def _calibration(measure: MeasureForm) -> Iterator[Issue]:
+def _calibration(measure: Measure) -> Iterator[Issue]:
     if measure.calibration is None:
         return
     path = ("measure", "calibration")
-    if measure.warm_up is not None:
+    if measure.warm_up_s is not None:
         message = "a calibration measures the warm-up, and `warm_up` already declares it"
         hint = "Remove one of the two, or write `warm_up: auto`."
         yield Issue(path=path, message=message, hint=hint, at_key=True)
     calibration = measure.calibration
-    if calibration.at_least > calibration.run_time:
+    if calibration.at_least_s > calibration.run_s:
         message = (
-            f"`at_least` ({calibration.at_least:g} s) is longer than `run_time`"
-            f" ({calibration.run_time:g} s), "
+            f"`at_least` ({calibration.at_least_s:g} s) is longer than `run_time`"
+            f" ({calibration.run_s:g} s), "
             "so the calibration could change nothing"
         )
         hint = "Make `run_time` longer, or declare the warm-up."
@@ -345,11 +341,11 @@ def _calibration(measure: MeasureForm) -> Iterator[Issue]:
 
 def _stop(draft: Draft) -> Iterator[Issue]:
     stop = draft.stop
-    if stop and stop.blocks is not None and stop.width is not None:
+    if stop and stop.blocks is not None and stop.precision is not None:
         message = "`blocks` and `width` exclude each other"
         hint = "Keep `blocks` to take so many of them, `width` to stop at a width."
         yield Issue(path=("stop", "width"), message=message, hint=hint, at_key=True)
-    if stop and stop.detect is not None and stop.width is not None:
+    if draft.document.at(("stop", "detect")) is not None and stop and stop.precision is not None:
         message = "`detect` and `width` exclude each other"
         hint = "Keep `detect` to stop at a verdict, `width` to stop at a width."
         yield Issue(path=("stop", "width"), message=message, hint=hint, at_key=True)
@@ -360,9 +356,11 @@ def _configuration_names(draft: Draft) -> Iterator[Issue]:
     for name in names:
         try:
             word(name)
-        except ValueError as error:
+        except InputError as error:
             hint = "Use up to 40 letters, digits, hyphens and underscores."
-            yield Issue(path=("configurations", name), message=str(error), hint=hint, at_key=True)
+            yield Issue(
+                path=("configurations", name), message=error.message, hint=hint, at_key=True
+            )
     if draft.factor_kinds:
         return  # ``factors`` says what fits beside them
     if draft.document.at(("design",)) == Design.ONCE:
@@ -391,7 +389,7 @@ def _single_pass(draft: Draft, names: tuple[str, ...]) -> Iterator[Issue]:
     if draft.stop is not None and draft.stop.blocks is not None:
         message = "a single pass has no blocks"
         yield Issue(path=("stop", "blocks"), message=message, hint="Remove `blocks`.", at_key=True)
-    if draft.stop is not None and draft.stop.width is not None:
+    if draft.stop is not None and draft.stop.precision is not None:
         message = "a single pass has no interval, so `width` can never be reached"
         hint = "Remove one of the two."
         yield Issue(path=("stop", "width"), message=message, hint=hint, at_key=True)
@@ -456,7 +454,7 @@ def linux_issues(draft: Draft, path: KeyPath) -> Iterator[Issue]:
             continue
         try:
             text = setting_value(value)
-        except PydanticCustomError:
+        except InputError:
             continue  # the form has said it
         try:
             if text is not None:

@@ -16,6 +16,7 @@ from ruamel.yaml.error import MarkedYAMLError, StringMark, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
+from steelyard.core.quantities import WrittenFloat, WrittenInt
 from steelyard.core.wording import Problem
 
 KeyPath = tuple[str | int, ...]
@@ -31,18 +32,6 @@ _TAG: Final = "tag:yaml.org,2002:"
 _PLAIN_TAGS: Final = {
     *("str", "int", "float", "bool", "null", "timestamp", "value", "merge", "map", "seq")
 }
-
-
-class WrittenInt(int):
-    """An integer that remembers its spelling: PostgreSQL reads ``0700`` as octal, YAML does not."""
-
-    text: str
-
-
-class WrittenFloat(float):
-    """A number that remembers its spelling: ``1.10`` stays ``1.10``."""
-
-    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

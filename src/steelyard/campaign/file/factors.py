@@ -10,10 +10,11 @@ from itertools import combinations
 from steelyard.campaign.file.document import Document, Issue, KeyPath, Place, Value
 from steelyard.campaign.file.form import Draft, LevelForm, missing_key, setting_keys
 from steelyard.campaign.file.form_target import redis_value
-from steelyard.campaign.file.form_values import setting_value, shown, word
+from steelyard.campaign.file.form_values import setting_value, word
 from steelyard.campaign.file.inheritance import put_over, with_wholes
 from steelyard.core.experiment import Attribution, AttributionKind, Combination, Design, Factor
-from steelyard.core.wording import LONGEST_NAME, is_label
+from steelyard.core.quantities import shown
+from steelyard.core.wording import LONGEST_NAME, InputError, is_label
 from steelyard.stats import factorial
 from steelyard.stats.factorial import MOST_FACTORS
 from steelyard.tuning.profiles import MachineFacts, profiled_settings
@@ -166,9 +167,9 @@ def _each(draft: Draft, kind: str) -> Iterator[Issue]:
 def _named(draft: Draft, path: KeyPath) -> Iterator[Issue]:
     try:
         word(path[-1])
-    except ValueError as error:
+    except InputError as error:
         hint = "Use up to 40 letters, digits, hyphens and underscores."
-        yield Issue(path=path, message=str(error), hint=hint, at_key=True)
+        yield Issue(path=path, message=error.message, hint=hint, at_key=True)
     if path[-1] in draft.configuration_names:
         message = f"a configuration and a factor are both called {shown(path[-1])}"
         yield Issue(path=path, message=message, hint="Give each its own name.", at_key=True)

@@ -36,18 +36,17 @@ from steelyard.campaign.file.form import (
     validate,
 )
 from steelyard.campaign.file.form_parts import (
-    CapacityForm,
     LoadForm,
-    MeasureForm,
     asked_rates,
 )
-from steelyard.campaign.file.form_values import SEED_LIMIT, shown
+from steelyard.campaign.file.form_values import SEED_LIMIT
 from steelyard.campaign.file.inheritance import extends_issues, inherited, merged_issues
 from steelyard.campaign.file.kinds import located, model_of
 from steelyard.campaign.file.overrides import apply_overrides
 from steelyard.campaign.file.systems import SYSTEMS, System, load_command
 from steelyard.core import experiment as model
-from steelyard.core.schedule import QUOTA_SETTLING_S, QUOTA_TURN_S, CeilingsAsked, Load, TurnTimes
+from steelyard.core.quantities import shown
+from steelyard.core.schedule import QUOTA_SETTLING_S, QUOTA_TURN_S, Load
 from steelyard.core.target import DatabaseSystem
 from steelyard.core.wording import (
     ExperimentFileError,
@@ -79,12 +78,10 @@ class Surroundings:
 
 
 def resolve(
-    form: ExperimentForm,
-    merged: Mapping[str, ConfigurationForm],
-    texts: Mapping[str, str],
-    surroundings: Surroundings,
+    draft: Draft, form: ExperimentForm, texts: Mapping[str, str], surroundings: Surroundings
 ) -> model.Experiment:
     """Return the experiment of a form that all checks have passed."""
+    merged = draft.configurations
     names = tuple(merged)
     configurations = tuple(
         _configuration(name, configuration, texts, surroundings.base)
@@ -108,8 +105,8 @@ def resolve(
         workloads=workloads,
         loads=loads,
         protocol=form.load.protocol if by_pgbench else "simple",
-        measure=_measure(form.measure, about, configurations),
-        stop=_stop(form),
+        measure=_measure(draft, form.measure, about, configurations),
+        stop=replace(form.stop, fail_if=tuple(form.gate)),
         seed=_seed(surroundings.seed, form.seed),
         engine=engine,
         design=model.Design(form.design),
@@ -211,64 +208,36 @@ def _loads(
     )
 
 
-def _capacity(form: CapacityForm | None, loads: Sequence[Load]) -> model.CapacityAsked | None:
+def _capacity(
+    asked: model.CapacityAsked | None, loads: Sequence[Load]
+) -> model.CapacityAsked | None:
     """Return how the capacity is found; None where no load is a share of it."""
     if not any(load.share is not None for load in loads):
         return None
-    asked = form or CapacityForm()
+    asked = asked or model.CapacityAsked()
     most = max(load.clients for load in loads)
     clients = asked.clients or [*(2**power for power in range(most.bit_length())), most]
-    return model.CapacityAsked(clients=tuple(sorted(set(clients))), rounds=asked.runs)
+    return replace(asked, clients=tuple(sorted(set(clients))))
 
 
 def _measure(
-    form: MeasureForm, about: DatabaseSystem, configurations: Sequence[model.Configuration]
+    draft: Draft,
+    measure: model.Measure,
+    about: DatabaseSystem,
+    configurations: Sequence[model.Configuration],
 ) -> model.Measure:
-    tested = form.calibration
-    # Some generators cannot leave a ramp out; one that is asked for is refused.
-    return model.Measure(
-        slice_s=form.run_time,
-        ramp_s=form.discard_start if about.has_ramp else 0.0,
-        warm_up_s=form.warm_up,
-        calibration=None
-        if tested is None
-        else model.Calibration(
-            restarts=tested.restarts, run_s=tested.run_time, at_least_s=tested.at_least
-        ),
-        reset=None if form.reset == "auto" else model.Reset(form.reset),
-        switch=None if form.switch == "auto" else model.SwitchCost(form.switch),
-        prewarm=form.prewarm,
-        rounds=form.runs_per_start,
-        turns=_turns(form, configurations),
-        ceilings=CeilingsAsked(form.machine_limits),
-        neighbours=form.max_other_load,
-        log=model.LogPolicy(form.log),
-        log_sampling=form.log_sampling,
-    )
+    """Return how a run is taken, with equal turns for all: as written, else as the longest need is.
 
-
-def _turns(form: MeasureForm, configurations: Sequence[model.Configuration]) -> TurnTimes:
-    """Return the lengths of turns, equal for all: as written, else as the longest need is."""
+    Some generators cannot leave a ramp out; one that is asked for is refused.
+    """
     held = any(
         each.target.has_cpu_quota or "cpus" in each.asked(model.Layer.CGROUP)
         for each in configurations
     )
-    turn_s, settling_s = form.turn, form.turn_discard
-    if held and not form.model_fields_set & {"turn", "turn_discard"}:
-        turn_s, settling_s = QUOTA_TURN_S, QUOTA_SETTLING_S
-    return TurnTimes(turn_s=turn_s, settling_s=settling_s, reconnections=form.reconnects)
-
-
-def _stop(form: ExperimentForm) -> model.Stop:
-    stop = form.stop
-    return model.Stop(
-        budget_s=stop.budget,
-        decide=model.Stop().decide if stop.detect is None else stop.detect,
-        precision=stop.width,
-        equivalence=stop.margin,
-        fail_if=tuple(form.gate),
-        blocks=stop.blocks,
-    )
+    turns, given = measure.turns, draft.document.at(("measure",))
+    if held and not (isinstance(given, dict) and given.keys() & {"turn", "turn_discard"}):
+        turns = replace(turns, turn_s=QUOTA_TURN_S, settling_s=QUOTA_SETTLING_S)
+    return replace(measure, turns=turns, ramp_s=measure.ramp_s if about.has_ramp else 0.0)
 
 
 PRESET: Final = "preset:"
@@ -556,7 +525,7 @@ def load_text(
     problems = [*document.problems, *seen]
     if problems or draft.form is None:
         raise ExperimentFileError(source, in_line_order(problems))
-    experiment = resolve(draft.form, draft.configurations, texts, surroundings)
+    experiment = resolve(draft, draft.form, texts, surroundings)
     if plan is not None:
         experiment = replace(experiment, baseline=plan.baseline, attribution=plan.attribution)
     return LoadedExperiment(

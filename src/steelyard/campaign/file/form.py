@@ -5,7 +5,7 @@ in ``checks`` and ``inheritance``. Descriptions and examples end in the JSON Sch
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, TypeVar
 
@@ -16,19 +16,19 @@ from pydantic import (
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
-    PlainValidator,
     ValidationError,
     WithJsonSchema,
 )
-from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError
+from pydantic_core import CoreSchema, ErrorDetails
 
 from steelyard.campaign.file import form_parts, form_target, form_values
 from steelyard.campaign.file import form_values as values
 from steelyard.campaign.file.document import Document, Issue, KeyPath, Value
 from steelyard.campaign.file.form_parts import goal
-from steelyard.core.experiment import LatencyGoal
+from steelyard.core.experiment import Calibration, CapacityAsked, LatencyGoal, Measure, Stop
+from steelyard.core.quantities import as_text, shown, split_words, whole, written
 from steelyard.core.target import TARGETS, EngineName, LocalTarget, systems
-from steelyard.core.wording import choice, closest, did_you_mean, listed
+from steelyard.core.wording import InputError, choice, closest, did_you_mean, listed
 from steelyard.systems.redis.redis_benchmark import BUILTINS
 from steelyard.tuning.profiles import profile_names
 
@@ -47,23 +47,21 @@ class ScriptForm(form_values.Form):
     )
 
 
-Builtin = Annotated[str, values.ReadBy(values.as_text, enum=[*values.BUILTINS, *BUILTINS])]
+Builtin = Annotated[str, values.ReadBy(as_text, enum=[*values.BUILTINS, *BUILTINS])]
 
 
 def _variables(given: object) -> dict[str, int]:
     if not isinstance(given, dict | None):
-        raise form_values.refusal(
-            f"{form_values.shown(given)} is not a mapping", "Write `{warehouses: 4}`."
-        )
-    whole = values.whole_number(0, 2**62)
+        raise form_values.refusal(f"{shown(given)} is not a mapping", "Write `{warehouses: 4}`.")
+    read = whole(0, 2**62).read
     for name in given or {}:
         if not re.fullmatch("[a-z][a-z_]*", str(name)) or name in _OF_PGBENCH:
             raise form_values.refusal(
-                f"{form_values.shown(name)} is no name of a variable",
+                f"{shown(name)} is no name of a variable",
                 "Use small letters and underscores, and none of "
                 f"{listed(_OF_PGBENCH)}, which pgbench sets.",
             )
-    return {name: whole(value) for name, value in (given or {}).items()}
+    return {name: read(value) for name, value in (given or {}).items()}
 
 
 _OF_PGBENCH: Final = ("client_id", "default_seed", "random_seed", "scale")
@@ -109,22 +107,10 @@ class WorkloadForm(form_target.RedisWorkForm, _PostgresWorkForm):
     )
 
 
-class StopForm(form_values.Form):
-    """When the campaign ends: at a decision or a width, at the latest with the budget."""
-
-    budget: values.Budget = values.key(
-        "Time for everything, preparation included.", "60m", default=3600.0
-    )
-    detect: values.Share | None = values.key("Effect that is worth detecting.", "3%")
-    width: values.Share | None = values.key(
-        "Stop at this half-width of the interval instead of at a verdict.", "1%"
-    )
-    margin: values.Share = values.key(
-        "A difference below it has no practical weight.", "1%", default=0.01
-    )
-    blocks: values.FewBlocks | None = values.key(
-        "Take so many blocks and look once, after the last: for few long runs.", 4
-    )
+MEASURE: Final = form_values.Section(Measure)
+CALIBRATION: Final = form_values.Section(Calibration)
+STOP: Final = form_values.Section(Stop)
+CAPACITY: Final = form_values.Section(CapacityAsked)
 
 
 class GeneratorForm(form_parts.CommandForm):
@@ -140,18 +126,18 @@ class GeneratorForm(form_parts.CommandForm):
 
 
 def _profile(value: object) -> str:
-    name = values.as_text(value)
+    name = as_text(value)
     if name not in profile_names():
         raise form_values.refusal(
-            f"there is no profile {form_values.shown(name)}", choice(name, profile_names())
+            f"there is no profile {shown(name)}", choice(name, profile_names())
         )
     return name
 
 
 _PROFILE: Final = {"type": "string", "enum": list(profile_names())}
 Profiles = Annotated[
-    list[Annotated[str, PlainValidator(_profile)]],
-    BeforeValidator(values.split_words),
+    list[Annotated[str, values.ReadBy(_profile)]],
+    BeforeValidator(split_words),
     WithJsonSchema({"anyOf": [_PROFILE, {"type": "array", "items": _PROFILE}]}),
 ]
 
@@ -169,12 +155,12 @@ def setting_keys() -> list[str]:
 def _settings(given: object) -> dict[str, str | None]:
     if not isinstance(given, dict | None):
         raise form_values.refusal(
-            f"{form_values.shown(given)} is not a mapping of settings", "Write `name: value` lines."
+            f"{shown(given)} is not a mapping of settings", "Write `name: value` lines."
         )
     return {name: values.setting_value(value) for name, value in (given or {}).items()}
 
 
-FurtherSettings = Annotated[dict[str, str | None], PlainValidator(_settings)]
+FurtherSettings = Annotated[dict[str, str | None], values.ReadBy(_settings)]
 
 
 def _describe_later_layers(schema: dict[str, Any]) -> None:
@@ -337,16 +323,17 @@ class ExperimentForm(form_values.Form):
     slo: form_parts.Goal | None = values.key(
         "Service level; the highest rate that meets it is looked for.", "p99 < 10ms"
     )
-    capacity: Annotated[form_parts.CapacityForm, form_values.OR_EMPTY] | None = values.key(
+    capacity: Annotated[CapacityAsked, CAPACITY, form_values.OR_EMPTY] | None = values.key(
         "How the capacity is found before the first block; only where loads are shares of it.",
         {"clients": [1, 2, 4, 8], "runs": 6},
     )
-    measure: Annotated[form_parts.MeasureForm, form_values.OR_EMPTY] = values.key(
+    measure: Annotated[Measure, MEASURE, form_values.OR_EMPTY] = values.key(
         "Lengths of a run and of what is thrown away around it.",
-        default_factory=form_parts.MeasureForm,
+        default_factory=Measure,
     )
-    stop: Annotated[StopForm, form_values.OR_EMPTY] = values.key(
-        "When the campaign ends.", default_factory=StopForm
+    stop: Annotated[Stop, STOP, form_values.OR_EMPTY] = values.key(
+        "When the campaign ends: with a verdict or a width, else with the budget.",
+        default_factory=Stop,
     )
     gate: values.Conditions = values.key(
         "Conditions of a gate; the campaign ends when each has failed or passed.",
@@ -408,10 +395,10 @@ SECTIONS: Final[Mapping[tuple[str, ...], type[form_values.Form]]] = {
     ("workloads", "*"): WorkloadForm,
     ("workloads", "*", "scripts", "*"): ScriptForm,
     ("load",): form_parts.LoadForm,
-    ("capacity",): form_parts.CapacityForm,
-    ("measure",): form_parts.MeasureForm,
-    ("measure", "calibration"): form_parts.CalibrationForm,
-    ("stop",): StopForm,
+    ("capacity",): CAPACITY.form,
+    ("measure",): MEASURE.form,
+    ("measure", "calibration"): CALIBRATION.form,
+    ("stop",): STOP.form,
     ("generator",): GeneratorForm,
     ("configurations", "*"): ConfigurationForm,
     **{("configurations", "*", *rest): form for rest, form in _OF_A_LEVEL.items()},
@@ -432,8 +419,8 @@ _OTHER_HOMES: Final = tuple((kind,) for kind in WHAT_IS_COMPARED[1:])
 RENAMED: Final[Mapping[type[form_values.Form], Mapping[str, str]]] = {
     ExperimentForm: {"loads": "load", "sustained": "sustain", "track": "terms"},
     WorkloadForm: {"scale_factor": "scale", "slice": "run_time"},
-    form_parts.CapacityForm: {"rounds": "runs"},
-    form_parts.MeasureForm: {
+    CAPACITY.form: {"rounds": "runs"},
+    MEASURE.form: {
         "ceilings": "machine_limits",
         "neighbours": "max_other_load",
         "ramp": "discard_start",
@@ -442,8 +429,8 @@ RENAMED: Final[Mapping[type[form_values.Form], Mapping[str, str]]] = {
         "settling": "turn_discard",
         "slice": "run_time",
     },
-    form_parts.CalibrationForm: {"run": "run_time"},
-    StopForm: {
+    CALIBRATION.form: {"run": "run_time"},
+    STOP.form: {
         "decide": "detect",
         "equivalence": "margin",
         "fail_if": "gate",
@@ -479,10 +466,10 @@ class Draft:
     workloads: Mapping[int, WorkloadForm]
     configurations: Mapping[str, ConfigurationForm]
     load: form_parts.LoadForm | None
-    measure: form_parts.MeasureForm | None
-    stop: StopForm | None
+    measure: Measure | None
+    stop: Stop | None
     generator: GeneratorForm | None = None
-    capacity: form_parts.CapacityForm | None = None
+    capacity: CapacityAsked | None = None
     goal: LatencyGoal | None = None
     levels: Mapping[KeyPath, LevelForm] = field(default_factory=dict)
 
@@ -553,11 +540,11 @@ def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:
         configurations=_sound(
             ConfigurationForm, configurations if isinstance(configurations, dict) else {}
         ),
-        load=_attempt(form_parts.LoadForm, document.at(("load",))),
-        measure=_attempt(form_parts.MeasureForm, document.at(("measure",))),
-        stop=_attempt(StopForm, document.at(("stop",))),
-        generator=_attempt(GeneratorForm, document.at(("generator",))),
-        capacity=None if capacity is None else _attempt(form_parts.CapacityForm, capacity),
+        load=_attempt(form_parts.LoadForm.model_validate, document.at(("load",))),
+        measure=_attempt(MEASURE.read, document.at(("measure",))),
+        stop=_attempt(STOP.read, document.at(("stop",))),
+        generator=_attempt(GeneratorForm.model_validate, document.at(("generator",))),
+        capacity=None if capacity is None else _attempt(CAPACITY.read, capacity),
         goal=_goal(document.at(("slo",))),
         levels=_sound(LevelForm, {path: document.at(path) for path in level_paths(document)}),
     )
@@ -574,16 +561,17 @@ def level_paths(document: Document) -> Iterator[KeyPath]:
 
 
 KeyT = TypeVar("KeyT", int, str, KeyPath)
+SoundT = TypeVar("SoundT")
 
 
 def _sound(form: type[FormT], raw: Mapping[KeyT, Value]) -> dict[KeyT, FormT]:
-    attempts = {key: _attempt(form, value) for key, value in raw.items()}
+    attempts = {key: _attempt(form.model_validate, value) for key, value in raw.items()}
     return {key: sound for key, sound in attempts.items() if sound is not None}
 
 
-def _attempt(form: type[FormT], value: Value) -> FormT | None:
+def _attempt(read: Callable[[Value], SoundT], value: Value) -> SoundT | None:
     try:
-        return form.model_validate({} if value is None else value)
+        return read({} if value is None else value)
     except ValidationError:
         return None
 
@@ -591,7 +579,7 @@ def _attempt(form: type[FormT], value: Value) -> FormT | None:
 def _goal(value: Value) -> LatencyGoal | None:
     try:
         return None if value is None else goal(value)
-    except PydanticCustomError:
+    except InputError:
         return None
 
 
@@ -611,7 +599,7 @@ def _issues(document: Document, error: ErrorDetails) -> Iterator[Issue]:
     elif error["input"] is None:
         yield Issue(path=path, message="it is empty", hint=_form_of(kind), at_key=True)
     else:
-        message = f"{form_values.shown(error['input'])} is not {_EXPECTED.get(kind, 'understood')}"
+        message = f"{shown(error['input'])} is not {_EXPECTED.get(kind, 'understood')}"
         yield Issue(path=path, message=message, hint=_form_of(kind))
 
 
@@ -628,14 +616,14 @@ def _unknown_key(document: Document, path: KeyPath) -> Iterator[Issue]:
         hint = f"Records carry no secrets: use {kind.system.passwords}."
         if holder[-1] == "kubernetes":
             hint = "Records carry no secrets: name the Secret that holds it with `secret`."
-        message = f"{form_values.shown(key)} has no place in an experiment file"
+        message = f"{shown(key)} has no place in an experiment file"
         yield Issue(path=path, message=message, hint=hint, at_key=True)
         return
     if form in (ConfigurationForm, LevelForm) and key in LATER_LAYERS:
         message = f"the layer `{key}` is not supported yet"
         hint = "Remove it: this version sets `postgres:`, `redis:`, `cgroup:` and `linux:`."
     else:
-        message = f"unknown key {form_values.shown(key)}"
+        message = f"unknown key {shown(key)}"
         hint = _way_out(str(key), form)
     yield Issue(path=path, message=message, hint=hint, at_key=True)
 
@@ -680,7 +668,7 @@ def missing_key(path: KeyPath) -> Issue:
     form = section(path[:-1])
     key = str(path[-1])
     example = (form.model_fields[key].examples or [""])[0] if form else ""
-    hint = f"Add it, as in `{key}: {form_values.written(example)}`."
+    hint = f"Add it, as in `{key}: {written(example)}`."
     return Issue(path=path, message=f"`{key}` is missing", hint=hint, at_key=True)
 
 

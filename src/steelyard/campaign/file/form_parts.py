@@ -16,11 +16,17 @@ from annotated_types import MinLen
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from steelyard.campaign.file import form_values as values
-from steelyard.campaign.file.document import WrittenFloat, WrittenInt
-from steelyard.campaign.file.form_values import Form, refusal, shown
-from steelyard.core.experiment import DEFAULT_NEIGHBOURS, LATENCY_COLUMN, TIME_COLUMN, LatencyGoal
+from steelyard.campaign.file.form_values import Form, refusal
+from steelyard.core.experiment import LATENCY_COLUMN, TIME_COLUMN, LatencyGoal
 from steelyard.core.linux import PARSERS
-from steelyard.core.schedule import DEFAULT_TURN_S, LEAST_SETTLING_S
+from steelyard.core.quantities import (
+    WrittenFloat,
+    WrittenInt,
+    as_text,
+    duration,
+    shown,
+    split_words,
+)
 from steelyard.core.wording import InputError, parse_fraction
 from steelyard.systems.postgres.load_programs import complaint
 
@@ -113,7 +119,7 @@ _RATE: Final = {
 RateValue = Annotated[Rate, values.ReadBy(rate, **_RATE)]
 Rates = Annotated[
     list[RateValue],
-    BeforeValidator(values.split_words),
+    BeforeValidator(split_words),
     MinLen(1),
     WithJsonSchema({"anyOf": [_RATE, {"type": "array", "items": _RATE, "minItems": 1}]}),
 ]
@@ -125,12 +131,7 @@ Goal = Annotated[
         pattern=r"^\s*p[0-9]{1,2}(\.[0-9]+)?\s*<=?\s*[0-9.]+\s*(us|\u00b5s|\u03bcs|ms|s)",
     ),
 ]
-LatencyLimit = Annotated[
-    float, values.ReadBy(values.duration(1e-4), type=["string", "number"], examples=["100ms", "2s"])
-]
-CapacityRounds = Annotated[
-    int, values.ReadBy(values.whole_number(_LEAST_ROUNDS), type="integer", minimum=_LEAST_ROUNDS)
-]
+LatencyLimit = Annotated[float, values.ReadBy(duration(1e-4))]
 
 
 class LoadForm(Form):
@@ -167,17 +168,6 @@ class LoadForm(Form):
     protocol: values.Protocol = values.key("pgbench's query mode.", "simple", default="prepared")
 
 
-class CapacityForm(Form):
-    """How the most that the server sustains is found, where loads are shares of it."""
-
-    clients: values.Counts | None = values.key(
-        "Of the closed loops that are tried; powers of two up to the largest number of clients"
-        " when left out.",
-        [1, 2, 4, 8],
-    )
-    runs: CapacityRounds = values.key("Runs of each, interleaved by coin.", 6, default=6)
-
-
 def asked_rates(form: LoadForm, goal: LatencyGoal | None) -> tuple[Rate, ...]:
     """Return the rates of a file: its own, shares where only a goal is given, else none."""
     if form.rate:
@@ -185,93 +175,14 @@ def asked_rates(form: LoadForm, goal: LatencyGoal | None) -> tuple[Rate, ...]:
     return tuple(Rate(share=share) for share in GOAL_SHARES) if goal else (Rate(),)
 
 
-class CalibrationForm(Form):
-    """How the warm-up is measured before the first block."""
-
-    restarts: values.Count = values.key("Starts per configuration.", 5, default=5)
-    run_time: values.LongLength = values.key("Length of the run after each.", "90s", default=90.0)
-    at_least: values.Length = values.key(
-        "The warm-up is never shorter than this.", "20s", default=20.0
-    )
-
-
-class MeasureForm(Form):
-    """How a run is taken."""
-
-    run_time: values.Slice = values.key("Measured length of a run.", "5s", default=5.0)
-    discard_start: values.Ramp = values.key(
-        "Thrown away at the start of each run; 0 for Redis.", "2s", default=2.0
-    )
-    warm_up: values.WarmUp = values.key(
-        "Thrown away after each start, the same for all configurations.", "auto"
-    )
-    calibration: CalibrationForm | None = values.key(
-        "Measures the warm-up; only with `warm_up: auto`.",
-        {"restarts": 5, "run_time": "90s", "at_least": "20s"},
-    )
-    reset: values.ResetWord = values.key(
-        "When the data go back to the prepared state.", default="auto"
-    )
-    switch: values.SwitchWord = values.key(
-        "The least that is done to go from one configuration to another.", default="auto"
-    )
-    runs_per_start: values.Rounds = values.key(
-        "Runs of each cell in a start; auto is one, unless the differences or the making of"
-        " servers call for more.",
-        "auto",
-    )
-    turn: values.Turn = values.key(
-        "Length of one turn where configurations alternate; 400ms where a CPU quota holds a server"
-        " or a load generator back.",
-        "250ms",
-        default=DEFAULT_TURN_S,
-    )
-    turn_discard: values.Settling = values.key(
-        "Thrown away at the beginning of each turn; 200ms, two periods of the quota, where one"
-        " holds a server or a load generator back.",
-        "100ms",
-        default=LEAST_SETTLING_S,
-    )
-    reconnects: values.Reconnections = values.key(
-        "How often the load generators of an alternating run are started anew.", 5, default=0
-    )
-    prewarm: values.Prewarm = values.key(
-        "Load the data into memory after each start; auto: up to 4 GiB, on servers that Steelyard"
-        " makes.",
-        True,
-    )
-    machine_limits: values.CeilingsWord = values.key(
-        "Measure before the first block what the place can do at most; auto leaves the device out"
-        " where that costs more than 2 % of the budget.",
-        "on",
-        default="auto",
-    )
-    max_other_load: values.Neighbours = values.key(
-        "Share of the machine that other processes may use during a run before its block is redone,"
-        " but in turns; ignore only notes it.",
-        "15%",
-        "ignore",
-        default=DEFAULT_NEIGHBOURS,
-    )
-    log: values.LogWord = values.key(
-        "What becomes of the generator's log of every transaction: counted, counted and kept, or"
-        " not written.",
-        "keep",
-        default="histograms",
-    )
-    log_sampling: values.LogSampling = values.key(
-        "Share of the transactions that are logged.", "10%", default=1.0
-    )
-
-
 def _command(value: object) -> tuple[str, ...] | None:
     if value is None:
         return None
     if isinstance(value, list):
-        words = [values.as_text(word) for word in value]
+        words = [as_text(word) for word in value]
     else:
         try:
-            words = shlex.split(values.as_text(value))
+            words = shlex.split(as_text(value))
         except ValueError as error:
             raise refusal(f"{shown(value)} is no command: {error}", "Close the quote.") from None
     if not words:
@@ -299,7 +210,7 @@ class ManualForm(Form):
 
 
 def _place(value: object) -> str:
-    place = values.as_text(value)
+    place = as_text(value)
     if wrong := complaint(place):
         raise refusal(
             f"{shown(place)} finds no number: {wrong}",
@@ -335,7 +246,7 @@ Latencies = Annotated[
 def _log(value: object) -> str | tuple[str, ...]:
     if value == PGBENCH_LOG:
         return PGBENCH_LOG
-    columns = [values.as_text(column) for column in values.split_words(value)]
+    columns = [as_text(column) for column in split_words(value)]
     for column in columns:
         if column not in (TIME_COLUMN, LATENCY_COLUMN, _OTHER_COLUMN):
             message = f"{shown(column)} is no column that is read"
@@ -419,7 +330,7 @@ def _limit(key: str) -> Callable[[object], str | None]:
             return None
         if isinstance(value, list | dict):
             raise refusal(f"{shown(value)} is a list or mapping", "Write it as text: '0,2-3'.")
-        text = values.as_text(value)
+        text = as_text(value)
         try:
             PARSERS[key](text)
         except InputError as error:

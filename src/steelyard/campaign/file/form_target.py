@@ -12,9 +12,10 @@ from typing import Annotated, Any, Final
 import pydantic
 
 from steelyard.campaign.file import form_values as values
-from steelyard.campaign.file.document import WrittenFloat, WrittenInt
-from steelyard.campaign.file.form_values import OR_EMPTY, Form, refusal, shown
+from steelyard.campaign.file.form_values import OR_EMPTY, Form, refusal
+from steelyard.core import quantities
 from steelyard.core.aws import STORAGE_TYPES
+from steelyard.core.quantities import WrittenFloat, WrittenInt, as_text, shown, split_words
 from steelyard.core.redis import is_redis_uri, parse_redis_uri
 from steelyard.core.target import TARGETS, systems
 from steelyard.core.wording import InputError, choice, did_you_mean
@@ -210,17 +211,10 @@ Replica = Annotated[
     dict[str, str], values.ReadBy(_replica, type=["object", "null"], additionalProperties=_SETTING)
 ]
 RedisCommand = Annotated[tuple[str, ...], values.ReadBy(_tokens, **values.TEXTS)]
-Whole = Annotated[int, values.ReadBy(values.whole_number(0), type="integer", minimum=0)]
+Whole = Annotated[int, values.ReadBy(quantities.whole(0))]
 # redis-benchmark fills a key's number into twelve digits.
-Keys = Annotated[
-    int, values.ReadBy(values.whole_number(1, 10**12), type="integer", minimum=1, maximum=10**12)
-]
-ValueBytes = Annotated[
-    int,
-    values.ReadBy(
-        values.whole_number(1, _LARGEST_VALUE), type="integer", minimum=1, maximum=_LARGEST_VALUE
-    ),
-]
+Keys = Annotated[int, values.ReadBy(quantities.whole(1, 10**12))]
+ValueBytes = Annotated[int, values.ReadBy(quantities.whole(1, _LARGEST_VALUE))]
 
 
 def generators() -> list[str]:
@@ -229,7 +223,7 @@ def generators() -> list[str]:
 
 
 def _program_word(value: object) -> str:
-    return values.one_of(*generators())(value)
+    return str(quantities.word(tuple(generators())).read(value))
 
 
 ProgramWord = Annotated[str, values.ReadBy(_program_word, enum=generators())]
@@ -289,14 +283,14 @@ _PROGRAMS: Final = (
 
 
 def _target_kind(value: object) -> str:
-    kind = values.as_text(value)
+    kind = as_text(value)
     if kind not in TARGETS:
         raise refusal(f"{shown(kind)} is no kind of target", choice(kind, [*TARGETS]))
     return kind
 
 
 def _uri(value: object) -> str:
-    uri = values.as_text(value)
+    uri = as_text(value)
     try:
         parse_redis_uri(uri) if is_redis_uri(uri) else parsed_uri(uri)
     except InputError as error:
@@ -309,7 +303,7 @@ Uri = Annotated[str, values.ReadBy(_uri, type="string")]
 
 
 def _initdb_option(value: object) -> str:
-    option = values.as_text(value)
+    option = as_text(value)
     if _GOVERNED_INITDB.match(option):
         hint = "Steelyard sets directory, user and authentication itself."
         raise refusal(f"the initdb option {shown(option)} is not yours to give", hint)
@@ -317,7 +311,7 @@ def _initdb_option(value: object) -> str:
 
 
 def _programs(value: object) -> str:
-    given = values.as_text(value)
+    given = as_text(value)
     known = given in ("embedded", *REDIS_SERVERS)
     if not known and not is_directory(given) and not is_version(given):
         message = f"{shown(given)} is neither `embedded`, nor a version, nor a directory"
@@ -338,8 +332,8 @@ def is_version(given: str) -> bool:
 
 Programs = Annotated[str, values.ReadBy(_programs, type=["string", "number"])]
 InitdbOptions = Annotated[
-    list[Annotated[str, pydantic.PlainValidator(_initdb_option)]],
-    pydantic.BeforeValidator(values.split_words),
+    list[Annotated[str, values.ReadBy(_initdb_option)]],
+    pydantic.BeforeValidator(split_words),
     pydantic.WithJsonSchema(values.TEXTS),
 ]
 

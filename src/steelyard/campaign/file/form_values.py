@@ -9,7 +9,10 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
+from functools import cache
+from inspect import cleandoc
 from typing import Annotated, Any, Final
 
 from annotated_types import MinLen
@@ -22,39 +25,31 @@ from pydantic import (
     GetJsonSchemaHandler,
     PlainValidator,
     WithJsonSchema,
+    create_model,
 )
 from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core.core_schema import no_info_after_validator_function
 
-from steelyard.campaign.file.document import Value, WrittenFloat, WrittenInt
+from steelyard.campaign.file.document import Value
 from steelyard.core import wording
 from steelyard.core.findings import Condition, parse_condition
 from steelyard.core.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE, LABEL
-from steelyard.core.schedule import LEAST_SETTLING_S, SHORTEST_TURN_S
-
-_SHOWN_LENGTH: Final = 60
-
-
-def shown(value: object) -> str:
-    """Return a value as the user wrote it, short, and never with a password in it."""
-    text = written(value)
-    if wording.command_holds_secret(text):
-        return "a value with a password in it"
-    return f"`{text if len(text) <= _SHOWN_LENGTH else text[: _SHOWN_LENGTH - 3] + '...'}`"
-
-
-def written(value: object) -> str:
-    """Return a value in YAML's words."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, WrittenInt | WrittenFloat):
-        return value.text
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {written(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(written(item) for item in value) + "]"
-    return str(value)
+from steelyard.core.quantities import (
+    SWITCH,
+    TEXT,
+    Key,
+    Quantity,
+    WrittenFloat,
+    WrittenInt,
+    as_text,
+    duration,
+    share,
+    shown,
+    size,
+    split_words,
+    whole,
+)
+from steelyard.core.quantities import word as word_of
 
 
 def strings(value: Value) -> Iterable[str]:
@@ -73,7 +68,6 @@ REFUSED: Final = "refused"
 SEED_LIMIT: Final = 2**31
 BUILTINS: Final = ("select-only", "simple-update", "tpcb-like")
 _EVERYTHING: Final = re.compile(r"\s*(100\s*%|1(\.0+)?)\s*")
-LEAST_FIXED: Final = 3  # two have one degree of freedom: their interval is 13 standard errors wide
 PROTOCOLS: Final = ("simple", "extended", "prepared")
 DESIGNS: Final = ("auto", "alternating", "one-by-one", "single-pass")
 
@@ -98,45 +92,9 @@ def only(names: Callable[[], Iterable[str]]) -> Callable[[str], str]:
     return known
 
 
-def refusal(message: str, hint: str = "") -> PydanticCustomError:
-    """Return the error that a validator raises; ``validation`` makes it a problem."""
-    return PydanticCustomError(REFUSED, "{message}", {"message": message, "hint": hint})
-
-
-def whole_number(low: int, high: int | None = None) -> Callable[[object], int]:
-    """Return a validator for whole numbers in a range, both ends included."""
-    bounds = f"at least {low}" if high is None else f"from {low} to {high}"
-
-    def read(value: object) -> int:
-        # `--override` and comma lists hand numbers over as text.
-        if isinstance(value, str) and re.fullmatch(r"\s*[0-9]{1,18}\s*", value):
-            value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise refusal(f"{shown(value)} is not a whole number", f"Write a number {bounds}.")
-        if value < low or (high is not None and value > high):
-            raise refusal(f"{shown(value)} is out of range", f"Write a number {bounds}.")
-        return int(value)
-
-    return read
-
-
-def size(low: int, high: int | None = None) -> Callable[[object], int]:
-    """Return a validator for sizes in bytes within a range, both ends included."""
-    bounds = f"at least {wording.format_bytes(low)}"
-    if high is not None:
-        bounds = f"from {wording.format_bytes(low)} to {wording.format_bytes(high)}"
-
-    def read(value: object) -> int:
-        usable = isinstance(value, str | int) and not isinstance(value, bool)
-        try:
-            found = wording.parse_bytes(value) if usable else -1  # type: ignore[arg-type]
-        except wording.InputError as error:
-            raise refusal(f"{shown(value)} is not a size", error.hint) from error
-        if found < low or (high is not None and found > high):
-            raise refusal(f"{shown(value)} is out of range", f"Write a size {bounds}.")
-        return found
-
-    return read
+def refusal(message: str, hint: str = "") -> wording.InputError:
+    """Return the error that a reader raises; ``validation`` makes it a problem."""
+    return wording.InputError(message, hint=hint)
 
 
 def amount(value: object) -> float:
@@ -169,97 +127,6 @@ def version(value: object) -> int:
     return 1
 
 
-def duration(
-    low_s: float, *, above: bool = False, whole: bool = False
-) -> Callable[[object], float]:
-    """Return a validator for durations of at least (or above) a bound, in seconds."""
-
-    def read(value: object) -> float:
-        seconds = _seconds(value)
-        if seconds < low_s or (above and seconds == low_s):
-            limit = f"{'more than' if above else 'at least'} {low_s:g} s"
-            raise refusal(f"{shown(value)} is too short", f"Write {limit}.")
-        if whole and seconds != int(seconds):
-            hint = "The load generator counts in whole seconds: write 5s, not 5.5s."
-            raise refusal(f"{shown(value)} is not a whole number of seconds", hint)
-        return seconds
-
-    return read
-
-
-def _seconds(value: object) -> float:
-    usable = isinstance(value, str | int | float) and not isinstance(value, bool)
-    try:
-        seconds = wording.parse_duration_s(value) if usable else math.nan  # type: ignore[arg-type]
-    except wording.InputError as error:
-        raise refusal(f"{shown(value)} is not a duration", error.hint) from error
-    if not math.isfinite(seconds):
-        raise refusal(f"{shown(value)} is not a duration", "Write it as 90s, 20m or 1h30m.")
-    return seconds
-
-
-def warm_up(value: object) -> float | None:
-    """Return seconds, or None for ``auto``."""
-    return None if value == "auto" else duration(0.0)(value)
-
-
-def rounds(value: object) -> int | None:
-    """Return a number of rounds, or None for ``auto``."""
-    return None if value == "auto" else whole_number(1)(value)
-
-
-def share(value: object) -> float:
-    """Return a fraction between 0 and 1, exclusive."""
-    as_text = value.text if isinstance(value, WrittenInt | WrittenFloat) else value
-    try:
-        return wording.parse_fraction(as_text if isinstance(as_text, str) else str(as_text))
-    except wording.InputError as error:
-        message = f"{shown(value)} is not a share between 0 % and 100 %"
-        raise refusal(message, error.hint) from error
-
-
-def log_sampling(value: object) -> float:
-    """Return a share, or 1 for all transactions."""
-    return 1.0 if _EVERYTHING.fullmatch(str(value)) else share(value)
-
-
-def neighbours(value: object) -> float | None:
-    """Return a share, or None for ``ignore``."""
-    return None if value == "ignore" else share(value)
-
-
-def switch(value: object) -> bool:
-    """Return a boolean from YAML 1.2's words and from those of YAML 1.1 that people still write."""
-    words = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.lower() in words:
-        return words[value.lower()]
-    raise refusal(f"{shown(value)} is neither true nor false", "Write true or false.")
-
-
-def auto_or_switch(value: object) -> bool | None:
-    """Return a boolean, or None for ``auto``."""
-    if value is None or value == "auto":
-        return None
-    try:
-        return switch(value)
-    except PydanticCustomError as error:
-        hint = "Write true or false, or auto."
-        raise refusal(f"{shown(value)} is neither true nor false", hint) from error
-
-
-def as_text(value: object) -> str:
-    """Return non-empty text; numbers are taken as they are written."""
-    if isinstance(value, WrittenInt | WrittenFloat):
-        value = value.text
-    if not isinstance(value, str) or not value.strip():
-        raise refusal(f"{shown(value)} is not text", "Write some words.")
-    if "\0" in value:
-        raise refusal("the text holds a NUL character", "Remove it.")
-    return value.strip()
-
-
 def word(value: object) -> str:
     """Return a name: letters, digits, hyphens and underscores."""
     name = as_text(value)
@@ -267,25 +134,6 @@ def word(value: object) -> str:
         hint = "Use up to 40 letters, digits, hyphens and underscores, as in `huge-pages`."
         raise refusal(f"{shown(name)} is no name for tables and file names", hint)
     return name
-
-
-def one_of(*options: str) -> Callable[[object], str]:
-    """Return a validator for one of some words."""
-
-    def read(value: object) -> str:
-        name = as_text(value)
-        if name not in options:
-            raise refusal(f"{shown(value)} is not known", wording.choice(name, options))
-        return name
-
-    return read
-
-
-def split_words(value: object) -> list[object]:
-    """Return a list: of the parts of a comma list, or of the single value."""
-    if isinstance(value, str):
-        return [part.strip() for part in value.split(",")]
-    return value if isinstance(value, list) else [value]
 
 
 def condition(value: object) -> Condition:
@@ -310,7 +158,7 @@ class Sessions(int):
 def sessions(value: object) -> Sessions:
     """Return a number of clients, or of clients and threads: ``8/8``."""
     clients, slash, threads = str(value).partition("/")
-    read = whole_number(1)
+    read = whole().read
     if not slash:
         return Sessions(read(value))
     found = Sessions(read(clients))
@@ -325,7 +173,7 @@ def thread_counts(value: object) -> tuple[int, ...] | None:
     """Return thread counts, or None for ``auto``."""
     if value == "auto":
         return None
-    read = whole_number(1)
+    read = whole().read
     counts = tuple(read(item) for item in split_words(value))
     if not counts:
         raise refusal("`threads` is empty", "Write `threads: auto`.")
@@ -364,10 +212,6 @@ def empty_as_mapping(value: object) -> object:
     return {} if value is None else value
 
 
-_DURATION = {"type": ["string", "number"], "examples": ["5s", "20m", "1h30m"]}
-_BYTES = {"type": ["string", "integer"], "examples": ["48MB", "16GiB"]}
-_SHARE = {"type": ["string", "number"], "examples": ["3%", 0.03]}
-_ALLOWANCE = {"type": ["string", "number"], "examples": ["15%", "ignore"]}
 _COUNT = {"type": "integer", "minimum": 1}
 _COMMA_LIST = {"type": "string", "pattern": r"^\s*[0-9]+(\s*,\s*[0-9]+)*\s*$"}
 _PAIR = {"type": "string", "pattern": r"^\s*[0-9]+\s*/\s*[0-9]+\s*$"}
@@ -382,12 +226,26 @@ TEXTS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "stri
 _SETTING = {"type": ["string", "number", "boolean", "null"]}
 
 
+def _refusing(read: Callable[[object], object]) -> Callable[[object], object]:
+    """Return a validator whose refusal becomes a problem."""
+
+    def validated(value: object) -> object:
+        try:
+            return read(value)
+        except wording.InputError as error:
+            told = {"message": error.message, "hint": error.hint}
+            raise PydanticCustomError(REFUSED, "{message}", told) from None
+
+    return validated
+
+
 class ReadBy:
     """How a value is read, and the JSON Schema by which editors know it."""
 
-    def __init__(self, read: Callable[[object], object], /, **schema: object) -> None:
-        self._validator = PlainValidator(read)
-        self._schema = WithJsonSchema(schema)
+    def __init__(self, read: Quantity | Callable[[object], object], /, **schema: object) -> None:
+        quantity = read if isinstance(read, Quantity) else Quantity(read=read, schema=schema)
+        self._validator = PlainValidator(_refusing(quantity.read))
+        self._schema = WithJsonSchema(dict(quantity.schema))
 
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
@@ -400,9 +258,85 @@ class ReadBy:
         return self._schema.__get_pydantic_json_schema__(core, handler)
 
 
+class Section:
+    """A section whose keys are the fields of a class: it is read, and becomes one.
+
+    Fields without a ``Key`` are no keys, but those whose class has some: they are in this section.
+    """
+
+    def __init__(self, kind: type) -> None:
+        self._kind = kind
+        self.form = _form_of(kind)
+
+    def read(self, value: object) -> Any:  # noqa: ANN401 - as the class is
+        """Return what a written section means; what it does not say is the class's."""
+        return _filled(self._kind, self.form.model_validate(value))
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        form = handler.generate_schema(self.form)
+        return no_info_after_validator_function(lambda read: _filled(self._kind, read), form)
+
+
+@cache
+def _form_of(kind: type) -> type[Form]:
+    about = cleandoc(kind.__doc__ or "").partition("\n\n")[0]
+    return create_model(kind.__name__, __base__=Form, __doc__=about, **_keys(kind))
+
+
+def _keys(kind: type) -> dict[str, Any]:
+    """Return the fields of pydantic's model of a section."""
+    found: dict[str, Any] = {}
+    for name, each, key in _keyed(kind):
+        if key is None:
+            found |= _keys(each.metadata["inside"])
+            continue
+        of = key.takes
+        takes: Any = _taken(of) if isinstance(of, Quantity) else Annotated[Any, Section(of)]
+        default, word = each.default, of.word if isinstance(of, Quantity) else ""
+        if default is None:
+            default, takes = (word, takes) if word else (None, takes | None)
+        info = Field(default, description=key.description, examples=[*key.examples] or None)
+        found[name] = (takes, info)
+    return found
+
+
+def _keyed(kind: Any) -> Iterator[tuple[str, Any, Key | None]]:  # noqa: ANN401 - any dataclass
+    """Yield keys of a class with their fields, and fields whose class has its keys beside them."""
+    for each in fields(kind):
+        key = each.metadata.get("key")
+        if key is not None:
+            unit = key.takes.unit if isinstance(key.takes, Quantity) else ""
+            yield key.name or each.name.removesuffix(unit), each, key
+        elif "inside" in each.metadata:
+            yield each.name, each, None
+
+
+def _taken(quantity: Quantity) -> Any:  # noqa: ANN401 - an annotation
+    """Return the annotation of a quantity for pydantic; a list tells which item is wrong."""
+    if quantity.items is None:
+        return Annotated[Any, ReadBy(quantity)]
+    schema, least = dict(quantity.schema), quantity.schema["anyOf"][1]["minItems"]
+    items = list[Annotated[Any, ReadBy(quantity.items)]]
+    return Annotated[items, BeforeValidator(split_words), MinLen(least), WithJsonSchema(schema)]
+
+
+def _filled(kind: type, form: Form) -> Any:  # noqa: ANN401 - as the class is
+    """Return what a section says as its class."""
+    given = {}
+    for name, each, key in _keyed(kind):
+        if key is None:
+            given[each.name] = _filled(each.metadata["inside"], form)
+        elif name in form.model_fields_set:
+            value = getattr(form, name)
+            given[each.name] = tuple(value) if isinstance(value, list) else value
+    return kind(**given)
+
+
 def words(*options: str) -> ReadBy:
     """Return how one of some words is read."""
-    return ReadBy(one_of(*options), enum=list(options))
+    return ReadBy(word_of(options))
 
 
 def key(description: str, *examples: object, **default: Any) -> Any:  # noqa: ANN401 - as of Field
@@ -415,20 +349,17 @@ def key(description: str, *examples: object, **default: Any) -> Any:  # noqa: AN
 
 
 OR_EMPTY: Final = BeforeValidator(empty_as_mapping)
-Text = Annotated[str, ReadBy(as_text, type="string")]
+Text = Annotated[str, ReadBy(TEXT)]
 Name = Annotated[str, ReadBy(word, type=["string", "integer"])]
-Count = Annotated[int, ReadBy(whole_number(1), **_COUNT)]
-FewBlocks = Annotated[int, ReadBy(whole_number(LEAST_FIXED), type="integer", minimum=LEAST_FIXED)]
-Port = Annotated[int, ReadBy(whole_number(1, 65535), type="integer", minimum=1, maximum=65535)]
-Seed = Annotated[
-    int, ReadBy(whole_number(0, SEED_LIMIT - 1), type="integer", minimum=0, maximum=SEED_LIMIT - 1)
-]
+Count = Annotated[int, ReadBy(whole())]
+Port = Annotated[int, ReadBy(whole(1, 65535))]
+Seed = Annotated[int, ReadBy(whole(0, SEED_LIMIT - 1))]
 Version = Annotated[int, ReadBy(version, const=1)]
 Counts = Annotated[
     list[Count], BeforeValidator(split_words), MinLen(1), WithJsonSchema({"anyOf": _COUNTS})
 ]
 ClientCounts = Annotated[
-    list[Annotated[Sessions, PlainValidator(sessions)]],
+    list[Annotated[Sessions, ReadBy(sessions)]],
     BeforeValidator(split_words),
     MinLen(1),
     WithJsonSchema({"anyOf": _PAIRED}),
@@ -436,30 +367,22 @@ ClientCounts = Annotated[
 ThreadCounts = Annotated[
     tuple[int, ...] | None, ReadBy(thread_counts, anyOf=[{"const": "auto"}, *_COUNTS])
 ]
-Slice = Annotated[float, ReadBy(duration(1.0, whole=True), **_DURATION)]
-Ramp = Annotated[float, ReadBy(duration(0.0, whole=True), **_DURATION)]
-Length = Annotated[float, ReadBy(duration(0.0), **_DURATION)]
-Turn = Annotated[float, ReadBy(duration(SHORTEST_TURN_S), **_DURATION)]
-Settling = Annotated[float, ReadBy(duration(LEAST_SETTLING_S), **_DURATION)]
-Reconnections = Annotated[int, ReadBy(whole_number(0, 100), type="integer", minimum=0)]
-LongLength = Annotated[float, ReadBy(duration(5.0, whole=True), **_DURATION)]
-Bandwidth = Annotated[int, ReadBy(size(wording.MIB), **_BYTES)]
-BlockSize = Annotated[int, ReadBy(size(4 * wording.KIB, 64 * wording.KIB), **_BYTES)]
-VolumeSize = Annotated[int, ReadBy(size(wording.GIB), **_BYTES)]
-Budget = Annotated[float, ReadBy(duration(0.0, above=True), **_DURATION)]
-WarmUp = Annotated[float | None, ReadBy(warm_up, **_DURATION)]
+Slice = Annotated[float, ReadBy(duration(1.0, whole=True))]
+Length = Annotated[float, ReadBy(duration())]
+LongLength = Annotated[float, ReadBy(duration(5.0, whole=True))]
+Bandwidth = Annotated[int, ReadBy(size(wording.MIB))]
+BlockSize = Annotated[int, ReadBy(size(4 * wording.KIB, 64 * wording.KIB))]
+VolumeSize = Annotated[int, ReadBy(size(wording.GIB))]
+Budget = Annotated[float, ReadBy(duration(above=True))]
 Amount = Annotated[float, ReadBy(amount, type="number", minimum=0)]
 Currency = Annotated[str, ReadBy(currency, type="string", pattern="^[A-Z]{3}$")]
-Share = Annotated[float, ReadBy(share, **_SHARE)]
-LogSampling = Annotated[float, ReadBy(log_sampling, **_SHARE)]
-Neighbours = Annotated[float | None, ReadBy(neighbours, **_ALLOWANCE)]
-Prewarm = Annotated[bool | None, ReadBy(auto_or_switch, enum=["auto", True, False])]
-Switch = Annotated[bool, ReadBy(switch, type="boolean")]
+Share = Annotated[float, ReadBy(share())]
+Switch = Annotated[bool, ReadBy(SWITCH)]
 Texts = Annotated[list[Text], BeforeValidator(split_words), WithJsonSchema(TEXTS)]
 SettingValue = Annotated[str | None, ReadBy(setting_value, **_SETTING)]
 Settings = Annotated[dict[str, SettingValue], OR_EMPTY]
 Conditions = Annotated[
-    list[Annotated[Condition, PlainValidator(condition)]],
+    list[Annotated[Condition, ReadBy(condition)]],
     BeforeValidator(split_words),
     WithJsonSchema(TEXTS),
 ]
@@ -469,11 +392,6 @@ Restore = Annotated[str, words("reflink", "copy", "template", "vacuum")]
 DesignWord = Annotated[str, words(*DESIGNS)]
 TRACKS = ("as-shipped", "matched")
 TrackWord = Annotated[str, words(*TRACKS)]
-ResetWord = Annotated[str, words("auto", "start", "block", "campaign")]
-SwitchWord = Annotated[str, words("auto", "session", "reload", "restart", "reprovision")]
-CeilingsWord = Annotated[str, words("auto", "on", "off")]
-LogWord = Annotated[str, words("histograms", "keep", "off")]
-Rounds = Annotated[int | None, ReadBy(rounds, anyOf=[{"const": "auto"}, _COUNT])]
 
 
 _SERVICE: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")  # RFC 1035: no digit in front

@@ -9,16 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from pydantic_core import PydanticCustomError
-
 from steelyard.campaign.file.document import Document, Issue, KeyPath, Value
 from steelyard.campaign.file.form import ConfigurationForm, Draft, setting_keys
 from steelyard.campaign.file.form_target import TargetForm
-from steelyard.campaign.file.form_values import shown, split_words, told_cpus, told_memory
+from steelyard.campaign.file.form_values import told_cpus, told_memory
 from steelyard.campaign.file.kinds import TOLD, keys_of, kind_of, model_of, target_problems
 from steelyard.core.experiment import SwitchCost
+from steelyard.core.quantities import shown, split_words
 from steelyard.core.target import EngineName, kind_here
-from steelyard.core.wording import choice, did_you_mean, listed, parse_bytes
+from steelyard.core.wording import InputError, choice, did_you_mean, listed, parse_bytes
 from steelyard.tuning.profiles import (
     MachineFacts,
     follows_the_machine,
@@ -462,7 +461,7 @@ def _told(target: Value) -> MachineFacts | None:
     said = target if isinstance(target, dict) else {}
     try:
         cpus, memory = told_cpus(said.get("cpus")), told_memory(said.get("memory"))
-    except PydanticCustomError:
+    except InputError:
         return None
     return MachineFacts(cpus=float(cpus), memory_bytes=parse_bytes(memory))
 

@@ -13,11 +13,12 @@ from typing import Final
 from pydantic import ValidationError
 
 from steelyard.campaign.file import form_target
-from steelyard.campaign.file.form_values import is_service_name, shown
+from steelyard.campaign.file.form_values import is_service_name
 from steelyard.core import target as targets
 from steelyard.core import wording
 from steelyard.core.aws import volume_of
 from steelyard.core.money import MACHINE, Part, Rates
+from steelyard.core.quantities import shown
 from steelyard.core.redis import DEFAULT_PORT, is_redis_uri, parse_redis_uri
 from steelyard.core.storage import Store
 

@@ -20,9 +20,10 @@ from steelyard.campaign.file.form_target import (
     is_directory,
     is_version,
 )
-from steelyard.campaign.file.form_values import BUILTINS, shown
+from steelyard.campaign.file.form_values import BUILTINS
 from steelyard.campaign.file.kinds import model_of
 from steelyard.core.experiment import AttributionKind
+from steelyard.core.quantities import shown
 from steelyard.core.redis import is_redis_uri, parse_redis_uri
 from steelyard.core.target import TARGETS, CloudNativePgTarget, EngineName
 from steelyard.core.wording import InputError, Problem, choice, listed

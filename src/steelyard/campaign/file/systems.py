@@ -16,9 +16,10 @@ from steelyard.campaign.file import form_parts
 from steelyard.campaign.file.document import Issue, KeyPath
 from steelyard.campaign.file.form import POSTGRES_WORK_KEYS, Draft, GeneratorForm, WorkloadForm
 from steelyard.campaign.file.form_target import REDIS_WORK_KEYS
-from steelyard.campaign.file.form_values import BUILTINS, shown
+from steelyard.campaign.file.form_values import BUILTINS
 from steelyard.core import experiment
 from steelyard.core.outside import ServerAddress
+from steelyard.core.quantities import shown
 from steelyard.core.redis import DEFAULT_PORT
 from steelyard.core.schedule import Load
 from steelyard.core.target import POSTGRES, REDIS, TARGETS, DatabaseSystem, EngineName, kind_here
@@ -133,7 +134,7 @@ def _useless_keys(draft: Draft, told: Mapping[KeyPath, str]) -> Iterator[Issue]:
             yield Issue(path=path, message=message, hint=_KEEP, at_key=True)
 
 
-def _measured_by_command(draft: Draft, measure: form_parts.MeasureForm) -> Iterator[Issue]:
+def _measured_by_command(draft: Draft, measure: experiment.Measure) -> Iterator[Issue]:
     generator = draft.generator
     logs = generator is not None and generator.log is not None
     if measure.log == experiment.LogPolicy.KEEP and not logs:
@@ -144,7 +145,8 @@ def _measured_by_command(draft: Draft, measure: form_parts.MeasureForm) -> Itera
         yield Issue(path=("measure", "log"), message=message, hint=_KEEP)
     words = generator.command if generator else None
     told = logs or "ramp" in names_in(words or ())
-    if "discard_start" in measure.model_fields_set and measure.discard_start and not told:
+    given = draft.document.at(("measure", "discard_start")) is not None
+    if given and measure.ramp_s and not told:
         message = "the command is not told of the ramp, so it leaves out nothing"
         hint = "Hand it over as `{ramp}` where the program can leave out its start, or remove it."
         yield Issue(path=("measure", "discard_start"), message=message, hint=hint)
@@ -465,7 +467,7 @@ def _measure(draft: Draft) -> Iterator[Issue]:
     measure = draft.measure
     if measure is None:
         return
-    if measure.discard_start and "discard_start" in measure.model_fields_set:
+    if measure.ramp_s and draft.document.at(("measure", "discard_start")) is not None:
         message = (
             "redis-benchmark cannot leave out the start of a run; its clients are connected before"
         )

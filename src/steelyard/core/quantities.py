@@ -1,0 +1,262 @@
+"""What stands in a file as people write it: how it is read, and what editors are told of it.
+
+A field of a model that is a key of the experiment file says by ``key`` which quantity it takes and
+what it is for. Records hold the fields themselves, and know nothing of this.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from steelyard.core import wording
+from steelyard.core.wording import InputError
+
+_SHOWN_LENGTH: Final = 60
+_EVERYTHING: Final = re.compile(r"\s*(100\s*%|1(\.0+)?)\s*")
+
+
+class WrittenInt(int):
+    """An integer that remembers its spelling: PostgreSQL reads ``0700`` as octal, YAML does not."""
+
+    text: str
+
+
+class WrittenFloat(float):
+    """A number that remembers its spelling: ``1.10`` stays ``1.10``."""
+
+    text: str
+
+
+def shown(value: object) -> str:
+    """Return a value as the user wrote it, short, and never with a password in it."""
+    text = written(value)
+    if wording.command_holds_secret(text):
+        return "a value with a password in it"
+    return f"`{text if len(text) <= _SHOWN_LENGTH else text[: _SHOWN_LENGTH - 3] + '...'}`"
+
+
+def written(value: object) -> str:
+    """Return a value in YAML's words."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, WrittenInt | WrittenFloat):
+        return value.text
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {written(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(written(item) for item in value) + "]"
+    return str(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantity:
+    """How a value that people write is read.
+
+    Attributes:
+        read: Returns what it means; raises an InputError where it is not understood.
+        schema: JSON Schema by which editors know it.
+        unit: What fields that hold it end in, which their keys do not.
+        word: Stands for None; empty: no word does.
+        items: Of these it is a list, one alone, or a comma list; None: it is one value.
+    """
+
+    read: Callable[[object], Any]
+    schema: Mapping[str, Any]
+    unit: str = ""
+    word: str = ""
+    items: "Quantity | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A key of the experiment file.
+
+    Attributes:
+        name: Empty: that of the field, without the unit.
+        takes: A quantity, or the class of the section below it.
+    """
+
+    takes: Quantity | type
+    description: str
+    examples: tuple[object, ...] = ()
+    name: str = ""
+
+
+def key(
+    default: object,
+    takes: Quantity | type,
+    description: str,
+    *examples: object,
+    name: str = "",
+) -> Any:  # noqa: ANN401 - as of field
+    """Return a field that is a key; null is taken where it may be None and no word says so."""
+    about = Key(takes=takes, description=description, examples=examples, name=name)
+    return field(default=default, metadata={"key": about})
+
+
+def inside(kind: type) -> Any:  # noqa: ANN401 - as of field
+    """Return a field of a class whose keys are all in the section of the class around it."""
+    return field(default_factory=kind, metadata={"inside": kind})
+
+
+def whole(least: int = 1, most: int | None = None) -> Quantity:
+    """Return whole numbers in a range, both ends included."""
+    bounds = f"at least {least}" if most is None else f"from {least} to {most}"
+
+    def read(value: object) -> int:
+        # Options and comma lists hand numbers over as text.
+        if isinstance(value, str) and re.fullmatch(r"\s*[0-9]{1,18}\s*", value):
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise _refused(f"{shown(value)} is not a whole number", f"Write a number {bounds}.")
+        if value < least or (most is not None and value > most):
+            raise _refused(f"{shown(value)} is out of range", f"Write a number {bounds}.")
+        return int(value)
+
+    limit = {} if most is None else {"maximum": most}
+    return Quantity(read=read, schema={"type": "integer", "minimum": least, **limit})
+
+
+def size(least: int, most: int | None = None) -> Quantity:
+    """Return sizes in bytes within a range, both ends included."""
+    bounds = f"at least {wording.format_bytes(least)}"
+    if most is not None:
+        bounds = f"from {wording.format_bytes(least)} to {wording.format_bytes(most)}"
+
+    def read(value: object) -> int:
+        usable = isinstance(value, str | int) and not isinstance(value, bool)
+        try:
+            found = wording.parse_bytes(value) if usable else -1  # type: ignore[arg-type]
+        except InputError as error:
+            raise _refused(f"{shown(value)} is not a size", error.hint) from error
+        if found < least or (most is not None and found > most):
+            raise _refused(f"{shown(value)} is out of range", f"Write a size {bounds}.")
+        return found
+
+    schema = {"type": ["string", "integer"], "examples": ["48MB", "16GiB"]}
+    return Quantity(read=read, schema=schema, unit="_bytes")
+
+
+def duration(least_s: float = 0.0, *, above: bool = False, whole: bool = False) -> Quantity:
+    """Return durations of at least (or above) a bound, in seconds."""
+
+    def read(value: object) -> float:
+        usable = isinstance(value, str | int | float) and not isinstance(value, bool)
+        try:
+            seconds = wording.parse_duration_s(value) if usable else math.nan  # type: ignore[arg-type]
+        except InputError as error:
+            raise _refused(f"{shown(value)} is not a duration", error.hint) from error
+        if not math.isfinite(seconds):
+            raise _refused(f"{shown(value)} is not a duration", "Write it as 90s, 20m or 1h30m.")
+        if seconds < least_s or (above and seconds == least_s):
+            limit = f"{'more than' if above else 'at least'} {least_s:g} s"
+            raise _refused(f"{shown(value)} is too short", f"Write {limit}.")
+        if whole and seconds != int(seconds):
+            hint = "The load generator counts in whole seconds: write 5s, not 5.5s."
+            raise _refused(f"{shown(value)} is not a whole number of seconds", hint)
+        return seconds
+
+    schema = {"type": ["string", "number"], "examples": ["5s", "20m", "1h30m"]}
+    return Quantity(read=read, schema=schema, unit="_s")
+
+
+def share(*, all_of_it: bool = False) -> Quantity:
+    """Return fractions between 0 and 1, exclusive, but for all of it."""
+
+    def read(value: object) -> float:
+        if all_of_it and _EVERYTHING.fullmatch(str(value)):
+            return 1.0
+        text = value.text if isinstance(value, WrittenInt | WrittenFloat) else value
+        try:
+            return wording.parse_fraction(text if isinstance(text, str) else str(text))
+        except InputError as error:
+            message = f"{shown(value)} is not a share between 0 % and 100 %"
+            raise _refused(message, error.hint) from error
+
+    return Quantity(read=read, schema={"type": ["string", "number"], "examples": ["3%", 0.03]})
+
+
+def as_switch(value: object) -> bool:
+    """Return a boolean from YAML 1.2's words and from those of YAML 1.1 that people still write."""
+    words = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in words:
+        return words[value.lower()]
+    raise _refused(f"{shown(value)} is neither true nor false", "Write true or false.")
+
+
+def as_text(value: object) -> str:
+    """Return non-empty text; numbers are taken as they are written."""
+    if isinstance(value, WrittenInt | WrittenFloat):
+        value = value.text
+    if not isinstance(value, str) or not value.strip():
+        raise _refused(f"{shown(value)} is not text", "Write some words.")
+    if "\0" in value:
+        raise _refused("the text holds a NUL character", "Remove it.")
+    return value.strip()
+
+
+SWITCH: Final = Quantity(read=as_switch, schema={"type": "boolean"})
+TEXT: Final = Quantity(read=as_text, schema={"type": "string"})
+
+
+def word(options: tuple[str, ...] | type[StrEnum]) -> Quantity:
+    """Return some words, as they are or as members of their class."""
+    known = [str(each) for each in options]
+
+    def read(value: object) -> str:
+        name = as_text(value)
+        if name not in known:
+            raise _refused(f"{shown(value)} is not known", wording.choice(name, known))
+        return name if isinstance(options, tuple) else options(name)
+
+    return Quantity(read=read, schema={"enum": known})
+
+
+def either(name: str, other: Quantity, *, empty: bool = False) -> Quantity:
+    """Return a quantity, or a word that stands for None, as nothing does where it may be empty."""
+    plain = other.schema
+    known = [name, *plain.get("enum", ())]
+    schema = {"enum": known} if "enum" in plain else {"anyOf": [{"const": name}, dict(plain)]}
+
+    def read(value: object) -> Any:  # noqa: ANN401 - as the other's
+        if value == name or (empty and value is None):
+            return None
+        try:
+            return other.read(value)
+        except InputError as error:
+            hint = f"{error.hint.removesuffix('.')}, or {name}."
+            if "enum" in plain:
+                hint = wording.choice(str(value), known)
+            raise _refused(error.message, hint) from None
+
+    return Quantity(read=read, schema=schema, unit=other.unit, word=name)
+
+
+def several(items: Quantity, least: int = 0) -> Quantity:
+    """Return a list of a quantity, one alone, or a comma list."""
+    item = dict(items.schema)
+    listed = {"type": "array", "items": item, "minItems": least}
+
+    def read(value: object) -> tuple[Any, ...]:
+        return tuple(items.read(each) for each in split_words(value))
+
+    schema = {"anyOf": [item, listed, {"type": "string"}]}
+    return Quantity(read=read, schema=schema, items=items)
+
+
+def split_words(value: object) -> list[object]:
+    """Return a list: of the parts of a comma list, or of the single value."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",")]
+    return value if isinstance(value, list) else [value]
+
+
+def _refused(message: str, hint: str) -> InputError:
+    return InputError(message, hint=hint)
