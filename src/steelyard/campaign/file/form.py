@@ -5,8 +5,9 @@ in ``checks`` and ``inheritance``. Descriptions and examples end in the JSON Sch
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, TypeVar
 
 from annotated_types import MinLen
@@ -518,6 +519,7 @@ def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:
     """Return the sound parts of a document and everything that is wrong with single values."""
     form: ExperimentForm | None = None
     issues: tuple[Issue, ...] = ()
+    meant = document
     try:
         form = ExperimentForm.model_validate(document.value)
     except ValidationError as error:
@@ -529,8 +531,10 @@ def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:
             if each["type"] == form_values.STRAY_KEY or each["loc"] not in stray
         ]
         issues = tuple(issue for each in told for issue in _issues(document, each))
-    workloads = document.at(("workloads",))
-    configurations, capacity = document.at(("configurations",)), document.at(("capacity",))
+        meant = _meant(document, stray)
+        document = replace(document, written=meant.written)
+    workloads = meant.at(("workloads",))
+    configurations, capacity = meant.at(("configurations",)), meant.at(("capacity",))
     draft = Draft(
         document=document,
         form=form,
@@ -540,15 +544,37 @@ def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:
         configurations=_sound(
             ConfigurationForm, configurations if isinstance(configurations, dict) else {}
         ),
-        load=_attempt(form_parts.LoadForm.model_validate, document.at(("load",))),
-        measure=_attempt(MEASURE.read, document.at(("measure",))),
-        stop=_attempt(STOP.read, document.at(("stop",))),
-        generator=_attempt(GeneratorForm.model_validate, document.at(("generator",))),
+        load=_attempt(form_parts.LoadForm.model_validate, meant.at(("load",))),
+        measure=_attempt(MEASURE.read, meant.at(("measure",))),
+        stop=_attempt(STOP.read, meant.at(("stop",))),
+        generator=_attempt(GeneratorForm.model_validate, meant.at(("generator",))),
         capacity=None if capacity is None else _attempt(CAPACITY.read, capacity),
-        goal=_goal(document.at(("slo",))),
-        levels=_sound(LevelForm, {path: document.at(path) for path in level_paths(document)}),
+        goal=_goal(meant.at(("slo",))),
+        levels=_sound(LevelForm, {path: meant.at(path) for path in level_paths(document)}),
     )
     return draft, issues
+
+
+_SECRETS: Final = ("password", "passfile", "pgpassword")  # as keys, which no section has
+
+
+def _meant(document: Document, stray: Iterable[KeyPath]) -> Document:
+    """Return the document as unknown keys were most likely meant; the others are left out.
+
+    So they hide nothing, and what is missing instead of a misspelled key is not told as well.
+    """
+    value, written = deepcopy(document.value), dict(document.written)
+    for path in stray:
+        holder, key = Document(value=value, places={}).at(path[:-1]), str(path[-1])
+        if not isinstance(holder, dict) or key not in holder:
+            continue
+        given, form = holder.pop(key), section(path[:-1])
+        known = form.model_fields if form else {}
+        meant = RENAMED.get(form, {}).get(key, closest(key, known)) if form else ""
+        if meant in known and meant not in holder and key.lower() not in _SECRETS:
+            holder[meant] = given
+            written[*path[:-1], meant] = document.written_at(path)
+    return replace(document, value=value, written=written)
 
 
 def level_paths(document: Document) -> Iterator[KeyPath]:
@@ -611,7 +637,7 @@ def _unknown_key(document: Document, path: KeyPath) -> Iterator[Issue]:
     *parents, key = path
     holder = tuple(parents)
     form = section(holder)
-    if "target" in holder and str(key).lower() in ("password", "passfile", "pgpassword"):
+    if "target" in holder and str(key).lower() in _SECRETS:
         kind = TARGETS.get(str(document.at((*holder, "kind"))), LocalTarget)
         hint = f"Records carry no secrets: use {kind.system.passwords}."
         if holder[-1] == "kubernetes":
