@@ -28,7 +28,7 @@ from steelyard.core.quantities import (
     whole,
     word,
 )
-from steelyard.core.schedule import CeilingsAsked, Load, Mode, TurnTimes
+from steelyard.core.schedule import CeilingsAsked, Load, LoadCommand, Mode, TurnTimes
 from steelyard.core.target import (
     CloudNativePgTarget,
     DatabaseSystem,
@@ -265,84 +265,6 @@ class RedisWork:
 
     space: KeySpace = field(default_factory=KeySpace)
     command: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """A number in what a program prints.
-
-    Attributes:
-        place: A JSON path where it begins with ``$``, else a regular expression whose named group,
-            or first one, is the number; the last match counts.
-        factor: By which the printed number becomes one of our unit.
-    """
-
-    place: str
-    factor: float = 1.0
-
-
-TIME_COLUMN: Final = "time"
-LATENCY_COLUMN: Final = "latency"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandLog:
-    """What stands in each line of the log that a program writes, a line per transaction.
-
-    Attributes:
-        columns: In order ``time``, at which it ended, ``latency``, and any other word for what is
-            not read; empty: the lines are those of pgbench.
-        time_unit_s: Of the times, since the epoch.
-        latency_unit_s: Of the latencies.
-    """
-
-    columns: tuple[str, ...] = ()
-    time_unit_s: float = 1.0
-    latency_unit_s: float = 1e-3
-
-    @property
-    def has_latencies(self) -> bool:
-        """Return whether each line tells how long its transaction took."""
-        return not self.columns or LATENCY_COLUMN in self.columns
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadCommand:
-    """A program of the user's that puts the load on, with names in braces for what it is told.
-
-    Attributes:
-        argv: One run.
-        prepare: Makes its data once; empty: ``Workload.prepare`` and the like do.
-        rate: Transactions per second, over what counts of a run; None: its log tells.
-        log: Of its transactions, by which they are counted; None: it prints a rate.
-        mean: Mean latency in seconds; None: it prints none.
-        percentiles: Latencies in seconds by their share; empty likewise.
-        grace_s: How much longer than it was asked for it may run, until it is killed.
-    """
-
-    argv: tuple[str, ...]
-    prepare: tuple[str, ...] = ()
-    rate: Figure | None = None
-    log: CommandLog | None = None
-    mean: Figure | None = None
-    percentiles: tuple[tuple[float, Figure], ...] = ()
-    grace_s: float = 60.0
-
-    @property
-    def name(self) -> str:
-        """Return the name of the program, without its directory."""
-        return self.argv[0].rpartition("/")[2]
-
-    @property
-    def has_ramp(self) -> bool:
-        """Return whether its start is left out: it is told what of it, or its log is cut."""
-        return self.log is not None or any("{ramp}" in word for word in self.argv)
-
-    def seen_in(self, system: DatabaseSystem) -> DatabaseSystem:
-        """Return what records and reports must know of a system under this program."""
-        words = replace(system.words, generator=self.name)
-        logs = self.log is not None
-        return replace(system, words=words, has_ramp=self.has_ramp, logs_transactions=logs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

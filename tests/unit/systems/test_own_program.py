@@ -12,17 +12,14 @@ from recorded import words_of
 
 from fakes.processes import FakeProcesses
 from steelyard.core.experiment import (
-    CommandLog,
     Configuration,
     Experiment,
-    Figure,
     GeneratorName,
-    LoadCommand,
     Measure,
     Workload,
 )
 from steelyard.core.outside import Completed, ServerAddress
-from steelyard.core.schedule import Load, Pausing, Stretch
+from steelyard.core.schedule import CommandLog, Figure, Load, LoadCommand, Pausing, Stretch
 from steelyard.core.target import LocalTarget
 from steelyard.core.wording import InputError, MeasurementError, PreflightError
 from steelyard.systems.postgres import load_programs as own

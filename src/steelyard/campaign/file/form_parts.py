@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from steelyard.campaign.file import form_values as values
 from steelyard.campaign.file.form_values import Form, refusal
-from steelyard.core.experiment import LATENCY_COLUMN, TIME_COLUMN, LatencyGoal
+from steelyard.core.experiment import LatencyGoal
 from steelyard.core.linux import PARSERS
 from steelyard.core.quantities import (
     WrittenFloat,
@@ -27,6 +27,7 @@ from steelyard.core.quantities import (
     shown,
     split_words,
 )
+from steelyard.core.schedule import LATENCY_COLUMN, TIME_COLUMN
 from steelyard.core.wording import InputError, parse_fraction
 from steelyard.systems.postgres.load_programs import complaint
 

@@ -21,7 +21,7 @@ from steelyard.core import experiment
 from steelyard.core.outside import ServerAddress
 from steelyard.core.quantities import shown
 from steelyard.core.redis import DEFAULT_PORT
-from steelyard.core.schedule import Load
+from steelyard.core.schedule import CommandLog, Figure, Load, LoadCommand
 from steelyard.core.target import POSTGRES, REDIS, TARGETS, DatabaseSystem, EngineName, kind_here
 from steelyard.core.wording import InputError, choice, format_bytes, is_secret_setting, listed
 from steelyard.systems.postgres.load_programs import (
@@ -176,7 +176,7 @@ def _workload(draft: Draft, path: KeyPath) -> Iterator[Issue]:
             yield Issue(path=(*path, key), message=message, hint=_KEEP, at_key=True)
 
 
-def load_command(form: GeneratorForm, workload: str, base: Path) -> experiment.LoadCommand | None:
+def load_command(form: GeneratorForm, workload: str, base: Path) -> LoadCommand | None:
     """Return the command of one workload; None where the system's own generator is used.
 
     All checks of the form have passed; ``base`` is the directory of the file.
@@ -185,16 +185,13 @@ def load_command(form: GeneratorForm, workload: str, base: Path) -> experiment.L
         return None
     known = {"workload": workload, "directory": str(base)}
     factor = form_parts.LATENCY_UNITS[form.latency_unit]
-    latencies = {
-        name: experiment.Figure(place=at, factor=factor)
-        for name, at in (form.latency or {}).items()
-    }
-    return experiment.LoadCommand(
+    latencies = {name: Figure(place=at, factor=factor) for name, at in (form.latency or {}).items()}
+    return LoadCommand(
         argv=_located(filled(form.command, known), base),
         prepare=_located(filled(form.prepare_command or (), known), base),
         rate=None
         if form.rate is None
-        else experiment.Figure(place=form.rate, factor=form_parts.RATE_UNITS[form.rate_unit]),
+        else Figure(place=form.rate, factor=form_parts.RATE_UNITS[form.rate_unit]),
         log=_log_of(form),
         mean=latencies.pop("mean", None),
         percentiles=tuple(
@@ -207,10 +204,10 @@ def load_command(form: GeneratorForm, workload: str, base: Path) -> experiment.L
     )
 
 
-def _log_of(form: GeneratorForm) -> experiment.CommandLog | None:
+def _log_of(form: GeneratorForm) -> CommandLog | None:
     if form.log is None:
         return None
-    return experiment.CommandLog(
+    return CommandLog(
         columns=() if form.log == form_parts.PGBENCH_LOG else tuple(form.log),
         time_unit_s=form_parts.TIME_UNITS[form.log_time_unit],
         latency_unit_s=form_parts.LATENCY_UNITS[form.latency_unit],

@@ -20,7 +20,15 @@ from typing import Any, Final, Protocol
 from steelyard.core import experiment as model
 from steelyard.core.measurement import Measurement
 from steelyard.core.outside import Command, Completed, ServerAddress
-from steelyard.core.schedule import Pausing, Stretch
+from steelyard.core.schedule import (
+    LATENCY_COLUMN,
+    TIME_COLUMN,
+    CommandLog,
+    Figure,
+    LoadCommand,
+    Pausing,
+    Stretch,
+)
 from steelyard.core.wording import InputError, MeasurementError, PreflightError
 from steelyard.gateways.process import Processes
 from steelyard.systems.postgres import pgbench, scripts
@@ -39,7 +47,7 @@ _NAMED: Final = re.compile(r"\{([a-z_]+)\}")
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\"([^\"]+)\"\]")
 
 
-def command_of(workload: model.Workload) -> model.LoadCommand:
+def command_of(workload: model.Workload) -> LoadCommand:
     """Return the command of a workload that has one."""
     assert workload.command is not None  # noqa: S101 - who asks has chosen by it
     return workload.command
@@ -96,7 +104,7 @@ def complaint(place: str) -> str:
     return "" if pattern.groups else "the regular expression has no group"
 
 
-def figure_in(text: str, figure: model.Figure) -> float | None:
+def figure_in(text: str, figure: Figure) -> float | None:
     """Return the last number at a place in a text, in our unit; None where there is none.
 
     Raises:
@@ -155,7 +163,7 @@ def _number(given: object) -> float | None:
 
 
 def parse_run(
-    command: model.LoadCommand, completed: Completed, *, seconds: float, ramp_s: float
+    command: LoadCommand, completed: Completed, *, seconds: float, ramp_s: float
 ) -> Measurement:
     """Return what a program measured in the seconds without the ramp, by its own words.
 
@@ -210,12 +218,12 @@ _OF_PGBENCH: Final = re.compile(
 )
 
 
-def _pattern_of(log: model.CommandLog) -> re.Pattern[bytes]:
+def _pattern_of(log: CommandLog) -> re.Pattern[bytes]:
     if not log.columns:
         return _OF_PGBENCH
     groups = [
         b"(?P<%s>%s)" % (column.encode(), _NUMBER)
-        if column in (model.TIME_COLUMN, model.LATENCY_COLUMN)
+        if column in (TIME_COLUMN, LATENCY_COLUMN)
         else rb"[^,; \t]*"
         for column in log.columns
     ]
@@ -231,7 +239,7 @@ class NamedLogReader:
     """
 
     def __init__(
-        self, log: model.CommandLog, reader: TransactionLogReader, stretches: Sequence[Stretch] = ()
+        self, log: CommandLog, reader: TransactionLogReader, stretches: Sequence[Stretch] = ()
     ) -> None:
         self._match = _pattern_of(log).match
         self._is_pgbench = not log.columns
@@ -262,12 +270,12 @@ class NamedLogReader:
         found = self._match(line) if len(line) < _LONGEST_LINE else None
         if found is None:
             return self._refuse("cannot be read", source, number, line)
-        at_us = round(float(found[model.TIME_COLUMN]) * self._time_us)
+        at_us = round(float(found[TIME_COLUMN]) * self._time_us)
         if self._is_pgbench:
             at_us += int(found["us"])
-            latency = found[model.LATENCY_COLUMN]
+            latency = found[LATENCY_COLUMN]
         else:
-            took = float(found[model.LATENCY_COLUMN]) if self._has_latencies else 0.0
+            took = float(found[LATENCY_COLUMN]) if self._has_latencies else 0.0
             latency = b"%d" % round(took * self._latency_us)
         if not _FIRST_US <= at_us < _LAST_US:
             return self._refuse("have a time that is not since the epoch", source, number, line)
@@ -445,7 +453,7 @@ class Pgbench(PostgresLoad):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedProgram(PostgresLoad):
-    """The program that an experiment names (``core.experiment.LoadCommand``)."""
+    """The program that an experiment names (``core.schedule.LoadCommand``)."""
 
     experiment: model.Experiment
     processes: Processes

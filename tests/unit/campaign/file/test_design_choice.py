@@ -13,21 +13,27 @@ from steelyard.answers.turns import taken_words
 from steelyard.core.experiment import (
     Calibration,
     CapacityAsked,
-    CommandLog,
     Design,
     Experiment,
-    Figure,
     GeneratorName,
     LatencyGoal,
     Layer,
-    LoadCommand,
     LogPolicy,
     Reset,
     Script,
     Setting,
     SwitchCost,
 )
-from steelyard.core.schedule import Load, Mode, Pausing, TurnTimes, WorkloadTurns
+from steelyard.core.schedule import (
+    CommandLog,
+    Figure,
+    Load,
+    LoadCommand,
+    Mode,
+    Pausing,
+    TurnTimes,
+    WorkloadTurns,
+)
 from steelyard.core.target import (
     EndpointTarget,
     EngineName,
