@@ -18,7 +18,9 @@ from typing import Final, TypeVar
 from steelyard.core.findings import Condition
 from steelyard.core.money import HERE, CampaignCost, campaign_cost
 from steelyard.core.quantities import (
+    COMMAND,
     SWITCH,
+    TEXT,
     duration,
     either,
     inside,
@@ -424,17 +426,21 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManualStep:
-    """What is done by a person or a user's command before a configuration is measured.
+    """What is done by a person or a user's command before a configuration is measured."""
 
-    Attributes:
-        text: What the operator is asked to do; empty where only a command runs.
-        command: Run instead of asking; empty where a person does it.
-        timeout_s: How long either may take.
-    """
-
-    text: str = ""
-    command: tuple[str, ...] = ()
-    timeout_s: float = 600.0
+    text: str = key(
+        "",
+        TEXT,
+        "What the operator is asked to do; it waits until that is confirmed.",
+        "Power-cycle the VM pg-node-1.",
+    )
+    command: tuple[str, ...] = key(
+        (),
+        COMMAND,
+        "Run on this machine without a shell instead of asking; it must end with 0.",
+        "./power-cycle pg-node-1",
+    )
+    timeout_s: float = key(600.0, LONG, "How long the operator or the command may take.", "10m")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

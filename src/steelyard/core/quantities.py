@@ -6,6 +6,7 @@ what it is for. Records hold the fields themselves, and know nothing of this.
 
 import math
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -202,6 +203,24 @@ def as_text(value: object) -> str:
     return value.strip()
 
 
+def as_command(value: object) -> tuple[str, ...] | None:
+    """Return the words of a command, a list or as a shell would split them; None: there is none."""
+    if value is None:
+        return None
+    if isinstance(value, list):
+        words = [as_text(word) for word in value]
+    else:
+        try:
+            words = shlex.split(as_text(value))
+        except ValueError as error:
+            raise _refused(f"{shown(value)} is no command: {error}", "Close the quote.") from None
+    if not words:
+        raise _refused("the command is empty", "Name a program, or leave `command` out.")
+    return tuple(words)
+
+
+TEXTS: Final = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+COMMAND: Final = Quantity(read=as_command, schema=TEXTS)
 SWITCH: Final = Quantity(read=as_switch, schema={"type": "boolean"})
 TEXT: Final = Quantity(read=as_text, schema={"type": "string"})
 

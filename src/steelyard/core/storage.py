@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from steelyard.core.wording import KIB, format_bytes
+from steelyard.core.quantities import duration, key, size, whole
+from steelyard.core.wording import GIB, KIB, MIB, format_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,25 +30,34 @@ class Provision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """Simulated storage: XFS in a file that is slower than the disk it lies on.
+    """Simulated storage: XFS in a file that is slower than the disk it lies on. Takes root.
 
-    Attributes:
-        latency_s: What each flush takes longer.
-        iops: Reads and writes together, per second, at most; None: as the disk has them.
-        bandwidth_bytes: Likewise, bytes per second.
-        burst_iops: Likewise while there are credits; None: no bucket of credits.
-        burst_credits: Reads and writes in a full bucket of them, which it is at first.
-        block_bytes: Of the file system.
-        size_bytes: Of the file; what is not written takes no space.
+    None of a limit is that of the disk; of ``burst_iops`` it is no bucket of credits.
     """
 
-    latency_s: float = 0.0
-    iops: int | None = None
-    bandwidth_bytes: int | None = None
-    burst_iops: int | None = None
-    burst_credits: int = 0
-    block_bytes: int = 4096
-    size_bytes: int = 16 << 30
+    latency_s: float = key(0.0, duration(), "What each flush takes longer.", "2ms")
+    iops: int | None = key(
+        None, whole(), "Reads and writes together, per second, at most.", 900, 3000
+    )
+    bandwidth_bytes: int | None = key(None, size(MIB), "Bytes per second at most.", "48MB")
+    burst_iops: int | None = key(None, whole(), "As `iops`, while there are credits.", 3000)
+    burst_credits: int = key(
+        0,
+        whole(),
+        "Reads and writes in a full bucket of credits, which it is at first; `iops` a second fill"
+        " it.",
+        5400000,
+    )
+    block_bytes: int = key(
+        4 * KIB,
+        size(4 * KIB, 64 * KIB),
+        "Of the file system.",
+        *("4KiB", "16KiB", "64KiB"),
+        name="block_size",
+    )
+    size_bytes: int = key(
+        16 * GIB, size(GIB), "Of the file; what is not written takes no space.", "16GiB"
+    )
 
     @property
     def label(self) -> str:

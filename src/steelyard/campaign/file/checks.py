@@ -465,7 +465,6 @@ def linux_issues(draft: Draft, path: KeyPath) -> Iterator[Issue]:
 
 def manual_issues(path: KeyPath, level: LevelForm) -> Iterator[Issue]:
     """Yield that nobody is told what to do."""
-    given = level.manual.model_fields_set
-    if given and level.manual.text is None and level.manual.command is None:
+    if level.manual is not None and not (level.manual.text or level.manual.command):
         message = "`manual` says neither what to do nor which command does it"
         yield Issue(path=(*path, "manual"), message=message, hint="Add `text` or `command`.")

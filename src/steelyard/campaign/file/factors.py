@@ -232,7 +232,7 @@ def _set_by(level: LevelForm, path: KeyPath, facts: MachineFacts) -> SettingKeys
     whole = {
         "protocol": level.protocol is not None,
         "prepare": bool(level.prepare),
-        "manual": bool(level.manual.model_fields_set),
+        "manual": level.manual is not None,
     }
     return settings | {(key,): (*path, key) for key, is_given in whole.items() if is_given}
 

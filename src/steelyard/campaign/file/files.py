@@ -127,7 +127,6 @@ def _seed(asked: int | None, written: int | None) -> int:
 def _configuration(
     name: str, merged: ConfigurationForm, texts: Mapping[str, str], base: Path
 ) -> model.Configuration:
-    step = merged.manual
     return model.Configuration(
         name=name,
         target=model_of(merged.target, located(base)),
@@ -142,11 +141,7 @@ def _configuration(
         protocol=merged.protocol,
         prepare=_scripts(merged.prepare, texts),
         profiles=tuple(merged.profile),
-        manual=None
-        if not step.model_fields_set
-        else model.ManualStep(
-            text=step.text or "", command=step.command or (), timeout_s=step.timeout
-        ),
+        manual=merged.manual,
     )
 
 

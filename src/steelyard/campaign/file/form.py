@@ -26,7 +26,14 @@ from steelyard.campaign.file import form_parts, form_target, form_values
 from steelyard.campaign.file import form_values as values
 from steelyard.campaign.file.document import Document, Issue, KeyPath, Value
 from steelyard.campaign.file.form_parts import goal
-from steelyard.core.experiment import Calibration, CapacityAsked, LatencyGoal, Measure, Stop
+from steelyard.core.experiment import (
+    Calibration,
+    CapacityAsked,
+    LatencyGoal,
+    ManualStep,
+    Measure,
+    Stop,
+)
 from steelyard.core.quantities import as_text, shown, split_words, whole, written
 from steelyard.core.target import TARGETS, EngineName, LocalTarget, systems
 from steelyard.core.wording import InputError, choice, closest, did_you_mean, listed
@@ -109,6 +116,7 @@ class WorkloadForm(form_target.RedisWorkForm, _PostgresWorkForm):
 
 
 MEASURE: Final = form_values.Section(Measure)
+MANUAL: Final = form_values.Section(ManualStep)
 CALIBRATION: Final = form_values.Section(Calibration)
 STOP: Final = form_values.Section(Stop)
 CAPACITY: Final = form_values.Section(CapacityAsked)
@@ -219,11 +227,10 @@ class LevelForm(form_values.Form):
         {"vm.nr_hugepages": "auto"},
         default_factory=dict,
     )
-    manual: Annotated[form_parts.ManualForm, form_values.OR_EMPTY] = values.key(
+    manual: Annotated[ManualStep, MANUAL, form_values.OR_EMPTY] | None = values.key(
         "What a person or a command does when this configuration comes into force after another"
         " one.",
         {"text": "Switch SMT off in the firmware.", "timeout": "15m"},
-        default_factory=form_parts.ManualForm,
     )
 
     @property
@@ -382,14 +389,14 @@ _OF_A_LEVEL: Final[Mapping[tuple[str, ...], type[form_values.Form]]] = {
     ("target",): form_target.TargetForm,
     ("target", "resources"): form_target.ResourcesForm,
     ("target", "synchronous"): form_target.SynchronousForm,
-    ("target", "store"): form_target.StoreForm,
+    ("target", "store"): form_target.STORE.form,
     ("target", "generators"): form_target.GeneratorsForm,
     ("target", "generators", "resources"): form_target.ResourcesForm,
     ("target", "kubernetes"): form_target.ServiceForm,
     ("target", "kubernetes", "generators"): form_target.GeneratorsForm,
     ("target", "kubernetes", "generators", "resources"): form_target.ResourcesForm,
     ("cgroup",): form_parts.CgroupForm,
-    ("manual",): form_parts.ManualForm,
+    ("manual",): MANUAL.form,
 }
 SECTIONS: Final[Mapping[tuple[str, ...], type[form_values.Form]]] = {
     (): ExperimentForm,

@@ -7,7 +7,6 @@ A rate is a number of transactions per second, a share of the capacity, or ``clo
 """
 
 import re
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -20,6 +19,7 @@ from steelyard.campaign.file.form_values import Form, refusal
 from steelyard.core.experiment import LatencyGoal
 from steelyard.core.linux import PARSERS
 from steelyard.core.quantities import (
+    COMMAND,
     WrittenFloat,
     WrittenInt,
     as_text,
@@ -176,38 +176,7 @@ def asked_rates(form: LoadForm, goal: LatencyGoal | None) -> tuple[Rate, ...]:
     return tuple(Rate(share=share) for share in GOAL_SHARES) if goal else (Rate(),)
 
 
-def _command(value: object) -> tuple[str, ...] | None:
-    if value is None:
-        return None
-    if isinstance(value, list):
-        words = [as_text(word) for word in value]
-    else:
-        try:
-            words = shlex.split(as_text(value))
-        except ValueError as error:
-            raise refusal(f"{shown(value)} is no command: {error}", "Close the quote.") from None
-    if not words:
-        raise refusal("the command is empty", "Name a program, or leave `command` out.")
-    return tuple(words)
-
-
-HookCommand = Annotated[tuple[str, ...] | None, values.ReadBy(_command, **values.TEXTS)]
-
-
-class ManualForm(Form):
-    """What must be done by hand or by a command of the user's before the server is measured."""
-
-    text: values.Text | None = values.key(
-        "What the operator is asked to do; it waits until that is confirmed.",
-        "Power-cycle the VM pg-node-1.",
-    )
-    command: HookCommand = values.key(
-        "Run on this machine without a shell instead of asking; it must end with 0.",
-        "./power-cycle pg-node-1",
-    )
-    timeout: values.LongLength = values.key(
-        "How long the operator or the command may take.", "10m", default=600.0
-    )
+HookCommand = Annotated[tuple[str, ...] | None, values.ReadBy(COMMAND)]
 
 
 def _place(value: object) -> str:

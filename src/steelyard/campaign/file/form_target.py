@@ -15,8 +15,9 @@ from steelyard.campaign.file import form_values as values
 from steelyard.campaign.file.form_values import OR_EMPTY, Form, refusal
 from steelyard.core import quantities
 from steelyard.core.aws import STORAGE_TYPES
-from steelyard.core.quantities import WrittenFloat, WrittenInt, as_text, shown, split_words
+from steelyard.core.quantities import TEXTS, WrittenFloat, WrittenInt, as_text, shown, split_words
 from steelyard.core.redis import is_redis_uri, parse_redis_uri
+from steelyard.core.storage import Store
 from steelyard.core.target import TARGETS, systems
 from steelyard.core.wording import InputError, choice, did_you_mean
 from steelyard.gateways.sql import parsed_uri
@@ -36,29 +37,7 @@ class ResourcesForm(Form):
 Resources = Annotated[ResourcesForm, OR_EMPTY]
 
 
-class StoreForm(Form):
-    """Simulated storage: XFS in a file that is slower than the disk it lies on. Takes root."""
-
-    latency: values.Length | None = values.key("What each flush takes longer.", "2ms")
-    iops: values.Count | None = values.key(
-        "Reads and writes together, per second, at most.", 900, 3000
-    )
-    bandwidth: values.Bandwidth | None = values.key("Bytes per second at most.", "48MB")
-    burst_iops: values.Count | None = values.key("As `iops`, while there are credits.", 3000)
-    burst_credits: values.Count | None = values.key(
-        "Reads and writes in a full bucket of credits, which it is at first; `iops` a second fill"
-        " it.",
-        5400000,
-    )
-    block_size: values.BlockSize | None = values.key(
-        "Of the file system.", "4KiB", "16KiB", "64KiB"
-    )
-    size: values.VolumeSize | None = values.key(
-        "Of the file; what is not written takes no space.", "16GiB"
-    )
-
-
-Store = Annotated[StoreForm, OR_EMPTY]
+STORE: Final = values.Section(Store)
 
 
 class SynchronousForm(Form):
@@ -210,7 +189,7 @@ RedisValue = Annotated[str | None, values.ReadBy(redis_value, **_SETTING)]
 Replica = Annotated[
     dict[str, str], values.ReadBy(_replica, type=["object", "null"], additionalProperties=_SETTING)
 ]
-RedisCommand = Annotated[tuple[str, ...], values.ReadBy(_tokens, **values.TEXTS)]
+RedisCommand = Annotated[tuple[str, ...], values.ReadBy(_tokens, **TEXTS)]
 Whole = Annotated[int, values.ReadBy(quantities.whole(0))]
 # redis-benchmark fills a key's number into twelve digits.
 Keys = Annotated[int, values.ReadBy(quantities.whole(1, 10**12))]
@@ -334,7 +313,7 @@ Programs = Annotated[str, values.ReadBy(_programs, type=["string", "number"])]
 InitdbOptions = Annotated[
     list[Annotated[str, values.ReadBy(_initdb_option)]],
     pydantic.BeforeValidator(split_words),
-    pydantic.WithJsonSchema(values.TEXTS),
+    pydantic.WithJsonSchema(TEXTS),
 ]
 
 
@@ -347,7 +326,7 @@ class CostForm(Form):
     currency: values.Currency | None = values.key("Three letters; USD when left out.", "EUR")
 
 
-RestartCommand = Annotated[tuple[str, ...], values.ReadBy(values.command_words, **values.TEXTS)]
+RestartCommand = Annotated[tuple[str, ...], values.ReadBy(values.command_words, **TEXTS)]
 
 
 class ServerForm(Form):
@@ -363,7 +342,7 @@ class ServerForm(Form):
         "valkey-server",
     )
     directory: values.Text | None = values.key("Where data directories are made.", "/mnt/nvme")
-    store: Store | None = values.key(
+    store: Annotated[Store, STORE, OR_EMPTY] | None = values.key(
         "Simulated storage for the data, which Steelyard makes; takes root.", {"latency": "2ms"}
     )
     port: values.Port | None = values.key(

@@ -28,7 +28,10 @@ from pydantic import (
     create_model,
 )
 from pydantic_core import CoreSchema, PydanticCustomError
-from pydantic_core.core_schema import no_info_after_validator_function
+from pydantic_core.core_schema import (
+    no_info_after_validator_function,
+    plain_serializer_function_ser_schema,
+)
 
 from steelyard.campaign.file.document import Value
 from steelyard.core import wording
@@ -37,6 +40,7 @@ from steelyard.core.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE,
 from steelyard.core.quantities import (
     SWITCH,
     TEXT,
+    TEXTS,
     Key,
     Quantity,
     WrittenFloat,
@@ -222,7 +226,6 @@ _PAIRED = [
     {"type": "array", "items": {"anyOf": [_COUNT, _PAIR]}, "minItems": 1},
 ]
 _COUNTS = [_COUNT, _COMMA_LIST, {"type": "array", "items": _COUNT, "minItems": 1}]
-TEXTS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 _SETTING = {"type": ["string", "number", "boolean", "null"]}
 
 
@@ -275,8 +278,11 @@ class Section:
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        form = handler.generate_schema(self.form)
-        return no_info_after_validator_function(lambda read: _filled(self._kind, read), form)
+        return no_info_after_validator_function(
+            lambda form: _filled(self._kind, form),
+            handler.generate_schema(self.form),
+            serialization=plain_serializer_function_ser_schema(lambda read: read),
+        )
 
 
 @cache

@@ -277,9 +277,7 @@ def _host_issues(draft: Draft, merged: Mapping[str, ConfigurationForm]) -> Itera
 
 def _no_way_back(merged: Mapping[str, ConfigurationForm]) -> Iterator[Issue]:
     """Yield that some configurations have a step by hand and others have none."""
-    without = [
-        name for name, configuration in merged.items() if not configuration.manual.model_fields_set
-    ]
+    without = [name for name, configuration in merged.items() if configuration.manual is None]
     having = [name for name in merged if name not in without]
     if without and having:
         yield Issue(

@@ -238,21 +238,6 @@ def _folded(settings: dict[str, str] | None) -> tuple[tuple[str, str], ...] | No
     return tuple(sorted((name.lower(), value) for name, value in settings.items()))
 
 
-def _store(form: form_target.StoreForm | None) -> Store | None:
-    if form is None:
-        return None
-    plain = Store()
-    return Store(
-        latency_s=form.latency or plain.latency_s,
-        iops=form.iops,
-        bandwidth_bytes=form.bandwidth,
-        burst_iops=form.burst_iops,
-        burst_credits=form.burst_credits or plain.burst_credits,
-        block_bytes=form.block_size or plain.block_bytes,
-        size_bytes=form.size or plain.size_bytes,
-    )
-
-
 # Fields whose value in a file has another form.
 _LOCATED: Final = frozenset({"bin", "directory", *_FILES})
 _READ: Final[Mapping[str, Callable[[form_target.TargetForm], object]]] = {
@@ -264,7 +249,6 @@ _READ: Final[Mapping[str, Callable[[form_target.TargetForm], object]]] = {
     "node_selector": lambda form: _sorted_pairs(form.node_selector),
     "replica": lambda form: _folded(form.replica),
     "reset_timeout_s": lambda form: form.reset_timeout,
-    "store": lambda form: _store(form.store),
     "told_memory_bytes": lambda form: (
         None if form.memory is None else wording.parse_bytes(form.memory)
     ),
@@ -272,16 +256,16 @@ _READ: Final[Mapping[str, Callable[[form_target.TargetForm], object]]] = {
 }
 
 
-def _store_problems(asked: form_target.StoreForm | None) -> Iterator[Told]:
+def _store_problems(asked: Store | None) -> Iterator[Told]:
     if asked is None:
         return
-    if asked.latency is not None and asked.latency > _LONGEST_LATENCY_S:
-        yield "store", f"a flush of {asked.latency:g} s is no disk's", "Write `latency: 2ms`."
-    block = asked.block_size
-    if block is not None and block & (block - 1):
+    if asked.latency_s > _LONGEST_LATENCY_S:
+        yield "store", f"a flush of {asked.latency_s:g} s is no disk's", "Write `latency: 2ms`."
+    block = asked.block_bytes
+    if block & (block - 1):
         message = f"a file system has no blocks of {wording.format_bytes(block)}"
         yield "store", message, "Write a power of two: 4KiB, 16KiB or 64KiB."
-    if (asked.burst_iops is None) != (asked.burst_credits is None):
+    if (asked.burst_iops is None) != (not asked.burst_credits):
         there, lacking = "burst_iops", "burst_credits"
         if asked.burst_iops is None:
             there, lacking = lacking, there
