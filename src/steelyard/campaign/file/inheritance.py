@@ -215,7 +215,12 @@ def extends_issues(draft: Draft) -> Iterator[Issue]:
             message = f"there is no configuration {shown(parent)}"
             hint = choice(parent, [other for other in names if other != name])
             yield Issue(path=("configurations", name, "extends"), message=message, hint=hint)
-    for ring in _rings(parents):
+    rings = _rings(parents)
+    if not rings and (far := next((n for n in parents if _is_far(n, parents)), None)):
+        message = f"`{far}` extends one after another, more than {_LONGEST_LINE} configurations"
+        hint = "Write out what it has, and extend that."
+        yield Issue(path=("configurations", far, "extends"), message=message, hint=hint)
+    for ring in rings:
         message = f"configurations extend each other in a ring: {' -> '.join([*ring, ring[0]])}"
         if len(ring) == 1:
             message = f"`{ring[0]}` extends itself"
@@ -464,6 +469,17 @@ def _told(target: Value) -> MachineFacts | None:
     return MachineFacts(cpus=float(cpus), memory_bytes=parse_bytes(memory))
 
 
+_LONGEST_LINE: Final = 32  # a guess: no experiment comes near it, and what is made stays small
+
+
+def _is_far(name: str, parents: Mapping[str, str | None]) -> bool:
+    """Return whether a line of descent is too long; there are no rings."""
+    step: str | None = name
+    for _ in range(_LONGEST_LINE):
+        step = parents.get(step or "")
+    return step is not None
+
+
 def lineages(document: Document) -> dict[str, tuple[str, ...]]:
     """Return each configuration's line of descent, oldest first; broken lines are left out."""
     parents = parents_in(document)
@@ -483,7 +499,7 @@ def _ancestors(name: str, parents: Mapping[str, str | None]) -> tuple[str, ...]:
     line: list[str] = []
     step: str | None = name
     while step is not None:
-        if step in line or step not in parents:
+        if step in line or step not in parents or len(line) == _LONGEST_LINE:
             return ()
         line.append(step)
         step = parents[step]

@@ -403,3 +403,9 @@ def test_a_factor_of_targets_is_no_factor_on_one_target() -> None:
     told = only_problem(text, "target=postgresql://db/x")
     assert "--target: the factor `version` has targets of its own (level `old`)" in told
     assert "--override factors.version.LEVEL.target=" in told
+
+
+def test_a_line_of_descent_is_not_endless() -> None:
+    """What would take the memory of the machine is refused, once."""
+    far = "".join(f"  c{i}: {{extends: {f'c{i - 1}' if i else 'default'}}}\n" for i in range(400))
+    assert "`c31` extends one after another" in only_problem(SMALL + far)
