@@ -287,7 +287,8 @@ def test_two_directories_of_one_name_are_refused(tmp_path: Path) -> None:
 
 def test_what_would_decide_keeps_flags_of_the_generator_behind_its_own() -> None:
     """And leaves out what belongs to one run."""
-    command = "steelyard run x.yaml --seed 7 --override stop.budget=9m --override measure.run_time=4s --yes"
+    changes = "--override stop.budget=9m --override measure.run_time=4s"
+    command = f"steelyard run x.yaml --seed 7 {changes} --yes"
     analysis = analysis_of("fitted")
     analysis = replace(analysis, command=f"{command} -- --random-seed=3 --seed 2")
     told = [each.run for each in evidence("read-heavy", analysis) if each.run]
