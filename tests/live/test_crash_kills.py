@@ -43,7 +43,7 @@ def _nothing_left(steelyard: Steelyard) -> None:
 def test_killed_redis_loses_what_no_log_held(steelyard: Steelyard) -> None:
     """With a log nothing is lost that may not be; without one everything is: the test can tell."""
     require_redis()
-    code, found = _test(steelyard, "redis", "crash-test", "--modes", "off,no,always", "--cuts", "2")
+    code, found = _test(steelyard, "crash-test", "redis", "--modes", "off,no,always", "--cuts", "2")
     assert code == 0
     assert found["off"]["whole_load"] == 2
     assert found["no"]["losing"] == found["always"]["losing"] == 0
@@ -53,7 +53,7 @@ def test_killed_redis_loses_what_no_log_held(steelyard: Steelyard) -> None:
 def test_killed_postgres_keeps_what_it_committed(steelyard: Steelyard) -> None:
     """A commit that waits for its WAL survives a kill, even where nothing is ever flushed."""
     code, found = _test(
-        steelyard, "postgres", "crash-test", "--modes", "sync,no-fsync", "--cuts", "1"
+        steelyard, "crash-test", "postgresql", "--modes", "sync,no-fsync", "--cuts", "1"
     )
     assert code == 0
     assert found["sync"]["losing"] == found["no-fsync"]["losing"] == 0
@@ -64,7 +64,7 @@ def test_a_setting_that_the_server_refuses_is_told_in_its_words(steelyard: Steel
     """It ends before the first death, with the server's own sentence, and leaves nothing."""
     require_redis()
     words = ("--modes", "always", "--set", "io-threads=many")
-    ended = steelyard.run("redis", "crash-test", *words, "--deaths", "kill")
+    ended = steelyard.run("crash-test", "redis", *words, "--deaths", "kill")
     assert ended.returncode == 4
     assert "io-threads" in ended.stderr
     _nothing_left(steelyard)
@@ -74,7 +74,7 @@ def test_an_interrupted_test_leaves_its_results_and_nothing_else(steelyard: Stee
     """Ctrl-C in the middle: what was taken is in the report, marked; servers and data are gone."""
     require_redis()
     words = ("--modes", "off", "--deaths", "kill", "--cuts", "1000", "--longest", "1s")
-    process = steelyard.start("redis", "crash-test", *words, "--dir", "out")
+    process = steelyard.start("crash-test", "redis", *words, "--dir", "out")
     out = steelyard.directory / "out"
     wait_for((out / "report.html").exists, process)  # the last that is written
     interrupted(process)
@@ -92,7 +92,7 @@ def test_a_place_that_servers_cannot_enter_is_refused(steelyard: Steelyard) -> N
     closed = steelyard.directory / "closed"
     closed.mkdir(mode=0o700)
     words = ("--deaths", "kill", "--data-directory", str(closed))
-    ended = steelyard.run("redis", "crash-test", *words)
+    ended = steelyard.run("crash-test", "redis", *words)
     assert ended.returncode == 3
     assert "may not be entered by" in ended.stderr
     assert list(closed.iterdir()) == []
@@ -164,7 +164,7 @@ def test_the_verb_has_the_mode(steelyard: Steelyard) -> None:
     """`--modes split` tells beside the loss how far the replica was behind; nothing stays."""
     require_redis()
     words = ("--modes", "split", "--deaths", "kill", "--cuts", "1", "--longest", "1s")
-    ended = steelyard.run("redis", "crash-test", *words, "--dir", "out")
+    ended = steelyard.run("crash-test", "redis", *words, "--dir", "out")
     assert ended.returncode == 0, ended.stderr
     told = " ".join(ended.stdout.split())
     assert "the server stays down, and its replica is promoted" in told

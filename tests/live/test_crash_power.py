@@ -52,7 +52,7 @@ def test_redis_loses_by_its_mode(power: Steelyard) -> None:
     The kernel writes back only what is older than the load. Of everysec a cut may hit the instant
     after a flush; three in a row do not.
     """
-    words = ("redis", "crash-test", "--modes", "no,everysec,always", "--cuts", "3")
+    words = ("crash-test", "redis", "--modes", "no,everysec,always", "--cuts", "3")
     found = _summaries(power, *words, "--longest", "2s", "--seed", "1")
     assert found["always"]["losing"] == 0
     assert found["no"]["whole_load"] == 3
@@ -64,7 +64,7 @@ def test_redis_loses_by_its_mode(power: Steelyard) -> None:
 
 def test_postgres_loses_by_its_mode(power: Steelyard) -> None:
     """A flushed commit survives a cut; without fsync all that was committed under load is gone."""
-    words = ("postgres", "crash-test", "--modes", "sync,no-fsync", "--cuts", "2")
+    words = ("crash-test", "postgresql", "--modes", "sync,no-fsync", "--cuts", "2")
     found = _summaries(power, *words, "--longest", "2s", "--seed", "1")
     assert found["sync"]["losing"] == 0
     assert found["no-fsync"]["losing"] == 2
@@ -117,7 +117,7 @@ def test_a_killed_test_is_cleaned_up(power: Steelyard) -> None:
     """After kill -9 the server is dead, and `clean` unmounts and removes what is left."""
     place = power.cache
     words = ("--modes", "everysec", "--deaths", "power", "--cuts", "1000", "--longest", "2s")
-    process = power.start("redis", "crash-test", *words, "--dir", "out")
+    process = power.start("crash-test", "redis", *words, "--dir", "out")
     wait_for((power.directory / "out" / "crash.json").exists, process)
     wait_for(lambda: mounts_below(place) != [], process)
     process.send_signal(signal.SIGKILL)
@@ -134,7 +134,7 @@ def test_an_interrupted_test_unmounts(power: Steelyard) -> None:
     """Ctrl-C while a server is under load ends it, unmounts and removes everything at once."""
     place = power.cache
     words = ("--modes", "everysec", "--deaths", "power", "--cuts", "1000", "--longest", "2s")
-    process = power.start("redis", "crash-test", *words)
+    process = power.start("crash-test", "redis", *words)
     wait_for(lambda: mounts_below(place) != [], process)
     process.send_signal(signal.SIGINT)
     process.communicate()

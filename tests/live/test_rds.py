@@ -282,7 +282,7 @@ def test_a_killed_campaign_is_cleaned(steelyard: Steelyard, account: Account) ->
 
 def test_a_look_makes_nothing(steelyard: Steelyard, account: Account) -> None:
     """Neither a plan, nor a run that may cost too much."""
-    plan = steelyard.run("plan", steelyard.experiment(FILE))
+    plan = steelyard.run("estimate", steelyard.experiment(FILE))
     assert plan.returncode == 0, plan.stderr
     assert "0.1923 USD an hour" in plan.stdout
     dear = steelyard.run("run", steelyard.experiment(FILE), "--no-verdict", "--max-cost", "0.1")
@@ -294,7 +294,7 @@ def test_a_look_makes_nothing(steelyard: Steelyard, account: Account) -> None:
     assert unlimited.returncode == 3
     assert "I/O at 0.2000 USD a million, which no `io_at_most` limits" in unlimited.stderr
     limit = ("--override", "configurations.small.target.io_at_most=30000")
-    limited = steelyard.run("plan", cluster, *limit, "--max-cost", "22.5")
+    limited = steelyard.run("estimate", cluster, *limit, "--max-cost", "22.5")
     assert limited.returncode == 0, limited.stderr
     assert "21.60 USD for I/O" in limited.stdout  # 108 million in an hour
     assert "not counted: data transfer, requests to CloudWatch and taxes" in limited.stdout

@@ -1,6 +1,6 @@
 """What ``run`` does, step by step: load, check, forecast, run, report.
 
-The same steps serve ``plan``, ``noise`` and ``capacity``. In a Kubernetes cluster ``--dry-run``
+The same steps serve ``estimate``, ``noise`` and ``capacity``. In a Kubernetes cluster ``--dry-run``
 shows what would be made.
 
 The studies of a published article (``article:NAME``) are run by these steps, too, and told in one
@@ -495,7 +495,7 @@ def _is_unseen(experiment: Experiment, doors: Doors) -> bool:
     return False
 
 
-def plan(options: RunOptions) -> None:
+def estimate(options: RunOptions) -> None:
     """Show what an experiment can decide and when; nothing is started and nothing is written."""
     loaded = load(options, doors := real_doors())
     where = place_of(loaded.experiment, options, doors)

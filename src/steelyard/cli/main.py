@@ -12,7 +12,7 @@ import threading
 from collections.abc import Collection, Mapping
 from importlib import import_module
 from keyword import iskeyword
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import NoReturn
 
 import click
@@ -30,7 +30,8 @@ class LazyGroup(click.Group):
         verbs: First line of help by name, in the order to list them.
         package: Holds a module for each other verb.
         unlisted: Further verbs, which no person types.
-        elsewhere: What other tools call a verb or an option, and how it is called here.
+        elsewhere: What other tools call a verb, and how it is called here.
+        renamed: What a verb was called once, and how it is called now.
         settings: Of click.
     """
 
@@ -40,13 +41,15 @@ class LazyGroup(click.Group):
         verbs: Mapping[str, str],
         package: str = "",
         unlisted: Collection[str] = (),
-        elsewhere: Mapping[str, str] | None = None,
+        elsewhere: Mapping[str, str] = MappingProxyType({}),
+        renamed: Mapping[str, str] = MappingProxyType({}),
         **settings: object,
     ) -> None:
         super().__init__(**settings)  # type: ignore[arg-type]  # click's own, passed through
         self._verbs = verbs
         self._unlisted = unlisted
-        self._elsewhere = elsewhere or {}
+        self._elsewhere = elsewhere
+        self._renamed = renamed
         self._package = package
 
     def list_commands(self, _context: click.Context) -> list[str]:
@@ -76,14 +79,18 @@ class LazyGroup(click.Group):
         word = args[0]
         is_option = word.startswith("-")
         if not is_option and not context.resilient_parsing and not self._has(word):
-            meant = self._elsewhere.get(word)
             raise InputError(
                 f"`{context.command_path}` has no command `{word}`",
-                hint=(f"did you mean `{context.command_path} {meant}`?" if meant else "")
-                or did_you_mean(word, self._verbs)
-                or f"`{context.command_path} --help` lists the commands.",
+                hint=self._meant(word, context.command_path),
             )
         return super().resolve_command(context, args)
+
+    def _meant(self, word: str, path: str) -> str:
+        if word in self._renamed:
+            return f"It is called `{path} {self._renamed[word]}` now."
+        if word in self._elsewhere:
+            return f"did you mean `{path} {self._elsewhere[word]}`?"
+        return did_you_mean(word, self._verbs) or f"`{path} --help` lists the commands."
 
     def _has(self, name: str) -> bool:
         return name in self._verbs or name in self._unlisted
@@ -99,7 +106,7 @@ _VERBS = {
     "run": "Measure and compare the configurations of an experiment file or preset.",
     "attach": "Follow a campaign that runs in a cluster, and fetch its record.",
     "try": "Compare a running server as it is with itself under other settings.",
-    "plan": "Tell what an experiment can decide, and how long it takes, before it runs.",
+    "estimate": "Tell what an experiment can decide, and how long it takes, before it runs.",
     "report": "Show and rebuild the report of a campaign from its record.",
     "noise": "Measure what this set-up can see: a configuration against itself.",
     "capacity": "Find the highest rate a server sustains, and its latency below it.",
@@ -109,8 +116,7 @@ _VERBS = {
     "inspect": "Check every layer of the stack: facts, and what is wrong with them.",
     "stack": "Plan, apply, verify and revert the tuning of all layers.",
     "kubernetes": "Print what a Kubernetes cluster needs for campaigns.",
-    "redis": "Count what Redis loses in a crash.",
-    "postgres": "Count what PostgreSQL loses in a crash.",
+    "crash-test": "Count what Redis or PostgreSQL loses in a crash.",
     "compare": "Compare two configurations of a campaign, or two campaigns.",
     "article": "Write an article of several campaigns: results, what to choose, method.",
     "serve": "Show campaigns in a browser: live, down to single seconds.",
@@ -123,7 +129,7 @@ _VERBS = {
 }
 
 
-# What an option was called once -> what it is called now.
+# What it was called once -> what it is called now.
 _RENAMED_OPTIONS = {
     "--client": "--clients",
     "--cpus": "--server-cpus",
@@ -136,6 +142,11 @@ _RENAMED_OPTIONS = {
     "--precision": "--width",
     "--set": "--override",
     "--slice": "--run-time",
+}
+_RENAMED_VERBS = {
+    "plan": "estimate",
+    "redis": "crash-test redis",
+    "postgres": "crash-test postgresql",
 }
 # What other tools call it (psql, pgbench, benchmark tools) -> how it is called here.
 _OPTIONS_ELSEWHERE = {
@@ -171,6 +182,7 @@ _SOON_S = 0.05  # until a signal that came at a bad moment comes again
     cls=LazyGroup,
     verbs=_VERBS,
     elsewhere={word: verb for verb, words in _VERBS_ELSEWHERE.items() for word in words},
+    renamed=_RENAMED_VERBS,
     package="steelyard.cli",
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -2,8 +2,8 @@
 
 What a configuration, of PostgreSQL too, may lose of the writes that it acknowledged follows from
 its settings: the worst case of what they allow. That a disk keeps what it has flushed is taken for
-granted; replicas and backups are not looked at. ``steelyard redis crash-test`` and ``steelyard
-postgres crash-test`` measure it.
+granted; replicas and backups are not looked at. ``steelyard crash-test redis`` and ``steelyard
+crash-test postgresql`` measure it.
 
 URIs are ``redis://``, ``rediss://`` (TLS) and ``unix://``. As in the registration of the scheme
 with IANA, ``redis://USER@HOST:PORT/DB`` and ``?db=N``; what stands alone before the ``@`` is the

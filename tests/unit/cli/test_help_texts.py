@@ -172,7 +172,7 @@ def test_bash_takes_the_script(shell: Shell) -> None:
 def test_verbs_presets_campaigns_cells_and_configurations_are_offered(shell: Shell) -> None:
     """What a person would type next, from what is there."""
     a_campaign(Path("campaigns/one"))
-    assert {"report", "redis"} <= {*offered("re")}
+    assert {"report"} <= {*offered("re")}
     assert "preset:quick" in offered("run", "preset:qu")
     assert offered("report", "campaigns/") == ["campaigns/one"]
     assert "fast" in offered("compare", "campaigns/one", "")

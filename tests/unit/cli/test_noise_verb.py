@@ -336,7 +336,7 @@ def test_the_command_repeats_it() -> None:
         allow_existing=True,
     )
     assert _capacity_command(options) == (
-        "steelyard capacity postgresql://h/d --seed 3 --client 4 --slo 'p99 < 10ms'"
+        "steelyard capacity postgresql://h/d --seed 3 --clients 4 --slo 'p99 < 10ms'"
         " --allow-existing -- --random-seed=7"
     )
 

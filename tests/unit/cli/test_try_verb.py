@@ -281,7 +281,7 @@ def planned(shell: Shell) -> Shell:
 
 def test_a_plan_starts_and_writes_nothing(planned: Shell) -> None:
     """The table of minutes, the label of the noise, disk; no campaign, exit code 0."""
-    code, out, err = planned.run("plan", "small.yaml")
+    code, out, err = planned.run("estimate", "small.yaml")
     assert (code, err) == (0, "")
     for word in ("true effect", "pooled, 90th percentile", "design", "assumed", "disk"):
         assert word in out
@@ -294,7 +294,7 @@ def test_budget_and_changes_count(planned: Shell) -> None:
     """A longer budget decides more; a value of the file can be changed as for `run`."""
     smallest = []
     for words in (("--budget", "20m"), ("--budget", "2h", "--override", "stop.detect=4%")):
-        code, out, _ = planned.run("plan", "small.yaml", "--json", *words)
+        code, out, _ = planned.run("estimate", "small.yaml", "--json", *words)
         assert code == 0
         plan = json.loads(out)
         smallest.append(plan["workloads"][0]["pooled"]["smallest_effect_percent"])
@@ -314,15 +314,15 @@ def test_a_run_warns_in_one_line_where_its_budget_is_too_short(planned: Shell) -
     assert len(lines) == 1
     assert " 20 min detect differences of " in lines[0]
     assert " and more in the results (9 of 10 campaigns); to detect 1 %: " in lines[0]
-    assert lines[0].endswith("see `steelyard plan small.yaml`")
+    assert lines[0].endswith("see `steelyard estimate small.yaml`")
     _, out, _ = planned.run("run", "small.yaml", "--dry-run", "--budget", "20h")
     assert "warning" not in out
 
 
 def test_problems_are_those_of_a_run(planned: Shell) -> None:
     """Bad input is exit code 2, with the same sentence."""
-    assert planned.run("plan")[0] == 2
-    code, out, err = planned.run("plan", "small.yaml", "--budget", "soon")
+    assert planned.run("estimate")[0] == 2
+    code, out, err = planned.run("estimate", "small.yaml", "--budget", "soon")
     assert (code, out) == (2, "")
     assert "`soon` is not a duration" in err
 
@@ -337,9 +337,9 @@ def _priced(per_hour: str) -> None:
 def test_a_plan_tells_the_cost_of_an_hour_and_of_the_campaign(planned: Shell) -> None:
     """For people and for programs; of a file without prices neither says anything."""
     _priced("0.60")
-    _, out, _ = planned.run("plan", "small.yaml", "--budget", "30m")
+    _, out, _ = planned.run("estimate", "small.yaml", "--budget", "30m")
     assert "0.6000 EUR an hour, at most 0.3000 EUR for 30 min" in out
-    _, out, _ = planned.run("plan", "small.yaml", "--budget", "30m", "--json")
+    _, out, _ = planned.run("estimate", "small.yaml", "--budget", "30m", "--json")
     assert json.loads(out)["cost"] == {
         "per_hour": 0.6,
         "at_most": 0.3,
@@ -351,7 +351,7 @@ def test_a_plan_tells_the_cost_of_an_hour_and_of_the_campaign(planned: Shell) ->
         "not_counted": [],
     }
     Path("small.yaml").write_text(EXPERIMENT)
-    _, out, _ = planned.run("plan", "small.yaml", "--json")
+    _, out, _ = planned.run("estimate", "small.yaml", "--json")
     assert "cost" not in json.loads(out)
 
 
@@ -370,7 +370,7 @@ def test_what_may_cost_or_take_more_is_refused(
 ) -> None:
     """On both sides of each limit; a run refuses before anything is made."""
     _priced("0.60")
-    for verb in (("plan",), ("run", "--dry-run"))[: 2 if code == 3 else 1]:
+    for verb in (("estimate",), ("run", "--dry-run"))[: 2 if code == 3 else 1]:
         got, _, err = planned.run(verb[0], "small.yaml", *verb[1:], "--budget", "30m", *limits)
         assert got == code, err
         assert told in err
@@ -378,7 +378,7 @@ def test_what_may_cost_or_take_more_is_refused(
 
 def test_a_limit_of_unknown_costs_cannot_be_kept(planned: Shell) -> None:
     """Nothing is taken to be free."""
-    code, _, err = planned.run("plan", "small.yaml", "--budget", "30m", "--max-cost", "5")
+    code, _, err = planned.run("estimate", "small.yaml", "--budget", "30m", "--max-cost", "5")
     assert code == 3
     assert "nothing says what its servers cost" in err
     assert "cost: {per_hour: 0.42}" in err
@@ -398,6 +398,6 @@ def test_a_campaign_within_burst_credits_is_told_before_it(
     """They will not show what lasts; a longer one is told nothing."""
     text = EXPERIMENT.replace("default: {}", f"default: {{target: {{burst_lasts: {lasts}}}}}")
     Path("small.yaml").write_text(text)
-    for verb in (("plan",), ("run", "--dry-run")):
+    for verb in (("estimate",), ("run", "--dry-run")):
         _, out, _ = planned.run(verb[0], "small.yaml", *verb[1:], "--budget", "30m")
         assert ("30 min fit into burst credits of 31 min" in " ".join(out.split())) is is_told

@@ -58,7 +58,7 @@ NO_DEFAULT = "\N{EN DASH}"
 
 # Verbs that start no server and reach no other machine, whatever follows.
 _STARTS_NOTHING = {
-    *(("presets",), ("schema",), ("plan",), ("list",), ("show",), ("report",), ("explain",)),
+    *(("presets",), ("schema",), ("estimate",), ("list",), ("show",), ("report",), ("explain",)),
     *(("compare",), ("article",), ("claims",), ("import",), ("stack", "plan")),
     *(("kubernetes", "rbac"), ("kubernetes", "storage-classes")),
 }
@@ -200,7 +200,7 @@ def test_the_budget_of_every_shown_file_suffices(
     copytree(WORKFLOWS, shown_files, dirs_exist_ok=True)
     for script in ("before.sql", "after.sql", "shelf.sql"):
         (shown_files / script).write_text("SELECT 1;\n")
-    result = CliRunner().invoke(cli, ["plan", name, "--json"])
+    result = CliRunner().invoke(cli, ["estimate", name, "--json"])
     if isinstance(result.exception, PreflightError) and "is not installed" in str(result.exception):
         pytest.skip(str(result.exception))
     assert result.exit_code == 0, (result.exception, result.output)

@@ -34,8 +34,8 @@ _THROUGHPUT = (
 )
 _TESTED = (
     "When only the process dies, the kernel's cache survives it, so with an append-only file next"
-    " to nothing is lost however it is flushed; what differs is the power cut. `steelyard redis"
-    " crash-test` measures both."
+    " to nothing is lost however it is flushed; what differs is the power cut. `steelyard"
+    " crash-test redis` measures both."
 )
 _LAG = (
     "Of the stream of writes: the most that was seen at any moment of a run, its median over runs,"

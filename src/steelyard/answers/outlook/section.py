@@ -118,7 +118,7 @@ def shortfall(found: CampaignOutlook, source: str | None) -> str:
     ways = [design for design in found.cheaper if design.pooled or found.decides_results]
     wanted = doc.share(experiment.stop.decide)
     way = f"; to detect {wanted}: {design_sentence(ways[0])}" if ways else f", not {wanted}"
-    more = f"; see `steelyard plan {quoted(source)}`" if source is not None else ""
+    more = f"; see `steelyard estimate {quoted(source)}`" if source is not None else ""
     return f"{fact}{way}{more}"
 
 

@@ -423,8 +423,8 @@ PERSISTENCE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         why="A part of the speed is bought with acknowledged writes that may be gone. When only the"
         " process dies next to nothing is lost with an append-only file, however it is flushed."
         " Judged by the worst that the settings allow, as in the table of what may be lost.",
-        remedy="Compare at equal persistence, or say what the speed costs; `steelyard redis"
-        " crash-test` measures it.",
+        remedy="Compare at equal persistence, or say what the speed costs; `steelyard crash-test"
+        " redis` measures it.",
         source="Redis documentation, 'Redis persistence'",
         judge=_persistence,
     ),

@@ -66,7 +66,7 @@ def test_one_result_is_decided_within_the_hour_and_cells_are_not(tmp_path: Path)
     assert "It is not decided in single cells: 5 per workload share the error." in text
     warning = shortfall(found, "mine.yaml")
     assert "single cells" in warning
-    assert "`steelyard plan mine.yaml`" in warning
+    assert "`steelyard estimate mine.yaml`" in warning
 
 
 def test_a_short_budget_says_what_it_does_decide(tmp_path: Path) -> None:

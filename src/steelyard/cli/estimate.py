@@ -1,4 +1,4 @@
-"""``steelyard plan``: what an experiment can decide, before it runs."""
+"""``steelyard estimate``: what an experiment can decide, before it runs."""
 
 import click
 
@@ -11,10 +11,12 @@ from steelyard.cli.options import (
 )
 
 
-@click.command("plan")
+@click.command("estimate")
 @click.argument("source", metavar="FILE | preset:NAME", shell_complete=complete_source)
-@click.option("--budget", metavar="TIME", help="Plan for this budget, such as 20m.")
-@click.option("--width", "precision", metavar="SHARE", help="Plan for this half-width, such as 1%.")
+@click.option("--budget", metavar="TIME", help="Estimate for this budget, such as 20m.")
+@click.option(
+    "--width", "precision", metavar="SHARE", help="Estimate for this half-width, such as 1%."
+)
 @experiment_options
 @planned_job_options
 @output_option()
@@ -43,4 +45,4 @@ def command(context: click.Context, /, **_: object) -> None:
         job=job,
         **params,
     )
-    launching.plan(options)
+    launching.estimate(options)
