@@ -16,6 +16,7 @@ import click
 import pytest
 
 from steelyard.campaign.file.form import experiment_schema
+from steelyard.cli.grouping import LongCommand
 from steelyard.cli.main import cli
 from steelyard.core.outside import POSTGRES_MARK, REDIS_MARK
 from steelyard.core.wording import ExitCode
@@ -40,6 +41,8 @@ def _help() -> str:
 def _helps(command: click.Command, context: click.Context) -> Iterator[str]:
     """Yield the help of a command and of all that it has."""
     yield f"$ {context.command_path} --help\n{command.get_help(context)}\n"
+    if isinstance(command, LongCommand):
+        yield f"$ {context.command_path} --help-all\n{command.get_help_of_all(context)}\n"
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             part = command.get_command(context, name)

@@ -3,6 +3,7 @@
 import click
 
 from steelyard.cli.completion import complete_source
+from steelyard.cli.grouping import LongCommand
 from steelyard.cli.options import (
     JOB_OPTIONS,
     experiment_options,
@@ -11,7 +12,11 @@ from steelyard.cli.options import (
 )
 
 
-@click.command("estimate")
+@click.command(
+    "estimate",
+    cls=LongCommand,
+    usual=("--budget", "--width", "--override", "--target", "--max-cost", "--output"),
+)
 @click.argument("source", metavar="FILE | preset:NAME", shell_complete=complete_source)
 @click.option("--budget", metavar="TIME", help="Estimate for this budget, such as 20m.")
 @click.option(

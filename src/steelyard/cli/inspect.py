@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from steelyard.cli.grouping import LongCommand
 from steelyard.cli.options import PATH, SIZE, cluster_options, output_option
 from steelyard.core.wording import ExitCode, InputError
 
@@ -21,7 +22,22 @@ if TYPE_CHECKING:
 _HERE = "this machine"
 
 
-@click.command("inspect")
+@click.command(
+    "inspect",
+    cls=LongCommand,
+    usual=(
+        "--on",
+        "--dsn",
+        "--redis",
+        "--cluster",
+        "--pod",
+        "--facts",
+        "--save",
+        "--all",
+        "--fail-on",
+        "--output",
+    ),
+)
 @click.option("--on", metavar="ssh://HOST", help="Check this machine, over your own ssh.")
 @click.option("--dsn", metavar="URI", help="Ask this PostgreSQL server, too; no password in it.")
 @click.option(

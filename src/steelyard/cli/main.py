@@ -30,6 +30,7 @@ class LazyGroup(click.Group):
         verbs: First line of help by name, in the order to list them.
         package: Holds a module for each other verb.
         unlisted: Further verbs, which no person types.
+        sections: Names of the verbs by title, for the help; one of all if there are none.
         elsewhere: What other tools call a verb, and how it is called here.
         renamed: What a verb was called once, and how it is called now.
         settings: Of click.
@@ -41,6 +42,7 @@ class LazyGroup(click.Group):
         verbs: Mapping[str, str],
         package: str = "",
         unlisted: Collection[str] = (),
+        sections: Mapping[str, Collection[str]] | None = None,
         elsewhere: Mapping[str, str] = MappingProxyType({}),
         renamed: Mapping[str, str] = MappingProxyType({}),
         **settings: object,
@@ -48,6 +50,7 @@ class LazyGroup(click.Group):
         super().__init__(**settings)  # type: ignore[arg-type]  # click's own, passed through
         self._verbs = verbs
         self._unlisted = unlisted
+        self._sections = sections or {"Commands": verbs}
         self._elsewhere = elsewhere
         self._renamed = renamed
         self._package = package
@@ -97,36 +100,48 @@ class LazyGroup(click.Group):
 
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of verbs without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(self._verbs.items()))
+        for title, names in self._sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, self._verbs[name]) for name in names])
 
 
-# Verb -> first line of its help, so that `steelyard --help` imports none of them.
-_VERBS = {
-    "run": "Measure and compare the configurations of an experiment file or preset.",
-    "attach": "Follow a campaign that runs in a cluster, and fetch its record.",
-    "try": "Compare a running server as it is with itself under other settings.",
-    "estimate": "Tell what an experiment can decide, and how long it takes, before it runs.",
-    "report": "Show and rebuild the report of a campaign from its record.",
-    "noise": "Measure what this set-up can see: a configuration against itself.",
-    "capacity": "Find the highest rate a server sustains, and its latency below it.",
-    "list": "List campaigns with status and verdicts.",
-    "show": "Show one campaign: experiment, plan, position, environment, leftovers.",
-    "explain": "Explain which part of the latency changed, from the evidence around the runs.",
-    "inspect": "Check every layer of the stack: facts, and what is wrong with them.",
-    "stack": "Plan, apply, verify and revert the tuning of all layers.",
-    "kubernetes": "Print what a Kubernetes cluster needs for campaigns.",
-    "crash-test": "Count what Redis or PostgreSQL loses in a crash.",
-    "compare": "Compare two configurations of a campaign, or two campaigns.",
-    "article": "Write an article of several campaigns: results, what to choose, method.",
-    "serve": "Show campaigns in a browser: live, down to single seconds.",
-    "prices": "Print the prices of rented servers that plans and reports take.",
-    "presets": "List the presets, or print one.",
-    "schema": "Print the JSON Schema of experiment files, for editors.",
-    "completion": "Print what completes commands in bash, zsh or fish.",
-    "man": "Write man pages, made from the help.",
-    "clean": "Remove what killed campaigns left behind, and on request the cache.",
+# Section -> verb -> first line of its help, so that `steelyard --help` imports none of them.
+_SECTIONS = {
+    "Measure": {
+        "run": "Measure and compare the configurations of an experiment.",
+        "try": "Compare a running server with itself under other settings.",
+        "noise": "Measure what this set-up can see, by equal configurations.",
+        "capacity": "Find the highest rate a server sustains, and its latency.",
+        "crash-test": "Count what Redis or PostgreSQL loses in a crash.",
+        "estimate": "Tell before a run what it can decide, and how long it takes.",
+    },
+    "Read results": {
+        "report": "Show the report of a campaign from its record.",
+        "show": "Show one campaign: experiment, plan, position, environment, leftovers.",
+        "explain": "Explain which part of the latency changed, from the evidence around the runs.",
+        "compare": "Compare two configurations of a campaign, or two campaigns.",
+        "article": "Write an article of several campaigns: results, what to choose, method.",
+        "list": "List campaigns with status and verdicts.",
+        "serve": "Show campaigns in a browser: live, down to single seconds.",
+    },
+    "Tune the stack": {
+        "inspect": "Check every layer of the stack: facts, and what is wrong with them.",
+        "stack": "Plan, apply, verify and revert the tuning of all layers.",
+    },
+    "Kubernetes and AWS": {
+        "kubernetes": "Print what a Kubernetes cluster needs for campaigns.",
+        "attach": "Follow a campaign that runs in a cluster, and fetch its record.",
+        "prices": "Print the prices of rented servers that plans and reports take.",
+    },
+    "Housekeeping": {
+        "presets": "List the presets, or print one.",
+        "schema": "Print the JSON Schema of experiment files, for editors.",
+        "completion": "Print what completes commands in bash, zsh or fish.",
+        "man": "Write man pages, made from the help.",
+        "clean": "Remove what killed campaigns left behind, and on request the cache.",
+    },
 }
+_VERBS = {name: first for verbs in _SECTIONS.values() for name, first in verbs.items()}
 
 
 # What it was called once -> what it is called now.
@@ -181,6 +196,7 @@ _SOON_S = 0.05  # until a signal that came at a bad moment comes again
 @click.group(
     cls=LazyGroup,
     verbs=_VERBS,
+    sections=_SECTIONS,
     elsewhere={word: verb for verb, words in _VERBS_ELSEWHERE.items() for word in words},
     renamed=_RENAMED_VERBS,
     package="steelyard.cli",

@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from steelyard.cli.completion import complete_campaign, complete_source
+from steelyard.cli.grouping import LongCommand
 from steelyard.core.findings import parse_condition
 from steelyard.core.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE
 from steelyard.core.wording import MIB, InputError, parse_bytes, parse_duration_s, parse_quantity
@@ -102,7 +103,7 @@ _json_option: Final = click.option(
 )
 
 
-def output_option(as_json: str = "JSON") -> Callable[[Command], Command]:
+def output_option(as_json: str = "") -> Callable[[Command], Command]:
     """Return the option for the form of what is printed, and its short form ``--json``.
 
     ``as_json`` is what the form ``json`` prints. The verb gets ``as_json``, whether it is that.
@@ -116,7 +117,8 @@ def output_option(as_json: str = "JSON") -> Callable[[Command], Command]:
             type=click.Choice(["text", "json"]),
             default="text",
             callback=lambda *given: chosen_form(*given) == "json",
-            help=f"Print text (default) or {as_json}; --json is short for -o json.",
+            metavar="FORM",
+            help=f"Form: text, or json (or --json){as_json and f': {as_json}'}.",
         ),
     )
 
@@ -135,7 +137,7 @@ def output_forms(*forms: str) -> Callable[[Command], Command]:
             type=click.Choice(forms),
             default=forms[0],
             callback=chosen_form,
-            help=f"Print this form (default: {forms[0]}); --json is short for -o json.",
+            help=f"Form (default: {forms[0]}); --json is short for -o json.",
         ),
     )
 
@@ -175,7 +177,7 @@ layers_option: Final = click.option(
 no_verdict_option: Final = click.option(
     "--no-verdict",
     is_flag=True,
-    help="Start even if the budget ends before the first interim result.",
+    help="Start even if the budget is too short for a verdict.",
 )
 _EXPERIMENT: Final = (
     click.option(
@@ -199,7 +201,7 @@ _EXPERIMENT: Final = (
     click.option(
         "--target",
         metavar="WHERE",
-        help="For all configurations: a URI, a version, a directory, or YAML as below `target:`.",
+        help="Measure there: a URI, a version, a directory or YAML.",
     ),
     click.option(
         "--server-memory",
@@ -219,7 +221,11 @@ _EXPERIMENT: Final = (
     context_option("Context of the kubeconfig, for pods."),
     namespace_option("Namespace, for pods."),
     click.option(
-        "--override", "overrides", multiple=True, metavar="PATH=VALUE", help="Change the file."
+        "--override",
+        "overrides",
+        multiple=True,
+        metavar="PATH=VALUE",
+        help="Change a value of the file.",
     ),
 )
 _CAMPAIGN: Final = (
@@ -235,7 +241,7 @@ _CAMPAIGN: Final = (
 _FLAGS: Final = "flags"
 
 
-class GeneratorCommand(click.Command):
+class GeneratorCommand(LongCommand):
     """A verb whose words behind `--` are the load generator's; no other word ever is."""
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
@@ -327,7 +333,7 @@ gate_options: Final = _adding(
         type=Checked(parse_condition),
         multiple=True,
         metavar="CONDITION",
-        help="Exit with 10 if a whole interval lies beyond, such as 'slower > 3%'.",
+        help="Exit with 10 if this is certain: 'slower > 3%'.",
     ),
     click.option(
         "--undecided",

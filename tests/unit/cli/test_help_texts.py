@@ -11,6 +11,7 @@ import pytest
 from command_line import Shell, a_campaign
 
 import steelyard
+from steelyard.cli.grouping import GROUPS, LongCommand
 from steelyard.cli.main import _VERBS, cli
 from steelyard.cli.man import page, verbs
 
@@ -32,16 +33,45 @@ finally:
 @pytest.mark.parametrize("verb", [*_VERBS])
 def test_every_verb_has_help_with_its_options(shell: Shell, verb: str) -> None:
     """Each option and argument is explained; asking for help is no error."""
-    code, out, _ = shell.run(verb, "--help")
-    assert code == 0
-    assert f"steelyard {verb}" in out.splitlines()[0]
     command = cli.get_command(click.Context(cli), verb)
     assert command is not None
+    is_long = isinstance(command, LongCommand)
+    code, out, _ = shell.run(verb, "--help-all" if is_long else "--help")
+    assert code == 0
+    assert f"steelyard {verb}" in out.splitlines()[0]
     assert command.help
     for option in command.params:
         if isinstance(option, click.Option) and not option.hidden:
             assert option.help, option.name
             assert option.opts[0] in out
+
+
+def test_the_usual_options_of_a_long_verb_fit_a_screen(shell: Shell) -> None:
+    """Twelve lines, one for each, and where the others are; no option is in two groups."""
+    shell.monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = shell.run("run", "--help")
+    options = out.partition("Options:\n")[2].partition("\n\n")[0].splitlines()
+    assert len(options) == 13
+    assert options[-1].split(maxsplit=1) == ["--help-all", "Show all options, in groups."]
+    names = [name for group in GROUPS.values() for name in group]
+    assert len(names) == len({*names})
+
+
+def test_an_option_beyond_the_usual_is_in_a_group() -> None:
+    """Else `--help-all` would not show it."""
+    grouped = {name for group in GROUPS.values() for name in group}
+    long = [verb for _, verb in verbs(cli, ("steelyard",)) if isinstance(verb, LongCommand)]
+    assert len(long) == 7
+    for verb in long:
+        for option in verb.params:
+            if isinstance(option, click.Option) and not option.hidden:
+                assert grouped.intersection(option.opts), (verb.name, option.opts)
+
+
+def test_a_verb_with_many_options_has_groups() -> None:
+    """From 16 options on, a list is too long to look through."""
+    for words, verb in verbs(cli, ("steelyard",)):
+        assert isinstance(verb, LongCommand) or len(verb.params) <= 16, words
 
 
 def test_help_needs_no_heavy_import() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from steelyard.cli.grouping import LongCommand
 from steelyard.cli.main import LazyGroup
 from steelyard.cli.options import (
     OBJECT,
@@ -29,7 +30,24 @@ def command() -> None:
     """Plan, apply, verify and revert the tuning stack, from the hypervisor to PostgreSQL."""
 
 
-@command.command("plan")
+@command.command(
+    "plan",
+    cls=LongCommand,
+    usual=(
+        "--cpus",
+        "--memory",
+        "--for",
+        "--shared-buffers",
+        "--max-connections",
+        "--postgres-version",
+        "--on",
+        "--dsn",
+        "--facts",
+        "--storage",
+        "--dir",
+        "--output",
+    ),
+)
 @click.option("--cpus", type=click.IntRange(1), required=True, help="For the database.")
 @click.option(
     "--memory",
