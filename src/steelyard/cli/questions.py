@@ -50,7 +50,7 @@ from steelyard.core.wording import (
     RecordError,
     format_bytes,
     format_duration,
-    parse_duration_s,
+    parse_budget_s,
 )
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import write_text
@@ -81,7 +81,7 @@ _AFTER_SEED = 5  # steelyard, verb, source, --seed, N
 
 def measure_noise(options: RunOptions, switch: str | None) -> None:
     """Run the A/A twin of an experiment and report it; or only show what would happen."""
-    asked_s = None if options.budget is None else parse_duration_s(options.budget)
+    asked_s = None if options.budget is None else parse_budget_s(options.budget)
     options = replace(options, budget=None)  # it is the twin's, not the experiment's
     doors = real_doors()
     twin = _twin(load(options, doors), switch, asked_s, doors)

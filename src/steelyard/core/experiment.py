@@ -21,6 +21,7 @@ from steelyard.core.quantities import (
     COMMAND,
     SWITCH,
     TEXT,
+    budget,
     duration,
     either,
     inside,
@@ -511,9 +512,7 @@ class Stop:
             each has failed or passed on every result.
     """
 
-    budget_s: float = key(
-        3600.0, duration(above=True), "Time for everything, preparation included.", "60m"
-    )
+    budget_s: float = key(3600.0, budget(), "Time for everything, preparation included.", "60m")
     decide: float = key(0.03, share(), "Effect that is worth detecting.", "3%", name="detect")
     precision: float | None = key(
         None,

@@ -166,6 +166,21 @@ def duration(least_s: float = 0.0, *, above: bool = False, whole: bool = False) 
     return Quantity(read=read, schema=schema, unit="_s")
 
 
+def budget() -> Quantity:
+    """Return durations above 0 with a unit: a bare number is refused."""
+
+    def read(value: object) -> object:
+        seconds = duration(above=True).read(value)
+        try:
+            wording.parse_budget_s(str(value))
+        except InputError as error:
+            raise _refused(f"{shown(value)} has no unit", error.hint) from error
+        return seconds
+
+    schema = {"type": "string", "examples": ["20m", "90s", "1h30m"]}
+    return Quantity(read=read, schema=schema, unit="_s")
+
+
 def share(*, all_of_it: bool = False) -> Quantity:
     """Return fractions between 0 and 1, exclusive, but for all of it."""
 

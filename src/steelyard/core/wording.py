@@ -348,6 +348,18 @@ def parse_duration_s(text: str | float) -> float:
     raise InputError(f"{text!r} is not a duration", hint="Write it as 90s, 20m or 1h30m.")
 
 
+def parse_budget_s(text: str | float) -> float:
+    """Return seconds from ``20m``; a bare number is refused: of minutes, or of seconds?
+
+    Raises:
+        InputError: The text is no duration, or has no unit.
+    """
+    seconds = parse_duration_s(text)
+    if re.fullmatch(_NUMBER, str(text).strip()):
+        raise InputError(f"{text!r} has no unit", hint="Write 20m (minutes) or 90s.")
+    return seconds
+
+
 def parse_fraction(text: str | float) -> float:
     """Return a fraction from ``3%`` (0.03) or ``0.03``.
 

@@ -170,7 +170,7 @@ def test_without_an_argument_it_is_the_experiment_of_run(shell: Shell) -> None:
         (("absent.yaml",), 2, "there is no file"),
         (("x.yaml", "--budget", "soon"), 2, "is not a duration"),
         (("x.yaml", "--budget", "30s"), 3, "ends before the first interim result"),
-        (("x.yaml", "--budget", "0"), 3, "ends before the first interim result"),
+        (("x.yaml", "--budget", "0s"), 3, "ends before the first interim result"),
         (("x.yaml", "--switch", "teleport"), 2, "'teleport' is not one of"),
         (("x.yaml", "--override", "stop.bugdet=5m"), 2, "stop.bugdet"),
         (("x.yaml", "--width", "1%"), 2, "no such option"),

@@ -88,6 +88,15 @@ def test_durations_are_seconds(text: str | float, seconds: float) -> None:
     assert wording.parse_duration_s(text) == pytest.approx(seconds)
 
 
+@pytest.mark.parametrize("text", ["20", 20, "0.5", " 90 "])
+def test_a_budget_has_a_unit(text: str | int) -> None:
+    """Twenty what? pgbench takes seconds, and a person means minutes."""
+    with pytest.raises(wording.InputError, match="has no unit") as refused:
+        wording.parse_budget_s(text)
+    assert "20m" in refused.value.hint
+    assert wording.parse_budget_s("90s") == 90.0
+
+
 @pytest.mark.parametrize(
     ("text", "size"),
     [
@@ -147,7 +156,12 @@ def test_what_is_no_size_is_refused(text: str) -> None:
 @example(text="9" * 400 + "h")
 def test_any_text_is_a_value_or_an_input_error(text: str) -> None:
     """Nothing a user types ends in a traceback, and nothing negative comes out."""
-    for parse in (wording.parse_duration_s, wording.parse_bytes, wording.parse_fraction):
+    for parse in (
+        wording.parse_duration_s,
+        wording.parse_budget_s,
+        wording.parse_bytes,
+        wording.parse_fraction,
+    ):
         try:
             value = parse(text)
         except InputError:
