@@ -93,10 +93,10 @@ def readable(listed: "Listed") -> CampaignAnalysis:
 
 
 def named_or_newest(directory: Path | None) -> Path:
-    """Return the directory that was named, else that of the campaign that began last.
+    """Return the named directory, or that of the newest campaign.
 
     Raises:
-        InputError: None was named, and below campaigns/ there is none.
+        InputError: No directory was named, and campaigns/ holds no campaign.
     """
     if directory is not None:
         return directory

@@ -1,4 +1,4 @@
-"""``steelyard crash-test``: what a database loses of acknowledged writes in a crash."""
+"""``steelyard crash-test``: acknowledged writes that a database loses in a crash."""
 
 import click
 

@@ -30,7 +30,7 @@ class LazyGroup(click.Group):
         verbs: First line of help by name, in the order to list them.
         package: Holds a module for each other verb.
         unlisted: Further verbs, which no person types.
-        sections: Names of the verbs by title, for the help; one of all if there are none.
+        sections: Names of the verbs by title, for the help (default: one section).
         elsewhere: What other tools call a verb, and how it is called here.
         renamed: What a verb was called once, and how it is called now.
         settings: Of click.
@@ -113,7 +113,7 @@ _SECTIONS = {
         "noise": "Measure what this set-up can see, by equal configurations.",
         "capacity": "Find the highest rate a server sustains, and its latency.",
         "crash-test": "Count what Redis or PostgreSQL loses in a crash.",
-        "estimate": "Tell before a run what it can decide, and how long it takes.",
+        "estimate": "Forecast what an experiment can decide, and how long it takes.",
     },
     "Read results": {
         "report": "Show the report of a campaign from its record.",

@@ -104,7 +104,7 @@ _json_option: Final = click.option(
 
 
 def output_option(as_json: str = "") -> Callable[[Command], Command]:
-    """Return the option for the form of what is printed, and its short form ``--json``.
+    """Return the option for the form of the output, and its short form ``--json``.
 
     ``as_json`` is what the form ``json`` prints. The verb gets ``as_json``, whether it is that.
     """
@@ -124,9 +124,9 @@ def output_option(as_json: str = "") -> Callable[[Command], Command]:
 
 
 def output_forms(*forms: str) -> Callable[[Command], Command]:
-    """Return the option for the form of what is printed, the first if it is not given, as ``form``.
+    """Return the option for the form of the output; the verb gets it as ``form``.
 
-    ``--json`` is the short form of ``-o json``.
+    The first form is the default. ``--json`` is the short form of ``-o json``.
     """
     return _adding(
         _json_option,
@@ -143,7 +143,7 @@ def output_forms(*forms: str) -> Callable[[Command], Command]:
 
 
 def chosen_form(context: click.Context, parameter: click.Parameter, form: str) -> str:
-    """Return the form that is asked for by ``--output``, or by ``--json``.
+    """Return the form that ``--output`` names, or ``--json``.
 
     Raises:
         UsageError: They ask for two.

@@ -28,7 +28,7 @@ def command(
     """Show the report of the campaign in DIRECTORY: its first screen.
 
     Without DIRECTORY that of the newest campaign below campaigns/. `-o summary` is ten lines of
-    Markdown for a pull request. --write makes the files beside the record anew: repeated, they are
+    Markdown for a pull request. --write writes the files beside the record: repeated, they are
     the same to the byte. --gate sets the conditions of what is printed; the files have those of the
     run.
     """

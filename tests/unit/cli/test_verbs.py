@@ -55,7 +55,7 @@ def test_a_form_is_printed_and_nothing_written(shell: Shell, form: str) -> None:
 
 
 def test_the_newest_campaign_is_the_default(shell: Shell) -> None:
-    """Of what is below campaigns/, by when it began; standard error tells which it is."""
+    """The campaign that began last below campaigns/; standard error names it."""
     for words in (("report",), ("show",), ("explain",)):
         code, _, err = shell.run(*words)
         assert code == 2
