@@ -184,7 +184,7 @@ def _run_for(command: str, seconds: float) -> str:
     for word in words:
         if word in _OF_ONE_RUN:
             next(words, "")
-        elif word in ("--override", "--set") and (change := next(words, "")):
+        elif word == "--override" and (change := next(words, "")):
             kept += [] if change.startswith("stop.budget=") else [word, change]
         elif word == "--ttl":  # and for as long again: servers are made and deleted meanwhile
             ttl_s = max(parse_duration_s(next(words, "0")), 2.0 * seconds)

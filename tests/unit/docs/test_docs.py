@@ -155,7 +155,7 @@ def test_commands_are_found() -> None:
     """The two tests above are not empty."""
     cheap = [*filter(is_cheap, doc_pages.commands())]
     assert len(cheap) >= 20
-    assert {argv[0] for argv in cheap} >= {"run", "plan", "stack", "kubernetes"}
+    assert {argv[0] for argv in cheap} >= {"run", "estimate", "stack", "kubernetes"}
     assert len(doc_pages.inline_commands()) >= 5
 
 
