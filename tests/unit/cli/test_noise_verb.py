@@ -171,6 +171,7 @@ def test_without_an_argument_it_is_the_experiment_of_run(shell: Shell) -> None:
         (("x.yaml", "--budget", "soon"), 2, "is not a duration"),
         (("x.yaml", "--budget", "30s"), 3, "ends before the first interim result"),
         (("x.yaml", "--budget", "0s"), 3, "ends before the first interim result"),
+        (("x.yaml", "--budget", "30s", "--yes"), 3, "ends before the first interim result"),
         (("x.yaml", "--switch", "teleport"), 2, "'teleport' is not one of"),
         (("x.yaml", "--override", "stop.bugdet=5m"), 2, "stop.bugdet"),
         (("x.yaml", "--width", "1%"), 2, "no such option"),
@@ -184,6 +185,12 @@ def test_bad_input_is_a_sentence(
     assert (found, out) == (code, "")
     assert said in err
     assert not Path("campaigns").exists()
+
+
+def test_no_verdict_accepts_a_budget_that_is_too_short(shell: Shell, file: str) -> None:
+    """Said explicitly; `--yes` above does not mean it."""
+    assert shell.run("noise", file, "--budget", "30s", "--dry-run")[0] == 3
+    assert shell.run("noise", file, "--budget", "30s", "--dry-run", "--no-verdict")[0] == 0
 
 
 @pytest.mark.slow
