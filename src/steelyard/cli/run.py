@@ -71,38 +71,20 @@ def command(context: click.Context, /, **_: object) -> int:
     return 0
 
 
+# Options with which a campaign goes on as it is.
+_HARMLESS = {"resume", "as_json", "quiet", "yes", "no_verdict", "undecided", "junit", "image"}
+
+
 def _given(context: click.Context) -> list[str]:
     """Return what stands on the command line and would change a campaign, as typed there."""
-    words = {
-        "source": "an experiment",
-        "budget": "--budget",
-        "precision": "--width",
-        "fail_if": "--gate",
-        "seed": "--seed",
-        "out": "--dir",
-        "overrides": "--override",
-        "target": "--target",
-        "memory": "--server-memory",
-        "cpus": "--server-cpus",
-        "flags": "pgbench flags",
-        "allow_existing": "--allow-existing",
-        "context": "--context",
-        "namespace": "--namespace",
-        "dry_run": "--dry-run",
-        "max_cost": "--max-cost",
-        "ttl": "--ttl",
-        "prices": "--prices",
-        "as_job": "--in-cluster or --here",
-        "index_url": "--index-url",
-        "secrets": "--secret",
-        "service_account": "--service-account",
-        "storage_class": "--storage-class",
-        "record_size": "--record-size",
-        "detach": "--detach",
-    }
+    words = {each.name: each.opts[-1] for each in context.command.params}
+    words |= {"source": "an experiment", "flags": "pgbench flags"}
+    words["as_job"] = "--in-cluster or --here"
     return [
         word
         for name, word in words.items()
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        and context.params[name] not in (None, ())
+        if name is not None
+        and name not in _HARMLESS
+        and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        and context.params.get(name) not in (None, ())
     ]
