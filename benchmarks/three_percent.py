@@ -59,7 +59,7 @@ configurations:
 STARTED = """\
     target: {kind: local, server: embedded}
     postgres: {shared_buffers: 512MB, max_wal_size: 4GB}"""
-RUNNING = "    target: {{kind: endpoint, uri: '{uri}'}}"
+RUNNING = "    target: {{kind: existing, uri: '{uri}'}}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ class ToyTarget(Here):
     """A toy that Steelyard starts on this machine."""
 
     system: ClassVar[DatabaseSystem] = TOY
-    kind: Literal["toy-local"] = "toy-local"
+    kind: Literal["local"] = "local"
     bin: str = "toy"
     directory: str | None = None
     store: Store | None = None
@@ -50,7 +50,7 @@ class ToyInMemory(ToyTarget):
         shelf: Name of the directory below ``/dev/shm``.
     """
 
-    kind: Literal["toy-memory"] = "toy-memory"  # type: ignore[assignment]
+    kind: Literal["memory"] = "memory"  # type: ignore[assignment]
     shelf: str = "steelyard-toy"
 
     def __post_init__(self) -> None:

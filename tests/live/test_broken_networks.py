@@ -29,7 +29,7 @@ stop: {budget: 5m, width: 99%}
 seed: 7
 configurations:
   default:
-    target: {kind: endpoint}
+    target: {kind: existing}
   other:
     extends: default
     postgres: {maintenance_work_mem: 65MB}

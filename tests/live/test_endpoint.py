@@ -36,7 +36,7 @@ stop: {budget: 5m, width: 99%}
 seed: 7
 configurations:
   default:
-    target: {kind: endpoint}
+    target: {kind: existing}
   other:
     extends: default
     postgres: {work_mem: 9MB, checkpoint_timeout: 7min}
@@ -45,8 +45,8 @@ configurations:
 
 def at(server: Server, text: str = TINY, **keys: object) -> str:
     """Return the experiment at the server's socket, with further keys of the target."""
-    target = json.dumps({"kind": "endpoint", "uri": server.uri, **keys})
-    return text.replace("{kind: endpoint}", target)
+    target = json.dumps({"kind": "existing", "uri": server.uri, **keys})
+    return text.replace("{kind: existing}", target)
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def test_an_ordinary_role_goes_on_with_session_settings(
 ) -> None:
     """Without superuser rights user settings travel with the sessions, and findings say so."""
     text = TINY.replace(", checkpoint_timeout: 7min", "")
-    text = text.replace("{kind: endpoint}", "{kind: endpoint, service: lab}")
+    text = text.replace("{kind: existing}", "{kind: existing, service: lab}")
     _measured(replace(steelyard, extra=_by_service(steelyard.directory, server)), text)
     assert [path for path, found in _everything(steelyard) if PLAIN_PASSWORD in found] == [
         steelyard.directory / "pgpass"
@@ -302,7 +302,7 @@ def test_a_database_that_steelyard_did_not_make_is_left_alone(
         variables = {**server.tcp, "PGUSER": "poor", "PGPASSWORD": PLAIN_PASSWORD}
         poor = replace(steelyard, extra=variables)
         text = TINY.replace(", checkpoint_timeout: 7min", "")
-        text = text.replace("{kind: endpoint}", "{kind: endpoint, dbname: shop}")
+        text = text.replace("{kind: existing}", "{kind: existing, dbname: shop}")
         refused = _run(poor, text)
         assert refused.returncode == 3, refused.stderr
         assert "--allow-existing" in refused.stderr
@@ -470,7 +470,7 @@ def test_a_server_that_dies_is_told_and_cleaned_later(steelyard: Steelyard, serv
 def test_a_password_in_the_uri_is_refused_and_not_repeated(steelyard: Steelyard) -> None:
     """Exit 2 with the way out; the password is in no output and no record."""
     uri = "postgresql://bench@db/x?p%61ssword=hunter2"
-    text = TINY.replace("{kind: endpoint}", json.dumps({"kind": "endpoint", "uri": uri}))
+    text = TINY.replace("{kind: existing}", json.dumps({"kind": "existing", "uri": uri}))
     done = _run(steelyard, text)
     assert done.returncode == 2, done.stderr
     assert "PGPASSWORD" in done.stderr
@@ -505,7 +505,7 @@ stop: {budget: 5m, width: 99%}
 seed: 7
 configurations:
   default:
-    target: {kind: endpoint, uri: URI}
+    target: {kind: existing, uri: URI}
   other:
     extends: default
     postgres: {work_mem: 9MB}

@@ -24,7 +24,7 @@ SLOWER = live.one_by_one(live.lasting(live.TINY.replace("run_time: 1s", "run_tim
 
 def _at(server: Server) -> str:
     text = SLOWER.replace(
-        "{kind: local, server: embedded}", f'{{kind: endpoint, uri: "{server.uri}"}}'
+        "{kind: local, server: embedded}", f'{{kind: existing, uri: "{server.uri}"}}'
     )
     return text.replace("shared_buffers: 64MB", "work_mem: 9MB")
 

@@ -27,7 +27,7 @@ configurations:
   here:
     target: {kind: local, server: embedded}
   there:
-    target: {kind: endpoint, uri: SERVER}
+    target: {kind: existing, uri: SERVER}
     postgres: {work_mem: 9MB}
 """
 

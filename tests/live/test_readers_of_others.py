@@ -51,7 +51,7 @@ measure: {run_time: 1s, discard_start: 0s, warm_up: 0s, prewarm: true}
 stop: {budget: 20m, width: 0.1%}
 seed: 7
 configurations:
-  now: {target: {kind: endpoint, uri: PLACE, allow_existing: true}}
+  now: {target: {kind: existing, uri: PLACE, allow_existing: true}}
   other: {extends: now, postgres: {SETTING}}
 """
 

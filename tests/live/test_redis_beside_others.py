@@ -24,6 +24,7 @@ pytestmark = pytest.mark.live
 MEANS = system_doors()
 TINY = """\
 version: 1
+engine: redis
 name: tiny redis endpoint
 baseline: a
 workloads:
@@ -87,7 +88,7 @@ def test_a_configuration_that_evicts_is_refused_before_anything_is_set(
     steelyard: Steelyard, others: RedisServer
 ) -> None:
     """The whole command: exit 3, and every key of others is there as before."""
-    target = {"kind": "redis-endpoint", "port": others.port, "allow_existing": True}
+    target = {"kind": "existing", "port": others.port, "allow_existing": True}
     settings = "{maxmemory: 1100kb, maxmemory-policy: allkeys-lru}"
     text = TINY.replace("TARGET", json.dumps(target)).replace("SETTINGS", settings)
     done = steelyard.run("run", steelyard.experiment(text), "--dir", "c", "--no-verdict")

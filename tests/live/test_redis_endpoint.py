@@ -23,6 +23,7 @@ pytestmark = pytest.mark.live
 
 TINY = """\
 version: 1
+engine: redis
 name: tiny redis endpoint
 baseline: everysec
 workloads:
@@ -33,7 +34,7 @@ stop: {budget: 5m, width: 99%}
 seed: 7
 configurations:
   everysec:
-    target: {kind: redis-endpoint}
+    target: {kind: existing}
     redis: {appendonly: yes, appendfsync: everysec}
   off:
     extends: everysec
@@ -44,8 +45,8 @@ _ASKED = ("appendonly", "appendfsync", "save")
 
 def at(server: RedisServer, text: str = TINY, **keys: object) -> str:
     """Return the experiment at the server's port, with further keys of the target."""
-    given = {"kind": "redis-endpoint", **({} if "uri" in keys else {"port": server.port}), **keys}
-    return text.replace("{kind: redis-endpoint}", json.dumps(given))
+    given = {"kind": "existing", **({} if "uri" in keys else {"port": server.port}), **keys}
+    return text.replace("{kind: existing}", json.dumps(given))
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.live
 
 _TEXT = """\
 version: 1
+engine: redis
 name: faults
 baseline: off
 workloads:
@@ -40,7 +41,7 @@ configurations:
 
 def _experiment(
     steelyard: Steelyard,
-    target: str = "{kind: redis-local}",
+    target: str = "{kind: local}",
     *,
     appendfsync: str = "everysec",
     value_bytes: int = 100,
@@ -83,7 +84,7 @@ def test_a_port_that_is_taken_is_refused(steelyard: Steelyard) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        target = f"{{kind: redis-local, connection: tcp, port: {port}}}"
+        target = f"{{kind: local, connection: tcp, port: {port}}}"
         refused = steelyard.run("run", _experiment(steelyard, target), "--dir", "c", "--no-verdict")
     assert refused.returncode == 3
     assert f"port {port} on 127.0.0.1 cannot be used" in refused.stderr
@@ -92,7 +93,7 @@ def test_a_port_that_is_taken_is_refused(steelyard: Steelyard) -> None:
 def test_settings_that_redis_refuses_are_told_with_their_lines(steelyard: Steelyard) -> None:
     """An unknown name, a wrong value and one that Steelyard sets are told at once."""
     require_redis()
-    text = _TEXT.format(target="{kind: redis-local}", appendfsync="sometimes", value_bytes=3)
+    text = _TEXT.format(target="{kind: local}", appendfsync="sometimes", value_bytes=3)
     text = text.replace('save: ""', 'save: "", apendonly: yes')
     refused = steelyard.run("run", steelyard.experiment(text), "--dir", "c", "--no-verdict")
     assert refused.returncode == 2
@@ -130,7 +131,7 @@ def test_a_disk_full_of_the_append_only_file_is_told(
 
     Nothing of the campaign stays on the disk, and blocks before it are kept.
     """
-    target = f"{{kind: redis-local, directory: {small_disk}}}"
+    target = f"{{kind: local, directory: {small_disk}}}"
     source = _experiment(steelyard, target, appendfsync=appendfsync, value_bytes=4000)
     process = steelyard.start("run", source, "--dir", "c", "--no-verdict")
     wait_for(lambda: steelyard.complete_blocks >= 1, process)

@@ -222,6 +222,7 @@ def _words(said: object) -> set[str]:
 _VALUE_BYTES = 20_000
 _ALWAYS = f"""\
 version: 1
+engine: redis
 name: every write flushed
 baseline: unlogged
 workloads:
@@ -232,7 +233,7 @@ stop: {{budget: 10m, width: 99%}}
 seed: 7
 configurations:
   unlogged:
-    target: {{kind: redis-local}}
+    target: {{kind: local}}
     redis: {{appendonly: no, save: "", auto-aof-rewrite-percentage: 0}}
   flushed: {{extends: unlogged, redis: {{appendonly: yes, appendfsync: always}}}}
 """

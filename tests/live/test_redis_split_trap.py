@@ -277,6 +277,7 @@ def test_the_rule_knows_the_recipe_on_a_real_server() -> None:
 
 _PAIR = """\
 version: 1
+engine: redis
 name: persistence on the replica
 baseline: logged
 workloads:
@@ -287,7 +288,7 @@ stop: {budget: 60m, width: 0.1%}
 seed: 7
 configurations:
   logged:
-    target: {kind: redis-local}
+    target: {kind: local}
     redis: {appendonly: yes, appendfsync: always, save: ""}
   split:
     extends: logged

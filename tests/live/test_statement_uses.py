@@ -46,7 +46,7 @@ stop: {budget: 20m, width: 0.1%}
 seed: 7
 configurations:
   one:
-    target: {kind: endpoint, uri: PLACE}
+    target: {kind: existing, uri: PLACE}
     postgres: {enable_indexscan: "on"}
   two:
     extends: one
@@ -138,7 +138,7 @@ stop: {budget: 5m, width: 99%}
 seed: 7
 configurations:
   default:
-    target: {kind: endpoint}
+    target: {kind: existing}
   other:
     extends: default
     postgres: {work_mem: 9MB}

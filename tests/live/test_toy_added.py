@@ -24,12 +24,12 @@ from steelyard.record.directory import read_campaign
 from steelyard.tuning.profiles import MachineFacts
 
 pytestmark = pytest.mark.live
-_WAY = "the targets the kind `toy-local`"
 _SHELF = "steelyard-toy-test"
 _FOREIGN = re.compile(r"\b(tps|pgbench|redis|transactions?|checkpoint|WAL)\b", re.IGNORECASE)
 
 _FILE = """\
 version: 1
+engine: toy
 name: a delay of the toy
 workloads: [{name: reads, builtin: get}]
 load: {clients: [2]}
@@ -46,9 +46,8 @@ configurations:
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path) -> Iterator[Path]:
     """Give the toy its lines in the registries, and take them out again."""
-    monkeypatch.setitem(SYSTEMS, TOY.name, System(about=TOY, builtins=BUILTINS, way_there=_WAY))
-    monkeypatch.setitem(TARGETS, "toy-local", ToyTarget)
-    monkeypatch.setitem(TARGETS, "toy-memory", ToyInMemory)
+    monkeypatch.setitem(SYSTEMS, TOY.name, System(about=TOY, builtins=BUILTINS))
+    monkeypatch.setitem(TARGETS, TOY.name, {"local": ToyTarget, "memory": ToyInMemory})
     monkeypatch.setenv("STEELYARD_CACHE", str(cache))
     yield tmp_path
     shutil.rmtree(f"/dev/shm/{_SHELF}", ignore_errors=True)  # noqa: S108 - as the toy has it
@@ -59,7 +58,7 @@ def test_a_toy_is_weighed_as_any_database(
     registered: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`steelyard run` starts it in a place of its own, finds the delay and tells it."""
-    (registered / "toy.yaml").write_text(_FILE.replace("KIND", f"toy-memory, shelf: {_SHELF}"))
+    (registered / "toy.yaml").write_text(_FILE.replace("KIND", f"memory, shelf: {_SHELF}"))
     words = ["run", str(registered / "toy.yaml"), "--dir", str(registered / "campaign")]
     code = cli.main(words, standalone_mode=False)
     printed = capsys.readouterr()
@@ -99,16 +98,14 @@ def test_nothing_else_of_the_project_knows_the_toy() -> None:
 
 def test_its_keys_are_checked_as_all_keys_are(registered: Path) -> None:
     """A wrong value, an unknown setting's place and a key of another kind have their lines."""
-    text = _FILE.replace("KIND", "toy-local, shelf: here").replace(
-        "toy: {delay_ms: 2}", "redis: {}"
-    )
+    text = _FILE.replace("KIND", "local, shelf: here").replace("toy: {delay_ms: 2}", "redis: {}")
     text = text.replace("name: reads, builtin: get", "name: reads, builtin: got")
     (registered / "toy.yaml").write_text(text)
     facts = MachineFacts(cpus=2.0, memory_bytes=2**33)
     with pytest.raises(ExperimentFileError) as refused:
         load_experiment(registered / "toy.yaml", facts=facts)
     told = refused.value.message
-    assert "`shelf` belongs to the target `toy-memory`, and this is `toy-local`" in told
+    assert "`shelf` belongs to the target `memory`, and this is `local`" in told
     assert "`redis` has settings of Redis, and the targets are of Toy" in told
     assert "toy-load brings no `got`" in told
 
@@ -118,17 +115,17 @@ def test_without_its_lines_there_is_no_toy(
 ) -> None:
     """Its target and its settings are unknown words then."""
     monkeypatch.undo()
-    (registered / "toy.yaml").write_text(_FILE.replace("KIND", "toy-local"))
+    (registered / "toy.yaml").write_text(_FILE.replace("KIND", "local"))
     facts = MachineFacts(cpus=2.0, memory_bytes=2**33)
     with pytest.raises(ExperimentFileError) as refused:
         load_experiment(registered / "toy.yaml", facts=facts)
-    assert "`toy-local` is no kind of target" in refused.value.message
+    assert "engine: `toy` is not known" in refused.value.message
     assert "unknown key `toy`" in refused.value.message
 
 
 def test_its_place_in_memory_is_a_kind_of_its_own(registered: Path) -> None:
     """The fields of its class are keys of the file; a record gives it back as it was."""
-    (registered / "toy.yaml").write_text(_FILE.replace("KIND", f"toy-memory, shelf: {_SHELF}"))
+    (registered / "toy.yaml").write_text(_FILE.replace("KIND", f"memory, shelf: {_SHELF}"))
     facts = MachineFacts(cpus=2.0, memory_bytes=2**33)
     experiment = load_experiment(registered / "toy.yaml", facts=facts).experiment
     assert experiment.configurations[0].target == ToyInMemory(shelf=_SHELF)

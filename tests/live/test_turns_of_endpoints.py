@@ -24,6 +24,7 @@ pytestmark = pytest.mark.live
 # from its beginning: on a quiet machine that is a fifth of the rate.
 KNOWN = """\
 version: 1
+engine: redis
 name: a hash kept as a list
 baseline: plain
 design: alternating
@@ -35,7 +36,7 @@ stop: {budget: 20m, width: 0.1%}
 seed: 7
 configurations:
   plain:
-    target: {kind: redis-local}
+    target: {kind: local}
     redis: {save: "", appendonly: "no"}
   listed:
     extends: plain
@@ -127,9 +128,9 @@ stop: {budget: 20m, width: 0.1%}
 seed: 7
 configurations:
   one:
-    target: {kind: endpoint, uri: FIRST}
+    target: {kind: existing, uri: FIRST}
   two:
-    target: {kind: endpoint, uri: SECOND}
+    target: {kind: existing, uri: SECOND}
     postgres: {work_mem: 9MB, log_checkpoints: "off"}
 """
 MAKE = "CREATE TABLE seen (n bigint);\n"
@@ -142,9 +143,9 @@ DO $$ BEGIN
 END $$;
 """
 REDIS = (
-    KNOWN.replace("{kind: redis-local}", "{kind: redis-endpoint, uri: FIRST}")
+    KNOWN.replace("{kind: local}", "{kind: existing, uri: FIRST}")
     .replace('    redis: {save: "", appendonly: "no"}\n', "")
-    .replace("    extends: plain\n", "    target: {kind: redis-endpoint, uri: SECOND}\n")
+    .replace("    extends: plain\n", "    target: {kind: existing, uri: SECOND}\n")
 )
 
 
@@ -268,7 +269,7 @@ stop: {budget: 20m, width: 0.1%}
 seed: 7
 configurations:
   one:
-    target: {kind: endpoint, uri: PLACE}
+    target: {kind: existing, uri: PLACE}
     postgres: {work_mem: 5MB}
   two:
     extends: one

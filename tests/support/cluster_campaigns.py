@@ -26,7 +26,7 @@ seed: 7
 configurations:
   default:
     target:
-      kind: cloudnative-pg
+      kind: kubernetes
       image: {IMAGE}
       storage: 1Gi
       resources: {{requests: {{cpu: 100m, memory: 256Mi}}, limits: {{cpu: "1", memory: 256Mi}}}}
@@ -48,7 +48,7 @@ seed: 7
 configurations:
   default:
     target:
-      kind: cloudnative-pg
+      kind: kubernetes
       image: {IMAGE}
       storage: 1Gi
       resources: {{requests: {{cpu: 200m, memory: 256Mi}}, limits: {{cpu: "1", memory: 256Mi}}}}
@@ -61,7 +61,7 @@ IN_TURNS = SETTINGS.replace("workloads:", "design: alternating\nworkloads:").rep
 )
 _SERVICE = """\
     target:
-      kind: endpoint
+      kind: existing
       dbname: postgres
       kubernetes:
         service: {service}

@@ -127,7 +127,7 @@ def at(server: Server, kind: Kind) -> Kind:
     """Return a kind whose endpoint, if it has one, is a server."""
     if kind.name != "endpoint":
         return kind
-    return replace(kind, target=json.dumps({"kind": "endpoint", "uri": server.uri}))
+    return replace(kind, target=json.dumps({"kind": "existing", "uri": server.uri}))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,7 +38,7 @@ seed: 7
 configurations:
   default:
     target:
-      kind: cloudnative-pg
+      kind: kubernetes
       image: {image}
       storage: 1Gi
       resources: {{requests: {{cpu: 200m, memory: 256Mi}}}}

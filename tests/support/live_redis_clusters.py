@@ -7,7 +7,8 @@ from typing import Final
 
 from fakes.programs import FakeLedger, SmallRedis
 from steelyard.core.outside import ServerAddress
-from steelyard.core.target import PodResources, RedisKubernetesTarget
+from steelyard.core.storage import PodResources
+from steelyard.core.target import RedisKubernetesTarget
 from steelyard.gateways.doors import system_doors
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
@@ -28,6 +29,7 @@ PROGRAM: Final = SmallRedis()
 # A server that is restarted for each configuration, until the test ends it.
 MADE: Final = f"""\
 version: 1
+engine: redis
 name: AOF in a StatefulSet
 baseline: off
 workloads:
@@ -40,7 +42,7 @@ seed: 7
 configurations:
   "off":
     target:
-      kind: redis-kubernetes
+      kind: kubernetes
       image: {REDIS_IMAGE}
       storage: 256Mi
       resources: {{requests: {{cpu: 50m, memory: 128Mi}}, limits: {{cpu: "1", memory: 128Mi}}}}

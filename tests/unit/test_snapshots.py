@@ -48,7 +48,7 @@ TESTS = Path(__file__).parents[1]
 FACTS = MachineFacts(cpus=4.0, memory_bytes=16 * GIB, free_disk_bytes=200 * GIB)
 _CONFIGURATIONS = "configurations:"
 _SCRIPT = re.compile(r"\b[\w-]+\.sql\b")
-_NAMED = re.compile(r"\A(?:# ([\w-]+)\.yaml\n)?version: 1\nname: (.*)\n")
+_NAMED = re.compile(r"\A(?:# ([\w-]+)\.yaml\n)?version: 1\n(?:engine: redis\n)?name: (.*)\n")
 
 
 def presets() -> Iterator[tuple[str, str]]:

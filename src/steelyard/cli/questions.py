@@ -19,7 +19,7 @@ import click
 from steelyard.campaign.file.files import PRESET, LoadedExperiment
 from steelyard.campaign.file.form_parts import CLOSED
 from steelyard.campaign.file.form_values import SEED_LIMIT
-from steelyard.campaign.file.overrides import is_of_redis, target_at, target_of
+from steelyard.campaign.file.overrides import target_at, target_of
 from steelyard.campaign.foresee.forecast import (
     LEAST_BUDGET_S,
     aa_twin,
@@ -276,11 +276,11 @@ def capacity_text(options: CapacityOptions, seed: int) -> str:
     Raises:
         InputError: The target is none, or of Redis.
     """
-    target = target_of(options.place)
-    if is_of_redis(target):
+    target, system = target_of(options.place)
+    if system is not None and not system.offers_rate:
         raise InputError(
-            "the capacity is what loads at a rate are shares of, and no generator of Redis offers"
-            " a rate",
+            "the capacity is what loads at a rate are shares of, and no generator of"
+            f" {system.words.server} offers a rate",
             hint="Find the most that it sustains with several numbers of clients in a file:"
             " `load: {clients: [1, 10, 50, 100]}`.",
         )
@@ -478,16 +478,15 @@ def trial_text(options: TrialOptions, seed: int) -> str:
         InputError: A setting is none, or the target is, or it is of Redis.
     """
     settings = _changes(options.changes)
-    target: dict[str, Value] = {"kind": "endpoint"}
-    if options.dsn:
-        target = target_at(options.dsn)
-    if is_of_redis(target):
+    target, system = target_at(options.dsn or "existing")
+    if system is not None and not system.has_sessions:
         raise InputError(
-            "`try` changes settings of its own sessions, and those of Redis hold for all sessions",
+            "`try` changes settings of its own sessions, and those of"
+            f" {system.words.server} hold for all sessions",
             hint="Compare them on that server one after another: `steelyard run FILE --target"
             " redis://HOST`. docs/targets/redis-endpoint.md has such a file.",
         )
-    if options.scripts and target.get("kind") == "endpoint":
+    if options.scripts and target.get("kind") == "existing":
         target = {**target, "allow_existing": True}
     told: dict[str, Value] = {
         "restart_command": [*shlex.split(options.restart_command or "")],

@@ -40,7 +40,6 @@ from steelyard.core.target import (
     Here,
     KubernetesPlace,
     LocalTarget,
-    OpenWord,
     RedisEndpointTarget,
     RedisKubernetesTarget,
     RedisLocalTarget,
@@ -48,6 +47,7 @@ from steelyard.core.target import (
     Target,
     WorkWords,
 )
+from steelyard.core.wording import OpenWord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -372,7 +372,7 @@ class Attribution:
 
 
 class Layer(OpenWord):
-    """One storey of the stack that settings belong to; a database system is one of its name."""
+    """One storey of the stack that settings belong to; each database system has one."""
 
     LINUX = "linux"
     KUBERNETES = "kubernetes"
@@ -469,7 +469,7 @@ class Configuration:
     @property
     def server_layer(self) -> Layer:
         """Return the layer of its server's own settings."""
-        return Layer(self.target.system.name.value)
+        return Layer(self.target.system.layer)
 
     def asked(self, layer: Layer | None = None) -> dict[str, str]:
         """Return the values that it asks of one layer, by name as written; None: of its server."""

@@ -19,6 +19,7 @@ from typing import Final
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from steelyard.core.experiment import Workload
+from steelyard.core.target import REDIS
 from steelyard.core.wording import MS_PER_S, InputError
 
 _DEFAULTS: Final = {
@@ -354,10 +355,6 @@ DEFAULT_PORT: Final = 6379
 SCHEMES: Final = ("redis", "rediss", "unix")
 _FORMS: Final = "Write redis://USER@HOST:PORT/DB, rediss:// with TLS, or unix:///PATH?db=0."
 _NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
-# What other clients write: redis+sentinel, redis-socket, rediss+cluster, valkeys, jdbc:redis.
-_NAMES_REDIS: Final = re.compile(
-    r"(jdbc:)?((redis|valkey)s?|unix)([+.-][a-z0-9+.-]*)?:", re.IGNORECASE
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -379,18 +376,14 @@ class RedisUri:
     tls: bool = False
 
 
-def is_redis_uri(text: str) -> bool:
-    """Return whether a URI names Redis, also in a form that is refused."""
-    return _NAMES_REDIS.match(text) is not None
-
-
 def parse_redis_uri(text: str) -> RedisUri:
     """Return what a URI says.
 
     Raises:
         InputError: It is none of Redis, or it has a password, which is not repeated.
     """
-    named = _NAMES_REDIS.match(text) or re.match(r"[A-Za-z][\w+.-]*:(?=//)", text, re.ASCII)
+    named = re.match(REDIS.uris, text, re.IGNORECASE)
+    named = named or re.match(r"[A-Za-z][\w+.-]*:(?=//)", text, re.ASCII)
     scheme = "" if named is None else named[0][:-1].lower()
     if scheme not in SCHEMES:
         form = "the URI is none of a Redis server"

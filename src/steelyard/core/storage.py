@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from steelyard.core.quantities import duration, key, size, whole
-from steelyard.core.wording import GIB, KIB, MIB, format_bytes
+from steelyard.core.wording import GIB, KIB, MIB, format_bytes, parse_quantity, parse_quantity_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,3 +70,32 @@ class Store:
             f"blocks of {format_bytes(self.block_bytes)}" if self.block_bytes != 4 * KIB else "",
         ]
         return f"simulated, {', '.join(filter(None, parts)) or 'nothing added'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodResources:
+    """What a container asks for and gets at most, as Kubernetes writes it: ``cpu``, ``memory``...
+
+    Where only one of the two is given, the other is the same: then the pod is Guaranteed.
+    """
+
+    requests: tuple[tuple[str, str], ...] = ()
+    limits: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def has_cpu_quota(self) -> bool:
+        """Return whether the kernel holds the container back beyond so much CPU time."""
+        return "cpu" in self._most
+
+    @property
+    def _most(self) -> dict[str, str]:
+        return dict(self.limits or self.requests)
+
+    def provision(self, storage: str, storage_class: str | None) -> Provision:
+        """Return what a container gets at most, on a volume of that size and class."""
+        cpus, memory = self._most.get("cpu"), self._most.get("memory")
+        return Provision(
+            cpus=None if cpus is None else float(parse_quantity(cpus)),
+            memory_bytes=None if memory is None else parse_quantity_bytes(memory),
+            storage=f"{storage} on {storage_class or 'the default storage class'}",
+        )

@@ -5,42 +5,27 @@ import re
 from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field, replace
-from enum import StrEnum
 from functools import cache
 from typing import Any, ClassVar, Final, Literal, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from steelyard.core.aws import CLASSES, Volume, burst_lasts_s, hidden_by_burst, volume_of
 from steelyard.core.money import Rates
-from steelyard.core.storage import Provision, Store
+from steelyard.core.storage import PodResources, Provision, Store
 from steelyard.core.wording import (
     GIB,
     InputError,
+    OpenWord,
     form_of,
     format_duration,
     parse_quantity,
-    parse_quantity_bytes,
 )
 
 
-class OpenWord(StrEnum):
-    """A word of a list that registered database systems and targets may add to."""
-
-    @classmethod
-    def _missing_(cls, value: object) -> "OpenWord | None":
-        """Return the member of another word, always the same one."""
-        if not isinstance(value, str):
-            return None
-        member = str.__new__(cls, value)
-        member._name_, member._value_ = value, value
-        found = cls._value2member_map_.setdefault(value, member)
-        return found if isinstance(found, OpenWord) else None
-
-
 class EngineName(OpenWord):
-    """A database system that can be weighed."""
+    """A database system that can be weighed; ``engine:`` of an experiment file."""
 
-    POSTGRES = "postgres"
+    POSTGRES = "postgresql"
     REDIS = "redis"
 
 
@@ -69,6 +54,10 @@ class DatabaseSystem:
     """What a record and a report must know of a database system and its load generator.
 
     Attributes:
+        layer: Of its settings: their key in a file.
+        programs: Regular expression of words that stand for its programs, besides a directory.
+        has_programs: What these are, for people.
+        uris: Regular expression of how a URI of its servers begins, whatever its case.
         takes_time: The generator is told how long to run; else how many requests to send.
         logs_transactions: It can log each of them; else it prints how long they took together.
         has_ramp: It can leave out the start of a run.
@@ -76,10 +65,16 @@ class DatabaseSystem:
         passwords: Where the password for a server comes from.
         mixes_kinds: Its servers of different kinds of target can be in one experiment.
         reload: What gives a running server other settings for everyone.
+        offers_rate: Its generator can offer a rate.
+        has_sessions: A session can have settings of its own.
     """
 
     name: EngineName
+    layer: str
     words: WorkWords
+    programs: str = ""
+    has_programs: str = "the directory of its programs"
+    uris: str = ""
     takes_time: bool = True
     logs_transactions: bool = False
     has_ramp: bool = False
@@ -87,6 +82,16 @@ class DatabaseSystem:
     passwords: str = "the environment"
     mixes_kinds: bool = False
     reload: str = "a reload"
+    offers_rate: bool = False
+    has_sessions: bool = False
+
+    def names_programs(self, word: str) -> bool:
+        """Return whether a word stands for its programs."""
+        return bool(self.programs) and re.fullmatch(self.programs, word) is not None
+
+    def is_of(self, uri: str) -> bool:
+        """Return whether a URI is of one of its servers, also in a form that is refused."""
+        return bool(self.uris) and re.match(self.uris, uri, re.IGNORECASE) is not None
 
 
 POSTGRES_WORDS: Final = WorkWords()
@@ -101,15 +106,26 @@ REDIS_WORDS: Final = WorkWords(
 )
 POSTGRES: Final = DatabaseSystem(
     name=EngineName.POSTGRES,
+    layer="postgres",
+    programs=r"embedded|[0-9]{1,2}(\.[0-9]{1,2})?",
+    has_programs="a version of PostgreSQL",
+    uris="(jdbc:)?postgres(ql)?:",
     words=POSTGRES_WORDS,
     logs_transactions=True,
     has_ramp=True,
     has_checkpoints=True,
     passwords="~/.pgpass or PGPASSWORD",
     mixes_kinds=True,
+    offers_rate=True,
+    has_sessions=True,
 )
 REDIS: Final = DatabaseSystem(
     name=EngineName.REDIS,
+    layer="redis",
+    programs="redis-server|valkey-server",
+    has_programs="`redis-server` or `valkey-server`, or a directory with a `/`",
+    # Other clients write redis+sentinel, redis-socket, rediss+cluster, valkeys, jdbc:redis.
+    uris=r"(jdbc:)?((redis|valkey)s?|unix)([+.-][a-z0-9+.-]*)?:",
     words=REDIS_WORDS,
     takes_time=False,
     passwords="REDISCLI_AUTH",
@@ -137,6 +153,7 @@ class Server:
     is_managed: ClassVar[bool] = False  # a provider runs it, by its kind
     restores: ClassVar[tuple[str, ...]] = ()  # what a file may choose as its `restore`
     noun: ClassVar[str] = "endpoint"  # what one is called that is there already
+    existing_key: ClassVar[str] = ""  # names one that is there, where Steelyard else makes it
     # What lets Steelyard restart such a server; empty: nothing does.
     restarted_by: ClassVar[str] = "Give its target a `restart_command`"
 
@@ -271,35 +288,6 @@ class LocalTarget(Here):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodResources:
-    """What a container asks for and gets at most, as Kubernetes writes it: ``cpu``, ``memory``...
-
-    Where only one of the two is given, the other is the same: then the pod is Guaranteed.
-    """
-
-    requests: tuple[tuple[str, str], ...] = ()
-    limits: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def has_cpu_quota(self) -> bool:
-        """Return whether the kernel holds the container back beyond so much CPU time."""
-        return "cpu" in self._most
-
-    @property
-    def _most(self) -> dict[str, str]:
-        return dict(self.limits or self.requests)
-
-    def provision(self, storage: str, storage_class: str | None) -> Provision:
-        """Return what a container gets at most, on a volume of that size and class."""
-        cpus, memory = self._most.get("cpu"), self._most.get("memory")
-        return Provision(
-            cpus=None if cpus is None else float(parse_quantity(cpus)),
-            memory_bytes=None if memory is None else parse_quantity_bytes(memory),
-            storage=f"{storage} on {storage_class or 'the default storage class'}",
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratorPods:
     """The pod that the load comes from: that of the campaign's Job.
 
@@ -310,7 +298,7 @@ class GeneratorPods:
     """
 
     image: str | None = None
-    resources: PodResources = PodResources()
+    resources: PodResources = field(default_factory=PodResources)
     node_selector: tuple[tuple[str, str], ...] = ()
     tolerations: str = "[]"
     same_node: bool = False
@@ -392,8 +380,9 @@ class CloudNativePgTarget(InPods):
     """
 
     noun: ClassVar[str] = "Cluster"
+    existing_key: ClassVar[str] = "cluster"
     restarted_by: ClassVar[str] = "Allow its change with `allow_existing: true`"
-    kind: Literal["cloudnative-pg"] = "cloudnative-pg"
+    kind: Literal["kubernetes"] = "kubernetes"
     place: KubernetesPlace = KubernetesPlace()
     cluster: str | None = None
     allow_existing: bool = False
@@ -403,7 +392,7 @@ class CloudNativePgTarget(InPods):
     storage_class: str | None = None
     wal_storage: str | None = None
     wal_storage_class: str | None = None
-    resources: PodResources = PodResources()
+    resources: PodResources = field(default_factory=PodResources)
     synchronous: Synchronous | None = None
     node_selector: tuple[tuple[str, str], ...] = ()
     tolerations: str = "[]"
@@ -523,7 +512,7 @@ class EndpointTarget(There):
     """
 
     restores: ClassVar[tuple[str, ...]] = ("template", "vacuum")
-    kind: Literal["endpoint"] = "endpoint"
+    kind: Literal["existing"] = "existing"
     uri: str | None = None
     host: str | None = None
     port: int | None = None
@@ -581,7 +570,7 @@ class RedisLocalTarget(Here):
     """
 
     system: ClassVar[DatabaseSystem] = REDIS
-    kind: Literal["redis-local"] = "redis-local"
+    kind: Literal["local"] = "local"
     bin: str = "redis-server"
     directory: str | None = None
     store: Store | None = None
@@ -615,7 +604,7 @@ class RedisEndpointTarget(There):
     """
 
     system: ClassVar[DatabaseSystem] = REDIS
-    kind: Literal["redis-endpoint"] = "redis-endpoint"
+    kind: Literal["existing"] = "existing"
     uri: str | None = None
     host: str | None = None
     port: int | None = None
@@ -653,15 +642,16 @@ class RedisKubernetesTarget(InPods):
 
     system: ClassVar[DatabaseSystem] = REDIS
     noun: ClassVar[str] = "server"
+    existing_key: ClassVar[str] = "service"
     restarted_by: ClassVar[str] = ""
-    kind: Literal["redis-kubernetes"] = "redis-kubernetes"
+    kind: Literal["kubernetes"] = "kubernetes"
     place: KubernetesPlace = KubernetesPlace()
     service: ClusterService | None = None
     allow_existing: bool = False
     image: str = "redis:7"
     storage: str = "10Gi"
     storage_class: str | None = None
-    resources: PodResources = PodResources()
+    resources: PodResources = field(default_factory=PodResources)
     node_selector: tuple[tuple[str, str], ...] = ()
     tolerations: str = "[]"
     burst_lasts_s: float | None = field(default=None, compare=False)
@@ -826,31 +816,45 @@ class AuroraTarget(RentedTarget):
 
 Target = Server
 RedisTarget = RedisLocalTarget | RedisEndpointTarget | RedisKubernetesTarget
-# By ``kind:``, as records and files know them; the package ``targets`` may put in others.
-TARGETS: Final[dict[str, type[Server]]] = {
-    "local": LocalTarget,
-    "endpoint": EndpointTarget,
-    "cloudnative-pg": CloudNativePgTarget,
-    "rds": RdsTarget,
-    "aurora": AuroraTarget,
-    "redis-local": RedisLocalTarget,
-    "redis-endpoint": RedisEndpointTarget,
-    "redis-kubernetes": RedisKubernetesTarget,
+# By engine and ``kind:``, as records and files know them; the package ``targets`` may add others.
+TARGETS: Final[dict[str, dict[str, type[Server]]]] = {
+    EngineName.POSTGRES: {
+        "local": LocalTarget,
+        "existing": EndpointTarget,
+        "kubernetes": CloudNativePgTarget,
+        "rds": RdsTarget,
+        "aurora": AuroraTarget,
+    },
+    EngineName.REDIS: {
+        "local": RedisLocalTarget,
+        "existing": RedisEndpointTarget,
+        "kubernetes": RedisKubernetesTarget,
+    },
 }
 
 
 def systems() -> tuple[DatabaseSystem, ...]:
-    """Return the database systems that there are targets of, each once."""
-    return tuple(dict.fromkeys(each.system for each in TARGETS.values()))
+    """Return the database systems that there are targets of."""
+    return tuple(next(iter(kinds.values())).system for kinds in TARGETS.values() if kinds)
 
 
-def kind_here(system: DatabaseSystem) -> str:
-    """Return the kind of target of a database system whose servers Steelyard starts here."""
-    return next((n for n, each in TARGETS.items() if each.system is system and each.is_here), "")
+def system_of(engine: str) -> DatabaseSystem:
+    """Return the database system of that name."""
+    return next(each for each in systems() if each.name == engine)
+
+
+def kind_words() -> tuple[str, ...]:
+    """Return the words for kinds of target of all engines, each once."""
+    return tuple(dict.fromkeys(kind for kinds in TARGETS.values() for kind in kinds))
+
+
+def kind_here(engine: str) -> str:
+    """Return the kind of target of an engine whose servers Steelyard starts here."""
+    return next((kind for kind, each in TARGETS[engine].items() if each.is_here), "")
 
 
 def _stored_target(source: Any, handler: Any) -> Any:  # noqa: ANN401 - as pydantic has it
-    """Return how a record holds a target: a class as its fields, any target by its ``kind``."""
+    """Return how a record holds a target: its ``engine`` and, with its ``kind``, its fields."""
     if source is not Server:
         return handler(source)
     from pydantic_core import core_schema  # noqa: PLC0415 - for records only
@@ -858,14 +862,17 @@ def _stored_target(source: Any, handler: Any) -> Any:  # noqa: ANN401 - as pydan
     def read(stored: object) -> Server:
         if isinstance(stored, Server):
             return stored
-        kind = stored.get("kind") if isinstance(stored, dict) else None
-        if kind not in TARGETS:
-            message = f"{kind!r} is no kind of target"
+        named = stored if isinstance(stored, dict) else {}
+        engine, kind = str(named.get("engine")), str(named.get("kind"))
+        target = TARGETS.get(engine, {}).get(kind)
+        if target is None:
+            message = f"{kind!r} of {engine!r} is no kind of target"
             raise ValueError(message)
-        return form_of(TARGETS[kind]).validate_python(stored)
+        return form_of(target).validate_python({k: v for k, v in named.items() if k != "engine"})
 
     def write(target: Server, how: Any) -> object:  # noqa: ANN401 - as pydantic has it
-        return form_of(type(target)).dump_python(target, mode=how.mode)
+        held = form_of(type(target)).dump_python(target, mode=how.mode)
+        return {"engine": target.system.name.value, **held}
 
     writing = core_schema.plain_serializer_function_ser_schema(write, info_arg=True)
     return core_schema.no_info_plain_validator_function(read, serialization=writing)

@@ -19,12 +19,26 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+
+class OpenWord(StrEnum):
+    """A word of a list that registered database systems and targets may add to."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> "OpenWord | None":
+        """Return the member of another word, always the same one."""
+        if not isinstance(value, str):
+            return None
+        member = str.__new__(cls, value)
+        member._name_, member._value_ = value, value
+        found = cls._value2member_map_.setdefault(value, member)
+        return found if isinstance(found, OpenWord) else None
 
 
 class ExitCode(IntEnum):

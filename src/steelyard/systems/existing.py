@@ -144,7 +144,6 @@ class Announcing:
         mark: What is made carries it.
         undo: Undoes one thing, by way of the gateways. It takes the password of the server's user
             and where a server in a cluster is reached now; None: where it was.
-        made_kind: The kind of target that Steelyard makes on this machine.
         restart_command: Restarts it after its settings were put back; empty: a reload does.
         settings: What its settings are called among the kinds of things.
     """
@@ -152,7 +151,6 @@ class Announcing:
     place: ServerPlace
     mark: str
     undo: Undo
-    made_kind: str
     restart_command: tuple[str, ...] = ()
     settings: outside.Foreign = outside.Foreign.SETTINGS
 
@@ -308,7 +306,6 @@ class OthersServer(ServerElsewhere):
         super().__init__(campaign_id, ledger, doors)
         self._place = announcing.place
         self._mark = announcing.mark
-        self._made_kind = announcing.made_kind
         self._changes = Changes(announcing, ledger, doors)
         # The start of the server under which a configuration is in force.
         self._since: object = None
@@ -365,8 +362,7 @@ class OthersServer(ServerElsewhere):
         """Refuse: nobody may remake what somebody else made."""
         raise wording.PreflightError(
             f"Steelyard did not make the server at {self._where} and cannot make it anew",
-            hint=f"Use a target that Steelyard makes (`kind: {self._made_kind}`), or leave"
-            " `switch` out.",
+            hint="Use a target that Steelyard makes (`kind: local`), or leave `switch` out.",
         )
 
     def stop(self, *, keep_data: bool) -> None:

@@ -457,7 +457,7 @@ def placed(experiment: Experiment, *, context: str | None, namespace: str | None
     if not experiment.is_in_kubernetes:
         raise InputError(
             f"{' and '.join(options)} are for targets in Kubernetes, and the experiment has none",
-            hint="Leave it out, or give a target: --target cloudnative-pg, or redis-kubernetes.",
+            hint="Leave it out, or give a target: --target kubernetes.",
         )
     return moved(experiment, context, namespace)
 

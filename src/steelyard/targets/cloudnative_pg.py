@@ -238,7 +238,7 @@ def _service(
         raise PreflightError(
             f"the Service {asked.service} leads to the Cluster {cluster} of CloudNativePG, whose"
             " settings are changed by its manifest and not by SQL",
-            hint=f"Use `{{kind: cloudnative-pg, cluster: {cluster}, allow_existing: true}}`.",
+            hint=f"Use `{{kind: kubernetes, cluster: {cluster}, allow_existing: true}}`.",
         )
     return _Service(endpoint=target, found=found)
 

@@ -17,6 +17,8 @@ from steelyard.systems.protocol import Dataset, Engine, LoadProgram, RunRequest,
 
 TOY = DatabaseSystem(
     name=EngineName("toy"),
+    layer="toy",
+    programs="toy",
     words=WorkWords(
         one="request",
         many="requests",

@@ -29,7 +29,7 @@ configurations:
     postgres: {{huge_pages: "off"}}
   cluster:
     target:
-      kind: cloudnative-pg
+      kind: kubernetes
       image: {IMAGE}
       storage: 1Gi
       resources: {{requests: {{cpu: 100m, memory: 256Mi}}, limits: {{cpu: "1", memory: 256Mi}}}}

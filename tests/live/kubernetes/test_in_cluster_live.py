@@ -271,7 +271,7 @@ workloads: [{{{{name: reads, builtin: select-only, scale: 1}}}}]
 configurations:
   default:
     target:
-      kind: cloudnative-pg
+      kind: kubernetes
       namespace: {{namespace}}
       cluster: pg
       allow_existing: true
@@ -279,12 +279,12 @@ configurations:
     postgres: {{{{work_mem: 4MB}}}}
   other: {{{{extends: default, postgres: {{{{work_mem: 8MB}}}}}}}}
 """
-_REDIS = f"""{_HEAD}
+_REDIS = f"""{_HEAD}engine: redis
 workloads: [{{{{name: gets, builtin: get, loaded: 1000}}}}]
 configurations:
   default:
     target:
-      kind: redis-kubernetes
+      kind: kubernetes
       namespace: {{namespace}}
       image: localhost/redis:7
       storage: 1Gi

@@ -133,7 +133,7 @@ def _on_somebodys(namespace: str, **keys: str) -> str:
     return f"""{head}configurations:
   everysec:
     target:
-      kind: redis-kubernetes
+      kind: kubernetes
       namespace: {namespace}
       service: cache
       port: 6380

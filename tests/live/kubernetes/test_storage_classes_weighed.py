@@ -30,7 +30,7 @@ seed: 7
 configurations:
   disk:
     target:
-      kind: cloudnative-pg
+      kind: kubernetes
       image: IMAGE
       storage: 1Gi
       storage_class: local-path

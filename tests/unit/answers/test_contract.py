@@ -17,8 +17,8 @@ from steelyard.answers.contract import (
 from steelyard.core.experiment import EffectiveSetting, Experiment, Measure, Track
 from steelyard.core.measurement import Environment, ServerEnvironment
 from steelyard.core.schedule import Ceiling, CeilingKind, CeilingsAsked
-from steelyard.core.storage import Provision
-from steelyard.core.target import CloudNativePgTarget, EndpointTarget, PodResources
+from steelyard.core.storage import PodResources, Provision
+from steelyard.core.target import CloudNativePgTarget, EndpointTarget
 from steelyard.core.wording import GIB, PreflightError
 
 _HERE = Provision(cpus=2.0, memory_bytes=8 * GIB, storage="ext4 on /dev/sda")

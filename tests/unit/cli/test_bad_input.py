@@ -19,13 +19,13 @@ from support.snapshots import check_text
 def test_a_kind_that_is_a_list_is_named_with_its_line(shell: Shell) -> None:
     """Also where another configuration tells the kind, and a machine's memory is looked at."""
     Path("list.yaml").write_text(
-        "version: 1\nname: x\nbaseline: a\nworkloads: [{name: w, command: set}]\n"
-        "load: {clients: 2}\nconfigurations:\n  a: {target: {kind: redis-local}}\n"
+        "version: 1\nengine: redis\nname: x\nbaseline: a\nworkloads: [{name: w, command: set}]\n"
+        "load: {clients: 2}\nconfigurations:\n  a: {target: {kind: local}}\n"
         "  b: {extends: a, target: {kind: [null]}}\n"
     )
     code, _, err = shell.run("run", "list.yaml", "--dry-run")
     assert code == 2
-    assert "list.yaml:8:34: configurations.b.target.kind" in err
+    assert "list.yaml:9:34: configurations.b.target.kind" in err
 
 
 def _commands(

@@ -248,7 +248,7 @@ def test_a_job_for_servers_elsewhere_has_the_place_of_the_command_line(
     text = (
         "version: 1\nname: far\nload: {clients: 1}\n"
         "workloads: [{name: reads, builtin: select-only, scale: 1}]\n"
-        "configurations:\n  default: {target: {kind: endpoint, host: db.example}}\n"
+        "configurations:\n  default: {target: {kind: existing, host: db.example}}\n"
         "  other: {extends: default}\n"
     )
     options = launching.RunOptions(

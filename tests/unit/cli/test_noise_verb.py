@@ -313,7 +313,7 @@ def test_a_goal_asks_for_closer_rates() -> None:
             "postgresql://a@b/c?options=-c%20x%3D1",
             EndpointTarget(uri="postgresql://a@b/c?options=-c%20x%3D1"),
         ),
-        ("{kind: endpoint, host: 'a: b'}", EndpointTarget(host="a: b")),
+        ("{kind: existing, host: 'a: b'}", EndpointTarget(host="a: b")),
     ],
 )
 def test_every_kind_of_target(target: str, expected: object) -> None:

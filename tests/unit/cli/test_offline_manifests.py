@@ -55,7 +55,7 @@ def test_every_manifest_is_there_without_a_kubeconfig(shell: Shell, preset: str)
 def test_an_api_that_does_not_answer_is_no_obstacle(shell: Shell, tmp_path: Path) -> None:
     """The objects are the same, and the reason is told."""
     (tmp_path / "kubeconfig").write_text(_NOWHERE)
-    words = ("run", "preset:protocol", "--target", "cloudnative-pg", "--dry-run")
+    words = ("run", "preset:protocol", "--target", "kubernetes", "--dry-run")
     code, out, err = shell.run(*words)
     assert code == 0
     kinds = [each["kind"] for each in _objects(out)]

@@ -14,12 +14,8 @@ from steelyard.core.findings import Estimate, Finding, Severity, Verdict, groupe
 from steelyard.core.measurement import Measurement, Second, Seconds
 from steelyard.core.outside import Command, Completed
 from steelyard.core.schedule import Load
-from steelyard.core.target import (
-    CloudNativePgTarget,
-    LocalTarget,
-    PodResources,
-    RedisKubernetesTarget,
-)
+from steelyard.core.storage import PodResources
+from steelyard.core.target import CloudNativePgTarget, LocalTarget, RedisKubernetesTarget
 
 
 def _measured(transactions: float, seconds: float) -> Measurement:

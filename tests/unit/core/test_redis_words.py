@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from steelyard.core.redis import (
     Death,
     RedisUri,
-    is_redis_uri,
     parse_redis_uri,
     promised_commits,
     promised_loss,
 )
+from steelyard.core.target import REDIS
 from steelyard.core.wording import InputError
 
 
@@ -163,7 +163,7 @@ def test_bounds_of_commits_follow_settings(
 def test_what_a_uri_says(text: str, expected: RedisUri) -> None:
     """Each part has its place; what is absent is None."""
     assert parse_redis_uri(text) == expected
-    assert is_redis_uri(text)
+    assert REDIS.is_of(text)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_what_is_no_uri_of_redis(text: str) -> None:
 )
 def test_forms_of_other_clients_are_named_with_what_is_taken(text: str, words: str) -> None:
     """They are read as meant for Redis, never as libpq's; nothing but the form is repeated."""
-    assert is_redis_uri(text)
+    assert REDIS.is_of(text)
     with pytest.raises(InputError) as refused:
         parse_redis_uri(text)
     for word in words.split("|"):

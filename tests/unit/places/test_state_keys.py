@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from steelyard.core import target as targets
 from steelyard.core.experiment import KeySpace
 from steelyard.core.outside import stored_key
+from steelyard.core.storage import PodResources
 from steelyard.places.local.server import state_key
 from steelyard.systems.protocol import Dataset
 
@@ -60,7 +61,7 @@ def test_words_do_not_run_together(one: list[str], other: list[str]) -> None:
 
 CLUSTER = targets.CloudNativePgTarget(
     place=targets.KubernetesPlace(namespace="bench"),
-    resources=targets.PodResources(limits=(("cpu", "2"),)),
+    resources=PodResources(limits=(("cpu", "2"),)),
 )
 
 
@@ -69,8 +70,7 @@ CLUSTER = targets.CloudNativePgTarget(
     [
         (targets.LocalTarget(), "855a390045323b5e"),
         (targets.LocalTarget(bin="15", initdb=("--wal-segsize=64",)), "9943be33211b5ca0"),
-        (targets.RedisLocalTarget(), "935156aa531c1835"),
-        (CLUSTER, "f18c5ef1c870397c"),
+        (CLUSTER, "36e15fda0c800ee3"),
         (
             Dataset(name="s10", scale_factor=10, prepare=(("a.sql", "SELECT 1"),)),
             "1b9b58c22dd4e93e",
@@ -106,8 +106,8 @@ def test_what_makes_no_other_target_makes_no_other_key(target: targets.Target) -
 
 
 def test_kinds_are_told_apart() -> None:
-    """Where all else is as by default, too."""
-    assert stored_key(targets.LocalTarget()) != stored_key(targets.RedisLocalTarget())
+    """Where all else is as by default, too. Who stores one names its engine beside it."""
+    assert stored_key(targets.LocalTarget()) != stored_key(targets.EndpointTarget())
 
 
 def test_what_has_no_lasting_form_makes_no_key() -> None:

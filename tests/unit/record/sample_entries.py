@@ -36,7 +36,7 @@ def any_of(kind: Any) -> st.SearchStrategy[Any]:
     if kind in _SCALARS:
         return _SCALARS[kind]
     if kind is Server:
-        return st.one_of([_class(each) for each in TARGETS.values()])
+        return st.one_of([_class(each) for kinds in TARGETS.values() for each in kinds.values()])
     return _generic(kind) if get_args(kind) else _class(kind)
 
 

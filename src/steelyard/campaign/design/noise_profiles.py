@@ -122,8 +122,7 @@ def place_of(experiment: Experiment, host: Host) -> str:
 
 
 def _target(target: Target) -> str:
-    # Whatever system a server on this machine is of, its programs say it.
-    return f"{'local' if target.is_here else target.kind}, {target.label}"
+    return f"{target.system.name} {target.kind}, {target.label}"
 
 
 def content_of(workload: Workload) -> str:

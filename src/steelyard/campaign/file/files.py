@@ -47,7 +47,7 @@ from steelyard.campaign.file.systems import SYSTEMS, System, load_command
 from steelyard.core import experiment as model
 from steelyard.core.quantities import shown
 from steelyard.core.schedule import QUOTA_SETTLING_S, QUOTA_TURN_S, Load
-from steelyard.core.target import DatabaseSystem
+from steelyard.core.target import DatabaseSystem, EngineName
 from steelyard.core.wording import (
     ExperimentFileError,
     InputError,
@@ -87,7 +87,7 @@ def resolve(
         _configuration(name, configuration, texts, surroundings.base)
         for name, configuration in merged.items()
     )
-    engine = configurations[0].target.system.name  # one kind in an experiment
+    engine = EngineName(form.engine)
     system = SYSTEMS[engine]
     workloads = tuple(
         _workload(each, form, texts, surroundings.base, system) for each in form.workloads

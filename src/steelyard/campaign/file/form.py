@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, Any, Final, TypeVar
 
 from annotated_types import MinLen
@@ -35,7 +36,7 @@ from steelyard.core.experiment import (
     Stop,
 )
 from steelyard.core.quantities import as_text, shown, split_words, whole, written
-from steelyard.core.target import TARGETS, EngineName, LocalTarget, systems
+from steelyard.core.target import TARGETS, EngineName, system_of, systems
 from steelyard.core.wording import InputError, choice, closest, did_you_mean, listed
 from steelyard.systems.redis.redis_benchmark import BUILTINS
 from steelyard.tuning.profiles import profile_names
@@ -153,7 +154,7 @@ Profiles = Annotated[
 
 def server_layers() -> list[str]:
     """Return the keys of settings of each database system."""
-    return [each.name for each in systems()]
+    return [each.layer for each in systems()]
 
 
 def setting_keys() -> list[str]:
@@ -186,14 +187,14 @@ def _describe_later_layers(schema: dict[str, Any]) -> None:
 class LevelForm(form_values.Form):
     """What one level of a factor sets: a configuration's own keys."""
 
-    # A database system without a section here has its settings below its name.
+    # A database system without a section here has its settings below its layer.
     model_config = ConfigDict(extra="allow", json_schema_extra=_describe_later_layers)
     __pydantic_extra__: dict[
         Annotated[str, AfterValidator(values.only(server_layers))], FurtherSettings
     ] = Field(init=False)
 
     target: Annotated[form_target.TargetForm, form_values.OR_EMPTY] = values.key(
-        "Where the server runs.", default_factory=form_target.TargetForm
+        "Where the server runs.", default_factory=form_target.TargetForm, validate_default=True
     )
     protocol: values.Protocol | None = values.key("pgbench's query mode, where it is what varies.")
     prepare: values.Texts = values.key(
@@ -301,6 +302,9 @@ class ExperimentForm(form_values.Form):
     name: values.Text = Field(description="Title of the report.", examples=["huge pages"])
     description: values.Text | None = values.key(
         "Why the question is asked.", "Before the upgrade."
+    )
+    engine: form_target.EngineWord = values.key(
+        "The database system of all targets.", "redis", default=EngineName.POSTGRES.value
     )
     design: values.DesignWord = values.key(
         "How configurations are compared in blocks: `alternating` has all of them up and lets the"
@@ -490,8 +494,7 @@ class Draft:
     @property
     def homes(self) -> tuple[KeyPath, ...]:
         """Return where keys of a configuration may stand: configurations, and levels of factors."""
-        configurations = (("configurations", name) for name in self.configuration_names)
-        return (*configurations, *level_paths(self.document))
+        return home_paths(self.document)
 
     @property
     def engine(self) -> EngineName:
@@ -504,31 +507,14 @@ class Draft:
         return tuple(k for k in WHAT_IS_COMPARED[1:] if self.document.at((k,)) is not None)
 
 
-def engine_of(document: Document) -> EngineName:
-    """Return which database system the targets are of: PostgreSQL unless a kind says another.
-
-    A misspelled kind counts as what it most likely means, so that the rest of the file is not
-    told to be of the other system.
-    """
-    named = document.at(("configurations",))
-    configurations = [
-        ("configurations", name) for name in (named if isinstance(named, dict) else ())
-    ]
-    homes = (*configurations, *level_paths(document))
-    kinds = (document.at((*home, "target", "kind")) for home in homes)
-    meant = (closest(kind, TARGETS) for kind in kinds if isinstance(kind, str))
-    systems = (TARGETS[kind].system.name for kind in meant if kind)
-    plain = EngineName.POSTGRES
-    return next((each for each in systems if each != plain), plain)
-
-
 def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:
     """Return the sound parts of a document and everything that is wrong with single values."""
     form: ExperimentForm | None = None
     issues: tuple[Issue, ...] = ()
     meant = document
+    engine = engine_of(document)
     try:
-        form = ExperimentForm.model_validate(document.value)
+        form = ExperimentForm.model_validate(document.value, context=engine)
     except ValidationError as error:
         details = error.errors(include_url=False)
         stray = {each["loc"] for each in details if each["type"] == form_values.STRAY_KEY}
@@ -549,7 +535,7 @@ def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:
             WorkloadForm, dict(enumerate(workloads)) if isinstance(workloads, list) else {}
         ),
         configurations=_sound(
-            ConfigurationForm, configurations if isinstance(configurations, dict) else {}
+            ConfigurationForm, configurations if isinstance(configurations, dict) else {}, engine
         ),
         load=_attempt(form_parts.LoadForm.model_validate, meant.at(("load",))),
         measure=_attempt(MEASURE.read, meant.at(("measure",))),
@@ -557,9 +543,31 @@ def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:
         generator=_attempt(GeneratorForm.model_validate, meant.at(("generator",))),
         capacity=None if capacity is None else _attempt(CAPACITY.read, capacity),
         goal=_goal(meant.at(("slo",))),
-        levels=_sound(LevelForm, {path: meant.at(path) for path in level_paths(document)}),
+        levels=_sound(LevelForm, {path: meant.at(path) for path in level_paths(document)}, engine),
     )
     return draft, issues
+
+
+def engine_of(document: Document) -> EngineName:
+    """Return the engine of a file; PostgreSQL where it names none.
+
+    A misspelled one counts as what it most likely means, and so does an old kind of target that
+    names it, so that the rest of the file is not told to be of the other system.
+    """
+    named = document.at(("engine",))
+    if named is not None:
+        meant = closest(named, TARGETS) if isinstance(named, str) else ""
+        return EngineName(meant or EngineName.POSTGRES)
+    kinds = (document.at((*home, "target", "kind")) for home in home_paths(document))
+    old = (form_target.OLD_KINDS.get(str(kind)) for kind in kinds)
+    return EngineName(next((each[0] for each in old if each is not None), EngineName.POSTGRES))
+
+
+def home_paths(document: Document) -> tuple[KeyPath, ...]:
+    """Return where keys of a configuration may stand: configurations, and levels of factors."""
+    named = document.at(("configurations",))
+    names = named if isinstance(named, dict) else ()
+    return (*(("configurations", name) for name in names), *level_paths(document))
 
 
 _SECRETS: Final = ("password", "passfile", "pgpassword")  # as keys, which no section has
@@ -597,8 +605,11 @@ KeyT = TypeVar("KeyT", int, str, KeyPath)
 SoundT = TypeVar("SoundT")
 
 
-def _sound(form: type[FormT], raw: Mapping[KeyT, Value]) -> dict[KeyT, FormT]:
-    attempts = {key: _attempt(form.model_validate, value) for key, value in raw.items()}
+def _sound(
+    form: type[FormT], raw: Mapping[KeyT, Value], engine: EngineName | None = None
+) -> dict[KeyT, FormT]:
+    read = partial(form.model_validate, context=engine)
+    attempts = {key: _attempt(read, value) for key, value in raw.items()}
     return {key: sound for key, sound in attempts.items() if sound is not None}
 
 
@@ -645,8 +656,7 @@ def _unknown_key(document: Document, path: KeyPath) -> Iterator[Issue]:
     holder = tuple(parents)
     form = section(holder)
     if "target" in holder and str(key).lower() in _SECRETS:
-        kind = TARGETS.get(str(document.at((*holder, "kind"))), LocalTarget)
-        hint = f"Records carry no secrets: use {kind.system.passwords}."
+        hint = f"Records carry no secrets: use {system_of(engine_of(document)).passwords}."
         if holder[-1] == "kubernetes":
             hint = "Records carry no secrets: name the Secret that holds it with `secret`."
         message = f"{shown(key)} has no place in an experiment file"

@@ -5,9 +5,9 @@ says of Redis alone is here as well: work, settings, and how a server is reached
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
 import pydantic
 
@@ -16,9 +16,9 @@ from steelyard.campaign.file.form_values import OR_EMPTY, Form, refusal
 from steelyard.core import quantities
 from steelyard.core.aws import STORAGE_TYPES
 from steelyard.core.quantities import TEXTS, WrittenFloat, WrittenInt, as_text, shown, split_words
-from steelyard.core.redis import is_redis_uri, parse_redis_uri
+from steelyard.core.redis import parse_redis_uri
 from steelyard.core.storage import Store
-from steelyard.core.target import TARGETS, systems
+from steelyard.core.target import TARGETS, EngineName, kind_words, system_of, systems
 from steelyard.core.wording import InputError, choice, did_you_mean
 from steelyard.gateways.sql import parsed_uri
 
@@ -252,33 +252,68 @@ class RedisServerForm(Form):
     password_key: values.SecretKey | None = values.key("Key of the password in it.", "password")
 
 
-REDIS_SERVERS: Final = ("redis-server", "valkey-server")
 _GOVERNED_INITDB: Final = re.compile(
     r"-[DUWA]|--(pgdata|username|pwprompt|pwfile|auth|auth-host|auth-local)\b"
 )
+_PROGRAM_WORDS: Final = ("embedded", "redis-server", "valkey-server")  # that may be misspelled
 _PROGRAMS: Final = (
     "Write a version as 15, a directory with a `/`, a running server as postgresql://HOST/DATABASE."
 )
 
 
-def _target_kind(value: object) -> str:
+# Kinds that named the engine, too, from old to new.
+OLD_KINDS: Final[Mapping[str, tuple[str, str]]] = {
+    "endpoint": (EngineName.POSTGRES, "existing"),
+    "cloudnative-pg": (EngineName.POSTGRES, "kubernetes"),
+    "redis-local": (EngineName.REDIS, "local"),
+    "redis-endpoint": (EngineName.REDIS, "existing"),
+    "redis-kubernetes": (EngineName.REDIS, "kubernetes"),
+}
+
+
+def renamed_kind(kind: str) -> str:
+    """Return what is written now in place of an old kind; empty: it is none."""
+    if kind not in OLD_KINDS:
+        return ""
+    engine, word = OLD_KINDS[kind]
+    return f"Write `engine: {engine}` at the top and `kind: {word}` here."
+
+
+def _target_kind(value: object, engine: str | None) -> str:
+    """Return a kind of target of an engine; None: of any."""
     kind = as_text(value)
-    if kind not in TARGETS:
-        raise refusal(f"{shown(kind)} is no kind of target", choice(kind, [*TARGETS]))
-    return kind
+    known = kind_words() if engine is None else tuple(TARGETS[engine])
+    if kind in known:
+        return kind
+    whose = f" of {system_of(engine).words.server}" if engine and kind in kind_words() else ""
+    message = f"{shown(kind)} is no kind of target{whose}"
+    raise refusal(message, renamed_kind(kind) or choice(kind, known))
 
 
-def _uri(value: object) -> str:
+def _engine(value: object) -> str:
+    return str(quantities.word(tuple(TARGETS)).read(value))
+
+
+_URI_FORMS: Final[Mapping[str, Callable[[str], object]]] = {
+    EngineName.POSTGRES: parsed_uri,
+    EngineName.REDIS: parse_redis_uri,
+}
+
+
+def _uri(value: object, engine: str | None) -> str:
+    """Return a URI of the engine that it names, else of this one."""
     uri = as_text(value)
+    named = next((each.name for each in systems() if each.is_of(uri)), engine)
     try:
-        parse_redis_uri(uri) if is_redis_uri(uri) else parsed_uri(uri)
+        _URI_FORMS.get(named or EngineName.POSTGRES, str)(uri)
     except InputError as error:
         raise refusal(error.message, error.hint) from None
     return uri
 
 
-TargetKind = Annotated[str, values.ReadBy(_target_kind, enum=list(TARGETS))]
-Uri = Annotated[str, values.ReadBy(_uri, type="string")]
+TargetKind = Annotated[str, values.ReadFor(_target_kind, enum=list(kind_words()))]
+EngineWord = Annotated[str, values.ReadBy(_engine, enum=list(TARGETS))]
+Uri = Annotated[str, values.ReadFor(_uri, type="string")]
 
 
 def _initdb_option(value: object) -> str:
@@ -291,10 +326,9 @@ def _initdb_option(value: object) -> str:
 
 def _programs(value: object) -> str:
     given = as_text(value)
-    known = given in ("embedded", *REDIS_SERVERS)
-    if not known and not is_directory(given) and not is_version(given):
+    if not is_directory(given) and not any(each.names_programs(given) for each in systems()):
         message = f"{shown(given)} is neither `embedded`, nor a version, nor a directory"
-        hint = did_you_mean(given, ["embedded", *REDIS_SERVERS]) or _PROGRAMS
+        hint = did_you_mean(given, _PROGRAM_WORDS) or _PROGRAMS
         raise refusal(message, hint)
     return given
 
@@ -371,7 +405,7 @@ class ServerForm(Form):
     user: values.Text | None = values.key("Who connects to an endpoint.", "bench")
     dbname: values.Text | None = values.key("Database of an endpoint to connect to.", "postgres")
     service: values.Text | None = values.key(
-        "Section of libpq's service file; of `redis-kubernetes` the Service of a server that is"
+        "Section of libpq's service file; of Redis in Kubernetes the Service of a server that is"
         " there.",
         "bench",
     )
@@ -421,7 +455,8 @@ KEYS_OF_FIELDS: Final[Mapping[str, frozenset[str]]] = {
 
 def _own_keys() -> set[str]:
     """Return the fields of all target classes that are keys of the same name."""
-    names = {each.name for model in TARGETS.values() for each in fields(model)}
+    models = (model for kinds in TARGETS.values() for model in kinds.values())
+    names = {each.name for model in models for each in fields(model)}
     return names - KEYS_OF_FIELDS.keys()
 
 
@@ -473,6 +508,17 @@ class TargetForm(RedisServerForm, ClusterForm, RentedForm, ServerForm):
     __pydantic_extra__: dict[
         Annotated[str, pydantic.AfterValidator(values.only(_own_keys))], object
     ] = pydantic.Field(init=False)
+    _engine: str = EngineName.POSTGRES
+
+    @pydantic.model_validator(mode="after")
+    def _of_the_file(self, about: pydantic.ValidationInfo) -> Self:
+        self._engine = about.context or EngineName.POSTGRES
+        return self
+
+    @property
+    def engine(self) -> str:
+        """Return the engine of the file, which the validation was told as its context."""
+        return self._engine
 
     kubernetes: Service | None = values.key(
         "A server in a Kubernetes cluster, by the names of its Service and Secret.",

@@ -24,6 +24,7 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     PlainValidator,
+    ValidationInfo,
     WithJsonSchema,
     create_model,
 )
@@ -259,6 +260,18 @@ class ReadBy:
         self, core: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         return self._schema.__get_pydantic_json_schema__(core, handler)
+
+
+class ReadFor(ReadBy):
+    """How a value is read whose reader is told the engine: the context of the validation."""
+
+    def __init__(self, read: Callable[[object, str | None], object], /, **schema: object) -> None:
+        super().__init__(str, **schema)
+
+        def told(value: object, about: ValidationInfo) -> object:
+            return _refusing(lambda value: read(value, about.context))(value)
+
+        self._validator = PlainValidator(told)
 
 
 class Section:

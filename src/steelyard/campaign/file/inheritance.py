@@ -16,7 +16,7 @@ from steelyard.campaign.file.form_values import told_cpus, told_memory
 from steelyard.campaign.file.kinds import TOLD, keys_of, kind_of, model_of, target_problems
 from steelyard.core.experiment import SwitchCost
 from steelyard.core.quantities import shown, split_words
-from steelyard.core.target import EngineName, kind_here
+from steelyard.core.target import TARGETS, kind_here, systems
 from steelyard.core.wording import InputError, choice, did_you_mean, listed, parse_bytes
 from steelyard.tuning.profiles import (
     MachineFacts,
@@ -24,12 +24,6 @@ from steelyard.tuning.profiles import (
     profile_names,
     profiled_settings,
 )
-
-# Which kinds are made, by the system whose servers cannot be.
-_MAKERS: Final = {
-    EngineName.POSTGRES: "`kind: local`, or `kind: cloudnative-pg` without `cluster`",
-    EngineName.REDIS: "`kind: redis-local`, or `kind: redis-kubernetes` without `service`",
-}
 
 
 def target_issues(draft: Draft, merged: Mapping[str, ConfigurationForm]) -> Iterator[Issue]:
@@ -54,16 +48,14 @@ def _mixed(merged: Mapping[str, ConfigurationForm]) -> Issue | None:
     kinds = {name: kind_of(each.target) for name, each in merged.items()}
     first = next(iter(kinds.values()), None)
     other = next((name for name, kind in kinds.items() if kind is not first), None)
-    systems = {kind.system.name: kind.system for kind in kinds.values()}
-    if other is None or (len(systems) == 1 and next(iter(systems.values())).mixes_kinds):
+    if first is None or other is None or first.system.mixes_kinds:
         return None
-    named = listed(sorted({each.target.kind or "local" for each in merged.values()}))
+    words = {each.target.kind or kind_here(each.target.engine) for each in merged.values()}
+    mixing = " and ".join(each.words.server for each in systems() if each.mixes_kinds)
     return Issue(
         path=("configurations", other),
-        message=f"the configurations have targets of different kinds: {named}",
-        hint="Compare servers of one database system."
-        if len(systems) > 1
-        else "Use one kind in an experiment: only PostgreSQL's can be mixed.",
+        message=f"the configurations have targets of different kinds: {listed(sorted(words))}",
+        hint=f"Use one kind in an experiment: only those of {mixing} can be mixed.",
         at_key=True,
     )
 
@@ -101,7 +93,7 @@ def _unfit(draft: Draft, name: str, configuration: ConfigurationForm) -> Iterato
 
 def _of_this_machine(name: str, configuration: ConfigurationForm) -> Iterator[Issue]:
     """Yield what is of this machine, on which the server is not."""
-    kind = kind_of(configuration.target)
+    kind, engine = kind_of(configuration.target), configuration.target.engine
     pod = model_of(configuration.target).home is not None
     if configuration.settings["cgroup"]:
         whose = "a pod" if pod else "an endpoint"
@@ -111,7 +103,7 @@ def _of_this_machine(name: str, configuration: ConfigurationForm) -> Iterator[Is
             " start and cannot limit",
             hint="Write its limits below `resources` of the target."
             if _is_provisioned(configuration.target)
-            else f"Remove `cgroup`, or use `kind: {kind_here(kind.system)}`.",
+            else f"Remove `cgroup`, or use `kind: {kind_here(engine)}`.",
             at_key=True,
         )
     if None not in (configuration.target.memory, configuration.target.cpus):
@@ -135,7 +127,11 @@ def _of_this_machine(name: str, configuration: ConfigurationForm) -> Iterator[Is
 def _switched(name: str, target: TargetForm, switch: str | None) -> Iterator[Issue]:
     """Yield that a server cannot be switched as asked, because it is there already."""
     kind = kind_of(target)
-    makers = _MAKERS.get(kind.system.name, f"`kind: {kind_here(kind.system)}`")
+    makers = ", or ".join(
+        f"`kind: {word}`" + (f" without `{each.existing_key}`" if each.existing_key else "")
+        for word, each in TARGETS[target.engine].items()
+        if each.is_here or each.existing_key
+    )
     if switch == SwitchCost.REPROVISION:
         yield Issue(
             path=("measure", "switch"),
@@ -174,7 +170,7 @@ def _differing(one: TargetForm, other: TargetForm) -> Iterator[tuple[str, str, s
     """Yield what two configurations of one experiment must share."""
     if _is_provisioned(one) != _is_provisioned(other):
         noun = kind_of(one).noun
-        key = next(key for key in ("cluster", "service") if key in keys_of(kind_of(one)))
+        key = kind_of(one).existing_key or kind_of(other).existing_key
         hint = "Let Steelyard make both, or name an existing one in both"
         yield key, f"are a {noun} that is made and one that is there", hint
     shared = (_shared(one), _shared(other))

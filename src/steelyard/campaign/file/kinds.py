@@ -7,6 +7,7 @@ out; ``inheritance`` finds the line.
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,8 +20,8 @@ from steelyard.core import wording
 from steelyard.core.aws import volume_of
 from steelyard.core.money import MACHINE, Part, Rates
 from steelyard.core.quantities import shown
-from steelyard.core.redis import DEFAULT_PORT, is_redis_uri, parse_redis_uri
-from steelyard.core.storage import Store
+from steelyard.core.redis import DEFAULT_PORT, parse_redis_uri
+from steelyard.core.storage import PodResources, Store
 
 Told = tuple[str, str, str]  # the key below `target`, what is wrong, the way out
 Locate = Callable[[str], str]  # makes the name of a file or directory absolute
@@ -30,11 +31,6 @@ TOLD: Final = ("memory", "cpus")  # what a user says of a server that nobody see
 _OF_ALL: Final = frozenset({"kind", "burst_lasts", "cost"})
 _SEPARATE: Final = ("host", "port", "user", "dbname", "service", "db", "tls")
 _FILES: Final = ("cacert", "cert", "key")
-_PROGRAMS: Final = {
-    targets.EngineName.POSTGRES: "Use `kind: redis-local`, or a version of PostgreSQL.",
-    targets.EngineName.REDIS: f"Write {wording.listed(form_target.REDIS_SERVERS)},"
-    " or a directory with a `/`.",
-}
 _OF_A_SERVICE: Final = frozenset({"secret", "port", "user_key", "password_key", "allow_existing"})
 _OF_A_STATEFUL_SET: Final = frozenset(
     {"image", "storage", "storage_class", "resources", "node_selector", "tolerations"}
@@ -44,8 +40,8 @@ _WHOLE: Final = ("uri", "host", "port", "user", "service")  # how a server outsi
 
 
 def kind_of(form: form_target.TargetForm) -> type[targets.Target]:
-    """Return the class of a target; one that names none is a PostgreSQL server on this machine."""
-    return targets.TARGETS[form.kind or targets.LocalTarget().kind]
+    """Return the class of a target; one that names no kind is on this machine."""
+    return targets.TARGETS[form.engine][form.kind or targets.kind_here(form.engine)]
 
 
 def keys_of(kind: type[targets.Target]) -> frozenset[str]:
@@ -95,19 +91,17 @@ def _located(name: str, given: str, locate: Locate) -> str:
 
 def target_problems(form: form_target.TargetForm) -> Iterator[Told]:
     """Yield what is wrong with one target once everything is inherited."""
-    kind, name = kind_of(form), form.kind or targets.LocalTarget().kind
+    kind, name = kind_of(form), form.kind or targets.kind_here(form.engine)
     given = form.model_dump(exclude_none=True)
     for key in sorted(given.keys() - keys_of(kind) - _OF_ALL):
-        homes = {n: each for n, each in targets.TARGETS.items() if key in keys_of(each)}
-        near = [n for n, each in homes.items() if each.system is kind.system] or [*homes]
-        message = f"`{key}` belongs to the target {wording.listed(near)}, and this is `{name}`"
+        message = f"`{key}` belongs to the target {_homes(key, form.engine)}, and this is `{name}`"
         hint = "Remove it."
         if key in TOLD and issubclass(kind, targets.Here):
             message = f"`{key}` is what nobody sees of a server, and Steelyard sees this machine"
             hint = "Leave it out; `cgroup` gives a server of this machine less than all of it."
         yield key, message, hint
-    yield from _of_other_systems(form, kind, name)
-    yield from _PROBLEMS.get(name, _refused_values)(form)
+    yield from _of_other_systems(form, kind.system)
+    yield from _PROBLEMS.get(kind, partial(_refused_values, kind))(form)
     yield from _store_problems(form.store)
     if form.uri is not None:
         for key in _SEPARATE:
@@ -122,9 +116,23 @@ def target_problems(form: form_target.TargetForm) -> Iterator[Told]:
         yield "restore", "an existing database cannot be restored by template", hint
 
 
-def _refused_values(form: form_target.TargetForm) -> Iterator[Told]:
+def _homes(key: str, engine: str) -> str:
+    """Return the kinds of target that have a key: of an engine, else of the others."""
+    homes = {
+        name: [kind for kind, each in kinds.items() if key in keys_of(each)]
+        for name, kinds in targets.TARGETS.items()
+    }
+    if homes[engine]:
+        return wording.listed(homes[engine])
+    return " or ".join(
+        f"{wording.listed(kinds)} of {targets.system_of(other).words.server}"
+        for other, kinds in homes.items()
+        if kinds
+    )
+
+
+def _refused_values(kind: type[targets.Target], form: form_target.TargetForm) -> Iterator[Told]:
     """Yield the values that the class of a target does not take, where no form checks them."""
-    kind = kind_of(form)
     try:
         wording.form_of(kind).validate_python(_given(kind, form, str))
     except ValidationError as error:
@@ -133,28 +141,19 @@ def _refused_values(form: form_target.TargetForm) -> Iterator[Told]:
 
 
 def _of_other_systems(
-    form: form_target.TargetForm, kind: type[targets.Target], name: str
+    form: form_target.TargetForm, system: targets.DatabaseSystem
 ) -> Iterator[Told]:
     """Yield programs and URIs of another database system."""
-    if form.server is not None and _system_of_programs(form.server) not in (None, kind.system.name):
-        hint = _PROGRAMS.get(kind.system.name, "Name the directory of its programs.")
-        yield "server", f"`{form.server}` names no programs of the target `{name}`", hint
-    if form.uri is None:
-        return
-    system = targets.EngineName.REDIS if is_redis_uri(form.uri) else targets.EngineName.POSTGRES
-    if system is not kind.system.name:
-        by_uri = {n: each for n, each in targets.TARGETS.items() if "uri" in keys_of(each)}
-        other = next(n for n, each in by_uri.items() if each.system.name is system)
-        message = f"the URI is one of the target `{other}`, and this is `{name}`"
-        yield "uri", message, f"Use `kind: {other}`, or correct the URI."
-
-
-def _system_of_programs(programs: str) -> targets.EngineName | None:
-    """Return whose programs these are; None: a directory does not say."""
-    if programs in form_target.REDIS_SERVERS:
-        return targets.EngineName.REDIS
-    is_postgres = programs == "embedded" or form_target.is_version(programs)
-    return targets.EngineName.POSTGRES if is_postgres else None
+    for other in targets.systems():
+        if other is system:
+            continue
+        change = f"`engine: {other.name}`"
+        if form.server is not None and other.names_programs(form.server):
+            message = f"`{form.server}` names no programs of {system.words.server}"
+            yield "server", message, f"Write {system.has_programs}, or {change} at the top."
+        if form.uri is not None and other.is_of(form.uri):
+            message = f"the URI is one of {other.words.server}, not of {system.words.server}"
+            yield "uri", message, f"Write {change} at the top, or correct the URI."
 
 
 def located(base: Path) -> Locate:
@@ -170,7 +169,7 @@ def located(base: Path) -> Locate:
 
 # A guess: pgbench keeps one CPU busy with a few clients, and its logs of a slice fit into memory.
 _AMOUNTS: Final = (("cpu", "1"), ("memory", "512Mi"))
-_GENERATOR: Final = targets.PodResources(requests=_AMOUNTS, limits=_AMOUNTS)
+_GENERATOR: Final = PodResources(requests=_AMOUNTS, limits=_AMOUNTS)
 
 
 def _rates(form: form_target.CostForm | None) -> Rates | None:
@@ -208,7 +207,7 @@ def _generators(form: form_target.GeneratorsForm) -> targets.GeneratorPods:
     given = _pod_resources(form.resources)
     return targets.GeneratorPods(
         image=form.image,
-        resources=given if given != targets.PodResources() else _GENERATOR,
+        resources=given if given != PodResources() else _GENERATOR,
         node_selector=_sorted_pairs(form.node_selector),
         tolerations=form.tolerations or targets.GeneratorPods().tolerations,
         same_node=bool(form.same_node),
@@ -219,12 +218,12 @@ def _synchronous(form: form_target.SynchronousForm | None) -> targets.Synchronou
     return None if form is None else targets.Synchronous(**form.model_dump(exclude_none=True))
 
 
-def _pod_resources(form: form_target.ResourcesForm | None) -> targets.PodResources:
+def _pod_resources(form: form_target.ResourcesForm | None) -> PodResources:
     """Return what was given; what was given on one side only is the same on the other."""
     if form is None:
-        return targets.PodResources()
+        return PodResources()
     requests, limits = form.requests or form.limits, form.limits or form.requests
-    return targets.PodResources(requests=_sorted_pairs(requests), limits=_sorted_pairs(limits))
+    return PodResources(requests=_sorted_pairs(requests), limits=_sorted_pairs(limits))
 
 
 def _sorted_pairs(mapping: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
@@ -278,7 +277,7 @@ def _store_problems(asked: Store | None) -> Iterator[Told]:
 def _tls(target: form_target.TargetForm) -> Iterator[Told]:
     encrypted = bool(target.tls)
     if target.uri is not None:
-        if not is_redis_uri(target.uri):
+        if not targets.REDIS.is_of(target.uri):
             return  # which is told
         encrypted = parse_redis_uri(target.uri).tls
     for key in _FILES:
@@ -450,11 +449,13 @@ def _aurora_problems(target: form_target.TargetForm) -> Iterator[Told]:
         yield "max_capacity", f"{least:g} to {most:g} ACU is no range", hint
 
 
-_PROBLEMS: Final[Mapping[str, Callable[[form_target.TargetForm], Iterator[Told]]]] = {
-    targets.EndpointTarget().kind: _endpoint_problems,
-    targets.CloudNativePgTarget().kind: _cluster_problems,
-    targets.RdsTarget().kind: _instance_problems,
-    targets.AuroraTarget().kind: _aurora_problems,
-    targets.RedisEndpointTarget().kind: _tls,
-    targets.RedisKubernetesTarget().kind: _redis_pod_problems,
+_PROBLEMS: Final[
+    Mapping[type[targets.Target], Callable[[form_target.TargetForm], Iterator[Told]]]
+] = {
+    targets.EndpointTarget: _endpoint_problems,
+    targets.CloudNativePgTarget: _cluster_problems,
+    targets.RdsTarget: _instance_problems,
+    targets.AuroraTarget: _aurora_problems,
+    targets.RedisEndpointTarget: _tls,
+    targets.RedisKubernetesTarget: _redis_pod_problems,
 }

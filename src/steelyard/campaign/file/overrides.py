@@ -12,35 +12,35 @@ from urllib.parse import quote, urlencode
 from pydantic import ValidationError
 
 from steelyard.campaign.file.document import Document, KeyPath, Place, Value, parse_document
-from steelyard.campaign.file.form import POSTGRES_WORK_KEYS, WHAT_IS_COMPARED, setting_keys
-from steelyard.campaign.file.form_target import (
-    REDIS_SERVERS,
-    REDIS_WORK_KEYS,
-    TargetForm,
-    is_directory,
-    is_version,
-)
-from steelyard.campaign.file.form_values import BUILTINS
+from steelyard.campaign.file.form import WHAT_IS_COMPARED, engine_of, setting_keys
+from steelyard.campaign.file.form_target import TargetForm, is_directory, renamed_kind
 from steelyard.campaign.file.kinds import model_of
 from steelyard.core.experiment import AttributionKind
 from steelyard.core.quantities import shown
-from steelyard.core.redis import is_redis_uri, parse_redis_uri
-from steelyard.core.target import TARGETS, CloudNativePgTarget, EngineName
+from steelyard.core.target import (
+    POSTGRES,
+    TARGETS,
+    CloudNativePgTarget,
+    DatabaseSystem,
+    EndpointTarget,
+    kind_here,
+    kind_words,
+    system_of,
+    systems,
+)
 from steelyard.core.wording import InputError, Problem, choice, listed
-from steelyard.systems.redis.redis_benchmark import BUILTINS as TESTS
 
 _EXCLUDING: Final = (
     "Change them one by one: `--override configurations.NAME.target={kind: ..., ...}`."
 )
 _KINDS: Final = tuple(kind.value for kind in AttributionKind)
 _IN_KUBERNETES: Final = "kubernetes://"
-_EMBEDDED: Final = "embedded"
 _SHARED: Final = "default"  # what the combination of all first levels is called by itself
 _ROOM: Final = "max_connections"  # what a preset asks for so that its clients fit
 
 
 def retargeted(
-    configurations: Mapping[str, Value], target: Mapping[str, Value]
+    configurations: Mapping[str, Value], target: Mapping[str, Value], engine: str
 ) -> dict[str, Value]:
     """Return configurations that all run on one target.
 
@@ -55,15 +55,15 @@ def retargeted(
     if any(each != stated[0] for each in stated):
         raise InputError("the configurations have targets of their own", hint=_EXCLUDING)
     replaced = {name: _on(dict(target), form) for name, form in configurations.items()}
-    if _keeps_its_settings(target):
+    if _keeps_its_settings(target, engine):
         _leave_room_to_server(replaced)
     return replaced
 
 
-def _keeps_its_settings(target: Mapping[str, Value]) -> bool:
+def _keeps_its_settings(target: Mapping[str, Value], engine: str) -> bool:
     """Return whether a server is there already and nobody restarts it for an experiment."""
     try:
-        model = model_of(TargetForm.model_validate(target))
+        model = model_of(TargetForm.model_validate(target, context=engine))
     except ValidationError:
         return False  # which is told
     return not model.is_made and not model.is_restarted
@@ -100,54 +100,34 @@ def require_no_targets_below(root: Mapping[str, Value]) -> None:
                 )
 
 
-def fitting_target(root: Mapping[str, Value], text: str) -> dict[str, Value]:
-    """Return the target of a text for the work of a file; a directory has that work's programs.
+def fitting_target(root: Value, text: str) -> dict[str, Value]:
+    """Return the target of a text for a file, whose engine it must be of.
 
     Raises:
         InputError: The text is no target, or one of another database system.
     """
-    target = target_of(text)
-    items = root.get("workloads")
-    works = [work for work in (items if isinstance(items, list) else []) if isinstance(work, dict)]
-    for_redis = any(_is_of(work, redis=True) for work in works)
-    for_postgres = any(_is_of(work, redis=False) for work in works)
-    if for_redis == for_postgres:
-        return target  # nothing says which, or the file is told of what does not fit
-    if target.get("kind") == "local" and "server" in target:
-        programs = str(target["server"])
-        if is_directory(programs):
-            return {"kind": "redis-local", "server": programs} if for_redis else target
-        if programs != _EMBEDDED and not is_version(programs):
-            return target  # no programs at all, which its form tells
-    if is_of_redis(target) == for_redis:
+    system = system_of(engine_of(Document(value=root, places={})))
+    target, other = target_of(text, system)
+    if other in (None, system):
         return target
-    uri = str(target.get("uri", "postgresql:"))
-    if for_redis and not uri.startswith(("postgresql:", "postgres:")):
-        parse_redis_uri(uri)  # it says which forms are taken
-    system, here = ("Redis", "PostgreSQL") if for_redis else ("PostgreSQL", "Redis")
-    hint = "`steelyard presets` lists experiments; those for Redis begin with `redis-`."
-    message = f"the experiment puts load on {system}, and the target is a server of {here}"
-    raise InputError(message, hint=hint)
-
-
-def is_of_redis(target: Mapping[str, Value]) -> bool:
-    """Return whether a target's kind is one of Redis."""
-    kind = TARGETS.get(str(target.get("kind")))
-    return kind is not None and kind.system.name is EngineName.REDIS
-
-
-def _is_of(work: Mapping[str, Value], *, redis: bool) -> bool:
-    """Return whether a workload is for Redis, or for PostgreSQL, and for nothing else."""
-    keys, builtins = (REDIS_WORK_KEYS, TESTS) if redis else (POSTGRES_WORK_KEYS, BUILTINS)
-    return any(key in work for key in keys) or work.get("builtin") in builtins
+    raise InputError(
+        f"the experiment puts load on {system.words.server}, and the target is a server of"
+        f" {other.words.server}",
+        hint="`steelyard presets` lists experiments; those for Redis begin with `redis-`.",
+    )
 
 
 def _mapping(value: Value) -> Mapping[str, Value]:
     return value if isinstance(value, dict) else {}
 
 
-def target_of(text: str) -> dict[str, Value]:
+def target_of(
+    text: str, system: DatabaseSystem | None = None
+) -> tuple[dict[str, Value], DatabaseSystem | None]:
     """Return the section ``target`` that a word, a URI or a YAML mapping stands for.
+
+    And whose server that is, where the text says it: a directory and a kind are of any system. They
+    are read as of the one that is given.
 
     Raises:
         InputError: It is none of them.
@@ -156,27 +136,26 @@ def target_of(text: str) -> dict[str, Value]:
     if text.startswith("{"):
         value = parse_document(text).value
         if isinstance(value, dict):
-            return value
+            return value, None
         raise InputError("the target is not a YAML mapping", hint="Quote it for the shell.")
     if not text:
-        raise InputError(
-            "the target is empty", hint=f"Name a URI, a version, or {listed([*TARGETS])}."
-        )
+        known = TARGETS[system.name] if system else kind_words()
+        raise InputError("the target is empty", hint=f"Name a URI, a version, or {listed(known)}.")
     if "://" in text:
         return _at(text)
-    return _at(_uri_of(text)) if "=" in text else _by_word(text)
+    return _at(_uri_of(text)) if "=" in text else _by_word(text, system or POSTGRES)
 
 
-def target_at(dsn: str) -> dict[str, Value]:
-    """Return the section ``target`` of a DSN, or of a word that ``target_of`` knows.
+def target_at(dsn: str) -> tuple[dict[str, Value], DatabaseSystem | None]:
+    """Return the section ``target`` of a DSN, or of a word that ``target_of`` knows; and whose.
 
     Raises:
         InputError: It is neither; the message repeats nothing of what may have a password.
     """
-    target = target_of(dsn)
-    programs = str(target.get("server", _EMBEDDED))
-    if programs == _EMBEDDED or is_directory(programs) or is_version(programs):
-        return target
+    target, system = target_of(dsn)
+    programs = target.get("server")
+    if programs is None or system is not None or is_directory(str(programs)):
+        return target, system
     raise InputError(
         "--dsn: this is neither a URI nor a list of libpq's keywords",
         hint="Write postgresql://USER@HOST:PORT/DATABASE or 'host=HOST port=PORT dbname=DATABASE'.",
@@ -201,16 +180,25 @@ def _uri_of(keywords: str) -> str:
     return f"postgresql://?{urlencode(pairs, quote_via=quote)}"
 
 
-def _at(uri: str) -> dict[str, Value]:
+def _at(uri: str) -> tuple[dict[str, Value], DatabaseSystem | None]:
     if uri.startswith(_IN_KUBERNETES):
-        return _existing_cluster(uri.removeprefix(_IN_KUBERNETES))
-    return {"kind": "redis-endpoint" if is_redis_uri(uri) else "endpoint", "uri": uri}
+        return _existing_cluster(uri.removeprefix(_IN_KUBERNETES)), POSTGRES
+    there: dict[str, Value] = {"kind": EndpointTarget().kind, "uri": uri}
+    return there, next((each for each in systems() if each.is_of(uri)), None)
 
 
-def _by_word(text: str) -> dict[str, Value]:
-    if text in TARGETS:
-        return {"kind": text}
-    return {"kind": "redis-local" if text in REDIS_SERVERS else "local", "server": text}
+def _by_word(text: str, system: DatabaseSystem) -> tuple[dict[str, Value], DatabaseSystem | None]:
+    """Return the target that a kind, or what stands for programs, means to a system.
+
+    Raises:
+        InputError: It is an old word for a kind.
+    """
+    if text in kind_words():
+        return {"kind": text}, None
+    if way := renamed_kind(text):
+        raise InputError(f"{shown(text)} is no kind of target any more", hint=way)
+    named = next((each for each in systems() if each.names_programs(text)), None)
+    return {"kind": kind_here((named or system).name), "server": text}, named
 
 
 def _existing_cluster(path: str) -> dict[str, Value]:
@@ -220,7 +208,7 @@ def _existing_cluster(path: str) -> dict[str, Value]:
         raise InputError(
             f"{shown(_IN_KUBERNETES + path)} names no Cluster",
             hint="Write kubernetes://CLUSTER or kubernetes://NAMESPACE/CLUSTER for one that is"
-            " there, cloudnative-pg for one that Steelyard makes.",
+            " there, kubernetes for one that Steelyard makes.",
         )
     there: dict[str, Value] = {"kind": CloudNativePgTarget().kind, "cluster": cluster}
     return {**there, "namespace": namespace[0]} if namespace else there
@@ -315,7 +303,8 @@ def _retarget(root: Value, places: dict[KeyPath, Place], override: str) -> KeyPa
         try:
             require_no_targets_below(root)
             target = fitting_target(root, override.partition("=")[2])
-            root["configurations"] = retargeted(configurations, target)
+            engine = engine_of(Document(value=root, places={}))
+            root["configurations"] = retargeted(configurations, target, engine)
         except InputError as error:
             problem = Problem(message=error.message, hint=error.hint, path="--target")
             raise _Refused(problem) from None
@@ -462,7 +451,7 @@ def _withdraw_old_kind(file: Document, value: Value, path: KeyPath, given: set[K
     if len(path) != 4 or path[0] != "configurations" or path[2:] != ("target", "kind"):
         return
     target = Document(value=value, places={}).at(path[:3])
-    old = file.at(path) or "local"
+    old = file.at(path) or kind_here(engine_of(file))
     if not isinstance(target, dict) or target["kind"] == old or path[:3] in given:
         return
     for key in [key for key in target if (*path[:3], key) not in given]:

@@ -1,7 +1,7 @@
 """What a file says of one database system: its work, its settings, its load generator.
 
-The kind of the targets says which system a file is about; everything else in it must be of that
-system and of its load generator. ``SYSTEMS`` registers them. The contract with a load generator
+``engine:`` says which system a file is about; everything else in it must be of that system and of
+its load generator. ``SYSTEMS`` registers them. The contract with a load generator
 that the file names by ``generator.command`` is in ``docs/generators.md``.
 """
 
@@ -22,7 +22,15 @@ from steelyard.core.outside import ServerAddress
 from steelyard.core.quantities import shown
 from steelyard.core.redis import DEFAULT_PORT
 from steelyard.core.schedule import CommandLog, Figure, Load, LoadCommand
-from steelyard.core.target import POSTGRES, REDIS, TARGETS, DatabaseSystem, EngineName, kind_here
+from steelyard.core.target import (
+    POSTGRES,
+    REDIS,
+    TARGETS,
+    DatabaseSystem,
+    EngineName,
+    RedisEndpointTarget,
+    kind_here,
+)
 from steelyard.core.wording import InputError, choice, format_bytes, is_secret_setting, listed
 from steelyard.systems.postgres.load_programs import (
     OF_A_LOG,
@@ -161,11 +169,12 @@ def _places(draft: Draft) -> Iterator[Issue]:
         return
     for home in draft.homes:
         target = draft.document.at((*home, "target"))
-        kind = TARGETS.get(str(target.get("kind"))) if isinstance(target, dict) else None
+        kinds = TARGETS[draft.engine]
+        kind = kinds.get(str(target.get("kind"))) if isinstance(target, dict) else None
         in_pods = kind is not None and "place" in {each.name for each in fields(kind)}
         if isinstance(target, dict) and ("kubernetes" in target or in_pods):
             message = "the load comes from a pod there, whose programs are the database's own"
-            hint = "Name a target that is reached from this machine: `local` or `endpoint`."
+            hint = "Name a target that is reached from this machine: `local` or `existing`."
             yield Issue(path=(*home, "target"), message=message, hint=hint, at_key=True)
 
 
@@ -252,7 +261,6 @@ class System:
         builtins: Scripts or tests that its generator brings.
         other_names: Further names of some of them.
         work_keys: Keys of a workload that no other system has.
-        way_there: How targets become servers of it; empty for the default system.
         threads: Threads of ``threads: auto`` by clients, CPUs and processes of the generator.
         work: What a workload asks of it beyond scripts; None where that is nothing.
         draft_issues: Yields keys of a file, outside of configurations, that it has no use for.
@@ -267,7 +275,6 @@ class System:
     builtins: tuple[str, ...] = ()
     other_names: Mapping[str, str] = field(default_factory=dict)
     work_keys: tuple[str, ...] = ()
-    way_there: str = ""
     threads: Callable[[int, int, int], int] = lambda clients, cpus, _: min(clients, cpus)
     work: Callable[[WorkloadForm], experiment.RedisWork | None] = lambda _: None
     draft_issues: Callable[[Draft], Iterator[Issue]] = _nothing
@@ -281,6 +288,11 @@ class System:
     def label(self) -> str:
         """Return what it is called."""
         return self.about.words.server
+
+    @property
+    def way_there(self) -> str:
+        """Return how a file comes to be about it."""
+        return f"write `engine: {self.about.name}` at the top"
 
     @property
     def generator(self) -> experiment.GeneratorName:
@@ -304,17 +316,15 @@ def system_issues(draft: Draft) -> Iterator[Issue]:
 
 def _other_settings(draft: Draft, home: KeyPath, system: System) -> Iterator[Issue]:
     """Yield settings of another database system in one configuration or level."""
-    for name, other in SYSTEMS.items():
-        if other is not system and draft.document.at((*home, name.value)) is not None:
-            kind = kind_here(other.about)
-            hint = f"Give the configuration `target: {{kind: {kind}}}`, or remove it."
-            if system.way_there:
-                hint = f"Write those of {system.label} below `{draft.engine}:`."
-            message = f"`{name}` has settings of {other.label}"
+    for other in SYSTEMS.values():
+        layer = other.about.layer
+        if other is not system and draft.document.at((*home, layer)) is not None:
             yield Issue(
-                path=(*home, name.value),
-                message=f"{message}, and the targets are of {system.label}",
-                hint=hint,
+                path=(*home, layer),
+                message=f"`{layer}` has settings of {other.label}, and the targets are of"
+                f" {system.label}",
+                hint=f"Write those of {system.label} below `{system.about.layer}:`; for"
+                f" {other.label} {other.way_there}.",
                 at_key=True,
             )
 
@@ -323,11 +333,11 @@ def _program(draft: Draft, system: System) -> Iterator[Issue]:
     named = draft.document.at(("generator", "program"))
     for other in SYSTEMS.values():
         if other is not system and named == other.generator:
-            way = f"; for {other.label} give {other.way_there}" if other.way_there else ""
             yield Issue(
                 path=("generator", "program"),
                 message=f"{named} puts no load on {system.label}",
-                hint=f"Use `{system.generator}`, or leave it out{way}.",
+                hint=f"Use `{system.generator}`, or leave it out; for {other.label}"
+                f" {other.way_there}.",
             )
 
 
@@ -341,7 +351,7 @@ def stray_keys(path: KeyPath, workload: WorkloadForm, draft: Draft) -> Iterator[
                     path=(*path, key),
                     message=f"`{key}` is of a workload for {other.label}, and the targets are of"
                     f" {system.label}",
-                    hint=f"Remove it, or give {other.way_there}." if other.way_there else _KEEP,
+                    hint=f"Remove it, or {other.way_there}.",
                     at_key=True,
                 )
 
@@ -354,9 +364,9 @@ def builtin_issues(path: KeyPath, name: str, draft: Draft) -> Iterator[Issue]:
     message = f"{system.generator} brings no {shown(name)}"
     hint = choice(name, system.builtins)
     for other in SYSTEMS.values():
-        if name in other.builtins and other.way_there:
-            message += f": it is a test of {other.generator}"
-            hint = f"Name another, or give {other.way_there}."
+        if name in other.builtins:
+            message += f": {other.generator} does"
+            hint = f"Name another, or {other.way_there}."
     yield Issue(path=path, message=message, hint=hint)
 
 
@@ -485,7 +495,8 @@ def _measure(draft: Draft) -> Iterator[Issue]:
 def _key_memory(draft: Draft, facts: MachineFacts) -> Iterator[Issue]:
     """Yield that the keys which are loaded do not fit into this machine, where the server is."""
     kinds = [draft.document.at((*home, "target", "kind")) for home in draft.homes]
-    if any(kind not in (None, "redis-local") for kind in kinds):  # a file may have a list there
+    here = (None, kind_here(draft.engine))
+    if any(kind not in here for kind in kinds):  # a file may have a list there
         return
     spaces = {_redis_work(form).space: index for index, form in draft.workloads.items()}
     needs = {space: space.loaded * (space.value_bytes + _KEY_BYTES) for space in spaces}
@@ -520,7 +531,7 @@ def _is_of_others(draft: Draft) -> bool:
     """Return whether any target is a server that is there already."""
     targets = [draft.document.at((*home, "target")) for home in draft.homes]
     given = [target for target in targets if isinstance(target, dict)]
-    return any(t.get("kind") == "redis-endpoint" or "service" in t for t in given)
+    return any(t.get("kind") == RedisEndpointTarget().kind or "service" in t for t in given)
 
 
 def _command(path: KeyPath, form: WorkloadForm, draft: Draft) -> Iterator[Issue]:
@@ -537,7 +548,7 @@ def _command(path: KeyPath, form: WorkloadForm, draft: Draft) -> Iterator[Issue]
         )
         hint = (
             "Name a command that reads or writes keys of its own database only (GET, SET, HSET,"
-            " LPUSH, ZADD...), or measure a server that Steelyard starts, as `redis-local` does."
+            " LPUSH, ZADD...), or measure a server that Steelyard starts, as `kind: local` does."
         )
         yield Issue(path=path, message=message, hint=hint)
         return
@@ -582,7 +593,6 @@ SYSTEMS: Final[dict[EngineName, System]] = {
         builtins=benchmark.BUILTINS,
         other_names=OTHER_NAMES,
         work_keys=REDIS_WORK_KEYS,
-        way_there="the targets a kind such as `redis-local`",
         threads=_redis_benchmark_threads,
         work=_redis_work,
         draft_issues=_of_postgres,

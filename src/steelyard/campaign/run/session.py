@@ -368,7 +368,6 @@ def _require_ready(assembly: Assembly) -> Collection[Platform]:
 
 def _problems(loaded: LoadedExperiment, assembly: Assembly) -> Iterator[Problem]:
     engine, experiment = assembly.engine, loaded.experiment
-    own = experiment.engine.value
     for configuration in experiment.configurations:
         known, server = engine.known_settings(configuration.name), engine.label(configuration.name)
         yield from unknown_settings(loaded, configuration.name, known, server)
@@ -377,7 +376,8 @@ def _problems(loaded: LoadedExperiment, assembly: Assembly) -> Iterator[Problem]
                 yield loaded.problem(("load", "clients"), complaint.message, complaint.hint)
             else:
                 setting = (complaint.setting,) if complaint.setting else ()
-                place = ("configurations", configuration.name, own, *setting)
+                layer = configuration.server_layer.value
+                place = ("configurations", configuration.name, layer, *setting)
                 yield loaded.problem(place, complaint.message, complaint.hint)
         limits = configuration.asked(Layer.CGROUP)
         stack = () if assembly.stack is None else assembly.stack.unfit(configuration.name)

@@ -28,7 +28,7 @@ stop: {budget: 60m, detect: 3%, margin: 1%}    # or width: 1% instead of decide
 seed: 20261121
 configurations:
   default:
-    target: {kind: local}                 # local | endpoint | cloudnative-pg | rds | aurora
+    target: {kind: local}                 # local | existing | kubernetes | rds | aurora
   buffers:
     extends: default
     postgres: {shared_buffers: 2GB}

@@ -44,29 +44,29 @@ workloads:
 load: {clients: 1, protocol: simple}
 seed: 1
 configurations:
-  default: {target: {kind: endpoint}}
+  default: {target: {kind: existing}}
   keys:
-    target: {kind: endpoint, host: db, port: 5433, user: b, dbname: d, service: s,
+    target: {kind: existing, host: db, port: 5433, user: b, dbname: d, service: s,
              allow_existing: true, restart_command: 'ssh db restart', restore: vacuum}
   heir: {extends: keys}
-  uri: {target: {kind: endpoint, uri: 'postgresql://b@db/x', restart_command: [a, b]}}
+  uri: {target: {kind: existing, uri: 'postgresql://b@db/x', restart_command: [a, b]}}
   reset:
-    target: {kind: endpoint, dbname: d, allow_existing: true, reset_command: 'sh reset',
+    target: {kind: existing, dbname: d, allow_existing: true, reset_command: 'sh reset',
              reset_timeout: 30m}
 """
 
 
 def at(keys: str = "", more: str = "") -> str:
     """Return the small experiment at an endpoint."""
-    inside = ", ".join(filter(None, ["kind: endpoint", keys]))
+    inside = ", ".join(filter(None, ["kind: existing", keys]))
     return SMALL.replace("default: {}", f"default: {{target: {{{inside}}}}}") + more
 
 
 def test_kinds_of_one_system_are_mixed() -> None:
     """A server of this machine beside one that is there already."""
-    text = SMALL.replace("{extends: default}", "{target: {kind: endpoint}}")
+    text = SMALL.replace("{extends: default}", "{target: {kind: existing}}")
     kinds = [each.target.kind for each in load(text).experiment.configurations]
-    assert kinds == ["local", "endpoint"]
+    assert kinds == ["local", "existing"]
 
 
 def test_the_flag_allows_existing_databases_everywhere() -> None:
@@ -79,7 +79,7 @@ def test_the_flag_allows_existing_databases_everywhere() -> None:
 
 _PROFILED = SMALL.replace("{extends: default}", "{extends: default, profile: fitted}")
 NOWHERE = Path("/nonexistent")
-_SERVER = "configurations.default.target={kind: endpoint, dbname: d}"
+_SERVER = "configurations.default.target={kind: existing, dbname: d}"
 
 
 def test_a_profile_fits_the_server_that_is_described() -> None:
@@ -243,7 +243,7 @@ class Shelf(LocalTarget):
 @pytest.fixture
 def shelf(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give the kind its line."""
-    monkeypatch.setitem(TARGETS, "shelf", Shelf)
+    monkeypatch.setitem(TARGETS["postgresql"], "shelf", Shelf)
 
 
 def _loaded(keys: str, folder: Path) -> LoadedExperiment:
@@ -253,7 +253,9 @@ def _loaded(keys: str, folder: Path) -> LoadedExperiment:
 
 def test_every_kind_has_the_name_of_its_line() -> None:
     """By it a file and a record find the class; every system of a target has its line, too."""
-    assert {name: model().kind for name, model in TARGETS.items()} == {n: n for n in TARGETS}
+    for engine, kinds in TARGETS.items():
+        assert {name: model().kind for name, model in kinds.items()} == {n: n for n in kinds}
+        assert {model.system.name for model in kinds.values()} == {engine}
     assert {each.name for each in systems()} == set(SYSTEMS)
     assert all(name is system.about.name for name, system in SYSTEMS.items())
 
@@ -306,5 +308,5 @@ def test_a_record_with_an_unknown_kind_is_refused() -> None:
     """Its class is not registered here."""
     stored = TypeAdapter(Configuration)
     text = stored.dump_json(Configuration(name="a", target=Shelf()))
-    with pytest.raises(ValidationError, match="'shelf' is no kind of target"):
+    with pytest.raises(ValidationError, match="'shelf' of 'postgresql' is no kind of target"):
         stored.validate_json(text)

@@ -58,7 +58,7 @@ def test_too_few_are_refused_with_what_is_needed() -> None:
         ("50000000", "{kind: local}", "max", True),
         ("12GB", "{kind: local}", "max", False),
         ("12GB", "{kind: local}", str(8 * GIB), True),
-        ("400GB", "{kind: endpoint, host: db}", "max", False),
+        ("400GB", "{kind: existing, host: db}", "max", False),
     ],
 )
 def test_a_server_larger_than_the_machine_is_refused(
@@ -186,7 +186,7 @@ def test_what_counts_as_free(host: FakeHost, *, refused: bool) -> None:
         (asking("on", "lots"), False),
         (asking("try"), False),
         (asking("off"), False),
-        (asking("on", target="{kind: endpoint, host: db}"), False),
+        (asking("on", target="{kind: existing, host: db}"), False),
     ],
 )
 def test_who_is_asked(text: str, *, refused: bool) -> None:
@@ -220,7 +220,7 @@ load: {clients: 1, protocol: simple}
 seed: 1
 configurations:
   default:
-    target: {kind: endpoint, host: guest}
+    target: {kind: existing, host: guest}
     manual: {command: "./cycle 'my guest'", timeout: 5m}
   pinned: {extends: default}
 """

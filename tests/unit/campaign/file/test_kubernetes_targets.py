@@ -9,12 +9,8 @@ from experiment_texts import FACTS, SMALL, load, problems_of
 
 from steelyard.campaign.file.files import allow_existing
 from steelyard.core.experiment import Experiment
-from steelyard.core.target import (
-    CloudNativePgTarget,
-    EndpointTarget,
-    KubernetesPlace,
-    PodResources,
-)
+from steelyard.core.storage import PodResources
+from steelyard.core.target import CloudNativePgTarget, EndpointTarget, KubernetesPlace
 from steelyard.core.wording import InputError
 from steelyard.targets.assembly import placed
 
@@ -29,7 +25,7 @@ seed: 1
 configurations:
   default:
     target:
-      kind: cloudnative-pg
+      kind: kubernetes
       context: lab
       namespace: bench
       image: ghcr.io/cloudnative-pg/postgresql:18
@@ -63,7 +59,7 @@ seed: 1
 configurations:
   default:
     target:
-      kind: endpoint
+      kind: existing
       dbname: x
       kubernetes: {service: db, secret: s, namespace: prod, port: 5433, user_key: u}
   other: {extends: default}
@@ -82,13 +78,13 @@ def on(target: str, other: str = "{extends: default}", more: str = "") -> str:
 
 def cluster(keys: str = "", other: str = "{extends: default}", more: str = "") -> str:
     """Return the small experiment on a Cluster that Steelyard makes."""
-    return on("{" + ", ".join(filter(None, ["kind: cloudnative-pg", keys])) + "}", other, more)
+    return on("{" + ", ".join(filter(None, ["kind: kubernetes", keys])) + "}", other, more)
 
 
 def service(keys: str = "service: db, secret: s", rest: str = "") -> str:
     """Return the small experiment on somebody's server in a cluster."""
     return on(
-        "{" + ", ".join(filter(None, [f"kind: endpoint, kubernetes: {{{keys}}}", rest])) + "}"
+        "{" + ", ".join(filter(None, [f"kind: existing, kubernetes: {{{keys}}}", rest])) + "}"
     )
 
 
@@ -121,9 +117,9 @@ def test_sections_are_inherited_by_key_and_fragments_whole() -> None:
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        ("kind: cloudnative-pg", "kind: local"),
-        ("kind: cloudnative-pg, cluster: a", "kind: cloudnative-pg, cluster: b"),
-        ("kind: endpoint, host: db", "kind: endpoint, kubernetes: {service: a, secret: b}"),
+        ("kind: kubernetes", "kind: local"),
+        ("kind: kubernetes, cluster: a", "kind: kubernetes, cluster: b"),
+        ("kind: existing, host: db", "kind: existing, kubernetes: {service: a, secret: b}"),
     ],
 )
 def test_what_may_stand_beside_each_other(first: str, second: str) -> None:
@@ -144,7 +140,7 @@ def test_a_storage_class_is_a_factor() -> None:
     """Two levels that differ by their target make configurations with two classes."""
     text = SMALL.replace(
         "configurations:\n  default: {}\n  other: {extends: default}\n",
-        "configurations:\n  default: {target: {kind: cloudnative-pg, storage: 2Gi}}\n"
+        "configurations:\n  default: {target: {kind: kubernetes, storage: 2Gi}}\n"
         "factors:\n  storage:\n    local: {target: {storage_class: local-path}}\n"
         "    longhorn: {target: {storage_class: longhorn-1r}}\n",
     )
@@ -175,7 +171,7 @@ def test_threads_follow_the_pod_of_the_load() -> None:
 @pytest.mark.parametrize(
     ("target", "expected"),
     [
-        ("cloudnative-pg", CloudNativePgTarget()),
+        ("kubernetes", CloudNativePgTarget()),
         ("kubernetes://pg", CloudNativePgTarget(cluster="pg")),
         (
             "kubernetes://prod/pg",
@@ -202,7 +198,7 @@ def load_on(target: str, text: str = SMALL) -> Experiment:
 def test_room_for_clients_is_left_to_a_cluster_that_is_there() -> None:
     """`max_connections` of a preset is asked of a new Cluster and not of an existing one."""
     text = SMALL.replace("default: {}", "default: {postgres: {max_connections: 200}}")
-    assert load_on("cloudnative-pg", text).configuration("default").asked()
+    assert load_on("kubernetes", text).configuration("default").asked()
     assert not load_on("kubernetes://pg", text).configuration("default").asked()
 
 

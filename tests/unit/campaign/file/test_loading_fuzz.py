@@ -18,7 +18,9 @@ TEXTS = [CANONICAL, *(preset_text(name) for name in preset_names())]
 KEYS = sorted({key for form in SECTIONS.values() for key in form.model_fields})
 WORDS = [
     *KEYS,
+    "redis",
     "redis-local",
+    "existing",
     "get",
     "default",
     "auto",
@@ -116,7 +118,7 @@ def test_any_target(scripts: Path, text: str, target: str) -> None:
 
 
 @FUZZ
-@given(data=st.data(), target=st.sampled_from(["postgresql://db/x", "15", "{kind: endpoint}"]))
+@given(data=st.data(), target=st.sampled_from(["postgresql://db/x", "15", "{kind: existing}"]))
 def test_a_target_on_a_damaged_file(scripts: Path, data: st.DataObject, target: str) -> None:
     """Configurations of any shape are retargeted or refused, never a traceback."""
     configurations = data.draw(json_values)

@@ -16,6 +16,7 @@ from steelyard.core.wording import InputError
 # What the keys of these become is in the snapshots.
 CANONICAL = """\
 version: 1
+engine: redis
 name: AOF on local disk
 baseline: aof-off
 workloads:
@@ -24,12 +25,13 @@ workloads:
 load: {clients: [20], pipeline: 1}
 generator: {program: redis-benchmark, flags: []}
 configurations:
-  aof-off:      {target: {kind: redis-local}, redis: {appendonly: no, save: ""}}
+  aof-off:      {target: {kind: local}, redis: {appendonly: no, save: ""}}
   aof-everysec: {extends: aof-off, redis: {appendonly: yes, appendfsync: everysec}}
   split:        {extends: aof-off, target: {replica: {appendonly: yes, appendfsync: everysec}}}
 """
 EVERY_KEY = """\
 version: 1
+engine: redis
 name: every key
 workloads:
   - {name: words, command: [HGET, 'user:__rand_int__', name]}
@@ -37,24 +39,26 @@ workloads:
 load: {clients: [4, 8], pipeline: '1, 16'}
 seed: 1
 configurations:
-  default: {target: {kind: redis-local}, redis: {appendonly: true, IO-Threads: 04, save: ''}}
+  default: {target: {kind: local}, redis: {appendonly: true, IO-Threads: 04, save: ''}}
   heir: {extends: default, redis: {io-threads: null, appendonly: no}}
 """
 EVERYWHERE = """\
 version: 1
+engine: redis
 name: everywhere
 workloads:
   - {name: sets, builtin: set}
 load: {clients: 4, threads: 1}
 seed: 1
 configurations:
-  default: {target: {kind: redis-endpoint, uri: 'rediss://b@db:6380/3'}}
+  default: {target: {kind: existing, uri: 'rediss://b@db:6380/3'}}
   keys:
-    target: {kind: redis-endpoint, host: db, port: 6380, user: b, db: 3, tls: true, cacert: ca.crt,
+    target: {kind: existing, host: db, port: 6380, user: b, db: 3, tls: true, cacert: ca.crt,
              allow_existing: true, restart_command: ssh db restart}
 """
 IN_PODS = """\
 version: 1
+engine: redis
 name: in pods
 workloads:
   - {name: sets, builtin: set}
@@ -62,37 +66,39 @@ load: {clients: 4}
 seed: 1
 configurations:
   default:
-    target: {kind: redis-kubernetes, namespace: bench, image: 'redis:7.2', storage: 20Gi,
+    target: {kind: kubernetes, namespace: bench, image: 'redis:7.2', storage: 20Gi,
              storage_class: fast, resources: {limits: {cpu: 2}}}
   other: {extends: default}
 """
 BEHIND_A_SERVICE = """\
 version: 1
+engine: redis
 name: behind a service
 workloads:
   - {name: sets, builtin: set}
 load: {clients: 4}
 seed: 1
 configurations:
-  default: {target: {kind: redis-kubernetes, service: cache, secret: user, allow_existing: true}}
+  default: {target: {kind: kubernetes, service: cache, secret: user, allow_existing: true}}
   other: {extends: default}
 """
 REDIS = """\
 version: 1
+engine: redis
 name: small
 workloads:
   - {name: sets, builtin: set}
 load: {clients: 4}
 seed: 1
 configurations:
-  default: {target: {kind: redis-local}}
+  default: {target: {kind: local}}
   other: {extends: default}
 """
 
 
 def with_target(keys: str, more: str = "") -> str:
     """Return the small experiment for Redis with the keys of another target."""
-    return REDIS.replace("{kind: redis-local}", f"{{{keys}}}") + more
+    return REDIS.replace("{kind: local}", f"{{{keys}}}") + more
 
 
 def with_work(workload: str, more: str = "") -> str:
@@ -108,8 +114,10 @@ def with_work(workload: str, more: str = "") -> str:
         ("unix:///run/redis.sock", RedisEndpointTarget(uri="unix:///run/redis.sock")),
         ("valkey-server", RedisLocalTarget(bin="valkey-server")),
         ("/opt/redis/bin", RedisLocalTarget(bin="/opt/redis/bin")),
-        ("redis-local", RedisLocalTarget()),
-        ("{kind: redis-local, directory: /mnt}", RedisLocalTarget(directory="/mnt")),
+        ("local", RedisLocalTarget()),
+        ("redis-local", "Write `engine: redis` at the top and `kind: local` here."),
+        ("rds", "`rds` is no kind of target of Redis"),
+        ("{kind: local, directory: /mnt}", RedisLocalTarget(directory="/mnt")),
         ("postgresql://h/d", "puts load on Redis, and the target is a server of PostgreSQL"),
         ("15", "puts load on Redis, and the target is a server of PostgreSQL"),
         ("redis://:hunter2@h", "has a password in it"),
@@ -117,7 +125,7 @@ def with_work(workload: str, more: str = "") -> str:
         ("keydb://h:6379", "begins with `keydb:` is not taken"),
         ("tcp://h:6379", "begins with `tcp:` is not taken"),
         ("elasticache://h", "begins with `elasticache:` is not taken"),
-        ("{kind: redis-endpoint, uri: 'valkeys://h'}", "begins with `valkeys:` is not taken"),
+        ("{kind: existing, uri: 'valkeys://h'}", "begins with `valkeys:` is not taken"),
     ],
 )
 def test_another_target_for_all(target: str, expected: object) -> None:
@@ -156,14 +164,14 @@ def test_words_for_tests_of_the_generator() -> None:
 
 def test_a_replica_needs_no_settings() -> None:
     """An empty replica is one."""
-    text = with_target("kind: redis-local, replica: {}")
+    text = with_target("kind: local, replica: {}")
     assert load(text).experiment.configuration("other").target == RedisLocalTarget(replica=())
 
 
 def test_a_factor_of_redis() -> None:
     """The short form takes a setting of Redis."""
     head = REDIS.partition("configurations:")[0]
-    base = "configurations:\n  base: {target: {kind: redis-local}, redis: {appendonly: yes}}\n"
+    base = "configurations:\n  base: {target: {kind: local}, redis: {appendonly: yes}}\n"
     factors = "factors:\n  fsync: {redis: {appendfsync: [everysec, always]}}\n"
     factors += "  aof: {redis: {no-appendfsync-on-rewrite: [false, true]}}\n"
     experiment = load(head + base + factors).experiment
@@ -178,17 +186,17 @@ def test_a_factor_of_redis() -> None:
 
 
 def test_limits_of_this_machine_are_for_servers_of_this_machine() -> None:
-    """Control groups and kernel settings go with redis-local."""
+    """Control groups and kernel settings go with a server of this machine."""
     limited = "{extends: default, cgroup: {cpus: 1}, linux: {vm.swappiness: 1}}"
     assert not problems_of(REDIS.replace("{extends: default}", limited))
 
 
 def test_the_flag_allows_servers_that_are_there() -> None:
     """`--allow-existing` is for endpoints and Services, and for nothing that Steelyard makes."""
-    for keys in ("kind: redis-endpoint", "kind: redis-kubernetes, service: x"):
+    for keys in ("kind: existing", "kind: kubernetes, service: x"):
         allowed = allow_existing(load(with_target(keys))).experiment
         assert all(t.allow_existing for t in allowed.redis_targets.values())  # type: ignore[union-attr]
-    for keys in ("kind: redis-local", "kind: redis-kubernetes"):
+    for keys in ("kind: local", "kind: kubernetes"):
         with pytest.raises(InputError, match="has none"):
             allow_existing(load(with_target(keys)))
 
@@ -198,7 +206,7 @@ def test_keys_must_fit_into_the_memory_of_this_machine() -> None:
     fits = "{name: x, builtin: set, value_bytes: 180000, loaded: 90000}"
     assert not problems_of(with_work(fits))
     beyond = with_work(fits.replace("90000", "100000"))
-    assert not problems_of(beyond.replace("redis-local", "redis-endpoint"))
+    assert not problems_of(beyond.replace("kind: local", "kind: existing"))
 
 
 _FOREIGN = Path(__file__).parents[3] / "recordings" / "foreign" / "redis"
@@ -223,6 +231,7 @@ def test_files_that_others_wrote_for_redis(name: str, points: str) -> None:
 
 OTHERS = """\
 version: 1
+engine: redis
 name: small
 workloads:
   - {name: x, command: COMMAND}
@@ -232,8 +241,8 @@ configurations:
   default: {target: {TARGET}}
   other: {extends: default}
 """
-ENDPOINT = "kind: redis-endpoint, host: db1"
-SERVICE = "kind: redis-kubernetes, service: cache"
+ENDPOINT = "kind: existing, host: db1"
+SERVICE = "kind: kubernetes, service: cache"
 
 
 def _sending(command: str, target: str = ENDPOINT) -> str:
@@ -252,5 +261,5 @@ def test_what_stays_with_its_keys_is_sent(command: str) -> None:
 
 def test_own_servers_get_scripts() -> None:
     """A server that Steelyard starts holds nothing of others; a ramp may be left out there."""
-    text = _sending("EVAL 'return 1' 0", "kind: redis-local") + "measure: {discard_start: 0}\n"
+    text = _sending("EVAL 'return 1' 0", "kind: local") + "measure: {discard_start: 0}\n"
     assert not problems_of(text)

@@ -211,7 +211,7 @@ def test_a_configuration_may_make_data_of_its_own(tmp_path: Path) -> None:
     assert after.prepare[0].text == "SELECT 1; -- after.sql\n"
     (missing,) = problems_of(other.replace("after.sql", "absent.sql"), base=tmp_path)
     assert missing.path == "configurations.other.prepare.0"
-    elsewhere = text.replace("{prepare:", "{target: {kind: endpoint}, prepare:")
+    elsewhere = text.replace("{prepare:", "{target: {kind: existing}, prepare:")
     assert {problem.path for problem in problems_of(elsewhere, base=tmp_path)} == {
         "configurations.default.prepare"
     }
@@ -289,7 +289,7 @@ def test_an_empty_value_removes() -> None:
 def test_another_kind_takes_the_old_ones_keys_with_it() -> None:
     """What the file says of a local server means nothing for an endpoint; what is given stays."""
     text = SMALL.replace("default: {}", "default: {target: {server: '15', port: 5}}")
-    for overrides in (("kind=endpoint", "host=db"), ("host=db", "kind=endpoint")):
+    for overrides in (("kind=existing", "host=db"), ("host=db", "kind=existing")):
         paths = [f"configurations.default.target.{each}" for each in overrides]
         target = loaded(*paths, text=text).configuration("other").target
         assert target == EndpointTarget(host="db")
@@ -303,8 +303,8 @@ def test_another_kind_takes_the_old_ones_keys_with_it() -> None:
     ("text", "target"),
     [
         ("postgresql://b@db/x?sslmode=require", {"uri": "postgresql://b@db/x?sslmode=require"}),
-        ("endpoint", {}),
-        ("{kind: endpoint, host: db, dbname: x}", {"host": "db", "dbname": "x"}),
+        ("existing", {}),
+        ("{kind: existing, host: db, dbname: x}", {"host": "db", "dbname": "x"}),
     ],
 )
 def test_target_replaces_the_targets_of_all_configurations(
@@ -329,7 +329,7 @@ def test_target_replaces_the_targets_of_all_configurations(
 )
 def test_a_target_may_be_programs_of_this_machine(text: str, target: LocalTarget) -> None:
     """What else may stand below `bin:` starts a server here, also in place of an endpoint."""
-    file = SMALL.replace("default: {}", "default: {target: {kind: endpoint, host: db}}")
+    file = SMALL.replace("default: {}", "default: {target: {kind: existing, host: db}}")
     assert loaded(f"target={text}", text=file).configuration("other").target == target
 
 
@@ -354,7 +354,7 @@ def test_room_for_clients_is_the_running_servers_business(
 
     assert of_other("postgresql://db/x") == asked
     assert of_other("embedded") == asked or of_other("embedded") == {"max_connections": "200"}
-    assert of_other("{kind: endpoint, restart_command: [a]}") == of_other("embedded")
+    assert of_other("{kind: existing, restart_command: [a]}") == of_other("embedded")
 
 
 def test_configurations_that_differ_by_their_targets_keep_them() -> None:

@@ -422,7 +422,7 @@ baseline: default
 workloads: [{{name: reads, builtin: select-only, scale: 1}}]
 load: {{clients: [1]}}
 configurations:
-  default: {{target: {{kind: cloudnative-pg, {keys}}}}}
+  default: {{target: {{kind: kubernetes, {keys}}}}}
   other: {{extends: default, postgres: {{work_mem: 8MB}}}}
 """
     assert load(text).experiment.measure.turns.turn_s == turn_s

@@ -22,13 +22,8 @@ from steelyard.campaign.run.session import facts_of
 from steelyard.core.experiment import Configuration, Design, Experiment, Workload
 from steelyard.core.kubernetes import CLUSTER, CRD, NAMESPACE, NODE, POD, SECRET
 from steelyard.core.schedule import Mode, Pausing
-from steelyard.core.target import (
-    CloudNativePgTarget,
-    GeneratorPods,
-    KubernetesPlace,
-    LocalTarget,
-    PodResources,
-)
+from steelyard.core.storage import PodResources
+from steelyard.core.target import CloudNativePgTarget, GeneratorPods, KubernetesPlace, LocalTarget
 from steelyard.core.wording import InputError, PreflightError, PrivilegeError
 from steelyard.gateways.doors import Doors
 from steelyard.record import registry

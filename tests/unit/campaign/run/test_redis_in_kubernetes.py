@@ -17,12 +17,12 @@ from steelyard.core import experiment as model
 from steelyard.core.kubernetes import NAMESPACE, POD, SECRET, SERVICE, STATEFUL_SET
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Load
+from steelyard.core.storage import PodResources
 from steelyard.core.target import (
     ClusterService,
     EngineName,
     GeneratorPods,
     KubernetesPlace,
-    PodResources,
     RedisKubernetesTarget,
 )
 from steelyard.core.wording import PreflightError, PrivilegeError, TargetError

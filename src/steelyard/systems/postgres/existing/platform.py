@@ -108,7 +108,6 @@ class EndpointPlatform(existing.OthersServer):
             place=here,
             mark=f"{outside.POSTGRES_MARK}{options.campaign_id}",
             undo=readiness.undo,
-            made_kind="local",
             restart_command=again if options.restarts else (),
         )
         super().__init__(options.campaign_id, announcing, ledger, doors)

@@ -365,7 +365,6 @@ class RedisEndpointPlatform(existing.OthersServer):
             place=place or existing.Anywhere(options.entrance),
             mark=databases.mark_of(options.campaign_id),
             undo=undo_on_redis,
-            made_kind="redis-local",
             restart_command=options.restart_command,
             settings=outside.Foreign.CONFIG,
         )
