@@ -3,7 +3,8 @@
 import pytest
 from experiment_texts import SMALL, load, only_problem, problems_of, with_line, with_other
 
-from steelyard.campaign.file.document import MAX_VALUES, WrittenFloat, WrittenInt, parse_document
+from steelyard.campaign.file.document import MAX_VALUES, parse_document
+from steelyard.core.quantities import WrittenFloat, WrittenInt
 
 
 def test_places_are_one_based_for_keys_and_values() -> None:
