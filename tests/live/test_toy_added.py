@@ -132,3 +132,30 @@ def test_its_place_in_memory_is_a_kind_of_its_own(registered: Path) -> None:
     stored = TypeAdapter(Configuration)
     for configuration in experiment.configurations:
         assert stored.validate_json(stored.dump_json(configuration)) == configuration
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("memory", ToyInMemory()),
+        ("local", ToyTarget()),
+        ("toy", ToyTarget(bin="toy")),
+        ("/opt/toy", ToyTarget(bin="/opt/toy")),
+        ("{kind: memory, shelf: other}", ToyInMemory(shelf="other")),
+    ],
+)
+def test_it_is_reached_by_target(registered: Path, word: str, expected: ToyTarget) -> None:
+    """`--target` reads a kind, a word for programs and a directory as of the file's engine."""
+    (registered / "toy.yaml").write_text(_FILE.replace("KIND", "local"))
+    facts = MachineFacts(cpus=2.0, memory_bytes=2**33)
+    loaded = load_experiment(registered / "toy.yaml", facts=facts, overrides=[f"target={word}"])
+    assert {each.target for each in loaded.experiment.configurations} == {expected}
+
+
+@pytest.mark.parametrize("word", ["15", "redis-server", "redis://h", "postgresql://h/d"])
+def test_servers_of_others_are_refused(registered: Path, word: str) -> None:
+    """Their system is named."""
+    (registered / "toy.yaml").write_text(_FILE.replace("KIND", "local"))
+    facts = MachineFacts(cpus=2.0, memory_bytes=2**33)
+    with pytest.raises(ExperimentFileError, match="puts load on Toy, and the target is a server"):
+        load_experiment(registered / "toy.yaml", facts=facts, overrides=[f"target={word}"])
