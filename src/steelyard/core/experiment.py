@@ -38,6 +38,7 @@ from steelyard.core.target import (
     EndpointTarget,
     EngineName,
     Here,
+    InPods,
     KubernetesPlace,
     LocalTarget,
     RedisEndpointTarget,
@@ -45,6 +46,7 @@ from steelyard.core.target import (
     RedisLocalTarget,
     RedisTarget,
     Target,
+    There,
     WorkWords,
 )
 from steelyard.core.wording import OpenWord
@@ -736,16 +738,13 @@ class Experiment:
         return allowed and len(targets) == len(self.configurations) and not is_made
 
     @property
-    def shared_servers(self) -> dict[EndpointTarget | RedisEndpointTarget, tuple[str, ...]]:
+    def shared_servers(self) -> dict[There, tuple[str, ...]]:
         """Return servers that are there already and have several configurations, with their names.
 
         Those in a cluster are not among them.
         """
-        found: dict[EndpointTarget | RedisEndpointTarget, list[str]] = {}
-        there: dict[str, EndpointTarget | RedisEndpointTarget] = self._targets_of(
-            EndpointTarget, RedisEndpointTarget
-        )
-        for name, target in there.items():
+        found: dict[There, list[str]] = {}
+        for name, target in self._targets_of(There).items():
             if target.home is None:
                 found.setdefault(target, []).append(name)
         return {target: tuple(names) for target, names in found.items() if len(names) > 1}
@@ -761,12 +760,9 @@ class Experiment:
         return self._targets_of(RedisKubernetesTarget)
 
     @property
-    def made_targets(self) -> dict[str, CloudNativePgTarget | RedisKubernetesTarget]:
+    def made_targets(self) -> dict[str, InPods]:
         """Return the targets that Steelyard makes in a cluster by configuration."""
-        pods: dict[str, CloudNativePgTarget | RedisKubernetesTarget] = self._targets_of(
-            CloudNativePgTarget, RedisKubernetesTarget
-        )
-        return {name: pod for name, pod in pods.items() if pod.is_made}
+        return {name: pod for name, pod in self._targets_of(InPods).items() if pod.is_made}
 
     @property
     def makes_all_in_kubernetes(self) -> bool:

@@ -19,12 +19,12 @@ from steelyard.core.experiment import (
 from steelyard.core.linux import switch_cost_of
 from steelyard.core.target import (
     CloudNativePgTarget,
-    EndpointTarget,
     EngineName,
     RedisEndpointTarget,
     RedisKubernetesTarget,
     RedisLocalTarget,
     Target,
+    There,
 )
 from steelyard.core.wording import InputError, format_bytes
 from steelyard.systems.protocol import Engine
@@ -390,12 +390,12 @@ def _obstacles_of_others(experiment: Experiment, room: Room) -> Iterator[str]:
 def _obstacles_of_one_server(
     experiment: Experiment,
     engine: Engine,
-    target: EndpointTarget | RedisEndpointTarget,
+    target: There,
     names: Sequence[str],
 ) -> Iterator[str]:
     asked = sorted({key for each in names for key in experiment.configuration(each).asked_folded()})
-    if isinstance(target, RedisEndpointTarget):
-        yield "and a setting of Redis holds for all its sessions"
+    if not target.system.has_sessions:
+        yield f"and a setting of {target.system.words.server} holds for all its sessions"
         return
     if beyond := engine.beyond_sessions(names[0], asked):
         yield f"and no session can have its own {', '.join(beyond)}"

@@ -17,6 +17,7 @@ from steelyard.core.target import (
     RedisEndpointTarget,
     RedisKubernetesTarget,
     Target,
+    There,
 )
 from steelyard.core.wording import PreflightError, RefusedError, TargetError
 from steelyard.gateways.doors import Doors
@@ -164,7 +165,7 @@ class _Ground:
 
     asked: Asked
     engine: Engine
-    shared: Mapping[EndpointTarget | RedisEndpointTarget, tuple[str, ...]]
+    shared: Mapping[There, tuple[str, ...]]
     lifts: bool
 
     def options(

@@ -659,7 +659,7 @@ def campaign_manifests(
         asked, suffix = experiment.configuration(configuration), f"configuration-{number}"
         if isinstance(target, RedisKubernetesTarget):
             yield from redis_set_of(asked, target, campaign_id, namespace, suffix=suffix)
-        else:
+        elif isinstance(target, CloudNativePgTarget):
             yield cluster_of(asked, target, campaign_id, namespace, suffix=suffix)
 
 
