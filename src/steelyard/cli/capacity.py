@@ -15,20 +15,7 @@ from steelyard.cli.options import (
 @click.command(
     "capacity",
     cls=GeneratorCommand,
-    usual=(
-        "--clients",
-        "--scale",
-        "--builtin",
-        "--rate",
-        "--slo",
-        "--run-time",
-        "--budget",
-        "--dir",
-        "--dry-run",
-        "--output",
-        "--yes",
-        "--no-verdict",
-    ),
+    usual="clients scale builtin rate slo run-time budget dir dry-run output yes no-verdict",
     epilog="pgbench flags follow `--`: steelyard capacity 17 -- --random-seed=7",
 )
 @click.argument("place", metavar="TARGET | FILE")

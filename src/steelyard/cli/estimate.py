@@ -15,7 +15,7 @@ from steelyard.cli.options import (
 @click.command(
     "estimate",
     cls=LongCommand,
-    usual=("--budget", "--width", "--override", "--target", "--max-cost", "--output"),
+    usual="budget width override target max-cost output",
 )
 @click.argument("source", metavar="FILE | preset:NAME", shell_complete=complete_source)
 @click.option("--budget", metavar="TIME", help="Estimate for this budget, such as 20m.")

@@ -1,37 +1,33 @@
 """Help of a verb with more options than a screen has lines: the usual ones, or all in groups."""
 
-from collections.abc import Mapping, Sequence
 from typing import Final
 
 import click
 
 # Group -> its options, in the order that `--help-all` shows them.
-GROUPS: Final[Mapping[str, Sequence[str]]] = {
+GROUPS: Final = {
     "Question": (
-        *("--override", "--set", "--profile", "--script", "--builtin", "--scale", "--clients"),
-        *("--protocol", "--rate", "--slo", "--run-time", "--switch", "--seed"),
+        "override set profile script builtin scale clients protocol rate slo run-time switch seed"
     ),
     "Database": (
-        *("--cpus", "--memory", "--shared-buffers", "--max-connections", "--for"),
-        *("--postgres-version", "--storage", "--page-size", "--no-huge-pages", "--shared-cpus"),
-        *("--logical-decoding", "--name"),
+        "cpus memory shared-buffers max-connections for postgres-version storage page-size "
+        "no-huge-pages shared-cpus logical-decoding name"
     ),
-    "Time": ("--budget", "--width", "--margin", "--no-verdict", "--resume"),
+    "Time": "budget width margin no-verdict resume",
     "Target": (
-        *("--target", "--on", "--dsn", "--redis", "--bin", "--data-directory", "--server-memory"),
-        *("--server-cpus", "--allow-existing", "--restart-command", "--reset-command"),
+        "target on dsn redis bin data-directory server-memory server-cpus allow-existing "
+        "restart-command reset-command"
     ),
-    "Facts": ("--facts", "--host-facts", "--domain-xml", "--ping-pong", "--instance-metadata"),
-    "Virtual machine": ("--disk", "--bridge"),
+    "Facts": "facts host-facts domain-xml ping-pong instance-metadata",
+    "Virtual machine": "disk bridge",
     "Kubernetes": (
-        *("--context", "--namespace", "--cluster", "--pod", "--node-probe", "--in-cluster"),
-        *("--image", "--index-url", "--secret", "--service-account", "--storage-class"),
-        *("--record-size", "--detach", "--instances", "--volume-size"),
+        "context namespace cluster pod node-probe in-cluster image index-url secret "
+        "service-account storage-class record-size detach instances volume-size"
     ),
-    "AWS": ("--max-cost", "--ttl", "--prices"),
-    "Output": ("--dir", "--save", "--dry-run", "--output", "--all", "--quiet", "--yes"),
-    "Gate": ("--gate", "--undecided", "--junit", "--fail-on"),
-    "Help": ("--help-all", "--help"),
+    "AWS": "max-cost ttl prices",
+    "Output": "dir save dry-run output all quiet yes",
+    "Gate": "gate undecided junit fail-on",
+    "Help": "help-all help",
 }
 _ALL: Final = "steelyard.help-all"
 
@@ -41,11 +37,11 @@ class LongCommand(click.Command):
 
     Args:
         arguments: Of click.
-        usual: Long names of the usual options, in the order to list them.
+        usual: Long names of the usual options in the order to list them, blanks between them.
         settings: Of click.
     """
 
-    def __init__(self, *arguments: object, usual: Sequence[str], **settings: object) -> None:
+    def __init__(self, *arguments: object, usual: str, **settings: object) -> None:
         super().__init__(*arguments, **settings)  # type: ignore[arg-type]  # click's own
         self._usual = usual
         self.params.append(
@@ -66,11 +62,12 @@ class LongCommand(click.Command):
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the usual options, or all in groups."""
-        options = {name: each for each in self.get_params(context) for name in each.opts}
-        usual = {"Options": (*self._usual, "--help-all")}
+        options = {each.opts[-1][2:]: each for each in self.get_params(context)}
+        usual = {"Options": f"{self._usual} help-all"}
         groups = GROUPS if context.meta.get(_ALL) else usual
         for group, names in groups.items():
-            records = (options[name].get_help_record(context) for name in names if name in options)
+            shown = [options[name] for name in names.split() if name in options]
+            records = (option.get_help_record(context) for option in shown)
             if rows := [record for record in records if record is not None]:
                 with formatter.section(group):
                     formatter.write_dl(rows)

@@ -25,18 +25,7 @@ _HERE = "this machine"
 @click.command(
     "inspect",
     cls=LongCommand,
-    usual=(
-        "--on",
-        "--dsn",
-        "--redis",
-        "--cluster",
-        "--pod",
-        "--facts",
-        "--save",
-        "--all",
-        "--fail-on",
-        "--output",
-    ),
+    usual="on dsn redis cluster pod facts save all fail-on output",
 )
 @click.option("--on", metavar="ssh://HOST", help="Check this machine, over your own ssh.")
 @click.option("--dsn", metavar="URI", help="Ask this PostgreSQL server, too; no password in it.")

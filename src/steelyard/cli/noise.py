@@ -16,18 +16,7 @@ _SWITCHES = ("session", "reload", "restart")
 @click.command(
     "noise",
     cls=GeneratorCommand,
-    usual=(
-        "--budget",
-        "--switch",
-        "--override",
-        "--target",
-        "--dir",
-        "--dry-run",
-        "--output",
-        "--quiet",
-        "--yes",
-        "--no-verdict",
-    ),
+    usual="budget switch override target dir dry-run output quiet yes no-verdict",
     epilog="pgbench flags follow `--`: steelyard noise orders.yaml -- --random-seed=7",
 )
 @source_argument

@@ -17,20 +17,7 @@ from steelyard.cli.options import (
 @click.command(
     "run",
     cls=GeneratorCommand,
-    usual=(
-        "--budget",
-        "--width",
-        "--override",
-        "--target",
-        "--gate",
-        "--dir",
-        "--resume",
-        "--dry-run",
-        "--output",
-        "--quiet",
-        "--yes",
-        "--no-verdict",
-    ),
+    usual="budget width override target gate dir resume dry-run output quiet yes no-verdict",
     epilog="pgbench flags follow `--`: steelyard run orders.yaml -- --random-seed=7",
 )
 @source_argument

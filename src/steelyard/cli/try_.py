@@ -17,20 +17,7 @@ from steelyard.cli.options import (
 @click.command(
     "try",
     cls=GeneratorCommand,
-    usual=(
-        "--dsn",
-        "--set",
-        "--profile",
-        "--script",
-        "--clients",
-        "--margin",
-        "--budget",
-        "--gate",
-        "--dir",
-        "--dry-run",
-        "--output",
-        "--yes",
-    ),
+    usual="dsn set profile script clients margin budget gate dir dry-run output yes",
     epilog="pgbench flags follow `--`: steelyard try --set jit=off -- --random-seed=7",
 )
 @click.option(

@@ -53,19 +53,19 @@ def test_the_usual_options_of_a_long_verb_fit_a_screen(shell: Shell) -> None:
     options = out.partition("Options:\n")[2].partition("\n\n")[0].splitlines()
     assert len(options) == 13
     assert options[-1].split(maxsplit=1) == ["--help-all", "Show all options, in groups."]
-    names = [name for group in GROUPS.values() for name in group]
+    names = " ".join(GROUPS.values()).split()
     assert len(names) == len({*names})
 
 
 def test_an_option_beyond_the_usual_is_in_a_group() -> None:
     """Else `--help-all` would not show it."""
-    grouped = {name for group in GROUPS.values() for name in group}
+    grouped = " ".join(GROUPS.values()).split()
     long = [verb for _, verb in verbs(cli, ("steelyard",)) if isinstance(verb, LongCommand)]
     assert len(long) == 7
     for verb in long:
         for option in verb.params:
             if isinstance(option, click.Option) and not option.hidden:
-                assert grouped.intersection(option.opts), (verb.name, option.opts)
+                assert option.opts[-1].removeprefix("--") in grouped, verb.name
 
 
 def test_a_verb_with_many_options_has_groups() -> None:

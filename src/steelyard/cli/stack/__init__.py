@@ -33,20 +33,8 @@ def command() -> None:
 @command.command(
     "plan",
     cls=LongCommand,
-    usual=(
-        "--cpus",
-        "--memory",
-        "--for",
-        "--shared-buffers",
-        "--max-connections",
-        "--postgres-version",
-        "--on",
-        "--dsn",
-        "--facts",
-        "--storage",
-        "--dir",
-        "--output",
-    ),
+    usual="cpus memory for shared-buffers max-connections postgres-version on dsn facts"
+    " storage dir output",
 )
 @click.option("--cpus", type=click.IntRange(1), required=True, help="For the database.")
 @click.option(
