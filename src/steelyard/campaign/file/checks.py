@@ -362,7 +362,7 @@ def _configuration_names(draft: Draft) -> Iterator[Issue]:
                 path=("configurations", name), message=error.message, hint=hint, at_key=True
             )
     if draft.factor_kinds:
-        return  # ``factors`` says what fits beside them
+        return  # ``inheritance`` says what fits beside them
     if draft.document.at(("design",)) == Design.ONCE:
         yield from _single_pass(draft, names)
     elif len(names) == 1 and not _measures_latency(draft):

@@ -21,11 +21,6 @@ from pydantic import TypeAdapter
 
 from steelyard.campaign.file.checks import checked, implied_baseline
 from steelyard.campaign.file.document import Document, Issue, KeyPath, parse_document
-from steelyard.campaign.file.factors import (
-    combined,
-    factor_issues,
-    spelled_out,
-)
 from steelyard.campaign.file.form import (
     ConfigurationForm,
     Draft,
@@ -40,7 +35,14 @@ from steelyard.campaign.file.form_parts import (
     asked_rates,
 )
 from steelyard.campaign.file.form_values import SEED_LIMIT
-from steelyard.campaign.file.inheritance import extends_issues, inherited, merged_issues
+from steelyard.campaign.file.inheritance import (
+    combined,
+    extends_issues,
+    factor_issues,
+    inherited,
+    merged_issues,
+    spelled_out,
+)
 from steelyard.campaign.file.kinds import located, model_of
 from steelyard.campaign.file.overrides import apply_overrides
 from steelyard.campaign.file.systems import SYSTEMS, System, load_command

@@ -470,7 +470,7 @@ class Draft:
         configurations: By name.
         capacity: None also when it is not given.
         goal: Of `slo`; None also when it is not given.
-        levels: Of factors, by the path of each; after ``factors.spelled_out``.
+        levels: Of factors, by the path of each; after ``inheritance.spelled_out``.
     """
 
     document: Document

@@ -6,7 +6,7 @@ import pytest
 from experiment_texts import SMALL, load
 from test_validation import errors
 
-from steelyard.campaign.file.factors import combination_names
+from steelyard.campaign.file.inheritance import combination_names
 from steelyard.core.experiment import Attribution, AttributionKind, Experiment, Factor
 from steelyard.stats import factorial
 
