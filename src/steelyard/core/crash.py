@@ -86,7 +86,7 @@ class CrashTest:
     """A whole test.
 
     Attributes:
-        engine: ``redis`` or ``postgres``.
+        engine: ``redis`` or ``postgresql``.
         server: Its label: ``Redis 7.0.15``.
         volume: What the data lay on.
         kernel: Release of the kernel that kept the cache.

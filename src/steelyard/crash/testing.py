@@ -338,7 +338,7 @@ class Subject:
     """What is put to the test.
 
     Attributes:
-        engine: ``redis`` or ``postgres``.
+        engine: ``redis`` or ``postgresql``.
         label: Of the server: ``Redis 7.0.15``.
         succession: How replicas take over; None: it has none.
     """
@@ -771,7 +771,7 @@ def postgres_subject(bin_: str, account: str | None, doors: Doors) -> Subject:
     )
     found = replace(found, programs=programs)
     return Subject(
-        engine="postgres",
+        engine="postgresql",
         label=f"PostgreSQL {found.version}",
         program=PostgresProgram(installation=found, initdb=(), sql=doors.sql),
         writes=NumberedRows(doors.sql),

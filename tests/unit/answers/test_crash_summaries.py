@@ -91,7 +91,7 @@ def test_postgres_has_its_own_promises() -> None:
     """A mode of PostgreSQL is judged by its own settings: without fsync nothing is promised."""
     mode = CrashMode(name="no-fsync", settings=(("fsync", "off"),))
     found = a_test(a_crash(mode, 1000, unusable="PANIC"), modes=(mode,))
-    (summary,) = crash_summaries(replace(found, engine="postgres"))
+    (summary,) = crash_summaries(replace(found, engine="postgresql"))
     assert (summary.promised.most_s, summary.unusable, summary.is_control) == (None, 1, True)
 
 
