@@ -1,7 +1,7 @@
 """What stands in a file as people write it: how it is read, and what editors are told of it.
 
 A field of a model that is a key of the experiment file says by ``key`` which quantity it takes and
-what it is for. Records hold the fields themselves, and know nothing of this.
+what it is for. Records hold the fields themselves.
 """
 
 import math
@@ -62,8 +62,8 @@ class Quantity:
         read: Returns what it means; raises an InputError where it is not understood.
         schema: JSON Schema by which editors know it.
         unit: What fields that hold it end in, which their keys do not.
-        word: Stands for None; empty: no word does.
-        items: Of these it is a list, one alone, or a comma list; None: it is one value.
+        word: For its absence; may be empty.
+        items: What a list of it holds, which may be one alone or a comma list.
     """
 
     read: Callable[[object], Any]
@@ -95,7 +95,7 @@ def key(
     *examples: object,
     name: str = "",
 ) -> Any:  # noqa: ANN401 - as of field
-    """Return a field that is a key; null is taken where it may be None and no word says so."""
+    """Return a field that is a key; null is taken where it may be empty and no word says so."""
     about = Key(takes=takes, description=description, examples=examples, name=name)
     return field(default=default, metadata={"key": about})
 
@@ -219,7 +219,7 @@ def as_text(value: object) -> str:
 
 
 def as_command(value: object) -> tuple[str, ...] | None:
-    """Return the words of a command, a list or as a shell would split them; None: there is none."""
+    """Return the words of a command, from a list or as a shell would split them."""
     if value is None:
         return None
     if isinstance(value, list):
@@ -254,7 +254,7 @@ def word(options: tuple[str, ...] | type[StrEnum]) -> Quantity:
 
 
 def either(name: str, other: Quantity, *, empty: bool = False) -> Quantity:
-    """Return a quantity, or a word that stands for None, as nothing does where it may be empty."""
+    """Return a quantity, or a word for its absence; an empty value may mean the same."""
     plain = other.schema
     known = [name, *plain.get("enum", ())]
     schema = {"enum": known} if "enum" in plain else {"anyOf": [{"const": name}, dict(plain)]}
