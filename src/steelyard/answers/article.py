@@ -174,12 +174,18 @@ def _of_data(analysis: results.CampaignAnalysis) -> Iterator[results.Comparison]
     return (c for c in analysis.results if c.workload in touching)
 
 
+_SHORT: Final = "--short"
 _OF_ONE_RUN: Final = {"--seed", "--budget"}
 
 
 def _run_for(command: str, seconds: float) -> str:
-    """Return the command of a campaign as one of another length; empty where none is known."""
+    """Return the command of a campaign as one of another length; empty where none is known.
+
+    A shortened run decides nothing, however long it is.
+    """
     own, dashes, flags = command.partition(" -- ")  # behind them are the generator's
+    if _SHORT in shlex.split(own):
+        return ""
     words, kept = iter(shlex.split(own)), list[str]()
     for word in words:
         if word in _OF_ONE_RUN:

@@ -2,14 +2,10 @@
 
 The same steps serve ``estimate``, ``noise`` and ``capacity``. In a Kubernetes cluster ``--dry-run``
 shows what would be made.
-
-The studies of a published article (``article:NAME``) are run by these steps, too, and told in one
-text. Each is checked first: what says no is why a stand-in is taken, or why it is left out. Records
-lie side by side, and the same command goes on where one was ended.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,11 +21,12 @@ from steelyard.campaign.cleanup.leftovers import release_frozen, require_nothing
 from steelyard.campaign.design.noise_profiles import profile_for
 from steelyard.campaign.file import files
 from steelyard.campaign.file.files import allow_existing
+from steelyard.campaign.file.shortening import NOTICE
 from steelyard.campaign.foresee import forecast as forecasts
 from steelyard.campaign.foresee import planning
 from steelyard.campaign.run import session
 from steelyard.campaign.run.runner import Progress
-from steelyard.cli import article, campaigns
+from steelyard.cli import campaigns
 from steelyard.cli.attaching import AttachOptions, JobOptions, ReadyJob, ready_job, run_as_job
 from steelyard.cli.kubernetes import manifest_text
 from steelyard.cli.options import at_terminal
@@ -43,8 +40,7 @@ from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.gateways.host import is_of_this_machine
 from steelyard.places.local.machine import capacity
-from steelyard.record.directory import has_begun, read_campaign, require_unused
-from steelyard.report import document as doc
+from steelyard.record.directory import read_campaign, require_unused
 from steelyard.targets.assembly import Assembly, assemble, placed, settled
 from steelyard.targets.differences import same_twice
 from steelyard.targets.kubernetes_site import campaign_manifests, place_in
@@ -138,6 +134,7 @@ class RunOptions:
     out: Path | None
     resume: Path | None = None
     overrides: tuple[str, ...] = ()
+    short: bool = False
     dry_run: bool
     as_json: bool
     quiet: bool
@@ -189,6 +186,7 @@ class RunOptions:
         return (
             *(("--yes",) if self.yes else ()),
             *(("--no-verdict",) if self.no_verdict else ()),
+            *(("--short",) if self.short else ()),
             *(("--allow-existing",) if self.allow_existing else ()),
             *(word for pair in given.items() if pair[1] is not None for word in pair),
             *self.job.switches,
@@ -549,8 +547,10 @@ def _told(options: RunOptions) -> Callable[[str], None]:
 def _shortfall(options: RunOptions, experiment: Experiment, assembly: Assembly) -> str:
     """Return what the budget does not decide of what is asked, in one sentence.
 
-    An A/A campaign has nothing to decide.
+    An A/A campaign has nothing to decide, and a shortened run decides nothing.
     """
+    if options.short:
+        return NOTICE
     if experiment.twin_of is not None:
         return ""
     found = planning.plan_campaign(experiment, assembly, effects=(experiment.stop.decide,))
@@ -565,6 +565,7 @@ def load(options: RunOptions, doors: Doors) -> files.LoadedExperiment:
         overrides=options.all_overrides,
         seed=options.seed,
         generator_flags=options.flags,
+        short=options.short,
     )
     return _as_told(loaded, options)
 
@@ -641,231 +642,3 @@ def _print_analysis(analysis: CampaignAnalysis, path: Path, options: RunOptions)
         click.echo(campaigns.rendered(analysis, "json"), nl=False)
     else:
         campaigns.show(analysis, path)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
-    """A study as it can be run here.
-
-    Attributes:
-        preset: What is run: its own, or that of its stand-in.
-        why: What says no to its own; empty where nothing does.
-        trouble: What says no to the stand-in as well, or that there is none; then nothing is run.
-        most_s: Seconds that it takes at most.
-        disk_bytes: That it needs at most, in all directories.
-    """
-
-    study: files.Study
-    preset: str
-    why: str = ""
-    trouble: str = ""
-    most_s: float = 0.0
-    disk_bytes: int = 0
-
-    @property
-    def label(self) -> str:
-        """Return what its directory is called."""
-        return f"{self.study.name}-stand-in" if self.why else self.study.name
-
-    @property
-    def stands_for(self) -> str:
-        """Return what stands for what, and why; empty where nothing does."""
-        if not self.why or self.trouble or self.study.stand_in is None:
-            return ""
-        return f"{self.study.stand_in.says} (preset:{self.study.preset}: {self.why})"
-
-
-def run_article(options: RunOptions) -> None:
-    """Run what can be run of an article, and write one text of it.
-
-    Raises:
-        SteelyardError: There is none of that name, or nothing of it can be run here.
-    """
-    name = options.source.removeprefix(files.ARTICLE)
-    bundle = files.load_bundle(name)
-    _require_plain(options)
-    doors = real_doors()
-    looked = tuple(_look(study, options, doors) for study in bundle.studies)
-    if options.as_json:
-        campaigns.print_json(_bundle_json(options.source, bundle, looked))
-    else:
-        document = _bundle_document(options.source, bundle, looked)
-        campaigns.print_whole(document)
-    runnable = [each for each in looked if not each.trouble]
-    if options.dry_run:
-        return
-    if not runnable:
-        raise wording.InputError(
-            f"nothing of {options.source} can be run here", hint=looked[0].trouble
-        )
-    out = options.out or session.default_directory(f"article {name}", doors)
-    failed = dict(_run_each(runnable, out, options))
-    there = [each for each in runnable if has_begun(out / each.label)]
-    told = [f"{label}: not finished: {error.message}" for label, error in failed.items()]
-    missing = [*bundle.not_shown, *_left_out(looked), *told]
-    click.echo(
-        article.write(
-            [out / each.label for each in there],
-            title=bundle.title,
-            out=out / "article",
-            notes={e.label: f"A stand-in: {e.stands_for}." for e in there if e.stands_for},
-            missing=(f"Cited: {bundle.cited}.", *missing),
-        ),
-        err=True,
-    )
-    if failed:
-        raise click.exceptions.Exit(next(iter(failed.values())).exit_code)
-
-
-def _require_plain(options: RunOptions) -> None:
-    """Refuse what would hold for one campaign only."""
-    given = {
-        "--override": options.overrides,
-        "--width": options.precision,
-        "--gate": options.gate.fail_if,
-        "--junit": options.gate.junit,
-        "--target": options.target,
-        "pgbench flags": options.flags,
-    }
-    names = [name for name, value in given.items() if value]
-    if names:
-        raise wording.InputError(
-            f"{', '.join(names)}: not for an article, whose campaigns differ in it",
-            hint="Run one of its presets alone: `--dry-run` names them.",
-        )
-    if options.as_json and not options.dry_run:
-        raise wording.InputError(
-            "--json: of an article only with --dry-run",
-            hint="The records and article.json have everything in JSON.",
-        )
-
-
-def _look(study: files.Study, options: RunOptions, doors: Doors) -> Looked:
-    try:
-        return _checked(study, study.preset, options, doors)
-    except wording.SteelyardError as error:
-        why = error.message
-    if study.stand_in is None:
-        return Looked(study=study, preset=study.preset, why=why, trouble=why)
-    preset = study.stand_in.preset
-    try:
-        return replace(_checked(study, preset, options, doors), why=why)
-    except wording.SteelyardError as error:
-        trouble = f"{why}; nor can preset:{preset} stand in: {error.message}"
-        return Looked(study=study, preset=preset, why=why, trouble=trouble)
-
-
-def _checked(study: files.Study, preset: str, options: RunOptions, doors: Doors) -> Looked:
-    asked = replace(_options(preset, options), quiet=True, dry_run=True)
-    loaded = load(asked, doors)
-    checked = check(loaded, "", asked, doors)
-    needed = sum(bytes_ for bytes_, _ in checked.expected.disk_bytes.values())
-    return Looked(
-        study=study,
-        preset=preset,
-        most_s=checked.expected.most_s(checked.request.experiment),
-        disk_bytes=needed,
-    )
-
-
-def _options(preset: str, options: RunOptions) -> RunOptions:
-    """Return the command line of one campaign; a single pass has no budget."""
-    budget = options.budget if "budget:" in files.preset_text(preset) else None
-    return replace(options, source=f"{files.PRESET}{preset}", budget=budget, out=None)
-
-
-def _run_each(
-    looked: Sequence[Looked], out: Path, options: RunOptions
-) -> Iterator[tuple[str, wording.SteelyardError]]:
-    """Run what is not finished yet; yield what failed, and why."""
-    for number, each in enumerate(looked, start=1):
-        path = out / each.label
-        click.echo(f"\n{number} of {len(looked)}, {each.label}: {each.study.asks}", err=True)
-        try:
-            own = _options(each.preset, options)
-            if not has_begun(path):
-                run(replace(own, out=path))
-            elif read_campaign(path).status.is_finished:
-                click.echo(f"It is finished: {path}.", err=True)
-            else:
-                resume(replace(own, resume=path), given=())
-        except wording.SteelyardError as error:
-            click.echo(f"error: {each.label}: {error.message}", err=True)
-            yield each.label, error
-
-
-def _left_out(looked: Sequence[Looked]) -> Iterator[str]:
-    for each in looked:
-        if each.trouble:
-            yield f"{each.study.asks} (preset:{each.study.preset}) Not run: {each.trouble}."
-        elif each.why:
-            yield f"preset:{each.study.preset} was not run here: {each.why}."
-
-
-def _bundle_document(source: str, bundle: files.Bundle, looked: Sequence[Looked]) -> doc.Document:
-    """Return what would be run, for how long, what stands in, and what is not shown."""
-    columns = tuple(
-        doc.Column(name=name) for name in ("study", "preset", "at most", "disk", "here")
-    )
-    rows = tuple(
-        doc.Row(
-            cells=(
-                each.study.name,
-                each.preset,
-                doc.MISSING if each.trouble else wording.format_duration(each.most_s),
-                doc.MISSING if each.trouble else wording.format_bytes(each.disk_bytes),
-                "not run" if each.trouble else "stands in" if each.stands_for else "runs here",
-            )
-        )
-        for each in looked
-    )
-    total_s = sum(each.most_s for each in looked)
-    questions = tuple((each.study.name, each.study.asks) for each in looked)
-    blocks: tuple[doc.Block, ...] = (
-        doc.Table(
-            title="",
-            columns=columns,
-            rows=rows,
-            note=f"At most {wording.format_duration(total_s)}.",
-        ),
-        doc.KeyValues(title="Questions", pairs=questions),
-    )
-    missing = (*bundle.not_shown, *_left_out(looked))
-    told = doc.BulletList(lead="Whatever is measured here does not show:", items=missing)
-    sections = [doc.Section(anchor="studies", title="Studies", blocks=blocks)]
-    if stand_ins := tuple(each.stands_for for each in looked if each.stands_for):
-        listed = doc.BulletList(lead="In the place of what cannot be run here:", items=stand_ins)
-        sections.append(doc.Section(anchor="stand-ins", title="Stand-ins", blocks=(listed,)))
-    sections.append(doc.Section(anchor="not-shown", title="Not shown", blocks=(told,)))
-    return doc.Document(
-        title=f"{source}: {bundle.title}",
-        subtitle=f"after {bundle.cited}",
-        sections=tuple(sections),
-    )
-
-
-def _bundle_json(
-    source: str, bundle: files.Bundle, looked: Sequence[Looked]
-) -> dict[str, doc.Json]:
-    """Return the same for programs; seconds and bytes."""
-    return {
-        "format": 1,
-        "kind": "article-outlook",
-        "article": source,
-        "title": bundle.title,
-        "cited": bundle.cited,
-        "studies": [
-            {
-                "name": each.study.name,
-                "asks": each.study.asks,
-                "preset": each.preset,
-                "stands_in_for": each.study.preset if each.stands_for else None,
-                "why": each.why or None,
-                "trouble": each.trouble or None,
-                "most_s": None if each.trouble else each.most_s,
-                "disk_bytes": None if each.trouble else each.disk_bytes,
-            }
-            for each in looked
-        ],
-        "not_shown": list(bundle.not_shown),
-    }

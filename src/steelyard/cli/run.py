@@ -23,6 +23,9 @@ from steelyard.cli.options import (
 @source_argument
 @click.option("--budget", metavar="TIME", help="End after this long, such as 20m.")
 @click.option("--width", "precision", metavar="SHARE", help="Stop at this half-width, such as 1%.")
+@click.option(
+    "--short", is_flag=True, help="Try it in minutes: short runs, few loads, little data."
+)
 @click.option("--resume", type=PATH, metavar="DIR", help="Go on with this campaign.")
 @campaign_options
 @gate_options
@@ -39,7 +42,7 @@ def command(context: click.Context, /, **_: object) -> int:
     If servers are in Kubernetes and all can be reached from there, the campaign runs as a Job. This
     command follows it; ended here, it goes on there, and `steelyard attach` comes back to it.
     """
-    from steelyard.cli import launching
+    from steelyard.cli import bundle, launching
     from steelyard.cli.attaching import JobOptions
     from steelyard.cli.campaigns import Gate
 
@@ -48,7 +51,7 @@ def command(context: click.Context, /, **_: object) -> int:
     gate = Gate(**{name: given.pop(name) for name in ("fail_if", "undecided", "junit")})
     options = launching.RunOptions(**given, gate=gate, job=job)
     if options.source.startswith("article:"):
-        launching.run_article(options)
+        bundle.run_article(options)
     elif options.resume is not None:
         launching.resume(options, given=_given(context))
     elif options.dry_run:

@@ -8,10 +8,18 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from steelyard.campaign.file.files import Study, bundle_names, load_bundle, preset_names
-from steelyard.cli import launching
+from steelyard.campaign.file.files import (
+    LoadedExperiment,
+    Study,
+    bundle_names,
+    load_bundle,
+    preset_names,
+)
+from steelyard.campaign.file.shortening import NOTICE
+from steelyard.cli import bundle, launching
 from steelyard.cli.main import cli
-from steelyard.core.wording import InputError, PreflightError, PrivilegeError
+from steelyard.core.experiment import Experiment  # noqa: TC001
+from steelyard.core.wording import InputError, PreflightError, PrivilegeError, parse_duration_s
 from steelyard.record.directory import has_begun
 from support.examples import EXAMPLES
 
@@ -61,10 +69,13 @@ def test_a_study_that_this_machine_cannot_run_is_told_before_it_begins(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("--short", "--budget", "30m")])
 @pytest.mark.parametrize("name", bundle_names())
-def test_a_dry_run_says_of_every_study_what_becomes_of_it(name: str) -> None:
+def test_a_dry_run_says_of_every_study_what_becomes_of_it(
+    name: str, options: tuple[str, ...]
+) -> None:
     """It runs, or something stands in, or there is a reason; minutes and disk where it runs."""
-    done = invoked("run", f"article:{name}", "--dry-run", "--json")
+    done = invoked("run", f"article:{name}", "--dry-run", "--json", *options)
     assert done.exit_code == 0, done.output
     for study in json.loads(done.stdout)["studies"]:
         assert (study["most_s"] is None) == (study["trouble"] is not None)
@@ -83,9 +94,10 @@ def test_without_a_cluster_simulated_storage_stands_in_or_says_why_not() -> None
 
 def test_what_is_for_one_campaign_is_refused() -> None:
     """With the options by name; so are unknown articles."""
-    done = invoked("run", "article:003", "--override", "load.clients=1", "--width", "1%")
-    assert "--override, --width" in refused(done)
+    done = invoked("run", "article:003", "--target", "16", "--width", "1%")
+    assert "--width, --target" in refused(done)
     assert "--json" in refused(invoked("run", "article:003", "--json"))
+    assert "--resume" in refused(invoked("run", "article:003", "--resume", "out"))
     assert "article" in refused(invoked("run", "article:3", "--dry-run"))
 
 
@@ -95,23 +107,41 @@ class _Started:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, fails: str = "") -> None:
         self.begun: list[str] = []
         self.resumed: list[str] = []
+        self.experiments: list[Experiment] = []
         self._fails = fails
         monkeypatch.setattr(launching, "start", self._start)
         monkeypatch.setattr(launching, "resume", self._resume)
-        monkeypatch.setattr(launching, "_checked", self._checked)
+        monkeypatch.setattr(bundle, "_checked", self._checked)
+        self.commands: list[str] = []
 
-    def _checked(self, study: Study, preset: str, *_: object) -> launching.Looked:
+    def _checked(
+        self, study: Study, preset: str, options: launching.RunOptions, *further: object
+    ) -> bundle.Looked:
+        """Have the matrix ask for twice as long as the storage, and need a minute at least."""
         if preset == "published-storage":
             raise PreflightError("there is no cluster", hint="None is needed here.")
-        return launching.Looked(study=study, preset=preset, most_s=60.0, disk_bytes=1 << 20)
+        budget = further[1] if len(further) > 1 else None
+        if budget is not None and parse_duration_s(str(budget)) < 60.0:
+            raise PreflightError("the budget is too short", hint="Give it more.")
+        return bundle.Looked(
+            study=study,
+            preset=preset,
+            overrides=bundle._overrides(study, preset, options),
+            needs_s=1200.0 if preset == "published-matrix" else 600.0,
+            most_s=60.0,
+            budget=None if budget is None else str(budget),
+            disk_bytes=1 << 20,
+        )
 
     def _start(
-        self, _loaded: object, _command: str, options: launching.RunOptions, *_: object
+        self, loaded: LoadedExperiment, command: str, options: launching.RunOptions, *_: object
     ) -> None:
         assert options.out is not None
         if options.out.name == self._fails:
             raise PreflightError("the disk is full", hint="Make room.")
         self.begun.append(options.out.name)
+        self.commands.append(command)
+        self.experiments.append(loaded.experiment)
         kept = "published-matrix" if options.out.name == "matrix" else "quick"
         shutil.copytree(EXAMPLES / kept, options.out)
 
@@ -166,12 +196,98 @@ def test_a_study_that_fails_does_not_stop_the_next(
 def test_where_nothing_runs_the_reasons_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is written, and it is an error; a dry run is none."""
 
-    def refuse(*_: object) -> launching.Looked:
+    def refuse(*_: object) -> bundle.Looked:
         raise PreflightError("this account may not", hint="Ask root.")
 
-    monkeypatch.setattr(launching, "_checked", refuse)
+    monkeypatch.setattr(bundle, "_checked", refuse)
     done = invoked("run", "article:002", "--dir", "out")
     assert "article:002" in refused(done)
     assert "this account may not" in " ".join(done.output.split())
     assert not Path("out").exists()
     assert invoked("run", "article:002", "--dry-run").exit_code == 0
+
+
+def test_an_override_is_for_the_studies_whose_file_has_its_path(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Or for the one that it names, also where its file lacks the path; the plan says where."""
+    started = _Started(monkeypatch)
+    own = (
+        "--override",
+        "workloads.select-only.scale=2",
+        "--override",
+        "storage:measure.discard_start=1s",
+    )
+    arguments = ("run", "article:003", "--override", "load.clients=8", *own)
+    plan = " ".join(invoked(*arguments, "--dry-run").stdout.split())
+    assert "load.clients=8 in matrix, storage" in plan
+    assert "workloads.select-only.scale=2 in matrix; not in storage" in plan
+    assert invoked(*arguments, "--dir", "out").exit_code == 0
+    matrix, storage = started.experiments
+    assert {load.clients for load in (*matrix.loads, *storage.loads)} == {8}
+    assert [work.scale_factor for work in matrix.workloads] == [2, 100, 100]
+    assert "'storage:" not in started.commands[1]
+    assert "--override measure.discard_start=1s" in started.commands[1]
+    told = Path("out/article/article.md").read_text()
+    assert "Changed: load.clients=8, workloads.select-only" in told
+
+
+def test_an_override_that_is_for_no_study_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the studies; so is a value that none can take, which is no reason for a stand-in."""
+    done = invoked("run", "article:003", "--override", "workloads.get.keys=1", "--dry-run")
+    assert "The studies are matrix (published-matrix), storage (" in refused(done)
+    assert "storage (storage-ladder)" in refused(done)
+    done = invoked("run", "article:003", "--override", "load.clients=none", "--dry-run")
+    assert "load.clients" in refused(done)
+
+
+def test_a_budget_is_divided_by_what_the_studies_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A study whose part is too short is told, and the others are run."""
+    started = _Started(monkeypatch)
+    assert invoked("run", "article:003", "--budget", "9m", "--dir", "out").exit_code == 0
+    assert [each.stop.budget_s for each in started.experiments] == [360.0, 180.0]
+    plan = json.loads(invoked("run", "article:003", "--budget", "2m", "--dry-run", "--json").stdout)
+    matrix, storage = plan["studies"]
+    assert matrix["trouble"] is None
+    assert "its part of 2m is 40 s: the budget is too short" in storage["trouble"]
+
+
+@pytest.mark.parametrize("name", ["quick", "volume-burst"])
+def test_a_shortened_run_says_so(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """In the plan, and in the record by name and description."""
+    monkeypatch.setattr(launching, "_require_machine", lambda *_: None)
+    done = invoked("run", f"preset:{name}", "--short", "--dry-run")
+    assert "(shortened)" in done.stdout.partition("\n")[0]
+    assert NOTICE in done.stdout
+
+
+def test_a_shortened_article_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the plan, in each record and its command, and in the text."""
+    started = _Started(monkeypatch)
+    done = invoked("run", "article:003", "--short", "--dir", "out")
+    assert done.exit_code == 0, done.output
+    assert "(shortened)" in done.stdout.partition("\n")[0]
+    assert NOTICE in " ".join(done.stdout.split())
+    for experiment, command in zip(started.experiments, started.commands, strict=True):
+        assert experiment.name.endswith("(shortened)")
+        assert experiment.description.startswith(NOTICE)
+        assert command.endswith("--short")
+    told = Path("out/article/article.md").read_text()
+    assert told.startswith(f"# {load_bundle('003').title} (shortened)")
+    assert f"matrix: {NOTICE}" in told
+
+
+@pytest.mark.slow
+def test_an_article_goes_on_with_what_it_was_begun_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Studies that begin later are changed alike; other options are refused, with the first."""
+    started = _Started(monkeypatch, fails="storage-stand-in")
+    begun = ("run", "article:003", "--dir", "out", "--short", "--override", "load.clients=8")
+    assert invoked(*begun).exit_code == PreflightError.exit_code
+    done = invoked("run", "article:003", "--dir", "out", "--budget", "20m")
+    assert "was begun with `--override load.clients=8 --short`" in refused(done)
+    started = _Started(monkeypatch)
+    assert invoked("run", "article:003", "--dir", "out").exit_code == 0
+    assert started.begun == ["storage-stand-in"]
+    (storage,) = started.experiments
+    assert storage.name.endswith("(shortened)")
+    assert {load.clients for load in storage.loads} == {8}

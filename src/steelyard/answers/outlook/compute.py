@@ -365,7 +365,12 @@ class Forecast:
     def most_s(self, experiment: Experiment) -> float:
         """Return the longest a campaign takes: long runs come on top of its budget."""
         blocks_s = self.pass_s if experiment.is_single_pass else experiment.stop.budget_s
-        return blocks_s + max(self.sustained_s, self.sustained_most_s)
+        return blocks_s + self.long_runs_s
+
+    @property
+    def long_runs_s(self) -> float:
+        """Return the longest that long runs take, on top of any budget."""
+        return max(self.sustained_s, self.sustained_most_s)
 
     @property
     def pass_s(self) -> float:

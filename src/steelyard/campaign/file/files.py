@@ -45,6 +45,7 @@ from steelyard.campaign.file.inheritance import (
 )
 from steelyard.campaign.file.kinds import located, model_of
 from steelyard.campaign.file.overrides import apply_overrides
+from steelyard.campaign.file.shortening import shortened
 from steelyard.campaign.file.systems import SYSTEMS, System, load_command
 from steelyard.core import experiment as model
 from steelyard.core.quantities import shown
@@ -470,10 +471,12 @@ def load_experiment(
     overrides: Sequence[str] = (),
     seed: int | None = None,
     generator_flags: Sequence[str] = (),
+    short: bool = False,
 ) -> LoadedExperiment:
     """Return the experiment of a file or of ``preset:NAME``.
 
     Names in a file are relative to it, those in overrides of a preset to the current directory.
+    With ``short`` the file is made short first.
 
     Raises:
         InputError: There is no such preset.
@@ -484,6 +487,8 @@ def load_experiment(
     text = _file_text(Path(source)) if preset is None else preset_text(preset)
     base = Path(source).absolute().parent if preset is None else Path.cwd()
     surroundings = Surroundings(base=base, facts=facts, seed=seed, generator_flags=generator_flags)
+    if short:
+        overrides = (*shortened(parse_document(text)), *overrides)
     return load_text(text, str(source), surroundings, overrides)
 
 

@@ -469,3 +469,17 @@ def _copied(value: Value) -> Value:
 def _refused(override: str, message: str, hint: str) -> _Refused:
     path = override.partition("=")[0].strip()
     return _Refused(Problem(message=message, hint=hint, path=f"--override {path}"))
+
+
+def has_path(document: Document, words: str) -> bool:
+    """Return whether a dotted path stands in a file, list items by their name or index."""
+    holder = document.value
+    for step in _steps(document.value, words):
+        if isinstance(holder, list):
+            items = {str(place): item for place, item in enumerate(holder)}
+            names = {i["name"]: i for i in holder if isinstance(i, dict) and "name" in i}
+            holder = {**items, **{str(name): item for name, item in names.items()}}
+        if not isinstance(holder, dict) or step not in holder:
+            return False
+        holder = holder[step]
+    return True

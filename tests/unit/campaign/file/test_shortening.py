@@ -1,0 +1,83 @@
+"""What `--short` makes of a file: overrides from what it says, and nothing else."""
+
+import pytest
+
+from steelyard.campaign.file.document import parse_document
+from steelyard.campaign.file.files import load_experiment, preset_names
+from steelyard.campaign.file.overrides import has_path
+from steelyard.campaign.file.shortening import shortened
+from steelyard.core.wording import ExperimentFileError
+from unit.campaign.file.experiment_texts import FACTS
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_can_be_short(name: str) -> None:
+    """With short runs, a tenth of the data, few loads and three blocks; its name says so."""
+    source = f"preset:{name}"
+    whole = load_experiment(source, facts=FACTS)
+    short = load_experiment(source, facts=FACTS, short=True)
+    experiment = short.experiment
+    assert experiment.name == f"{whole.experiment.name} (shortened)"
+    assert {experiment.slice_s(work.name) for work in experiment.workloads} == {2.0}
+    assert (experiment.measure.warm_up_s, experiment.measure.rounds) == (0.0, 1)
+    assert experiment.stop.blocks == (None if experiment.is_single_pass else 3)
+    assert (experiment.stop.precision, experiment.sustained_s) == (None, None)
+    assert len({load.clients for load in experiment.loads}) <= 3
+    for work, before in zip(experiment.workloads, whole.experiment.workloads, strict=True):
+        if before.scale_factor is not None:
+            assert work.scale_factor == max(1, before.scale_factor // 10)
+    assert [c.settings for c in experiment.configurations] == [
+        c.settings for c in whole.experiment.configurations
+    ]
+
+
+_TEXT = """
+name: a
+workloads:
+  - {name: reads, scale: 25, run_time: 1s}
+  - {name: keys, keys: 1, loaded: 0}
+load: {clients: "1, 2/2, 4/4, 8/8, 16/16", threads: [1, 2, 4]}
+measure: {run_time: 1s, discard_start: 4s, calibration: {restarts: 5}}
+stop: {width: 1%}
+capacity: {runs: 9}
+sustain: 1h
+"""
+
+
+def test_what_is_short_already_stays() -> None:
+    """Only what is longer, larger or more is overridden, from the file's own values."""
+    changes = dict(change.split("=", 1) for change in shortened(parse_document(_TEXT)))
+    assert changes.pop("name") == '"a (shortened)"'
+    assert changes.pop("description").startswith('"Figures of a shortened run')
+    assert changes == {
+        "measure.discard_start": '"1s"',
+        "measure.warm_up": '"0s"',
+        "measure.runs_per_start": "1",
+        "measure.calibration": "null",
+        "capacity.runs": "3",
+        "stop.blocks": "3",
+        "stop.width": "null",
+        "sustain": "null",
+        "load.clients": '["1", "4/4", "16/16"]',
+        "workloads.0.scale": "2",
+    }
+
+
+def test_the_command_line_comes_after_it() -> None:
+    """A value that is asked for beside --short counts, and a wrong one is told as always."""
+    own = ("load.clients=1,2,3,4", "measure.run_time=7s")
+    loaded = load_experiment("preset:quick", facts=FACTS, overrides=own, short=True)
+    assert [load.clients for load in loaded.experiment.loads] == [1, 2, 3, 4]
+    assert loaded.experiment.slice_s("reads") == 7.0
+    with pytest.raises(ExperimentFileError, match=r"stop\.blocks"):
+        load_experiment("preset:quick", facts=FACTS, overrides=("stop.blocks=1",), short=True)
+
+
+def test_a_path_is_found_as_overrides_find_it() -> None:
+    """Items by name or place, levels and settings with dots in one piece."""
+    text = "workloads: [{name: reads, scale: 1}]\nfactors: {fill: {0.9: {postgres: {a.b: 1}}}}"
+    document = parse_document(text)
+    for words in ("workloads.reads.scale", "workloads.0", "factors.fill.0.9.postgres.a.b"):
+        assert has_path(document, words)
+    for words in ("workloads.writes", "workloads.reads.scale.x", "target", "load.clients"):
+        assert not has_path(document, words)
