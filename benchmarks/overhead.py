@@ -163,7 +163,7 @@ class Rig:
         """Make a run as a campaign does, to the journal entry on disk."""
         taker = BenchTaker(engine=self.assembly.engine, bench=self.bench, clock=self.doors.clock)
         measure = self.experiment.measure
-        taken = taker.take(self.planned, seconds=measure.slice_s, ramp_s=measure.ramp_s)
+        taken = taker.take(self.planned, seconds=measure.run_time_s, ramp_s=measure.discard_start_s)
         run = Run(
             block=number,
             attempt=0,
@@ -190,7 +190,7 @@ class Rig:
             workload=self.experiment.workload("work"),
             load=self.experiment.loads[0],
             protocol=self.experiment.protocol,
-            seconds=round(self.experiment.measure.slice_s),
+            seconds=round(self.experiment.measure.run_time_s),
             address=engine.generator_address(platform.address, target.connection),
             flags=(),
             scripts=(),

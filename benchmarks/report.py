@@ -86,7 +86,7 @@ def experiment(seed: int, measured_s: int) -> Experiment:
         ),
         workloads=tuple(Workload(name=n, builtin=b) for n, b in WORKLOADS.items()),
         loads=tuple(Load(clients=number, threads=1) for number in CLIENTS),
-        measure=Measure(slice_s=measured_s - 2.0, ramp_s=2.0, warm_up_s=2.0),
+        measure=Measure(run_time_s=measured_s - 2.0, discard_start_s=2.0, warm_up_s=2.0),
         stop=Stop(budget_s=1e9),
         seed=seed,
     )

@@ -84,7 +84,7 @@ def in_turns() -> CampaignAnalysis:
 def _in_turns(record: campaign.CampaignRecord) -> campaign.CampaignRecord:
     """Return a campaign as if its configurations had taken turns, those of writes longer."""
     assert record.plan is not None
-    reads, writes = schedule.TurnTimes(reconnections=2), schedule.TurnTimes(turn_s=0.4)
+    reads, writes = schedule.TurnTimes(reconnects=2), schedule.TurnTimes(turn_s=0.4)
     plan = replace(
         record.plan,
         restore="copy",
@@ -100,7 +100,7 @@ def _in_turns(record: campaign.CampaignRecord) -> campaign.CampaignRecord:
         ),
         memory=schedule.SharedMemory(needed_bytes=3 * GIB, available_bytes=12 * GIB),
     )
-    measure = replace(record.experiment.measure, turns=schedule.TurnTimes(reconnections=1))
+    measure = replace(record.experiment.measure, turns=schedule.TurnTimes(reconnects=1))
     return replace(
         record,
         experiment=replace(record.experiment, measure=measure),

@@ -94,7 +94,7 @@ def an_experiment(
         ),
         workloads=tuple(Workload(name=w, builtin="select-only") for w in workloads),
         loads=tuple(Load(clients=2**n, threads=1) for n in range(loads)),
-        measure=measure or Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=2.0),
+        measure=measure or Measure(run_time_s=5.0, discard_start_s=1.0, warm_up_s=2.0),
         stop=stop or Stop(budget_s=3600.0),
         seed=11,
     )

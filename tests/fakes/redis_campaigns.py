@@ -109,7 +109,7 @@ def _of_redis(experiment: model.Experiment) -> model.Experiment:
             model.Workload(name=name, builtin=test, redis=model.RedisWork(space=spaces[name]))
             for name, test in (("writes", "set"), ("reads", "get"))
         ),
-        measure=model.Measure(ramp_s=0.0, warm_up_s=5.0),
+        measure=model.Measure(discard_start_s=0.0, warm_up_s=5.0),
     )
 
 

@@ -188,7 +188,7 @@ def _experiment(scene: Scene) -> experiment.Experiment:
         workloads=tuple(
             experiment.Workload(
                 name=name,
-                scale_factor=20,
+                scale=20,
                 builtin="select-only" if name.startswith("reads") else "simple-update",
             )
             for name in scene.workloads

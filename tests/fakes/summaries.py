@@ -20,8 +20,8 @@ def further() -> Iterator[dict[str, Json]]:
 
 def _gated() -> CampaignAnalysis:
     made = analyses.quick()
-    stop = replace(made.experiment.stop, fail_if=(parse_condition("slower > 3%"),))
-    return replace(made, experiment=replace(made.experiment, stop=stop))
+    conditions = (parse_condition("slower > 3%"),)
+    return replace(made, experiment=replace(made.experiment, gate=conditions))
 
 
 def _suspect() -> CampaignAnalysis:

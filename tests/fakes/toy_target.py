@@ -27,7 +27,7 @@ class ToyTarget(Here):
 
     system: ClassVar[DatabaseSystem] = TOY
     kind: Literal["local"] = "local"
-    bin: str = "toy"
+    server: str = "toy"
     directory: str | None = None
     store: Store | None = None
     port: int | None = None

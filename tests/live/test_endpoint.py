@@ -256,7 +256,7 @@ SMALL_MATRIX = (
     "load.threads=1",
     "measure.run_time=1s",
     "measure.max_other_load=ignore",
-    *(f"workloads.{name}.scale_factor=1" for name in ("select-only", "simple-update", "tpcb-like")),
+    *(f"workloads.{name}.scale=1" for name in ("select-only", "simple-update", "tpcb-like")),
 )
 
 

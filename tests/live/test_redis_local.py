@@ -53,7 +53,7 @@ def _configuration(
 ) -> model.Configuration:
     return model.Configuration(
         name=name,
-        target=RedisLocalTarget(bin=program),
+        target=RedisLocalTarget(server=program),
         settings=tuple(
             model.Setting(layer=model.Layer.REDIS, name=key, value=value)
             for key, value in sorted(settings.items())
@@ -71,7 +71,9 @@ def _experiment(
         generator=model.GeneratorName.REDIS_BENCHMARK,
         workloads=workloads,
         loads=(Load(clients=4, threads=1),),
-        measure=model.Measure(slice_s=1.0, ramp_s=0.0, warm_up_s=0.0, neighbours=None),
+        measure=model.Measure(
+            run_time_s=1.0, discard_start_s=0.0, warm_up_s=0.0, max_other_load=None
+        ),
         stop=model.Stop(budget_s=600.0, blocks=3),
         seed=5,
         configurations=configurations,

@@ -139,8 +139,8 @@ def test_its_place_in_memory_is_a_kind_of_its_own(registered: Path) -> None:
     [
         ("memory", ToyInMemory()),
         ("local", ToyTarget()),
-        ("toy", ToyTarget(bin="toy")),
-        ("/opt/toy", ToyTarget(bin="/opt/toy")),
+        ("toy", ToyTarget(server="toy")),
+        ("/opt/toy", ToyTarget(server="/opt/toy")),
         ("{kind: memory, shelf: other}", ToyInMemory(shelf="other")),
     ],
 )

@@ -30,7 +30,7 @@ def turns(rounds=6, seed=11):
     times, coin, clock, rows = TurnTimes(), block_coin(seed, 0, 0, 0, 1), 0.0, []
     for _ in range(rounds):
         for side in coin.permutation(2):
-            settled = clock + times.settling_s
+            settled = clock + times.turn_discard_s
             ended = clock + times.turn_s
             server = f"server {'AB'[side]}"
             rows.append({"server": server, "begin": clock, "end": settled, "part": "settles"})

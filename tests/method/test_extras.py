@@ -93,7 +93,7 @@ def warm_up_left(seed):
             tau.append(sim.warm_tau[0] * (1 + configuration))
             runs.append(measurement(sim.run(configuration, 2, CALIBRATION_S)[0]))
         collected.append({"all": runs})
-    calibration = Calibration(restarts=RESTARTS, run_s=float(CALIBRATION_S))
+    calibration = Calibration(restarts=RESTARTS, run_time_s=float(CALIBRATION_S))
     warm_up = choose_warm_up(collected, calibration, RESTARTS).warm_up_s
     return float(np.mean(0.3 * np.exp(-warm_up / np.array(tau[RESTARTS:]))))
 

@@ -104,10 +104,7 @@ def _by_throughput(
     label: str, analysis: results.CampaignAnalysis, c: results.Comparison
 ) -> Evidence:
     """Return what the verdict on the rate says, and what would decide it where it does not."""
-    said = (
-        f"{results.verdict_word(c, analysis.experiment.stop.equivalence)}"
-        f" {_difference(analysis, c)}"
-    )
+    said = f"{results.verdict_word(c, analysis.experiment.stop.margin)} {_difference(analysis, c)}"
     told = Evidence(label=label, contest=_contest(c), choice="", says=said)
     if c.is_suspect:
         return replace(told, says=f"{said}; suspect, because a negative control differs")
@@ -505,7 +502,7 @@ def _results(article: Article) -> doc.Section:
                 c.workload,
                 c.configuration,
                 c.baseline,
-                results.verdict_word(c, analysis.experiment.stop.equivalence),
+                results.verdict_word(c, analysis.experiment.stop.margin),
                 _difference(analysis, c),
                 str(c.blocks),
             )

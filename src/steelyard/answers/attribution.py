@@ -329,7 +329,7 @@ def _levels(analysis: CampaignAnalysis, attribution: Attribution) -> Iterator[do
 
 
 def _rows(analysis: CampaignAnalysis, attribution: Attribution, workload: str) -> Iterator[doc.Row]:
-    margin = analysis.experiment.stop.equivalence
+    margin = analysis.experiment.stop.margin
     results = _results(analysis, workload)
     for place, result in enumerate(results):
         factor = attribution.factors[place]
@@ -423,7 +423,7 @@ def _figure_rows(
     analysis: CampaignAnalysis, attribution: Attribution
 ) -> Iterator[tuple[doc.Value, ...]]:
     """Yield main effects, then synergies, workload by workload."""
-    margin = 100.0 * analysis.experiment.stop.equivalence
+    margin = 100.0 * analysis.experiment.stop.margin
     what = _RESULT[attribution.kind]
     for workload in analysis.experiment.workloads:
         own = _results(analysis, workload.name)

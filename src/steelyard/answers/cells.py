@@ -199,7 +199,7 @@ def _targets(experiment: Experiment) -> dict[str, list[str | None]]:
     names = dict.fromkeys(name for each in shown for name in each)
     return {
         "target: kind": [t.target.kind for t in experiment.configurations],
-        "target: programs": [target.bin if target else None for target in local],
+        "target: programs": [target.server if target else None for target in local],
         "target: connection": [target.connection if target else None for target in local],
         "target: directory": [target.directory if target else None for target in local],
         "target: store": [
@@ -296,7 +296,8 @@ def instance_noise(grounds: results.Grounds) -> tuple[InstanceNoise, ...]:
 def _costs(seen: Observations, plan: CampaignPlan, experiment: Experiment) -> tuple[float, float]:
     """Return the seconds to make a server and those of a round, from the plan's own estimate."""
     round_s = len(experiment.loads) * sum(
-        experiment.slice_s(each.name) + experiment.measure.ramp_s for each in experiment.workloads
+        experiment.slice_s(each.name) + experiment.measure.discard_start_s
+        for each in experiment.workloads
     )
     start_s = plan.block_s / len(seen.configurations)
     return max(start_s - plan.rounds * round_s, 0.0), round_s

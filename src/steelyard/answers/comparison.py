@@ -254,7 +254,7 @@ def _design(record: CampaignRecord) -> Described:
     measure = experiment.measure
     described = {
         "design": experiment.design.value,
-        "run": f"{measure.ramp_s:g} s ramp, {experiment.slices} measured",
+        "run": f"{measure.discard_start_s:g} s ramp, {experiment.slices} measured",
         "prewarm": _PREWARM[measure.prewarm],
         "transactions logged": _logging(measure),
         "generator flags": " ".join(experiment.generator_flags) or "none",
@@ -274,8 +274,8 @@ def _design(record: CampaignRecord) -> Described:
 def _turns(plan: CampaignPlan) -> dict[str, str]:
     """Return how turns were taken: rates in turns are not those of a server alone."""
     told = {
-        f"turns of {each.workload}": f"{each.times.turn_s:g} s, {each.times.settling_s:g} s of it"
-        f" settling, {each.times.reconnections} reconnections"
+        f"turns of {each.workload}": f"{each.times.turn_s:g} s, {each.times.turn_discard_s:g} s of"
+        f" it settling, {each.times.reconnects} reconnections"
         for each in plan.turns
     }
     paused = "nothing" if plan.pausing is None else plan.pausing.value

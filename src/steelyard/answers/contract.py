@@ -98,7 +98,7 @@ def contract(experiment: Experiment, environment: Environment | None) -> Contrac
     """
     places = {each.target.identity for each in experiment.configurations}
     several = len(places) > 1 and not experiment.is_all_here
-    if environment is None or not (several or experiment.track):
+    if environment is None or not (several or experiment.terms):
         return None
     names = tuple(each.name for each in experiment.configurations)
     found = {server.configuration: server for server in environment.servers}
@@ -109,7 +109,7 @@ def contract(experiment: Experiment, environment: Environment | None) -> Contrac
         baseline=experiment.baseline,
         configurations=names,
         terms=tuple(terms.all()),
-        track=experiment.track,
+        track=experiment.terms,
     )
 
 
@@ -198,7 +198,7 @@ class _Terms:
     def _trip_words(self, trip: Ceiling | None) -> str:
         """Return a round trip in milliseconds, with the interval of its median; or why not."""
         if trip is None or trip.latency_s is None:
-            off = self.experiment.measure.ceilings is CeilingsAsked.OFF
+            off = self.experiment.measure.machine_limits is CeilingsAsked.OFF
             why = "`measure.machine_limits: off`" if off else "" if trip is None else trip.unknown
             return f"{NOT_KNOWN}: {why}" if why else NOT_KNOWN
         ms = f"{trip.latency_s * MS_PER_S:.3f} ms"

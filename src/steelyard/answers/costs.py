@@ -188,7 +188,7 @@ def keep_ledger(seen: obs.Observations, experiment: Experiment) -> Ledger | None
     """Return the ledger of a campaign; None where no run has evidence."""
     if not seen.blocks or not any(run.evidence for runs in seen.runs.values() for run in runs):
         return None
-    ramp_s = experiment.measure.ramp_s
+    ramp_s = experiment.measure.discard_start_s
     values: dict[Cost, FloatArray] = {
         cost: obs.by_block(seen, partial(_value, cost=cost, ramp_s=ramp_s))
         for cost in costs_of(experiment)

@@ -109,13 +109,12 @@ def under_conditions(
     analysis: CampaignAnalysis, conditions: tuple[Condition, ...]
 ) -> CampaignAnalysis:
     """Return a campaign as its report shows it under other conditions than its own."""
-    stop = replace(analysis.experiment.stop, fail_if=conditions)
-    return replace(analysis, experiment=replace(analysis.experiment, stop=stop))
+    return replace(analysis, experiment=replace(analysis.experiment, gate=conditions))
 
 
 def gate_section(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
     """Return what the experiment's conditions come to."""
-    judged = judge(analysis, analysis.experiment.stop.fail_if)
+    judged = judge(analysis, analysis.experiment.gate)
     if not judged:
         return ()
     blocks = tuple(
@@ -130,7 +129,7 @@ def _capital(judged: Judged) -> str:
 
 def gate_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
     """Return the same for programs; nothing where the experiment has no condition."""
-    judged = judge(analysis, analysis.experiment.stop.fail_if)
+    judged = judge(analysis, analysis.experiment.gate)
     return {"gate": [_row(each) for each in judged]} if judged else {}
 
 

@@ -159,7 +159,9 @@ def _use_of(grounds: Grounds, name: str, cell: CellKey) -> Use:
         return Use()
     record = grounds.record
     runs: list[tuple[Run | SustainedRun, float]] = [(run, run.ramp_s) for run in record.sustained]
-    runs += [(run, record.experiment.measure.ramp_s) for run in record.runs if not run.turns]
+    runs += [
+        (run, record.experiment.measure.discard_start_s) for run in record.runs if not run.turns
+    ]
     ios = transactions = 0.0
     for run, ramp_s in runs:
         measured = run.measurement

@@ -72,7 +72,7 @@ def foreign_differences(
         columns = closed.columns_of(workload.name)
         for asked in obs.result_contrasts(experiment) if columns else ():
             result = by_name.get((workload.name, asked.baseline, asked.configuration))
-            limit = None if result is None else _limit(result, experiment.stop.equivalence)
+            limit = None if result is None else _limit(result, experiment.stop.margin)
             if result is None or limit is None:
                 continue
             theirs, mine = obs.side_means(foreign[:, :, columns].sum(axis=2), asked)

@@ -56,7 +56,7 @@ def _rows(name: str) -> tuple[dict[str, str], ...]:
 def rates_beside(analysis: CampaignAnalysis) -> Iterator[RateRow]:
     """Yield the cells with published ones of the same script, scale factor and clients."""
     for workload in analysis.experiment.workloads:
-        script = workload.builtin if workload.scale_factor == _SCALE_FACTOR else None
+        script = workload.builtin if workload.scale == _SCALE_FACTOR else None
         for clients in dict.fromkeys(load.clients for load in analysis.experiment.loads):
             published = {
                 row["environment"]: float(row["tps"])

@@ -480,7 +480,7 @@ def short_verdicts(analysis: results.CampaignAnalysis) -> str:
     """
     if analysis.experiment.is_single_pass:
         return f"none: {results.LABEL}"
-    margin = analysis.experiment.stop.equivalence
+    margin = analysis.experiment.stop.margin
     words = [
         (c.workload, c.configuration, results.verdict_word(c, margin)) for c in analysis.results
     ]
@@ -653,13 +653,13 @@ def _goal(experiment: Experiment) -> str:
     if not experiment.compares_throughput:
         is_open = any(load.is_open for load in experiment.loads)
         return results.looked_for(experiment) if is_open else "the rates of one configuration"
-    if stop.precision is not None:
-        return f"a half-width of {share(stop.precision)}"
+    if stop.width is not None:
+        return f"a half-width of {share(stop.width)}"
     if stop.blocks is not None:
         return f"a verdict in every workload after {doc.count(stop.blocks, 'block')}"
-    if stop.fail_if:
-        return f"a gate: {'; '.join(map(str, stop.fail_if))}"
-    return f"a verdict in every workload (worth deciding: {share(stop.decide)})"
+    if experiment.gate:
+        return f"a gate: {'; '.join(map(str, experiment.gate))}"
+    return f"a verdict in every workload (worth deciding: {share(stop.detect)})"
 
 
 def _asked(configuration: Configuration) -> str:

@@ -293,7 +293,7 @@ def decided_early(analysis: CampaignAnalysis, comparison: Comparison) -> bool:
 
 def ending(analysis: CampaignAnalysis) -> str:
     """Return how the campaign ended, in one clause."""
-    precision = analysis.experiment.stop.precision
+    precision = analysis.experiment.stop.width
     words = {
         Status.RUNNING: "not finished",
         Status.DECIDED: "decided",
@@ -537,7 +537,7 @@ def verdict_clause(analysis: CampaignAnalysis, comparison: Comparison) -> str:
     if doc.bounds(comparison.effect) is None:
         return f"no verdict yet on {ours} against {theirs}: {pending(comparison)}"
     effect = effect_phrase(comparison, interval_first=stopped_early(analysis))
-    margin = doc.share(analysis.experiment.stop.equivalence)
+    margin = doc.share(analysis.experiment.stop.margin)
     if comparison.depends_on_load:
         return _divided_clause(analysis, comparison)
     if comparison.verdict is Verdict.EQUIVALENT:
@@ -620,7 +620,7 @@ def effect_at(experiment: Experiment, cell: Comparison) -> str:
 def _undecided_clause(analysis: CampaignAnalysis, comparison: Comparison) -> str:
     low, high = doc.bounds(comparison.effect) or (0.0, 0.0)
     effect = f"between {format_percent(low)} and {format_percent(high)} ({doc.CONFIDENCE})"
-    more = more_minutes(comparison, analysis.experiment.stop.decide)
+    more = more_minutes(comparison, analysis.experiment.stop.detect)
     ours, theirs = contestants(comparison)
     clause = f"no clear difference between {ours} and {theirs}"
     told = f"the effect is {effect}, estimate {doc.effect_value(comparison.effect)}"

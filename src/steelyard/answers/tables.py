@@ -54,7 +54,7 @@ def _effects_by_load(analysis: results.CampaignAnalysis) -> tuple[doc.Figure, ..
 
 
 def _effects(analysis: results.CampaignAnalysis) -> doc.Figure:
-    margin = doc.share(analysis.experiment.stop.equivalence)
+    margin = doc.share(analysis.experiment.stop.margin)
     marks = "diamonds are results with their intervals"
     if len(analysis.experiment.closed_loads) > 1:
         marks = "diamonds are results over all loads, dots cells "
@@ -78,7 +78,7 @@ def _effects(analysis: results.CampaignAnalysis) -> doc.Figure:
 
 
 def _effect_rows(analysis: results.CampaignAnalysis) -> Iterator[tuple[doc.Value, ...]]:
-    margin = _percent(analysis.experiment.stop.equivalence)
+    margin = _percent(analysis.experiment.stop.margin)
     places: dict[str, int] = {}
     for c in analysis.comparisons:
         if c.effect is None or _redundant(analysis, c):
@@ -237,7 +237,7 @@ def _seconds(
     if not series:
         return
     yield (*panel, run.configuration, place, float(place), None, False)  # lifts the pen
-    ramp_s = 0.0 if run.turns else analysis.experiment.measure.ramp_s
+    ramp_s = 0.0 if run.turns else analysis.experiment.measure.discard_start_s
     whole_s = series[-1].end_s
     for second in series:
         if second.seconds > 0 and whole_s > 0:
@@ -272,7 +272,7 @@ def comparison_section(analysis: results.CampaignAnalysis) -> doc.Section:
             anchor="comparisons", title="Comparisons per cell", blocks=(doc.Paragraph(text=text),)
         )
     title = f"Comparisons per cell, against {results.compared_names(analysis)[0]}"
-    margin = analysis.experiment.stop.equivalence
+    margin = analysis.experiment.stop.margin
     table = doc.table_of(
         cells,
         ("workload", lambda c: c.workload),
@@ -310,7 +310,7 @@ def _clients(load: Load | None) -> str:
 def _comparison_note(analysis: results.CampaignAnalysis) -> str:
     ratios = (
         "Effects come from the ratios within blocks, not from the medians in the cells. "
-        f"More time is about what would decide {doc.share(analysis.experiment.stop.decide)}."
+        f"More time is about what would decide {doc.share(analysis.experiment.stop.detect)}."
     )
     if len(analysis.experiment.closed_loads) == 1:
         return f"With one load, each result and its cell rest on the same blocks. {ratios}"

@@ -233,7 +233,7 @@ def _rows(
     analysis: CampaignAnalysis, lines: Sequence[Timeline], configurations: Sequence[str]
 ) -> Iterator[tuple[doc.Value, ...]]:
     """Yield track by track, so that every configuration has a panel in each, if an empty one."""
-    ramp_s = float(analysis.experiment.measure.ramp_s)
+    ramp_s = float(analysis.experiment.measure.discard_start_s)
     for workload in dict.fromkeys(line.cell.workload for line in lines):
         here = {line.configuration: line for line in lines if line.cell.workload == workload}
         for name in TrackName:

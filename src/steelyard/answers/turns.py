@@ -22,7 +22,7 @@ from steelyard.core.experiment import ONE, PREWARM_BYTES, RATE, Experiment, Swit
 from steelyard.core.measurement import Quantity, Run
 from steelyard.core.schedule import CellKey, Mode, Pausing, SharedMemory, TurnTimes, WorkloadTurns
 from steelyard.core.wording import KIB, MIB, format_bytes
-from steelyard.report.document import Json, attributes, enumeration, number
+from steelyard.report.document import Json, enumeration, number
 from steelyard.stats import turns as turn_statistics
 from steelyard.stats.intervals import FloatArray, Interval
 
@@ -430,7 +430,7 @@ def _parts(at_once: int) -> str:
 
 def turn_words(turns: TurnTimes) -> str:
     """Return how long a turn is and what of it counts."""
-    return f"{turns.turn_s:g} s, of which the first {turns.settling_s:g} s are thrown away"
+    return f"{turns.turn_s:g} s, of which the first {turns.turn_discard_s:g} s are thrown away"
 
 
 def measured_words(experiment: Experiment) -> str:
@@ -446,8 +446,8 @@ def seconds_words(turns: TurnTimes, slice_s: float) -> str:
     """Return the seconds of turns of a configuration in a cell of a block, and those that count."""
     counted_s = turns.turns_in(slice_s) * turns.counted_s
     anew = (
-        f", in {turns.reconnections + 1} parts with load generators of their own"
-        if turns.reconnections
+        f", in {turns.reconnects + 1} parts with load generators of their own"
+        if turns.reconnects
         else ""
     )
     return f"{slice_s:g} s per configuration, cell and block{anew}; {counted_s:.3g} s of them count"
@@ -525,8 +525,8 @@ def plan_json(
     """Return how turns would be taken for programs; nothing where none would be."""
     if mode is not Mode.ALTERNATING:
         return {}
-    times, slice_s = experiment.measure.turns, experiment.measure.slice_s
-    own = [each for each in experiment.workloads if each.slice_s is not None]
+    times, slice_s = experiment.measure.turns, experiment.measure.run_time_s
+    own = [each for each in experiment.workloads if each.run_time_s is not None]
     workloads: list[Json] = [
         {"workload": each.name, **_times(times, experiment.slice_s(each.name))} for each in own
     ]
@@ -554,7 +554,9 @@ def _memory_json(memory: SharedMemory | None) -> Json:
 
 def _times(times: TurnTimes, slice_s: float) -> dict[str, Json]:
     return {
-        **attributes(times, "turn_s", "settling_s", "reconnections"),
+        "turn_s": number(times.turn_s),
+        "settling_s": number(times.turn_discard_s),
+        "reconnections": times.reconnects,
         "seconds": number(slice_s),
         "counted_s": number(round(times.turns_in(slice_s) * times.counted_s, 6)),
     }

@@ -143,7 +143,7 @@ class Gate:
             InputError: There is none, and outcomes are to be written.
         """
         given = tuple(parse_condition(text) for text in self.fail_if)
-        conditions = given or experiment.stop.fail_if
+        conditions = given or experiment.gate
         if not conditions and self.junit is not None:
             message = "--junit: no condition says what is reported"
             raise wording.InputError(message, hint="Add one, such as --gate 'slower > 3%'.")

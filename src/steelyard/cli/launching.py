@@ -553,7 +553,7 @@ def _shortfall(options: RunOptions, experiment: Experiment, assembly: Assembly) 
         return NOTICE
     if experiment.twin_of is not None:
         return ""
-    found = planning.plan_campaign(experiment, assembly, effects=(experiment.stop.decide,))
+    found = planning.plan_campaign(experiment, assembly, effects=(experiment.stop.detect,))
     return shortfall(found, options.source if options.is_named else None)
 
 

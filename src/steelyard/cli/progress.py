@@ -319,9 +319,9 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
     goal = " or when every workload is decided"
     if not experiment.compares_throughput or stop.blocks is not None:
         goal = ""
-    elif stop.precision is not None:
-        goal = f" or at a half-width of {format_percent(stop.precision, signed=False)}"
-    elif stop.fail_if:
+    elif stop.width is not None:
+        goal = f" or at a half-width of {format_percent(stop.width, signed=False)}"
+    elif experiment.gate:
         goal = " or when every condition of `gate` is decided"
     cells = count(len(cells_of(experiment)), "cell")
     words = taken_words(
@@ -348,7 +348,7 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
         *_turn_lines(experiment, expected),
         f"  block      {block}",
         *aim,
-        *_rounds_lines(expected, stop.decide),
+        *_rounds_lines(expected, stop.detect),
         f"  time       {first}; {end}",
     ]
 
@@ -414,7 +414,7 @@ def _capacity_lines(experiment: Experiment, expected: Forecast) -> list[str]:
     if asked is None:
         return []
     clients = ", ".join(str(clients) for clients in sorted(asked.clients))
-    what = f"{asked.rounds} rounds of closed loops with {clients} clients before the first block"
+    what = f"{asked.runs} rounds of closed loops with {clients} clients before the first block"
     return [f"  capacity   {what}, about {format_duration(expected.capacity_s)} of the preparation"]
 
 

@@ -101,7 +101,7 @@ def _twin(
     rounds = forecast(experiment, assembly).rounds
     if rounds.chosen_for is RoundsFor.CYCLE:
         # The differences call for these rounds, and the twin has none: one were another noise.
-        measure = replace(experiment.measure, rounds=rounds.number)
+        measure = replace(experiment.measure, runs_per_start=rounds.number)
         given = replace(given, experiment=replace(experiment, measure=measure))
     twin = aa_twin(
         given,

@@ -133,7 +133,7 @@ class Calibration:
     """How the warm-up after a restart is measured, before the first block."""
 
     restarts: int = key(5, whole(), "Starts per configuration.", 5)
-    run_s: float = key(90.0, LONG, "Length of the run after each.", "90s", name="run_time")
+    run_time_s: float = key(90.0, LONG, "Length of the run after each.", "90s")
     at_least_s: float = key(20.0, duration(), "The warm-up is never shorter than this.", "20s")
 
 
@@ -144,7 +144,7 @@ PREWARM_BYTES: Final = 4 * 1024**3  # read from the page cache within seconds; a
 class Measure:
     """How a run is taken.
 
-    None is what a file calls auto, of ``neighbours`` ignore.
+    None is what a file calls auto, of ``max_other_load`` ignore.
 
     Attributes:
         calibration: None: the warm-up is declared, or the floor of METHOD 3.7.
@@ -152,15 +152,9 @@ class Measure:
         turns: Lengths inside a block whose configurations alternate.
     """
 
-    slice_s: float = key(
-        5.0, duration(1.0, whole=True), "Measured length of a run.", "5s", name="run_time"
-    )
-    ramp_s: float = key(
-        2.0,
-        duration(whole=True),
-        "Thrown away at the start of each run; 0 for Redis.",
-        "2s",
-        name="discard_start",
+    run_time_s: float = key(5.0, duration(1.0, whole=True), "Measured length of a run.", "5s")
+    discard_start_s: float = key(
+        2.0, duration(whole=True), "Thrown away at the start of each run; 0 for Redis.", "2s"
     )
     warm_up_s: float | None = key(
         None,
@@ -182,13 +176,12 @@ class Measure:
         either("auto", word(SwitchCost)),
         "The least that is done to go from one configuration to another.",
     )
-    rounds: int | None = key(
+    runs_per_start: int | None = key(
         None,
         either("auto", whole()),
         "Runs of each cell in a start; auto is one, unless the differences or the making of"
         " servers call for more.",
         "auto",
-        name="runs_per_start",
     )
     turns: TurnTimes = inside(TurnTimes)
     prewarm: bool | None = key(
@@ -198,22 +191,20 @@ class Measure:
         " makes.",
         True,
     )
-    ceilings: CeilingsAsked = key(
+    machine_limits: CeilingsAsked = key(
         CeilingsAsked.AUTO,
         word(CeilingsAsked),
         "Measure before the first block what the place can do at most; auto leaves the device out"
         " where that costs more than 2 % of the budget.",
         "on",
-        name="machine_limits",
     )
-    neighbours: float | None = key(
+    max_other_load: float | None = key(
         DEFAULT_NEIGHBOURS,
         either("ignore", share()),
         "Share of the machine that other processes may use during a run before its block is redone,"
         " but in turns; ignore only notes it.",
         "15%",
         "ignore",
-        name="max_other_load",
     )
     log: LogPolicy = key(
         LogPolicy.HISTOGRAMS,
@@ -280,24 +271,24 @@ class Workload:
         name: As in the experiment file.
         builtin: Name of a builtin script, or of a test of redis-benchmark; None when ``scripts``
             or a command are given.
-        scale_factor: Size of the generator's own data set; None when ``prepare`` makes the data.
+        scale: Size of the generator's own data set; None when ``prepare`` makes the data.
         prepare: SQL scripts run once; their result is part of the prepared state.
         scripts: Own scripts with weights.
         variables: Numbers by name, for which ``:name`` stands in ``prepare`` and ``scripts``.
         redis: None for every other engine.
         command: Puts the load on in place of the system's own generator; None: that does.
-        slice_s: Measured length of its runs; None: that of all workloads.
+        run_time_s: Measured length of its runs; None: that of all workloads.
     """
 
     name: str
     builtin: str | None = None
-    scale_factor: int | None = None
+    scale: int | None = None
     prepare: tuple[Script, ...] = ()
     scripts: tuple[Script, ...] = ()
     variables: tuple[tuple[str, int], ...] = ()
     redis: RedisWork | None = None
     command: LoadCommand | None = None
-    slice_s: float | None = None
+    run_time_s: float | None = None
 
 
 # In the order of ``WorkWords``.
@@ -498,7 +489,7 @@ class CapacityAsked:
         [1, 2, 4, 8],
     )
     # A median of two is a mean.
-    rounds: int = key(6, whole(3), "Runs of each, interleaved by coin.", 6, name="runs")
+    runs: int = key(6, whole(3), "Runs of each, interleaved by coin.", 6)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -508,25 +499,16 @@ class Stop:
     At a verdict or a width, at the latest with the budget.
 
     Attributes:
-        decide: Relative effect (0.03 = 3 %); used for "N more minutes".
-        precision: When given, verdicts do not stop the campaign.
-        fail_if: Conditions of a gate; where there are some and no precision, the campaign ends when
-            each has failed or passed on every result.
+        detect: Relative effect (0.03 = 3 %); used for "N more minutes".
+        width: When given, verdicts do not stop the campaign.
     """
 
     budget_s: float = key(3600.0, budget(), "Time for everything, preparation included.", "60m")
-    decide: float = key(0.03, share(), "Effect that is worth detecting.", "3%", name="detect")
-    precision: float | None = key(
-        None,
-        share(),
-        "Stop at this half-width of the interval instead of at a verdict.",
-        "1%",
-        name="width",
+    detect: float = key(0.03, share(), "Effect that is worth detecting.", "3%")
+    width: float | None = key(
+        None, share(), "Stop at this half-width of the interval instead of at a verdict.", "1%"
     )
-    equivalence: float = key(
-        0.01, share(), "A difference below it has no practical weight.", "1%", name="margin"
-    )
-    fail_if: tuple[Condition, ...] = ()
+    margin: float = key(0.01, share(), "A difference below it has no practical weight.", "1%")
     # Two have one degree of freedom: their interval is 13 standard errors wide.
     blocks: int | None = key(
         None, whole(3), "Take so many blocks and look once, after the last: for few long runs.", 4
@@ -603,7 +585,9 @@ class Experiment:
         twin_of: What an A/A campaign measures the noise for; None for every other experiment.
         capacity: How the capacity is found; None where no load is a share of it.
         goal: The highest rate that meets it is looked for; None: none is.
-        track: On what terms its servers are compared; None: the file does not say.
+        terms: On what terms its servers are compared; None: the file does not say.
+        gate: Conditions; where there are some and no width, the campaign ends when each has failed
+            or passed on every result.
     """
 
     name: str
@@ -626,7 +610,8 @@ class Experiment:
     twin_of: TwinOf | None = None
     capacity: CapacityAsked | None = None
     goal: LatencyGoal | None = None
-    track: Track | None = None
+    terms: Track | None = None
+    gate: tuple[Condition, ...] = ()
 
     def configuration(self, name: str) -> Configuration:
         """Return the configuration of that name."""
@@ -643,8 +628,8 @@ class Experiment:
 
     def slice_s(self, workload: str) -> float:
         """Return the measured length of a run of a workload, in seconds."""
-        own = self.workload(workload).slice_s
-        return self.measure.slice_s if own is None else own
+        own = self.workload(workload).run_time_s
+        return self.measure.run_time_s if own is None else own
 
     @property
     def mean_slice_s(self) -> float:
@@ -733,7 +718,7 @@ class Experiment:
     def uses_found_data(self) -> bool:
         """Return whether all data were there before: Steelyard prepares none, and restores none."""
         targets = self.endpoint_targets
-        is_made = any(w.scale_factor is not None or w.prepare or w.command for w in self.workloads)
+        is_made = any(w.scale is not None or w.prepare or w.command for w in self.workloads)
         allowed = all(each.allow_existing for each in targets.values())
         return allowed and len(targets) == len(self.configurations) and not is_made
 

@@ -213,20 +213,18 @@ class TurnTimes:
         " or a load generator back.",
         "250ms",
     )
-    settling_s: float = key(
+    turn_discard_s: float = key(
         LEAST_SETTLING_S,
         duration(LEAST_SETTLING_S),
         "Thrown away at the beginning of each turn; 200ms, two periods of the quota, where one"
         " holds a server or a load generator back.",
         "100ms",
-        name="turn_discard",
     )
-    reconnections: int = key(
+    reconnects: int = key(
         0,
         whole(0, 100),
         "How often the load generators of an alternating run are started anew.",
         5,
-        name="reconnects",
     )
 
     def for_latency(self, mean_s: float) -> "TurnTimes":
@@ -240,7 +238,7 @@ class TurnTimes:
 
     def sets(self, rounds: int) -> tuple[range, ...]:
         """Return which rounds of so many each set of connections has."""
-        number = self.reconnections + 1
+        number = self.reconnects + 1
         ends = [rounds * each // number for each in range(number + 1)]
         return tuple(map(range, ends[:-1], ends[1:]))
 
@@ -251,12 +249,12 @@ class TurnTimes:
         What counts ended after the settling, so that a pause fell into nothing that was shorter
         than that: up to there no transaction is missing.
         """
-        return min(self.turn_s / _OF_A_TURN, self.settling_s)
+        return min(self.turn_s / _OF_A_TURN, self.turn_discard_s)
 
     @property
     def counted_s(self) -> float:
         """Return how much of a turn counts."""
-        return self.turn_s - self.settling_s
+        return self.turn_s - self.turn_discard_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -232,7 +232,7 @@ class Here(Server):
     __slots__ = ()
     is_here: ClassVar[bool] = True
     restores: ClassVar[tuple[str, ...]] = ("reflink", "copy")
-    bin: str
+    server: str
     directory: str | None
     store: Store | None
     port: int | None
@@ -244,7 +244,7 @@ class Here(Server):
         """Return the programs, how the generator connects, and where data directories are made."""
         where = f" in {self.directory}" if self.directory else ""
         on = f" on storage that is {self.store.label}" if self.store else ""
-        return f"{self.bin} by {self.connection}{where}{on}"
+        return f"{self.server} by {self.connection}{where}{on}"
 
     @property
     def route(self) -> str:
@@ -262,7 +262,7 @@ class LocalTarget(Here):
     """A server that Steelyard starts on this machine.
 
     Attributes:
-        bin: Directory of programs, a version such as ``15``, or ``embedded`` for the PyPI wheel.
+        server: Directory of programs, a version such as ``15``, or ``embedded`` for the PyPI wheel.
         directory: Where data directories are made; None means Steelyard's cache.
         store: Simulated storage that is made there for the data; None: they lie there themselves.
         port: TCP port on the loopback interface; None means a free one.
@@ -275,7 +275,7 @@ class LocalTarget(Here):
 
     restores: ClassVar[tuple[str, ...]] = ("reflink", "copy", "template")
     kind: Literal["local"] = "local"
-    bin: str = "embedded"
+    server: str = "embedded"
     directory: str | None = None
     store: Store | None = None
     port: int | None = None
@@ -561,7 +561,7 @@ class RedisLocalTarget(Here):
     """A Redis server that Steelyard starts on this machine.
 
     Attributes:
-        bin: Directory of the programs, or the name of the server program as PATH finds it:
+        server: Directory of the programs, or the name of the server program as PATH finds it:
             ``redis-server``, ``valkey-server``.
         directory: As of a local target; so ``store``, ``port``, ``connection``, ``run_as``,
             ``restore`` and ``burst_lasts_s``.
@@ -571,7 +571,7 @@ class RedisLocalTarget(Here):
 
     system: ClassVar[DatabaseSystem] = REDIS
     kind: Literal["local"] = "local"
-    bin: str = "redis-server"
+    server: str = "redis-server"
     directory: str | None = None
     store: Store | None = None
     port: int | None = None

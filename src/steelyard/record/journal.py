@@ -21,7 +21,7 @@ from pydantic_core import from_json
 
 from steelyard.core import outside
 from steelyard.core.campaign import BlockOutcome, CampaignPlan, CampaignRecord, ServerMade, Status
-from steelyard.core.experiment import Experiment, LogPolicy
+from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import Environment, ProviderSeries, Run, SustainedRun
 from steelyard.core.stack import Knob
@@ -294,7 +294,7 @@ class Line:
     entry: Entry
 
 
-FORMAT = 1
+FORMAT = 2
 # A guess: a hundred times what campaigns of a day had.
 _LARGEST_BYTES = 2 << 30
 _ROOM_FOR_THE_END = 16 << 20  # so that a full journal still says how its campaign ended
@@ -442,7 +442,16 @@ def beginning(raw: bytes, name: str) -> tuple[str, float]:
 _DAMAGE = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
 
 
+class _OtherFormatError(ValueError):
+    """A line is of a format that this version does not read."""
+
+
 def _damaged(name: str, sequence: int, error: Exception) -> RecordError:
+    if isinstance(error, _OtherFormatError):
+        return RecordError(
+            f"{name} is a record of format {error}, and this version of Steelyard reads {FORMAT}",
+            hint="Read it with the version that wrote it; the first line of the journal names it.",
+        )
     return RecordError(
         f"{name} is damaged at line {sequence + 1}: {error}",
         hint="Restore it from a copy, or keep what is before that line in a copy of it.",
@@ -462,7 +471,7 @@ def _fields(raw: bytes, expected_sequence: int) -> Any:  # noqa: ANN401 - JSON
         raise ValueError("its checksum does not fit")
     fields = from_json(body + b"}")
     if fields["format"] != FORMAT:
-        raise ValueError(f"format {fields['format']} is not known to this version of Steelyard")
+        raise _OtherFormatError(fields["format"])
     if fields["sequence"] != expected_sequence:
         raise ValueError(f"it is number {fields['sequence']}, expected {expected_sequence}")
     return fields
@@ -471,7 +480,7 @@ def _fields(raw: bytes, expected_sequence: int) -> Any:  # noqa: ANN401 - JSON
 def _decode(raw: bytes, *, expected_sequence: int) -> Line:
     fields = _fields(raw, expected_sequence)
     try:
-        entry = ENTRY.validate_python(_as_it_was(fields["entry"]))
+        entry = ENTRY.validate_python(fields["entry"])
     except ValidationError as error:
         first = error.errors()[0]
         raise ValueError(f"{first['msg']} at {'.'.join(map(str, first['loc']))}") from error
@@ -481,27 +490,6 @@ def _decode(raw: bytes, *, expected_sequence: int) -> Line:
         elapsed_s=float(fields["elapsed_s"]),
         entry=entry,
     )
-
-
-_FORMER_THINGS: Final = ("placed", "rented", "knob")  # where lines have had the thing of a kind
-
-
-def _as_it_was(entry: Any) -> Any:  # noqa: ANN401 - JSON that is not validated yet
-    """Return an entry as it is written now, that says what its version did.
-
-    The first ones logged no transaction. Where such a campaign goes on, its further blocks are not
-    logged either: a log costs throughput.
-    """
-    if not isinstance(entry, dict):
-        return entry
-    if entry.get("kind") == "created":
-        things = [entry.pop(name, None) for name in _FORMER_THINGS]
-        return {**entry, "thing": next(filter(None, [entry.get("thing"), *things]), None)}
-    experiment = entry.get("experiment")
-    measure = experiment.get("measure") if isinstance(experiment, dict) else None
-    if isinstance(measure, dict):
-        measure.setdefault("log", LogPolicy.OFF.value)
-    return entry
 
 
 IN_FLIGHT = "Steelyard ended while it ran"

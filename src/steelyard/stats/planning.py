@@ -282,7 +282,7 @@ def _in_turns(noise: TurnNoise, shape: BlockShape, *, pooled: bool) -> float:
     Drift and whatever else lasts for some turns is in all configurations of a block alike.
     """
     counted_s = shape.slice_s * shape.turns.counted_s / shape.turns.turn_s
-    connections = (noise.connection_sd or 0.0) ** 2 / (shape.turns.reconnections + 1)
+    connections = (noise.connection_sd or 0.0) ** 2 / (shape.turns.reconnects + 1)
     of_run = connections + noise.second_sd**2 / counted_s
     return noise.start_sd**2 + of_run / (_cells_averaged(shape.cells) if pooled else 1.0)
 
@@ -321,10 +321,10 @@ def optimal_turns(
         Kalibera & Jones (2013), "Rigorous benchmarking in reasonable time", with three levels.
     """
     known = all(turn_noise(noise).connection_sd is not None for noise in noises)
-    present = shape.turns.reconnections
+    present = shape.turns.reconnects
     tried = range(_MOST_RECONNECTIONS + 1) if known else (present,)
     shapes = [
-        replace(shape, slice_s=float(seconds), turns=replace(shape.turns, reconnections=number))
+        replace(shape, slice_s=float(seconds), turns=replace(shape.turns, reconnects=number))
         for number in tried
         for seconds in _TURNS_S
         if number == present or (number + 1) * _LEAST_ROUNDS <= shape.turns.turns_in(float(seconds))
@@ -349,7 +349,7 @@ def turns_ratio(
     Returns:
         A ratio: 0.9 means intervals a tenth narrower; 1 without noise.
     """
-    sets = other.turns.reconnections - shape.turns.reconnections
+    sets = other.turns.reconnects - shape.turns.reconnects
     stretch = (overhead_s + sets * CONNECTION_S + other.slice_s) / (overhead_s + shape.slice_s)
     now, then = (contrast_sd(noise, each, pooled=True) for each in (shape, other))
     return then / now * math.sqrt(stretch) if now > 0.0 else 1.0

@@ -288,7 +288,7 @@ def probe_storages(asked: endpoints.Asked, images: Mapping[str, str], site: Kube
         PreflightError: A volume cannot be had.
     """
     experiment, doors = asked.experiment, asked.doors
-    if experiment.measure.ceilings is CeilingsAsked.OFF:
+    if experiment.measure.machine_limits is CeilingsAsked.OFF:
         return
     tools = PostgresCeilings((), doors)
 

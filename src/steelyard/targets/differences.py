@@ -295,7 +295,7 @@ def _obstacles_of_the_file(experiment: Experiment) -> Iterator[str]:
         yield "without the log of transactions (`measure.log: off`) turns cannot be counted"
     if measure.log_sampling < 1.0:
         yield "a log of some transactions (`measure.log_sampling`) does not count turns"
-    if measure.rounds is not None and measure.rounds > 1:
+    if measure.runs_per_start is not None and measure.runs_per_start > 1:
         yield "`measure.runs_per_start` asks for several runs in one start"
     if measure.calibration is not None and measure.warm_up_s is None:
         yield "`measure.calibration` measures the warm-up of starts"
@@ -321,7 +321,7 @@ def _obstacles_of_settings(experiment: Experiment, engine: Engine) -> Iterator[s
         acts = "acts" if len(timed) == 1 else "act"
         yield f"{', '.join(timed)} {acts} by the clock, which goes on in the pauses"
     cycle = engine.checkpoint_settings(sorted(names))
-    if cycle and experiment.measure.rounds is None:
+    if cycle and experiment.measure.runs_per_start is None:
         yield (
             f"the effect of {', '.join(cycle)} changes over a checkpoint cycle, which one start has"
             " to cover; with `measure.runs_per_start: 1` only its beginning is measured, and they"

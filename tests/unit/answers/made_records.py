@@ -47,7 +47,7 @@ def a_plan(experiment: Experiment, switch: SwitchCost, max_blocks: int) -> Campa
             results=result_count(experiment),
             cells_per_result=len(experiment.loads),
             max_blocks=max_blocks,
-            precision=experiment.stop.precision,
+            precision=experiment.stop.width,
         ),
         warm_up=WarmUpChoice(warm_up_s=20.0, how="floor", risk=""),
     )

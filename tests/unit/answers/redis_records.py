@@ -78,7 +78,7 @@ def redis_experiment(*, pipeline: int = 1, **settings: tuple[str, str]) -> Exper
         made,
         engine=EngineName.REDIS,
         configurations=configurations,
-        measure=Measure(ramp_s=0.0),
+        measure=Measure(discard_start_s=0.0),
         workloads=(replace(made.workloads[0], builtin="set"),),
         loads=(Load(clients=CLIENTS, threads=1, pipeline=pipeline),),
     )

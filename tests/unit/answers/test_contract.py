@@ -29,7 +29,7 @@ def mixed(track: Track | None = None) -> Experiment:
     experiment = an_experiment()
     slow, fast = experiment.configurations
     there = replace(fast, target=EndpointTarget(host="db"), settings=())
-    return replace(experiment, configurations=(slow, there), track=track)
+    return replace(experiment, configurations=(slow, there), terms=track)
 
 
 def server(
@@ -122,7 +122,7 @@ def test_what_is_not_known_is_neither_equal_nor_different() -> None:
 
 def test_round_trips_that_nobody_wanted_are_told_so() -> None:
     """Where the file turns ceilings off."""
-    quiet = replace(mixed(), measure=Measure(ceilings=CeilingsAsked.OFF))
+    quiet = replace(mixed(), measure=Measure(machine_limits=CeilingsAsked.OFF))
     found = contract(quiet, Environment(facts=(), servers=(server("slow"), server("fast"))))
     assert found is not None
     assert values(found)["round trip"] == (f"{NOT_KNOWN}: `measure.machine_limits: off`",) * 2
@@ -142,7 +142,7 @@ def test_where_there_is_one_place_there_is_no_contract() -> None:
     """Servers that are all started here; a track asks for one all the same."""
     environment = Environment(facts=(), servers=(server("slow"), server("fast")))
     assert contract(an_experiment(), environment) is None
-    assert contract(replace(an_experiment(), track=Track.MATCHED), environment) is not None
+    assert contract(replace(an_experiment(), terms=Track.MATCHED), environment) is not None
     assert contract(mixed(), None) is None
 
 

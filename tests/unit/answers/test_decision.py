@@ -208,7 +208,7 @@ def test_a_rule_that_looks_often_is_left_as_it_was() -> None:
 def test_a_campaign_takes_as_many_blocks_as_were_asked_for(tmp_path: Path, speed: float) -> None:
     """Four blocks, whatever they say; then it is over, with a verdict or without."""
     experiment = an_experiment(speed=speed)
-    experiment = replace(experiment, stop=replace(experiment.stop, blocks=4, equivalence=0.0))
+    experiment = replace(experiment, stop=replace(experiment.stop, blocks=4, margin=0.0))
     analysis = Stage.new(experiment, tmp_path / "campaign").run()
     assert analysis.blocks == 4
     assert analysis.looks == 1

@@ -142,8 +142,7 @@ def test_a_report_says_what_the_file_asks_for() -> None:
     """Where it asks for nothing there is no section and no key."""
     analysis = analyses.quick()
     assert (gate.gate_section(analysis), gate.gate_json(analysis)) == ((), {})
-    stop = replace(analysis.experiment.stop, fail_if=(SLOWER,))
-    asked = replace(analysis, experiment=replace(analysis.experiment, stop=stop))
+    asked = replace(analysis, experiment=replace(analysis.experiment, gate=(SLOWER,)))
     rows = gate.gate_json(asked)["gate"]
     assert isinstance(rows, list)
     assert len(rows) == len([c for c in asked.comparisons if c.load is None])

@@ -35,8 +35,8 @@ BLOCKS = 20
 PING = Workload(name="ping", builtin="ping", redis=RedisWork())
 GET = Workload(name="get", builtin="get", redis=RedisWork(space=KeySpace(keys=1)))
 SET = Workload(name="set", builtin="set", redis=RedisWork())
-READS = Workload(name="reads", builtin="select-only", scale_factor=1)
-WRITES = Workload(name="writes", builtin="simple-update", scale_factor=1)
+READS = Workload(name="reads", builtin="select-only", scale=1)
+WRITES = Workload(name="writes", builtin="simple-update", scale=1)
 ASYNC = {"synchronous_commit": "off"}
 
 
@@ -110,7 +110,7 @@ def test_what_differs_around_the_server_counts() -> None:
     experiment = asked(READS, **ASYNC)
     first, second = experiment.configurations
     for changed in (
-        replace(second, target=LocalTarget(bin="15")),
+        replace(second, target=LocalTarget(server="15")),
         replace(second, protocol="prepared"),
         replace(second, manual=ManualStep(text="move it")),
     ):

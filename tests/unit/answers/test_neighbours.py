@@ -119,7 +119,7 @@ def test_chance_puts_nothing_in_doubt() -> None:
 def test_equivalence_is_measured_by_its_margin(more: float, *, told: bool) -> None:
     """A quarter of 5 %: of 40 CPU seconds 0.49."""
     record = beside({"t0": (20.0, 1.0), "t1": (20.0, 1.0 + more)}, noise=0.01)
-    stop = replace(record.experiment.stop, equivalence=0.05)
+    stop = replace(record.experiment.stop, margin=0.05)
     record = replace(record, experiment=replace(record.experiment, stop=stop))
     assert verdict(record) is Verdict.EQUIVALENT
     assert (doubt(record) is not None) is told

@@ -64,9 +64,9 @@ def test_one_instance_per_side_allows_no_cause(one: Target, other: Target) -> No
     [
         (ONE, ONE),
         (ONE, replace(ONE, restore="vacuum")),
-        (LocalTarget(), LocalTarget(bin="15")),
+        (LocalTarget(), LocalTarget(server="15")),
         (LocalTarget(port=5444), LocalTarget(connection="tcp")),
-        (LocalTarget(directory="/mnt/one"), LocalTarget(directory="/mnt/one", bin="15")),
+        (LocalTarget(directory="/mnt/one"), LocalTarget(directory="/mnt/one", server="15")),
     ],
 )
 def test_what_shares_an_instance_is_not_asked(one: Target, other: Target) -> None:

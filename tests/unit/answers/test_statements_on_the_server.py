@@ -217,7 +217,7 @@ STATEMENTS, COMMITS = np.array([1.0, 5.0, 7.0]), np.array([0.0, 1.0, 1.0])
 
 def alone(*clients: int, scripts: tuple[str, ...] = SCRIPTS) -> Experiment:
     """Return an experiment of these scripts with these clients."""
-    workloads = tuple(Workload(name=s, builtin=s, scale_factor=10) for s in scripts)
+    workloads = tuple(Workload(name=s, builtin=s, scale=10) for s in scripts)
     loads = tuple(Load(clients=number, threads=1) for number in clients)
     return replace(an_experiment(), workloads=workloads, loads=loads)
 
@@ -269,8 +269,7 @@ def test_few_blocks_have_costs_and_no_bounds() -> None:
         replace(
             alone(1),
             workloads=tuple(
-                Workload(name=s, builtin=s, scale_factor=10 + place)
-                for place, s in enumerate(SCRIPTS)
+                Workload(name=s, builtin=s, scale=10 + place) for place, s in enumerate(SCRIPTS)
             ),
         ),
     ],

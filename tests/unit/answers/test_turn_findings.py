@@ -95,7 +95,7 @@ def test_a_loss_at_the_beginning_of_turns_is_carry_over() -> None:
     record = in_turns(lost_early={"t1": 0.05})
     (finding,) = findings(record, "carry-over")
     assert "changes from the first half of its turns to the second by +5." in finding.message
-    assert "settling" in finding.remedy
+    assert "turn_discard" in finding.remedy
     assert not findings(record, "still-warming")
 
 

@@ -95,7 +95,7 @@ def test_writes_that_come_right_after_a_switch_are_a_finding() -> None:
     assert finding.message.startswith("t1: under w0 45.9 % of what")
     assert "in those of t0 (difference 5." in finding.message
     assert finding.message.endswith(" points, 12 blocks)")
-    assert "settling" in finding.remedy
+    assert "turn_discard" in finding.remedy
 
 
 def test_the_side_that_pays_is_named_whichever_it_is() -> None:

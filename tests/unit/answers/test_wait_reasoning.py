@@ -23,9 +23,11 @@ SCRIPTS = ("select-only", "simple-update", "tpcb-like")
 STATEMENTS, COMMITS = np.array([1.0, 5.0, 7.0]), np.array([0.0, 1.0, 1.0])
 EXPERIMENT = replace(
     an_experiment(),
-    workloads=tuple(Workload(name=s, builtin=s, scale_factor=10) for s in SCRIPTS),
+    workloads=tuple(Workload(name=s, builtin=s, scale=10) for s in SCRIPTS),
     loads=(Load(clients=1, threads=1),),
-    measure=replace(an_experiment().measure, ramp_s=0.0),  # made runs have no seconds of one
+    measure=replace(
+        an_experiment().measure, discard_start_s=0.0
+    ),  # made runs have no seconds of one
 )
 NODES = "memory nodes of the server"
 SAVED = Estimate(value=-1.0e-3, low=-1.1e-3, high=-0.9e-3)
@@ -231,7 +233,7 @@ def record(cpu_s: tuple[float, float]) -> CampaignRecord:
 
 
 def _watched(run: Run, cpu_s: tuple[float, float], experiment: Experiment) -> Run:
-    number = whole_transactions(run, experiment.measure.ramp_s)
+    number = whole_transactions(run, experiment.measure.discard_start_s)
     assert number is not None
     server_s = cpu_s[run.configuration == "t1"]
     totals = {Quantity.SERVER_CPU_S: server_s * number, Quantity.GENERATOR_CPU_S: 5e-6 * number}

@@ -135,7 +135,7 @@ def test_a_precision_has_one_level_at_every_look() -> None:
     """An experiment that stops at a half-width spends no error by looks: its intervals differ."""
     verdicts, precision = (
         floor_of(a_campaign(twin(**stop))).workloads[0].reaches[0].sights[3].half_width
-        for stop in ({}, {"precision": 0.01})
+        for stop in ({}, {"width": 0.01})
     )
     assert verdicts is not None
     assert precision is not None
@@ -256,9 +256,9 @@ def campaign_in_turns(
         stop=Stop(),
         other=OtherDesign(mode=Mode.STARTS, block_s=80.0),
     )
-    times = TurnTimes(reconnections=reconnections)
+    times = TurnTimes(reconnects=reconnections)
     plain = an_experiment(loads=loads)
-    measure = replace(plain.measure, slice_s=6.0, turns=times)
+    measure = replace(plain.measure, run_time_s=6.0, turns=times)
     experiment = replace(plain, twin_of=twin, measure=measure, design=Design.ALTERNATING)
     record = in_turns(blocks, experiment=experiment, rounds=24)
     assert record.plan is not None

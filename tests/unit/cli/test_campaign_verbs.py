@@ -42,7 +42,7 @@ def _run_campaigns(root: Path) -> None:
     three = replace(
         two,
         configurations=(*two.configurations, faster),
-        measure=Measure(slice_s=4.0, ramp_s=1.0, warm_up_s=2.0),
+        measure=Measure(run_time_s=4.0, discard_start_s=1.0, warm_up_s=2.0),
         stop=Stop(budget_s=1800.0),
     )
     later = FakeClock()
@@ -230,7 +230,7 @@ def test_compare_of_campaigns_is_labelled_and_never_says_faster(campaigns: Path)
 def test_campaigns_without_anything_in_common_are_refused(campaigns: Path, tmp_path: Path) -> None:
     """Different work under one name is not compared."""
     other = an_experiment()
-    work = replace(other.workloads[0], scale_factor=99)
+    work = replace(other.workloads[0], scale=99)
     Stage.new(replace(other, workloads=(work,)), tmp_path / "other").run()
     refused = invoke("compare", campaigns / "two", tmp_path / "other").exception
     assert isinstance(refused, InputError)

@@ -95,7 +95,7 @@ def test_a_report_is_printed_under_the_conditions_that_it_is_given(
     """Whatever the form: what is printed and what standard error says are one; files stay."""
     experiment = an_experiment(speed=1.1)
     own = (parse_condition("faster > 1.375%"),)
-    Stage.new(replace(experiment, stop=replace(experiment.stop, fail_if=own)), tmp_path / "c").run()
+    Stage.new(replace(experiment, gate=own), tmp_path / "c").run()
     assert shell.run("report", "c")[0] == 10
     written = (tmp_path / "c" / "report.md").read_text()
     for form in ("terminal", "summary", "markdown", "json", "html"):

@@ -31,7 +31,9 @@ def a_twin(**stop: float) -> Experiment:
     return replace(
         given,
         configurations=(slow, replace(slow, name="again")),
-        measure=Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=2.0, switch=SwitchCost.RESTART),
+        measure=Measure(
+            run_time_s=5.0, discard_start_s=1.0, warm_up_s=2.0, switch=SwitchCost.RESTART
+        ),
         stop=Stop(**stop),
         twin_of=TwinOf(name="fake", configurations=2, stop=given.stop),
     )
@@ -291,7 +293,7 @@ def test_the_usual_question() -> None:
     assert experiment.capacity is not None
     assert experiment.capacity.clients == (1, 2, 4, 8, 16)
     assert (experiment.goal, experiment.seed, experiment.stop.budget_s) == (None, 5, 600.0)
-    assert experiment.configurations[0].target == LocalTarget(bin="embedded")
+    assert experiment.configurations[0].target == LocalTarget(server="embedded")
 
 
 def test_a_goal_asks_for_closer_rates() -> None:
@@ -306,8 +308,8 @@ def test_a_goal_asks_for_closer_rates() -> None:
 @pytest.mark.parametrize(
     ("target", "expected"),
     [
-        ("17", LocalTarget(bin="17")),
-        ("/opt/pg", LocalTarget(bin="/opt/pg")),
+        ("17", LocalTarget(server="17")),
+        ("/opt/pg", LocalTarget(server="/opt/pg")),
         ("local", LocalTarget()),
         (
             "postgresql://a@b/c?options=-c%20x%3D1",

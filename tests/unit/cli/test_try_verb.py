@@ -60,8 +60,8 @@ def test_the_server_as_it_is_is_the_baseline(tmp_path: Path) -> None:
     builtins = [workload.builtin for workload in experiment.workloads]
     assert builtins == ["select-only", "simple-update"]
     assert [load.clients for load in experiment.loads] == [1, 8]
-    assert (experiment.stop.decide, experiment.stop.budget_s, experiment.seed) == (0.05, 600.0, 5)
-    assert experiment.stop.equivalence == 0.05  # what is smaller counts as none
+    assert (experiment.stop.detect, experiment.stop.budget_s, experiment.seed) == (0.05, 600.0, 5)
+    assert experiment.stop.margin == 0.05  # what is smaller counts as none
 
 
 def test_scripts_run_in_the_database_that_is_named(tmp_path: Path) -> None:

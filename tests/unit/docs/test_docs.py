@@ -271,7 +271,7 @@ _SERVICE = ClusterService(service="db", secret="user")
 # What the form leaves open until inheritance and resolution, and what it becomes then.
 RESOLVED = {
     "configurations.NAME.target.kind": LocalTarget().kind,
-    "configurations.NAME.target.server": LocalTarget().bin,
+    "configurations.NAME.target.server": LocalTarget().server,
     "configurations.NAME.target.connection": LocalTarget().connection,
     "configurations.NAME.target.initdb": list(LocalTarget().initdb),
     "configurations.NAME.target.allow_existing": EndpointTarget().allow_existing,

@@ -69,7 +69,7 @@ CLUSTER = targets.CloudNativePgTarget(
     ("value", "key"),
     [
         (targets.LocalTarget(), "855a390045323b5e"),
-        (targets.LocalTarget(bin="15", initdb=("--wal-segsize=64",)), "9943be33211b5ca0"),
+        (targets.LocalTarget(server="15", initdb=("--wal-segsize=64",)), "7d518c87a31bf0da"),
         (CLUSTER, "36e15fda0c800ee3"),
         (
             Dataset(name="s10", scale_factor=10, prepare=(("a.sql", "SELECT 1"),)),

@@ -66,7 +66,7 @@ def an_experiment() -> Experiment:
         name="tiny",
         baseline="a",
         configurations=tuple(Configuration(name=n, target=LocalTarget()) for n in ("a", "b")),
-        workloads=(Workload(name="reads", builtin="select-only", scale_factor=1),),
+        workloads=(Workload(name="reads", builtin="select-only", scale=1),),
         loads=(Load(clients=2, threads=1),),
         seed=7,
     )

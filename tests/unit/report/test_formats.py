@@ -416,7 +416,7 @@ def test_how_it_ended(status: Status, blocks: int, text: str) -> None:
 def test_the_asked_precision_is_named() -> None:
     """A campaign that ended at its half-width says which."""
     analysis = analyses.quick()
-    stop = replace(analysis.experiment.stop, precision=0.015)
+    stop = replace(analysis.experiment.stop, width=0.015)
     experiment = replace(analysis.experiment, stop=stop)
     ended = replace(analysis, status=Status.PRECISION, experiment=experiment)
     assert results.ending(ended).startswith("asked half-width of ±1.5 % reached, after 9")

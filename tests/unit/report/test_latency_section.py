@@ -208,7 +208,7 @@ def test_back_to_back_the_restart_cancels() -> None:
 def test_what_is_too_noisy_is_said_with_what_can_be_seen() -> None:
     """Where two hours do not suffice, the effect that they would decide is named."""
     analysis = analyses.noise_floor()
-    stop = replace(analysis.experiment.stop, decide=0.001)
+    stop = replace(analysis.experiment.stop, detect=0.001)
     asked = replace(analysis, experiment=replace(analysis.experiment, stop=stop))
     assert "reads: an effect of 0.1 % is not reliably decided in 120 minutes" in advice(asked)
     assert "reads: nine of ten campaigns of 20 minutes decide an effect of 3 %" in advice(analysis)

@@ -219,7 +219,7 @@ IN_TURNS = BlockShape(
     cells=3,
     slice_s=5.0,
     step_s=1.0,
-    turns=TurnTimes(turn_s=0.25, settling_s=0.1, reconnections=1),
+    turns=TurnTimes(turn_s=0.25, turn_discard_s=0.1, reconnects=1),
 )
 
 
@@ -240,10 +240,10 @@ def test_drift_cancels_in_turns() -> None:
 def test_connections_that_are_not_known_promise_nothing() -> None:
     """More of them change nothing then, and are not advised."""
     unknown = replace(TURNED, turns=replace(TURNS, connection_sd=None))
-    more = replace(IN_TURNS, turns=replace(IN_TURNS.turns, reconnections=7))
+    more = replace(IN_TURNS, turns=replace(IN_TURNS.turns, reconnects=7))
     assert contrast_sd(unknown, more, pooled=True) == contrast_sd(unknown, IN_TURNS, pooled=True)
     best = optimal_turns([unknown], IN_TURNS, overhead_s=3.0)
-    assert best.turns.reconnections == IN_TURNS.turns.reconnections
+    assert best.turns.reconnects == IN_TURNS.turns.reconnects
 
 
 def test_the_best_turns_are_best_by_trying() -> None:
@@ -252,7 +252,7 @@ def test_the_best_turns_are_best_by_trying() -> None:
     reached = turns_ratio(TURNED, IN_TURNS, best, 3.0)
     for seconds in (4.0, 8.0, 16.0, 30.0):
         for number in range(8):
-            turns = replace(IN_TURNS.turns, reconnections=number)
+            turns = replace(IN_TURNS.turns, reconnects=number)
             other = replace(IN_TURNS, slice_s=seconds, turns=turns)
             assert turns_ratio(TURNED, IN_TURNS, other, 3.0) >= reached
     assert turns_ratio(TURNED, IN_TURNS, IN_TURNS, 3.0) == 1.0
@@ -264,7 +264,7 @@ def test_dear_starts_call_for_longer_turns_and_loud_connections_for_more_of_them
     assert dear.slice_s > cheap.slice_s
     loud, quiet = (replace(TURNED, turns=replace(TURNS, connection_sd=s)) for s in (0.3, 0.001))
     many, few = (optimal_turns([each], IN_TURNS, overhead_s=3.0) for each in (loud, quiet))
-    assert (many.turns.reconnections, few.turns.reconnections) == (7, 0)
+    assert (many.turns.reconnects, few.turns.reconnects) == (7, 0)
 
 
 def test_a_set_of_connections_has_two_rounds_at_least() -> None:
@@ -288,7 +288,7 @@ def test_noise_of_starts_bounds_that_of_turns() -> None:
 
 def test_the_assumed_noise_of_turns_is_that_of_the_table() -> None:
     """METHOD 3.18: blocks of reads with 4 and with 12 s of turns varied by 7.9 and by 6.4 %."""
-    times = TurnTimes(turn_s=0.25, settling_s=0.05)
+    times = TurnTimes(turn_s=0.25, turn_discard_s=0.05)
     for seconds, varied in ((4.0, 0.079), (12.0, 0.064)):
         shape = replace(IN_TURNS, cells=1, slice_s=seconds, turns=times)
         assert contrast_sd(TYPICAL, shape, pooled=True) == pytest.approx(varied, rel=0.05)

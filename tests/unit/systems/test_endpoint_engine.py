@@ -80,7 +80,7 @@ def _engine(
             Configuration(name="a", target=target),
             Configuration(name="b", target=target, settings=asked),
         ),
-        workloads=(Workload(name="w", builtin="select-only", scale_factor=1),),
+        workloads=(Workload(name="w", builtin="select-only", scale=1),),
         loads=(Load(clients=1, threads=1),),
         seed=1,
     )

@@ -306,8 +306,8 @@ def test_columns_are_placed_together() -> None:
 
 def test_turns_tell_latencies_up_to_a_fifth_and_up_to_their_settling() -> None:
     """Beyond the settling a pause may have cut one; beyond a fifth few would fit."""
-    assert TurnTimes(turn_s=0.25, settling_s=0.1).told_to_s == pytest.approx(0.05)
-    assert TurnTimes(turn_s=1.0, settling_s=0.1).told_to_s == pytest.approx(0.1)
+    assert TurnTimes(turn_s=0.25, turn_discard_s=0.1).told_to_s == pytest.approx(0.05)
+    assert TurnTimes(turn_s=1.0, turn_discard_s=0.1).told_to_s == pytest.approx(0.1)
 
 
 @given(lengths, st.data())

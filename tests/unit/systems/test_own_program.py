@@ -67,7 +67,7 @@ def _experiment(command: LoadCommand = _COMMAND, **changes: object) -> Experimen
         "configurations": (Configuration(name="a", target=LocalTarget()),),
         "workloads": (Workload(name="oltp", command=command),),
         "loads": (Load(clients=8, threads=2),),
-        "measure": Measure(ramp_s=2.0),
+        "measure": Measure(discard_start_s=2.0),
         "seed": 1,
         "generator": GeneratorName("sysbench"),
     }
@@ -226,7 +226,7 @@ def test_its_data_are_a_data_set_of_their_own() -> None:
 def test_the_generator_is_chosen_by_the_workloads() -> None:
     """A command in the workload takes pgbench's place, and the words of reports follow."""
     named = _experiment()
-    plain = _experiment(workloads=(Workload(name="r", builtin="select-only", scale_factor=1),))
+    plain = _experiment(workloads=(Workload(name="r", builtin="select-only", scale=1),))
     assert isinstance(_chosen(named), NamedProgram)
     assert isinstance(_chosen(plain), Pgbench)
     assert named.words.generator == "sysbench"

@@ -27,7 +27,7 @@ def _request(workload: Workload, **options: object) -> RunRequest:
 
 def test_a_builtin_workload_is_one_command_line() -> None:
     """Time, clients, threads, protocol, progress by the second with time stamps, and no vacuum."""
-    workload = Workload(name="reads", builtin="select-only", scale_factor=10)
+    workload = Workload(name="reads", builtin="select-only", scale=10)
     assert pgbench.run_arguments(_request(workload)) == (
         "--no-vacuum",
         "--time=7",
@@ -42,7 +42,7 @@ def test_a_builtin_workload_is_one_command_line() -> None:
 
 def test_scripts_carry_weights_and_the_scale_factor() -> None:
     """Own scripts are files with weights; their scale factor cannot be found by pgbench."""
-    workload = Workload(name="orders", scale_factor=10)
+    workload = Workload(name="orders", scale=10)
     scripts = [(Path("/s/0-new.sql"), 9), (Path("/s/1-report.sql"), 1)]
     arguments = pgbench.run_arguments(_request(workload, scripts=scripts))
     assert arguments[7:] == ("--scale=10", "--file=/s/0-new.sql@9", "--file=/s/1-report.sql@1")
@@ -50,7 +50,7 @@ def test_scripts_carry_weights_and_the_scale_factor() -> None:
 
 def test_rate_limit_and_further_flags_come_last() -> None:
     """An open loop is a rate, a limit of seconds is milliseconds; the user's flags follow."""
-    workload = Workload(name="reads", builtin="select-only", scale_factor=10)
+    workload = Workload(name="reads", builtin="select-only", scale=10)
     load = Load(clients=8, threads=2, rate_per_s=1234.5678, latency_limit_s=0.0025)
     arguments = pgbench.run_arguments(_request(workload, load=load, flags=("--random-seed=7",)))
     assert arguments[-3:] == ("--rate=1234.5678", "--latency-limit=2.5", "--random-seed=7")
@@ -58,7 +58,7 @@ def test_rate_limit_and_further_flags_come_last() -> None:
 
 def test_a_log_is_asked_for_with_its_place_and_share() -> None:
     """Without a log no flag speaks of one; a share of all transactions is no flag either."""
-    workload = Workload(name="reads", builtin="select-only", scale_factor=10)
+    workload = Workload(name="reads", builtin="select-only", scale=10)
     plain = pgbench.run_arguments(_request(workload))
     assert not [flag for flag in plain if "log" in flag or "sampling" in flag]
     logged = pgbench.run_arguments(_request(workload, log=Path("/m/log")))
@@ -112,7 +112,7 @@ def test_what_decides_the_log_is_named_by_its_key(flag: str, key: str) -> None:
 
 def test_the_password_is_in_the_environment_and_nowhere_else() -> None:
     """Addresses travel as libpq's variables; empty ones are left out."""
-    workload = Workload(name="reads", builtin="select-only", scale_factor=10)
+    workload = Workload(name="reads", builtin="select-only", scale=10)
     request = _request(workload)
     assert not any("hush-hush" in argument for argument in pgbench.run_arguments(request))
     assert "hush-hush" not in repr(request)

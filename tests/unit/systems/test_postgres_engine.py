@@ -27,8 +27,8 @@ from steelyard.systems.postgres.server import Installation, PostgresProgram
 from steelyard.systems.protocol import RunRequest, SyncRate, recordable
 
 _ADDRESS = ServerAddress(host="/run/x", port=5433, user="steelyard", database="postgres")
-_READS = model.Workload(name="reads", builtin="select-only", scale_factor=10)
-_WRITES = model.Workload(name="writes", builtin="simple-update", scale_factor=10)
+_READS = model.Workload(name="reads", builtin="select-only", scale=10)
+_WRITES = model.Workload(name="writes", builtin="simple-update", scale=10)
 _OWN = model.Workload(
     name="orders",
     prepare=(model.Script(name="orders.sql", text="CREATE TABLE orders (id int)"),),
@@ -304,7 +304,7 @@ def test_a_server_needs_memory_for_all_its_data_once() -> None:
     """Two workloads of one scale share their data; another scale has data of its own."""
     one = _engine(_READS).memory_bytes("old")
     assert _engine(_READS, _WRITES).memory_bytes("old") == one
-    larger = model.Workload(name="more", builtin="select-only", scale_factor=100)
+    larger = model.Workload(name="more", builtin="select-only", scale=100)
     more = _engine(_READS, larger).memory_bytes("old") - one
     assert more == dataset_of(larger).expected_bytes > 10**9
 

@@ -32,7 +32,7 @@ tps = {tps:.6f} (without initial connection time)
 
 def _request(load: Load, log: Path | None = None) -> RunRequest:
     return RunRequest(
-        workload=Workload(name="reads", builtin="select-only", scale_factor=1),
+        workload=Workload(name="reads", builtin="select-only", scale=1),
         load=load,
         protocol="simple",
         seconds=3,

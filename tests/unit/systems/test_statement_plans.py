@@ -140,7 +140,7 @@ def test_a_script_that_reads_is_executed_twice() -> None:
             executed: lambda: next(lines),
         }
     )
-    workload = Workload(name="q", scale_factor=3, scripts=(Script(name="a", text=READING),))
+    workload = Workload(name="q", scale=3, scripts=(Script(name="a", text=READING),))
     (plan,) = plans_of(workload, ADDRESS, sql)
     assert plan.runs == (("Result", "Execution Time: 4 ms"), ("Result",))
     assert [each for _, each in sql.executed][-3:] == [
@@ -173,7 +173,7 @@ def test_what_writes_or_is_not_known_is_only_planned(text: str) -> None:
 def test_a_workload_without_scripts_asks_nothing() -> None:
     """Nor does one of statements that have no plan."""
     sql = FakeSql()
-    assert plans_of(Workload(name="r", builtin="select-only", scale_factor=1), ADDRESS, sql) == ()
+    assert plans_of(Workload(name="r", builtin="select-only", scale=1), ADDRESS, sql) == ()
     only_ends = Workload(name="q", scripts=(Script(name="a", text="BEGIN; END;"),))
     assert plans_of(only_ends, ADDRESS, sql) == ()
     assert sql.executed == []

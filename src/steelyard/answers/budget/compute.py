@@ -175,7 +175,7 @@ def split_latency(seen: obs.Observations, experiment: Experiment) -> Budget | No
     """Return the latency budget of a campaign; None where no run has evidence."""
     if not seen.blocks or not any(run.evidence for runs in seen.runs.values() for run in runs):
         return None
-    whole = _latencies(seen, experiment.measure.ramp_s)
+    whole = _latencies(seen, experiment.measure.discard_start_s)
     splits = [_split(whole, column) for column in range(len(seen.cells))]
     return Budget(
         cells=tuple(

@@ -204,7 +204,7 @@ def parts_in_turns(
         sets=sets,
         set_s=set_s,
         counted_s=_counted_s(seen, columns),
-        number_of_sets=times.reconnections + 1,
+        number_of_sets=times.reconnects + 1,
     )
     return turn_noise_parts(sample), ""
 
@@ -349,7 +349,9 @@ def step_s(experiment: Experiment, mode: Mode, block_s: float, arms: int) -> flo
     In turns it does not matter.
     """
     measure = experiment.measure
-    return block_s / arms if mode is Mode.STARTS else measure.ramp_s + experiment.mean_slice_s
+    return (
+        block_s / arms if mode is Mode.STARTS else measure.discard_start_s + experiment.mean_slice_s
+    )
 
 
 def result_share(experiment: Experiment) -> float:
@@ -453,7 +455,7 @@ def _advised(floor: NoiseFloor, design: _Design, *, starts: int) -> NoiseFloor:
     return replace(
         floor,
         advised_slice_s=best.slice_s,
-        advised_reconnections=best.turns.reconnections if tells else None,
+        advised_reconnections=best.turns.reconnects if tells else None,
         narrower=math.prod(ratios) ** (1.0 / len(ratios)),
     )
 
@@ -504,7 +506,7 @@ def _scaled(
     if mode is not Mode.BACK_TO_BACK:
         return block_s * max(configurations, 2) / here
     cells = len(experiment.workloads) * len(experiment.loads) * rounds
-    run_s = experiment.mean_slice_s + experiment.measure.ramp_s
+    run_s = experiment.mean_slice_s + experiment.measure.discard_start_s
     return block_s + (max(configurations, 2) - here) * cells * run_s
 
 
@@ -516,7 +518,7 @@ class _Of:
         self.experiment = record.experiment
         self.plan = record.plan
         self.workload = workload
-        self.own_s = record.experiment.workload(workload).slice_s
+        self.own_s = record.experiment.workload(workload).run_time_s
         self.seen = seen
         self.columns = seen.columns_of(workload)
         arms = seen.configurations[:2]
@@ -532,7 +534,7 @@ class _Of:
 
     def seconds(self) -> FloatArray:
         """Return ln(1/s) of every second after the ramp, shape (n, 2, cells, seconds)."""
-        ramp_s = self.experiment.measure.ramp_s
+        ramp_s = self.experiment.measure.discard_start_s
         places = [(r, column) for r in range(self.seen.rounds) for column in self.columns]
         series = [
             [[_rates(run, ramp_s) for run in self.runs(side, c, r)] for r, c in places]
@@ -728,7 +730,7 @@ def _level(experiment: Experiment, blocks: int, *, pooled: bool) -> float | None
         results=len(experiment.workloads) * twin.results,
         cells_per_result=len(experiment.closed_loads),
         max_blocks=looks,
-        precision=twin.stop.precision,
+        precision=twin.stop.width,
     )
     if pooled:
         return result_level(rule, looks)

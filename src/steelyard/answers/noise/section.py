@@ -72,7 +72,7 @@ def noise_section(analysis: CampaignAnalysis, floor: compute.NoiseFloor) -> tupl
             _part_table(floor),
             *_cell_table(analysis, floor),
         ]
-    decide = analysis.experiment.stop.decide
+    decide = analysis.experiment.stop.detect
     figures = tuple((each.workload, _in_brief(each, decide)) for each in floor.workloads)
     brief = (doc.KeyValues(title="", pairs=figures),) if figures else ()
     return (
@@ -302,7 +302,7 @@ def _own(workload: compute.WorkloadFloor) -> str:
 def _advice(analysis: CampaignAnalysis, floor: compute.NoiseFloor) -> Iterator[str]:
     yield _slices(floor, analysis.blocks)
     yield _mode(floor)
-    decide = analysis.experiment.stop.decide
+    decide = analysis.experiment.stop.detect
     for workload in floor.workloads:
         yield f"{workload.workload}: {_time_for(workload, decide)}"
     yield (
@@ -352,15 +352,15 @@ def _turns(floor: compute.NoiseFloor, turns: TurnTimes, starts: int) -> str:
             f" campaign has {starts}."
         )
     anew = floor.advised_reconnections
-    untold = "" if anew is not None else _UNKNOWN[turns.reconnections > 0]
+    untold = "" if anew is not None else _UNKNOWN[turns.reconnects > 0]
     if floor.narrower > 1.0 - _WORTH:
         best = f"{floor.advised_slice_s:g} s" + ("" if anew is None else f" and {anew}")
         return (
-            f"Keep {present} and {doc.count(turns.reconnections, 'reconnection')}: nothing else"
+            f"Keep {present} and {doc.count(turns.reconnects, 'reconnection')}: nothing else"
             " narrows"
             f" the intervals by {doc.share(_WORTH)} (the best is {best}).{untold}"
         )
-    more = "" if anew in (None, turns.reconnections) else f" and measure.reconnects to {anew}"
+    more = "" if anew in (None, turns.reconnects) else f" and measure.reconnects to {anew}"
     gain = format_share(1.0 - floor.narrower)
     return (
         f"Set measure.run_time to {floor.advised_slice_s:g}s{more}: intervals about {gain} narrower"
@@ -481,7 +481,7 @@ def _advised(floor: compute.NoiseFloor) -> dict[str, doc.Json]:
     if floor.turns is None:
         return {}
     return {
-        "reconnections": floor.turns.reconnections,
+        "reconnections": floor.turns.reconnects,
         "advised_reconnections": floor.advised_reconnections,
     }
 

@@ -410,4 +410,4 @@ class CampaignOutlook:
         return has_many_cells(len(self.experiment.closed_loads))
 
     def _decided(self, scope: ScopeOutlook) -> bool:
-        return scope.at(self.experiment.stop.decide).within_budget >= MOST
+        return scope.at(self.experiment.stop.detect).within_budget >= MOST

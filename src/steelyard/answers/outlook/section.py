@@ -116,7 +116,7 @@ def shortfall(found: CampaignOutlook, source: str | None) -> str:
             f" {scope} (9 of 10 campaigns)"
         )
     ways = [design for design in found.cheaper if design.pooled or found.decides_results]
-    wanted = doc.share(experiment.stop.decide)
+    wanted = doc.share(experiment.stop.detect)
     way = f"; to detect {wanted}: {design_sentence(ways[0])}" if ways else f", not {wanted}"
     more = f"; see `steelyard estimate {quoted(source)}`" if source is not None else ""
     return f"{fact}{way}{more}"
@@ -129,7 +129,7 @@ def _decidable(found: CampaignOutlook) -> doc.Section:
         return doc.Section(anchor="decidable", title=title, blocks=(remark,))
     items = tuple(item for each in found.workloads for item in _scope_sentences(each, found))
     tone = doc.Tone.PLAIN if found.decides_results else doc.Tone.WARNING
-    wish = doc.share(found.experiment.stop.decide)
+    wish = doc.share(found.experiment.stop.detect)
     length = "long enough" if found.decides_results else "too short"
     budget = format_duration(found.experiment.stop.budget_s)
     text = f"{budget} are {length} to detect an effect of {wish} in the results."
@@ -160,8 +160,8 @@ def _scope_sentences(each: WorkloadOutlook, found: CampaignOutlook) -> list[str]
         sentences.append(f"{names}, each cell{alone}: {_reach(each.cells)}")
     if each.synergies is not None:
         sentences.append(f"{names}, each synergy of two: {_reach(each.synergies)}")
-    if each.precision_s is not None and found.experiment.stop.precision is not None:
-        asked = format_share(found.experiment.stop.precision)
+    if each.precision_s is not None and found.experiment.stop.width is not None:
+        asked = format_share(found.experiment.stop.width)
         when = format_duration(each.precision_s)
         sentences.append(f"{names}, pooled: ±{asked} is reached after about {when}")
     return sentences
@@ -185,7 +185,7 @@ def _minutes(found: CampaignOutlook) -> tuple[doc.Section, ...]:
         _HOW_TO_READ: True,
         _MANY_CELLS: found.has_many_cells,
         _SYNERGIES: any(each.synergies is not None for each in found.workloads),
-        _PRECISION: found.experiment.stop.precision is not None,
+        _PRECISION: found.experiment.stop.width is not None,
     }
     note = doc.Paragraph(text=" ".join(text for text, applies in said.items() if applies))
     return (doc.Section(anchor="minutes", title="Time to decide", blocks=(*tables, note)),)
@@ -233,7 +233,7 @@ def _cheaper(found: CampaignOutlook) -> tuple[doc.Section, ...]:
     for pooled, scope in ((True, "results"), (False, "single cells")):
         ways = tuple(design_sentence(each) for each in found.cheaper if each.pooled is pooled)
         lead = (
-            f"Nine in ten campaigns decide {doc.share(found.experiment.stop.decide)} in {scope}"
+            f"Nine in ten campaigns decide {doc.share(found.experiment.stop.detect)} in {scope}"
             " with"
         )
         blocks += [doc.BulletList(lead=lead, items=ways)] if ways else []
@@ -451,8 +451,8 @@ def outlook_json(found: CampaignOutlook) -> dict[str, doc.Json]:
         **({"condition": condition} if condition else {}),
         **plan_json(expected.mode, experiment, expected.pausing, expected.memory),
         "budget_s": doc.number(experiment.stop.budget_s),
-        "decide_percent": doc.percent(experiment.stop.decide),
-        "precision_percent": doc.percent(experiment.stop.precision),
+        "decide_percent": doc.percent(experiment.stop.detect),
+        "precision_percent": doc.percent(experiment.stop.width),
         "decides_results": found.decides_results if found.workloads else None,
         "cells_differ_alone": found.has_many_cells,
         "decides_cells": found.decides_cells if has_cells else None,

@@ -277,8 +277,8 @@ def terms_of(record: CampaignRecord, plan: CampaignPlan, blocks: int) -> Terms:
     experiment = record.experiment
     return Terms(
         rule=plan.stopping,
-        margin=experiment.stop.equivalence,
-        decide=experiment.stop.decide,
+        margin=experiment.stop.margin,
+        decide=experiment.stop.detect,
         block_s=plan.block_s,
         stopped_early=plan.stopping.stopped_early(record.status, blocks),
         time_is_up=record.status is Status.BUDGET,

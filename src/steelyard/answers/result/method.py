@@ -127,7 +127,7 @@ def _stopping(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) -
     if results.stopped_early(analysis):
         # A report may be shown under other conditions than the campaign ended by.
         by_verdicts = all(result.verdict.decided for result in analysis.results)
-        is_gate = analysis.experiment.stop.fail_if and not by_verdicts
+        is_gate = analysis.experiment.gate and not by_verdicts
         what = "condition of `gate`" if is_gate else "result"
         return (
             f"It stopped when every {what} was decided, after {analysis.blocks} of at most "
@@ -229,7 +229,7 @@ def _later(experiment: Experiment) -> str:
 
 def _early_rounds(experiment: Experiment, plan: campaign.CampaignPlan) -> str:
     """Return how much of a checkpoint cycle the rounds of a start see."""
-    ramp_s, runs = experiment.measure.ramp_s, plan.rounds * len(experiment.loads)
+    ramp_s, runs = experiment.measure.discard_start_s, plan.rounds * len(experiment.loads)
     round_s = sum(experiment.slice_s(each.name) + ramp_s for each in experiment.workloads)
     covered = format_duration(runs * round_s)
     return (
@@ -273,7 +273,7 @@ def _untested(experiment: Experiment) -> str:
 def _asked(workload: Workload) -> str:
     if workload.redis is not None:
         return _asked_of_redis(workload, workload.redis)
-    size = "" if workload.scale_factor is None else f" at scale factor {workload.scale_factor}"
+    size = "" if workload.scale is None else f" at scale factor {workload.scale}"
     return f"{workload.name} is {results.what_it_runs(workload) or 'unknown'}{size}"
 
 
@@ -520,7 +520,7 @@ def _warm_up(analysis: results.CampaignAnalysis, choice: campaign.WarmUpChoice) 
 def _run(experiment: Experiment) -> str:
     measure = experiment.measure
     if experiment.system.takes_time:
-        return f"{measure.ramp_s:g} s ramp thrown away, then {experiment.slices} measured"
+        return f"{measure.discard_start_s:g} s ramp thrown away, then {experiment.slices} measured"
     return (
         f"as many requests as the runs before it say the server answers in {experiment.slices};"
         f" {experiment.generator.value} takes no time, and leaves no ramp out"

@@ -311,7 +311,7 @@ def _row(rank: str, result: Comparison, standing: str) -> doc.Row:
 
 def _standing(analysis: CampaignAnalysis, result: Comparison, *, durability: bool) -> str:
     """Return a verdict in words for a row; one that depends on load with its extremes."""
-    margin = analysis.experiment.stop.equivalence
+    margin = analysis.experiment.stop.margin
     word = plain_word(result, margin, span_of(analysis, result))
     return f"{word}{durability_word(result)}" if durability else word
 
@@ -480,7 +480,7 @@ def _gravest(grave: Sequence[Finding]) -> str:
 
 
 def _card(analysis: CampaignAnalysis, comparison: Comparison) -> doc.VerdictCard:
-    margin = analysis.experiment.stop.equivalence
+    margin = analysis.experiment.stop.margin
     ranged = doc.bounds(comparison.effect) is not None
     divided = comparison.depends_on_load and ranged
     word = verdict_word(comparison, margin)
@@ -536,7 +536,7 @@ def _details(analysis: CampaignAnalysis, comparison: Comparison) -> tuple[str, .
     details.append(doc.count(comparison.blocks, "block") + early)
     if comparison.is_of_pair:
         details.append(f"this pair of instances: {comparison.instances} per side")
-    more = more_minutes(comparison, analysis.experiment.stop.decide)
+    more = more_minutes(comparison, analysis.experiment.stop.detect)
     return (*details, more) if more else tuple(details)
 
 

@@ -123,7 +123,7 @@ def tallied(grounds: Grounds) -> tuple[StatementTally, ...]:
         tally
         for column, cell in enumerate(seen.cells)
         if (texts := _texts(seen, cell))
-        for values in (_values(seen, cell, texts, experiment.measure.ramp_s),)
+        for values in (_values(seen, cell, texts, experiment.measure.discard_start_s),)
         for asked in obs.result_contrasts(experiment)
         for tally in _tally(values, texts, asked, seen.cells[column])
     )
@@ -464,7 +464,7 @@ def _columns(seen: obs.Observations, experiment: Experiment) -> list[int] | None
         workload = experiment.workload(cell.workload)
         script = workload.builtin or ""
         if script in SCRIPTS and cell.load.clients == 1 and not cell.load.is_open:
-            found.setdefault(script, (column, workload.scale_factor))
+            found.setdefault(script, (column, workload.scale))
     if set(found) != set(SCRIPTS) or len({scale for _, scale in found.values()}) > 1:
         return None
     return [found[script][0] for script in SCRIPTS]

@@ -226,7 +226,7 @@ def _has_event(quantity: Quantity, evidence: Evidence) -> bool | None:
 
 
 def _trend(facts: CampaignFacts) -> Iterator[findings.Ruling]:
-    ramp_s = facts.experiment.measure.ramp_s
+    ramp_s = facts.experiment.measure.discard_start_s
     every = [(t, w.name) for t in facts.seen.configurations for w in facts.experiment.workloads]
     for configuration, workload in every:
         runs = [

@@ -129,7 +129,7 @@ def content_of(workload: Workload) -> str:
     """Return what a workload does as a hash: its name and the names of its files do not count."""
     said = (
         workload.builtin,
-        workload.scale_factor,
+        workload.scale,
         [script.text for script in workload.prepare],
         [(script.text, script.weight) for script in workload.scripts],
         *((workload.variables,) if workload.variables else ()),

@@ -285,7 +285,7 @@ def run_overhead_s(experiment: Experiment) -> float:
 
 def run_s(experiment: Experiment, workload: str) -> float:
     """Return the seconds one run of a closed loop takes, ramp and overhead included."""
-    measured_s = experiment.measure.ramp_s + experiment.slice_s(workload)
+    measured_s = experiment.measure.discard_start_s + experiment.slice_s(workload)
     return measured_s + run_overhead_s(experiment)
 
 
@@ -380,7 +380,7 @@ def _warming_s(experiment: Experiment, warm_up_s: float) -> float:
 def connecting_s(experiment: Experiment) -> float:
     """Return the seconds that the connections of a run in turns take, all times together."""
     each_s = POD_RUN_OVERHEAD_S if experiment.is_in_kubernetes else CONNECTION_S
-    return (experiment.measure.turns.reconnections + 1) * each_s
+    return (experiment.measure.turns.reconnects + 1) * each_s
 
 
 # Between instances of one kind: a guess; METHOD 3.8 simulates 1.4 %, and 1 to 4 % are expected.
@@ -400,7 +400,7 @@ def choose_rounds(
     names = _cycle_settings(experiment, engine, frame)
     round_s = _round_s(experiment, frame)
     needed = math.ceil(frame.cycle_s / _least_round_s(experiment, frame)) if names else 1
-    asked = experiment.measure.rounds
+    asked = experiment.measure.runs_per_start
     if asked is not None:
         return Rounds(
             number=asked,
@@ -444,7 +444,7 @@ def _for_instances(experiment: Experiment, frame: StartFrame, noise: NoiseProfil
         covered_s=number * round_s,
         least_instances=max(
             instances_needed(
-                experiment.stop.decide, instance_sd=instance_sd, run_sd=run_sd, runs=number
+                experiment.stop.detect, instance_sd=instance_sd, run_sd=run_sd, runs=number
             )
             for instance_sd, run_sd in levels
         ),
@@ -497,7 +497,7 @@ def _least_round_s(experiment: Experiment, frame: StartFrame) -> float:
     A cycle that is to be covered must be covered also where starting a run takes no time.
     """
     in_turns = frame.mode is Mode.ALTERNATING
-    ramp_s = 0.0 if in_turns else experiment.measure.ramp_s
+    ramp_s = 0.0 if in_turns else experiment.measure.discard_start_s
     runs_s = sum(ramp_s + experiment.slice_s(each.name) for each in experiment.workloads)
     together = in_turns or frame.mode is Mode.BACK_TO_BACK
     arms = len(experiment.configurations) if together else 1

@@ -43,7 +43,7 @@ def moments(times: TurnTimes) -> tuple[float, ...]:
     """Return when to sample in a turn, seconds since it began to run: evenly, where it counts."""
     number = max(1, math.ceil(round(times.counted_s / _SAMPLE_S, 6)))
     step_s = times.counted_s / number
-    return tuple(times.settling_s + (place + 0.5) * step_s for place in range(number))
+    return tuple(times.turn_discard_s + (place + 0.5) * step_s for place in range(number))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -163,7 +163,7 @@ def _uncompared(draft: Draft) -> Iterator[Issue]:
         message = f"`gate` is about a comparison of throughput, and {told}"
         hint = "Remove it, or compare configurations in blocks under `load.clients` without a rate."
         yield Issue(path=("gate",), message=message, hint=hint, at_key=True)
-    if draft.stop.precision is not None and why and not single:
+    if draft.stop.width is not None and why and not single:
         message = f"`width` is the width of a comparison of throughput, and {why}"
         hint = "Remove it: the campaign then ends at its budget."
         yield Issue(path=("stop", "width"), message=message, hint=hint, at_key=True)
@@ -286,15 +286,15 @@ def _starts(draft: Draft, measure: Measure) -> Iterator[Issue]:
         message = f"data cannot be kept for a {measure.reset} where every start makes its server"
         yield Issue(path=("measure", "reset"), message=message, hint="Leave `reset` out.")
     single = draft.document.at(("design",)) == Design.ONCE
-    if single and measure.rounds is not None and measure.rounds > 1:
-        message = f"a single pass runs every cell once, not {measure.rounds} times"
+    if single and measure.runs_per_start is not None and measure.runs_per_start > 1:
+        message = f"a single pass runs every cell once, not {measure.runs_per_start} times"
         yield Issue(
             path=("measure", "runs_per_start"), message=message, hint="Remove one of the two."
         )
 
 
 def _turns(draft: Draft, measure: Measure) -> Iterator[Issue]:
-    turn_s, discard_s = measure.turns.turn_s, measure.turns.settling_s
+    turn_s, discard_s = measure.turns.turn_s, measure.turns.turn_discard_s
     if discard_s >= turn_s:
         message = (
             f"`turn_discard` ({discard_s:g} s) takes the whole `turn`"
@@ -306,7 +306,7 @@ def _turns(draft: Draft, measure: Measure) -> Iterator[Issue]:
         yield Issue(path=("measure", key), message=message, hint=hint)
     hint = "Make `run_time` longer or `turn` shorter."
     own = ((("workloads", place, "run_time"), w.run_time) for place, w in draft.workloads.items())
-    for path, run_time_s in ((("measure", "turn"), measure.slice_s), *own):
+    for path, run_time_s in ((("measure", "turn"), measure.run_time_s), *own):
         if run_time_s is not None and 2 * turn_s > run_time_s:
             message = f"{run_time_s:g} s hold fewer than two turns of {turn_s:g} s"
             yield Issue(path=path, message=message, hint=hint)
@@ -329,10 +329,10 @@ def _calibration(measure: Measure) -> Iterator[Issue]:
         hint = "Remove one of the two, or write `warm_up: auto`."
         yield Issue(path=path, message=message, hint=hint, at_key=True)
     calibration = measure.calibration
-    if calibration.at_least_s > calibration.run_s:
+    if calibration.at_least_s > calibration.run_time_s:
         message = (
             f"`at_least` ({calibration.at_least_s:g} s) is longer than `run_time`"
-            f" ({calibration.run_s:g} s), "
+            f" ({calibration.run_time_s:g} s), "
             "so the calibration could change nothing"
         )
         hint = "Make `run_time` longer, or declare the warm-up."
@@ -341,11 +341,11 @@ def _calibration(measure: Measure) -> Iterator[Issue]:
 
 def _stop(draft: Draft) -> Iterator[Issue]:
     stop = draft.stop
-    if stop and stop.blocks is not None and stop.precision is not None:
+    if stop and stop.blocks is not None and stop.width is not None:
         message = "`blocks` and `width` exclude each other"
         hint = "Keep `blocks` to take so many of them, `width` to stop at a width."
         yield Issue(path=("stop", "width"), message=message, hint=hint, at_key=True)
-    if draft.document.at(("stop", "detect")) is not None and stop and stop.precision is not None:
+    if draft.document.at(("stop", "detect")) is not None and stop and stop.width is not None:
         message = "`detect` and `width` exclude each other"
         hint = "Keep `detect` to stop at a verdict, `width` to stop at a width."
         yield Issue(path=("stop", "width"), message=message, hint=hint, at_key=True)
@@ -389,7 +389,7 @@ def _single_pass(draft: Draft, names: tuple[str, ...]) -> Iterator[Issue]:
     if draft.stop is not None and draft.stop.blocks is not None:
         message = "a single pass has no blocks"
         yield Issue(path=("stop", "blocks"), message=message, hint="Remove `blocks`.", at_key=True)
-    if draft.stop is not None and draft.stop.precision is not None:
+    if draft.stop is not None and draft.stop.width is not None:
         message = "a single pass has no interval, so `width` can never be reached"
         hint = "Remove one of the two."
         yield Issue(path=("stop", "width"), message=message, hint=hint, at_key=True)

@@ -109,13 +109,14 @@ def resolve(
         loads=loads,
         protocol=form.load.protocol if by_pgbench else "simple",
         measure=_measure(draft, form.measure, about, configurations),
-        stop=replace(form.stop, fail_if=tuple(form.gate)),
+        stop=form.stop,
         seed=_seed(surroundings.seed, form.seed),
         engine=engine,
+        gate=tuple(form.gate),
         design=model.Design(form.design),
         capacity=_capacity(form.capacity, loads),
         goal=form.slo,
-        track=None if form.terms is None else model.Track(form.terms),
+        terms=None if form.terms is None else model.Track(form.terms),
         sustained_s=form.sustain,
         generator=generator,
         generator_flags=(*form.generator.flags, *surroundings.generator_flags),
@@ -158,7 +159,7 @@ def _workload(
     return model.Workload(
         name=form.name,
         builtin=system.one_test(form.builtin),
-        scale_factor=form.scale,
+        scale=form.scale,
         prepare=_scripts(form.prepare, texts),
         scripts=tuple(
             model.Script(name=script.file, text=texts[script.file], weight=script.weight)
@@ -167,7 +168,7 @@ def _workload(
         variables=tuple(sorted(form.variables.items())),
         redis=system.work(form),
         command=load_command(whole.generator, form.name, base),
-        slice_s=form.run_time,
+        run_time_s=form.run_time,
     )
 
 
@@ -234,8 +235,10 @@ def _measure(
     )
     turns, given = measure.turns, draft.document.at(("measure",))
     if held and not (isinstance(given, dict) and given.keys() & {"turn", "turn_discard"}):
-        turns = replace(turns, turn_s=QUOTA_TURN_S, settling_s=QUOTA_SETTLING_S)
-    return replace(measure, turns=turns, ramp_s=measure.ramp_s if about.has_ramp else 0.0)
+        turns = replace(turns, turn_s=QUOTA_TURN_S, turn_discard_s=QUOTA_SETTLING_S)
+    return replace(
+        measure, turns=turns, discard_start_s=measure.discard_start_s if about.has_ramp else 0.0
+    )
 
 
 PRESET: Final = "preset:"

@@ -441,7 +441,6 @@ def _describe_own_keys(schema: dict[str, Any]) -> None:
 # Fields of target classes that have other names in a file, or are spread over several keys.
 KEYS_OF_FIELDS: Final[Mapping[str, frozenset[str]]] = {
     "kind": frozenset(),
-    "bin": frozenset({"server"}),
     "burst_lasts_s": frozenset(),
     "ttl_s": frozenset(),
     "cost": frozenset(),

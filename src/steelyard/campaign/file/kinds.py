@@ -70,10 +70,9 @@ def _given(
 ) -> dict[str, object]:
     """Return the fields of a target that a form says; what it does not say is the class's."""
     plain = form.model_dump(exclude_none=True)
-    plain["bin"] = plain.pop("server", None)
     found: dict[str, object] = {"burst_lasts_s": form.burst_lasts}
     for name in {each.name for each in fields(kind)} - {"kind", "burst_lasts_s"}:
-        if name in _LOCATED and plain.get(name) is not None:
+        if name in _LOCATED and name in plain:
             found[name] = _located(name, plain[name], locate)
         elif name in _READ:
             found[name] = _READ[name](form)
@@ -86,7 +85,7 @@ def _given(
 
 def _located(name: str, given: str, locate: Locate) -> str:
     """Return a file or directory as an absolute path; programs may be a version or a name, too."""
-    return locate(given) if name != "bin" or form_target.is_directory(given) else given
+    return locate(given) if name != "server" or form_target.is_directory(given) else given
 
 
 def target_problems(form: form_target.TargetForm) -> Iterator[Told]:
@@ -238,7 +237,7 @@ def _folded(settings: dict[str, str] | None) -> tuple[tuple[str, str], ...] | No
 
 
 # Fields whose value in a file has another form.
-_LOCATED: Final = frozenset({"bin", "directory", *_FILES})
+_LOCATED: Final = frozenset({"server", "directory", *_FILES})
 _READ: Final[Mapping[str, Callable[[form_target.TargetForm], object]]] = {
     "place": _generator_place,
     "inside": lambda form: None if form.kubernetes is None else _service(form.kubernetes),

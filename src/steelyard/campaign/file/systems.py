@@ -154,7 +154,7 @@ def _measured_by_command(draft: Draft, measure: experiment.Measure) -> Iterator[
     words = generator.command if generator else None
     told = logs or "ramp" in names_in(words or ())
     given = draft.document.at(("measure", "discard_start")) is not None
-    if given and measure.ramp_s and not told:
+    if given and measure.discard_start_s and not told:
         message = "the command is not told of the ramp, so it leaves out nothing"
         hint = "Hand it over as `{ramp}` where the program can leave out its start, or remove it."
         yield Issue(path=("measure", "discard_start"), message=message, hint=hint)
@@ -474,7 +474,7 @@ def _measure(draft: Draft) -> Iterator[Issue]:
     measure = draft.measure
     if measure is None:
         return
-    if measure.ramp_s and draft.document.at(("measure", "discard_start")) is not None:
+    if measure.discard_start_s and draft.document.at(("measure", "discard_start")) is not None:
         message = (
             "redis-benchmark cannot leave out the start of a run; its clients are connected before"
         )

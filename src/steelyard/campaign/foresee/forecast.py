@@ -117,7 +117,7 @@ def forecast(
             results=result_count(experiment),
             cells_per_result=len(experiment.closed_loads),
             max_blocks=max_blocks,
-            precision=experiment.stop.precision,
+            precision=experiment.stop.width,
             blocks=experiment.stop.blocks,
         ),
         warm_up_s=warm_up_s,
@@ -316,7 +316,7 @@ def _preparation_s(experiment: Experiment, engine: Engine, times: durations.Swit
     if calibration is None or experiment.measure.warm_up_s is not None:
         return len(states) * loading + arms * start
     restarts = max(calibration.restarts, len(experiment.workloads))
-    return len(states) * loading + arms * restarts * (start + calibration.run_s)
+    return len(states) * loading + arms * restarts * (start + calibration.run_time_s)
 
 
 def _making_s(experiment: Experiment, engine: Engine) -> float:
@@ -425,7 +425,7 @@ def aa_twin(
         description="What can this set-up see? The baseline against itself.",
         configurations=(baseline, replace(baseline, name=again)),
         measure=given.measure if alternates else replace(given.measure, switch=switch),
-        stop=Stop(budget_s=budget_s, decide=given.stop.decide, equivalence=given.stop.equivalence),
+        stop=Stop(budget_s=budget_s, detect=given.stop.detect, margin=given.stop.margin),
         design=given.design if alternates else Design.ONE_BY_ONE,
         sustained_s=None,
         attribution=None,

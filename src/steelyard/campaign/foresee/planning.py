@@ -63,7 +63,7 @@ def cheaper_designs(
 
 
 def _instead_of_cells(found: compute.CampaignOutlook) -> Iterator[compute.CheaperDesign]:
-    decide = found.experiment.stop.decide
+    decide = found.experiment.stop.detect
     needed = [each.pooled.at(decide).most_s for each in found.workloads]
     known = [seconds for seconds in needed if seconds is not None]
     if len(known) == len(needed):
@@ -111,7 +111,7 @@ def _needed_s(
         (replace(found.noise.of(each.name), workload=""), experiment.slice_s(each.name)): each.name
         for each in experiment.workloads
     }
-    decide = experiment.stop.decide
+    decide = experiment.stop.detect
     needed = [
         compute.needed_s(noise, outlook_terms(experiment, expected, name), decide, pooled=pooled)
         for (noise, _), name in alike.items()
@@ -254,12 +254,12 @@ def _back_to_back(found: compute.CampaignOutlook, assembly: Assembly) -> Iterato
 
 def _better_slice(found: compute.CampaignOutlook) -> Iterator[_Variant]:
     experiment = found.experiment
-    own = any(each.slice_s is not None for each in experiment.workloads)
+    own = any(each.run_time_s is not None for each in experiment.workloads)
     if own or not all(each.slices.advised for each in found.workloads):
         return
     slice_s = max(each.slices.best_s for each in found.workloads)
-    if slice_s != experiment.measure.slice_s:
-        changed = replace(experiment, measure=replace(experiment.measure, slice_s=slice_s))
+    if slice_s != experiment.measure.run_time_s:
+        changed = replace(experiment, measure=replace(experiment.measure, run_time_s=slice_s))
         what = "turns" if found.expected.mode is Mode.ALTERNATING else "slices"
         yield _Variant(change=f"{what} of {slice_s:.0f} s", experiment=changed)
 
@@ -278,7 +278,7 @@ def plan_campaign(
     noise = profile_for(experiment, in_turns=choice.alternates)
     expected = forecast_either(experiment, assembly, measured=noise)
     compared = experiment.compares_throughput and not experiment.is_single_pass
-    asked = tuple(sorted({*(effects or compute.EFFECTS), experiment.stop.decide}))
+    asked = tuple(sorted({*(effects or compute.EFFECTS), experiment.stop.detect}))
     found = compute.CampaignOutlook(
         experiment=experiment,
         expected=expected,
@@ -314,7 +314,7 @@ def outlook_terms(
         block_s=expected.block_s,
         budget_s=experiment.stop.budget_s,
         max_blocks=expected.max_blocks,
-        precision=experiment.stop.precision,
+        precision=experiment.stop.width,
         # All results of a design have the same sum of squares.
         weights=next((asked.weights for asked in result_contrasts(experiment)), planning.PAIR),
         is_fixed=experiment.stop.blocks is not None,
@@ -383,7 +383,7 @@ def _turn_outlook(
         best_s=best.slice_s,
         cost=planning.turns_ratio(noise, shape, best, overhead_s) ** 2,
         advised=advises,
-        reconnections=best.turns.reconnections if advises and tells else None,
+        reconnections=best.turns.reconnects if advises and tells else None,
     )
 
 

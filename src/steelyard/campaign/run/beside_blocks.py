@@ -76,7 +76,7 @@ def capacity_s(experiment: Experiment, *, warm_up_s: float, start_s: float) -> f
     asked = asked_capacity(experiment)
     if asked is None:
         return 0.0
-    takes = asked.rounds * len(asked.clients)
+    takes = asked.runs * len(asked.clients)
     entering_s = start_s + (warm_up_s + durations.run_overhead_s(experiment) if warm_up_s else 0.0)
     return sum(
         entering_s + takes * durations.run_s(experiment, workload.name)
@@ -188,7 +188,7 @@ class CapacityTaker:
     def _slices(self, number: int) -> FloatArray:
         """Return ln(1/s) of one workload, shape (rounds, loads)."""
         experiment = self.taker.bench.experiment
-        workload, rounds = experiment.workloads[number].name, self.asked.rounds
+        workload, rounds = experiment.workloads[number].name, self.asked.runs
         log_tps = np.empty((rounds, len(self.loads)))
         self.taker.enter(
             self._planned(workload, self.loads[-1]), means=self.means, warm_up_s=self.warm_up_s
@@ -212,7 +212,7 @@ class CapacityTaker:
             taken = self.taker.take(
                 planned,
                 seconds=experiment.slice_s(planned.cell.workload),
-                ramp_s=measure.ramp_s,
+                ramp_s=measure.discard_start_s,
                 bearing=attempt == MAX_TRIES - 1,
                 # Transactions are logged as they will be in the blocks: a log costs throughput.
                 order=log_order(measure.log, name=f"{name}-{attempt}", store=self.raw),
@@ -292,7 +292,7 @@ def most_further_s(experiment: Experiment) -> float:
 def _around_s(experiment: Experiment) -> float:
     """Return what a long run takes beside its length."""
     tail_s = durations.tail_s(experiment.largest_load)
-    return experiment.measure.ramp_s + tail_s + durations.run_overhead_s(experiment)
+    return experiment.measure.discard_start_s + tail_s + durations.run_overhead_s(experiment)
 
 
 def is_settled(recorded: Sequence[SustainedRun]) -> bool:
@@ -393,7 +393,7 @@ class SustainedTaker:
             configuration=planned.configuration,
             cell=cell,
             started_at=self.taker.clock.now(),
-            ramp_s=measure.ramp_s,
+            ramp_s=measure.discard_start_s,
             measurement=None,
             validity=Validity.INVALID,
             part=part,
@@ -407,7 +407,11 @@ class SustainedTaker:
                 measure.log, name=f"sustained-{name}", store=self.raw, windows_s=WINDOW_S
             )
             taken = self.taker.take(
-                planned, seconds=seconds, ramp_s=measure.ramp_s, bearing=bearing, order=order
+                planned,
+                seconds=seconds,
+                ramp_s=measure.discard_start_s,
+                bearing=bearing,
+                order=order,
             )
         except (TargetError, MeasurementError, PreflightError) as error:
             finding = Finding(
@@ -532,7 +536,7 @@ def calibrate(
         runs: dict[str, list[Measurement]] = {}
         for number in range(restarts):
             workload = workloads[number % len(workloads)]
-            taken = take(configuration.name, workload, int(calibration.run_s))
+            taken = take(configuration.name, workload, int(calibration.run_time_s))
             runs.setdefault(workload, []).append(taken)
         collected.append(runs)
     return choose_warm_up(collected, calibration, restarts)
@@ -549,7 +553,7 @@ def choose_warm_up(
     """
     series = [[_log_series(runs) for runs in one.values()] for one in collected]
     # MSER takes batches of 5 s, shorter ones where a run does not hold ten of them.
-    batch_s = max(1, min(5, int(calibration.run_s) // 10))
+    batch_s = max(1, min(5, int(calibration.run_time_s) // 10))
     measured = [
         max(
             float(settled_after_s(of_workload, batch_s=batch_s)) for of_workload in of_configuration
@@ -598,10 +602,10 @@ def _risk(calibration: Calibration, restarts: int, residual: Sequence[float | No
         if known and max(known) > 0
         else "no loss was seen after it"
     )
-    if restarts >= _GOOD_RESTARTS and calibration.run_s >= _GOOD_RUN_S:
+    if restarts >= _GOOD_RESTARTS and calibration.run_time_s >= _GOOD_RUN_S:
         return f"The warm-up was measured on {restarts} starts per configuration: {left}."
     return (
-        f"The warm-up was measured on only {restarts} starts of {calibration.run_s:.0f} s"
+        f"The warm-up was measured on only {restarts} starts of {calibration.run_time_s:.0f} s"
         f" per configuration ({_GOOD_RESTARTS} of {_GOOD_RUN_S:.0f} s are advised): {left}; a"
         " slower warm-up of one configuration would go unseen and would understate it."
     )

@@ -521,7 +521,9 @@ class BlockTaker:
             log_order(measure.log, name=Path(one.raw_name).stem, store=self.raw) for one in places
         ]
         work = Work(
-            seconds=self.experiment.slice_s(cell.workload), warm_up_s=owed_s, ramp_s=measure.ramp_s
+            seconds=self.experiment.slice_s(cell.workload),
+            warm_up_s=owed_s,
+            ramp_s=measure.discard_start_s,
         )
         coin, taker = self._coin(place, _TAKING), self._runs(cell.workload)
         with _voided(partial(_culprit, seats)):

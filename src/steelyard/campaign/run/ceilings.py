@@ -357,7 +357,7 @@ class CeilingTaker:
 def device_refused(experiment: Experiment, places: int, each_s: float = DEVICE_S) -> str:
     """Return why the devices are not measured; empty when they are."""
     cost_s, budget_s = places * each_s, experiment.stop.budget_s
-    if experiment.measure.ceilings is CeilingsAsked.ON or cost_s <= SHARE * budget_s:
+    if experiment.measure.machine_limits is CeilingsAsked.ON or cost_s <= SHARE * budget_s:
         return ""
     return (
         f"not taken: it takes about {wording.format_duration(cost_s)}, which is more than"
@@ -382,7 +382,7 @@ def ceilings_s(experiment: Experiment, engine: Engine, platforms: Platforms) -> 
 
 
 def _is_off(experiment: Experiment) -> bool:
-    return experiment.measure.ceilings is CeilingsAsked.OFF
+    return experiment.measure.machine_limits is CeilingsAsked.OFF
 
 
 def _servers(

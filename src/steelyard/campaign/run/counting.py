@@ -239,10 +239,10 @@ class ByLog(Counting):
         if self.request.in_turns is Pausing.GENERATOR:
             self._told_to_s = times.told_to_s
         running_at, ends = self.clock.now(), self.clock.monotonic() + times.turn_s
-        self.clock.sleep(times.settling_s)
+        self.clock.sleep(times.turn_discard_s)
         settled()
         self.clock.sleep(max(ends - self.clock.monotonic(), 0.0))
-        return running_at + times.settling_s, self.clock.now()
+        return running_at + times.turn_discard_s, self.clock.now()
 
     def result(self, ran: Ran) -> Counted:
         """Return what all turns gave, by the log."""
@@ -312,10 +312,10 @@ class ByCounter(Counting):
     def attend(self, times: TurnTimes, settled: Settled) -> tuple[float, float] | None:
         """Do as ``ByLog`` does, and read the counter meanwhile; None: it cannot be counted."""
         begun = self.clock.monotonic()
-        self.clock.sleep(times.settling_s)
+        self.clock.sleep(times.turn_discard_s)
         settled()
-        first = self._read_at(begun + times.settling_s)
-        middle = self._read_at(begun + times.settling_s + times.counted_s / _HALVES)
+        first = self._read_at(begun + times.turn_discard_s)
+        middle = self._read_at(begun + times.turn_discard_s + times.counted_s / _HALVES)
         last = self._read_at(begun + times.turn_s)
         self._turns.append((first, middle, last))
         return (first.answered_at, last.answered_at) if _clocks_agree(first, last) else None

@@ -245,7 +245,7 @@ class Campaign:
         self.progress.looked(analysis, elapsed_s=self.directory.journal.elapsed_s)
         if record.plan is None or self.experiment.twin_of is not None:
             return None  # an A/A campaign has nothing to decide: only its budget ends it
-        conditions = self.experiment.stop.fail_if
+        conditions = self.experiment.gate
         return decide(analysis.comparisons, record.plan.stopping, conditions)
 
     def _freeze(self) -> CampaignPlan:
@@ -298,7 +298,7 @@ class Campaign:
                 results=result_count(self.experiment),
                 cells_per_result=len(self.experiment.closed_loads),
                 max_blocks=blocks_planned(self.experiment, left_s, block_s),
-                precision=self.experiment.stop.precision,
+                precision=self.experiment.stop.width,
                 blocks=self.experiment.stop.blocks,
             ),
             warm_up=warm_up,
@@ -382,7 +382,9 @@ class Campaign:
         self.progress.stage("trying how long a transaction takes")
         configuration, load = self.experiment.configurations[-1].name, self.experiment.largest_load
         # Who prints nothing tells nothing of its start, either: its ramp is what the file says.
-        starts_s = self.experiment.measure.ramp_s if self.engine.load.counts_by_log() else 0.0
+        starts_s = (
+            self.experiment.measure.discard_start_s if self.engine.load.counts_by_log() else 0.0
+        )
         ramp_s = max(_TRY_RAMP_S, starts_s)
         found = []
         for workload in self.experiment.workloads:

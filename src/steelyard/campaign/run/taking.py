@@ -515,7 +515,7 @@ class RunTaker:
             asked=configuration.asked_folded(),
             limits=configuration.asked(Layer.CGROUP),
             in_force=bench.in_force,
-            neighbours=experiment.measure.neighbours,
+            neighbours=experiment.measure.max_other_load,
             words=experiment.words,
             takes_time=experiment.system.takes_time,
             measurement=measurement,

@@ -200,7 +200,7 @@ class PostgresEngine(roles.Engine):
 
     def _defined(self, workload: model.Workload) -> Mapping[str, object]:
         return {
-            "scale": workload.scale_factor or 1,
+            "scale": workload.scale or 1,
             **pgbench.defined(self._experiment.generator_flags),
             **dict(workload.variables),
         }
@@ -615,12 +615,12 @@ def dataset_of(workload: model.Workload) -> roles.Dataset:
     scripts = tuple((script.name, script.text) for script in workload.prepare)
     command = () if workload.command is None else workload.command.prepare
     further = [each for each in (command, workload.variables if scripts else ()) if each]
-    name = f"s{workload.scale_factor}" if workload.scale_factor else "own"
+    name = f"s{workload.scale}" if workload.scale else "own"
     if scripts or command:
         name += f"_{stored_key([*scripts, *further] if further else scripts)[:10]}"
     return roles.Dataset(
         name=f"steelyard_{name}",
-        scale_factor=workload.scale_factor,
+        scale_factor=workload.scale,
         prepare=scripts,
         variables=workload.variables if scripts else (),
         command=command,

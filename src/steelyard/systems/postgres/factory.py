@@ -47,9 +47,9 @@ def postgres_engine(
     targets = experiment.local_targets
     by_bin = {
         bin_: _reachable(find_installation(bin_, doors.processes), reach)
-        for bin_ in dict.fromkeys(target.bin for target in targets.values())
+        for bin_ in dict.fromkeys(target.server for target in targets.values())
     }
-    installations = {name: by_bin[target.bin] for name, target in targets.items()}
+    installations = {name: by_bin[target.server] for name, target in targets.items()}
     return PostgresEngine(
         experiment,
         {
@@ -340,7 +340,7 @@ class EndpointEngine(PostgresEngine):
                 continue
             asked.add(own)
             for workload in self._experiment.workloads:
-                made = (workload.scale_factor, workload.command, *workload.prepare)
+                made = (workload.scale, workload.command, *workload.prepare)
                 tables = not any(made) and not configuration.prepare
                 empty = tables and not target.allow_existing
                 problems = self.unknown(workload, address, protocol, empty=empty, tables=tables)

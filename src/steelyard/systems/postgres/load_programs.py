@@ -486,7 +486,7 @@ class NamedProgram(PostgresLoad):
 
     def run_commands(self, request: RunRequest, address: ServerAddress) -> tuple[Command, ...]:
         """Return its command line for one run; each start writes a log of its own."""
-        ramp_s = self.experiment.measure.ramp_s
+        ramp_s = self.experiment.measure.discard_start_s
         told = values_of_run(request, address, ramp_s if request.seconds > ramp_s else 0.0)
         if self.counts_by_log():
             told[OF_A_LOG] = f"{request.log}.{next(self._starts)}"

@@ -175,8 +175,8 @@ def run_arguments(request: RunRequest) -> tuple[str, ...]:
     ]
     if request.workload.builtin is not None:
         arguments.append(f"--builtin={request.workload.builtin}")
-    elif request.workload.scale_factor is not None:
-        arguments.append(f"--scale={request.workload.scale_factor}")
+    elif request.workload.scale is not None:
+        arguments.append(f"--scale={request.workload.scale}")
     arguments += [f"--define={name}={value}" for name, value in request.workload.variables]
     arguments += [f"--file={path}@{weight}" for path, weight in request.scripts]
     if request.load.rate_per_s is not None:

@@ -803,7 +803,7 @@ def _values(session: SqlSession, workload: Workload, script: Script) -> dict[str
     """Return typical values of a script's variables, computed by the server."""
     # In parentheses: what is below 0 may follow a minus.
     values = {name: f"({value})" for name, value in workload.variables}
-    values["scale"] = str(workload.scale_factor or 1)
+    values["scale"] = str(workload.scale or 1)
     for name, expression in scripts.typical_values(script.text):
         ((value,),) = session.rows(f"SELECT {scripts.fill(expression, values)}")
         values[name] = f"({value})"

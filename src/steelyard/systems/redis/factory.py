@@ -50,11 +50,11 @@ def redis_engine(
     }
     found = {
         bin_: _reachable(redis_server.find_redis(bin_, doors.processes), reach)
-        for bin_ in dict.fromkeys(target.bin for target in targets.values())
+        for bin_ in dict.fromkeys(target.server for target in targets.values())
     }
     trials = {
         name: redis_server.Trial(
-            installation=found[target.bin],
+            installation=found[target.server],
             redis=doors.redis,
             processes=doors.processes,
             account=account,
@@ -66,7 +66,7 @@ def redis_engine(
         experiment,
         {
             name: redis_server.RedisProgram(
-                installation=found[target.bin],
+                installation=found[target.server],
                 redis=doors.redis,
                 tcp=target.connection == "tcp",
                 replica=target.replica,

@@ -24,7 +24,7 @@ from steelyard.places.protocol import PodSight
 from support.containers import Containers, server_files
 from support.watching import seen_by
 
-_TIMES = TurnTimes(turn_s=0.06, settling_s=0.01)
+_TIMES = TurnTimes(turn_s=0.06, turn_discard_s=0.01)
 _PATIENCE_S = 30.0
 
 
@@ -236,7 +236,7 @@ def test_samples_are_taken_inside_turns_and_nowhere_else() -> None:
     evidence = _finished(watch, server)
     assert evidence.totals["lost"] == 0
     first, second = server.samples
-    assert first >= _TIMES.settling_s
+    assert first >= _TIMES.turn_discard_s
     assert second - first < 0.3, "the pause is not in it"
     assert evidence.totals["ran_s"] == pytest.approx(evidence.seconds, abs=1e-3)
 
@@ -263,7 +263,7 @@ def test_a_sample_that_a_pause_catches_is_forgotten_and_delays_nobody() -> None:
 
 def test_what_is_not_due_before_a_pause_is_not_asked() -> None:
     """A turn that is over before its first sample: nothing is sent to a server that stands."""
-    times = TurnTimes(turn_s=0.2, settling_s=0.1)
+    times = TurnTimes(turn_s=0.2, turn_discard_s=0.1)
     server = Server()
     watch = _watch(server)
     _begun(watch, server)
@@ -326,7 +326,7 @@ def test_samples_lie_evenly_in_what_counts_of_a_turn(
     turn_s: float, settling_s: float, expected: tuple[float, ...]
 ) -> None:
     """At most 0.15 s of what counts for each of them, one at least, all of the same length."""
-    found = moments(TurnTimes(turn_s=turn_s, settling_s=settling_s))
+    found = moments(TurnTimes(turn_s=turn_s, turn_discard_s=settling_s))
     assert found == pytest.approx(expected)
 
 

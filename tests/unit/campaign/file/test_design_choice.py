@@ -153,7 +153,7 @@ OBSTACLES: dict[str, tuple[Change, str]] = {
         "a search for the capacity is not taken in turns",
     ),
     "a capacity": (
-        asked(capacity=CapacityAsked(clients=(1, 2), rounds=3)),
+        asked(capacity=CapacityAsked(clients=(1, 2), runs=3)),
         "a search for the capacity is not taken in turns",
     ),
     "sleep": (scripted("SELECT 1;\n\\sleep 5 ms\n"), "think.sql sleeps"),
@@ -162,7 +162,10 @@ OBSTACLES: dict[str, tuple[Change, str]] = {
     "sleep for": (scripted("SELECT pg_sleep_for('5 ms');\n"), "think.sql sleeps"),
     "no log": (measured(log=LogPolicy.OFF), "`measure.log: off`"),
     "a sampled log": (measured(log_sampling=0.1), "`measure.log_sampling`"),
-    "rounds": (measured(rounds=2), "`measure.runs_per_start` asks for several runs in one start"),
+    "rounds": (
+        measured(runs_per_start=2),
+        "`measure.runs_per_start` asks for several runs in one start",
+    ),
     "calibration": (
         measured(warm_up_s=None, calibration=Calibration()),
         "`measure.calibration` measures the warm-up of starts",
@@ -196,7 +199,7 @@ NO_OBSTACLES: dict[str, Change] = {
     "a limit of its own": contender(on(Layer.CGROUP, "cpus", "1")),
     "a script that does not sleep": scripted("SELECT pg_sleeping, 1; -- never \\sleep\n"),
     "a log that is kept": measured(log=LogPolicy.KEEP),
-    "one round": measured(rounds=1),
+    "one round": measured(runs_per_start=1),
     "a declared warm-up beside a calibration": measured(warm_up_s=3.0, calibration=Calibration()),
     "data per start": measured(reset=Reset.START),
     "data per block": measured(reset=Reset.BLOCK),
@@ -250,7 +253,7 @@ def test_a_place_without_a_pause_is_named_in_its_own_words() -> None:
 
 def test_all_obstacles_are_told_to_who_asks_for_turns() -> None:
     """One attempt, one list; `auto` needs only the first."""
-    experiment = measured(rounds=3, log=LogPolicy.OFF)(an_experiment())
+    experiment = measured(runs_per_start=3, log=LogPolicy.OFF)(an_experiment())
     with pytest.raises(InputError) as caught:
         chosen(replace(experiment, design=Design.ALTERNATING))
     assert all(word in caught.value.message for word in ("measure.runs_per_start", "measure.log"))
@@ -600,10 +603,10 @@ def test_whether_they_would_alternate_is_asked_without_an_error() -> None:
     """Also where the file asks for turns that cannot be taken."""
     engine = an_engine(an_experiment())
     assert can_alternate(an_experiment(), engine, ROOM)
-    assert not can_alternate(measured(rounds=2)(an_experiment()), engine, ROOM)
+    assert not can_alternate(measured(runs_per_start=2)(an_experiment()), engine, ROOM)
     for design in (Design.ONE_BY_ONE, Design.ONCE):
         assert not can_alternate(asked(design=design)(an_experiment()), engine, ROOM)
-    forced = asked(design=Design.ALTERNATING)(measured(rounds=2)(an_experiment()))
+    forced = asked(design=Design.ALTERNATING)(measured(runs_per_start=2)(an_experiment()))
     assert not can_alternate(forced, engine, ROOM)
 
 

@@ -86,7 +86,7 @@ def test_what_is_common_stands_in_one_configuration() -> None:
     after = "configurations:\n  server: {target: {server: '15'}, postgres: {work_mem: 8MB}}\n"
     experiment = load(given(HUGE, PROTOCOL, after=after + "baseline: server\n")).experiment
     assert experiment.baseline == experiment.configurations[0].name == "server"
-    assert {t.target.bin for t in experiment.configurations} == {"15"}
+    assert {t.target.server for t in experiment.configurations} == {"15"}
     assert all(asked["work_mem"] == "8MB" for asked in settings(experiment).values())
     assert [t.protocol for t in experiment.configurations] == [None, "prepared"] * 2
 

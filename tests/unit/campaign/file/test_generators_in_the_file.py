@@ -24,7 +24,7 @@ configurations:
 def test_a_ramp_is_kept_where_the_command_is_told_of_it() -> None:
     """Only the program itself can leave its start out."""
     told = FILE.replace("--time={seconds}", "--time={seconds} --skip={ramp}")
-    assert load(told).experiment.measure.ramp_s == 2.0
+    assert load(told).experiment.measure.discard_start_s == 2.0
 
 
 _LOGGED = (
@@ -58,7 +58,7 @@ def test_a_log_takes_the_place_of_a_rate(
             latency_unit_s,
         )
     assert experiment.system.logs_transactions
-    assert experiment.measure.ramp_s == 2.0
+    assert experiment.measure.discard_start_s == 2.0
 
 
 def test_what_goes_with_a_log_only() -> None:

@@ -141,7 +141,7 @@ def test_an_experiment_without_later_keys_is_what_it_was() -> None:
         del written[key]
     for key in ("share", "latency_limit_s", "generators"):
         del written["loads"][0][key]
-    for key in ("neighbours", "ceilings"):
+    for key in ("max_other_load", "machine_limits"):
         del written["measure"][key]
     assert adapter.validate_python(written) == experiment
 

@@ -108,7 +108,7 @@ def test_goals(written: str, share: float, limit_s: float) -> None:
         (
             "clients: 8, rate: 70%",
             "capacity: {clients: [8, 2], runs: 4}\n",
-            CapacityAsked(clients=(2, 8), rounds=4),
+            CapacityAsked(clients=(2, 8), runs=4),
         ),
         ("clients: 8, rate: [closed, 100]", "", None),
     ],

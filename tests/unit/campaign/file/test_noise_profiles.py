@@ -87,7 +87,7 @@ def test_workloads_are_told_by_what_they_do() -> None:
     reads = experiment.workload("reads")
     renamed = replace(experiment, workloads=(replace(reads, name="lookups"),))
     assert profile_for(renamed, HOST).workloads[0].workload == "lookups"
-    larger = replace(experiment, workloads=(replace(reads, scale_factor=999),))
+    larger = replace(experiment, workloads=(replace(reads, scale=999),))
     assert profile_for(larger, HOST) is ASSUMED_NOISE
 
 

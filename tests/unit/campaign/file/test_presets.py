@@ -35,7 +35,7 @@ def test_a_preset_loads_and_takes_minutes(name: str) -> None:
     assert loaded.experiment.is_single_pass or loaded.experiment.stop.budget_s <= MOST_S.get(
         name, 900.0
     )
-    assert all((workload.scale_factor or 0) <= 20 for workload in loaded.experiment.workloads)
+    assert all((workload.scale or 0) <= 20 for workload in loaded.experiment.workloads)
     assert loaded.experiment.description
     assert len(preset_summary(name)) > 30
     assert load_experiment(f"preset:{name}", facts=FACTS, seed=3).experiment == loaded.experiment

@@ -62,11 +62,11 @@ def test_targets_are_merged_key_by_key(tmp_path: Path) -> None:
         " protocol: prepared}"
     ).replace("default: {}", "default: {target: {server: 15, directory: d, run_as: pg}}")
     experiment = load(text, tmp_path).experiment
-    assert experiment.configuration("default").target.bin == "15"
+    assert experiment.configuration("default").target.server == "15"
     other = experiment.configuration("other")
     assert other.protocol == "prepared"
     assert other.target == LocalTarget(
-        bin=str(tmp_path / "pg/bin"),
+        server=str(tmp_path / "pg/bin"),
         directory=str(tmp_path / "d"),
         port=5433,
         connection="tcp",
@@ -193,7 +193,7 @@ def test_builtins_may_have_a_prepare_step(tmp_path: Path) -> None:
     write_scripts(tmp_path)
     both = "{name: r, builtin: select-only, scale: 2, prepare: [orders.sql]}"
     workload = load(with_workload(both), tmp_path).experiment.workload("r")
-    assert (workload.scale_factor, len(workload.prepare)) == (2, 1)
+    assert (workload.scale, len(workload.prepare)) == (2, 1)
     mixed = both.replace("prepare: [orders.sql]", "scripts: [{file: report.sql}]")
     with pytest.raises(ExperimentFileError, match="exclude each other"):
         load(with_workload(mixed), tmp_path)
@@ -226,7 +226,7 @@ def test_a_store_is_in_the_label() -> None:
 @pytest.mark.parametrize("text", [SMALL, TINY, f"{SMALL}measure:\n  run_time: 1s\n"])
 def test_the_live_tests_take_the_machine_as_it_is(text: str) -> None:
     """However their text says `measure`, neighbours are only noted."""
-    assert load(beside_anybody(text)).experiment.measure.neighbours is None
+    assert load(beside_anybody(text)).experiment.measure.max_other_load is None
 
 
 def loaded(*overrides: str, text: str = SMALL) -> Experiment:
@@ -247,7 +247,7 @@ def test_values_are_replaced_or_added() -> None:
     )
     assert experiment.stop.budget_s == 1200.0
     assert [each.clients for each in experiment.loads] == [1, 10, 25]
-    assert experiment.workloads[0].scale_factor == 7
+    assert experiment.workloads[0].scale == 7
     other = experiment.configuration("other")
     assert {setting.name: setting.value for setting in other.settings} == {
         "shared_buffers": "4GB",
@@ -260,7 +260,7 @@ def test_values_are_replaced_or_added() -> None:
 def test_lists_by_comma_or_in_yaml() -> None:
     """Both ways to write a list mean the same."""
     assert loaded("load.clients=1,2").loads == loaded("load.clients=[1, 2]").loads
-    assert loaded("workloads.0.scale=3").workloads[0].scale_factor == 3
+    assert loaded("workloads.0.scale=3").workloads[0].scale == 3
     text = SMALL.replace("{clients: 1, protocol: simple}", "{clients: [1, 2]}")
     assert [each.clients for each in loaded("load.clients.1=5", text=text).loads] == [1, 5]
 
@@ -273,7 +273,7 @@ def test_a_later_override_wins() -> None:
 def test_precision_withdraws_the_files_decision() -> None:
     """`--precision` on a file with `detect` is no contradiction; asking for both is."""
     text = with_line("stop: {detect: 3%}")
-    assert loaded("stop.width=1%", text=text).stop.precision == 0.01
+    assert loaded("stop.width=1%", text=text).stop.width == 0.01
     assert "exclude each other" in only_problem(text, "stop.width=1%", "stop.detect=2%")
 
 
@@ -296,7 +296,7 @@ def test_another_kind_takes_the_old_ones_keys_with_it() -> None:
     same = (
         loaded("configurations.default.target.kind=local", text=text).configuration("other").target
     )
-    assert same == LocalTarget(bin="15", port=5)
+    assert same == LocalTarget(server="15", port=5)
 
 
 @pytest.mark.parametrize(
@@ -322,9 +322,9 @@ def test_target_replaces_the_targets_of_all_configurations(
     ("text", "target"),
     [
         ("local", LocalTarget()),
-        ("embedded", LocalTarget(bin="embedded")),
-        ("15", LocalTarget(bin="15")),
-        ("/opt/pg/bin", LocalTarget(bin="/opt/pg/bin")),
+        ("embedded", LocalTarget(server="embedded")),
+        ("15", LocalTarget(server="15")),
+        ("/opt/pg/bin", LocalTarget(server="/opt/pg/bin")),
     ],
 )
 def test_a_target_may_be_programs_of_this_machine(text: str, target: LocalTarget) -> None:

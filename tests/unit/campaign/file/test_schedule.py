@@ -402,7 +402,7 @@ QUOTA = SMALL.replace("other: {extends: default}", "other: {extends: default, cg
 def test_a_quota_settles_for_two_periods(text: str, turn_s: float, settling_s: float) -> None:
     """Of any configuration, in the turns of all; what is written holds."""
     found = load(text).experiment.measure.turns
-    assert (found.turn_s, found.settling_s) == (turn_s, settling_s)
+    assert (found.turn_s, found.turn_discard_s) == (turn_s, settling_s)
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_the_experiment_behind_it_is_remembered() -> None:
     assert twin.twin_of is not None
     assert twin.twin_of.configurations == len(loaded.experiment.configurations)
     assert twin.twin_of.stop == loaded.experiment.stop
-    assert (twin.stop.budget_s, twin.stop.precision) == (700.0, None)
+    assert (twin.stop.budget_s, twin.stop.width) == (700.0, None)
 
 
 def test_a_baseline_called_again_gets_another_twin() -> None:

@@ -82,10 +82,10 @@ def test_a_workload_takes_turns_for_as_long_as_it_asks(tmp_path: Path) -> None:
     """Four times the seconds are four times the turns; the other workload is as before."""
     experiment = an_experiment(workloads=("reads", "writes"))
     reads, writes = experiment.workloads
-    asked = 4 * experiment.measure.slice_s
+    asked = 4 * experiment.measure.run_time_s
     stage = staged(
         tmp_path / "campaign",
-        replace(experiment, workloads=(reads, replace(writes, slice_s=asked))),
+        replace(experiment, workloads=(reads, replace(writes, run_time_s=asked))),
     )
     analysis = stage.run()
     turns = {
@@ -359,8 +359,8 @@ def test_a_block_takes_what_is_foretold(
     tmp_path: Path, workloads: tuple[str, ...], loads: int, reconnections: int, warm_up_s: float
 ) -> None:
     """Up to what ends and starts generators, which takes no time in a world of formulas."""
-    turns = TurnTimes(reconnections=reconnections)
-    measure = Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=warm_up_s, turns=turns)
+    turns = TurnTimes(reconnects=reconnections)
+    measure = Measure(run_time_s=5.0, discard_start_s=1.0, warm_up_s=warm_up_s, turns=turns)
     experiment = an_experiment(workloads=workloads, loads=loads, measure=measure)
     stage = staged(tmp_path / "campaign", experiment)
     stage.world.restore_s, stage.world.start_s = 3.0, 2.0

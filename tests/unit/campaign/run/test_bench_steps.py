@@ -24,7 +24,7 @@ from steelyard.targets.differences import switch_cost
 
 
 def _stage(tmp_path: Path, experiment: experiments.Experiment | None = None) -> Stage:
-    cold = experiments.Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=2.0, prewarm=False)
+    cold = experiments.Measure(run_time_s=5.0, discard_start_s=1.0, warm_up_s=2.0, prewarm=False)
     stage = Stage.new(experiment or an_experiment(measure=cold), tmp_path / "campaign", FakeClock())
     stage.world.restore_s, stage.world.start_s = 4.0, 1.5
     return stage

@@ -150,7 +150,7 @@ def test_after_a_switch_redis_has_a_run_that_is_thrown_away(
     path: Path, engine: EngineName, warm_up_s: float, thrown: str
 ) -> None:
     """Its generator leaves out no ramp, and what the arm before left would lie in the slice."""
-    measure = Measure(slice_s=5.0, ramp_s=0.0, warm_up_s=warm_up_s)
+    measure = Measure(run_time_s=5.0, discard_start_s=0.0, warm_up_s=warm_up_s)
     experiment = an_experiment(restart=False, measure=measure)
     if engine is EngineName.REDIS:
         experiment = of_redis(experiment)
@@ -288,8 +288,8 @@ def test_a_disk_that_fills_up_in_a_block_costs_the_block(
 
 def test_a_calibration_run_that_is_invalid_is_made_again(path: Path) -> None:
     """Neither a clock that was set nor a failed generator decides how long the warm-up is."""
-    calibration = Calibration(restarts=2, run_s=30.0, at_least_s=3.0)
-    measure = Measure(slice_s=5.0, ramp_s=1.0, calibration=calibration)
+    calibration = Calibration(restarts=2, run_time_s=30.0, at_least_s=3.0)
+    measure = Measure(run_time_s=5.0, discard_start_s=1.0, calibration=calibration)
     whole = Stage.new(an_experiment(measure=measure), path.with_name("whole"))
     whole.run()
     stage = Stage.new(an_experiment(measure=measure), path)
@@ -303,7 +303,9 @@ def test_a_calibration_run_that_is_invalid_is_made_again(path: Path) -> None:
 
 def test_a_calibration_that_fails_each_time_ends_the_campaign(path: Path) -> None:
     """The reason and the way out are said; the record says that it failed."""
-    measure = Measure(slice_s=5.0, calibration=Calibration(restarts=2, run_s=30.0, at_least_s=3.0))
+    measure = Measure(
+        run_time_s=5.0, calibration=Calibration(restarts=2, run_time_s=30.0, at_least_s=3.0)
+    )
     stage = Stage.new(an_experiment(measure=measure), path)
     stage.world.faults = dict.fromkeys(range(100), servers.clock_jumps)
     with pytest.raises(MeasurementError, match=r"warm-up failed 3 times: the clock was set by \+7"):

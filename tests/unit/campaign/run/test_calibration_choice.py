@@ -11,7 +11,7 @@ from steelyard.campaign.run.beside_blocks import (
 from steelyard.core.experiment import Calibration, Measure
 from steelyard.core.measurement import Measurement, Second
 
-_FULL = Calibration(restarts=5, run_s=90.0, at_least_s=20.0)
+_FULL = Calibration(restarts=5, run_time_s=90.0, at_least_s=20.0)
 
 
 def _warming(seconds: int, settled_after: int, loss: float = 0.5) -> Measurement:
@@ -84,7 +84,7 @@ def test_the_warm_up_is_never_below_its_floor() -> None:
 
 def test_a_short_calibration_says_what_it_may_have_missed() -> None:
     """Fewer and shorter runs than the method asks for are told with their numbers."""
-    short = Calibration(restarts=2, run_s=20.0, at_least_s=3.0)
+    short = Calibration(restarts=2, run_time_s=20.0, at_least_s=3.0)
     choice = choose_warm_up(_collected(0, 0, restarts=2, seconds=20), short, 2)
     assert "only 2 starts of 20 s" in choice.risk
     assert "would go unseen" in choice.risk
@@ -106,7 +106,7 @@ def test_every_configuration_and_workload_is_calibrated() -> None:
         asked.append((configuration, workload, seconds))
         return _warming(seconds, 0)
 
-    calibration = Calibration(restarts=2, run_s=30.0, at_least_s=1.0)
+    calibration = Calibration(restarts=2, run_time_s=30.0, at_least_s=1.0)
     choice = calibrate(experiment, calibration, take)
     assert asked == [
         (configuration, workload, 30)
@@ -119,8 +119,8 @@ def test_every_configuration_and_workload_is_calibrated() -> None:
 
 def test_a_campaign_measures_its_warm_up_before_the_first_block(tmp_path: Path) -> None:
     """Each start on restored data; the plan holds the choice, and blocks warm-up it."""
-    calibration = Calibration(restarts=2, run_s=30.0, at_least_s=3.0)
-    measure = Measure(slice_s=5.0, ramp_s=1.0, calibration=calibration)
+    calibration = Calibration(restarts=2, run_time_s=30.0, at_least_s=3.0)
+    measure = Measure(run_time_s=5.0, discard_start_s=1.0, calibration=calibration)
     stage = Stage.new(an_experiment(measure=measure), tmp_path / "campaign")
     analysis = stage.run()
     assert "measuring the warm-up" in stage.listener.heard

@@ -111,7 +111,7 @@ def test_a_budget_without_a_block_ends_with_what_it_lacks(path: Path) -> None:
 
 def test_a_precision_ends_it_and_verdicts_do_not(path: Path) -> None:
     """Asked for a half-width, the campaign goes on after the verdict, up to that width."""
-    experiment = an_experiment(stop=Stop(budget_s=3600.0, precision=0.015))
+    experiment = an_experiment(stop=Stop(budget_s=3600.0, width=0.015))
     analysis = Stage.new(experiment, path).run()
     assert analysis.status is Status.PRECISION
     assert analysis.blocks >= 12
@@ -220,7 +220,7 @@ def test_data_are_restored_as_often_as_the_reset_says(
     path: Path, *, restart: bool, reset: Reset | None, restores: int
 ) -> None:
     """Per start, per block or once; back to back on reads alone there is nothing to restore."""
-    measure = Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=2.0, reset=reset)
+    measure = Measure(run_time_s=5.0, discard_start_s=1.0, warm_up_s=2.0, reset=reset)
     stage = Stage.new(an_experiment(restart=restart, measure=measure), path)
     stage.run()
     steps = stage.world.steps

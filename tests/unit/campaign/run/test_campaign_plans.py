@@ -32,7 +32,7 @@ from steelyard.report.terminal import render_terminal
 from steelyard.stats import factorial
 from steelyard.targets.assembly import Assembly
 
-MEASURE = Measure(slice_s=5.0, ramp_s=2.0, warm_up_s=20.0)
+MEASURE = Measure(run_time_s=5.0, discard_start_s=2.0, warm_up_s=20.0)
 
 
 def planned(experiment: Experiment, tmp_path: Path) -> CampaignOutlook:
@@ -186,7 +186,7 @@ def test_a_budget_before_the_first_look_is_planned_all_the_same(tmp_path: Path) 
 
 def test_a_precision_is_foretold(tmp_path: Path) -> None:
     """With the half-width asked for and when it is reached."""
-    stop = Stop(budget_s=7200.0, precision=0.02)
+    stop = Stop(budget_s=7200.0, width=0.02)
     text = text_of(planned(replace(five_loads(), stop=stop), tmp_path))
     assert "±2.0 % is reached after about" in text
     assert "no verdict ends the campaign" in text
@@ -359,7 +359,9 @@ def test_rounds_are_those_of_the_campaign(tmp_path: Path) -> None:
     """Four rounds per start: less noise per block, the same overhead in fewer seconds per run."""
     base = an_experiment(loads=2, measure=MEASURE)
     one = planned_design(replace(base, name="one"), tmp_path)
-    four = planned_design(replace(base, name="four", measure=replace(MEASURE, rounds=4)), tmp_path)
+    four = planned_design(
+        replace(base, name="four", measure=replace(MEASURE, runs_per_start=4)), tmp_path
+    )
     assert (one.expected.rounds.number, four.expected.rounds.number) == (1, 4)
     assert four.workloads[0].pooled.contrast_sd < one.workloads[0].pooled.contrast_sd
     slices = [each.workloads[0].slices.overhead_s for each in (one, four)]

@@ -50,7 +50,7 @@ def an_asking(**changes: object) -> Experiment:
     asking = replace(
         an_experiment(workloads=("reads", "writes"), stop=Stop(budget_s=700.0)),
         loads=loads,
-        capacity=CapacityAsked(clients=CLIENTS, rounds=ROUNDS),
+        capacity=CapacityAsked(clients=CLIENTS, runs=ROUNDS),
     )
     return replace(asking, **changes)
 
@@ -195,7 +195,7 @@ def test_a_search_that_was_interrupted_leaves_neither_findings_nor_holes(tmp_pat
 
 def test_closed_loops_have_the_threads_of_the_loads() -> None:
     """A capacity of 8 threads is none of a load with one; `auto` is as many as there are CPUs."""
-    asked = CapacityAsked(clients=CLIENTS, rounds=ROUNDS)
+    asked = CapacityAsked(clients=CLIENTS, runs=ROUNDS)
     for given, found in ((1, [1, 1, 1]), (8, [1, 4, 8])):
         loads = (Load(clients=9, threads=given, share=0.7), Load(clients=9, threads=9))
         tried = closed_loads(an_asking(loads=loads), asked, cpus=16)
@@ -215,7 +215,9 @@ def test_without_a_share_nothing_is_measured(tmp_path: Path) -> None:
 def test_the_warm_up_is_measured_in_a_closed_loop(tmp_path: Path) -> None:
     """A share has no rate before the capacity is known, and a latency limit is nothing without."""
     measure = Measure(
-        slice_s=5.0, ramp_s=1.0, calibration=Calibration(restarts=2, run_s=20.0, at_least_s=2.0)
+        run_time_s=5.0,
+        discard_start_s=1.0,
+        calibration=Calibration(restarts=2, run_time_s=20.0, at_least_s=2.0),
     )
     stage = Stage.new(an_asking(loads=an_asking().loads[2:], measure=measure), tmp_path / "c")
     stage.run()
@@ -372,7 +374,7 @@ def test_tails_are_forecast(tmp_path: Path) -> None:
 
 def test_skipped_transactions_count_without_a_log(tmp_path: Path) -> None:
     """The generator's summary tells them: with `log: off` too a server may not keep up."""
-    measure = Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=2.0, log=LogPolicy.OFF)
+    measure = Measure(run_time_s=5.0, discard_start_s=1.0, warm_up_s=2.0, log=LogPolicy.OFF)
     limited = Load(clients=2, threads=1, rate_per_s=10_000.0, latency_limit_s=0.1)
     stage = Stage.new(replace(at_rates(), measure=measure, loads=(limited,)), tmp_path / "campaign")
     stage.world.skipped = 45_000

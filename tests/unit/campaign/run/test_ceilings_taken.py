@@ -130,7 +130,7 @@ def a_place(
     path: Path, *, asked: CeilingsAsked = CeilingsAsked.ON, budget_s: float = 3600.0
 ) -> Place:
     """Return a world in which every ceiling can be taken."""
-    measure = Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=2.0, ceilings=asked)
+    measure = Measure(run_time_s=5.0, discard_start_s=1.0, warm_up_s=2.0, machine_limits=asked)
     experiment = an_experiment(measure=measure, stop=Stop(budget_s=budget_s))
     stage = Stage.new(experiment, path)
     tools = Tools()
@@ -389,12 +389,12 @@ def test_the_forecast_counts_them(path: Path) -> None:
     assembly = Assembly(engine=place.engine, platforms=place.platforms)
 
     def preparation_s(asked: CeilingsAsked) -> float:
-        measure = replace(place.experiment.measure, ceilings=asked)
+        measure = replace(place.experiment.measure, machine_limits=asked)
         return forecast(replace(place.experiment, measure=measure), assembly).preparation_s
 
     on, off = preparation_s(CeilingsAsked.ON), preparation_s(CeilingsAsked.OFF)
     short = replace(place.experiment, stop=Stop(budget_s=60.0))
-    auto = replace(short, measure=replace(short.measure, ceilings=CeilingsAsked.AUTO))
+    auto = replace(short, measure=replace(short.measure, machine_limits=CeilingsAsked.AUTO))
     cheap_s = ceilings_s(auto, place.engine, place.platforms)
     assert on - off == pytest.approx(cheap_s + DEVICE_S)
     assert 0 < cheap_s < 2.0

@@ -1,7 +1,5 @@
 """What a dead campaign left on a server, and the registry that knows before the journal does."""
 
-import json
-import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +21,7 @@ from steelyard.gateways.doors import Doors
 from steelyard.places.elsewhere import token_of
 from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory
-from steelyard.record.journal import Created, Line, Started, encode, read_lines
+from steelyard.record.journal import Started
 from support.flushes import Flushes, flushes
 from support.left import left_on_servers
 
@@ -209,29 +207,6 @@ def test_every_kind_of_thing_outside_is_noted_and_undone() -> None:
     """The test above has one of each, and `clean` a way to undo it."""
     assert {type(thing) for thing in _MADE.values()} == set(outside.KINDS) == set(undoing._KINDS)
     assert {kind: made.word for kind, made in _MADE.items()} == {word: word for word in _MADE}
-
-
-# Where lines of earlier versions have the thing of a kind, beside the other fields with null.
-_FORMER = {"on-server": "thing", "in-cluster": "placed", "in-aws": "rented", "knob": "knob"}
-
-
-@pytest.mark.parametrize("kind", _MADE)
-def test_lines_of_earlier_versions_say_the_same(kind: str, tmp_path: Path) -> None:
-    """Of a journal that another version began, and of a new one that is read again."""
-    created = Created.of(_MADE[kind])
-    line = Line(sequence=0, at=0.0, elapsed_s=0.0, entry=created)
-    path = tmp_path / "journal.jsonl"
-    path.write_bytes(encode(line))
-    assert read_lines(path)[0] == (line,)
-    fields = json.loads(encode(line))
-    del fields["crc32"]
-    thing = fields["entry"].pop("thing")
-    fields["entry"] |= dict.fromkeys(_FORMER.values())
-    if thing is not None:
-        fields["entry"][_FORMER[kind]] = thing
-    body = json.dumps(fields, separators=(",", ":"))[:-1]
-    path.write_text(f'{body},"crc32":"{zlib.crc32(body.encode()):08x}"}}\n')
-    assert read_lines(path)[0] == (line,)
 
 
 def test_directories_that_another_process_made_are_flushed_too(

@@ -63,7 +63,9 @@ def a_frame(
 
 def test_a_block_is_the_sum_of_its_parts() -> None:
     """Two arms, two cells: restores, starts, warm-ups and runs, by hand."""
-    experiment = an_experiment(loads=2, measure=experiments.Measure(slice_s=5.0, ramp_s=1.0))
+    experiment = an_experiment(
+        loads=2, measure=experiments.Measure(run_time_s=5.0, discard_start_s=1.0)
+    )
     times = durations.SwitchTimes(restore_s=3.0, start_s=2.0, switch_s=0.5)
     run_s = 6.0 + durations.RUN_OVERHEAD_S
     warm_up_s = 10.0 + durations.RUN_OVERHEAD_S

@@ -60,7 +60,7 @@ def an_experiment_on(*targets: CloudNativePgTarget, scale: int = 1, **settings: 
     return replace(
         an_experiment(),
         baseline="default",
-        workloads=(Workload(name="reads", builtin="select-only", scale_factor=scale),),
+        workloads=(Workload(name="reads", builtin="select-only", scale=scale),),
         configurations=(
             Configuration(name="default", target=one),
             Configuration(name="more", target=other, settings=asks(**settings)),

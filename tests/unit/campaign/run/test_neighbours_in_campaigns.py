@@ -71,7 +71,7 @@ def campaign(
     return read_campaign(path), analysis
 
 
-MEASURE = Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=2.0)
+MEASURE = Measure(run_time_s=5.0, discard_start_s=1.0, warm_up_s=2.0)
 
 
 def tries(record: CampaignRecord) -> list[tuple[int, int, str]]:
@@ -120,7 +120,7 @@ def test_a_redone_block_does_not_make_the_next_one_dear(tmp_path: Path, disturb:
     """What the tries before cost is past: the budget is used up by blocks as they are."""
     disturb(lambda number: number < 4)
     budget_s = 500.0
-    asked = an_experiment(measure=MEASURE, stop=Stop(budget_s=budget_s, precision=1e-6))
+    asked = an_experiment(measure=MEASURE, stop=Stop(budget_s=budget_s, width=1e-6))
     record, _ = campaign(tmp_path / "c", asked)
     assert record.plan is not None
     assert record.status is Status.BUDGET
@@ -150,7 +150,7 @@ def test_in_turns_no_block_is_redone_for_a_neighbour(
 def test_an_ignored_neighbour_costs_nothing(tmp_path: Path, disturb: Disturb) -> None:
     """Every run is valid, no block is redone, and one line says how many runs it met."""
     disturb(lambda number: number % 2 == 0)
-    ignoring = Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=2.0, neighbours=None)
+    ignoring = Measure(run_time_s=5.0, discard_start_s=1.0, warm_up_s=2.0, max_other_load=None)
     asked = an_experiment(measure=ignoring, stop=Stop(budget_s=250.0))
     record, analysis = campaign(tmp_path / "c", asked)
     assert tries(record) == []
@@ -190,8 +190,8 @@ def test_a_calibration_beside_a_neighbour_is_borne_in_the_end(
 ) -> None:
     """It is tried again, and then counts: a machine that is never quiet can be measured on."""
     disturb(lambda _number: True)
-    calibration = Calibration(restarts=1, run_s=30.0, at_least_s=3.0)
-    measure = Measure(slice_s=5.0, ramp_s=1.0, calibration=calibration)
+    calibration = Calibration(restarts=1, run_time_s=30.0, at_least_s=3.0)
+    measure = Measure(run_time_s=5.0, discard_start_s=1.0, calibration=calibration)
     record, _ = campaign(tmp_path / "c", an_experiment(measure=measure, stop=Stop(budget_s=900.0)))
     assert record.status is not Status.FAILED
 

@@ -28,7 +28,7 @@ from steelyard.report.terminal import render_terminal
 from steelyard.targets.assembly import Assembly
 from steelyard.targets.differences import Room, choose_design
 
-MEASURE = Measure(slice_s=5.0, ramp_s=2.0)
+MEASURE = Measure(run_time_s=5.0, discard_start_s=2.0)
 QUIET = WorkloadNoise(
     workload="reads",
     second_sd=0.02,
@@ -77,7 +77,7 @@ def text_of(found: CampaignOutlook) -> str:
 def test_a_forecast_says_how_turns_are_taken(tmp_path: Path) -> None:
     """Design and reason, turn, settling, seconds, warm-up, what stands still, memory, slots."""
     experiment = alternating(
-        measure=replace(MEASURE, turns=TurnTimes(turn_s=0.5, settling_s=0.2, reconnections=3))
+        measure=replace(MEASURE, turns=TurnTimes(turn_s=0.5, turn_discard_s=0.2, reconnects=3))
     )
     expected = foretold(experiment, tmp_path)
     assert expected.memory is not None
@@ -187,7 +187,7 @@ def test_a_workload_with_a_slice_of_its_own_decides_sooner(tmp_path: Path) -> No
     """Its blocks vary less, the other's as before; both lengths are told."""
     reads, writes = an_experiment(workloads=("reads", "writes")).workloads
     experiment = alternating(workloads=(reads, writes))
-    longer = alternating(name="longer", workloads=(reads, replace(writes, slice_s=20.0)))
+    longer = alternating(name="longer", workloads=(reads, replace(writes, run_time_s=20.0)))
     before, after = planned(experiment, tmp_path), planned(longer, tmp_path)
     (both,), (short, long) = before.workloads, after.workloads
     assert (both.names, short.names, long.names) == (("reads", "writes"), ("reads",), ("writes",))
@@ -248,7 +248,7 @@ def test_turns_are_a_cheaper_design_where_the_noise_was_measured(
     """The file asks for starts, and this machine decides sooner in turns."""
     monkeypatch.setattr(planning, "profile_for", lambda *_, **__: MEASURED)
     found = planned(
-        alternating(design=Design.ONE_BY_ONE, stop=Stop(budget_s=900.0, decide=0.01)), tmp_path
+        alternating(design=Design.ONE_BY_ONE, stop=Stop(budget_s=900.0, detect=0.01)), tmp_path
     )
     assert any("alternating" in each.change for each in found.cheaper)
     assert "it was measured in turns" in text_of(found)

@@ -51,7 +51,7 @@ from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import render_terminal
 from steelyard.targets.assembly import Assembly
 
-MEASURE = Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=2.0)
+MEASURE = Measure(run_time_s=5.0, discard_start_s=1.0, warm_up_s=2.0)
 RUN_S = 6.0  # ramp and slice
 ROUND_S = RUN_S + durations.RUN_OVERHEAD_S
 WRITES = ("writes",)
@@ -126,15 +126,18 @@ def test_where_the_phase_cannot_matter_one_round_does() -> None:
 def test_what_is_asked_for_is_done_and_its_price_told() -> None:
     """One round measures the early phase only; enough of them need no warning."""
     wal = asks(wal_compression="on")
-    early = chosen(asking(*wal, measure=replace(MEASURE, rounds=1)))
+    early = chosen(asking(*wal, measure=replace(MEASURE, runs_per_start=1)))
     assert (early.number, early.chosen_for) == (1, campaign.RoundsFor.ASKED)
     finding = early_phase_finding(early, 300.0)
     assert finding is not None
     assert finding.code == "early-checkpoint-phase"
     assert "wal_compression changes over a cycle of 5 min" in finding.message
-    enough = chosen(asking(*wal, measure=replace(MEASURE, rounds=50)))
+    enough = chosen(asking(*wal, measure=replace(MEASURE, runs_per_start=50)))
     assert early_phase_finding(enough, 300.0) is None
-    assert early_phase_finding(chosen(asking(measure=replace(MEASURE, rounds=1))), 300.0) is None
+    assert (
+        early_phase_finding(chosen(asking(measure=replace(MEASURE, runs_per_start=1))), 300.0)
+        is None
+    )
 
 
 def test_the_longest_cycle_counts() -> None:
@@ -198,7 +201,7 @@ def test_measured_noise_is_used_and_said() -> None:
 def test_a_campaign_of_rounds_records_each_run(tmp_path: Path) -> None:
     """Single runs in the journal, in order, with the age of the cycle; one number per start."""
     experiment = asking(
-        measure=replace(MEASURE, rounds=3), loads=2, stop=Stop(budget_s=900.0, precision=0.0001)
+        measure=replace(MEASURE, runs_per_start=3), loads=2, stop=Stop(budget_s=900.0, width=0.0001)
     )
     stage = Stage.new(experiment, tmp_path / "c")
     analysis = stage.run()
@@ -219,7 +222,7 @@ def test_a_campaign_of_rounds_records_each_run(tmp_path: Path) -> None:
 
 def test_raw_output_of_many_runs_sorts_in_run_order(tmp_path: Path) -> None:
     """Also beyond a hundred of a start."""
-    experiment = asking(measure=replace(MEASURE, rounds=101), stop=Stop(budget_s=1500.0))
+    experiment = asking(measure=replace(MEASURE, runs_per_start=101), stop=Stop(budget_s=1500.0))
     Stage.new(experiment, tmp_path / "c").run()
     names = [run.raw for run in read_campaign(tmp_path / "c").runs]
     assert names == sorted(names)
@@ -228,7 +231,7 @@ def test_raw_output_of_many_runs_sorts_in_run_order(tmp_path: Path) -> None:
 
 def test_a_campaign_that_sees_the_early_phase_only_says_so(tmp_path: Path) -> None:
     """In its findings, once, from the plan on; and the forecast says it before."""
-    experiment = asking(*asks(wal_compression="on"), measure=replace(MEASURE, rounds=1))
+    experiment = asking(*asks(wal_compression="on"), measure=replace(MEASURE, runs_per_start=1))
     analysis = Stage.new(experiment, tmp_path / "c").run()
     codes = [finding.code for finding in analysis.findings]
     assert codes.count("early-checkpoint-phase") == 1
@@ -283,7 +286,7 @@ def test_every_start_makes_its_server(tmp_path: Path) -> None:
 
 def test_its_report_says_how_and_how_much_servers_differ(tmp_path: Path) -> None:
     """The rounds with their reason, the data made from nothing, both levels of noise."""
-    experiment = replace(remade(rounds=2), stop=Stop(budget_s=600.0, precision=0.0001))
+    experiment = replace(remade(rounds=2), stop=Stop(budget_s=600.0, width=0.0001))
     analysis = Stage.new(experiment, tmp_path / "c").run()
     text = render_markdown(build_document(analysis))
     assert "every start makes its server and its data from nothing" in text
@@ -333,8 +336,7 @@ def a_pass(**changes: object) -> Experiment:
         design=Design.ONCE,
         configurations=base.configurations[:1],
         workloads=tuple(
-            Workload(name=name, builtin=name, scale_factor=100)
-            for name in ("select-only", "tpcb-like")
+            Workload(name=name, builtin=name, scale=100) for name in ("select-only", "tpcb-like")
         ),
         loads=tuple(Load(clients=clients, threads=1) for clients in CLIENTS),
         **changes,
@@ -394,7 +396,7 @@ def test_published_figures_stand_beside_it(passed: CampaignAnalysis) -> None:
 @pytest.mark.parametrize("slice_s", [8.0, 60.0])
 def test_another_length_than_the_published_is_said(tmp_path: Path, slice_s: float) -> None:
     """Below the table; runs of the published length need no remark."""
-    measure = replace(a_pass().measure, slice_s=slice_s)
+    measure = replace(a_pass().measure, run_time_s=slice_s)
     analysis = Stage.new(a_pass(measure=measure), tmp_path / "pass").run()
     text = render_markdown(build_document(analysis))
     assert (f"Here: {slice_s:g} s per cell, not 60 s" in text) == (slice_s != 60.0)
@@ -506,7 +508,7 @@ def test_published_figures_stand_beside_blocks_too() -> None:
     assert "published" not in summary(made)
     scripts = ("select-only", "simple-update")
     workloads = tuple(
-        replace(workload, builtin=builtin, scale_factor=100)
+        replace(workload, builtin=builtin, scale=100)
         for workload, builtin in zip(made.experiment.workloads, scripts, strict=True)
     )
     analysis = replace(made, experiment=replace(made.experiment, workloads=workloads))

@@ -303,7 +303,7 @@ def _campaign(path: Path, measure: Measure, act: Callable[[Stage], None] = lambd
 
 
 def _measure(log: LogPolicy) -> Measure:
-    return Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=2.0, log=log)
+    return Measure(run_time_s=5.0, discard_start_s=1.0, warm_up_s=2.0, log=log)
 
 
 def test_every_run_of_a_campaign_has_its_latency(tmp_path: Path) -> None:

@@ -296,7 +296,7 @@ def test_clusters_that_differ_are_made_anew(
 def test_different_targets_cost_a_restart(tmp_path: Path) -> None:
     """Two versions cannot share a server."""
     experiment = an_experiment()
-    other = replace(experiment.configurations[0], name="other", target=LocalTarget(bin="15"))
+    other = replace(experiment.configurations[0], name="other", target=LocalTarget(server="15"))
     pair = replace(experiment, configurations=(experiment.configurations[0], other))
     assert _cost(pair, tmp_path) is SwitchCost.RESTART
 

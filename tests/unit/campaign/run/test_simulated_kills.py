@@ -87,7 +87,13 @@ class Kind:
             clock.fate = Fate()
 
 
-_ANEW = Measure(slice_s=5.0, ramp_s=1.0, warm_up_s=2.0, switch=SwitchCost.REPROVISION, rounds=2)
+_ANEW = Measure(
+    run_time_s=5.0,
+    discard_start_s=1.0,
+    warm_up_s=2.0,
+    switch=SwitchCost.REPROVISION,
+    runs_per_start=2,
+)
 KINDS = {
     "one by one": Kind(experiment=an_experiment()),
     "in turns": Kind(experiment=an_experiment(), room=IN_TURNS),

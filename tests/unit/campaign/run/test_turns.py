@@ -22,7 +22,7 @@ from steelyard.core.schedule import Load, Pausing, PlannedRun, Stretch, TurnTime
 from steelyard.core.wording import Interrupted, MeasurementError
 from steelyard.systems.protocol import CountedAt, RunRequest
 
-TIMES = TurnTimes(turn_s=0.25, settling_s=0.1)
+TIMES = TurnTimes(turn_s=0.25, turn_discard_s=0.1)
 WORK = Work(seconds=5.0)
 ROUNDS = 20
 FIRST_TURN = 2  # number of the pause after it: the first look and connecting come before
@@ -182,7 +182,7 @@ def test_what_ends_in_a_turn_after_its_settling_counts(table: Table) -> None:
 def test_a_longer_settling_counts_less(tmp_path: Path) -> None:
     """Of as many turns."""
     stage = Stage.new(an_experiment(), tmp_path / "campaign")
-    table = Table(stage=stage, times=TurnTimes(turn_s=0.5, settling_s=0.3))
+    table = Table(stage=stage, times=TurnTimes(turn_s=0.5, turn_discard_s=0.3))
     for taken in table.take():
         assert measurement_of(taken).seconds == pytest.approx(10 * 0.2)
     stage.directory.close()
@@ -223,7 +223,7 @@ def test_warming_up_alone_takes_turns_and_keeps_nothing(tmp_path: Path) -> None:
 def test_reconnections_share_the_rounds(tmp_path: Path, reconnections: int) -> None:
     """New generators for each share, and all rounds once; what all of them printed is kept."""
     stage = Stage.new(an_experiment(), tmp_path / "campaign")
-    times = TurnTimes(turn_s=0.25, settling_s=0.1, reconnections=reconnections)
+    times = TurnTimes(turn_s=0.25, turn_discard_s=0.1, reconnects=reconnections)
     table = Table(stage=stage, times=times)
     for place, taken in enumerate(table.take()):
         assert rounds_of(taken) == list(range(ROUNDS))
@@ -386,7 +386,7 @@ def test_what_cannot_go_on_keeps_no_generator_from_being_ended(table: Table) -> 
     assert_all_ended(table)
 
 
-_TIMES = TurnTimes(turn_s=0.25, settling_s=0.1)
+_TIMES = TurnTimes(turn_s=0.25, turn_discard_s=0.1)
 _REQUEST = RunRequest(
     workload=Workload(name="w", builtin="get"),
     load=Load(clients=1, threads=1),
