@@ -207,7 +207,7 @@ NO_OBSTACLES: dict[str, Change] = {
     "a clock under reads alone": contender(*asks(wall_clock_thing="on")),
     "a checkpoint cycle under reads alone": contender(*asks(max_wal_size="4GB")),
     "the beginning of a checkpoint cycle": after(
-        written(rounds=1), contender(*asks(max_wal_size="4GB"))
+        written(runs_per_start=1), contender(*asks(max_wal_size="4GB"))
     ),
     "the same clock for both": written(),
 }
