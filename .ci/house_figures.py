@@ -23,12 +23,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 115700,
-    "lines of tests": 105700,
-    "files": 318,
+    "lines of src": 116600,
+    "lines of tests": 106000,
+    "files": 320,
     "longest file": 878,
-    "import edges": 2232,
-    "modules with one importer": 22,
+    "import edges": 2253,
+    "modules with one importer": 24,
     "branches on kind or system": 9,
 }
 # A floor: so many tests of `make test` pass in a file system with git, make and Python alone.

@@ -1,4 +1,4 @@
-"""``run article:NNN``: the studies of a published article, told in one text.
+"""``run article:NNN``: the studies of a published article, in one text.
 
 Each study is checked first: what says no is why a stand-in is taken, or why it is left out. Records
 lie side by side, and the same command goes on where one was ended. A file next to them keeps the

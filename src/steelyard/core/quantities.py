@@ -1,4 +1,4 @@
-"""What stands in a file as people write it: how it is read, and what editors are told of it.
+"""Values of a file as people write them: how they are read, and their JSON Schema.
 
 A field of a model that is a key of the experiment file says by ``key`` which quantity it takes and
 what it is for. Records hold the fields themselves.
@@ -95,7 +95,7 @@ def key(
     *examples: object,
     name: str = "",
 ) -> Any:  # noqa: ANN401 - as of field
-    """Return a field that is a key; null is taken where it may be empty and no word says so."""
+    """Return a field that is a key; null is taken if it may be empty and has no word for that."""
     about = Key(takes=takes, description=description, examples=examples, name=name)
     return field(default=default, metadata={"key": about})
 

@@ -866,7 +866,7 @@ def _stored_target(source: Any, handler: Any) -> Any:  # noqa: ANN401 - as pydan
         engine, kind = str(named.get("engine")), str(named.get("kind"))
         target = TARGETS.get(engine, {}).get(kind)
         if target is None:
-            message = f"{kind!r} of {engine!r} is no kind of target"
+            message = f"{kind!r} is not a kind of target of {engine!r}"
             raise ValueError(message)
         return form_of(target).validate_python({k: v for k, v in named.items() if k != "engine"})
 

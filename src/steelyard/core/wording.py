@@ -363,7 +363,7 @@ def parse_duration_s(text: str | float) -> float:
 
 
 def parse_budget_s(text: str | float) -> float:
-    """Return seconds from ``20m``; a bare number is refused: of minutes, or of seconds?
+    """Return seconds from ``20m``; a bare number is refused: it could be minutes or seconds.
 
     Raises:
         InputError: The text is no duration, or has no unit.

@@ -210,7 +210,7 @@ def _begun(path: Path) -> tuple[Line, ...]:
         raise RecordError(
             f"{path} holds no campaign: Steelyard ended before it wrote the first line of the"
             " journal",
-            hint=f"Start it anew: steelyard run FILE --dir {quoted(path)}",
+            hint=f"Start it again: steelyard run FILE --dir {quoted(path)}",
         )
     return lines
 

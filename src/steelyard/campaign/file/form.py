@@ -236,7 +236,7 @@ class LevelForm(form_values.Form):
 
     @property
     def settings(self) -> dict[str, dict[str, str | None]]:
-        """Return the settings of each layer, of Redis in small letters; None: there is none."""
+        """Return the settings of each layer, names of Redis in small letters; None removes one."""
         return {
             "postgres": self.postgres,
             "cgroup": self.cgroup.model_dump(include=self.cgroup.model_fields_set),
@@ -344,7 +344,7 @@ class ExperimentForm(form_values.Form):
         default_factory=Measure,
     )
     stop: Annotated[Stop, STOP, form_values.OR_EMPTY] = values.key(
-        "When the campaign ends: with a verdict or a width, else with the budget.",
+        "When the campaign ends: with a verdict or a width, at the latest with the budget.",
         default_factory=Stop,
     )
     gate: values.Conditions = values.key(
@@ -549,7 +549,7 @@ def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:
 
 
 def engine_of(document: Document) -> EngineName:
-    """Return the engine of a file; PostgreSQL where it names none.
+    """Return the engine of a file; PostgreSQL by default.
 
     A misspelled one counts as what it most likely means, and so does an old kind of target that
     names it, so that the rest of the file is not told to be of the other system.

@@ -272,7 +272,7 @@ OLD_KINDS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def renamed_kind(kind: str) -> str:
-    """Return what is written now in place of an old kind; empty: it is none."""
+    """Return the new words for an old kind; empty for every other."""
     if kind not in OLD_KINDS:
         return ""
     engine, word = OLD_KINDS[kind]
@@ -280,7 +280,7 @@ def renamed_kind(kind: str) -> str:
 
 
 def _target_kind(value: object, engine: str | None) -> str:
-    """Return a kind of target of an engine; None: of any."""
+    """Return a kind of target of an engine, or of any."""
     kind = as_text(value)
     known = kind_words() if engine is None else tuple(TARGETS[engine])
     if kind in known:
@@ -301,7 +301,7 @@ _URI_FORMS: Final[Mapping[str, Callable[[str], object]]] = {
 
 
 def _uri(value: object, engine: str | None) -> str:
-    """Return a URI of the engine that it names, else of this one."""
+    """Return a URI of the engine that it names, or of this one."""
     uri = as_text(value)
     named = next((each.name for each in systems() if each.is_of(uri)), engine)
     try:
@@ -516,7 +516,7 @@ class TargetForm(RedisServerForm, ClusterForm, RentedForm, ServerForm):
 
     @property
     def engine(self) -> str:
-        """Return the engine of the file, which the validation was told as its context."""
+        """Return the engine of the file, from the context of the validation."""
         return self._engine
 
     kubernetes: Service | None = values.key(

@@ -263,7 +263,7 @@ class ReadBy:
 
 
 class ReadFor(ReadBy):
-    """How a value is read whose reader is told the engine: the context of the validation."""
+    """How a value is read by a reader that needs the engine, the context of the validation."""
 
     def __init__(self, read: Callable[[object, str | None], object], /, **schema: object) -> None:
         super().__init__(str, **schema)
@@ -285,7 +285,7 @@ class Section:
         self.form = _form_of(kind)
 
     def read(self, value: object) -> Any:  # noqa: ANN401 - as the class is
-        """Return what a written section means; what it does not say is the class's."""
+        """Return the meaning of a written section; the class has the defaults."""
         return _filled(self._kind, self.form.model_validate(value))
 
     def __get_pydantic_core_schema__(
@@ -322,7 +322,7 @@ def _keys(kind: type) -> dict[str, Any]:
 
 
 def _keyed(kind: Any) -> Iterator[tuple[str, Any, Key | None]]:  # noqa: ANN401 - any dataclass
-    """Yield keys of a class with their fields, and fields whose class has its keys beside them."""
+    """Yield keys of a class with their fields, and fields whose class has keys, too."""
     for each in fields(kind):
         key = each.metadata.get("key")
         if key is not None:
@@ -333,7 +333,7 @@ def _keyed(kind: Any) -> Iterator[tuple[str, Any, Key | None]]:  # noqa: ANN401 
 
 
 def _taken(quantity: Quantity) -> Any:  # noqa: ANN401 - an annotation
-    """Return the annotation of a quantity for pydantic; a list tells which item is wrong."""
+    """Return the annotation of a quantity for pydantic; a list names the wrong item."""
     if quantity.items is None:
         return Annotated[Any, ReadBy(quantity)]
     schema, least = dict(quantity.schema), quantity.schema["anyOf"][1]["minItems"]

@@ -1,4 +1,4 @@
-"""What each configuration comes down to, and what only whole ones show.
+"""Whole configurations: what each inherits, and the checks that need all of it.
 
 Mappings are put over those that they extend as they are written: nothing is validated before. A
 whole configuration is read like one that was written out in full, and every key in it is known by
@@ -396,7 +396,7 @@ class Whole:
     written: dict[KeyPath, KeyPath] = field(default_factory=dict)
 
     def put(self, given: Mapping[str, Value], at: KeyPath, path: KeyPath = ()) -> None:
-        """Put one mapping over what is there; null deletes, and stays where nothing was."""
+        """Put one mapping over what is there; null deletes, and stays if there was no value."""
         holder = self._holder(path)
         fold = str.lower if path and path[-1] in _FOLDED else str
         before = {fold(key): key for key, value in holder.items() if value is not None}

@@ -116,7 +116,7 @@ def target_problems(form: form_target.TargetForm) -> Iterator[Told]:
 
 
 def _homes(key: str, engine: str) -> str:
-    """Return the kinds of target that have a key: of an engine, else of the others."""
+    """Return the kinds of target of an engine that have a key, or those of the others."""
     homes = {
         name: [kind for kind, each in kinds.items() if key in keys_of(each)]
         for name, kinds in targets.TARGETS.items()
@@ -254,21 +254,21 @@ _READ: Final[Mapping[str, Callable[[form_target.TargetForm], object]]] = {
 }
 
 
-def _store_problems(asked: Store | None) -> Iterator[Told]:
-    if asked is None:
+def _store_problems(store: Store | None) -> Iterator[Told]:
+    if store is None:
         return
-    if asked.latency_s > _LONGEST_LATENCY_S:
-        yield "store", f"a flush of {asked.latency_s:g} s is no disk's", "Write `latency: 2ms`."
-    block = asked.block_bytes
+    if store.latency_s > _LONGEST_LATENCY_S:
+        yield "store", f"a flush of {store.latency_s:g} s is no disk's", "Write `latency: 2ms`."
+    block = store.block_bytes
     if block & (block - 1):
         message = f"a file system has no blocks of {wording.format_bytes(block)}"
         yield "store", message, "Write a power of two: 4KiB, 16KiB or 64KiB."
-    if (asked.burst_iops is None) != (not asked.burst_credits):
+    if (store.burst_iops is None) != (not store.burst_credits):
         there, lacking = "burst_iops", "burst_credits"
-        if asked.burst_iops is None:
+        if store.burst_iops is None:
             there, lacking = lacking, there
         yield "store", f"`{there}` is of no use without `{lacking}`", f"Add `{lacking}`."
-    elif asked.burst_iops is not None and asked.burst_iops <= (asked.iops or asked.burst_iops):
+    elif store.burst_iops is not None and store.burst_iops <= (store.iops or store.burst_iops):
         message = "`burst_iops` is to be more than `iops`, which fills the bucket"
         yield "store", message, "Write both, as in {iops: 900, burst_iops: 3000, ...}."
 

@@ -472,7 +472,7 @@ def _refused(override: str, message: str, hint: str) -> _Refused:
 
 
 def has_path(document: Document, words: str) -> bool:
-    """Return whether a dotted path stands in a file, list items by their name or index."""
+    """Return whether a file has a dotted path, list items by their name or index."""
     holder = document.value
     for step in _steps(document.value, words):
         if isinstance(holder, list):

@@ -25,7 +25,7 @@ NOTICE: Final = (
 
 
 def shortened(document: Document) -> tuple[str, ...]:
-    """Return the overrides that make a file short, and say so in its name and description."""
+    """Return the overrides that make a file short, and mark its name and description."""
     return tuple(f"{path}={json.dumps(value)}" for path, value in _changes(document))
 
 
@@ -66,7 +66,7 @@ def _runs(document: Document) -> Iterator[tuple[str, Value]]:
 
 
 def _is_below(document: Document, path: KeyPath, limit_s: float) -> bool:
-    """Return whether the file asks for at most so long; what cannot be read is told as it is."""
+    """Return whether the file asks for at most so long; an unreadable value passes."""
     value = document.at(path)
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return False

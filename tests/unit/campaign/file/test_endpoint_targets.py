@@ -308,5 +308,5 @@ def test_a_record_with_an_unknown_kind_is_refused() -> None:
     """Its class is not registered here."""
     stored = TypeAdapter(Configuration)
     text = stored.dump_json(Configuration(name="a", target=Shelf()))
-    with pytest.raises(ValidationError, match="'shelf' of 'postgresql' is no kind of target"):
+    with pytest.raises(ValidationError, match="'shelf' is not a kind of target of 'postgresql'"):
         stored.validate_json(text)
