@@ -471,7 +471,7 @@ def _fields(raw: bytes, expected_sequence: int) -> Any:  # noqa: ANN401 - JSON
         raise ValueError("its checksum does not fit")
     fields = from_json(body + b"}")
     if fields["format"] != FORMAT:
-        raise _OtherFormatError(fields["format"])
+        raise _OtherFormatError(int(fields["format"]))
     if fields["sequence"] != expected_sequence:
         raise ValueError(f"it is number {fields['sequence']}, expected {expected_sequence}")
     return fields

@@ -93,7 +93,7 @@ def test_counts_that_are_none_are_a_fault_of_the_record(
     path = tmp_path / "record"
     shutil.copytree(_EXAMPLES / "aa", path)
     _forge(path / "journal.jsonl", ("latency", *way), "x y\x1b[2J")
-    code, _, err = shell.run("report", str(path))
+    code, _, err = shell.run("report", str(path), "--write")
     assert code == ExitCode.RECORD
     assert "is not a valid count of latencies" in err
     assert "hint: Restore the journal from a copy." in err
@@ -149,6 +149,7 @@ _CALLS = {
     ("capacity",): ("embedded", "--dry-run"),
     ("list",): (),
     ("article",): ("campaigns/one",),
+    ("report",): ("campaigns/one",),
     ("show",): ("campaigns/one",),
     ("explain",): ("campaigns/one",),
     ("inspect",): (),

@@ -225,7 +225,7 @@ def test_an_override_is_for_the_studies_whose_file_has_its_path(
     assert invoked(*arguments, "--dir", "out").exit_code == 0
     matrix, storage = started.experiments
     assert {load.clients for load in (*matrix.loads, *storage.loads)} == {8}
-    assert [work.scale_factor for work in matrix.workloads] == [2, 100, 100]
+    assert [work.scale for work in matrix.workloads] == [2, 100, 100]
     assert "'storage:" not in started.commands[1]
     assert "--override measure.discard_start=1s" in started.commands[1]
     told = Path("out/article/article.md").read_text()

@@ -19,13 +19,13 @@ def test_every_preset_can_be_short(name: str) -> None:
     experiment = short.experiment
     assert experiment.name == f"{whole.experiment.name} (shortened)"
     assert {experiment.slice_s(work.name) for work in experiment.workloads} == {2.0}
-    assert (experiment.measure.warm_up_s, experiment.measure.rounds) == (0.0, 1)
+    assert (experiment.measure.warm_up_s, experiment.measure.runs_per_start) == (0.0, 1)
     assert experiment.stop.blocks == (None if experiment.is_single_pass else 3)
-    assert (experiment.stop.precision, experiment.sustained_s) == (None, None)
+    assert (experiment.stop.width, experiment.sustained_s) == (None, None)
     assert len({load.clients for load in experiment.loads}) <= 3
     for work, before in zip(experiment.workloads, whole.experiment.workloads, strict=True):
-        if before.scale_factor is not None:
-            assert work.scale_factor == max(1, before.scale_factor // 10)
+        if before.scale is not None:
+            assert work.scale == max(1, before.scale // 10)
     assert [c.settings for c in experiment.configurations] == [
         c.settings for c in whole.experiment.configurations
     ]

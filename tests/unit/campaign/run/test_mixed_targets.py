@@ -195,7 +195,7 @@ def test_a_part_alone_is_left_as_it_is(tmp_path: Path) -> None:
 def test_without_a_shared_generator_they_are_refused(tmp_path: Path) -> None:
     """The fake system has no engine that is PostgreSQL's."""
     engine = FakeEngine(World(clock=FakeClock(), experiment=mixed()))
-    with pytest.raises(PreflightError, match="endpoint and local"):
+    with pytest.raises(PreflightError, match="existing and local"):
         put_together(mixed(), fake_doors(), _parts(tmp_path, engine))
 
 

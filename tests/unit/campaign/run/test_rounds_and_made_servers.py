@@ -265,7 +265,7 @@ def test_a_cycle_that_does_not_fit_is_refused_with_both_ways_out(tmp_path: Path)
 
 def test_every_start_makes_its_server(tmp_path: Path) -> None:
     """Nothing is prepared or restored; each start builds, in the time that this takes."""
-    stage = Stage.new(remade(rounds=2), tmp_path / "c")
+    stage = Stage.new(remade(runs_per_start=2), tmp_path / "c")
     stage.world.restore_s, stage.world.start_s = 3.0, 1.0
     analysis = stage.run()
     assert analysis.status is campaign.Status.DECIDED
@@ -286,7 +286,7 @@ def test_every_start_makes_its_server(tmp_path: Path) -> None:
 
 def test_its_report_says_how_and_how_much_servers_differ(tmp_path: Path) -> None:
     """The rounds with their reason, the data made from nothing, both levels of noise."""
-    experiment = replace(remade(rounds=2), stop=Stop(budget_s=600.0, width=0.0001))
+    experiment = replace(remade(runs_per_start=2), stop=Stop(budget_s=600.0, width=0.0001))
     analysis = Stage.new(experiment, tmp_path / "c").run()
     text = render_markdown(build_document(analysis))
     assert "every start makes its server and its data from nothing" in text
@@ -301,7 +301,7 @@ def test_its_report_says_how_and_how_much_servers_differ(tmp_path: Path) -> None
 
 def test_a_start_that_fails_is_made_again_with_its_block(tmp_path: Path) -> None:
     """The dead server's block is redone on servers of its own."""
-    stage = Stage.new(remade(rounds=1), tmp_path / "c")
+    stage = Stage.new(remade(runs_per_start=1), tmp_path / "c")
     stage.world.faults[5] = server_dies
     analysis = stage.run()
     assert len(analysis.blocks_redone) == 1
