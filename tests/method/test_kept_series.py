@@ -129,3 +129,14 @@ def test_three_ways_say_the_same_of_a_known_effect_beside_a_neighbour():
     assert len(between) == 6
     for line in between:
         assert line[line.index("[") : line.index("]") + 1] in METHODS
+
+
+def test_a_configuration_against_itself_is_itself_with_other_programs():
+    """Reads and writes in three pieces, as docs/methods.md has them; each interval holds zero."""
+    told = retold("neighbours.py", "neighbours", series=["aa"])
+    assert len(told) == 6
+    for line in told:
+        interval = line.partition(": ")[2].partition(", mean")[0]
+        assert f"{interval}, 20" in METHODS
+        low, high = (float(end) for end in interval.partition("[")[2].rstrip("]").split(", "))
+        assert low < 0 < high
