@@ -135,7 +135,8 @@ def test_every_keyword_of_libpq_is_taken_or_refused(
     place = at(bench, "plain")
     ways = [f"{place}&{keyword}={quote(given)}"]
     words = f"host={bench.home} port={bench.port} user=plain dbname='{BENCH}'"
-    ways.append(str(target_at(f'{words} {keyword}="{given or "::1"}"')["uri"]))
+    target, _ = target_at(f'{words} {keyword}="{given or "::1"}"')
+    ways.append(str(target["uri"]))
     if variable := {o.keyword.decode(): o.envvar for o in _OPTIONS}[keyword]:
         monkeypatch.setenv(variable.decode(), given)
         ways.append(place)

@@ -257,7 +257,7 @@ _WITH_TLS_ONLY = """
 _HEAD = """
 version: 1
 name: plain
-load: {{clients: 2, threads: 1, protocol: simple}}
+load: {{clients: 2, threads: 1}}
 measure: {{run_time: 1s, discard_start: 0s, warm_up: 0s, reset: campaign,
           max_other_load: ignore, machine_limits: "off"}}
 stop: {{budget: 10m, blocks: 3}}
