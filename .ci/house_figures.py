@@ -23,8 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 116600,
-    "lines of tests": 106000,
+    "lines of src": 116550,
+    "lines of tests": 105940,
     "files": 320,
     "longest file": 878,
     "import edges": 2253,

@@ -10,13 +10,14 @@ import math
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 import click
 
 from steelyard.campaign.file import files
-from steelyard.campaign.file.document import parse_document
+from steelyard.campaign.file.document import Document, parse_document
 from steelyard.campaign.file.overrides import has_path
 from steelyard.campaign.file.shortening import NOTICE, TITLE
 from steelyard.campaign.run import session
@@ -190,9 +191,14 @@ def _stand_in(study: files.Study) -> str:
     return f"{study.name}-stand-in"
 
 
+@cache
+def _file_of(preset: str) -> Document:
+    return parse_document(files.preset_text(preset))
+
+
 def _overrides(study: files.Study, preset: str, options: launching.RunOptions) -> tuple[str, ...]:
     """Return the overrides for a study: those that name it, and those whose path its file has."""
-    document = parse_document(files.preset_text(preset))
+    document = _file_of(preset)
     prefix = f"{study.name}:"
     return tuple(
         override.removeprefix(prefix)

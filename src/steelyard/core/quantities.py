@@ -31,6 +31,11 @@ class WrittenFloat(float):
     text: str
 
 
+def refusal(message: str, hint: str = "") -> InputError:
+    """Return the error that a reader raises; the validation of a file makes it a problem."""
+    return InputError(message, hint=hint)
+
+
 def shown(value: object) -> str:
     """Return a value as the user wrote it, short, and never with a password in it."""
     text = written(value)
@@ -114,9 +119,9 @@ def whole(least: int = 1, most: int | None = None) -> Quantity:
         if isinstance(value, str) and re.fullmatch(r"\s*[0-9]{1,18}\s*", value):
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise _refused(f"{shown(value)} is not a whole number", f"Write a number {bounds}.")
+            raise refusal(f"{shown(value)} is not a whole number", f"Write a number {bounds}.")
         if value < least or (most is not None and value > most):
-            raise _refused(f"{shown(value)} is out of range", f"Write a number {bounds}.")
+            raise refusal(f"{shown(value)} is out of range", f"Write a number {bounds}.")
         return int(value)
 
     limit = {} if most is None else {"maximum": most}
@@ -134,9 +139,9 @@ def size(least: int, most: int | None = None) -> Quantity:
         try:
             found = wording.parse_bytes(value) if usable else -1  # type: ignore[arg-type]
         except InputError as error:
-            raise _refused(f"{shown(value)} is not a size", error.hint) from error
+            raise refusal(f"{shown(value)} is not a size", error.hint) from error
         if found < least or (most is not None and found > most):
-            raise _refused(f"{shown(value)} is out of range", f"Write a size {bounds}.")
+            raise refusal(f"{shown(value)} is out of range", f"Write a size {bounds}.")
         return found
 
     schema = {"type": ["string", "integer"], "examples": ["48MB", "16GiB"]}
@@ -151,15 +156,15 @@ def duration(least_s: float = 0.0, *, above: bool = False, whole: bool = False) 
         try:
             seconds = wording.parse_duration_s(value) if usable else math.nan  # type: ignore[arg-type]
         except InputError as error:
-            raise _refused(f"{shown(value)} is not a duration", error.hint) from error
+            raise refusal(f"{shown(value)} is not a duration", error.hint) from error
         if not math.isfinite(seconds):
-            raise _refused(f"{shown(value)} is not a duration", "Write it as 90s, 20m or 1h30m.")
+            raise refusal(f"{shown(value)} is not a duration", "Write it as 90s, 20m or 1h30m.")
         if seconds < least_s or (above and seconds == least_s):
             limit = f"{'more than' if above else 'at least'} {least_s:g} s"
-            raise _refused(f"{shown(value)} is too short", f"Write {limit}.")
+            raise refusal(f"{shown(value)} is too short", f"Write {limit}.")
         if whole and seconds != int(seconds):
             hint = "The load generator counts in whole seconds: write 5s, not 5.5s."
-            raise _refused(f"{shown(value)} is not a whole number of seconds", hint)
+            raise refusal(f"{shown(value)} is not a whole number of seconds", hint)
         return seconds
 
     schema = {"type": ["string", "number"], "examples": ["5s", "20m", "1h30m"]}
@@ -174,7 +179,7 @@ def budget() -> Quantity:
         try:
             wording.parse_budget_s(str(value))
         except InputError as error:
-            raise _refused(f"{shown(value)} has no unit", error.hint) from error
+            raise refusal(f"{shown(value)} has no unit", error.hint) from error
         return seconds
 
     schema = {"type": "string", "examples": ["20m", "90s", "1h30m"]}
@@ -192,7 +197,7 @@ def share(*, all_of_it: bool = False) -> Quantity:
             return wording.parse_fraction(text if isinstance(text, str) else str(text))
         except InputError as error:
             message = f"{shown(value)} is not a share between 0 % and 100 %"
-            raise _refused(message, error.hint) from error
+            raise refusal(message, error.hint) from error
 
     return Quantity(read=read, schema={"type": ["string", "number"], "examples": ["3%", 0.03]})
 
@@ -204,7 +209,7 @@ def as_switch(value: object) -> bool:
         return value
     if isinstance(value, str) and value.lower() in words:
         return words[value.lower()]
-    raise _refused(f"{shown(value)} is neither true nor false", "Write true or false.")
+    raise refusal(f"{shown(value)} is neither true nor false", "Write true or false.")
 
 
 def as_text(value: object) -> str:
@@ -212,9 +217,9 @@ def as_text(value: object) -> str:
     if isinstance(value, WrittenInt | WrittenFloat):
         value = value.text
     if not isinstance(value, str) or not value.strip():
-        raise _refused(f"{shown(value)} is not text", "Write some words.")
+        raise refusal(f"{shown(value)} is not text", "Write some words.")
     if "\0" in value:
-        raise _refused("the text holds a NUL character", "Remove it.")
+        raise refusal("the text holds a NUL character", "Remove it.")
     return value.strip()
 
 
@@ -228,9 +233,9 @@ def as_command(value: object) -> tuple[str, ...] | None:
         try:
             words = shlex.split(as_text(value))
         except ValueError as error:
-            raise _refused(f"{shown(value)} is no command: {error}", "Close the quote.") from None
+            raise refusal(f"{shown(value)} is no command: {error}", "Close the quote.") from None
     if not words:
-        raise _refused("the command is empty", "Name a program, or leave `command` out.")
+        raise refusal("the command is empty", "Name a program, or leave `command` out.")
     return tuple(words)
 
 
@@ -247,7 +252,7 @@ def word(options: tuple[str, ...] | type[StrEnum]) -> Quantity:
     def read(value: object) -> str:
         name = as_text(value)
         if name not in known:
-            raise _refused(f"{shown(value)} is not known", wording.choice(name, known))
+            raise refusal(f"{shown(value)} is not known", wording.choice(name, known))
         return name if isinstance(options, tuple) else options(name)
 
     return Quantity(read=read, schema={"enum": known})
@@ -268,7 +273,7 @@ def either(name: str, other: Quantity, *, empty: bool = False) -> Quantity:
             hint = f"{error.hint.removesuffix('.')}, or {name}."
             if "enum" in plain:
                 hint = wording.choice(str(value), known)
-            raise _refused(error.message, hint) from None
+            raise refusal(error.message, hint) from None
 
     return Quantity(read=read, schema=schema, unit=other.unit, word=name)
 
@@ -290,7 +295,3 @@ def split_words(value: object) -> list[object]:
     if isinstance(value, str):
         return [part.strip() for part in value.split(",")]
     return value if isinstance(value, list) else [value]
-
-
-def _refused(message: str, hint: str) -> InputError:
-    return InputError(message, hint=hint)

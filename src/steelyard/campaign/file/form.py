@@ -35,7 +35,7 @@ from steelyard.core.experiment import (
     Measure,
     Stop,
 )
-from steelyard.core.quantities import as_text, shown, split_words, whole, written
+from steelyard.core.quantities import as_text, refusal, shown, split_words, whole, written
 from steelyard.core.target import TARGETS, EngineName, system_of, systems
 from steelyard.core.wording import InputError, choice, closest, did_you_mean, listed
 from steelyard.systems.redis.redis_benchmark import BUILTINS
@@ -61,11 +61,11 @@ Builtin = Annotated[str, values.ReadBy(as_text, enum=[*values.BUILTINS, *BUILTIN
 
 def _variables(given: object) -> dict[str, int]:
     if not isinstance(given, dict | None):
-        raise form_values.refusal(f"{shown(given)} is not a mapping", "Write `{warehouses: 4}`.")
+        raise refusal(f"{shown(given)} is not a mapping", "Write `{warehouses: 4}`.")
     read = whole(0, 2**62).read
     for name in given or {}:
         if not re.fullmatch("[a-z][a-z_]*", str(name)) or name in _OF_PGBENCH:
-            raise form_values.refusal(
+            raise refusal(
                 f"{shown(name)} is no name of a variable",
                 "Use small letters and underscores, and none of "
                 f"{listed(_OF_PGBENCH)}, which pgbench sets.",
@@ -138,9 +138,7 @@ class GeneratorForm(form_parts.CommandForm):
 def _profile(value: object) -> str:
     name = as_text(value)
     if name not in profile_names():
-        raise form_values.refusal(
-            f"there is no profile {shown(name)}", choice(name, profile_names())
-        )
+        raise refusal(f"there is no profile {shown(name)}", choice(name, profile_names()))
     return name
 
 
@@ -164,9 +162,7 @@ def setting_keys() -> list[str]:
 
 def _settings(given: object) -> dict[str, str | None]:
     if not isinstance(given, dict | None):
-        raise form_values.refusal(
-            f"{shown(given)} is not a mapping of settings", "Write `name: value` lines."
-        )
+        raise refusal(f"{shown(given)} is not a mapping of settings", "Write `name: value` lines.")
     return {name: values.setting_value(value) for name, value in (given or {}).items()}
 
 

@@ -15,7 +15,7 @@ from annotated_types import MinLen
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from steelyard.campaign.file import form_values as values
-from steelyard.campaign.file.form_values import Form, refusal
+from steelyard.campaign.file.form_values import Form
 from steelyard.core.experiment import LatencyGoal
 from steelyard.core.linux import PARSERS
 from steelyard.core.quantities import (
@@ -24,6 +24,7 @@ from steelyard.core.quantities import (
     WrittenInt,
     as_text,
     duration,
+    refusal,
     shown,
     split_words,
 )

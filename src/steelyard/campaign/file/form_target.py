@@ -12,10 +12,18 @@ from typing import Annotated, Any, Final, Self
 import pydantic
 
 from steelyard.campaign.file import form_values as values
-from steelyard.campaign.file.form_values import OR_EMPTY, Form, refusal
+from steelyard.campaign.file.form_values import OR_EMPTY, Form
 from steelyard.core import quantities
 from steelyard.core.aws import STORAGE_TYPES
-from steelyard.core.quantities import TEXTS, WrittenFloat, WrittenInt, as_text, shown, split_words
+from steelyard.core.quantities import (
+    TEXTS,
+    WrittenFloat,
+    WrittenInt,
+    as_text,
+    refusal,
+    shown,
+    split_words,
+)
 from steelyard.core.redis import parse_redis_uri
 from steelyard.core.storage import Store
 from steelyard.core.target import TARGETS, EngineName, kind_words, system_of, systems

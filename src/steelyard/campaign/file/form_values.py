@@ -48,9 +48,9 @@ from steelyard.core.quantities import (
     WrittenInt,
     as_text,
     duration,
+    refusal,
     share,
     shown,
-    size,
     split_words,
     whole,
 )
@@ -95,11 +95,6 @@ def only(names: Callable[[], Iterable[str]]) -> Callable[[str], str]:
         return key
 
     return known
-
-
-def refusal(message: str, hint: str = "") -> wording.InputError:
-    """Return the error that a reader raises; ``validation`` makes it a problem."""
-    return wording.InputError(message, hint=hint)
 
 
 def amount(value: object) -> float:
@@ -389,9 +384,6 @@ ThreadCounts = Annotated[
 Slice = Annotated[float, ReadBy(duration(1.0, whole=True))]
 Length = Annotated[float, ReadBy(duration())]
 LongLength = Annotated[float, ReadBy(duration(5.0, whole=True))]
-Bandwidth = Annotated[int, ReadBy(size(wording.MIB))]
-BlockSize = Annotated[int, ReadBy(size(4 * wording.KIB, 64 * wording.KIB))]
-VolumeSize = Annotated[int, ReadBy(size(wording.GIB))]
 Budget = Annotated[float, ReadBy(duration(above=True))]
 Amount = Annotated[float, ReadBy(amount, type="number", minimum=0)]
 Currency = Annotated[str, ReadBy(currency, type="string", pattern="^[A-Z]{3}$")]
