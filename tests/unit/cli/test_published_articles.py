@@ -254,8 +254,9 @@ def test_a_budget_is_divided_by_what_the_studies_ask_for(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("name", ["quick", "volume-burst"])
 def test_a_shortened_run_says_so(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """In the plan, and in the record by name and description."""
+    """In the plan, whatever rights and programs a preset needs for its run."""
     monkeypatch.setattr(launching, "_require_machine", lambda *_: None)
+    monkeypatch.setattr(launching.session, "check", lambda *_: ())
     done = invoked("run", f"preset:{name}", "--short", "--dry-run")
     assert "(shortened)" in done.stdout.partition("\n")[0]
     assert NOTICE in done.stdout
