@@ -285,8 +285,8 @@ def noise_floor() -> CampaignAnalysis:
     assert floor is not None
     reads, writes = floor.workloads
     few = "3 blocks; the parts need 4"
-    parts = ("noise", "slice_sd", "restart_sd", "restart_share", "walk_sd", "trend_per_h")
-    unknown = replace(writes, missing=few, **dict.fromkeys(parts))  # type: ignore[arg-type]
+    parts = ("noise", "slice_sd", "restart_sd", "restart_share", "drift_sd", "trend_per_h")
+    unknown = replace(writes, reason=few, **dict.fromkeys(parts))  # type: ignore[arg-type]
     return analysis.with_answer(analyse_noise, replace(floor, workloads=(reads, unknown)))
 
 

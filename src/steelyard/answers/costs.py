@@ -3,11 +3,13 @@
 Totals are of the whole run with its ramp, so they are divided by all of its transactions.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from types import MappingProxyType
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
 
@@ -17,7 +19,15 @@ from steelyard.answers.results import CampaignAnalysis, Grounds, place_name, sho
 from steelyard.core.experiment import ONE, RATE, Experiment, Workload
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Quantity, Run
-from steelyard.core.schedule import CellKey, Pausing
+from steelyard.core.quantities import INLINE, OPTIONAL, PERCENT, By, Computed, Named
+from steelyard.core.schedule import (
+    BaselineName,
+    Blocks,
+    CellKey,
+    ConfigurationName,
+    Missing,
+    Pausing,
+)
 from steelyard.core.target import EngineName
 from steelyard.core.wording import US_PER_S
 from steelyard.report import document as doc
@@ -101,22 +111,24 @@ SCRIPTS: Mapping[str, tuple[int, int]] = MappingProxyType(
 _OWN_SCRIPTS = "the statements of own scripts are not counted"
 
 
+_COSTS: Final = "Costs of a transaction, by name."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostLevel:
     """One cost of a configuration in a cell.
 
     Attributes:
-        value: Median over blocks with its interval (none below 6 blocks); None when missing.
-        blocks: Behind it; 0 for what is known without measuring.
-        variation: Robust coefficient of variation over blocks; None below 3.
-        missing: Why there is no value; empty when there is one.
+        value: Median over blocks (no interval below 6 blocks); None when missing.
+        variation: Robust; None below 3 blocks.
+        blocks: 0 for what is known without measuring.
     """
 
     cost: Cost
-    value: Estimate | None
-    blocks: int
-    variation: float | None = None
-    missing: str = ""
+    value: Annotated[Estimate | None, Named("estimate"), INLINE, "The value."]
+    variation: Annotated[float | None, "Coefficient of variation over blocks."] = None
+    blocks: Blocks
+    missing: Missing = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,17 +136,22 @@ class CellLedger:
     """All costs of a configuration in a cell.
 
     Attributes:
-        tps_variation: Robust coefficient of variation of tps over the same blocks.
+        tps_variation: Robust, over the same blocks.
     """
 
-    configuration: str
-    cell: CellKey
-    costs: tuple[CostLevel, ...]
-    tps_variation: float | None
+    configuration: ConfigurationName
+    cell: Annotated[CellKey, INLINE]
+    tps_variation: Annotated[
+        float | None, "Coefficient of variation of the throughput over blocks."
+    ]
+    costs: Annotated[tuple[CostLevel, ...], By("cost"), _COSTS]
 
     def cost(self, cost: Cost) -> CostLevel:
         """Return one of them."""
         return next(each for each in self.costs if each.cost is cost)
+
+
+_UNKNOWN: Final = Estimate(value=math.nan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,34 +159,52 @@ class CostChange:
     """How one cost differs between two configurations, within blocks.
 
     Attributes:
-        baseline: Median over blocks of the baseline's side, None when missing.
-        configuration: Of the other side, likewise.
+        baseline: None when missing, as ``configuration``.
         change: Relative where ``relative`` is set, else a difference in the cost's unit; with a
             pointwise interval, none below 6 blocks. None when missing.
         relative: Both sides are positive in every block, so that the ratio says it.
-        clear: Its interval leaves out 0 also when all costs are looked at together.
+        clear: Also when all costs are looked at together.
         blocks: In which both sides have it.
-        missing: Why there is none; empty when there is one.
     """
 
     cost: Cost
-    baseline: float | None
-    configuration: float | None
+    baseline: Annotated[float | None, "Baseline: median over blocks."]
+    configuration: Annotated[float | None, "Configuration: median over blocks."]
     change: Estimate | None
     relative: bool
-    clear: bool
-    blocks: int
-    missing: str = ""
+    ratio: ClassVar = Computed(
+        lambda cost: (cost.change or _UNKNOWN) if cost.relative else None,
+        Annotated[
+            Estimate | None,
+            Named("change_percent"),
+            PERCENT,
+            INLINE,
+            OPTIONAL,
+            "Relative change, %.",
+        ],
+    )
+    difference: ClassVar = Computed(
+        lambda cost: None if cost.relative else (cost.change or _UNKNOWN),
+        Annotated[
+            Estimate | None,
+            INLINE,
+            OPTIONAL,
+            "Difference in the unit of the name, if a ratio makes no sense.",
+        ],
+    )
+    clear: Annotated[bool, "The interval leaves out zero."]
+    blocks: Blocks
+    missing: Missing = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerChange:
     """What a transaction costs more or less under a configuration than under the baseline."""
 
-    baseline: str
-    configuration: str
-    cell: CellKey
-    costs: tuple[CostChange, ...]
+    baseline: BaselineName
+    configuration: ConfigurationName
+    cell: Annotated[CellKey, INLINE]
+    costs: Annotated[tuple[CostChange, ...], By("cost"), _COSTS]
 
     def cost(self, cost: Cost) -> CostChange:
         """Return one of them."""
@@ -180,8 +215,10 @@ class LedgerChange:
 class Ledger:
     """The ledger of a campaign: its cells, workload by workload, and its comparisons."""
 
-    cells: tuple[CellLedger, ...]
-    changes: tuple[LedgerChange, ...]
+    cells: Annotated[tuple[CellLedger, ...], "An entry for each configuration, workload and load."]
+    changes: Annotated[
+        tuple[LedgerChange, ...], Named("comparisons"), "Configurations against the baseline."
+    ]
 
 
 def keep_ledger(seen: obs.Observations, experiment: Experiment) -> Ledger | None:

@@ -18,7 +18,7 @@ too, in the words of the probes.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Attribution, AttributionKind, Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Evidence, Quantity, Run
+from steelyard.core.quantities import PERCENT, Named
 from steelyard.core.schedule import CellKey
 from steelyard.core.wording import MIB
 from steelyard.stats.factorial import difference, main_effect, removed_last
@@ -704,9 +705,9 @@ def _per(dividend: float | None, divisor: float | None) -> float | None:
 class Unseen:
     """Something that was not measured, for one reason, in so many runs."""
 
-    subject: str
-    reason: str
-    runs: int
+    subject: Annotated[str, "The subject."]
+    reason: Annotated[str, "The reason."]
+    runs: Annotated[int, "Number of runs."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -716,19 +717,21 @@ class Watching:
     Attributes:
         runs: That were watched.
         sources: Where the wait events come from, most frequent first.
-        unseen: What was not measured, most frequent first.
-        own_cpu_s: Used by the probes, over all these runs.
-        server_cpu_s: Used by the server to answer them; None where it is not visible.
+        own_cpu_s: Over all these runs.
+        server_cpu_s: Used to answer the probes; None where it is not visible.
         share: Of both in the CPU time that server, generator and Steelyard used; None where one
             of these is not known.
+        unseen: Most frequent first.
     """
 
-    runs: int
-    sources: tuple[str, ...]
-    unseen: tuple[Unseen, ...]
-    own_cpu_s: float | None
-    server_cpu_s: float | None
-    share: float | None
+    runs: Annotated[int, "Number of runs."]
+    sources: Annotated[tuple[str, ...], "Sources of the wait events."]
+    own_cpu_s: Annotated[float | None, "CPU time of the probes, s."]
+    server_cpu_s: Annotated[float | None, "CPU time of the server, s."]
+    share: Annotated[float | None, PERCENT, "The one as a share of the other, %."]
+    unseen: Annotated[
+        tuple[Unseen, ...], Named("absent"), "Subjects that were not visible, with the reason."
+    ]
 
 
 def watching(runs: Sequence[Run]) -> Watching | None:

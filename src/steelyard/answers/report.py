@@ -11,9 +11,9 @@ is left.
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from typing import Any, Final
+from typing import Final
 
 from steelyard.answers import devices, findings, money, results
 from steelyard.answers.attribution import (
@@ -22,7 +22,6 @@ from steelyard.answers.attribution import (
     attribution_section,
     design_words,
 )
-from steelyard.answers.budget.section import budget_section
 from steelyard.answers.capacity.compute import capacity_findings, open_loops
 from steelyard.answers.capacity.section import capacity_section, open_loops_json
 from steelyard.answers.ceilings import ceilings_json
@@ -53,11 +52,11 @@ from steelyard.answers.gate import gate_json, gate_section
 from steelyard.answers.latency.compute import campaign_latency, percentile_name
 from steelyard.answers.latency.section import latency_json, latency_section
 from steelyard.answers.neighbours import other_programs
-from steelyard.answers.noise.compute import analyse_noise, noise_findings
-from steelyard.answers.noise.section import noise_json, noise_section
+from steelyard.answers.noise.compute import NoiseFloor, analyse_noise, noise_findings
+from steelyard.answers.noise.section import noise_section
 from steelyard.answers.published import published_json, rate_section, request_section
-from steelyard.answers.reasons.compute import campaign_reasons
-from steelyard.answers.reasons.section import reasons_json
+from steelyard.answers.reasons.compute import Reasons, campaign_reasons
+from steelyard.answers.reasons.section import budget_section
 from steelyard.answers.result.method import (
     command_section,
     design_pairs,
@@ -101,6 +100,7 @@ from steelyard.core.findings import Finding
 from steelyard.core.wording import format_bytes, format_duration
 from steelyard.report import document as doc
 from steelyard.report.document import share
+from steelyard.report.keys import Declared, Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +114,7 @@ class Answer:
             and has computed nothing then.
         sections: Returns what a report says of it; nothing where it does not arise.
         json: Returns its keys of ``summary.json``, likewise.
+        properties: The schema of the keys that it declares.
         shown: What the short report of a terminal shows of its sections.
         single_pass: True: only where nothing is repeated and compared; False: only elsewhere.
         at_looks: An interim result computes it, too, because findings and lists rest on it.
@@ -123,6 +124,7 @@ class Answer:
     findings: Callable[[results.Grounds], Iterable[Finding]] = lambda _: ()
     sections: Callable[[results.CampaignAnalysis], Iterable[doc.Section]] = lambda _: ()
     json: Callable[[results.CampaignAnalysis], Mapping[str, doc.Json]] = lambda _: {}
+    properties: Mapping[str, Schema] = field(default_factory=dict)
     shown: doc.Shown = doc.Shown.NOTHING
     single_pass: bool | None = None
     at_looks: bool = False
@@ -140,7 +142,7 @@ def _computed(
     sections: Callable[
         [results.CampaignAnalysis, results.T], Sequence[doc.Section]
     ] = lambda *_: (),
-    json: Callable[[results.T], Mapping[str, doc.Json]] = lambda _: {},
+    json: Callable[[results.T], Mapping[str, doc.Json]] | Declared = lambda _: {},
     findings: Callable[[results.Grounds], Iterable[Finding]] = lambda _: (),
     *,
     shown: doc.Shown = doc.Shown.NOTHING,
@@ -161,6 +163,7 @@ def _computed(
         findings=findings,
         sections=told,
         json=for_programs,
+        properties=json.properties if isinstance(json, Declared) else {},
         shown=shown,
         single_pass=single_pass,
     )
@@ -181,7 +184,7 @@ ANSWERS: Final = (
     _computed(
         analyse_noise,
         noise_section,
-        noise_json,
+        Declared(NoiseFloor, "noise", "Differences that the set-up can see, from an A/A campaign."),
         lambda grounds: noise_findings(grounds.analysis),
         shown=doc.Shown.ALL,
         single_pass=False,
@@ -224,8 +227,11 @@ ANSWERS: Final = (
     ),
     Answer(compute=waits_of),
     # `steelyard explain` shows the tables.
-    Answer(
-        compute=campaign_reasons, sections=budget_section, json=reasons_json, shown=doc.Shown.WORDS
+    _computed(
+        campaign_reasons,
+        lambda analysis, _: budget_section(analysis),
+        Declared(Reasons),
+        shown=doc.Shown.WORDS,
     ),
     Answer(sections=cost_section),
     _computed(
@@ -303,10 +309,12 @@ def summary(analysis: results.CampaignAnalysis) -> dict[str, doc.Json]:
     return doc.worded(_summary(analysis), analysis.experiment.words)
 
 
-def summary_schema() -> dict[str, Any]:
+def summary_schema() -> Schema:
     """Return the JSON Schema of ``summary.json``, with a description of every key."""
     text = files("steelyard.answers").joinpath("summary.schema.json").read_text("utf-8")
-    schema: dict[str, Any] = json.loads(text)
+    schema: Schema = json.loads(text)
+    for answer in ANSWERS:
+        schema["properties"] |= answer.properties
     return schema
 
 

@@ -1,7 +1,8 @@
-"""Values of a file as people write them: how they are read, and their JSON Schema.
+"""Values of a file as people write them, how they are read; marks of what is printed.
 
 A field of a model that is a key of the experiment file says by ``key`` which quantity it takes and
-what it is for. Records hold the fields themselves.
+what it is for. Records hold the fields themselves. A field of an answer says what programs read of
+it by its annotation: a sentence, and these marks (``report.keys``).
 """
 
 import math
@@ -9,7 +10,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from typing import Any, Final
 
 from steelyard.core import wording
@@ -108,6 +109,55 @@ def key(
 def inside(kind: type) -> Any:  # noqa: ANN401 - as of field
     """Return a field of a class whose keys are all in the section of the class around it."""
     return field(default_factory=kind, metadata={"inside": kind})
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The end of a key, the factor from its field to its number, and the symbol of the unit."""
+
+    suffix: str = ""
+    factor: float = 1.0
+    symbol: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The key has another name than the field."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class By:
+    """A tuple becomes an object: this field of its items is the key."""
+
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A key without a field of its own: ``clients: ClassVar = Computed(of, hint)``.
+
+    Attributes:
+        of: Returns its value from the whole.
+        hint: Its annotation.
+    """
+
+    of: Callable[[Any], Any]
+    hint: Any
+
+
+class Mark(Enum):
+    """Other ways to print a field of an answer."""
+
+    OPTIONAL = auto()  # no key where the value is the default, or there is none
+    INLINE = auto()  # not its key but its own ones; of an interval a key for each bound
+
+
+PERCENT: Final = Unit("_percent", 100.0, "%")
+SECONDS: Final = Unit("_s", 1.0, "s")
+OPTIONAL: Final = Mark.OPTIONAL
+INLINE: Final = Mark.INLINE
 
 
 def whole(least: int = 1, most: int | None = None) -> Quantity:

@@ -8,11 +8,20 @@ that is the block.
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 
-from steelyard.core.quantities import duration, key, whole
+from steelyard.core.quantities import INLINE, OPTIONAL, Named, duration, key, whole
 from steelyard.core.target import DatabaseSystem
 from steelyard.core.wording import MIB
+
+# Keys that stand beside many numbers.
+WorkloadName = Annotated[str, "Name of the workload."]
+ConfigurationName = Annotated[str, "Name of the configuration."]
+BaselineName = Annotated[str, "Name of the configuration that the others are compared with."]
+Blocks = Annotated[int, "Complete blocks behind it: each has every configuration once."]
+Missing = Annotated[str, "Why a value is missing; null if it is there."]
+CLIENTS: Final = "Client sessions, in all; `pooled`: the result over all loads of the workload."
+THREADS: Final = "Threads of the load generator; null if it is pooled or follows the clients."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,25 +29,23 @@ class Load:
     """Load offered to the server.
 
     Attributes:
-        clients: Server sessions open at once, always the total.
-        threads: Worker threads of the generator, always the total.
-        rate_per_s: Open-loop arrival rate of all generators together; None: see ``share``.
-        share: Open-loop arrival rate as a share of the capacity that is measured before the first
-            block; None means closed loop, unless ``rate_per_s`` is given.
+        rate_per_s: Of all generators together; None: see ``share``.
+        share: The capacity is measured before the first block; None means closed loop, unless
+            ``rate_per_s`` is given.
         latency_limit_s: Open loop only: transactions that are later than this already are skipped
             (pgbench's ``--latency-limit``); None: none is.
-        generators: Processes of the generator, started together, among which clients, threads and
-            rate are divided.
-        pipeline: Requests that a client sends before it waits for their answers (Redis).
+        generators: Clients, threads and rate are divided among them.
     """
 
-    clients: int
-    threads: int
-    rate_per_s: float | None = None
-    share: float | None = None
+    clients: Annotated[int, CLIENTS]
+    threads: Annotated[int, THREADS]
+    rate_per_s: Annotated[float | None, "Rate of an open loop, 1/s; null for a closed one."] = None
+    share: Annotated[
+        float | None, Named("capacity_share"), OPTIONAL, "The rate as a share of the capacity."
+    ] = None
     latency_limit_s: float | None = None
-    generators: int = 1
-    pipeline: int = 1
+    generators: Annotated[int, OPTIONAL, "Load generators, if there are several."] = 1
+    pipeline: Annotated[int, OPTIONAL, "Commands in flight per client, if there are several."] = 1
 
     def __lt__(self, other: "Load") -> bool:
         return self._rank < other._rank
@@ -97,8 +104,8 @@ class Mode(StrEnum):
 class CellKey:
     """A workload under a load; with a configuration it is a cell of the design."""
 
-    workload: str
-    load: Load
+    workload: WorkloadName
+    load: Annotated[Load, INLINE]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from watched_records import (
 )
 
 from fakes.evidence import Seen
-from steelyard.answers.budget.compute import Part
+from steelyard.answers.budget import Part
 from steelyard.answers.costs import Cost
 from steelyard.answers.observations import is_clear
 from steelyard.answers.reasons.compute import Explanation

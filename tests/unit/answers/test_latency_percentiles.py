@@ -10,7 +10,7 @@ from watched_records import CLIENTS, DEFAULT, a_watched_record, reasons_of, with
 from fakes import latencies
 from fakes.evidence import Seen
 from fakes.latencies import Shape, logged, script_of
-from steelyard.answers.budget.compute import Part, _latencies, _split, split_latency
+from steelyard.answers.budget import Part, _latencies, _split, split_latency
 from steelyard.answers.campaign import analyse
 from steelyard.answers.comparison import compare_pair
 from steelyard.answers.latency.compute import (
@@ -397,11 +397,11 @@ def test_the_part_that_changed_is_found_with_its_size() -> None:
 def test_the_waterfall_goes_from_start_to_end() -> None:
     """Parts and remainder lead from one median latency to the other exactly."""
     (change,) = reasons_of(a_watched_record(DEFAULT, ASYNC)).budget.changes
-    assert change.start_s is not None
-    assert change.end_s is not None
+    assert change.baseline_s is not None
+    assert change.configuration_s is not None
     moved = sum(part.change.value for part in change.parts) + change.remainder_s
-    assert change.start_s + moved == pytest.approx(change.end_s, rel=1e-12)
-    assert abs(change.remainder_s) < 0.05 * change.start_s
+    assert change.baseline_s + moved == pytest.approx(change.configuration_s, rel=1e-12)
+    assert abs(change.remainder_s) < 0.05 * change.baseline_s
 
 
 def _first_parts(seen: Seen) -> dict[Part, float]:
@@ -441,12 +441,12 @@ def test_cpu_time_that_no_sample_covers_is_told() -> None:
     """0.7 of 2 ms are beyond both classes; where they hold it all it is 0, unmeasured None."""
     more = with_totals(DEFAULT, {Quantity.SERVER_CPU_S: 0.002})
     there, none = (
-        cell.beyond_s for cell in reasons_of(a_watched_record(more, DEFAULT)).budget.cells
+        cell.cpu_beyond_class_s for cell in reasons_of(a_watched_record(more, DEFAULT)).budget.cells
     )
     assert there == pytest.approx(0.0007, rel=0.05)
     assert none == 0.0
     bare = replace(DEFAULT, per_transaction={})
-    assert reasons_of(a_watched_record(bare, bare)).budget.cells[0].beyond_s is None
+    assert reasons_of(a_watched_record(bare, bare)).budget.cells[0].cpu_beyond_class_s is None
 
 
 def test_without_a_run_queue_cpu_stays_one_part() -> None:

@@ -8,7 +8,7 @@ import pytest
 from redis_records import CLIENTS, NO_WAITS, Does, redis_experiment, redis_record
 from watched import both, found, missing, rulings, seen, watched, with_settings
 
-from steelyard.answers.budget.compute import Part
+from steelyard.answers.budget import Part
 from steelyard.answers.campaign import analyse
 from steelyard.answers.costs import Cost, costs_of
 from steelyard.answers.observations import observe

@@ -72,7 +72,7 @@ def test_only_a_finished_twin_has_a_noise_floor() -> None:
 
 def test_blocks_are_counted_from_what_they_took() -> None:
     """Ten minutes less one of preparation hold five blocks of 100 s, two hours hold 71."""
-    sights = floor_of(a_campaign(twin())).workloads[0].reaches[0].sights
+    sights = floor_of(a_campaign(twin())).workloads[0].comparisons[0].expected
     assert [sight.minutes for sight in sights] == [*MINUTES]
     assert [sight.blocks for sight in sights] == [5, 11, 35, 71]
     assert sights[0].half_width is None  # the first look comes at eight
@@ -84,13 +84,13 @@ def test_more_configurations_take_longer_blocks_and_smaller_levels() -> None:
     """The half-width is that of the experiment itself, not of its twin with two arms."""
     two, four = (floor_of(a_campaign(twin(n))) for n in (2, 4))
     assert four.block_s == 2 * two.block_s
-    few, many = (floor.workloads[0].reaches[0] for floor in (four, two))
-    assert few.sights[3].blocks == 35
+    few, many = (floor.workloads[0].comparisons[0] for floor in (four, two))
+    assert few.expected[3].blocks == 35
     level = result_level(
         stopping_rule(results=3, cells_per_result=5, max_blocks=35, precision=None), 35
     )
     assert level is not None
-    half = few.sights[3].half_width
+    half = few.expected[3].half_width
     assert half is not None
     assert half.value == pytest.approx(half_width(few.contrast_sd.value, 35, level))
     assert few.contrast_sd == many.contrast_sd
@@ -102,8 +102,8 @@ def test_combinations_of_factors_are_no_results() -> None:
     factorial = replace(twin(8), twin_of=behind)
     floor, four = floor_of(a_campaign(factorial)), floor_of(a_campaign(twin(4)))
     assert floor.block_s == 2 * four.block_s
-    reach = floor.workloads[0].reaches[0]
-    sight = reach.sights[3]
+    reach = floor.workloads[0].comparisons[0]
+    sight = reach.expected[3]
     rule = stopping_rule(results=3, cells_per_result=5, max_blocks=sight.blocks, precision=None)
     level = result_level(rule, sight.blocks)
     assert level is not None
@@ -121,12 +121,12 @@ def test_nothing_is_left_to_decide() -> None:
 
 def test_cells_are_simultaneous() -> None:
     """Each cell has the level that the product gives it."""
-    reaches = floor_of(a_campaign(twin())).workloads[0].reaches
+    reaches = floor_of(a_campaign(twin())).workloads[0].comparisons
     assert [reach.load is None for reach in reaches] == [True] + 5 * [False]
     rule = stopping_rule(results=1, cells_per_result=5, max_blocks=35, precision=None)
     level = cell_level(rule, 35, 5)
     assert level is not None
-    half = reaches[2].sights[2].half_width
+    half = reaches[2].expected[2].half_width
     assert half is not None
     assert half.value == pytest.approx(half_width(reaches[2].contrast_sd.value, 35, level))
 
@@ -134,7 +134,7 @@ def test_cells_are_simultaneous() -> None:
 def test_a_precision_has_one_level_at_every_look() -> None:
     """An experiment that stops at a half-width spends no error by looks: its intervals differ."""
     verdicts, precision = (
-        floor_of(a_campaign(twin(**stop))).workloads[0].reaches[0].sights[3].half_width
+        floor_of(a_campaign(twin(**stop))).workloads[0].comparisons[0].expected[3].half_width
         for stop in ({}, {"width": 0.01})
     )
     assert verdicts is not None
@@ -144,7 +144,7 @@ def test_a_precision_has_one_level_at_every_look() -> None:
 
 def test_a_single_load_is_shown_once() -> None:
     """Its cell is its result."""
-    assert len(floor_of(a_campaign(twin(loads=1))).workloads[0].reaches) == 1
+    assert len(floor_of(a_campaign(twin(loads=1))).workloads[0].comparisons) == 1
 
 
 def test_the_parts_are_for_later_plans() -> None:
@@ -155,7 +155,7 @@ def test_the_parts_are_for_later_plans() -> None:
     assert abs(workload.noise.autocorrelation) < 0.1
     assert workload.noise.restart_sd < 0.01
     assert workload.noise.assumed == ()
-    assert workload.slice_s is not None
+    assert workload.best_slice_s is not None
 
 
 def test_what_was_not_seen_is_assumed_and_named() -> None:
@@ -163,7 +163,7 @@ def test_what_was_not_seen_is_assumed_and_named() -> None:
     record = a_campaign(twin(), 5, switch=SwitchCost.SESSION)
     workload = floor_of(record).workloads[0]
     assert workload.restart_sd is None
-    assert workload.walk_sd is None
+    assert workload.drift_sd is None
     assert workload.noise is not None
     assert workload.noise.assumed == ("restart_sd", "drift_sd")
     assert workload.noise.restart_sd == ASSUMED_NOISE.workloads[0].restart_sd
@@ -177,9 +177,9 @@ def test_parts_that_cannot_be_told_apart_are_none(blocks: int, seconds: int, sai
     record = a_campaign(twin(), blocks, seconds=seconds)
     floor = floor_of(record)
     workload = floor.workloads[0]
-    assert (workload.noise, workload.second_sd, workload.slice_s) == (None, None, None)
-    assert said in workload.missing
-    assert workload.reaches[0].contrast_sd.value > 0.0
+    assert (workload.noise, workload.second_sd, workload.best_slice_s) == (None, None, None)
+    assert said in workload.reason
+    assert workload.comparisons[0].contrast_sd.value > 0.0
     assert floor.advised_slice_s is None
 
 
@@ -209,8 +209,8 @@ def test_the_advice_is_one_length_for_all_workloads() -> None:
     floor = floor_of(a_campaign(twin(workloads=2)))
     assert floor.advised_slice_s is not None
     assert 3.0 <= floor.advised_slice_s <= 30.0
-    assert floor.narrower is not None
-    assert floor.narrower <= 1.0
+    assert floor.width_ratio is not None
+    assert floor.width_ratio <= 1.0
 
 
 def test_the_advice_is_the_one_of_the_plan() -> None:
@@ -222,9 +222,9 @@ def test_the_advice_is_the_one_of_the_plan() -> None:
         mode=floor.mode, configurations=4, cells=5, slice_s=floor.slice_s, step_s=floor.block_s / 4
     )
     overhead_s = floor.block_s / 20 - floor.slice_s
-    assert workload.slice_s == optimal_slice_s([workload.noise], shape, overhead_s=overhead_s)
+    assert workload.best_slice_s == optimal_slice_s([workload.noise], shape, overhead_s=overhead_s)
     assert workload.noise.unnamed == ALL_NAMED
-    assert floor.advised_slice_s == workload.slice_s
+    assert floor.advised_slice_s == workload.best_slice_s
 
 
 @pytest.mark.parametrize("loads", [1, 3])
@@ -276,9 +276,9 @@ def campaign_in_turns(
 def test_the_parts_are_those_of_turns() -> None:
     """Starts, connections and seconds; nothing that only starts have."""
     workload = floor_of(campaign_in_turns()).workloads[0]
-    assert workload.start_sd is not None
-    assert workload.connection_sd is not None
-    assert workload.apart_sd is not None
+    assert workload.in_turns is not None
+    assert workload.in_turns.connection_sd is not None
+    assert workload.in_turns.apart_sd is not None
     assert (workload.slice_sd, workload.restart_sd, workload.autocorrelation) == (None, None, None)
     # A half turn of the record varies by 2 %: a second that counts by 2 % over root of 13.3 halves.
     assert workload.second_sd is not None
@@ -288,7 +288,8 @@ def test_the_parts_are_those_of_turns() -> None:
 def test_one_cell_does_not_tell_connections() -> None:
     """The profile then has them in the start, so that no plan promises anything of more."""
     workload = floor_of(campaign_in_turns(loads=1)).workloads[0]
-    assert workload.connection_sd is None
+    assert workload.in_turns is not None
+    assert workload.in_turns.connection_sd is None
     assert workload.noise is not None
     assert workload.noise.turns is not None
     assert workload.noise.turns.connection_sd is None
@@ -301,25 +302,30 @@ def test_a_profile_says_what_starts_would_vary_by() -> None:
     noise, turns = workload.noise, workload.noise and workload.noise.turns
     assert noise is not None
     assert turns is not None
-    assert workload.apart_sd is not None
+    assert workload.in_turns is not None
+    assert workload.in_turns.apart_sd is not None
     hours = BLOCK_S / 3600.0
     counted = record.runs[0].measurement
     assert counted is not None
     explained = (
         noise.restart_sd**2 + noise.drift_sd**2 * hours / 2 + turns.second_sd**2 / counted.seconds
     )
-    assert explained == pytest.approx(workload.apart_sd.value**2, rel=1e-6)
+    assert explained == pytest.approx(workload.in_turns.apart_sd.value**2, rel=1e-6)
     assert noise.drift_sd > 0.0
 
 
 def test_other_lengths_are_advised_from_ten_starts_on() -> None:
     """Nine starts know a deviation too badly to change how turns are taken."""
     few, enough = floor_of(campaign_in_turns(9)), floor_of(campaign_in_turns(10))
-    assert (few.advised_slice_s, few.narrower, few.workloads[0].slice_s) == (None, None, None)
+    assert (few.advised_slice_s, few.width_ratio, few.workloads[0].best_slice_s) == (
+        None,
+        None,
+        None,
+    )
     assert enough.advised_slice_s is not None
-    assert enough.narrower is not None
-    assert enough.narrower <= 1.0
-    assert enough.workloads[0].slice_s is not None
+    assert enough.width_ratio is not None
+    assert enough.width_ratio <= 1.0
+    assert enough.workloads[0].best_slice_s is not None
 
 
 def test_both_designs_say_what_they_decide() -> None:
@@ -328,16 +334,17 @@ def test_both_designs_say_what_they_decide() -> None:
     measured, other = floor.designs
     assert (measured.mode, measured.measured, measured.block_s) == (Mode.ALTERNATING, True, BLOCK_S)
     assert (other.mode, other.measured, other.block_s) == (Mode.STARTS, False, 80.0)
-    assert measured.contrast_sd == floor.workloads[0].reaches[0].contrast_sd.value
+    assert measured.contrast_sd == floor.workloads[0].comparisons[0].contrast_sd.value
     # The level of the blocks moves by 5 %, which turns do not see and starts do.
     assert other.contrast_sd > measured.contrast_sd
-    for mine, theirs in zip(measured.needed_s, other.needed_s, strict=True):
+    for mine, theirs in zip(measured.needed_s.values(), other.needed_s.values(), strict=True):
         assert mine is not None
         assert theirs is not None
         assert mine < theirs
-    assert measured.halves[1] is not None
-    assert other.halves[1] is not None
-    assert measured.halves[1] < other.halves[1]
+    halves = measured.half_width[20], other.half_width[20]
+    assert halves[0] is not None
+    assert halves[1] is not None
+    assert halves[0] < halves[1]
 
 
 def test_more_configurations_take_longer_blocks() -> None:
@@ -349,4 +356,4 @@ def test_few_blocks_have_no_parts_and_say_so() -> None:
     """The reason stands in their place."""
     workload = floor_of(campaign_in_turns(3)).workloads[0]
     assert workload.noise is None
-    assert workload.missing == "3 blocks; the parts need 4"
+    assert workload.reason == "3 blocks; the parts need 4"

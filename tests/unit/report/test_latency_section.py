@@ -187,12 +187,12 @@ def test_without_blocks_nothing_is_claimed() -> None:
 )
 def test_a_length_is_advised_only_where_it_pays(narrower: float, said: str) -> None:
     """The optimum is flat: a few percent are not worth a change."""
-    assert said in advice(changed(narrower=narrower))
+    assert said in advice(changed(width_ratio=narrower))
 
 
 def test_an_unknown_length_is_said_to_be_unknown() -> None:
     """Without the parts there is no advice, and the present length is named."""
-    assert "not known" in advice(changed(advised_slice_s=None, narrower=None))
+    assert "not known" in advice(changed(advised_slice_s=None, width_ratio=None))
 
 
 def test_back_to_back_the_restart_cancels() -> None:
@@ -233,14 +233,15 @@ def test_a_floor_without_any_look_has_no_chart() -> None:
     blind = tuple(
         replace(
             workload,
-            reaches=tuple(
+            comparisons=tuple(
                 replace(
                     reach,
-                    sights=tuple(
-                        replace(sight, half_width=None, visible=None) for sight in reach.sights
+                    expected=tuple(
+                        replace(sight, half_width=None, smallest_visible=None)
+                        for sight in reach.expected
                     ),
                 )
-                for reach in workload.reaches
+                for reach in workload.comparisons
             ),
         )
         for workload in floor.workloads

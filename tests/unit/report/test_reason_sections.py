@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from fakes import reasons
-from steelyard.answers.budget.compute import Budget, Part
-from steelyard.answers.budget.section import Step, bars, path_figure, steps
+from steelyard.answers.budget import Budget, Part
 from steelyard.answers.costs import Ledger, campaign_ledger
 from steelyard.answers.reasons.compute import campaign_reasons
+from steelyard.answers.reasons.section import Step, bars, path_figure, steps
 from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.timeline import timelines
@@ -30,7 +30,14 @@ def blinded(analysis: CampaignAnalysis) -> CampaignAnalysis:
             for each in found.budget.cells
         ),
         changes=tuple(
-            replace(each, change=None, start_s=None, end_s=None, parts=(), missing="refused")
+            replace(
+                each,
+                change=None,
+                baseline_s=None,
+                configuration_s=None,
+                parts=(),
+                missing="refused",
+            )
             for each in found.budget.changes
         ),
     )
@@ -87,7 +94,7 @@ def test_without_a_latency_there_are_no_steps() -> None:
     """What was not split has no way to draw."""
     found = reasons.explained().answer(campaign_reasons)
     assert found is not None
-    missing = replace(found.budget.changes[0], start_s=None, end_s=None, parts=())
+    missing = replace(found.budget.changes[0], baseline_s=None, configuration_s=None, parts=())
     assert steps(missing) == ()
 
 
@@ -135,7 +142,7 @@ def test_cpu_time_beyond_the_samples_is_told_where_it_weighs() -> None:
     first, *others = analysis.answer(campaign_reasons).budget.cells
     assert first.latency is not None
     for share, told in ((0.04, False), (0.06, True)):
-        beyond = replace(first, beyond_s=share * first.latency.value)
+        beyond = replace(first, cpu_beyond_class_s=share * first.latency.value)
         budget = replace(analysis.answer(campaign_reasons).budget, cells=(beyond, *others))
         odd = analysis.with_answer(
             campaign_reasons, replace(analysis.answer(campaign_reasons), budget=budget)

@@ -5,9 +5,9 @@ ordinary one, of ``answers.result.compute``.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
 
@@ -19,8 +19,18 @@ from steelyard.core import campaign
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate, Finding, Severity, Verdict
 from steelyard.core.measurement import Run
-from steelyard.core.schedule import Load, Mode, TurnTimes
+from steelyard.core.quantities import INLINE, OPTIONAL, PERCENT, Computed, Named
+from steelyard.core.schedule import (
+    CLIENTS,
+    THREADS,
+    Blocks,
+    Load,
+    Mode,
+    TurnTimes,
+    WorkloadName,
+)
 from steelyard.core.wording import SECONDS_PER_MINUTE, format_percent
+from steelyard.report import document as doc
 from steelyard.stats import planning
 from steelyard.stats.drift import LEAST_BLOCKS as DRIFT_FROM
 from steelyard.stats.drift import Drift, drift_of, stalled_slices
@@ -47,20 +57,26 @@ MINUTES = (10, 20, 60, 120)
 EFFECTS = (0.03, 0.05)  # that both designs are asked about
 
 
+_MODE: Final = "How configurations are brought together: alternating, or one by one."
+_BLOCK: Final = "Time of a block, s."
+_CONTRAST: Final = "Deviation of the contrast of a block, %."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
     """What the measured experiment would see in some minutes, its preparation included.
 
     Attributes:
         blocks: That fit.
-        half_width: Of the interval at the last look, relative; None below the first look.
-        visible: Effect that it decides with 90 % power, relative; None likewise.
+        half_width: At the last look, relative; None below the first look, as the other.
     """
 
-    minutes: int
-    blocks: int
-    half_width: Estimate | None
-    visible: Estimate | None
+    minutes: Annotated[int, "Minutes."]
+    blocks: Blocks
+    half_width: Annotated[Estimate | None, PERCENT, "Half-width, %."]
+    smallest_visible: Annotated[
+        Estimate | None, PERCENT, "Smallest effect that nine in ten campaigns see, %."
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,15 +85,23 @@ class Reach:
 
     Attributes:
         load: The cell's load, or None for the pooled result.
-        contrast_sd: Of one block's contrast, as its interval shows it.
-        seen: Half-width of this campaign's own interval, relative; None before the first look.
-        sights: One per entry of ``MINUTES``.
+        contrast_sd: As its interval shows it.
+        half_width_here: Relative; None before the first look.
+        expected: One per entry of ``MINUTES``.
     """
 
     load: Load | None
-    contrast_sd: Estimate
-    seen: float | None
-    sights: tuple[Sight, ...]
+    clients: ClassVar = Computed(
+        lambda reach: "pooled" if reach.load is None else reach.load.clients,
+        Annotated[int | str, CLIENTS],
+    )
+    threads: ClassVar = Computed(
+        lambda reach: None if reach.load is None else reach.load.threads,
+        Annotated[int | None, THREADS],
+    )
+    contrast_sd: Annotated[Estimate, PERCENT, _CONTRAST]
+    half_width_here: Annotated[float | None, PERCENT, "Half-width that this campaign reached, %."]
+    expected: Annotated[tuple[Sight, ...], "Expectations by minutes."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,22 +109,41 @@ class DesignSight:
     """What one design of the experiment would see in one workload's result.
 
     Attributes:
-        measured: It is the design that was measured; else its figures follow from the parts.
-        block_s: Of one of its blocks.
-        contrast_sd: Of one block's contrast.
-        halves: Half-width of the interval at the last look, relative, one per entry of ``MINUTES``;
-            None below the first look.
-        needed_s: The least budget in which nine in ten campaigns call an effect, one per entry of
-            ``EFFECTS``; None: no reachable one.
+        measured: Else its figures follow from the parts.
+        half_width: At the last look, relative, by ``MINUTES``; None below the first look.
+        needed_s: The least budget in which nine in ten campaigns call an effect, by ``EFFECTS``;
+            None: no reachable one.
     """
 
-    workload: str
-    mode: Mode
-    measured: bool
-    block_s: float
-    contrast_sd: float
-    halves: tuple[float | None, ...]
-    needed_s: tuple[float | None, ...]
+    workload: WorkloadName
+    mode: Annotated[Mode, _MODE]
+    measured: Annotated[bool, "Measured, and not computed."]
+    block_s: Annotated[float, _BLOCK]
+    contrast_sd: Annotated[float, PERCENT, _CONTRAST]
+    half_width: Annotated[Mapping[int, float | None], PERCENT, "Half-width by minutes, %."]
+    needed_s: Annotated[
+        Mapping[str, float | None], "Seconds until an effect of that size is decided, by size."
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FloorInTurns:
+    """The parts of one workload's noise in turns.
+
+    Attributes:
+        connection_sd: None also where nothing tells what connections draw.
+        apart_sd: Of a run, beside one of the next block's.
+        start_share: Of the variance of one cell's contrast; of connections, too.
+    """
+
+    start_sd: Annotated[Estimate | None, PERCENT, "Deviation from start to start, %."]
+    connection_sd: Annotated[
+        Estimate | None, PERCENT, "Deviation from connection to connection, %."
+    ]
+    apart_sd: Annotated[
+        Estimate | None, PERCENT, "Deviation of a run from one of the next block, %."
+    ]
+    start_share: Annotated[float | None, "Share of starts in the variance."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,41 +151,50 @@ class WorkloadFloor:
     """The noise floor of one workload.
 
     Attributes:
-        noise: The parts for later plans; None where they could not be told apart.
-        second_sd: Of one-second rates within a run; in turns, of a second of turns; None likewise,
-            as the next two.
+        second_sd: Of one-second rates within a run; in turns, of a second of turns; None where the
+            parts could not be told apart, as the next two.
         restart_sd: None also where both arms share the start, so that it cancels.
-        walk_sd: Of the level's random walk, after one hour; None with too few blocks.
-        trend_per_h: Slope of the level; None likewise.
-        restart_share: Of the variance of one cell's contrast, what restarts bring; None likewise.
-        slice_s: The length that gives the narrowest intervals; None when it is not known.
-        reaches: The pooled one first, then the cells where there are several.
-        missing: Why parts are None; empty when none is.
+        drift_sd: Of the level's random walk; None with too few blocks, as the trend.
+        restart_share: Of the variance of one cell's contrast; None likewise.
+        best_slice_s: None when it is not known.
+        noise: The parts for later plans; None likewise.
+        comparisons: The pooled one first, then the cells where there are several.
         own_s: Measured length of its runs where the file gives it one of its own.
-        start_sd: In turns: what a start draws.
-        connection_sd: In turns: what a set of connections draws; None also where nothing tells.
-        apart_sd: In turns: of a run, beside one of the next block's.
-        start_share: In turns: of the variance of one cell's contrast, what starts and connections
-            bring.
     """
 
-    workload: str
+    workload: WorkloadName
+    second_sd: Annotated[Estimate | None, PERCENT, "Deviation from second to second, %."]
+    autocorrelation: Annotated[Estimate | None, "Autocorrelation of seconds."] = None
+    slice_sd: Annotated[Estimate | None, PERCENT, "Deviation from slice to slice, %."] = None
+    restart_sd: Annotated[Estimate | None, PERCENT, "Deviation from restart to restart, %."] = None
+    in_turns: Annotated[FloorInTurns | None, INLINE] = None
+    drift_sd: Annotated[Estimate | None, PERCENT, "Drift after an hour, %."]
+    trend_per_h: Annotated[
+        Estimate | None, Named("trend_percent_per_h"), PERCENT, "Trend, % per hour."
+    ]
+    restart_share: Annotated[float | None, "Share of the restart in the variance."] = None
+    best_slice_s: Annotated[float | None, "Length of the slice with the narrowest interval, s."]
     noise: campaign.WorkloadNoise | None
-    second_sd: Estimate | None
-    autocorrelation: Estimate | None = None
-    slice_sd: Estimate | None = None
-    restart_sd: Estimate | None = None
-    walk_sd: Estimate | None
-    trend_per_h: Estimate | None
-    restart_share: float | None = None
-    slice_s: float | None
-    reaches: tuple[Reach, ...]
-    missing: str = ""
+    not_measured: ClassVar = Computed(
+        lambda floor: () if floor.noise is None else floor.noise.assumed,
+        Annotated[tuple[str, ...], "Parts that were assumed, not measured."],
+    )
+    reason: Annotated[str, "Reason for missing parts; may be null."] = ""
+    comparisons: Annotated[tuple[Reach, ...], "Configurations against the baseline."]
     own_s: float | None = None
-    start_sd: Estimate | None = None
-    connection_sd: Estimate | None = None
-    apart_sd: Estimate | None = None
-    start_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnsTaken:
+    """How turns were taken, and how they are better taken.
+
+    Attributes:
+        advised_reconnections: The number beside the advised length; None as that, and where
+            nothing tells what connections draw.
+    """
+
+    reconnections: Annotated[int, "Number of reconnections in a run."]
+    advised_reconnections: Annotated[int | None, "Advised number of reconnections."] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,32 +202,27 @@ class NoiseFloor:
     """The noise floor of a set-up.
 
     Attributes:
-        name: The experiment whose twin was measured.
-        mode: How the blocks were made.
-        preparation_s: Before the first block, as it took here.
+        preparation_s: As it took here.
         block_s: Of one block of the experiment itself, from what a block took here.
         slice_s: Measured length of a run, in the mean over the workloads.
         advised_slice_s: The length that suits all workloads best; None when it is not known, and
             in turns below 10 starts.
-        advised_reconnections: The number beside that length; None likewise, one by one, and where
-            nothing tells what connections draw.
-        turns: How turns were taken; None one by one.
-        designs: What each design of the experiment would see, by workload.
-        narrower: Half-width with that length over the present one's; None likewise.
+        width_ratio: Half-width with that length over the present one's; None likewise.
+        turns: None one by one.
         workloads: Empty when no two blocks are complete.
+        designs: What each design of the experiment would see, by workload.
     """
 
-    name: str
-    mode: Mode
-    preparation_s: float
-    block_s: float
-    slice_s: float
-    workloads: tuple[WorkloadFloor, ...]
-    advised_slice_s: float | None = None
-    narrower: float | None = None
-    advised_reconnections: int | None = None
-    turns: TurnTimes | None = None
-    designs: tuple[DesignSight, ...] = ()
+    experiment: Annotated[str, "Experiment whose noise it is."]
+    mode: Annotated[Mode, _MODE]
+    preparation_s: Annotated[float, "Time before the first block, s."]
+    block_s: Annotated[float, _BLOCK]
+    slice_s: Annotated[float, "Length of a slice, s."]
+    advised_slice_s: Annotated[float | None, "Advised length, s."] = None
+    width_ratio: Annotated[float | None, "Width of its intervals relative to the ones now."] = None
+    turns: Annotated[TurnsTaken | None, INLINE] = None
+    workloads: Annotated[tuple[WorkloadFloor, ...], "An entry for each workload."]
+    designs: Annotated[tuple[DesignSight, ...], OPTIONAL, "Designs side by side."] = ()
 
 
 _NOTHING = Within(second=math.nan)
@@ -294,7 +341,7 @@ def design_sights(
     assert twin is not None  # noqa: S101 - only a twin has a noise floor
     share = result_share(experiment)
     for workload in floor.workloads:
-        measured = workload.reaches[0].contrast_sd.value * share
+        measured = workload.comparisons[0].contrast_sd.value * share
         terms = _terms(experiment, floor, present, floor.block_s)
         yield _design_sight(workload.workload, terms, measured, measured=True)
         if twin.other is None or workload.noise is None:
@@ -331,8 +378,11 @@ def _design_sight(
         measured=measured,
         block_s=terms.block_s,
         contrast_sd=deviation,
-        halves=tuple(_half_at(terms, deviation, minutes) for minutes in MINUTES),
-        needed_s=tuple(needed_at_s(deviation, terms, each, pooled=True) for each in EFFECTS),
+        half_width={minutes: _half_at(terms, deviation, minutes) for minutes in MINUTES},
+        needed_s={
+            doc.share(effect): needed_at_s(deviation, terms, effect, pooled=True)
+            for effect in EFFECTS
+        },
     )
 
 
@@ -381,9 +431,9 @@ def analyse_noise(grounds: Grounds) -> NoiseFloor | None:
     block_s = _block_s(record, plan, seen.blocks)
     alternates = plan.mode is Mode.ALTERNATING
     floor = NoiseFloor(
-        name=twin.name,
+        experiment=twin.name,
         mode=plan.mode,
-        turns=experiment.measure.turns if alternates else None,
+        turns=TurnsTaken(reconnections=experiment.measure.turns.reconnects) if alternates else None,
         preparation_s=record.planned_at_s or 0.0,
         block_s=_scaled(block_s, experiment, plan.mode, twin.configurations, plan.rounds),
         slice_s=experiment.mean_slice_s,
@@ -443,20 +493,19 @@ def _advised(floor: NoiseFloor, design: _Design, *, starts: int) -> NoiseFloor:
     known = [
         planning.within_starts(w.noise, floor.mode) for w in floor.workloads if w.noise is not None
     ]
-    in_turns = floor.turns is not None
     own = any(w.own_s is not None for w in floor.workloads)
-    if own or not known or (in_turns and starts < campaign.LEAST_STARTS):
+    if own or not known or (floor.turns is not None and starts < campaign.LEAST_STARTS):
         return floor
     best = design.best(known)
     ratios = [design.width_ratio(noise, best) for noise in known]
-    tells = in_turns and all(
-        planning.turn_noise(noise).connection_sd is not None for noise in known
-    )
+    turns = floor.turns
+    if turns and all(planning.turn_noise(noise).connection_sd is not None for noise in known):
+        turns = replace(turns, advised_reconnections=best.turns.reconnects)
     return replace(
         floor,
         advised_slice_s=best.slice_s,
-        advised_reconnections=best.turns.reconnects if tells else None,
-        narrower=math.prod(ratios) ** (1.0 / len(ratios)),
+        turns=turns,
+        width_ratio=math.prod(ratios) ** (1.0 / len(ratios)),
     )
 
 
@@ -580,7 +629,7 @@ def _workload(
 ) -> WorkloadFloor:
     if floor.turns is not None:
         return _in_turns(of, floor, comparisons, design)
-    parts, missing = _parts(of, floor.mode)
+    parts, reason = _parts(of, floor.mode)
     drift = _drift(of)
     noise = None if parts is None else _noise(of.workload, parts, drift)
     best = (
@@ -593,12 +642,12 @@ def _workload(
         autocorrelation=None if parts is None else _estimate(parts.autocorrelation),
         slice_sd=None if parts is None else _estimate(parts.slice_sd),
         restart_sd=None if parts is None else _estimate(parts.restart_sd),
-        walk_sd=None if drift is None else _estimate(drift.walk_sd),
+        drift_sd=None if drift is None else _estimate(drift.walk_sd),
         trend_per_h=None if drift is None else _estimate(drift.trend_per_h),
         restart_share=None if parts is None else _restart_share(parts),
-        slice_s=best,
-        reaches=tuple(_reaches(of, floor, comparisons)),
-        missing=missing,
+        best_slice_s=best,
+        comparisons=tuple(_reaches(of, floor, comparisons)),
+        reason=reason,
         own_s=of.own_s,
     )
 
@@ -608,7 +657,7 @@ def _in_turns(
 ) -> WorkloadFloor:
     """Return the floor of a workload whose runs were taken in turns."""
     plan, slice_s = of.plan, of.experiment.slice_s(of.workload)
-    parts, missing = parts_in_turns(
+    parts, reason = parts_in_turns(
         of.seen, of.workload, campaign.turn_times(plan, of.workload), slice_s
     )
     drift = _drift(of)
@@ -618,16 +667,22 @@ def _in_turns(
         workload=of.workload,
         noise=noise,
         second_sd=None if parts is None else _estimate(parts.second_sd),
-        walk_sd=None if drift is None else _estimate(drift.walk_sd),
+        drift_sd=None if drift is None else _estimate(drift.walk_sd),
         trend_per_h=None if drift is None else _estimate(drift.trend_per_h),
-        slice_s=design.best([noise]).slice_s if noise is not None and starts_tell else None,
-        reaches=tuple(_reaches(of, floor, comparisons)),
-        missing=missing,
+        best_slice_s=design.best([noise]).slice_s if noise is not None and starts_tell else None,
+        comparisons=tuple(_reaches(of, floor, comparisons)),
+        reason=reason,
         own_s=of.own_s,
-        start_sd=None if parts is None else _estimate(parts.start_sd),
-        connection_sd=None if parts is None else _estimate(parts.connection_sd),
-        apart_sd=None if parts is None else _estimate(parts.apart_sd),
-        start_share=None if parts is None else start_share(parts),
+        in_turns=None if parts is None else _told_by_turns(parts),
+    )
+
+
+def _told_by_turns(parts: TurnNoiseParts) -> FloorInTurns:
+    return FloorInTurns(
+        start_sd=_estimate(parts.start_sd),
+        connection_sd=_estimate(parts.connection_sd),
+        apart_sd=_estimate(parts.apart_sd),
+        start_share=start_share(parts),
     )
 
 
@@ -691,8 +746,10 @@ def _reaches(of: _Of, floor: NoiseFloor, comparisons: Sequence[Comparison]) -> I
         yield Reach(
             load=load,
             contrast_sd=_ordered((scale.estimate, scale.low, scale.high)),
-            seen=_seen(comparisons, of.workload, load),
-            sights=tuple(_sight(of.experiment, floor, minutes, scale, load) for minutes in MINUTES),
+            half_width_here=_seen(comparisons, of.workload, load),
+            expected=tuple(
+                _sight(of.experiment, floor, minutes, scale, load) for minutes in MINUTES
+            ),
         )
 
 
@@ -710,14 +767,14 @@ def _sight(
     blocks = max(math.floor(left_s / floor.block_s), 0)
     level = _level(experiment, blocks, pooled=load is None)
     if level is None:
-        return Sight(minutes=minutes, blocks=blocks, half_width=None, visible=None)
+        return Sight(minutes=minutes, blocks=blocks, half_width=None, smallest_visible=None)
     share = result_share(experiment)
     halves = [half_width(share * s, blocks, level) for s in (scale.estimate, scale.low, scale.high)]
     return Sight(
         minutes=minutes,
         blocks=blocks,
         half_width=_ordered(halves),
-        visible=_ordered([planning.smallest_visible(half) for half in halves]),
+        smallest_visible=_ordered([planning.smallest_visible(half) for half in halves]),
     )
 
 

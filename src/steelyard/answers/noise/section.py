@@ -8,7 +8,7 @@ from steelyard.answers.results import CampaignAnalysis, Comparison, cell_name
 from steelyard.answers.turns import TAKEN
 from steelyard.core.campaign import LEAST_STARTS
 from steelyard.core.findings import Estimate, Verdict
-from steelyard.core.schedule import Mode, TurnTimes
+from steelyard.core.schedule import Mode
 from steelyard.core.wording import format_duration, format_percent, format_share
 from steelyard.report import document as doc
 
@@ -82,16 +82,18 @@ def noise_section(analysis: CampaignAnalysis, floor: compute.NoiseFloor) -> tupl
 
 def _in_brief(workload: compute.WorkloadFloor, decide: float) -> str:
     """Return what a block varies by, what the campaign saw, and what is decided in which time."""
-    pooled = workload.reaches[0]
+    pooled = workload.comparisons[0]
     told = [f"a block varies by {_bare(pooled.contrast_sd)}"]
-    if pooled.seen is not None:
-        told.append(f"this campaign saw ±{format_share(pooled.seen)}")
-    sights = [sight for sight in pooled.sights if sight.visible is not None]
-    enough = [s for s in sights if s.visible is not None and s.visible.value <= decide]
+    if pooled.half_width_here is not None:
+        told.append(f"this campaign saw ±{format_share(pooled.half_width_here)}")
+    sights = [sight for sight in pooled.expected if sight.smallest_visible is not None]
+    enough = [
+        s for s in sights if s.smallest_visible is not None and s.smallest_visible.value <= decide
+    ]
     if enough:
         told.append(f"{enough[0].minutes} minutes decide {doc.share(decide)}")
     elif sights:
-        least = f"{sights[-1].minutes} minutes decide {_bare(sights[-1].visible)}"
+        least = f"{sights[-1].minutes} minutes decide {_bare(sights[-1].smallest_visible)}"
         told.append(f"{least}, not {doc.share(decide)}")
     return ", ".join(told)
 
@@ -101,7 +103,7 @@ def _bare(estimate: Estimate | None) -> str:
 
 
 def _outcome(analysis: CampaignAnalysis, floor: compute.NoiseFloor) -> doc.Paragraph:
-    named = f"This is {floor.name}, its baseline against itself"
+    named = f"This is {floor.experiment}, its baseline against itself"
     if not floor.workloads:
         text = (
             f"{named}: {doc.count(analysis.blocks, 'complete block')} cannot say what the noise is."
@@ -132,7 +134,7 @@ def _reaches(floor: compute.NoiseFloor, *, pooled: bool) -> list[tuple[str, comp
     return [
         (workload.workload, reach)
         for workload in floor.workloads
-        for reach in workload.reaches
+        for reach in workload.comparisons
         if (reach.load is None) is pooled
     ]
 
@@ -157,8 +159,8 @@ def _sight_table(
     )
     rows = []
     for name, reach in reaches:
-        for sight in reach.sights:
-            half, seen = sight.half_width, sight.visible
+        for sight in reach.expected:
+            half, seen = sight.half_width, sight.smallest_visible
             width = "no interim result" if half is None else f"±{_ranged(half)}"
             sizes = (str(sight.minutes), f"{sight.blocks:,}", width, _sized(seen))
             rows.append(doc.Row(cells=(name, _load(analysis, reach), *sizes)))
@@ -209,8 +211,14 @@ def _design_cells(each: compute.DesignSight) -> tuple[str, ...]:
         f"{TAKEN[each.mode]}{'' if each.measured else ', foretold'}",
         f"{each.block_s:.1f}",
         format_share(each.contrast_sd),
-        *("no interim result" if half is None else f"±{_number(half)} %" for half in each.halves),
-        *(doc.MISSING if needed is None else doc.about(needed) for needed in each.needed_s),
+        *(
+            "no interim result" if half is None else f"±{_number(half)} %"
+            for half in each.half_width.values()
+        ),
+        *(
+            doc.MISSING if needed is None else doc.about(needed)
+            for needed in each.needed_s.values()
+        ),
     )
 
 
@@ -221,9 +229,9 @@ def _part_table(floor: compute.NoiseFloor) -> doc.Table:
     names = (workload.workload for workload in floor.workloads)
     lines = (
         *(_LINES_IN_TURNS if floor.turns is not None else _lines_in_starts(floor.mode)),
-        ("drift, after one hour", lambda w: _sized(w.walk_sd)),
+        ("drift, after one hour", lambda w: _sized(w.drift_sd)),
         ("trend per hour", lambda w: _signed(w.trend_per_h)),
-        ("one block, all loads", lambda w: _sized(w.reaches[0].contrast_sd)),
+        ("one block, all loads", lambda w: _sized(w.comparisons[0].contrast_sd)),
         ("this campaign's own half-width", _own),
     )
     note = _PARTS_NOTE if floor.turns is None else _TURN_PARTS_NOTE
@@ -249,11 +257,11 @@ def _lines_in_starts(mode: Mode) -> tuple[tuple[str, Callable[[compute.WorkloadF
 
 def _remarks(floor: compute.NoiseFloor) -> Iterator[str]:
     for workload in floor.workloads:
-        if workload.missing:
-            yield f"{workload.workload}: {workload.missing}."
+        if workload.reason:
+            yield f"{workload.workload}: {workload.reason}."
         if workload.noise is not None and "slice_sd" in workload.noise.assumed:
             yield _HALVES
-        if workload.start_sd is not None and workload.connection_sd is None:
+        if workload.in_turns is not None and workload.in_turns.connection_sd is None:
             yield _UNTOLD
 
 
@@ -261,11 +269,17 @@ def _sized(estimate: Estimate | None) -> str:
     return doc.MISSING if estimate is None else _ranged(estimate)
 
 
+def _of_turns(
+    part: Callable[[compute.FloorInTurns], Estimate | None],
+) -> Callable[[compute.WorkloadFloor], str]:
+    return lambda w: doc.MISSING if w.in_turns is None else _sized(part(w.in_turns))
+
+
 _LINES_IN_TURNS: Final[tuple[tuple[str, Callable[[compute.WorkloadFloor], str]], ...]] = (
     ("one second of turns", lambda w: _sized(w.second_sd)),
-    ("from start to start", lambda w: _sized(w.start_sd)),
-    ("from connections to connections", lambda w: _sized(w.connection_sd)),
-    ("one run against one of the next block", lambda w: _sized(w.apart_sd)),
+    ("from start to start", _of_turns(lambda told: told.start_sd)),
+    ("from connections to connections", _of_turns(lambda told: told.connection_sd)),
+    ("one run against one of the next block", _of_turns(lambda told: told.apart_sd)),
 )
 
 
@@ -292,7 +306,7 @@ def _start(workload: compute.WorkloadFloor, mode: Mode) -> str:
 
 
 def _own(workload: compute.WorkloadFloor) -> str:
-    seen = workload.reaches[0].seen
+    seen = workload.comparisons[0].half_width_here
     return doc.MISSING if seen is None else f"±{format_share(seen)}"
 
 
@@ -317,19 +331,19 @@ def _slices(floor: compute.NoiseFloor, starts: int) -> str:
     if floor.turns is not None:
         return _turns(floor, floor.turns, starts)
     present = f"{floor.slice_s:g} s"
-    if floor.advised_slice_s is None or floor.narrower is None:
+    if floor.advised_slice_s is None or floor.width_ratio is None:
         return (
             f"The best slice length is not known: the parts of the noise were not measured. "
             f"It stays at {present}."
         )
     best = f"{floor.advised_slice_s:g} s"
-    if floor.narrower > 1.0 - _WORTH:
+    if floor.width_ratio > 1.0 - _WORTH:
         return (
             f"Keep slices of {present}: no other length narrows the intervals by"
             f" {doc.share(_WORTH)} "
             f"(the best is {best})."
         )
-    gain = format_share(1.0 - floor.narrower)
+    gain = format_share(1.0 - floor.width_ratio)
     return (
         f"Set measure.run_time to {floor.advised_slice_s:g}s instead of {present}: intervals about "
         f"{gain} narrower in the same time."
@@ -338,30 +352,30 @@ def _slices(floor: compute.NoiseFloor, starts: int) -> str:
 
 def _best(workload: compute.WorkloadFloor) -> str:
     """Return the best slice of a workload, and its own of the file."""
-    best = "not known" if workload.slice_s is None else f"{workload.slice_s:g} s"
+    best = "not known" if workload.best_slice_s is None else f"{workload.best_slice_s:g} s"
     own = "" if workload.own_s is None else f" (now {workload.own_s:g} s)"
     return f"{workload.workload} {best}{own}"
 
 
-def _turns(floor: compute.NoiseFloor, turns: TurnTimes, starts: int) -> str:
+def _turns(floor: compute.NoiseFloor, turns: compute.TurnsTaken, starts: int) -> str:
     """Return which seconds of turns and connections are best, from ten starts on."""
     present = f"{floor.slice_s:g} s of turns"
-    if floor.advised_slice_s is None or floor.narrower is None:
+    if floor.advised_slice_s is None or floor.width_ratio is None:
         return (
             f"Keep {present}: other lengths are advised from {LEAST_STARTS} starts on, and this"
             f" campaign has {starts}."
         )
-    anew = floor.advised_reconnections
-    untold = "" if anew is not None else _UNKNOWN[turns.reconnects > 0]
-    if floor.narrower > 1.0 - _WORTH:
+    anew = turns.advised_reconnections
+    untold = "" if anew is not None else _UNKNOWN[turns.reconnections > 0]
+    if floor.width_ratio > 1.0 - _WORTH:
         best = f"{floor.advised_slice_s:g} s" + ("" if anew is None else f" and {anew}")
         return (
-            f"Keep {present} and {doc.count(turns.reconnects, 'reconnection')}: nothing else"
+            f"Keep {present} and {doc.count(turns.reconnections, 'reconnection')}: nothing else"
             " narrows"
             f" the intervals by {doc.share(_WORTH)} (the best is {best}).{untold}"
         )
-    more = "" if anew in (None, turns.reconnects) else f" and measure.reconnects to {anew}"
-    gain = format_share(1.0 - floor.narrower)
+    more = "" if anew in (None, turns.reconnections) else f" and measure.reconnects to {anew}"
+    gain = format_share(1.0 - floor.width_ratio)
     return (
         f"Set measure.run_time to {floor.advised_slice_s:g}s{more}: intervals about {gain} narrower"
         f" in the same time.{untold}"
@@ -371,9 +385,9 @@ def _turns(floor: compute.NoiseFloor, turns: TurnTimes, starts: int) -> str:
 def _mode(floor: compute.NoiseFloor) -> str:
     if floor.mode is Mode.ALTERNATING:
         shares = [
-            f"{format_share(w.start_share)} ({w.workload})"
+            f"{format_share(w.in_turns.start_share)} ({w.workload})"
             for w in floor.workloads
-            if w.start_share is not None
+            if w.in_turns is not None and w.in_turns.start_share is not None
         ]
         drawn = f" Starts and connections bring {', '.join(shares)} of the variance of a cell."
         part = drawn if shares else ""
@@ -399,13 +413,19 @@ def _mode(floor: compute.NoiseFloor) -> str:
 
 
 def _time_for(workload: compute.WorkloadFloor, decide: float) -> str:
-    pooled = workload.reaches[0]
-    enough = [s for s in pooled.sights if s.visible is not None and s.visible.value <= decide]
+    pooled = workload.comparisons[0]
+    enough = [
+        s
+        for s in pooled.expected
+        if s.smallest_visible is not None and s.smallest_visible.value <= decide
+    ]
     if enough:
         least = f"{enough[0].minutes} minutes"
         return f"nine of ten campaigns of {least} decide an effect of {doc.share(decide)}."
-    last = pooled.sights[-1]
-    least = "nothing is" if last.visible is None else f"{_ranged(last.visible)} is"
+    last = pooled.expected[-1]
+    least = (
+        "nothing is" if last.smallest_visible is None else f"{_ranged(last.smallest_visible)} is"
+    )
     return (
         f"an effect of {doc.share(decide)} is not reliably decided in {last.minutes} minutes; "
         f"{least} then."
@@ -441,8 +461,8 @@ def _figure_rows(
     analysis: CampaignAnalysis, floor: compute.NoiseFloor
 ) -> Iterator[tuple[doc.Value, ...]]:
     for workload in floor.workloads:
-        for reach in workload.reaches:
-            for sight in reach.sights:
+        for reach in workload.comparisons:
+            for sight in reach.expected:
                 half = sight.half_width
                 pair = None if half is None else doc.bounds(half)
                 if half is None or pair is None or half.value <= 0.0:
@@ -456,95 +476,7 @@ def _figure_rows(
 def _said(workload: compute.WorkloadFloor) -> str:
     points = [
         f"±{format_share(sight.half_width.value)} in {sight.minutes} min"
-        for sight in workload.reaches[0].sights
+        for sight in workload.comparisons[0].expected
         if sight.half_width is not None
     ]
     return f"{workload.workload}: {', '.join(points) or 'no interim result within two hours'}"
-
-
-def noise_json(floor: compute.NoiseFloor) -> dict[str, doc.Json]:
-    """Return the noise floor for programs; units are in the names."""
-    told: dict[str, doc.Json] = {
-        "experiment": floor.name,
-        **doc.attributes(floor, "mode", "preparation_s", "block_s"),
-        **doc.attributes(floor, "slice_s", "advised_slice_s"),
-        "width_ratio": doc.number(floor.narrower),
-        **_advised(floor),
-        "workloads": [_workload(workload) for workload in floor.workloads],
-        **({"designs": [_design(each) for each in floor.designs]} if floor.designs else {}),
-    }
-    return {"noise": told}
-
-
-def _advised(floor: compute.NoiseFloor) -> dict[str, doc.Json]:
-    """Return what only turns have."""
-    if floor.turns is None:
-        return {}
-    return {
-        "reconnections": floor.turns.reconnects,
-        "advised_reconnections": floor.advised_reconnections,
-    }
-
-
-def _design(each: compute.DesignSight) -> dict[str, doc.Json]:
-    return {
-        **doc.attributes(each, "workload", "mode", "measured", "block_s"),
-        "contrast_sd_percent": doc.percent(each.contrast_sd),
-        "half_width_percent": {
-            str(minutes): doc.percent(half)
-            for minutes, half in zip(compute.MINUTES, each.halves, strict=True)
-        },
-        "needed_s": {
-            f"{100 * effect:g} %": doc.number(needed)
-            for effect, needed in zip(compute.EFFECTS, each.needed_s, strict=True)
-        },
-    }
-
-
-def _workload(workload: compute.WorkloadFloor) -> dict[str, doc.Json]:
-    return {
-        "workload": workload.workload,
-        "second_sd_percent": doc.percent_interval(workload.second_sd),
-        "autocorrelation": doc.interval(workload.autocorrelation),
-        "slice_sd_percent": doc.percent_interval(workload.slice_sd),
-        "restart_sd_percent": doc.percent_interval(workload.restart_sd),
-        **_of_turns(workload),
-        "drift_sd_percent": doc.percent_interval(workload.walk_sd),
-        "trend_percent_per_h": doc.percent_interval(workload.trend_per_h),
-        "restart_share": doc.number(workload.restart_share),
-        "best_slice_s": doc.number(workload.slice_s),
-        "not_measured": [] if workload.noise is None else list(workload.noise.assumed),
-        "reason": workload.missing or None,
-        "comparisons": [_reach(reach) for reach in workload.reaches],
-    }
-
-
-def _of_turns(workload: compute.WorkloadFloor) -> dict[str, doc.Json]:
-    if workload.start_sd is None:
-        return {}
-    return {
-        "start_sd_percent": doc.percent_interval(workload.start_sd),
-        "connection_sd_percent": doc.percent_interval(workload.connection_sd),
-        "apart_sd_percent": doc.percent_interval(workload.apart_sd),
-        "start_share": doc.number(workload.start_share),
-    }
-
-
-def _reach(reach: compute.Reach) -> dict[str, doc.Json]:
-    load = reach.load
-    return {
-        "clients": "pooled" if load is None else load.clients,
-        "threads": None if load is None else load.threads,
-        "contrast_sd_percent": doc.percent_interval(reach.contrast_sd),
-        "half_width_here_percent": doc.percent(reach.seen),
-        "expected": [_sight(sight) for sight in reach.sights],
-    }
-
-
-def _sight(sight: compute.Sight) -> dict[str, doc.Json]:
-    return {
-        "minutes": sight.minutes,
-        "blocks": sight.blocks,
-        "half_width_percent": doc.percent_interval(sight.half_width),
-        "smallest_visible_percent": doc.percent_interval(sight.visible),
-    }

@@ -10,9 +10,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 
 from steelyard.answers import observations as obs
-from steelyard.answers.budget.compute import (
+from steelyard.answers.budget import (
     Budget,
     BudgetChange,
     Part,
@@ -33,7 +34,8 @@ from steelyard.answers.results import Grounds
 from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Evidence, Quantity, Run
-from steelyard.core.schedule import CellKey
+from steelyard.core.quantities import INLINE, Named
+from steelyard.core.schedule import BaselineName, CellKey, ConfigurationName
 from steelyard.core.target import EngineName
 from steelyard.core.wording import format_bytes, format_latencies, format_percent, format_share
 
@@ -79,18 +81,17 @@ class Explanation:
 
     Attributes:
         sentence: To be read alone, without a full stop at its end.
-        parts: Of the latency, those that it names, largest change first.
+        parts: Largest change first.
         costs: Of the ledger, those that it names.
-        differing: Settings that differ between the two sides.
     """
 
-    baseline: str
-    configuration: str
-    cell: CellKey
-    sentence: str
-    parts: tuple[Part, ...] = ()
-    costs: tuple[Cost, ...] = ()
-    differing: tuple[str, ...] = ()
+    baseline: BaselineName
+    configuration: ConfigurationName
+    cell: Annotated[CellKey, INLINE]
+    sentence: Annotated[str, "The explanation, in one sentence."]
+    parts: Annotated[tuple[Part, ...], "Names of the parts of the latency that explain it."] = ()
+    costs: Annotated[tuple[Cost, ...], "Costs of a transaction, by name."] = ()
+    differing: Annotated[tuple[str, ...], "Settings that differ."] = ()
 
 
 Differing = Mapping[tuple[str, str], tuple[str, ...]]  # by baseline and configuration
@@ -457,10 +458,12 @@ class Reasons:
         watching: What could not be seen, and what the watching cost.
     """
 
-    ledger: Ledger
-    budget: Budget
-    explanations: tuple[Explanation, ...]
-    watching: obs.Watching
+    explanations: Annotated[
+        tuple[Explanation, ...], "Why latency changed, one sentence for each comparison."
+    ]
+    budget: Annotated[Budget, Named("latency_budget"), "Parts of the time of a transaction."]
+    ledger: Annotated[Ledger, "Costs of a transaction: CPU, WAL, pages, device."]
+    watching: Annotated[obs.Watching, "Cost of the probes."]
 
 
 def campaign_reasons(grounds: Grounds) -> Reasons | None:

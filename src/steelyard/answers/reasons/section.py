@@ -1,17 +1,28 @@
-"""What ``explain`` shows of a campaign: per comparison verdict, reason, waterfall and costs.
+"""Why a comparison came out as it did, and where the time goes: the latency in parts, their change.
 
-The form for programs is part of ``summary.json``, too.
+A waterfall leads from the baseline's latency to the configuration's, part by part, for charts and
+terminals. What ``explain`` shows of a campaign, too: per comparison verdict, reason, waterfall and
+costs.
 """
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
+from typing import Final
 
-from steelyard.answers.budget.compute import BudgetChange, CellBudget, PartChange
-from steelyard.answers.budget.section import budget_section, change_table, time_note, watching_lines
-from steelyard.answers.costs import CellLedger, CostChange, LedgerChange, cost_note, cost_section
+from steelyard.answers.budget import BudgetChange, CellBudget, Part, PartChange
+from steelyard.answers.costs import LedgerChange, cost_note, cost_section
 from steelyard.answers.costs import change_table as cost_table
 from steelyard.answers.observations import Watching
 from steelyard.answers.reasons.compute import Explanation, Reasons, campaign_reasons
-from steelyard.answers.results import CampaignAnalysis, ending, place_name, verdict_sentence
+from steelyard.answers.results import (
+    CampaignAnalysis,
+    ending,
+    place_name,
+    short_load,
+    verdict_sentence,
+)
 from steelyard.answers.statements.section import (
     WAITS_TITLE,
     measured_apart,
@@ -19,132 +30,432 @@ from steelyard.answers.statements.section import (
     waits_json,
     waits_of,
 )
+from steelyard.core.experiment import MANY, ONE, RATE
+from steelyard.core.findings import Estimate
 from steelyard.core.schedule import CellKey
+from steelyard.core.target import EngineName
+from steelyard.core.wording import MS_PER_S, format_duration, format_share
 from steelyard.report import document as doc
+from steelyard.report.keys import keys_of
+
+PART_LABELS = {
+    Part.ON_CPU: "server on a CPU",
+    Part.CPU_WAIT: "server waiting for a CPU",
+    Part.CPU: "server on or waiting for a CPU",
+    Part.EXECUTING: "executing commands",
+    Part.SERVING: "sockets, protocol, log",
+    Part.FORKING: "forking",
+    Part.BLOCKED: "blocked by storage",
+    Part.IO: "data files",
+    Part.WAL: "WAL",
+    Part.LWLOCK: "internal locks (LWLock)",
+    Part.LOCK: "row and table locks",
+    Part.REPLICATION: "standby",
+    Part.OTHER: "other waits",
+    Part.OFF_CPU: "main thread off the CPU",
+    Part.CLIENT: "client",
+    Part.UNSEEN: "unseen",
+}
+REMAINDER = "rounding and rest"
+_BAR = 32  # characters
 
 
-def reasons_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
-    """Return what the evidence says; times in seconds, costs in base units per transaction."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One bar of a waterfall, ms.
+
+    Attributes:
+        whole: It is a whole latency, at either end of the way.
+    """
+
+    label: str
+    start_ms: float
+    end_ms: float
+    whole: bool = False
+
+
+def steps(change: BudgetChange) -> tuple[Step, ...]:
+    """Return the bars from the baseline's latency to the configuration's.
+
+    None where it is missing.
+    """
+    if change.baseline_s is None or change.configuration_s is None:
+        return ()
+    moves = [(PART_LABELS[part.part], part.change.value) for part in change.parts]
+    moves.append((REMAINDER, change.remainder_s or 0.0))
+    return (
+        _whole(change.baseline, change.baseline_s),
+        *_moved(moves, change.baseline_s),
+        _whole(change.configuration, change.configuration_s),
+    )
+
+
+def _moved(moves: Sequence[tuple[str, float]], from_s: float) -> Iterator[Step]:
+    """Yield a bar for each move, which has a name and seconds, from where the one before ends."""
+    levels = accumulate((move for _, move in moves), initial=from_s)
+    for (label, move), level in zip(moves, levels, strict=False):
+        yield Step(label=label, start_ms=level * MS_PER_S, end_ms=(level + move) * MS_PER_S)
+
+
+def _whole(label: str, seconds: float) -> Step:
+    return Step(label=label, start_ms=0.0, end_ms=seconds * MS_PER_S, whole=True)
+
+
+def bars(drawn: tuple[Step, ...]) -> tuple[str, ...]:
+    """Return each step as characters on one common scale; one that is too small is a dot."""
+    ends = [0.0, *(end for step in drawn for end in (step.start_ms, step.end_ms))]
+    least, span = min(ends), max(ends) - min(ends)
+
+    def at(value: float) -> int:
+        return round((value - least) / span * _BAR) if span else 0
+
+    told = []
+    for step in drawn:
+        low, high = sorted((at(step.start_ms), at(step.end_ms)))
+        told.append(" " * low + ("█" * (high - low) or "·"))
+    return tuple(told)
+
+
+def waterfall_figure(
+    analysis: CampaignAnalysis, changes: Sequence[BudgetChange]
+) -> doc.Figure | None:
+    """Return the ways of several comparisons, a panel each; None where there is none."""
+    drawn = [change for change in changes if change.parts]
+    if not drawn:
+        return None
+    told = "; ".join(_in_words(analysis, change) for change in drawn)
+    return doc.Figure(
+        identity="waterfall",
+        kind=doc.ChartKind.WATERFALL,
+        title="From the baseline's latency to the configuration's",
+        caption=f"Mean latency of a {ONE} in ms, medians over blocks at the largest load; each bar"
+        " is the change of one part within blocks, the largest first. The table has the intervals.",
+        alt=f"Waterfall of the parts of the latency. {told}.",
+        columns=("workload", "configuration", "row", "start", "end", "whole", "text"),
+        rows=tuple(row for change in drawn for row in _rows(change)),
+        configurations=analysis.names,
+    )
+
+
+def _rows(change: BudgetChange) -> Iterator[tuple[doc.Value, ...]]:
+    panel = change.cell.workload, f"{change.configuration} against {change.baseline}"
+    return _bar_rows(panel, steps(change), signed=True)
+
+
+def _bar_rows(
+    panel: tuple[str, str], drawn: Iterable[Step], *, signed: bool
+) -> Iterator[tuple[doc.Value, ...]]:
+    """Yield the rows of a panel of bars; a move may be told with its sign."""
+    for step in drawn:
+        moved_s = (step.end_ms - step.start_ms) / MS_PER_S
+        text = doc.part_ms(moved_s, signed=signed and not step.whole)
+        ends = round(step.start_ms, 6), round(step.end_ms, 6)
+        yield (*panel, step.label, *ends, step.whole, f"{text} ms")
+
+
+# The parts of a write in the order in which it meets them.
+_PATH: Final = (
+    *(Part.CLIENT, Part.CPU_WAIT, Part.ON_CPU, Part.CPU, Part.SERVING, Part.EXECUTING),
+    *(Part.FORKING, Part.LOCK, Part.LWLOCK, Part.IO, Part.BLOCKED, Part.OFF_CPU, Part.WAL),
+    *(Part.REPLICATION, Part.OTHER, Part.UNSEEN),
+)
+_ON_THE_PATH: Final = 4  # configurations that are drawn
+
+
+def path_figure(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> doc.Figure | None:
+    """Return the way of a write in each configuration, a panel each; None where nothing writes.
+
+    What waits for WAL is a write; of such a workload all configurations are drawn.
+    """
+    largest = analysis.experiment.largest_load
+    known = [each for each in cells if each.cell.load == largest and each.latency and each.parts]
+    writing = {
+        each.cell.workload
+        for each in known
+        if any(name == PART_LABELS[Part.WAL] for name, _ in _path(each))
+    }
+    every = analysis.names
+    names = every[:_ON_THE_PATH]
+    drawn = [e for e in known if e.cell.workload in writing and e.configuration in names]
+    if not drawn:
+        return None
+    told = "; ".join(f"{e.cell.workload}, {e.configuration}: {_parts_of(e)}" for e in drawn)
+    ways = [(each, path_steps(each)) for each in drawn]
+    tops: dict[str, float] = {}
+    for each, way in ways:
+        longest = round(max(step.end_ms for step in way), 6)
+        tops[each.cell.workload] = max(longest, tops.get(each.cell.workload, 0.0))
+    further = f" The first {_ON_THE_PATH} configurations are drawn." if every != names else ""
+    return doc.Figure(
+        identity="write-path",
+        kind=doc.ChartKind.WATERFALL,
+        title="The way of a write",
+        caption=f"What a {ONE} that writes spends its time with, in the order in which it meets it,"
+        " medians over blocks in ms at the largest load; the last bar is the latency, to which"
+        f" medians do not add exactly.{further}",
+        alt=f"Parts of the latency of writes, in their order. {told}.",
+        columns=("workload", "configuration", "row", "start", "end", "whole", "text", "top"),
+        rows=tuple(
+            (*row, tops[each.cell.workload])
+            for each, way in ways
+            for row in _bar_rows((each.cell.workload, each.configuration), way, signed=False)
+        ),
+        configurations=every,
+    )
+
+
+def _path(budget: CellBudget) -> list[tuple[str, float]]:
+    """Return what is not nothing of a latency, with its name, s, in the order of the way."""
+    found = {part: seconds.value for part, seconds in budget.parts.items()}
+    whole = budget.latency.value if budget.latency is not None else 0.0
+    least = _LEAST_SHARE * whole
+    return [(PART_LABELS[part], found[part]) for part in _PATH if abs(found.get(part, 0.0)) > least]
+
+
+def _parts_of(budget: CellBudget) -> str:
+    return ", ".join(f"{name} {doc.part_ms(value)} ms" for name, value in _path(budget))
+
+
+def path_steps(budget: CellBudget) -> tuple[Step, ...]:
+    """Return the bars of a latency, part after part, and the latency itself; none without it."""
+    if budget.latency is None:
+        return ()
+    return (*_moved(_path(budget), 0.0), _whole("latency", budget.latency.value))
+
+
+def _in_words(analysis: CampaignAnalysis, change: BudgetChange) -> str:
+    place = place_name(analysis.experiment, change.cell)
+    first, *_, last = steps(change)
+    return f"{place}: from {first.end_ms:.3g} ms to {last.end_ms:.3g} ms"
+
+
+_NOTABLE_BEYOND = 0.05  # of the latency: a guess
+_LEAST_SHARE = 0.0005
+TITLE = "Where the time goes"
+NOTE = (
+    f"Sessions in a class / {RATE}, by Little's law; on a CPU and waiting for one: by the kernel's"
+    f" account of the server's processes, where they are on this machine; unseen: clients / {RATE}"
+    " minus the rest, which may be below 0 within noise. Differences are taken within blocks."
+    f" {doc.POINTWISE} Medians do not add exactly."
+)
+_THREAD_NOTE = (
+    "One thread serves all clients, so each waits while it is with the others: a part is the time"
+    " that the main thread spends so per request, times the requests in flight. Executing and"
+    " forking: as the server counts; blocked by storage: in uninterruptible sleep, sampled at 10 Hz"
+    " and only where the server is on this machine; client: the rest, in which it waits for"
+    f" requests. Differences are taken within blocks. {doc.POINTWISE} Medians do not add exactly."
+)
+_CELL_NOTE = (
+    f"Milliseconds, medians over blocks: a closed loop's latency, clients / {RATE}, and its parts."
+    f" As the generator tells it the latency lacks its own time between two {MANY}"
+)
+
+
+def budget_section(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
+    """Return the parts of the latency; nothing where no run was watched."""
     reasons = analysis.answer(campaign_reasons)
     if reasons is None:
-        return {}
-    return {
-        "explanations": [_explanation(each) for each in reasons.explanations],
-        "latency_budget": {
-            "cells": [_cell_budget(each) for each in reasons.budget.cells],
-            "comparisons": [budget_change(each) for each in reasons.budget.changes],
-        },
-        "ledger": {
-            "cells": [_cell_ledger(each) for each in reasons.ledger.cells],
-            "comparisons": [ledger_change(each) for each in reasons.ledger.changes],
-        },
-        "watching": watching_json(reasons.watching),
-    }
+        return ()
+    largest = analysis.experiment.largest_load
+    told = [each for each in reasons.explanations if each.cell.load == largest]
+    changes = [each for each in reasons.budget.changes if each.cell.load == largest]
+    blocks: list[doc.Block] = []
+    if told:
+        items = tuple(explanation_line(analysis, each) for each in told)
+        blocks.append(doc.BulletList(lead=f"What changed in a {ONE}'s time", items=items))
+    blocks += [change_table(analysis, each) for each in changes if each.parts]
+    figures = (
+        path_figure(analysis, reasons.budget.cells),
+        waterfall_figure(analysis, changes),
+    )
+    blocks += [each for each in figures if each is not None]
+    blocks += _cell_tables(analysis, reasons.budget.cells)
+    blocks += watching_lines(reasons)
+    return (doc.Section(anchor="time", title=TITLE, blocks=tuple(blocks)),)
 
 
-def _explanation(explanation: Explanation) -> dict[str, doc.Json]:
-    return {
-        "baseline": explanation.baseline,
-        "configuration": explanation.configuration,
-        **doc.cell_json(explanation.cell),
-        "sentence": explanation.sentence,
-        "parts": [part.value for part in explanation.parts],
-        "costs": [cost.value for cost in explanation.costs],
-        "differing": list(explanation.differing),
-    }
+def time_note(analysis: CampaignAnalysis) -> str:
+    """Return what the parts of a latency are, and where they come from."""
+    return _THREAD_NOTE if analysis.experiment.engine is EngineName.REDIS else NOTE
 
 
-def _cell_budget(budget: CellBudget) -> dict[str, doc.Json]:
-    return {
-        "configuration": budget.configuration,
-        **doc.cell_json(budget.cell),
-        "blocks": budget.blocks,
-        "latency_s": doc.interval(budget.latency),
-        "latency_mean_s": doc.number(budget.measured_s),
-        "parts_s": {part.value: doc.interval(seconds) for part, seconds in budget.parts.items()},
-        "cpu_beyond_class_s": doc.number(budget.beyond_s),
-        "missing": budget.missing or None,
-    }
+def explanation_line(analysis: CampaignAnalysis, explanation: Explanation) -> str:
+    """Return an explanation with its comparison, as a sentence."""
+    place = place_name(analysis.experiment, explanation.cell)
+    who = f"{explanation.configuration} against {explanation.baseline}"
+    return doc.ended(f"{place}, {who}: {explanation.sentence}")
 
 
-def budget_change(change: BudgetChange) -> dict[str, doc.Json]:
-    """Return a waterfall."""
-    return {
-        "baseline": change.baseline,
-        "configuration": change.configuration,
-        **doc.cell_json(change.cell),
-        "blocks": change.blocks,
-        "baseline_s": doc.number(change.start_s),
-        "configuration_s": doc.number(change.end_s),
-        "change_s": doc.interval(change.change),
-        "parts": [_part(part) for part in change.parts],
-        "remainder_s": doc.number(change.remainder_s) if change.parts else None,
-        "missing": change.missing or None,
-    }
+def change_table(
+    analysis: CampaignAnalysis, change: BudgetChange, *, with_bars: bool = False
+) -> doc.Table:
+    """Return the parts of both sides with their differences; as a waterfall with bars."""
+    place = place_name(analysis.experiment, change.cell)
+    drawn = bars(steps(change)) if with_bars else ()
+    rows = [
+        _whole_row(change),
+        *(_part_row(change, part) for part in change.parts),
+        *_remainder_rows(change),
+    ]
+    columns = (
+        doc.Column(name="part of the latency"),
+        doc.number_column(change.baseline, "ms"),
+        doc.number_column(change.configuration, "ms"),
+        doc.number_column("difference", "ms"),
+        doc.number_column("95 % interval", "ms"),
+        doc.number_column("of the change", spare=with_bars),
+        *((doc.Column(name="from baseline to configuration"),) if with_bars else ()),
+    )
+    if with_bars:
+        rows = [
+            doc.Row(cells=(*row.cells, bar))
+            for row, bar in zip([*rows, _end_row(change)], drawn, strict=True)
+        ]
+    return doc.Table(
+        title=f"{place}: {change.configuration} against {change.baseline}",
+        columns=columns,
+        rows=tuple(rows),
+        note=f"{doc.count(change.blocks, 'block')}.",
+    )
 
 
-def _part(part: PartChange) -> dict[str, doc.Json]:
-    return {
-        **doc.attributes(part, "part", "baseline_s", "configuration_s"),
-        "change_s": doc.interval(part.change),
-        "clear": part.clear,
-    }
+def _whole_row(change: BudgetChange) -> doc.Row:
+    cells = (doc.part_ms(change.baseline_s), doc.part_ms(change.configuration_s))
+    return doc.Row(cells=("latency", *cells, *_difference(change.change), doc.MISSING))
 
 
-def _cell_ledger(ledger: CellLedger) -> dict[str, doc.Json]:
-    return {
-        "configuration": ledger.configuration,
-        **doc.cell_json(ledger.cell),
-        "tps_variation": doc.number(ledger.tps_variation),
-        "costs": {
-            each.cost.value: {
-                **(doc.interval(each.value) or {"estimate": None, "low": None, "high": None}),
-                "variation": doc.number(each.variation),
-                "blocks": each.blocks,
-                "missing": each.missing or None,
-            }
-            for each in ledger.costs
-        },
-    }
+def _end_row(change: BudgetChange) -> doc.Row:
+    return doc.Row(cells=("latency", "", doc.part_ms(change.configuration_s), "", "", ""))
 
 
-def ledger_change(change: LedgerChange) -> dict[str, doc.Json]:
-    """Return how the costs differ."""
-    return {
-        "baseline": change.baseline,
-        "configuration": change.configuration,
-        **doc.cell_json(change.cell),
-        "costs": {each.cost.value: _cost(each) for each in change.costs},
-    }
+def _part_row(change: BudgetChange, part: PartChange) -> doc.Row:
+    cells = (doc.part_ms(part.baseline_s), doc.part_ms(part.configuration_s))
+    label = PART_LABELS[part.part]
+    return doc.Row(cells=(label, *cells, *_difference(part.change), _share(change, part)))
 
 
-def _cost(change: CostChange) -> dict[str, doc.Json]:
-    return {
-        "baseline": doc.number(change.baseline),
-        "configuration": doc.number(change.configuration),
-        **(doc.effect_json(change.change, "change") if change.relative else _difference(change)),
-        "clear": change.clear,
-        "blocks": change.blocks,
-        "missing": change.missing or None,
-    }
+def _share(change: BudgetChange, part: PartChange) -> str:
+    """Return a part's share of a change that is there; of one that is not it would say nothing."""
+    if change.change is None or not change.clear:
+        return doc.MISSING
+    share = part.change.value / change.change.value
+    return format_share(share) if abs(share) >= _LEAST_SHARE else "0 %"
 
 
-def _difference(change: CostChange) -> dict[str, doc.Json]:
-    low, high = doc.bounds(change.change) or (None, None)
-    value = None if change.change is None else change.change.value
-    return {"difference": doc.number(value), "low": doc.number(low), "high": doc.number(high)}
+def _remainder_rows(change: BudgetChange) -> tuple[doc.Row, ...]:
+    told = doc.part_ms(change.remainder_s, signed=True)
+    return (doc.Row(cells=(REMAINDER, doc.MISSING, doc.MISSING, told, doc.MISSING, doc.MISSING)),)
 
 
-def watching_json(watched: Watching) -> dict[str, doc.Json]:
+def _difference(change: Estimate | None) -> tuple[str, str]:
+    if change is None:
+        return doc.MISSING, doc.MISSING
+    return doc.changed_ms(change.value), doc.in_brackets(change, doc.changed_ms)
+
+
+def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> list[doc.Table]:
+    """Return the parts of every cell; nothing where none was split."""
+    split = [each for each in cells if each.parts]
+    if not split:
+        return []
+    parts = [part for part in Part if any(part in each.parts for each in split)]
+    missing = [
+        f"{each.configuration}, {place_name(analysis.experiment, each.cell)}: {each.missing}"
+        for each in cells
+        if each.missing
+    ]
+    note = " ".join(
+        [
+            _cell_note(analysis),
+            time_note(analysis),
+            *_beyond(analysis, split),
+            *(doc.ended(f"Not split: {text}") for text in missing),
+        ]
+    )
+    table = doc.table_of(
+        split,
+        ("workload", lambda each: each.cell.workload),
+        ("configuration", lambda each: each.configuration),
+        (
+            doc.number_column("clients"),
+            lambda each: short_load(analysis.experiment, each.cell.load),
+        ),
+        (
+            doc.number_column("latency"),
+            lambda each: doc.part_ms(None if each.latency is None else each.latency.value),
+        ),
+        (doc.number_column("95 % interval"), lambda each: doc.between(each.latency, doc.part_ms)),
+        *(
+            (doc.number_column(PART_LABELS[part], spare=True), partial(_level_ms, part=part))
+            for part in parts
+        ),
+        (
+            doc.number_column("as the generator tells it", spare=True),
+            lambda each: doc.part_ms(each.latency_mean_s),
+        ),
+        title="Latency and its parts in all cells, ms",
+        note=note,
+    )
+    return [table]
+
+
+def _cell_note(analysis: CampaignAnalysis) -> str:
+    if analysis.is_in_turns:
+        return f"{_CELL_NOTE}, and is of what counts of its turns."
+    return f"{_CELL_NOTE}, and has the ramp in it."
+
+
+def _beyond(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> tuple[str, ...]:
+    """Return where the server used more CPU than the samples cover, by a weight that matters."""
+    told = [
+        f"{each.configuration}, {place_name(analysis.experiment, each.cell)}:"
+        f" {doc.part_ms(each.cpu_beyond_class_s)} ms"
+        for each in cells
+        if each.latency is not None
+        and each.cpu_beyond_class_s is not None
+        and each.cpu_beyond_class_s > _NOTABLE_BEYOND * each.latency.value
+    ]
+    if not told:
+        return ()
+    lead = f"CPU time of the server per {ONE} that the samples do not cover"
+    why = "of background processes, or samples came late and found sessions waiting again"
+    return (f"{lead} ({why}): {'; '.join(told)}.",)
+
+
+def _level_ms(budget: CellBudget, part: Part) -> str:
+    return doc.part_ms(budget.parts[part].value if part in budget.parts else None)
+
+
+def watching_lines(reasons: Reasons) -> list[doc.Block]:
     """Return what was not visible, and what the watching cost."""
-    return {
-        **doc.attributes(watched, "runs", "sources", "own_cpu_s", "server_cpu_s"),
-        "share_percent": doc.percent(watched.share),
-        "absent": [
-            {"subject": each.subject, "reason": each.reason, "runs": each.runs}
+    watched = reasons.watching
+    sources = " and ".join(watched.sources)
+    told = f"Wait events come from {sources}." if sources else "Wait events were not sampled."
+    lines: list[doc.Block] = [doc.Paragraph(text=f"{told} {_cost(watched)}")]
+    if watched.unseen:
+        items = tuple(
+            f"{each.subject}: {doc.ended(each.reason)} ({doc.count(each.runs, 'run')} of"
+            f" {watched.runs})"
             for each in watched.unseen
-        ],
-    }
+        )
+        lines.append(doc.BulletList(lead="What was not visible", items=items))
+    return lines
+
+
+def _cost(watched: Watching) -> str:
+    if watched.own_cpu_s is None:
+        return "What the watching cost was not measured."
+    server = (
+        "not visible" if watched.server_cpu_s is None else format_duration(watched.server_cpu_s)
+    )
+    own = format_duration(watched.own_cpu_s)
+    share = (
+        ""
+        if watched.share is None
+        else f", {format_share(watched.share)} of the CPU time used in these runs"
+    )
+    runs = doc.count(watched.runs, "run")
+    return f"Watching {runs} cost {own} of CPU time here, and on the server {server}{share}."
 
 
 NOTHING = (
@@ -266,7 +577,7 @@ def explain_json(analysis: CampaignAnalysis, choice: Choice) -> dict[str, doc.Js
         **head,
         "comparisons": [_comparison_json(analysis, reasons, each) for each in chosen],
         "waits": waits_json(analysis.answer(waits_of) or ()),
-        "watching": watching_json(reasons.watching),
+        "watching": keys_of(reasons.watching),
         "missing": None,
     }
 
@@ -283,6 +594,6 @@ def _comparison_json(
         "explanation": explanation.sentence,
         "parts": [part.value for part in explanation.parts],
         "differing": list(explanation.differing),
-        "waterfall": budget_change(_budget_of(reasons, explanation)),
-        "ledger": ledger_change(costs),
+        "waterfall": keys_of(_budget_of(reasons, explanation)),
+        "ledger": keys_of(costs),
     }

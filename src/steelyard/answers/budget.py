@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from typing import Annotated, Final
 
 import numpy as np
 
@@ -22,7 +23,14 @@ from steelyard.answers.observations import change
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Quantity, Run, WaitClass
-from steelyard.core.schedule import CellKey
+from steelyard.core.quantities import INLINE, SECONDS, Named
+from steelyard.core.schedule import (
+    BaselineName,
+    Blocks,
+    CellKey,
+    ConfigurationName,
+    Missing,
+)
 from steelyard.stats.intervals import FloatArray
 
 
@@ -93,26 +101,28 @@ class CellBudget:
     """The latency of a configuration in a cell and its parts.
 
     Attributes:
-        latency: clients / tps, median over blocks with its interval, s; None when missing.
-        measured_s: Mean latency as the generator reports it, of the whole run; None if not
-            reported. It lacks the generator's own time between two transactions.
-        parts: Those that were ever seen, medians over blocks with their intervals, s; empty when
-            missing. Medians need not sum exactly.
-        beyond_s: CPU time of the server per transaction that the samples of the classes ``cpu``
-            and ``client`` do not cover, median over blocks: of background processes, or of
+        latency: clients / tps, median over blocks; None when missing.
+        latency_mean_s: As the generator reports it, of the whole run; None if not reported. It
+            lacks the generator's own time between two transactions.
+        parts: Those that were ever seen, medians over blocks; empty when missing. Medians need not
+            sum exactly.
+        cpu_beyond_class_s: CPU time of the server per transaction that the samples of the classes
+            ``cpu`` and ``client`` do not cover, median over blocks: of background processes, or of
             sessions that came to wait before a late sample. None where it was not measured.
-        blocks: Behind it.
-        missing: Why the latency was not split; empty when it was.
     """
 
-    configuration: str
-    cell: CellKey
-    latency: Estimate | None
-    measured_s: float | None
-    parts: Mapping[Part, Estimate]
-    blocks: int
-    beyond_s: float | None = None
-    missing: str = ""
+    configuration: ConfigurationName
+    cell: Annotated[CellKey, INLINE]
+    blocks: Blocks
+    latency: Annotated[Estimate | None, SECONDS, "Latency, s: clients / rate."]
+    latency_mean_s: Annotated[float | None, "Median over runs of their mean latency, s."]
+    parts: Annotated[Mapping[Part, Estimate], SECONDS, "Parts of it by name, s."]
+    cpu_beyond_class_s: Annotated[float | None, "CPU time that no wait class holds, s."] = None
+    missing: Missing = ""
+
+
+_OF_BASELINE: Final = "Time of the baseline, s."
+_OF_CONFIGURATION: Final = "Time of the configuration, s."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,15 +131,15 @@ class PartChange:
 
     Attributes:
         baseline_s: Median over blocks of the baseline's side; ``configuration_s`` of the other.
-        change: Seconds, with a pointwise interval (none below 6 blocks).
-        clear: Its interval leaves out 0 also when all parts are looked at together.
+        change: With a pointwise interval (none below 6 blocks).
+        clear: Also when all parts are looked at together.
     """
 
-    part: Part
-    baseline_s: float
-    configuration_s: float
-    change: Estimate
-    clear: bool
+    part: Annotated[Part, "Name of the part."]
+    baseline_s: Annotated[float, _OF_BASELINE]
+    configuration_s: Annotated[float, _OF_CONFIGURATION]
+    change: Annotated[Estimate, SECONDS, "Change, s."]
+    clear: Annotated[bool, "The interval leaves out zero."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,26 +147,25 @@ class BudgetChange:
     """From the baseline's latency to the configuration's, part by part: a waterfall.
 
     Attributes:
-        start_s: Median latency of the baseline's side; ``end_s`` of the other.
-        change: Of the latency within blocks, s, with a pointwise interval; None when missing.
+        blocks: In which both sides have all parts.
+        baseline_s: Median latency of the baseline's side; ``configuration_s`` of the other.
+        change: Of the latency within blocks, with a pointwise interval; None when missing.
         clear: Its interval leaves out 0.
         parts: Largest change first; empty when missing.
         remainder_s: By how much the parts' centres miss the way from start to end.
-        blocks: In which both sides have all parts.
-        missing: Why there is no split; empty when there is one.
     """
 
-    baseline: str
-    configuration: str
-    cell: CellKey
-    start_s: float | None = None
-    end_s: float | None = None
-    change: Estimate | None = None
+    baseline: BaselineName
+    configuration: ConfigurationName
+    cell: Annotated[CellKey, INLINE]
+    blocks: Blocks = 0
+    baseline_s: Annotated[float | None, _OF_BASELINE] = None
+    configuration_s: Annotated[float | None, _OF_CONFIGURATION] = None
+    change: Annotated[Estimate | None, SECONDS, "Change, s."] = None
     clear: bool = False
-    parts: tuple[PartChange, ...] = ()
-    remainder_s: float = 0.0
-    blocks: int = 0
-    missing: str = ""
+    parts: Annotated[tuple[PartChange, ...], "Each part with its change."] = ()
+    remainder_s: Annotated[float | None, "Rest that the parts leave open, s."] = None
+    missing: Missing = ""
 
     def part(self, part: Part) -> PartChange | None:
         """Return one of its parts, or None where it was never seen."""
@@ -167,8 +176,10 @@ class BudgetChange:
 class Budget:
     """The latency budget of a campaign: its cells, workload by workload, and its comparisons."""
 
-    cells: tuple[CellBudget, ...]
-    changes: tuple[BudgetChange, ...]
+    cells: Annotated[tuple[CellBudget, ...], "An entry for each configuration, workload and load."]
+    changes: Annotated[
+        tuple[BudgetChange, ...], Named("comparisons"), "Configurations against the baseline."
+    ]
 
 
 def split_latency(seen: obs.Observations, experiment: Experiment) -> Budget | None:
@@ -362,10 +373,10 @@ def _cell(seen: obs.Observations, split: _Split, place: tuple[int, int]) -> Cell
         configuration=configuration,
         cell=cell,
         latency=obs.level(whole),
-        measured_s=obs.median_latency_s(runs),
+        latency_mean_s=obs.median_latency_s(runs),
         parts={part: seconds for part, seconds in levels if seconds is not None},
         blocks=blocks,
-        beyond_s=_median_s(split.beyond[:, side]),
+        cpu_beyond_class_s=_median_s(split.beyond[:, side]),
         missing="" if blocks else _why_missing(runs),
     )
 
@@ -409,8 +420,8 @@ def _changed(
         baseline=asked.baseline,
         configuration=asked.configuration,
         cell=cell,
-        start_s=start_s,
-        end_s=end_s,
+        baseline_s=start_s,
+        configuration_s=end_s,
         change=change(end - start),
         clear=obs.is_clear(end - start, 1),
         parts=tuple(sorted(parts, key=lambda part: -abs(part.change.value))),

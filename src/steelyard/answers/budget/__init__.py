@@ -1,1 +1,0 @@
-"""The way from one mean latency to another, part by part."""

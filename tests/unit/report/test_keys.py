@@ -1,0 +1,94 @@
+"""What a declaration makes: keys with their values, and the schema that fits them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from jsonschema import Draft7Validator
+
+from steelyard.core.findings import Estimate, Severity
+from steelyard.core.quantities import INLINE, OPTIONAL, PERCENT, SECONDS, By, Computed, Named
+from steelyard.core.schedule import CellKey, Load
+from steelyard.report.keys import Declared
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part."""
+
+    name: str
+    effect: Annotated[Estimate | None, PERCENT, INLINE, "Its effect."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One answer with every kind of key."""
+
+    cell: Annotated[CellKey, INLINE]
+    latency: Annotated[Estimate | None, SECONDS, "Its latency."]
+    severity: Annotated[Severity, "Its weight."]
+    twice: ClassVar = Computed(lambda answer: 2 * answer.blocks, Annotated[int, "Blocks, twice."])
+    blocks: int = 3
+    shares: Annotated[Mapping[int, float | None], PERCENT, "By minutes, %."]
+    parts: Annotated[tuple[Part, ...], By("name"), "Parts by name."] = ()
+    notes: Annotated[tuple[str, ...], OPTIONAL, Named("remarks"), "What to know."] = ()
+    reason: Annotated[str, "Why it is missing."] = ""
+
+
+FULL = Answer(
+    cell=CellKey(workload="reads", load=Load(clients=8, threads=2, pipeline=4)),
+    latency=Estimate(value=0.001),
+    severity=Severity.WARNING,
+    shares={10: 0.5, 20: None},
+    parts=(
+        Part(name="wal", effect=Estimate(value=0.02, low=0.01, high=0.03)),
+        Part(name="client", effect=None),
+    ),
+    notes=("one",),
+)
+KEYS = Declared(tuple[Answer, ...], "answers", "All of them.")
+
+
+def test_a_field_is_a_key_with_its_unit() -> None:
+    """What has no sentence is no key; what is nothing is null, or left out where it may be."""
+    full, bare = KEYS((FULL, Answer(**{**_fields(FULL), "latency": None, "notes": ()})))["answers"]
+    assert full == {
+        "workload": "reads",
+        "clients": 8,
+        "threads": 2,
+        "rate_per_s": None,
+        "pipeline": 4,
+        "latency_s": {"estimate": 0.001, "low": None, "high": None},
+        "severity": "warning",
+        "twice": 6,
+        "shares_percent": {"10": 50.0, "20": None},
+        "parts": {
+            "wal": {"effect_percent": 2.0, "low_percent": 1.0, "high_percent": 3.0},
+            "client": {"effect_percent": None, "low_percent": None, "high_percent": None},
+        },
+        "remarks": ["one"],
+        "reason": None,
+    }
+    assert bare["latency_s"] is None
+    assert "remarks" not in bare
+
+
+def _fields(answer: Answer) -> dict[str, object]:
+    return {name: getattr(answer, name) for name in Answer.__slots__}
+
+
+def test_the_schema_fits_what_is_written_and_describes_every_key() -> None:
+    """Keys are those of the values, in their order, left out ones too."""
+    properties = KEYS.properties
+    interval = {"type": "object"}
+    schema = {"properties": properties, "$defs": {"interval": interval}}
+    Draft7Validator(schema).validate(KEYS((FULL,)))
+    item = properties["answers"]["items"]["properties"]
+    written = KEYS((FULL,))["answers"][0]
+    assert [key for key in item if key in written] == [*written]
+    assert {*item} - {*written} == {"capacity_share", "generators"}
+    assert item["reason"] == {"description": "Why it is missing.", "type": ["null", "string"]}
+    assert item["parts"]["additionalProperties"]["properties"]["low_percent"] == {
+        "description": "Lower bound of the interval, %; may be null.",
+        "type": ["null", "number"],
+    }
