@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 116550,
-    "lines of tests": 105940,
-    "files": 320,
+    "lines of src": 116737,
+    "lines of tests": 106044,
+    "files": 319,
     "longest file": 878,
-    "import edges": 2253,
+    "import edges": 2257,
     "modules with one importer": 24,
     "branches on kind or system": 9,
 }
