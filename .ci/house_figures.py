@@ -23,8 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 116737,
-    "lines of tests": 106044,
+    "lines of src": 116265,
+    "lines of tests": 106103,
     "files": 319,
     "longest file": 878,
     "import edges": 2257,

@@ -154,20 +154,6 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Threshold:
-    """A number that a rule compares with.
-
-    Attributes:
-        shown: The number with its unit and what it is a share or number of.
-        reason: Why this value; says "a guess" where nothing was measured.
-    """
-
-    value: float
-    shown: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:
     """What a rule says of some facts.
 
@@ -203,12 +189,11 @@ def broken(message: str, *, subject: str = "", remedy: str = "") -> Ruling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule(Generic[Facts]):
-    """One rule, as data with one function, and all that its page in the documentation says.
+    """One rule, as data with one function.
 
     Attributes:
         code: Stable id.
         severity: Of what it finds.
-        why: What goes wrong when it is violated.
         remedy: The way out.
         source: Where the rule comes from.
         judge: Gives a ruling for each thing that breaks it or lacks what it needs; for others it
@@ -217,7 +202,6 @@ class Rule(Generic[Facts]):
 
     code: str
     severity: Severity
-    why: str
     remedy: str
     source: str
     judge: Callable[[Facts], Iterable[Ruling]]
@@ -227,15 +211,13 @@ class Rule(Generic[Facts]):
 class ValidityRule(Rule[Facts]):
     """A rule of what was measured; of a run an error makes it invalid, a warning suspect.
 
+    What it says in full, and why its thresholds are what they are, stands in docs/validity.md.
+
     Attributes:
-        what: When it is violated, in one sentence.
-        thresholds: Numbers in it, if any.
         engine: Whose servers it judges; None: all.
     """
 
     judges: Judges
-    what: str
-    thresholds: tuple[Threshold, ...] = ()
     engine: EngineName | None = None
 
     def concerns(self, engine: EngineName) -> bool:

@@ -106,7 +106,8 @@ def shown_things(argv: tuple[str, ...], shown_files: Path, buffers: Path) -> Non
     examples = doc_pages.ROOT / "docs" / "examples"
     if any("protocol" in word for word in argv):
         copytree(examples / "protocol", shown_files / "docs" / "examples" / "protocol")
-    for name in {word for word in argv if word.startswith("campaigns/")}:
+    named = {word for word in argv if word.startswith("campaigns/")}
+    for name in named or {"campaigns/buffers"} if argv[0] == "report" else named:
         copytree(buffers, shown_files / name)
 
 

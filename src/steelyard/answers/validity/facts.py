@@ -13,7 +13,7 @@ from steelyard.answers.observations import Observations, ResultContrast, result_
 from steelyard.answers.results import Comparison
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Configuration, Experiment
-from steelyard.core.findings import Ruling, Threshold, broken, lacking
+from steelyard.core.findings import Ruling, broken, lacking
 from steelyard.core.measurement import Evidence, Quantity, Run, ServerEnvironment
 from steelyard.core.schedule import Ceiling
 from steelyard.report.document import count
@@ -144,13 +144,6 @@ def _values(runs: Runs, quantity: Quantity) -> list[float | None]:
 
 
 EVENT_LEVEL: Final = 0.05
-BY_RUNS: Final = (
-    Threshold(
-        value=EVENT_LEVEL,
-        shown=f"p < {EVENT_LEVEL}, shared by the comparisons (Fisher's exact test over runs)",
-        reason="the usual level, as for stalls; runs of one start count as independent",
-    ),
-)
 
 
 def events_differ(

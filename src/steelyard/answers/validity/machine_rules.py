@@ -336,25 +336,6 @@ MACHINE_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         code=findings.BESIDE_NEIGHBOUR,
         judges=findings.Judges.CAMPAIGN,
         severity=findings.Severity.WARNING,
-        what="Blocks that were not taken in turns count although a neighbour was there"
-        " (neighbour-cpu, steal, foreign-disk): they had been redone as often as is allowed.",
-        why="Redoing is limited, else a machine that is never quiet would use up the budget. The"
-        " intervals keep their level, because it is decided without regard to arms or results;"
-        " they are wider. In turns, and with `measure.max_other_load: ignore`, it is only noted; a"
-        " warning with `ignore` means that most runs had them: another machine was measured.",
-        thresholds=(
-            findings.Threshold(
-                value=0.1,
-                shown="2 redos of a block; in the whole campaign a tenth of the budget, in seconds"
-                " of the tries that were lost and of the one that may be lost next",
-                reason="a guess: a lost try makes no interval narrower",
-            ),
-            findings.Threshold(
-                value=MOST_RUNS,
-                shown=f"with `ignore`: {format_share(MOST_RUNS)} of the runs",
-                reason="what holds for most runs is no accident of some",
-            ),
-        ),
         remedy="Quieten the machine and measure again; or read the intervals as they are.",
         source="METHOD 3.1",
         judge=_beside_neighbours,
@@ -363,23 +344,6 @@ MACHINE_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         code="foreign-load-differs",
         judges=findings.Judges.COMPARISON,
         severity=findings.Severity.WARNING,
-        what="Other programs, or the hypervisor for others, took more CPU time during the runs of"
-        " one side of a comparison than during those of the other.",
-        why="Load that both sides meet alike costs precision; a difference shifts the effect. The"
-        " share is the difference over the CPU time that server and load generator of both sides"
-        " used: under equal load one side would have had so much more, and the other so much less."
-        " A program that takes all free CPU time takes more while one side waits for its disk; a"
-        " large effect stands all the same.",
-        thresholds=(
-            findings.Threshold(
-                value=neighbours.DOUBT_SHARE,
-                shown="a quarter of the end of the effect's interval that is nearer to zero, as a"
-                " log ratio; for `equivalent` of the margin; `no clear difference` is not judged."
-                f" The interval of the difference at level {100 * SUSPECT_LEVEL:g} % lies wholly"
-                f" beyond, from {LEAST_BLOCKS} blocks on",
-                reason="an effect that foreign load alone makes has a share of half its log ratio",
-            ),
-        ),
         remedy="Stop what else runs on the machine, and measure again.",
         source="the kernel's /proc/stat and /proc/PID/stat; threshold: a guess",
         judge=_foreign_load,
@@ -388,16 +352,6 @@ MACHINE_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         code="quota-throttled",
         judges=findings.Judges.CONFIGURATION,
         severity=findings.Severity.WARNING,
-        what="The server had used up its CPU quota and was held back (nr_throttled of its control"
-        " group).",
-        why="Throughput is then the quota's. It belongs to the configuration and stays in.",
-        thresholds=(
-            findings.Threshold(
-                value=0,
-                shown=f"any period, of {LEAST_PERIODS} or more",
-                reason="a quota that never bites is not seen; fewer periods are one second",
-            ),
-        ),
         remedy="None if the quota is what you compare; otherwise raise it.",
         source="the kernel's cgroup cpu.stat",
         judge=_throttled,
@@ -406,15 +360,6 @@ MACHINE_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         code="memory-pressure",
         judges=findings.Judges.CONFIGURATION,
         severity=findings.Severity.WARNING,
-        what="Processes of the machine waited for memory (PSI, some).",
-        why="Pages are thrown out and read again: another machine than one with enough memory.",
-        thresholds=(
-            findings.Threshold(
-                value=MEMORY_PRESSURE_SHARE,
-                shown=f"{format_share(MEMORY_PRESSURE_SHARE)} of the time",
-                reason="a guess: on a machine with enough memory it is 0",
-            ),
-        ),
         remedy="Lower shared_buffers or work_mem of the configuration, or give the machine more.",
         source="the kernel's pressure stall information; threshold: a guess",
         judge=_memory_pressure,
@@ -423,29 +368,6 @@ MACHINE_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         code="device-limit",
         judges=findings.Judges.CONFIGURATION,
         severity=findings.Severity.WARNING,
-        what="The device of the data was busy all the time, and let through the same number of"
-        " requests or bytes in every second.",
-        why="Throughput is then that of a limit (of a volume, an instance, a control group),"
-        " whatever the settings. It belongs to the configuration and stays in.",
-        thresholds=(
-            findings.Threshold(
-                value=obs.FULL,
-                shown=f"{format_share(obs.FULL)} of a second busy, in four seconds of five",
-                reason="a guess: what comes in between is the client's",
-            ),
-            findings.Threshold(
-                value=obs.QUEUED,
-                shown=f"at least {obs.QUEUED:g} requests in flight",
-                reason="a guess: with one at a time its latency is steady, and no limit",
-            ),
-            findings.Threshold(
-                value=obs.STEADY,
-                shown=f"the middle half of these seconds within {format_share(obs.STEADY)} of their"
-                " median",
-                reason="a guess: limits that were put in varied by 0.2 to 4 %, devices without one"
-                " by 20 % and more",
-            ),
-        ),
         remedy="None if the limit is what you compare; otherwise raise it, or keep more of the data"
         " in memory.",
         source="`/proc/diskstats`, second by second; thresholds: guesses",
@@ -455,15 +377,6 @@ MACHINE_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         code="swapping",
         judges=findings.Judges.CONFIGURATION,
         severity=findings.Severity.WARNING,
-        what="The machine moved pages from or to swap during the runs.",
-        why="A page of the server that was swapped out costs as much as a read of the disk.",
-        thresholds=(
-            findings.Threshold(
-                value=SWAPPED_PER_S,
-                shown=f"{SWAPPED_PER_S:.0f} pages a second",
-                reason="a guess: a process that wakes up after hours brings a few pages back",
-            ),
-        ),
         remedy="Lower what the configuration keeps in memory, or give the machine more.",
         source="the kernel's /proc/vmstat; threshold: a guess",
         judge=_swapping,
@@ -472,16 +385,6 @@ MACHINE_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         code="disk-nearly-full",
         judges=findings.Judges.CAMPAIGN,
         severity=findings.Severity.WARNING,
-        what="Little of the file system of the data was free.",
-        why="File systems and flash get slower when they are nearly full, and more so from block"
-        " to block.",
-        thresholds=(
-            findings.Threshold(
-                value=DISK_FREE_SHARE,
-                shown=f"{format_share(DISK_FREE_SHARE)} free",
-                reason="a guess; ext4 keeps 5 % for root by default",
-            ),
-        ),
         remedy="Make room, or name another place with `target.directory`.",
         source="statvfs of the data directory; threshold: a guess",
         judge=_disk_nearly_full,
@@ -491,17 +394,6 @@ MACHINE_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         engine=EngineName.POSTGRES,
         judges=findings.Judges.CONFIGURATION,
         severity=findings.Severity.WARNING,
-        what="The disk read more bytes than the server asked the operating system for.",
-        why="Read-ahead, or blocks of the device larger than a page, read what nobody wants.",
-        thresholds=(
-            findings.Threshold(
-                value=AMPLIFICATION,
-                shown=f"{AMPLIFICATION:g} bytes for one; from"
-                f" {format_bytes(obs.ENOUGH_READ_BYTES)} on, in reads that take"
-                f" {format_share(obs.READ_TIME_SHARE)} of the device's time",
-                reason="up to there half of what is read is wanted; the least amounts are guesses",
-            ),
-        ),
         remedy="Look at the device's read_ahead_kb, and at its block size against 8 KiB pages.",
         source="pg_stat_io and /proc/diskstats",
         judge=_read_amplification,
@@ -511,8 +403,6 @@ MACHINE_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         engine=EngineName.POSTGRES,
         judges=findings.Judges.CONFIGURATION,
         severity=findings.Severity.WARNING,
-        what="`huge_pages = try` was asked for, and the server uses none.",
-        why="The server starts without them and says nothing: the comparison weighs nothing.",
         remedy="Reserve them (vm.nr_hugepages) and ask for `on`.",
         source="PostgreSQL's documentation, huge_pages and huge_pages_status",
         judge=_huge_pages_tried,
@@ -521,10 +411,6 @@ MACHINE_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         code="shared-machine",
         judges=findings.Judges.CAMPAIGN,
         severity=findings.Severity.INFO,
-        what="Server and load generator ran on the same CPUs, as on every local target without"
-        " CPU sets, or as pods on one machine (one kernel, however the cluster names its nodes).",
-        why="What the generator uses the server lacks: a configuration that saves CPU time looks"
-        " better or worse than with a generator elsewhere.",
         remedy="For numbers of the server alone put the load generator elsewhere, or bind both"
         " with `cgroup`.",
         source="PostgreSQL's documentation, pgbench, Good Practices",
@@ -534,9 +420,6 @@ MACHINE_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         code="not-measured",
         judges=findings.Judges.CAMPAIGN,
         severity=findings.Severity.INFO,
-        what="Something that should have been watched was not: a probe failed, was refused, or"
-        " cannot see it there.",
-        why="What nobody saw is neither good nor bad; rules that need it are not applied.",
         remedy="Verdicts do without it; only explanations that rest on it are left out.",
         source="the probe",
         judge=_probes_absent,
@@ -691,24 +574,6 @@ STORAGE_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         engine=EngineName.POSTGRES,
         judges=findings.Judges.COMPARISON,
         severity=findings.Severity.WARNING,
-        what="One side found its pages in shared_buffers, or without reading the disk, and the"
-        " other did not.",
-        why="Then the sides do different work. It may be the configuration's very effect; with"
-        " other sizes of data or memory the effect is another one.",
-        thresholds=(
-            findings.Threshold(
-                value=HIT_RATIO_POINTS,
-                shown=f"{100 * HIT_RATIO_POINTS:g} points of the hit ratio, from {LEAST_PAGES:g}"
-                " page a transaction on",
-                reason="a guess",
-            ),
-            findings.Threshold(
-                value=DEVICE_READS_FACTOR,
-                shown=f"{DEVICE_READS_FACTOR:g} times the reads of the disk per transaction, and"
-                f" more than {LEAST_DEVICE_READS:g}",
-                reason="a guess",
-            ),
-        ),
         remedy="Say for which size of data it holds; try a scale factor on either side of memory.",
         source="pg_stat_database, /proc/diskstats; thresholds: guesses",
         judge=_cache_regime,
@@ -718,10 +583,6 @@ STORAGE_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         engine=EngineName.POSTGRES,
         judges=findings.Judges.COMPARISON,
         severity=findings.Severity.WARNING,
-        what="fsync, full_page_writes or synchronous_commit keeps less on one side than on the"
-        " other, by the settings in force.",
-        why="A part of the speed is bought with commits, or the whole database, that a crash may"
-        " take.",
         remedy="Compare at equal durability, or say what the speed costs.",
         source="PostgreSQL's documentation, asynchronous commit and WAL settings",
         judge=_durability,
@@ -731,17 +592,6 @@ STORAGE_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         engine=EngineName.POSTGRES,
         judges=findings.Judges.CAMPAIGN,
         severity=findings.Severity.WARNING,
-        what="The configurations differ in storage (`target.directory`, block throttles, settings"
-        " of I/O), and the data fit in memory.",
-        why="Reads are then answered from memory whatever the storage is; only writes and syncs"
-        " are judged.",
-        thresholds=(
-            findings.Threshold(
-                value=1.0,
-                shown="data smaller than shared_buffers, or than the machine's memory",
-                reason="the operating system keeps what shared_buffers does not hold",
-            ),
-        ),
         remedy="Raise the scale factor beyond the machine's memory.",
         source="PostgreSQL's documentation, shared_buffers",
         judge=_fits_in_memory,

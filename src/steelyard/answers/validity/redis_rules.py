@@ -10,7 +10,6 @@ from typing import Final
 
 from steelyard.answers.observations import result_contrasts
 from steelyard.answers.validity.facts import (
-    BY_RUNS,
     CampaignFacts,
     Runs,
     events_differ,
@@ -24,7 +23,6 @@ from steelyard.core.findings import (
     Judges,
     Ruling,
     Severity,
-    Threshold,
     ValidityRule,
     broken,
     lacking,
@@ -132,10 +130,6 @@ KEYSPACE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         engine=EngineName.REDIS,
         judges=Judges.CONFIGURATION,
         severity=Severity.WARNING,
-        what="The server evicted keys, because it had reached maxmemory.",
-        why="Writes pay for evictions, and reads of keys that are gone are cheap: neither is what"
-        " the workload asks for.",
-        thresholds=(Threshold(value=0.0, shown="any", reason="below maxmemory there are none"),),
         remedy="Raise maxmemory, load fewer keys, or say that eviction is what is measured.",
         source="INFO, evicted_keys",
         judge=_evicted,
@@ -145,16 +139,6 @@ KEYSPACE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         engine=EngineName.REDIS,
         judges=Judges.CONFIGURATION,
         severity=Severity.WARNING,
-        what="Reads asked for keys that do not exist.",
-        why="A miss sends no value: it is cheaper than the read that was meant.",
-        thresholds=(
-            Threshold(
-                value=MISSED_SHARE,
-                shown=f"{format_share(MISSED_SHARE)} of the reads, from"
-                f" {format_share(READS_SHARE)} of the commands on",
-                reason="a guess: less hardly moves a mean",
-            ),
-        ),
         remedy="Load as many keys as requests choose among (`loaded` and `keys`).",
         source="INFO, keyspace_misses; threshold: a guess",
         judge=_missed,
@@ -164,25 +148,6 @@ KEYSPACE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         engine=EngineName.REDIS,
         judges=Judges.CONFIGURATION,
         severity=Severity.WARNING,
-        what="Large values were moved rather than commands executed, or a network link was nearly"
-        " full.",
-        why="Throughput is then a rate of bytes: of the network, or of the CPU that copies between"
-        " sockets and memory. Settings that concern commands look alike.",
-        thresholds=(
-            Threshold(
-                value=PAYLOAD_BYTES,
-                shown=f"{format_bytes(PAYLOAD_BYTES)} a request, in and out, while executing takes"
-                f" less than {format_share(EXECUTING_SHARE)} of the main thread's CPU time, which"
-                f" is {format_share(LEAST_CPU_SHARE)} of the run or more",
-                reason="a guess: a read of 16 KiB is as much as a socket hands over at once",
-            ),
-            Threshold(
-                value=LINK_SHARE,
-                shown=f"{format_share(LINK_SHARE)} of a link's speed, of the machine that runs the"
-                " generator; not in Kubernetes",
-                reason="a guess: headers and acknowledgements take a part of the rest",
-            ),
-        ),
         remedy="Measure with values of the size that the application has (`value_bytes`), or say"
         " that it holds for large ones.",
         source="INFO, total_net_input_bytes and commandstats; /sys/class/net; thresholds: guesses",
@@ -193,18 +158,6 @@ KEYSPACE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         engine=EngineName.REDIS,
         judges=Judges.CONFIGURATION,
         severity=Severity.WARNING,
-        what="Less of the server was in memory than it has allocated.",
-        why="The rest may be swapped out: then every command that needs it waits for the disk, and"
-        " all clients wait for that command. Memory that was allocated and never touched looks"
-        " alike.",
-        thresholds=(
-            Threshold(
-                value=RESIDENT_SHARE,
-                shown=f"{format_share(RESIDENT_SHARE)} of used_memory resident, from"
-                f" {format_bytes(LEAST_USED_BYTES)} on",
-                reason="a guess: pages that were never touched are not resident either",
-            ),
-        ),
         remedy="Look at VmSwap in /proc/PID/status of the server; if it is swapped out, load less"
         " or give the machine more memory.",
         source=f"INFO, used_memory_rss; {_ADMINISTRATION}; threshold: a guess",
@@ -385,10 +338,6 @@ PERSISTENCE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         engine=EngineName.REDIS,
         judges=Judges.COMPARISON,
         severity=Severity.WARNING,
-        what="A snapshot (RDB) was saved in more runs of one side than of the other.",
-        why=f"{_COPY}; elsewhere the save points, by number of writes, make the faster side save"
-        " more often.",
-        thresholds=BY_RUNS,
         remedy='Set `save: ""` on both sides, or ask for `sustain`, so that saves fall into all.',
         source="METHOD 3.6 (the test); Redis documentation, 'Redis persistence'",
         judge=partial(
@@ -402,9 +351,6 @@ PERSISTENCE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         engine=EngineName.REDIS,
         judges=Judges.COMPARISON,
         severity=Severity.WARNING,
-        what="The append-only file was rewritten in more runs of one side than of the other.",
-        why=f"{_COPY}; it begins by the growth of the file, so the faster side rewrites sooner.",
-        thresholds=BY_RUNS,
         remedy="Set `auto-aof-rewrite-percentage: 0` on both sides, or ask for `sustain`.",
         source="METHOD 3.6 (the test); redis.conf, auto-aof-rewrite-percentage",
         judge=partial(
@@ -418,11 +364,6 @@ PERSISTENCE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         engine=EngineName.REDIS,
         judges=Judges.COMPARISON,
         severity=Severity.WARNING,
-        what="One side may lose more than the other when the power fails or the process is killed,"
-        " by the settings in force.",
-        why="A part of the speed is bought with acknowledged writes that may be gone. When only the"
-        " process dies next to nothing is lost with an append-only file, however it is flushed."
-        " Judged by the worst that the settings allow, as in the table of what may be lost.",
         remedy="Compare at equal persistence, or say what the speed costs; `steelyard crash-test"
         " redis` measures it.",
         source="Redis documentation, 'Redis persistence'",
@@ -433,10 +374,6 @@ PERSISTENCE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         engine=EngineName.REDIS,
         judges=Judges.CONFIGURATION,
         severity=Severity.WARNING,
-        what="The server saves snapshots or rewrites its log while transparent huge pages are"
-        " always given to it.",
-        why="After the fork every write copies a page: of 2 MiB in place of 4 KiB, while all"
-        " clients wait.",
         remedy="Leave `disable-thp yes` as it is, or set transparent_hugepage/enabled to madvise.",
         source="Redis documentation, 'Diagnosing latency issues'; redis.conf, disable-thp",
         judge=_forks_on_huge_pages,
@@ -446,17 +383,6 @@ PERSISTENCE_RULES: Final[tuple[ValidityRule[CampaignFacts], ...]] = (
         engine=EngineName.REDIS,
         judges=Judges.CONFIGURATION,
         severity=Severity.WARNING,
-        what="The server saves, the kernel does not promise memory beyond what there is"
-        " (vm.overcommit_memory is not 1), and less is available than the server uses.",
-        why="A fork may be refused; then nothing is saved, and Redis refuses writes once a save"
-        " has failed (stop-writes-on-bgsave-error).",
-        thresholds=(
-            Threshold(
-                value=1.0,
-                shown="available memory less than used_memory",
-                reason="a child can come to copy as much as the server holds",
-            ),
-        ),
         remedy="sysctl -w vm.overcommit_memory=1 (root), or leave as much memory free again.",
         source=_ADMINISTRATION,
         judge=_may_not_fork,

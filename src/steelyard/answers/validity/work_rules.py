@@ -13,7 +13,7 @@ import numpy as np
 from steelyard.answers import turns
 from steelyard.answers.observations import Observations
 from steelyard.answers.results import Comparison
-from steelyard.answers.validity.facts import BY_RUNS, CampaignFacts, Runs, events_differ
+from steelyard.answers.validity.facts import CampaignFacts, Runs, events_differ
 from steelyard.answers.validity.machine_rules import MACHINE_RULES, STORAGE_RULES
 from steelyard.answers.validity.redis_rules import KEYSPACE_RULES, PERSISTENCE_RULES
 from steelyard.core import findings
@@ -24,7 +24,7 @@ from steelyard.core.target import EngineName
 from steelyard.core.wording import MS_PER_S, format_log_ratio, format_share
 from steelyard.report.document import count
 from steelyard.stats.intervals import Interval, block_interval
-from steelyard.stats.turns import LEAST_BLOCKS, SUSPECT_BEYOND, SUSPECT_LEVEL, is_suspect
+from steelyard.stats.turns import LEAST_BLOCKS, SUSPECT_LEVEL, is_suspect
 
 _TOLD: Final = {
     turns.TurnChange.OVER_BLOCK: "changes from the first round of a block to the last by",
@@ -33,18 +33,6 @@ _TOLD: Final = {
     " another"
     " one's by",
 }
-_BEYOND: Final = findings.Threshold(
-    value=SUSPECT_BEYOND,
-    shown=f"the interval at level {100 * SUSPECT_LEVEL:g} % lies wholly beyond plus or minus"
-    f" {100 * SUSPECT_BEYOND:g} % of the ratio, from {LEAST_BLOCKS} blocks on",
-    reason="as small as a difference without practical weight",
-)
-_BEYOND_POINTS: Final = findings.Threshold(
-    value=SUSPECT_BEYOND,
-    shown=f"the interval at level {100 * SUSPECT_LEVEL:g} % of the difference lies wholly beyond"
-    f" {100 * SUSPECT_BEYOND:g} point of the share, from {LEAST_BLOCKS} blocks on",
-    reason="a guess: the same as for the ratio of the rates",
-)
 
 
 def _writes_in_flight(facts: CampaignFacts) -> Iterator[findings.Ruling]:
@@ -131,12 +119,6 @@ TURN_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         code="carry-over",
         judges=findings.Judges.COMPARISON,
         severity=findings.Severity.WARNING,
-        what="What another configuration's turn leaves behind costs one side of a comparison more"
-        " than the other: its rate against the other side's differs between the halves of its"
-        " turns, or between turns after one of its own and after another one's.",
-        why="The comparison then holds a cost of the switching, which no server pays that runs"
-        " alone. METHOD 3.17 says how much is left of a loss of given size.",
-        thresholds=(_BEYOND,),
         remedy="Repeat it with a longer `turn_discard`: more is thrown away at the start of each"
         " turn.",
         source="METHOD 3.17",
@@ -146,11 +128,6 @@ TURN_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         code="still-warming",
         judges=findings.Judges.COMPARISON,
         severity=findings.Severity.WARNING,
-        what="The rate of one side against the other changes from the first round of a block to"
-        " the last.",
-        why="One configuration still warms up while it is measured, and the other does not, or"
-        " not as long: the effect is not that of warm servers, and mostly too small.",
-        thresholds=(_BEYOND,),
         remedy="Repeat it with a longer `measure.warm_up`. Where the experiment declares none, the"
         " blocks that follow warm up longer, in all configurations; those before stay in.",
         source="METHOD 3.17",
@@ -160,19 +137,6 @@ TURN_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         code="writes-in-flight",
         judges=findings.Judges.COMPARISON,
         severity=findings.Severity.WARNING,
-        what="Of what the device of the data writes in the turns of one side, more is written right"
-        " after the switch than in those of the other: what another configuration handed to the"
-        " kernel is still on its way when that one stands still.",
-        why="Reads and syncs of the side whose turn it is wait behind it, so one configuration pays"
-        " for the writes of another.",
-        thresholds=(
-            _BEYOND_POINTS,
-            findings.Threshold(
-                value=turns.ENOUGH_WRITTEN_BYTES,
-                shown="1 MiB in the turns of a block",
-                reason="a guess: less is the journal of the file system",
-            ),
-        ),
         remedy="Repeat it with a longer `turn_discard`, or with `design: one-by-one`.",
         source="METHOD 3.17 (the interval); threshold: a guess",
         judge=_writes_in_flight,
@@ -181,21 +145,6 @@ TURN_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         code="cache-pressure",
         judges=findings.Judges.COMPARISON,
         severity=findings.Severity.WARNING,
-        what="Under a workload that only reads, transactions of one side wait for pages from a"
-        " device more often than those of the other: for data, or for memory that the kernel had"
-        " taken from the server (major faults). The servers are warm, and the data of all of them"
-        " fit into memory together.",
-        why="The servers that are up together take the page cache from each other: alone, neither"
-        " would read.",
-        thresholds=(
-            findings.Threshold(
-                value=SUSPECT_BEYOND,
-                shown=f"the interval at level {100 * SUSPECT_LEVEL:g} % of the difference lies"
-                f" wholly beyond {SUSPECT_BEYOND:g} pages of 8 KiB per transaction, from"
-                f" {LEAST_BLOCKS} blocks on",
-                reason="a guess: then one transaction in a hundred waits for a device",
-            ),
-        ),
         remedy="Give the machine more memory or the servers less, or repeat it with `design:"
         " one-by-one`.",
         source="the kernel's counters of the device and of /proc/PID/stat; threshold: a guess",
@@ -331,10 +280,6 @@ WORK_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         engine=EngineName.POSTGRES,
         judges=findings.Judges.COMPARISON,
         severity=findings.Severity.WARNING,
-        what="Checkpoints fell into more runs of one side than of the other.",
-        why="A run with a checkpoint writes whole pages and waits for the disk. Where a"
-        " configuration makes them rarer that is a part of its effect, at this length of a run.",
-        thresholds=BY_RUNS,
         remedy="Cover whole checkpoint cycles with `measure.runs_per_start`, or ask for `sustain`.",
         source="METHOD 3.6 (the test), METHOD 12",
         judge=partial(_events, quantity=Quantity.CHECKPOINTS, what="a checkpoint"),
@@ -344,9 +289,6 @@ WORK_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         engine=EngineName.POSTGRES,
         judges=findings.Judges.COMPARISON,
         severity=findings.Severity.WARNING,
-        what="Autovacuum worked in more runs of one side than of the other.",
-        why="It reads, writes and cleans; short runs count its cost and not its use.",
-        thresholds=BY_RUNS,
         remedy="Restore the data per start (`measure.reset`), or ask for `sustain`.",
         source="METHOD 3.6 (the test)",
         judge=partial(_events, quantity=Quantity.AUTOVACUUMS, what="an autovacuum"),
@@ -355,18 +297,6 @@ WORK_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         code="trend-in-runs",
         judges=findings.Judges.CONFIGURATION,
         severity=findings.Severity.WARNING,
-        what="The second half of the runs is faster or slower than the first, block after block.",
-        why="The value then depends on the length of the slice: warm-up that the warm-up and the"
-        " ramp left in, or a decline that goes on.",
-        thresholds=(
-            findings.Threshold(
-                value=TREND,
-                shown=f"{format_share(TREND)} between the halves, at level {TREND_LEVEL} shared by"
-                f" configurations and workloads, from {TREND_FROM} blocks on; in runs with"
-                f" {FEW_TRANSACTIONS} transactions or more",
-                reason="a guess: less than that hardly moves a ratio of two configurations",
-            ),
-        ),
         remedy="Set a longer warm-up or ramp; ask for `sustain` to see where it leads.",
         source="METHOD 3.3 (the interval), METHOD 3.7",
         judge=_trend,
@@ -375,15 +305,6 @@ WORK_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         code="few-transactions",
         judges=findings.Judges.CONFIGURATION,
         severity=findings.Severity.WARNING,
-        what="Runs have few transactions.",
-        why="A run that ends just before or after one more transaction gives another value.",
-        thresholds=(
-            findings.Threshold(
-                value=FEW_TRANSACTIONS,
-                shown=f"{FEW_TRANSACTIONS} in the median run of a cell",
-                reason="one more or less is then 1 %; METHOD 8 needs as many for a 90th percentile",
-            ),
-        ),
         remedy="Set a longer slice.",
         source="METHOD 8",
         judge=_few_transactions,
@@ -392,18 +313,6 @@ WORK_RULES: Final[tuple[findings.ValidityRule[CampaignFacts], ...]] = (
         code="round-trip-differs",
         judges=findings.Judges.COMPARISON,
         severity=findings.Severity.WARNING,
-        what="The round trip of an empty statement differs between the sides, as it was measured"
-        " before the first block.",
-        why="Every statement pays it. Where the configurations connect differently it is their"
-        " effect; elsewhere the servers are not compared over the same way.",
-        thresholds=(
-            findings.Threshold(
-                value=TRIP_FACTOR,
-                shown=f"{TRIP_FACTOR:g} times as long, and {LEAST_TRIP_S * MS_PER_S:g} ms",
-                reason="a guess: between connections to one server of this machine 0.06 ms were"
-                " seen, and of several the quickest is taken",
-            ),
-        ),
         remedy="Connect both alike, or say that the way is what is compared.",
         source="ceilings; threshold: a guess",
         judge=_round_trip,

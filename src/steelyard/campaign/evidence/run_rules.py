@@ -26,7 +26,6 @@ from steelyard.core.findings import (
     Ruling,
     Severity,
     State,
-    Threshold,
     Validity,
     ValidityRule,
     broken,
@@ -216,16 +215,6 @@ def _log_unusable(facts: RunFacts) -> Iterator[Ruling]:
 SATURATED: Final = RunRule(
     code=GENERATOR_SATURATED,
     severity=Severity.ERROR,
-    what="The load generator used nearly all CPU time that its threads can use, or that the CPUs"
-    " or the CPU limit of where it runs allow.",
-    why="Throughput is then the generator's, and configurations look alike.",
-    thresholds=(
-        Threshold(
-            value=SATURATED_SHARE,
-            shown=f"{format_share(SATURATED_SHARE)} of its threads' time, or of its CPUs",
-            reason="a guess: the rest is what a thread needs to be woken at all",
-        ),
-    ),
     remedy=_MORE_GENERATORS.format(more=2),
     source="PostgreSQL's documentation, pgbench, Good Practices; threshold: a guess",
     judge=_generator_saturated,
@@ -233,17 +222,6 @@ SATURATED: Final = RunRule(
 THROTTLED: Final = RunRule(
     code="generator-throttled",
     severity=Severity.WARNING,
-    what="The load generator on a machine of its own, or in a pod, had used up its CPU limit in a"
-    " share of the periods (nr_throttled of its control group).",
-    why="A thread that is stopped for the rest of a period sends nothing and sees answers late:"
-    " throughput and latency are then the generator's in part, also where it is idle on average.",
-    thresholds=(
-        Threshold(
-            value=THROTTLED_SHARE,
-            shown=f"{format_share(THROTTLED_SHARE)} of {LEAST_PERIODS} periods or more",
-            reason="a guess: the start of a run, when all clients connect, is held back sooner",
-        ),
-    ),
     remedy=_MORE_CPU,
     source="the kernel's cgroup cpu.stat; threshold: a guess",
     judge=_generator_throttled,
@@ -251,17 +229,6 @@ THROTTLED: Final = RunRule(
 SLICE_LENGTH: Final = RunRule(
     code="slice-length",
     severity=Severity.WARNING,
-    what="A generator that takes no time (redis-benchmark) took much longer or shorter than the"
-    " slice: the number of requests comes from the runs before.",
-    why="Runs of different lengths see different parts of what comes in intervals (an AOF rewrite,"
-    " an fsync each second), and weigh the same.",
-    thresholds=(
-        Threshold(
-            value=OFF_LENGTH,
-            shown=f"a factor of {OFF_LENGTH:g}",
-            reason="a guess: a burst or a neighbour moves a slice by less",
-        ),
-    ),
     remedy="If it stays so, the server's speed changes from run to run: set a longer `run_time`.",
     source="the generator's own clock; threshold: a guess",
     judge=_slice_length,
@@ -269,18 +236,6 @@ SLICE_LENGTH: Final = RunRule(
 LOG_UNUSABLE: Final = RunRule(
     code="log-unusable",
     severity=Severity.INFO,
-    what="The log of transactions does not hold what the load generator counts: lines are"
-    " missing, damaged or cut off.",
-    why="Percentiles of a part of the transactions may be those of the fast or of the slow"
-    " ones. The run has no latency then; its throughput does not rest on the log and counts.",
-    thresholds=(
-        Threshold(
-            value=0.0,
-            shown="no transaction and no line",
-            reason="the generator counts what it logs, so that both are equal when all is well;"
-            " a share of them is missing lines where chance draws so few once in a billion",
-        ),
-    ),
     remedy="Look whether /dev/shm or the disk of the cache is full, log a share of the"
     " transactions (`measure.log_sampling`), or none (`measure.log: off`).",
     source="PostgreSQL's documentation, pgbench, Per-Transaction Logging",
@@ -335,26 +290,6 @@ def _rate_not_reached(facts: RunFacts) -> Iterator[Ruling]:
 RATE_NOT_REACHED: Final = RunRule(
     code="rate-not-reached",
     severity=Severity.WARNING,
-    what="In an open loop fewer transactions were done (with those skipped) than were due by"
-    " its rate, or fewer without them because many were skipped. It stays in: the configuration"
-    " may be the cause.",
-    why="What is not done waits: latency then grows with the length of the run, and its"
-    " percentiles are those of this length alone.",
-    thresholds=(
-        Threshold(
-            value=DONE_SHARE,
-            shown=f"{format_share(DONE_SHARE)} of rate times length",
-            reason="a guess: a queue that grows by 2 % of the rate adds 100 ms to the latency"
-            " in 5 s",
-        ),
-        Threshold(
-            value=POISSON_DEVIATIONS,
-            shown="4 standard deviations of a Poisson number below it, where that is less",
-            reason="pgbench schedules a Poisson process, whose number has the deviation of its"
-            " root; fewer by 4 of them is seen in at most 1 of 30,000 runs that keep up"
-            " (exact probabilities)",
-        ),
-    ),
     remedy="Lower the rate, add clients (all of them were busy), or read it as what this"
     " configuration does at this rate.",
     source="PostgreSQL's documentation, pgbench --rate; thresholds as above",
@@ -543,21 +478,12 @@ def _failed_transactions(facts: RunFacts) -> Iterator[Ruling]:
         yield KEPT
 
 
-_NEIGHBOURS_SHARE: Final = Threshold(
-    value=DEFAULT_NEIGHBOURS,
-    shown=f"{format_share(DEFAULT_NEIGHBOURS)} (`measure.max_other_load`)",
-    reason="a guess: on a machine of 2 CPUs it is a third of one, and what runs on any machine"
-    " (system services, a shell) stays far below it",
-)
 _QUIETEN: Final = "Quieten the machine, or allow more with `measure.max_other_load`."
 
 RUN_RULES: Final[tuple[RunRule, ...]] = (
     RunRule(
         code="generator-failed",
         severity=Severity.ERROR,
-        what="The load generator ended with an error: a failed connection, an aborted client, no"
-        " end in time.",
-        why="There is no result, or one of fewer clients than asked for.",
         remedy=_LOG,
         source="METHOD 3.1",
         judge=_generator_failed,
@@ -565,9 +491,6 @@ RUN_RULES: Final[tuple[RunRule, ...]] = (
     RunRule(
         code="server-died",
         severity=Severity.ERROR,
-        what="The server was not there any more at the end of the run.",
-        why="Sessions outlive the death of their server for a while and count transactions that"
-        " no working server would have done.",
         remedy=_LOG,
         source="METHOD 3.1",
         judge=_server_died,
@@ -575,15 +498,6 @@ RUN_RULES: Final[tuple[RunRule, ...]] = (
     RunRule(
         code="clock-jump",
         severity=Severity.ERROR,
-        what="The wall clock moved against the monotonic clock during the run.",
-        why="The load generator divides by seconds of the wall clock.",
-        thresholds=(
-            Threshold(
-                value=CLOCK_JUMP_S,
-                shown=f"{CLOCK_JUMP_S} s over one run",
-                reason="NTP slews by 0.5 ms a second at most; anything above is a step",
-            ),
-        ),
         remedy="Let the clock be slewed, not stepped.",
         source="METHOD 3.1",
         judge=_clock_jump,
@@ -591,8 +505,6 @@ RUN_RULES: Final[tuple[RunRule, ...]] = (
     RunRule(
         code="not-in-force",
         severity=Severity.ERROR,
-        what="A setting that the configuration asks for is not in force on the running server.",
-        why="Something else than the configuration would be measured.",
         remedy="Correct the setting, or what keeps the server from taking it.",
         source="METHOD 3.1",
         judge=_not_in_force,
@@ -600,9 +512,6 @@ RUN_RULES: Final[tuple[RunRule, ...]] = (
     RunRule(
         code="no-huge-pages",
         severity=Severity.ERROR,
-        what="`huge_pages = on` is asked for, and none of the server's shared memory is on huge"
-        " pages.",
-        why="The configuration would be compared without what it is about.",
         remedy="Reserve the pages (vm.nr_hugepages).",
         source="PostgreSQL's documentation, huge_pages and huge_pages_status",
         judge=_no_huge_pages,
@@ -610,13 +519,6 @@ RUN_RULES: Final[tuple[RunRule, ...]] = (
     RunRule(
         code=NEIGHBOUR_CPU,
         severity=Severity.ERROR,
-        what="Processes that are neither server, load generator nor Steelyard used more than a"
-        " share of the machine's CPU time.",
-        why="What they take comes from the arm that happens to run. Their share is measured, not"
-        " the pressure (PSI), which says nothing while the own load fills the machine. CPU time"
-        " that no process used, of interrupts for one, is no neighbour's; in a container, where not"
-        " every process can be seen, it counts.",
-        thresholds=(_NEIGHBOURS_SHARE,),
         remedy=_QUIETEN,
         source="METHOD 3.1; threshold: a guess",
         judge=_neighbour_cpu,
@@ -624,17 +526,6 @@ RUN_RULES: Final[tuple[RunRule, ...]] = (
     RunRule(
         code=STEAL,
         severity=Severity.ERROR,
-        what="The hypervisor gave CPU time to others that this machine had asked for.",
-        why="The machine was smaller during this run than during others. Where the own load has"
-        " used up a budget of CPU credits the cause is the configuration; then steal falls under"
-        " one configuration alone, and the finding blocks-redone says so.",
-        thresholds=(
-            Threshold(
-                value=STEAL_SHARE,
-                shown=f"{format_share(STEAL_SHARE)} of the machine's CPU time",
-                reason="a guess: below it a slice of some seconds varies as much by itself",
-            ),
-        ),
         remedy="Use a host that is not overcommitted.",
         source="METHOD 3.1; threshold: a guess",
         judge=_steal,
@@ -642,18 +533,6 @@ RUN_RULES: Final[tuple[RunRule, ...]] = (
     RunRule(
         code=FOREIGN_DISK,
         severity=Severity.ERROR,
-        what="Other processes kept the device of the data busy for a share of the run: the part"
-        " of its bytes that the server did not ask for and that other processes did, times the"
-        " time it was busy.",
-        why="Reads and syncs of the server waited behind them.",
-        thresholds=(
-            Threshold(
-                value=DEFAULT_NEIGHBOURS,
-                shown=f"{format_share(DEFAULT_NEIGHBOURS)} of the run's time"
-                " (`measure.max_other_load`)",
-                reason="a guess: the same share as for CPU",
-            ),
-        ),
         remedy=_QUIETEN,
         source="METHOD 3.1; threshold: a guess",
         judge=_foreign_disk,
@@ -665,10 +544,6 @@ RUN_RULES: Final[tuple[RunRule, ...]] = (
     RunRule(
         code="shared-cpus",
         severity=Severity.ERROR,
-        what="Only one of server and load generator is bound to CPUs, so that the other may run"
-        " there too.",
-        why="Whoever binds one of them wants them apart; the scheduler would decide from run to"
-        " run whether they are.",
         remedy="Give both `cgroup: {cpuset: ..., generator_cpuset: ...}`: the same CPUs where"
         " sharing is what you want to measure.",
         source="PostgreSQL's documentation, pgbench, Good Practices",
@@ -677,11 +552,6 @@ RUN_RULES: Final[tuple[RunRule, ...]] = (
     RunRule(
         code="no-transactions",
         severity=Severity.WARNING,
-        what="No transaction ended in the measured part of the run.",
-        why="The server stood still, or the slice is too short. It counts as one transaction.",
-        thresholds=(
-            Threshold(value=1.0, shown="1 transaction", reason="a rate of none has no logarithm"),
-        ),
         remedy="If both arms do it, `run_time` is too short for this workload.",
         source="METHOD 3.6",
         judge=_no_transactions,
@@ -689,10 +559,6 @@ RUN_RULES: Final[tuple[RunRule, ...]] = (
     RunRule(
         code="failed-transactions",
         severity=Severity.WARNING,
-        what="Transactions failed (serialisation, deadlock, an error of the script, on a standby a"
-        " conflict with recovery).",
-        why="They are not counted as done, and what they cost is in the run.",
-        thresholds=(Threshold(value=0.0, shown="any", reason="each of them is a lost result"),),
         remedy="See pgbench's --max-tries, or lower the isolation of the script; on a standby raise"
         " max_standby_streaming_delay, or set hot_standby_feedback = on.",
         source="the load generator's own count",

@@ -75,6 +75,7 @@ class StackRule(Rule[stack.StackFacts]):
     """A rule of the stack; its code is such as ``KVM001``.
 
     Attributes:
+        why: What goes wrong when it is violated.
         layers: That it joins: ``hypervisor``, ``kvm``, ``linux``, ``kubernetes``, ``postgres``,
             ``redis``, ``storage``, ``bench``.
         title: What holds where all is well.
@@ -83,6 +84,7 @@ class StackRule(Rule[stack.StackFacts]):
             cannot name: ``judge`` says where it lacks one.
     """
 
+    why: str
     layers: tuple[str, ...]
     title: str
     detect: str
