@@ -313,18 +313,24 @@ def write_again(
 
 
 def rendered(analysis: CampaignAnalysis, form: str) -> str:
-    """Return the report in a form: ``markdown``, ``summary``, ``html``, ``json``."""
+    """Return the report in a form other than text."""
     from steelyard.answers.report import build_document, summary
-    from steelyard.report.html import render_html, render_markdown, render_summary
 
     if form == "json":
         return as_json(summary(analysis))
-    document = build_document(analysis)
-    if form == "markdown":
-        return render_markdown(document)
-    if form == "summary":
-        return render_summary(document)
-    return render_html(document)
+    return in_form(build_document(analysis), form)
+
+
+def in_form(document: Document, form: str) -> str:
+    """Return a document in a form: ``csv``, ``markdown``, ``summary``, ``html``."""
+    from steelyard.report import html
+
+    return {
+        "csv": html.render_csv,
+        "markdown": html.render_markdown,
+        "summary": html.render_summary,
+        "html": html.render_html,
+    }[form](document)
 
 
 def show(

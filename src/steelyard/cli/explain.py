@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from steelyard.cli.completion import complete_cell
-from steelyard.cli.options import campaign_argument, output_option
+from steelyard.cli.options import campaign_argument, output_forms
 
 if TYPE_CHECKING:
     from steelyard.answers.reasons.section import Choice
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     shell_complete=complete_cell,
     help="Only this workload, or this load of it.",
 )
-@output_option()
-def command(directory: Path | None, cell: str | None, *, as_json: bool) -> None:
+@output_forms("text", "json", "csv", "markdown", "html")
+def command(directory: Path | None, cell: str | None, form: str) -> None:
     """Explain the comparisons of the campaign in DIRECTORY from what was seen around its runs.
 
     For each: the verdict, which part of a transaction's time changed, the way from one latency to
@@ -37,10 +37,12 @@ def command(directory: Path | None, cell: str | None, *, as_json: bool) -> None:
     require_campaign(path)
     analysis = campaigns.readable(campaigns.listed_campaign(path))
     choice = _choice(analysis, cell)
-    if as_json:
+    if form == "json":
         campaigns.print_json(explain_json(analysis, choice))
-        return
-    campaigns.print_whole(explain_document(analysis, choice))
+    elif form == "text":
+        campaigns.print_whole(explain_document(analysis, choice))
+    else:
+        click.echo(campaigns.in_form(explain_document(analysis, choice), form), nl=False)
 
 
 def _choice(analysis: "CampaignAnalysis", cell: str | None) -> "Choice":

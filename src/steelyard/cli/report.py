@@ -9,7 +9,7 @@ from steelyard.cli.options import campaign_argument, gate_options, output_forms
 
 @click.command("report")
 @campaign_argument
-@output_forms("text", "markdown", "summary", "html", "json")
+@output_forms("text", "markdown", "summary", "html", "json", "csv")
 @click.option("--full", is_flag=True, help="Show tables and findings, too (text only).")
 @click.option(
     "--write", is_flag=True, help="Also write report.html, report.md, summary.json and the tables."

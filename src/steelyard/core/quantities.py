@@ -154,6 +154,7 @@ class Mark(Enum):
     INLINE = auto()  # not its key but its own ones; of an interval a key for each bound
 
 
+PLAIN: Final = Unit()
 PERCENT: Final = Unit("_percent", 100.0, "%")
 SECONDS: Final = Unit("_s", 1.0, "s")
 OPTIONAL: Final = Mark.OPTIONAL

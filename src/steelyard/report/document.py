@@ -5,6 +5,7 @@ figure and the drawing of an interval hold plain numbers, because they become po
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum, StrEnum
@@ -14,6 +15,7 @@ from typing import Any, Final, TypeVar
 
 from steelyard.core import wording
 from steelyard.core.findings import Estimate, Severity, Validity
+from steelyard.core.quantities import PLAIN, Unit
 from steelyard.core.schedule import CellKey, Load
 from steelyard.core.target import POSTGRES_WORDS, WorkWords
 
@@ -238,11 +240,13 @@ class Table:
         brief: What even a short rendering says of that; empty for nothing.
         gist: What its rows say, in words: for who has no room for a table; empty for nothing.
         spare: Where room is short, its gist says as much as its rows do.
+        data: The numbers of each row in base units, by their keys; empty: it has texts alone.
     """
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
+    data: "tuple[tuple[Datum, ...], ...]" = ()
     tone_column: int | None = None
     note: str = ""
     brief: str = ""
@@ -250,33 +254,136 @@ class Table:
     spare: bool = False
 
 
+Datum = tuple[str, Value]  # with the key under which programs find it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """How the values of a column are shown, and their numbers as data.
+
+    Attributes:
+        show: Returns the text of a value that is there.
+        unit: Of its number as data.
+        heading: The unit of the text.
+        align: Of the column.
+        missing: The text of no value.
+    """
+
+    show: Callable[[Any], str] = str
+    unit: Unit = PLAIN
+    heading: str = ""
+    align: Align = Align.RIGHT
+    missing: str = "–"  # noqa: RUF001 - ``MISSING``, which is defined below
+
+    def text(self, value: object) -> str:
+        """Return the text of a cell."""
+        return self.missing if value is None else self.show(value)
+
+    def data(self, key: str, value: object) -> tuple[Datum, ...]:
+        """Return the number under its key, and after it its bounds under theirs."""
+        key += self.unit.suffix
+        if isinstance(value, Estimate):
+            ends = (value.value, *(bounds(value) or (None, None)))
+            names = (key, f"{key}_low", f"{key}_high")
+            return tuple(zip(names, (number(end, self.unit) for end in ends), strict=True))
+        return ((key, _datum(value, self.unit)),)
+
+
+def _datum(value: Any, unit: Unit) -> Value:  # noqa: ANN401 - whatever a cell shows
+    return number(value, unit) if isinstance(value, float) else value
+
+
+TEXT: Final = Form(align=Align.LEFT)
+WHOLE: Final = Form(show="{:,}".format)
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """A column with the texts of its cells, and their data, by the item of the row."""
+
+    head: Column
+    text: Callable[[Any], str]
+    data: Callable[[Any], tuple[Datum, ...]] = lambda _: ()
+
+
+def column(
+    name: str, of: Callable[[Any], object], form: Form = TEXT, *, key: str = "", spare: bool = False
+) -> Cells:
+    """Return a column of typed values.
+
+    Args:
+        name: Its heading.
+        of: Returns the value of an item; None for a missing one.
+        form: How values are shown.
+        key: Under which programs find it; the name where there is none.
+        spare: May be left out where the whole table is too wide.
+    """
+    named = key or re.sub(r"\W+", "_", name)
+    return Cells(
+        Column(name=name, unit=form.heading, align=form.align, spare=spare),
+        lambda item: form.text(of(item)),
+        lambda item: form.data(named, of(item)),
+    )
+
+
 def table_of(
     items: Iterable[_T],
-    *columns: tuple[Column | str, Callable[[_T], str]],
+    *columns: Cells | tuple[Column | str, Callable[[_T], str]],
     title: str,
     note: str = "",
     brief: str = "",
     tone: Callable[[_T], Tone] = lambda _: Tone.PLAIN,
     tone_column: int | None = None,
+    common: tuple[Datum, ...] = (),
+    reason: Callable[[_T], str] | None = None,
 ) -> Table:
     """Return a table with a row for each item.
 
     Args:
         items: In the order of the rows.
-        *columns: Each head, or the name of one of texts, with what gives the text of its cells.
+        *columns: Typed ones, or each head, or the name of one of texts, with what gives the text of
+            its cells: these are only shown.
         title: As in a table; so are ``note``, ``brief`` and ``tone_column``.
         note: How to read it.
         brief: What is said of that even in short.
         tone: Gives the tone of a row.
         tone_column: That the tone belongs to.
+        common: Data of each row that no column shows.
+        reason: Gives why values of a row are missing; empty where they are not.
     """
-    heads = tuple(head if isinstance(head, Column) else Column(name=head) for head, _ in columns)
-    rows = tuple(
-        Row(cells=tuple(text(each) for _, text in columns), tone=tone(each)) for each in items
-    )
+    items = tuple(items)
+    filled = [
+        each
+        if isinstance(each, Cells)
+        else Cells(each[0] if isinstance(each[0], Column) else Column(name=each[0]), each[1])
+        for each in columns
+    ]
+    why = (lambda _: ()) if reason is None else lambda item: (("reason", reason(item) or None),)
+    data = [
+        [*(datum for each in filled for datum in each.data(item)), *why(item)] for item in items
+    ]
     return Table(
-        title=title, columns=heads, rows=rows, tone_column=tone_column, note=note, brief=brief
+        title=title,
+        columns=tuple(each.head for each in filled),
+        rows=tuple(
+            Row(cells=tuple(each.text(item) for each in filled), tone=tone(item)) for item in items
+        ),
+        tone_column=tone_column,
+        note=note,
+        brief=brief,
+        data=tuple((*common, *row) for row in data) if any(data) else (),
     )
+
+
+def transposed(table: Table, head: str) -> Table:
+    """Return a table with a row for each column; its data stay as they are."""
+    columns = tuple(number_column(row.cells[0]) for row in table.rows)
+    rows = (
+        Row(cells=(column.heading, *(row.cells[place] for row in table.rows)))
+        for place, column in enumerate(table.columns)
+    )
+    _, *shown = rows
+    return replace(table, columns=(Column(name=head), *columns), rows=tuple(shown))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -619,10 +726,10 @@ _SIGNIFICANT = 12
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
-def number(value: float | None) -> float | None:
-    """Return a finite number with 12 significant digits, or None."""
+def number(value: float | None, unit: Unit = PLAIN) -> float | None:
+    """Return a finite number in a unit, with 12 significant digits, or None."""
     finite = present(value)
-    return None if finite is None else float(f"{finite:.{_SIGNIFICANT}g}")
+    return None if finite is None else float(f"{unit.factor * finite:.{_SIGNIFICANT}g}")
 
 
 def percent(value: float | None) -> float | None:
@@ -696,6 +803,17 @@ def load_json(load: Load) -> dict[str, Json]:
         **({} if load.generators == 1 else {"generators": load.generators}),
         **({} if load.pipeline == 1 else {"pipeline": load.pipeline}),
     }
+
+
+def load_data(load: Load | None) -> tuple[Datum, ...]:
+    """Return by which keys programs find a load, or the result over all loads of a workload."""
+    if load is None:
+        return (("clients", "pooled"), ("threads", None), ("rate_per_s", None))
+    return (
+        ("clients", load.clients),
+        ("threads", load.threads),
+        ("rate_per_s", number(load.rate_per_s)),
+    )
 
 
 def cell_json(cell: CellKey) -> dict[str, Json]:

@@ -287,14 +287,29 @@ _FORMULA: Final = re.compile(r"[=@]|[+-](?![\d.])")
 
 
 def table_csv(table: doc.Table) -> str:
-    """Return a table as CSV: headings with their units, then the cells as they are shown."""
+    """Return a table as CSV: its data under their keys, or its cells if it has texts alone."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(column.heading for column in table.columns)
-    writer.writerows(
-        [f"'{cell}" if _FORMULA.match(cell) else cell for cell in row.cells] for row in table.rows
-    )
+    if table.data:
+        fullest_first = sorted(table.data, key=len, reverse=True)
+        keys = dict.fromkeys(key for row in fullest_first for key, _ in row)
+        writer.writerow(keys)
+        rows = [[dict(row).get(key) for key in keys] for row in table.data]
+    else:
+        writer.writerow(column.heading for column in table.columns)
+        rows = [list(row.cells) for row in table.rows]
+    writer.writerows([_harmless(value) for value in row] for row in rows)
     return text.getvalue()
+
+
+def _harmless(value: doc.Value) -> doc.Value:
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
+
+
+def render_csv(document: doc.Document) -> str:
+    """Return the tables of a document, with an empty line between two."""
+    blocks = (block for section in document.sections for block in section.blocks)
+    return "\n".join(table_csv(block) for block in blocks if isinstance(block, doc.Table))
 
 
 @singledispatch

@@ -16,11 +16,10 @@ from types import UnionType
 from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
 
 from steelyard.core.findings import Estimate
-from steelyard.core.quantities import INLINE, OPTIONAL, By, Computed, Named, Unit
+from steelyard.core.quantities import INLINE, OPTIONAL, PLAIN, By, Computed, Named, Unit
 from steelyard.report.document import Json, bounds, interval, number
 
 Schema = dict[str, Any]
-_PLAIN: Final = Unit()
 _NULL: Final = type(None)
 _NAMES: Final = {bool: "boolean", int: "integer", float: "number", str: "string", _NULL: "null"}
 
@@ -87,7 +86,7 @@ class Declared:
 
     def __call__(self, value: Any) -> dict[str, Json]:  # noqa: ANN401 - of that type
         """Return the keys with their values."""
-        return {self.name: _plain(value, _PLAIN)} if self.name else keys_of(value)
+        return {self.name: _plain(value, PLAIN)} if self.name else keys_of(value)
 
     @property
     def properties(self) -> dict[str, Schema]:
@@ -107,7 +106,7 @@ def _keys(kind: Any) -> tuple[_Key, ...]:  # noqa: ANN401 - a type
         hint = computed.hint if isinstance(computed, Computed) else declared
         value, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
         description = next((mark for mark in marks if isinstance(mark, str)), "")
-        unit = next((mark for mark in marks if isinstance(mark, Unit)), _PLAIN)
+        unit = next((mark for mark in marks if isinstance(mark, Unit)), PLAIN)
         other = next((mark.key for mark in marks if isinstance(mark, Named)), "")
         by = next((mark.field for mark in marks if isinstance(mark, By)), "")
         key = _Key(
@@ -136,7 +135,7 @@ def keys_of(thing: object) -> dict[str, Json]:
         if key.is_effect:
             low, high = bounds(value) or (None, None)
             ends = (None if value is None else value.value, low, high)
-            written |= {n: _number(v, key.unit) for n, v in zip(key.ends, ends, strict=True)}
+            written |= {n: number(v, key.unit) for n, v in zip(key.ends, ends, strict=True)}
         elif key.is_inline:
             written |= {} if value is None else keys_of(value)
         else:
@@ -147,20 +146,16 @@ def keys_of(thing: object) -> dict[str, Json]:
 
 def _plain(value: Any, unit: Unit) -> Json:  # noqa: ANN401 - whatever a field holds
     if isinstance(value, Estimate):
-        return interval(value, partial(_number, unit=unit))
+        return interval(value, partial(number, unit=unit))
     if isinstance(value, Enum):
         return _plain(value.value, unit)
     if isinstance(value, float):
-        return _number(value, unit)
+        return number(value, unit)
     if isinstance(value, Mapping):
-        return {str(_plain(name, _PLAIN)): _plain(each, unit) for name, each in value.items()}
+        return {str(_plain(name, PLAIN)): _plain(each, unit) for name, each in value.items()}
     if isinstance(value, tuple | list):
         return [_plain(each, unit) for each in value]
     return keys_of(value) if is_dataclass(value) else value
-
-
-def _number(value: float | None, unit: Unit) -> float | None:
-    return None if value is None else number(unit.factor * value)
 
 
 def properties_of(kind: Any) -> dict[str, Schema]:  # noqa: ANN401 - a type

@@ -1,15 +1,23 @@
-"""What a declaration makes: keys with their values, and the schema that fits them."""
+"""What declarations make: keys with values, the schema that fits them, tables as data."""
 
+import csv
+import math
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
+import pytest
 from jsonschema import Draft7Validator
 
+from steelyard.answers.report import build_document
 from steelyard.core.findings import Estimate, Severity
 from steelyard.core.quantities import INLINE, OPTIONAL, PERCENT, SECONDS, By, Computed, Named
 from steelyard.core.schedule import CellKey, Load
+from steelyard.report.document import MISSING, Form, column, milliseconds, table_of
+from steelyard.report.html import render_csv, table_csv
 from steelyard.report.keys import Declared
+from support.examples import analysis_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,3 +100,41 @@ def test_the_schema_fits_what_is_written_and_describes_every_key() -> None:
         "description": "Lower bound of the interval, %; may be null.",
         "type": ["null", "number"],
     }
+
+
+@pytest.mark.parametrize("name", ["quick", "noise"])
+def test_a_table_is_data_that_joins_with_the_summary(name: str) -> None:
+    """Numbers in base units under the keys of the cells; a bound is one, and missing is empty."""
+    analysis = analysis_of(name)
+    cells = {(cell.cell.workload, str(cell.cell.load.clients)) for cell in analysis.cells}
+    places = {*cells, *((workload, "pooled") for workload, _ in cells)}
+    text = render_csv(build_document(analysis))
+    tables = [list(csv.DictReader(part.splitlines())) for part in text.split("\n\n")]
+    typed = [table for table in tables if any(key.endswith(("_s", "_percent")) for key in table[0])]
+    assert len(typed) > 1
+    for row in (row for table in typed for row in table):
+        assert (row["workload"], row.get("clients", "pooled")) in places
+        assert row.get("configuration", analysis.names[0]) in analysis.names
+        for key, value in row.items():
+            if re.search(r"(_s|_percent)(_low|_high)?$", key):
+                assert value == "" or math.isfinite(float(value))
+
+
+def test_a_mark_of_a_name_is_no_part_of_the_data() -> None:
+    """And what the screen shows is left as it is."""
+    form = Form(show=milliseconds, unit=SECONDS, heading="ms")
+    table = table_of(
+        (Estimate(value=0.002, low=0.001, high=0.004), None),
+        column("configuration", lambda _: "tuned"),
+        column("latency", lambda value: value and value.value, form),
+        column("p99", lambda value: value, replace(form, show=str)),
+        title="Latencies",
+        reason=lambda value: "" if value else "not measured",
+    )
+    marked = replace(table, rows=tuple(replace(r, cells=("tuned †",)) for r in table.rows))
+    assert [row.cells[:2] for row in table.rows] == [("tuned", "2.00"), ("tuned", MISSING)]
+    assert table_csv(marked).splitlines() == [
+        "configuration,latency_s,p99_s,p99_s_low,p99_s_high,reason",
+        "tuned,0.002,0.002,0.001,0.004,",
+        "tuned,,,,,not measured",
+    ]

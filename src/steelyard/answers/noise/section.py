@@ -1,6 +1,8 @@
 """The noise floor of a set-up: what it can see in which time, what the noise is, what to use."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from steelyard.answers.noise import compute
@@ -8,6 +10,7 @@ from steelyard.answers.results import CampaignAnalysis, Comparison, cell_name
 from steelyard.answers.turns import TAKEN
 from steelyard.core.campaign import LEAST_STARTS
 from steelyard.core.findings import Estimate, Verdict
+from steelyard.core.quantities import PERCENT, SECONDS
 from steelyard.core.schedule import Mode
 from steelyard.core.wording import format_duration, format_percent, format_share
 from steelyard.report import document as doc
@@ -149,22 +152,31 @@ def _cell_table(analysis: CampaignAnalysis, floor: compute.NoiseFloor) -> tuple[
 def _sight_table(
     analysis: CampaignAnalysis, title: str, reaches: Sequence[tuple[str, compute.Reach]], note: str
 ) -> doc.Table:
-    columns = (
-        *(doc.Column(name="workload"), doc.Column(name="load"), doc.number_column("time", "min")),
-        doc.number_column("blocks", spare=True),
-        *(
-            doc.number_column("half-width of the interval"),
-            doc.number_column("smallest effect seen"),
+    rows = [(name, reach, sight) for name, reach in reaches for sight in reach.expected]
+    return doc.table_of(
+        rows,
+        doc.column("workload", lambda row: row[0]),
+        doc.Cells(
+            doc.Column(name="load"),
+            lambda row: _load(analysis, row[1]),
+            lambda row: doc.load_data(row[1].load),
         ),
+        doc.column(
+            "time", lambda row: row[2].minutes, replace(doc.WHOLE, heading="min"), key="minutes"
+        ),
+        doc.column("blocks", lambda row: row[2].blocks, doc.WHOLE, spare=True),
+        doc.column(
+            "half-width of the interval", lambda row: row[2].half_width, _HALF, key="half_width"
+        ),
+        doc.column(
+            "smallest effect seen",
+            lambda row: row[2].smallest_visible,
+            _SIZE,
+            key="smallest_visible",
+        ),
+        title=title,
+        note=note,
     )
-    rows = []
-    for name, reach in reaches:
-        for sight in reach.expected:
-            half, seen = sight.half_width, sight.smallest_visible
-            width = "no interim result" if half is None else f"±{_ranged(half)}"
-            sizes = (str(sight.minutes), f"{sight.blocks:,}", width, _sized(seen))
-            rows.append(doc.Row(cells=(name, _load(analysis, reach), *sizes)))
-    return doc.Table(title=title, columns=columns, rows=tuple(rows), note=note)
 
 
 def _load(analysis: CampaignAnalysis, reach: compute.Reach) -> str:
@@ -174,15 +186,34 @@ def _load(analysis: CampaignAnalysis, reach: compute.Reach) -> str:
 
 def _ranged(estimate: Estimate) -> str:
     """Return ``1.9 % (1.5 to 2.6)``."""
-    pair = doc.bounds(estimate)
-    ends = "" if pair is None else f" ({_number(pair[0])} to {_number(pair[1])})"
-    return f"{_number(estimate.value)} %{ends}"
+    return f"{_number(estimate.value)} %{_between(estimate, _number)}"
 
 
 def _number(fraction: float) -> str:
     """Return a percentage without its sign and unit; what rounds to nothing is 0."""
     text = format_share(fraction).removesuffix(" %")
     return "0" if float(text) == 0.0 else text
+
+
+def _between(estimate: Estimate, shown: Callable[[float], str]) -> str:
+    pair = doc.bounds(estimate)
+    return "" if pair is None else f" ({shown(pair[0])} to {shown(pair[1])})"
+
+
+def _trend(estimate: Estimate) -> str:
+    if doc.bounds(estimate) is None:
+        return doc.MISSING
+    ends = _between(estimate, lambda end: format_percent(end).removesuffix(" %"))
+    return f"{format_percent(estimate.value)}{ends}"
+
+
+_SIZE: Final = doc.Form(show=_ranged, unit=PERCENT)
+_HALF: Final = replace(_SIZE, show=lambda half: f"±{_ranged(half)}", missing="no interim result")
+_SHARE: Final = doc.Form(show=format_share, unit=PERCENT)
+_TREND: Final = replace(_SIZE, show=_trend)
+_RATIO: Final = doc.Form(show=lambda ratio: f"{ratio.value:.2f}{_between(ratio, '{:.2f}'.format)}")
+_BLOCK: Final = doc.Form(show="{:.1f}".format, unit=SECONDS, heading="s")
+_NEEDED: Final = doc.Form(show=doc.about, unit=SECONDS)
 
 
 # --- both designs ---
@@ -192,66 +223,84 @@ def _design_table(floor: compute.NoiseFloor) -> tuple[doc.Table, ...]:
     """Return what each design decides in how many minutes, where there are two."""
     if len({each.mode for each in floor.designs}) < 2:
         return ()
-    columns = (
-        doc.Column(name="workload"),
-        doc.Column(name="design"),
-        doc.number_column("block", "s", spare=True),
-        doc.number_column("one block varies by"),
-        *(doc.number_column(f"half-width after {m} min", spare=m > _LONG) for m in compute.MINUTES),
-        *(doc.number_column(f"{doc.share(effect)} decided in") for effect in compute.EFFECTS),
-    )
-    rows = tuple(doc.Row(cells=_design_cells(each)) for each in floor.designs)
-    note = f"{_DESIGN_NOTE} {_OTHER_NOTE[floor.mode is Mode.ALTERNATING]}"
-    return (doc.Table(title="What each design decides", columns=columns, rows=rows, note=note),)
-
-
-def _design_cells(each: compute.DesignSight) -> tuple[str, ...]:
-    return (
-        each.workload,
-        f"{TAKEN[each.mode]}{'' if each.measured else ', foretold'}",
-        f"{each.block_s:.1f}",
-        format_share(each.contrast_sd),
+    table = doc.table_of(
+        floor.designs,
+        doc.column("workload", lambda each: each.workload),
+        doc.Cells(
+            doc.Column(name="design"),
+            lambda each: f"{TAKEN[each.mode]}{'' if each.measured else ', foretold'}",
+            lambda each: (("mode", each.mode.value), ("measured", each.measured)),
+        ),
+        doc.column("block", lambda each: each.block_s, _BLOCK, spare=True),
+        doc.column("one block varies by", lambda each: each.contrast_sd, _SHARE, key="contrast_sd"),
         *(
-            "no interim result" if half is None else f"±{_number(half)} %"
-            for half in each.half_width.values()
+            doc.column(
+                f"half-width after {m} min",
+                partial(lambda minutes, each: each.half_width[minutes], m),
+                replace(_HALF, show=lambda half: f"±{_number(half)} %"),
+                spare=m > _LONG,
+            )
+            for m in compute.MINUTES
         ),
         *(
-            doc.MISSING if needed is None else doc.about(needed)
-            for needed in each.needed_s.values()
+            doc.column(
+                f"{size} decided in",
+                partial(lambda effect, each: each.needed_s[effect], size),
+                _NEEDED,
+                key=f"needed_{size.removesuffix(' %')}_percent",
+            )
+            for size in map(doc.share, compute.EFFECTS)
         ),
+        title="What each design decides",
+        note=f"{_DESIGN_NOTE} {_OTHER_NOTE[floor.mode is Mode.ALTERNATING]}",
     )
+    return (table,)
 
 
 # --- what the noise is made of ---
 
 
 def _part_table(floor: compute.NoiseFloor) -> doc.Table:
-    names = (workload.workload for workload in floor.workloads)
-    lines = (
-        *(_LINES_IN_TURNS if floor.turns is not None else _lines_in_starts(floor.mode)),
-        ("drift, after one hour", lambda w: _sized(w.drift_sd)),
-        ("trend per hour", lambda w: _signed(w.trend_per_h)),
-        ("one block, all loads", lambda w: _sized(w.comparisons[0].contrast_sd)),
-        ("this campaign's own half-width", _own),
-    )
     note = _PARTS_NOTE if floor.turns is None else _TURN_PARTS_NOTE
-    return doc.Table(
-        title="What the noise is made of",
-        columns=(doc.Column(name="part"), *map(doc.number_column, names)),
-        rows=tuple(
-            doc.Row(cells=(name, *(text(workload) for workload in floor.workloads)))
-            for name, text in lines
+    table = doc.table_of(
+        floor.workloads,
+        doc.column("workload", lambda w: w.workload),
+        *(_LINES_IN_TURNS if floor.turns is not None else _lines_in_starts(floor.mode)),
+        doc.column("drift, after one hour", lambda w: w.drift_sd, _SIZE, key="drift_sd"),
+        doc.column("trend per hour", lambda w: w.trend_per_h, _TREND, key="trend_per_h"),
+        doc.column(
+            "one block, all loads",
+            lambda w: w.comparisons[0].contrast_sd,
+            _SIZE,
+            key="contrast_sd",
         ),
+        doc.column(
+            "this campaign's own half-width",
+            lambda w: w.comparisons[0].half_width_here,
+            replace(_SHARE, show=lambda half: f"±{format_share(half)}"),
+            key="half_width_here",
+        ),
+        title="What the noise is made of",
         note=" ".join([note, *dict.fromkeys(_remarks(floor))]),
+        reason=lambda w: w.reason,
     )
+    return doc.transposed(table, "part")
 
 
-def _lines_in_starts(mode: Mode) -> tuple[tuple[str, Callable[[compute.WorkloadFloor], str]], ...]:
+def _lines_in_starts(mode: Mode) -> tuple[doc.Cells, ...]:
+    cancels = mode is Mode.BACK_TO_BACK
     return (
-        ("from second to second", lambda w: _sized(w.second_sd)),
-        ("autocorrelation of seconds", lambda w: _plain(w.autocorrelation)),
-        ("from slice to slice", lambda w: _sized(w.slice_sd)),
-        ("from start to start", lambda w: _start(w, mode)),
+        doc.column("from second to second", lambda w: w.second_sd, _SIZE, key="second_sd"),
+        doc.column(
+            "autocorrelation of seconds", lambda w: w.autocorrelation, _RATIO, key="autocorrelation"
+        ),
+        doc.column("from slice to slice", lambda w: w.slice_sd, _SIZE, key="slice_sd"),
+        doc.column(
+            "from start to start",
+            lambda w: None if cancels else w.restart_sd,
+            replace(_SIZE, missing="cancels" if cancels else doc.MISSING),
+            key="restart_sd",
+        ),
     )
 
 
@@ -265,49 +314,17 @@ def _remarks(floor: compute.NoiseFloor) -> Iterator[str]:
             yield _UNTOLD
 
 
-def _sized(estimate: Estimate | None) -> str:
-    return doc.MISSING if estimate is None else _ranged(estimate)
+def _in_turns(name: str, part: str) -> doc.Cells:
+    """Return a part that only turns have."""
+    return doc.column(name, lambda w: w.in_turns and getattr(w.in_turns, part), _SIZE, key=part)
 
 
-def _of_turns(
-    part: Callable[[compute.FloorInTurns], Estimate | None],
-) -> Callable[[compute.WorkloadFloor], str]:
-    return lambda w: doc.MISSING if w.in_turns is None else _sized(part(w.in_turns))
-
-
-_LINES_IN_TURNS: Final[tuple[tuple[str, Callable[[compute.WorkloadFloor], str]], ...]] = (
-    ("one second of turns", lambda w: _sized(w.second_sd)),
-    ("from start to start", _of_turns(lambda told: told.start_sd)),
-    ("from connections to connections", _of_turns(lambda told: told.connection_sd)),
-    ("one run against one of the next block", _of_turns(lambda told: told.apart_sd)),
+_LINES_IN_TURNS: Final = (
+    doc.column("one second of turns", lambda w: w.second_sd, _SIZE, key="second_sd"),
+    _in_turns("from start to start", "start_sd"),
+    _in_turns("from connections to connections", "connection_sd"),
+    _in_turns("one run against one of the next block", "apart_sd"),
 )
-
-
-def _plain(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return doc.MISSING
-    pair = doc.bounds(estimate)
-    ends = "" if pair is None else f" ({pair[0]:.2f} to {pair[1]:.2f})"
-    return f"{estimate.value:.2f}{ends}"
-
-
-def _signed(estimate: Estimate | None) -> str:
-    pair = doc.bounds(estimate)
-    if estimate is None or pair is None:
-        return doc.MISSING
-    low, high = (format_percent(end).removesuffix(" %") for end in pair)
-    return f"{format_percent(estimate.value)} ({low} to {high})"
-
-
-def _start(workload: compute.WorkloadFloor, mode: Mode) -> str:
-    if mode is Mode.BACK_TO_BACK:
-        return "cancels"
-    return _sized(workload.restart_sd)
-
-
-def _own(workload: compute.WorkloadFloor) -> str:
-    seen = workload.comparisons[0].half_width_here
-    return doc.MISSING if seen is None else f"±{format_share(seen)}"
 
 
 # --- what to use ---

@@ -6,10 +6,10 @@ costs.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
-from typing import Final
+from typing import Final, NamedTuple
 
 from steelyard.answers.budget import BudgetChange, CellBudget, Part, PartChange
 from steelyard.answers.costs import LedgerChange, cost_note, cost_section
@@ -32,6 +32,7 @@ from steelyard.answers.statements.section import (
 )
 from steelyard.core.experiment import MANY, ONE, RATE
 from steelyard.core.findings import Estimate
+from steelyard.core.quantities import PERCENT, SECONDS
 from steelyard.core.schedule import CellKey
 from steelyard.core.target import EngineName
 from steelyard.core.wording import MS_PER_S, format_duration, format_share
@@ -290,67 +291,75 @@ def change_table(
     analysis: CampaignAnalysis, change: BudgetChange, *, with_bars: bool = False
 ) -> doc.Table:
     """Return the parts of both sides with their differences; as a waterfall with bars."""
-    place = place_name(analysis.experiment, change.cell)
-    drawn = bars(steps(change)) if with_bars else ()
-    rows = [
-        _whole_row(change),
-        *(_part_row(change, part) for part in change.parts),
-        *_remainder_rows(change),
-    ]
-    columns = (
-        doc.Column(name="part of the latency"),
-        doc.number_column(change.baseline, "ms"),
-        doc.number_column(change.configuration, "ms"),
-        doc.number_column("difference", "ms"),
-        doc.number_column("95 % interval", "ms"),
-        doc.number_column("of the change", spare=with_bars),
-        *((doc.Column(name="from baseline to configuration"),) if with_bars else ()),
-    )
-    if with_bars:
-        rows = [
-            doc.Row(cells=(*row.cells, bar))
-            for row, bar in zip([*rows, _end_row(change)], drawn, strict=True)
-        ]
-    return doc.Table(
-        title=f"{place}: {change.configuration} against {change.baseline}",
-        columns=columns,
-        rows=tuple(rows),
+    table = doc.table_of(
+        _lines(change),
+        doc.column("part of the latency", lambda line: line.name, key="part"),
+        doc.column(change.baseline, lambda line: line.baseline_s, _MS, key="baseline"),
+        doc.column(
+            change.configuration, lambda line: line.configuration_s, _MS, key="configuration"
+        ),
+        doc.column("difference", lambda line: line.change, _DIFFERENCE, key="change"),
+        (
+            doc.number_column("95 % interval", "ms"),
+            lambda line: doc.in_brackets(line.change, doc.changed_ms),
+        ),
+        doc.column("of the change", lambda line: line.share, _SHARE, spare=with_bars),
+        title=f"{place_name(analysis.experiment, change.cell)}: {change.configuration} against"
+        f" {change.baseline}",
         note=f"{doc.count(change.blocks, 'block')}.",
+        common=(
+            ("workload", change.cell.workload),
+            *doc.load_data(change.cell.load),
+            *(("baseline", change.baseline), ("configuration", change.configuration)),
+        ),
+    )
+    if not with_bars:
+        return table
+    end = ("latency", "", doc.part_ms(change.configuration_s), "", "", "")
+    cells = [*(row.cells for row in table.rows), end]
+    drawn = zip(cells, bars(steps(change)), strict=True)
+    return replace(
+        table,
+        columns=(*table.columns, doc.Column(name="from baseline to configuration")),
+        rows=tuple(doc.Row(cells=(*row, bar)) for row, bar in drawn),
     )
 
 
-def _whole_row(change: BudgetChange) -> doc.Row:
-    cells = (doc.part_ms(change.baseline_s), doc.part_ms(change.configuration_s))
-    return doc.Row(cells=("latency", *cells, *_difference(change.change), doc.MISSING))
+class _Line(NamedTuple):
+    """The latency, one of its parts, or the rest."""
+
+    name: str
+    baseline_s: float | None
+    configuration_s: float | None
+    change: Estimate | None
+    share: float | None = None
 
 
-def _end_row(change: BudgetChange) -> doc.Row:
-    return doc.Row(cells=("latency", "", doc.part_ms(change.configuration_s), "", "", ""))
+def _lines(change: BudgetChange) -> Iterator[_Line]:
+    yield _Line("latency", change.baseline_s, change.configuration_s, change.change)
+    for part in change.parts:
+        sides = (part.baseline_s, part.configuration_s, part.change)
+        yield _Line(PART_LABELS[part.part], *sides, _share(change, part))
+    yield _Line(REMAINDER, None, None, Estimate(value=change.remainder_s or 0.0))
 
 
-def _part_row(change: BudgetChange, part: PartChange) -> doc.Row:
-    cells = (doc.part_ms(part.baseline_s), doc.part_ms(part.configuration_s))
-    label = PART_LABELS[part.part]
-    return doc.Row(cells=(label, *cells, *_difference(part.change), _share(change, part)))
-
-
-def _share(change: BudgetChange, part: PartChange) -> str:
+def _share(change: BudgetChange, part: PartChange) -> float | None:
     """Return a part's share of a change that is there; of one that is not it would say nothing."""
     if change.change is None or not change.clear:
-        return doc.MISSING
-    share = part.change.value / change.change.value
-    return format_share(share) if abs(share) >= _LEAST_SHARE else "0 %"
+        return None
+    return part.change.value / change.change.value
 
 
-def _remainder_rows(change: BudgetChange) -> tuple[doc.Row, ...]:
-    told = doc.part_ms(change.remainder_s, signed=True)
-    return (doc.Row(cells=(REMAINDER, doc.MISSING, doc.MISSING, told, doc.MISSING, doc.MISSING)),)
-
-
-def _difference(change: Estimate | None) -> tuple[str, str]:
-    if change is None:
-        return doc.MISSING, doc.MISSING
-    return doc.changed_ms(change.value), doc.in_brackets(change, doc.changed_ms)
+_MS: Final = doc.Form(
+    show=lambda value: doc.part_ms(value.value if isinstance(value, Estimate) else value),
+    unit=SECONDS,
+    heading="ms",
+)
+_DIFFERENCE: Final = replace(_MS, show=lambda change: doc.changed_ms(change.value))
+_SHARE: Final = doc.Form(
+    show=lambda share: format_share(share) if abs(share) >= _LEAST_SHARE else "0 %", unit=PERCENT
+)
+_IN_TITLE: Final = replace(_MS, heading="")
 
 
 def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> list[doc.Table]:
@@ -374,24 +383,31 @@ def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> l
     )
     table = doc.table_of(
         split,
-        ("workload", lambda each: each.cell.workload),
-        ("configuration", lambda each: each.configuration),
-        (
+        doc.column("workload", lambda each: each.cell.workload),
+        doc.column("configuration", lambda each: each.configuration),
+        doc.Cells(
             doc.number_column("clients"),
             lambda each: short_load(analysis.experiment, each.cell.load),
+            lambda each: doc.load_data(each.cell.load),
         ),
-        (
-            doc.number_column("latency"),
-            lambda each: doc.part_ms(None if each.latency is None else each.latency.value),
-        ),
+        doc.column("latency", lambda each: each.latency, _IN_TITLE),
         (doc.number_column("95 % interval"), lambda each: doc.between(each.latency, doc.part_ms)),
         *(
-            (doc.number_column(PART_LABELS[part], spare=True), partial(_level_ms, part=part))
+            doc.column(
+                PART_LABELS[part],
+                partial(lambda part, each: each.parts.get(part), part),
+                _IN_TITLE,
+                key=part.value,
+                spare=True,
+            )
             for part in parts
         ),
-        (
-            doc.number_column("as the generator tells it", spare=True),
-            lambda each: doc.part_ms(each.latency_mean_s),
+        doc.column(
+            "as the generator tells it",
+            lambda each: each.latency_mean_s,
+            _IN_TITLE,
+            key="latency_mean",
+            spare=True,
         ),
         title="Latency and its parts in all cells, ms",
         note=note,
@@ -420,10 +436,6 @@ def _beyond(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> tuple[st
     lead = f"CPU time of the server per {ONE} that the samples do not cover"
     why = "of background processes, or samples came late and found sessions waiting again"
     return (f"{lead} ({why}): {'; '.join(told)}.",)
-
-
-def _level_ms(budget: CellBudget, part: Part) -> str:
-    return doc.part_ms(budget.parts[part].value if part in budget.parts else None)
 
 
 def watching_lines(reasons: Reasons) -> list[doc.Block]:
