@@ -6,6 +6,7 @@ from ruamel.yaml import YAML
 
 from steelyard.campaign.file.files import load_experiment
 from steelyard.core.kubernetes import Manifest, SecretRef
+from steelyard.core.target import CloudNativePgTarget
 from steelyard.core.wording import GIB
 from steelyard.systems.postgres.cloudnative_pg.own_cluster import cluster_manifest
 from steelyard.tuning.files.files import MATRIX, class_text
@@ -26,7 +27,7 @@ def preset_manifests(preset: str, namespace: str) -> list[Manifest]:
     facts = MachineFacts(cpus=2, memory_bytes=8 * GIB)
     experiment = load_experiment(f"preset:{preset}", facts=facts, seed=1).experiment
     known = class_manifests()
-    targets = experiment.cluster_targets
+    targets = experiment.targets_of(CloudNativePgTarget)
     classes = dict.fromkeys(target.storage_class or "" for target in targets.values())
     clusters = [
         cluster_manifest(

@@ -33,7 +33,13 @@ from steelyard.core.experiment import (
 from steelyard.core.findings import Finding, Validity
 from steelyard.core.measurement import Environment, Run, ServerEnvironment
 from steelyard.core.schedule import CellKey
-from steelyard.core.target import CloudNativePgTarget, RedisKubernetesTarget, Target
+from steelyard.core.target import (
+    CloudNativePgTarget,
+    EndpointTarget,
+    Here,
+    RedisKubernetesTarget,
+    Target,
+)
 from steelyard.report import document as doc
 from steelyard.stats.drift import stalled_slices, stalls_p_value
 from steelyard.stats.intervals import BoolArray, FloatArray, median_interval
@@ -193,8 +199,8 @@ def _outside_the_server(experiment: Experiment) -> tuple[results.SettingDifferen
 
 
 def _targets(experiment: Experiment) -> dict[str, list[str | None]]:
-    local = [experiment.places_here.get(t.name) for t in experiment.configurations]
-    remote = [experiment.endpoint_targets.get(t.name) for t in experiment.configurations]
+    local = [experiment.targets_of(Here).get(t.name) for t in experiment.configurations]
+    remote = [experiment.targets_of(EndpointTarget).get(t.name) for t in experiment.configurations]
     shown = [_in_cluster(configuration.target) for configuration in experiment.configurations]
     names = dict.fromkeys(name for each in shown for name in each)
     return {

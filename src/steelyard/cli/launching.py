@@ -35,7 +35,7 @@ from steelyard.core import wording
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Finding
 from steelyard.core.linux import BlockDevice
-from steelyard.core.target import KubernetesPlace
+from steelyard.core.target import Here, KubernetesPlace, RedisKubernetesTarget
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.gateways.host import is_of_this_machine
@@ -85,7 +85,7 @@ def _print(experiment: Experiment, path: Path, *, namespace: str | None, where: 
     campaign_id = session.new_id(path)
     manifests = campaign_manifests(experiment, campaign_id, namespace=namespace)
     anew = "each start makes its own anew" if experiment.is_made_anew else "one is made at most"
-    kind = "Redis server" if experiment.redis_in_kubernetes else "Cluster"
+    kind = "Redis server" if experiment.targets_of(RedisKubernetesTarget) else "Cluster"
     head = [
         f"What a campaign of this experiment makes {where}; its id is drawn anew.",
         f"A {kind} is here for each configuration; {anew}. The password is drawn at the start.",
@@ -388,7 +388,7 @@ def check(
 
 def _require_machine(experiment: Experiment, doors: Doors) -> None:
     """Raise where this machine lacks what the experiment's own servers need."""
-    if any(place.store for place in experiment.places_here.values()):
+    if any(place.store for place in experiment.targets_of(Here).values()):
         doors.stores.require()
     require_shared_memory(experiment, doors.host)
     require_huge_pages(experiment, doors.host)

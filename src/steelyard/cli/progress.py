@@ -46,6 +46,7 @@ from steelyard.campaign.run.runner import Progress
 from steelyard.core.campaign import BlockOutcome, CampaignPlan
 from steelyard.core.experiment import Experiment, Reset, SwitchCost
 from steelyard.core.schedule import LONGEST_LATENCY_S, Load, Mode, PlannedBlock
+from steelyard.core.target import CloudNativePgTarget, EndpointTarget, RedisKubernetesTarget
 from steelyard.core.wording import format_bytes, format_duration, format_percent
 from steelyard.gateways.process import Operator
 from steelyard.report.document import Table as Report
@@ -375,7 +376,7 @@ def _data(experiment: Experiment, expected: Forecast) -> str:
         return "each configuration from fresh data in every block"
     if expected.switch is SwitchCost.REPROVISION:
         return "every start makes its server and data anew"
-    if any(target.allow_existing for target in experiment.endpoint_targets.values()):
+    if any(target.allow_existing for target in experiment.targets_of(EndpointTarget).values()):
         return f"pgbench's tables vacuumed per {expected.reset}, in a database that is there"
     return f"data restored per {expected.reset}"
 
@@ -384,7 +385,7 @@ def _found_data(experiment: Experiment, expected: Forecast) -> str:
     """Return what becomes of data that were there before."""
     if {each.name for each in experiment.workloads} <= set(expected.reading):
         return "the data that are there, which the scripts only read"
-    if all(target.reset_command for target in experiment.endpoint_targets.values()):
+    if all(target.reset_command for target in experiment.targets_of(EndpointTarget).values()):
         return f"the data that are there, brought back by your command per {expected.reset}"
     return "the data that are there: what the scripts change stays changed"
 
@@ -420,10 +421,10 @@ def _capacity_lines(experiment: Experiment, expected: Forecast) -> list[str]:
 
 def _cluster_lines(experiment: Experiment) -> list[str]:
     """Return which times are guesses, because nobody knows them before a server is made."""
-    if any(target.is_made for target in experiment.redis_in_kubernetes.values()):
+    if any(target.is_made for target in experiment.targets_of(RedisKubernetesTarget).values()):
         made, start = map(format_duration, (GUESSED_REDIS_SET_S, GUESSED_POD_START_S))
         what = f"{made} to make a Redis server with its volume, {start} for each of its starts"
-    elif experiment.cluster_targets:
+    elif experiment.targets_of(CloudNativePgTarget):
         cluster, rollout = map(format_duration, (GUESSED_CLUSTER_S, GUESSED_ROLLOUT_S))
         what = f"{cluster} to make a Cluster of one instance, {rollout} for a restart of its server"
     else:

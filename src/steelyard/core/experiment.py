@@ -33,18 +33,12 @@ from steelyard.core.quantities import (
 )
 from steelyard.core.schedule import CeilingsAsked, Load, LoadCommand, Mode, TurnTimes
 from steelyard.core.target import (
-    CloudNativePgTarget,
     DatabaseSystem,
     EndpointTarget,
     EngineName,
     Here,
     InPods,
     KubernetesPlace,
-    LocalTarget,
-    RedisEndpointTarget,
-    RedisKubernetesTarget,
-    RedisLocalTarget,
-    RedisTarget,
     Target,
     There,
     WorkWords,
@@ -646,9 +640,9 @@ class Experiment:
             return f"{next(iter(named)):g} s"
         return " or ".join(f"{long:g} s ({', '.join(names)})" for long, names in named.items())
 
-    def _targets_of(self, *kinds: type[TargetT]) -> dict[str, TargetT]:
-        """Return the targets of some kinds by configuration."""
-        return {t.name: t.target for t in self.configurations if isinstance(t.target, kinds)}
+    def targets_of(self, kind: type[TargetT]) -> dict[str, TargetT]:
+        """Return the targets of a class by configuration."""
+        return {t.name: t.target for t in self.configurations if isinstance(t.target, kind)}
 
     @property
     def words(self) -> WorkWords:
@@ -687,7 +681,7 @@ class Experiment:
         return all(
             each.target.is_made and "memory" not in each.asked(Layer.CGROUP)
             for each in self.configurations
-        ) and not any(place.store for place in self.places_here.values())
+        ) and not any(place.store for place in self.targets_of(Here).values())
 
     @property
     def is_all_here(self) -> bool:
@@ -695,29 +689,9 @@ class Experiment:
         return all(configuration.target.is_here for configuration in self.configurations)
 
     @property
-    def local_targets(self) -> dict[str, LocalTarget]:
-        """Return the PostgreSQL targets on this machine by configuration."""
-        return self._targets_of(LocalTarget)
-
-    @property
-    def places_here(self) -> dict[str, Here]:
-        """Return the targets whose data directories are made here, by configuration."""
-        return self._targets_of(Here)
-
-    @property
-    def redis_targets(self) -> dict[str, RedisTarget]:
-        """Return the Redis targets by configuration."""
-        return self._targets_of(RedisLocalTarget, RedisEndpointTarget, RedisKubernetesTarget)
-
-    @property
-    def endpoint_targets(self) -> dict[str, EndpointTarget]:
-        """Return the targets that are there already by configuration."""
-        return self._targets_of(EndpointTarget)
-
-    @property
     def uses_found_data(self) -> bool:
         """Return whether all data were there before: Steelyard prepares none, and restores none."""
-        targets = self.endpoint_targets
+        targets = self.targets_of(EndpointTarget)
         is_made = any(w.scale is not None or w.prepare or w.command for w in self.workloads)
         allowed = all(each.allow_existing for each in targets.values())
         return allowed and len(targets) == len(self.configurations) and not is_made
@@ -729,25 +703,15 @@ class Experiment:
         Those in a cluster are not among them.
         """
         found: dict[There, list[str]] = {}
-        for name, target in self._targets_of(There).items():
+        for name, target in self.targets_of(There).items():
             if target.home is None:
                 found.setdefault(target, []).append(name)
         return {target: tuple(names) for target, names in found.items() if len(names) > 1}
 
     @property
-    def cluster_targets(self) -> dict[str, CloudNativePgTarget]:
-        """Return the targets that CloudNativePG runs by configuration."""
-        return self._targets_of(CloudNativePgTarget)
-
-    @property
-    def redis_in_kubernetes(self) -> dict[str, RedisKubernetesTarget]:
-        """Return the Redis targets that are pods by configuration."""
-        return self._targets_of(RedisKubernetesTarget)
-
-    @property
     def made_targets(self) -> dict[str, InPods]:
         """Return the targets that Steelyard makes in a cluster by configuration."""
-        return {name: pod for name, pod in self._targets_of(InPods).items() if pod.is_made}
+        return {name: pod for name, pod in self.targets_of(InPods).items() if pod.is_made}
 
     @property
     def makes_all_in_kubernetes(self) -> bool:

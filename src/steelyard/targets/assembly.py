@@ -19,7 +19,16 @@ from typing import Protocol, runtime_checkable
 from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.outside import Outside
 from steelyard.core.schedule import Pausing
-from steelyard.core.target import Here, RentedTarget, Target
+from steelyard.core.target import (
+    CloudNativePgTarget,
+    Here,
+    LocalTarget,
+    RedisEndpointTarget,
+    RedisKubernetesTarget,
+    RedisLocalTarget,
+    RentedTarget,
+    Target,
+)
 from steelyard.core.wording import InputError, PreflightError, undo_after
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import cache_directory
@@ -237,7 +246,7 @@ def _rented(asked: endpoint.Asked) -> Assembly:
 
 def _there(asked: endpoint.Asked) -> Assembly:
     stack = _stack(asked)
-    if asked.experiment.redis_targets:
+    if asked.experiment.targets_of(RedisEndpointTarget):
         return _with_stack(endpoint.assemble_redis_endpoints(asked), stack)
     return _with_stack(endpoint.assemble_endpoints(asked, _programs_here(asked)[1]), stack)
 
@@ -248,14 +257,14 @@ def _in_kubernetes(asked: endpoint.Asked) -> Assembly:
     experiment, stack = asked.experiment, _stack(asked)
     site = find_site(experiment, asked.doors, inside.campaign_id, inside.ledger)
     try:
-        if experiment.cluster_targets:
+        if experiment.targets_of(CloudNativePgTarget):
             require_installed(site.api)  # before permissions, which name its kind
         if asked.runs:
             site.open()
         else:
             site.require_allowed()
         makes_all = experiment.makes_all_in_kubernetes
-        if experiment.redis_in_kubernetes:
+        if experiment.targets_of(RedisKubernetesTarget):
             assembled = redis_servers_made if makes_all else redis_services
         else:
             assembled = clusters_made if makes_all else servers_in_kubernetes
@@ -269,7 +278,8 @@ def _in_kubernetes(asked: endpoint.Asked) -> Assembly:
 
 
 def _here(asked: endpoint.Asked) -> Assembly:
-    return assemble_here(asked, redis_engine if asked.experiment.redis_targets else postgres_engine)
+    of_redis = asked.experiment.targets_of(RedisLocalTarget)
+    return assemble_here(asked, redis_engine if of_redis else postgres_engine)
 
 
 def _programs_here(asked: endpoint.Asked) -> tuple[str | None, ProgramReach]:
@@ -277,7 +287,7 @@ def _programs_here(asked: endpoint.Asked) -> tuple[str | None, ProgramReach]:
 
     Where no server is started here there is none; for looking only nothing is copied.
     """
-    doors, targets = asked.doors, asked.experiment.places_here.values()
+    doors, targets = asked.doors, asked.experiment.targets_of(Here).values()
     account = server_account({each.run_as for each in targets if each.run_as}) if targets else None
     copied = partial(staged, account=account, processes=doors.processes)
     reach = copied if asked.runs and targets else where_it_is
@@ -289,7 +299,7 @@ def assemble_here(
 ) -> Assembly:
     """Return the assembly of servers that Steelyard starts on this machine, with an engine."""
     experiment, doors = asked.experiment, asked.doors
-    targets, (account, reach) = experiment.places_here, _programs_here(asked)
+    targets, (account, reach) = experiment.targets_of(Here), _programs_here(asked)
     engine = making(experiment, doors, account, reach)
     stores = MadeStores(asked.campaign_id, asked.ledger, doors.stores, doors.volumes, doors.clock)
     ground = _Ground(
@@ -415,7 +425,9 @@ def _needs(
 ) -> HugePageNeeds | None:
     if not isinstance(engine, PostgresEngine):
         return None
-    installations = {name: engine.program(name).installation for name in experiment.local_targets}
+    installations = {
+        name: engine.program(name).installation for name in experiment.targets_of(LocalTarget)
+    }
     return HugePageNeeds(installations, doors.processes, account, doors.host)
 
 
@@ -426,7 +438,7 @@ def _stack(asked: endpoint.Asked, needs: HugePageNeeds | None = None) -> StackSe
         for configuration in experiment.configurations
     ):
         return None
-    places = {name: data_root(target) for name, target in experiment.places_here.items()}
+    places = {name: data_root(target) for name, target in experiment.targets_of(Here).items()}
     means = StackMeans(
         doors=kernel_doors(doors.host, doors.kernel),
         host=doors.host,

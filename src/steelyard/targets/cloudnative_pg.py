@@ -75,7 +75,7 @@ def check_clusters(
     }
     site.further += facts_about("Kubernetes", facts)
     images: dict[str, str] = {}
-    for name, target in experiment.cluster_targets.items():
+    for name, target in experiment.targets_of(CloudNativePgTarget).items():
         if not target.is_made:
             continue
         configuration = experiment.configuration(name)
@@ -304,7 +304,7 @@ def probe_storages(asked: endpoints.Asked, images: Mapping[str, str], site: Kube
 
 
 def _questions(experiment: Experiment, images: Mapping[str, str]) -> Iterator[StorageQuestion]:
-    for name, target in experiment.cluster_targets.items():
+    for name, target in experiment.targets_of(CloudNativePgTarget).items():
         if target.is_made:
             for storage_class in dict.fromkeys(_classes(target)):
                 yield StorageQuestion(
@@ -374,7 +374,7 @@ def _room(asked: endpoints.Asked, site: KubernetesSite) -> Room:
 
     Before a campaign none is there, and when it begins neither.
     """
-    targets = asked.experiment.cluster_targets
+    targets = asked.experiment.targets_of(CloudNativePgTarget)
     target, number = next(iter(targets.values())), len(targets)
     requests = resources_of(target.resources).get("requests") or {}
     if not requests:
@@ -401,7 +401,7 @@ def _made(
     experiment = asked.experiment
     means = _means(asked, site)
     platforms: dict[object, CloudNativePgPlatform] = {}
-    for target in experiment.cluster_targets.values():
+    for target in experiment.targets_of(CloudNativePgTarget).values():
         if target not in platforms:
             options = ClusterOptions(
                 target=target,
@@ -414,4 +414,7 @@ def _made(
                 slot=slot,
             )
             platforms[target] = CloudNativePgPlatform(options, asked.ledger, means)
-    return {name: platforms[target] for name, target in experiment.cluster_targets.items()}
+    return {
+        name: platforms[target]
+        for name, target in experiment.targets_of(CloudNativePgTarget).items()
+    }

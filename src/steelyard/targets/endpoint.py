@@ -104,7 +104,9 @@ def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
         PreflightError: Two targets lead to one server, or there is no pgbench.
     """
     experiment, doors = asked.experiment, asked.doors
-    targets = {n: each for n, each in experiment.endpoint_targets.items() if each.home is None}
+    targets = {
+        n: each for n, each in experiment.targets_of(EndpointTarget).items() if each.home is None
+    }
     entrances = {
         target: doors.sql.reach(
             postgres.keywords_of(target), any_database=not target.allow_existing
@@ -490,11 +492,7 @@ def assemble_redis_endpoints(asked: Asked) -> Servers:
         PreflightError: Two targets lead to one server, or there is no load generator.
     """
     experiment, doors = asked.experiment, asked.doors
-    targets = {
-        name: target
-        for name, target in experiment.redis_targets.items()
-        if isinstance(target, RedisEndpointTarget)
-    }
+    targets = experiment.targets_of(RedisEndpointTarget)
     platforms = {
         target: (_options(experiment, target, asked.campaign_id), None)
         for target in dict.fromkeys(targets.values())

@@ -51,8 +51,11 @@ Lack = tuple[Permission, tuple[str, ...]]  # and the verbs that are missing
 
 def server_purposes(experiment: Experiment) -> tuple[Purpose, ...]:
     """Return what permissions the servers of an experiment need."""
-    sets = any(target.is_made for target in experiment.redis_in_kubernetes.values())
-    asked = {Purpose.CLUSTERS: bool(experiment.cluster_targets), Purpose.REDIS: sets}
+    sets = any(target.is_made for target in experiment.targets_of(RedisKubernetesTarget).values())
+    asked = {
+        Purpose.CLUSTERS: bool(experiment.targets_of(CloudNativePgTarget)),
+        Purpose.REDIS: sets,
+    }
     return tuple(purpose for purpose, wanted in asked.items() if wanted)
 
 
@@ -67,7 +70,9 @@ def _verbs(permission: Permission, experiment: Experiment, api: KubernetesApi) -
     if permission.kind in (k8s.SECRET, k8s.CLAIM) and not made:
         return tuple(verb for verb in permission.verbs if verb in _READING)
     if permission.kind == k8s.CLUSTER and not made:
-        changed = any(target.allow_existing for target in experiment.cluster_targets.values())
+        changed = any(
+            target.allow_existing for target in experiment.targets_of(CloudNativePgTarget).values()
+        )
         return (*_READING, *(("patch",) if changed else ()))
     return permission.verbs
 

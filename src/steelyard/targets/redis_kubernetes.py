@@ -7,7 +7,7 @@ from typing import Final
 
 from steelyard.core.experiment import Experiment, GeneratorName
 from steelyard.core.kubernetes import DATABASE, SECRET, ObjectRef, SecretRef, campaign_labels
-from steelyard.core.target import ClusterService
+from steelyard.core.target import ClusterService, RedisKubernetesTarget
 from steelyard.core.wording import PreflightError, TargetError
 from steelyard.gateways.redis import RedisDoor
 from steelyard.places.kubernetes import reaching
@@ -39,7 +39,7 @@ def redis_servers_made(asked: Asked, site: kubernetes_site.KubernetesSite) -> Se
     images = _images(experiment, site, told)
     secret = kubernetes_site.secret_of(asked, site, own_server.secret_manifest)
     plan = site.plan_load(
-        experiment.redis_in_kubernetes[experiment.baseline].image,
+        experiment.targets_of(RedisKubernetesTarget)[experiment.baseline].image,
         away_from=campaign_labels(site.belongings.campaign_id, DATABASE),
     )
     program = redis_generator(plan, asked, site, [image.installation for image in images.values()])
@@ -48,7 +48,7 @@ def redis_servers_made(asked: Asked, site: kubernetes_site.KubernetesSite) -> Se
 
 
 def _check(experiment: Experiment, site: kubernetes_site.KubernetesSite) -> None:
-    for name, target in experiment.redis_in_kubernetes.items():
+    for name, target in experiment.targets_of(RedisKubernetesTarget).items():
         require_class(site.api, target.storage_class)
         kubernetes_site.require_redis_room(target, experiment.workloads)
         campaign_id = site.belongings.campaign_id
@@ -68,17 +68,22 @@ def _images(
         name for configuration in experiment.configurations for name in configuration.asked_folded()
     }
     found: dict[str, factory.RedisImage] = {}
-    for image in dict.fromkeys(t.image for t in experiment.redis_in_kubernetes.values()):
+    for image in dict.fromkeys(
+        t.image for t in experiment.targets_of(RedisKubernetesTarget).values()
+    ):
         configurations = [
             experiment.configuration(name)
-            for name, target in experiment.redis_in_kubernetes.items()
+            for name, target in experiment.targets_of(RedisKubernetesTarget).items()
             if target.image == image
         ]
         wanted = tuple((t.name, tuple(t.asked().items())) for t in configurations)
         ask = partial(factory.describe_redis_image, image, configurations, sorted(names))
         question = (image, _DESCRIBED, wanted, tuple(sorted(names)))
         found[image] = asked_once(question, site, told, ask=ask)
-    return {name: found[target.image] for name, target in experiment.redis_in_kubernetes.items()}
+    return {
+        name: found[target.image]
+        for name, target in experiment.targets_of(RedisKubernetesTarget).items()
+    }
 
 
 def redis_generator(
@@ -111,7 +116,7 @@ def _platforms(
 ) -> Mapping[str, Platform]:
     experiment = asked.experiment
     means = kubernetes_site.means_of(asked, site, reaching.redis_knock(asked.doors.redis))
-    targets = experiment.redis_in_kubernetes
+    targets = experiment.targets_of(RedisKubernetesTarget)
     platforms = {
         target: own_server.RedisKubernetesPlatform(
             own_server.StatefulSetOptions(
@@ -137,7 +142,7 @@ def redis_services(asked: Asked, site: kubernetes_site.KubernetesSite) -> Server
         TargetError: One cannot be reached.
     """
     experiment, doors = asked.experiment, asked.doors
-    targets = experiment.redis_in_kubernetes
+    targets = experiment.targets_of(RedisKubernetesTarget)
     found = {
         target: _find(target.service, site)
         for target in dict.fromkeys(targets.values())

@@ -19,6 +19,7 @@ from steelyard.core import wording
 from steelyard.core.linux import HUGE_PAGES
 from steelyard.core.outside import Command, TurnedKnob
 from steelyard.core.stack import Knob, KnobKind
+from steelyard.core.target import LocalTarget
 from steelyard.gateways.host import CpuLatency, Host
 from steelyard.gateways.process import Operator, Processes
 from steelyard.places.local.machine import capacity
@@ -49,7 +50,7 @@ def require_huge_pages(experiment: model.Experiment, host: Host) -> None:
     for configuration in experiment.configurations:
         asked = configuration.asked_folded().get("huge_pages", "").lower()
         insists = asked in ("on", "true", "yes", "1")
-        if configuration.name not in experiment.local_targets or not insists:
+        if configuration.name not in experiment.targets_of(LocalTarget) or not insists:
             continue
         size = _require_mapping(configuration, default)
         if HUGE_PAGES not in configuration.asked(model.Layer.LINUX) and size:
@@ -105,7 +106,7 @@ def require_shared_memory(experiment: model.Experiment, host: Host) -> None:
     Raises:
         PreflightError: With what is needed and what there is.
     """
-    local = [t for t in experiment.configurations if t.name in experiment.local_targets]
+    local = [t for t in experiment.configurations if t.name in experiment.targets_of(LocalTarget)]
     needs = {t: _least_bytes(t) for t in local}
     if not needs:
         return

@@ -429,7 +429,7 @@ def replication_unit(
         what += ", each after a restart" if again else ""
         limits = f"{'' if again else 'not restarts of it, '}not two machines"
     elif plan.switch is SwitchCost.REPROVISION:
-        made = _MADE[bool(experiment.cluster_targets) and not here]
+        made = _MADE[bool(experiment.targets_of(CloudNativePgTarget)) and not here]
         what = f"{count(starts, made)} per configuration{place}"
         limits = "not other nodes and disks than these" if pods else "not other machines than these"
     else:
@@ -443,7 +443,7 @@ def replication_unit(
 
 def _not_two(experiment: Experiment) -> str:
     """Return what there was one of in a cluster."""
-    server = "Clusters" if experiment.cluster_targets else "servers"
+    server = "Clusters" if experiment.targets_of(CloudNativePgTarget) else "servers"
     return f"not two {server}, not two volumes"
 
 

@@ -38,6 +38,7 @@ from steelyard.core.experiment import (
 )
 from steelyard.core.money import UNLIMITED, format_money
 from steelyard.core.schedule import Mode
+from steelyard.core.target import CloudNativePgTarget, RedisKubernetesTarget
 from steelyard.core.wording import (
     GIB,
     MIB,
@@ -285,9 +286,9 @@ def expected_warm_up_s(
 
 def _starting_s(experiment: Experiment) -> float:
     """Return about how long a server takes to start; a Cluster that is there rolls out."""
-    if any(target.is_made for target in experiment.redis_in_kubernetes.values()):
+    if any(target.is_made for target in experiment.targets_of(RedisKubernetesTarget).values()):
         return durations.GUESSED_POD_START_S
-    rolls = experiment.cluster_targets and not experiment.is_made_anew
+    rolls = experiment.targets_of(CloudNativePgTarget) and not experiment.is_made_anew
     return durations.GUESSED_ROLLOUT_S if rolls else durations.GUESSED_START_S
 
 
@@ -320,7 +321,9 @@ def _preparation_s(experiment: Experiment, engine: Engine, times: durations.Swit
 
 
 def _making_s(experiment: Experiment, engine: Engine) -> float:
-    made = [target for target in experiment.cluster_targets.values() if target.is_made]
+    made = [
+        target for target in experiment.targets_of(CloudNativePgTarget).values() if target.is_made
+    ]
     most = max((target.instances for target in made), default=0)
     return (
         _loading_s(engine)

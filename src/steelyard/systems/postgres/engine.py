@@ -17,6 +17,7 @@ from steelyard.core import experiment as model
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import CheckpointAge, StatementPlan
 from steelyard.core.outside import Command, Completed, ServerAddress, stored_key
+from steelyard.core.target import EndpointTarget, LocalTarget
 from steelyard.core.wording import Complaint, PreflightError, TargetError
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import LOOPBACK, Clock
@@ -287,7 +288,7 @@ class PostgresEngine(roles.Engine):
             address = request.address.at(dataset_of(request.workload).name)
             asked = (request.workload, address, request.protocol)
             unknown = [*self.unknown(*asked)]
-            is_ours = request.configuration not in self._experiment.endpoint_targets
+            is_ours = request.configuration not in self._experiment.targets_of(EndpointTarget)
             for script, (path, _) in zip(request.workload.scripts, request.scripts, strict=True):
                 if not unknown and is_ours:
                     completed = run(self._trial(*asked, str(path), options=_WITHIN))
@@ -339,7 +340,7 @@ class PostgresEngine(roles.Engine):
         """
         asked, against = (self._experiment.configuration(t).asked_folded() for t in (one, other))
         pairs = [(name, asked.get(name.lower()), against.get(name.lower())) for name in names]
-        if not {one, other} <= self._experiment.local_targets.keys():
+        if not {one, other} <= self._experiment.targets_of(LocalTarget).keys():
             return all(a and b and settings.same_quantity(a, b) for _, a, b in pairs)
         postgres = self.program(one).installation.program("postgres")
         with settings.empty_configuration() as empty:

@@ -13,7 +13,7 @@ from steelyard.core import experiment as model
 from steelyard.core import wording
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.outside import Command, Completed, ServerAddress
-from steelyard.core.target import CloudNativePgTarget, EndpointTarget
+from steelyard.core.target import CloudNativePgTarget, EndpointTarget, LocalTarget
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import Clock
 from steelyard.gateways.process import Runner
@@ -44,7 +44,7 @@ def postgres_engine(
     Raises:
         PreflightError: Programs are absent or do not run.
     """
-    targets = experiment.local_targets
+    targets = experiment.targets_of(LocalTarget)
     by_bin = {
         bin_: _reachable(find_installation(bin_, doors.processes), reach)
         for bin_ in dict.fromkeys(target.server for target in targets.values())

@@ -43,11 +43,7 @@ def redis_engine(
     Raises:
         PreflightError: Programs are absent or do not run.
     """
-    targets = {
-        name: target
-        for name, target in experiment.redis_targets.items()
-        if isinstance(target, RedisLocalTarget)
-    }
+    targets = experiment.targets_of(RedisLocalTarget)
     found = {
         bin_: _reachable(redis_server.find_redis(bin_, doors.processes), reach)
         for bin_ in dict.fromkeys(target.server for target in targets.values())

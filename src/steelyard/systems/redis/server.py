@@ -553,8 +553,8 @@ def replica_finding(experiment: Experiment) -> Finding | None:
     """Return what is to be known of replicas beside their primaries; None without one."""
     with_one = [
         name
-        for name, target in experiment.redis_targets.items()
-        if isinstance(target, RedisLocalTarget) and target.replica is not None
+        for name, target in experiment.targets_of(RedisLocalTarget).items()
+        if target.replica is not None
     ]
     if not with_one:
         return None

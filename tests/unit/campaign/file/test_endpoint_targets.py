@@ -72,7 +72,7 @@ def test_kinds_of_one_system_are_mixed() -> None:
 def test_the_flag_allows_existing_databases_everywhere() -> None:
     """`--allow-existing` is for endpoints only."""
     allowed = allow_existing(load(at("dbname: shop"))).experiment
-    assert all(target.allow_existing for target in allowed.endpoint_targets.values())
+    assert all(target.allow_existing for target in allowed.targets_of(EndpointTarget).values())
     with pytest.raises(InputError, match="has none"):
         allow_existing(load(SMALL))
 

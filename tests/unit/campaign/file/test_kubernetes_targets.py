@@ -147,7 +147,7 @@ def test_a_storage_class_is_a_factor() -> None:
     experiment = load(text).experiment
     assert {
         name: (target.storage_class, target.storage)
-        for name, target in experiment.cluster_targets.items()
+        for name, target in experiment.targets_of(CloudNativePgTarget).items()
     } == {"default": ("local-path", "2Gi"), "storage": ("longhorn-1r", "2Gi")}
 
 
@@ -222,7 +222,7 @@ def test_options_say_where() -> None:
 def test_the_flag_allows_a_cluster_to_be_changed() -> None:
     """`--allow-existing` reaches Clusters that are there, and is no word for one that is made."""
     allowed = allow_existing(load(cluster("cluster: pg"))).experiment
-    assert all(target.allow_existing for target in allowed.cluster_targets.values())
+    assert all(target.allow_existing for target in allowed.targets_of(CloudNativePgTarget).values())
     with pytest.raises(InputError, match="has none"):
         allow_existing(load(cluster()))
 
@@ -233,6 +233,6 @@ def test_fragments_of_one_meaning_are_one_target() -> None:
         "tolerations: [{key: a, operator: Exists}]",
         "{extends: default, target: {tolerations: [{operator: Exists, 'key': 'a'}]}}",
     )
-    one, other = load(text).experiment.cluster_targets.values()
+    one, other = load(text).experiment.targets_of(CloudNativePgTarget).values()
     assert one == other
     assert json.loads(one.tolerations) == [{"key": "a", "operator": "Exists"}]

@@ -12,6 +12,8 @@ from experiment_texts import FACTS
 from steelyard.answers.published import _rows
 from steelyard.campaign.file.files import load_experiment, preset_names, preset_summary, preset_text
 from steelyard.core.target import (
+    CloudNativePgTarget,
+    EndpointTarget,
     RedisEndpointTarget,
     RedisKubernetesTarget,
 )
@@ -48,7 +50,10 @@ def test_a_preset_for_kubernetes_makes_every_server_anew(name: str) -> None:
     assert loaded.experiment.is_in_kubernetes
     assert loaded.experiment.is_made_anew
     assert "was never run with this preset" in " ".join(loaded.text.replace("\n#", " ").split())
-    asked = [target.storage_class for target in loaded.experiment.cluster_targets.values()]
+    asked = [
+        target.storage_class
+        for target in loaded.experiment.targets_of(CloudNativePgTarget).values()
+    ]
     assert set(asked) <= {each.name for each in MATRIX}
 
 
@@ -61,7 +66,7 @@ def test_the_published_matrix_says_that_it_is_a_single_pass() -> None:
 def test_published_storage_is_the_published_matrix() -> None:
     """Targets that differ in their storage alone, with loads and work of the single pass."""
     experiment = load_experiment("preset:published-storage", facts=FACTS, seed=3).experiment
-    targets = experiment.cluster_targets
+    targets = experiment.targets_of(CloudNativePgTarget)
     assert len({replace(target, storage_class=None) for target in targets.values()}) == 1
     single = load_experiment("preset:published-matrix", facts=FACTS, seed=3).experiment
     assert experiment.loads == single.loads
@@ -88,7 +93,9 @@ def test_storage_locality_differs_in_the_place_of_the_replica_alone() -> None:
     """One replica each: on any node, near the pod where possible, or nowhere else."""
     experiment = load_experiment("preset:storage-locality", facts=FACTS, seed=3).experiment
     classes = {each.name: each.longhorn for each in MATRIX}
-    asked = [classes[t.storage_class or ""] for t in experiment.cluster_targets.values()]
+    asked = [
+        classes[t.storage_class or ""] for t in experiment.targets_of(CloudNativePgTarget).values()
+    ]
     assert [each.locality for each in asked if each] == ["disabled", "best-effort", "strict-local"]
     assert {(each.replicas, each.disks) for each in asked if each} == {(1, "dedicated")}
 
@@ -131,9 +138,9 @@ def test_a_preset_runs_on_any_target(name: str) -> None:
     if name == "aa":  # restarts the server between its two sides
         overrides.append("configurations.first.target.restart_command=[ssh, db, restart]")
     experiment = load_experiment(f"preset:{name}", facts=FACTS, overrides=overrides).experiment
-    uris = {target.uri for target in experiment.endpoint_targets.values()}
+    uris = {target.uri for target in experiment.targets_of(EndpointTarget).values()}
     assert uris == {"postgresql://b@db/x"}
-    assert len(experiment.endpoint_targets) == len(experiment.configurations)
+    assert len(experiment.targets_of(EndpointTarget)) == len(experiment.configurations)
 
 
 @pytest.mark.parametrize("name", ["fitted", "aws-defaults"])

@@ -195,7 +195,7 @@ def test_the_flag_allows_servers_that_are_there() -> None:
     """`--allow-existing` is for endpoints and Services, and for nothing that Steelyard makes."""
     for keys in ("kind: existing", "kind: kubernetes, service: x"):
         allowed = allow_existing(load(with_target(keys))).experiment
-        assert all(t.allow_existing for t in allowed.redis_targets.values())  # type: ignore[union-attr]
+        assert all(t.allow_existing for t in allowed.targets_of(RedisEndpointTarget).values())
     for keys in ("kind: local", "kind: kubernetes"):
         with pytest.raises(InputError, match="has none"):
             allow_existing(load(with_target(keys)))

@@ -72,7 +72,7 @@ def room_reason(experiment: Experiment, sql: FakeSql, **now: str) -> tuple[bool,
     ``now`` are settings of the servers.
     """
     engine = FakeEngine(World(clock=FakeClock(), experiment=experiment, now=now))
-    entrances = dict.fromkeys(experiment.endpoint_targets.values(), _ENTRANCE)
+    entrances = dict.fromkeys(experiment.targets_of(EndpointTarget).values(), _ENTRANCE)
     room = _room(experiment, engine, entrances, sql)
     assert room.pausing is Pausing.GENERATOR
     assert room.memory_bytes is None
@@ -240,7 +240,7 @@ def test_settings_that_fit_sessions_are_changed_for_nobody_else(
     experiment = sessions_of("a", "a")
     values = (asks(**{setting: "5MB"}), asks(**{setting: "9MB"}))
     experiment = asking(experiment, *values)
-    (target,) = set(experiment.endpoint_targets.values())
+    (target,) = set(experiment.targets_of(EndpointTarget).values())
     there = running((setting, context)) if context else running()
     assert fit_sessions(experiment, target, there, _ENTRANCE, server(_APART, shown)) is fits
 
@@ -280,7 +280,7 @@ def _obstacles(
     experiment = sessions_of("a", "a")
     changed = experiment.configurations[1]
     experiment = replace(experiment, configurations=(replace(changed, name="one"), changed))
-    (target,) = set(experiment.endpoint_targets.values())
+    (target,) = set(experiment.targets_of(EndpointTarget).values())
     if "restarts" in more:
         target = replace(target, restart_command=("restart",))
         measure = replace(experiment.measure, switch=SwitchCost.RESTART)
@@ -308,7 +308,7 @@ def test_what_a_session_reads_at_its_begin_does_not_reach_those_of_a_pooler(
 ) -> None:
     """They were begun before the change: they would be measured without it."""
     experiment = asking(sessions_of("a", "a"), *[asks(**{name: "on"})] * 2)
-    (target,) = set(experiment.endpoint_targets.values())
+    (target,) = set(experiment.targets_of(EndpointTarget).values())
     there = running((name, context))
     seen = obstacles_on(experiment, target, there, allowed=True, is_pooled=is_pooled)
     assert [fact.split("`")[1] for fact, _ in seen] == ([name] if is_kept else [])

@@ -270,10 +270,10 @@ def test_the_context_of_the_day_is_settled(api: FakeKubernetesApi) -> None:
     """A campaign names its context, so that a resume tomorrow finds the same cluster."""
     experiment = an_experiment_on(target(), work_mem="8MB")
     named = settled(experiment, looked(api, experiment))
-    assert {t.place.context for t in named.cluster_targets.values()} == {"lab"}
+    assert {t.place.context for t in named.targets_of(CloudNativePgTarget).values()} == {"lab"}
     api.is_inside = True
     inside = settled(experiment, looked(api, experiment))
-    assert {t.place.context for t in inside.cluster_targets.values()} == {None}
+    assert {t.place.context for t in inside.targets_of(CloudNativePgTarget).values()} == {None}
 
 
 def test_facts_are_those_of_the_cluster(api: FakeKubernetesApi) -> None:

@@ -278,13 +278,13 @@ def test_a_target_is_moved_as_a_whole(api: FakeKubernetesApi) -> None:
     """Context and namespace of the day, and those inside the cluster, are in made and found."""
     for each in (target(), there()):
         named = moved(on(each, appendonly="yes"), "lab", "bench")
-        homes = {t.home for t in named.redis_in_kubernetes.values()}
+        homes = {t.home for t in named.targets_of(RedisKubernetesTarget).values()}
         assert homes == {KubernetesPlace(context="lab", namespace="bench")}
         home = {t.home for t in at_home(named, "runner").redis_in_kubernetes.values()}
         assert home == {KubernetesPlace(context=None, namespace="bench")}
     experiment = on(target(), appendonly="yes")
     here = settled(experiment, looked(api, experiment))
-    assert {t.home.context for t in here.redis_in_kubernetes.values()} == {"lab"}
+    assert {t.home.context for t in here.targets_of(RedisKubernetesTarget).values()} == {"lab"}
 
 
 def test_the_manifests_of_a_campaign(api: FakeKubernetesApi) -> None:
