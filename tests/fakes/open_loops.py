@@ -14,9 +14,8 @@ from steelyard.answers.capacity.compute import (
 from steelyard.answers.latency.compute import Basis, LatencyLevels, PercentileLevel, Timed
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.campaign import Capacity, CapacityPoint
-from steelyard.core.experiment import LatencyGoal
 from steelyard.core.findings import Estimate
-from steelyard.core.schedule import CellKey, Load
+from steelyard.core.schedule import CellKey, LatencyGoal, Load
 from steelyard.stats.capacity import Reached
 
 POOL = Load(clients=16, threads=4)

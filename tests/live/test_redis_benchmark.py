@@ -13,6 +13,7 @@ import pytest
 from steelyard.core.experiment import KeySpace, RedisWork, Workload
 from steelyard.core.outside import Completed
 from steelyard.core.schedule import Load
+from steelyard.core.target import REDIS
 from steelyard.core.wording import MeasurementError
 from steelyard.systems.protocol import RunRequest
 from steelyard.systems.redis import redis_benchmark as benchmark
@@ -82,7 +83,7 @@ def _calls(server: RedisServer) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize("name", benchmark.BUILTINS)
+@pytest.mark.parametrize("name", REDIS.builtins)
 def test_every_test_asks_for_its_command_alone(server: RedisServer, name: str) -> None:
     """The server answered as many of the test's command as were counted, and no other work."""
     server.command("CONFIG", "RESETSTAT")

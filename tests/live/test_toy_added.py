@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 import steelyard
 from fakes import toy as fakes_of_toy
-from fakes.toy import BUILTINS, TOY
+from fakes.toy import TOY
 from fakes.toy_target import ToyInMemory, ToyTarget
 from steelyard.campaign.file.files import ExperimentFileError, load_experiment
 from steelyard.campaign.file.systems import SYSTEMS, System
@@ -46,7 +46,7 @@ configurations:
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch, cache: Path, tmp_path: Path) -> Iterator[Path]:
     """Give the toy its lines in the registries, and take them out again."""
-    monkeypatch.setitem(SYSTEMS, TOY.name, System(about=TOY, builtins=BUILTINS))
+    monkeypatch.setitem(SYSTEMS, TOY.name, System(about=TOY))
     monkeypatch.setitem(TARGETS, TOY.name, {"local": ToyTarget, "memory": ToyInMemory})
     monkeypatch.setenv("STEELYARD_CACHE", str(cache))
     yield tmp_path

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from steelyard.campaign.file.files import PRESET, LoadedExperiment
-from steelyard.campaign.file.form_parts import CLOSED
 from steelyard.campaign.file.form_values import SEED_LIMIT
 from steelyard.campaign.file.overrides import target_at, target_of
 from steelyard.campaign.foresee.forecast import (
@@ -42,7 +41,7 @@ from steelyard.cli.launching import (
 from steelyard.cli.options import at_terminal
 from steelyard.core.campaign import RoundsFor
 from steelyard.core.experiment import Design, Experiment, OtherDesign, SwitchCost
-from steelyard.core.schedule import Mode
+from steelyard.core.schedule import CLOSED, Mode
 from steelyard.core.wording import (
     ExperimentFileError,
     InputError,

@@ -9,6 +9,7 @@ Texts that are written once for all engines hold marks where the word for a unit
 nobody types; who knows the experiment fills them.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -19,19 +20,29 @@ from steelyard.core.findings import Condition
 from steelyard.core.money import HERE, CampaignCost, campaign_cost
 from steelyard.core.quantities import (
     COMMAND,
+    LONG,
+    NAME,
     SWITCH,
     TEXT,
+    TEXTS,
+    Quantity,
+    as_command,
+    as_text,
     budget,
+    counts,
     duration,
     either,
     inside,
     key,
+    refusal,
+    required,
     several,
     share,
+    shown,
     whole,
     word,
 )
-from steelyard.core.schedule import CeilingsAsked, Load, LoadCommand, Mode, TurnTimes
+from steelyard.core.schedule import CeilingsAsked, LatencyGoal, Load, LoadCommand, Mode, TurnTimes
 from steelyard.core.target import (
     DatabaseSystem,
     EndpointTarget,
@@ -42,8 +53,9 @@ from steelyard.core.target import (
     Target,
     There,
     WorkWords,
+    systems,
 )
-from steelyard.core.wording import OpenWord
+from steelyard.core.wording import OpenWord, listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,33 +83,9 @@ class LogPolicy(StrEnum):
     OFF = "off"  # not written: there are mean latencies only
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LatencyGoal:
-    """A service level: this share of all transactions is faster than a limit.
-
-    Attributes:
-        share: Between 0 and 1; 0.99 for p99.
-        limit_s: Latency that this percentile must stay below, from the scheduled start.
-    """
-
-    share: float
-    limit_s: float
-
-    @property
-    def label(self) -> str:
-        """Return it as in an experiment file: ``p99 < 10 ms``."""
-        factor, unit = (1e3, "ms") if self.limit_s < 1.0 else (1.0, "s")
-        if self.limit_s < 1e-3:
-            factor, unit = 1e6, "us"
-        return f"p{100.0 * self.share:.6g} < {self.limit_s * factor:.6g} {unit}"
-
-
 TargetT = TypeVar("TargetT", bound=Target)
 
 DEFAULT_NEIGHBOURS: Final = 0.15  # a guess; docs/validity.md says why
-
-
-LONG: Final = duration(5.0, whole=True)  # of runs that are more than one of many
 
 
 class SwitchCost(StrEnum):
@@ -131,6 +119,7 @@ class Calibration:
     at_least_s: float = key(20.0, duration(), "The warm-up is never shorter than this.", "20s")
 
 
+RUN: Final = duration(1.0, whole=True)
 PREWARM_BYTES: Final = 4 * 1024**3  # read from the page cache within seconds; a guess
 
 
@@ -146,7 +135,7 @@ class Measure:
         turns: Lengths inside a block whose configurations alternate.
     """
 
-    run_time_s: float = key(5.0, duration(1.0, whole=True), "Measured length of a run.", "5s")
+    run_time_s: float = key(5.0, RUN, "Measured length of a run.", "5s")
     discard_start_s: float = key(
         2.0, duration(whole=True), "Thrown away at the start of each run; 0 for Redis.", "2s"
     )
@@ -214,17 +203,31 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """A script file with its text, so that the record needs no other file.
+    """A script file of a workload.
 
     Attributes:
         name: File name as given.
-        text: Its content.
-        weight: Relative frequency among the workload's scripts.
+        text: Its content, so that the record needs no other file; empty until it is read.
     """
 
-    name: str
-    text: str
-    weight: int = 1
+    name: str = required(
+        TEXT, "File with the script, relative to the experiment file.", "new-order.sql", name="file"
+    )
+    text: str = ""
+    weight: int = key(1, whole(), "How often it runs relative to the workload's others.", 9)
+
+
+FILES: Final = several(Quantity(read=lambda name: Script(name=as_text(name)), schema=TEXT.schema))
+
+
+def _as_words(value: object) -> tuple[str, ...]:
+    words = as_command(value)
+    if any(re.search(r"[\0\r\n]", word) for word in words):
+        raise refusal("the command has a line break or NUL in it", "Write one command.")
+    return words
+
+
+_LARGEST_VALUE: Final = 512 * 1024**2  # Redis, "Strings": 512 MB by default (proto-max-bulk-len)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,15 +235,23 @@ class KeySpace:
     """The keys of a Redis workload, and which of them are there before it.
 
     Attributes:
-        keys: Requests choose among so many keys at random; 1: all use one key.
-        loaded: So many of the first keys, or of further ones where there are more, exist when a
-            start begins.
-        value_bytes: Size of each value, loaded or written.
+        loaded: So many of the first keys, or of further ones where there are more.
     """
 
-    keys: int = 100_000
-    loaded: int = 0
-    value_bytes: int = 3
+    # redis-benchmark fills a key's number into twelve digits.
+    keys: int = key(
+        100_000,
+        whole(1, 10**12),
+        "Redis: requests choose among so many keys at random; 1: all use one key.",
+        100000,
+    )
+    loaded: int = key(0, whole(0), "Redis: so many keys exist when a start begins.", 100000)
+    value_bytes: int = key(
+        3,
+        whole(1, _LARGEST_VALUE),
+        "Redis: size of each value, loaded or written.",
+        1024,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,13 +259,40 @@ class RedisWork:
     """What is asked of a Redis server.
 
     Attributes:
-        space: The keys.
-        command: One command with its arguments, in which ``__rand_int__`` stands for the number of
-            a key and ``__data__`` for a value; empty where ``Workload.builtin`` names a test.
+        command: Empty where ``Workload.builtin`` names a test.
     """
 
-    space: KeySpace = field(default_factory=KeySpace)
-    command: tuple[str, ...] = ()
+    space: KeySpace = inside(KeySpace)
+    command: tuple[str, ...] = key(
+        (),
+        Quantity(read=_as_words, schema=TEXTS),
+        "Redis: one command with its arguments, in which __rand_int__ stands for the number of a"
+        " key and __data__ for a value.",
+        ["HGET", "user:__rand_int__", "name"],
+    )
+
+
+def _as_variables(value: object) -> tuple[tuple[str, int], ...]:
+    if not isinstance(value, dict | None):
+        raise refusal(f"{shown(value)} is not a mapping", "Write `{warehouses: 4}`.")
+    read = whole(0, 2**62).read
+    for name in value or {}:
+        if not re.fullmatch("[a-z][a-z_]*", str(name)) or name in _OF_PGBENCH:
+            raise refusal(
+                f"{shown(name)} is no name of a variable",
+                "Use small letters and underscores, and none of "
+                f"{listed(_OF_PGBENCH)}, which pgbench sets.",
+            )
+    return tuple(sorted((name, read(number)) for name, number in (value or {}).items()))
+
+
+_OF_PGBENCH: Final = ("client_id", "default_seed", "random_seed", "scale")
+_VARIABLES: Final = Quantity(
+    read=_as_variables, schema={"type": "object", "additionalProperties": {"type": "integer"}}
+)
+_BUILTIN: Final = Quantity(
+    read=as_text, schema={"enum": [name for each in systems() for name in each.builtins]}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,27 +300,42 @@ class Workload:
     """What is asked of the server.
 
     Attributes:
-        name: As in the experiment file.
-        builtin: Name of a builtin script, or of a test of redis-benchmark; None when ``scripts``
-            or a command are given.
-        scale: Size of the generator's own data set; None when ``prepare`` makes the data.
-        prepare: SQL scripts run once; their result is part of the prepared state.
-        scripts: Own scripts with weights.
-        variables: Numbers by name, for which ``:name`` stands in ``prepare`` and ``scripts``.
         redis: None for every other engine.
         command: Puts the load on in place of the system's own generator; None: that does.
-        run_time_s: Measured length of its runs; None: that of all workloads.
+        run_time_s: None: that of all workloads.
     """
 
-    name: str
-    builtin: str | None = None
-    scale: int | None = None
-    prepare: tuple[Script, ...] = ()
-    scripts: tuple[Script, ...] = ()
-    variables: tuple[tuple[str, int], ...] = ()
-    redis: RedisWork | None = None
+    name: str = required(NAME, "Unique among the workloads.", "reads")
+    builtin: str | None = key(
+        None,
+        _BUILTIN,
+        "A script that pgbench brings, or a test of redis-benchmark.",
+        "select-only",
+        "set",
+    )
+    scale: int | None = key(
+        None, whole(), "Size of pgbench's own tables: 100,000 accounts (about 16 MB) each.", 100
+    )
+    prepare: tuple[Script, ...] = key(
+        (),
+        FILES,
+        "SQL files that are run once, after pgbench's own tables are made.",
+        ["orders.sql"],
+    )
+    scripts: tuple[Script, ...] = key(
+        (), list[Script], "Own pgbench scripts.", [{"file": "new-order.sql", "weight": 9}]
+    )
+    variables: tuple[tuple[str, int], ...] = key(
+        (),
+        _VARIABLES,
+        "Whole numbers that `prepare` and `scripts` name as `:name`.",
+        {"warehouses": 4},
+    )
+    redis: RedisWork | None = inside(RedisWork, optional=True)
     command: LoadCommand | None = None
-    run_time_s: float | None = None
+    run_time_s: float | None = key(
+        None, RUN, "Measured length of its runs; as `measure.run_time` where it is missing.", "10s"
+    )
 
 
 # In the order of ``WorkWords``.
@@ -477,7 +530,7 @@ class CapacityAsked:
 
     clients: tuple[int, ...] = key(
         (),
-        several(whole(), least=1),
+        counts(),
         "Of the closed loops that are tried; powers of two up to the largest number of clients"
         " when left out.",
         [1, 2, 4, 8],

@@ -11,13 +11,14 @@ values, and ``cgroup`` what control groups of the kernel let server and generato
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from math import inf
 from typing import Final
 
 from steelyard.core.experiment import SwitchCost
 from steelyard.core.findings import Fact
+from steelyard.core.quantities import Quantity, as_text, key, refusal, shown
 from steelyard.core.wording import (
     KIB,
     MIB,
@@ -557,36 +558,10 @@ class Controller(StrEnum):
     FREEZER = "freezer"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What a configuration's server and load generator may use; None: no limit.
-
-    Attributes:
-        cpus: CPU time of the server per time, in CPUs.
-        cpuset: CPUs that the server may run on.
-        generator_cpuset: CPUs that the load generator may run on.
-        memory: Bytes of memory of the server, what the kernel caches of its files included.
-        read_iops: Reads per second from the device of the data.
-        write_iops: Writes per second to it.
-        read_bytes_per_s: Bytes per second from it.
-        write_bytes_per_s: Bytes per second to it.
-    """
-
-    cpus: float | None = None
-    cpuset: tuple[int, ...] | None = None
-    generator_cpuset: tuple[int, ...] | None = None
-    memory: int | None = None
-    read_iops: int | None = None
-    write_iops: int | None = None
-    read_bytes_per_s: int | None = None
-    write_bytes_per_s: int | None = None
-
-
 _LARGEST_PAGE_BYTES: Final = 64 * KIB  # of Arm; the kernel keeps limits in whole pages
 LEAST_MEMORY_BYTES: Final = 64 * MIB  # a guess: PostgreSQL starts in half of it
 THROTTLES: Final = ("read_iops", "write_iops", "read_bytes_per_s", "write_bytes_per_s")
 CPUSETS: Final = ("cpuset", "generator_cpuset")
-KEYS: Final = ("cpus", *CPUSETS, "memory", *THROTTLES)
 
 
 def controllers_of(keys: Iterable[str]) -> frozenset[Controller]:
@@ -689,15 +664,50 @@ def cpu_list(cpus: Iterable[int]) -> str:
     return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in ranges)
 
 
-PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
-    "cpus": parse_cpus,
-    **dict.fromkeys(CPUSETS, parse_cpu_list),
-    "memory": parse_memory,
-    "read_iops": parse_iops,
-    "write_iops": parse_iops,
-    "read_bytes_per_s": parse_rate,
-    "write_bytes_per_s": parse_rate,
-}
+def _limit(parse: Callable[[str], object], **schema: object) -> Quantity:
+    """Return how a limit is read."""
+
+    def read(value: object) -> object:
+        if isinstance(value, list | dict):
+            raise refusal(f"{shown(value)} is a list or mapping", "Write it as text: '0,2-3'.")
+        return parse(as_text(value))
+
+    return Quantity(read=read, schema=schema)
+
+
+_TYPES: Final = ["string", "integer"]
+_CPU_LIST: Final = _limit(parse_cpu_list, type=_TYPES, examples=["0", "0-1", "0,2-3"])
+_IOPS: Final = _limit(parse_iops, type=["integer", "string"], minimum=1)
+_RATE: Final = _limit(parse_rate, type=_TYPES, examples=["20MB"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits of server and generator; null removes an inherited one."""
+
+    cpus: float | None = key(
+        None,
+        _limit(parse_cpus, type=["number", "string"], exclusiveMinimum=0),
+        "CPU time of the server, in CPUs.",
+        0.6,
+    )
+    cpuset: tuple[int, ...] | None = key(None, _CPU_LIST, "CPUs that the server may run on.", "0-1")
+    generator_cpuset: tuple[int, ...] | None = key(
+        None, _CPU_LIST, "CPUs that the load generator may run on.", "0"
+    )
+    memory: int | None = key(
+        None,
+        _limit(parse_memory, type=_TYPES, examples=["512MB"]),
+        "Memory of the server, what is cached of its files included.",
+        "512MB",
+    )
+    read_iops: int | None = key(None, _IOPS, "Reads per second from the disk of the data.", 200)
+    write_iops: int | None = key(None, _IOPS, "Writes per second to the disk of the data.", 200)
+    read_bytes_per_s: int | None = key(None, _RATE, "Bytes per second from the disk.", "20MB")
+    write_bytes_per_s: int | None = key(None, _RATE, "Bytes per second to the disk.", "20MB")
+
+
+KEYS: Final = tuple(each.name for each in fields(Limits))
 
 
 def limits_of(asked: Mapping[str, str]) -> Limits:
@@ -706,7 +716,8 @@ def limits_of(asked: Mapping[str, str]) -> Limits:
     Raises:
         InputError: A value is not what its key takes.
     """
-    return Limits(**{name: PARSERS[name](text) for name, text in asked.items()})  # type: ignore[arg-type]
+    takes = {each.name: each.metadata["key"].takes for each in fields(Limits)}
+    return Limits(**{name: takes[name].read(text) for name, text in asked.items()})
 
 
 def shown_limit(key: str, limits: Limits) -> tuple[str, str | None]:

@@ -9,8 +9,9 @@ import math
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from enum import Enum, StrEnum, auto
+from functools import partial
 from typing import Any, Final
 
 from steelyard.core import wording
@@ -85,30 +86,34 @@ class Key:
 
     Attributes:
         name: Empty: that of the field, without the unit.
-        takes: A quantity, or the class of the section below it.
+        takes: A quantity, the class of the section below it, or ``list`` of such a class.
     """
 
-    takes: Quantity | type
+    takes: Any
     description: str
     examples: tuple[object, ...] = ()
     name: str = ""
 
 
-def key(
-    default: object,
-    takes: Quantity | type,
-    description: str,
-    *examples: object,
-    name: str = "",
-) -> Any:  # noqa: ANN401 - as of field
-    """Return a field that is a key; null is taken if it may be empty and has no word for that."""
+def key(default: object, takes: object, description: str, *examples: object, name: str = "") -> Any:  # noqa: ANN401 - as of field
+    """Return a field that is a key; null is taken if it may be empty and has no word for that.
+
+    A key without which there is no section has the default MISSING.
+    """
     about = Key(takes=takes, description=description, examples=examples, name=name)
     return field(default=default, metadata={"key": about})
 
 
-def inside(kind: type) -> Any:  # noqa: ANN401 - as of field
-    """Return a field of a class whose keys are all in the section of the class around it."""
-    return field(default_factory=kind, metadata={"inside": kind})
+required = partial(key, MISSING)
+
+
+def inside(kind: type, *, optional: bool = False) -> Any:  # noqa: ANN401 - as of field
+    """Return a field of a class whose keys are all in the section of the class around it.
+
+    With ``optional`` it is None where none of them is given.
+    """
+    default: dict[str, Any] = {"default": None} if optional else {"default_factory": kind}
+    return field(**default, metadata={"inside": kind})
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +227,9 @@ def duration(least_s: float = 0.0, *, above: bool = False, whole: bool = False) 
     return Quantity(read=read, schema=schema, unit="_s")
 
 
+LONG: Final = duration(5.0, whole=True)  # of runs that are more than one of many
+
+
 def budget() -> Quantity:
     """Return durations above 0 with a unit: a bare number is refused."""
 
@@ -274,26 +282,33 @@ def as_text(value: object) -> str:
     return value.strip()
 
 
-def as_command(value: object) -> tuple[str, ...] | None:
-    """Return the words of a command, from a list or as a shell would split them."""
-    if value is None:
-        return None
-    if isinstance(value, list):
-        words = [as_text(word) for word in value]
-    else:
-        try:
-            words = shlex.split(as_text(value))
-        except ValueError as error:
-            raise refusal(f"{shown(value)} is no command: {error}", "Close the quote.") from None
-    if not words:
-        raise refusal("the command is empty", "Name a program, or leave `command` out.")
-    return tuple(words)
+def as_name(value: object) -> str:
+    """Return a name: letters, digits, hyphens and underscores."""
+    name = as_text(value)
+    if not wording.NAME.fullmatch(name):
+        hint = "Use up to 40 letters, digits, hyphens and underscores, as in `huge-pages`."
+        raise refusal(f"{shown(name)} is no name for tables and file names", hint)
+    return name
+
+
+def as_command(value: object) -> tuple[str, ...]:
+    """Return the words of a command from a list, or from one line in the shell's quoting."""
+    try:
+        words = shlex.split(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise refusal(
+            f"{shown(value)} has an open quote", "Close it, or write a list of words."
+        ) from error
+    if not isinstance(words, list | tuple) or not words:
+        raise refusal(f"{shown(value)} is no command", "Write a list of words.")
+    return tuple(map(as_text, words))
 
 
 TEXTS: Final = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 COMMAND: Final = Quantity(read=as_command, schema=TEXTS)
 SWITCH: Final = Quantity(read=as_switch, schema={"type": "boolean"})
 TEXT: Final = Quantity(read=as_text, schema={"type": "string"})
+NAME: Final = Quantity(read=as_name, schema={"type": ["string", "integer"]})
 
 
 def word(options: tuple[str, ...] | type[StrEnum]) -> Quantity:
@@ -329,16 +344,25 @@ def either(name: str, other: Quantity, *, empty: bool = False) -> Quantity:
     return Quantity(read=read, schema=schema, unit=other.unit, word=name)
 
 
-def several(items: Quantity, least: int = 0) -> Quantity:
-    """Return a list of a quantity, one alone, or a comma list."""
+def several(items: Quantity, least: int = 0, form: str = "") -> Quantity:
+    """Return a list of a quantity, one alone, or a comma list whose texts have a form."""
     item = dict(items.schema)
-    listed = {"type": "array", "items": item, "minItems": least}
+    listed = {"type": "array", "items": item, **({"minItems": least} if least else {})}
+    commas = {"type": "string", "pattern": rf"^\s*{form}(\s*,\s*{form})*\s*$"}
 
     def read(value: object) -> tuple[Any, ...]:
-        return tuple(items.read(each) for each in split_words(value))
+        found = tuple(items.read(each) for each in split_words(value))
+        if len(found) < least:
+            raise refusal("the list is empty", "Give at least one.")
+        return found
 
-    schema = {"anyOf": [item, listed, {"type": "string"}]}
+    schema = {"anyOf": [item, listed, *([commas] if form else [])]}
     return Quantity(read=read, schema=schema, items=items)
+
+
+def counts() -> Quantity:
+    """Return whole numbers from 1 on, at least one of them."""
+    return several(whole(), least=1, form="[0-9]+")
 
 
 def split_words(value: object) -> list[object]:

@@ -6,13 +6,38 @@ that is the block.
 """
 
 import math
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Final
 
-from steelyard.core.quantities import INLINE, OPTIONAL, Named, duration, key, whole
-from steelyard.core.target import DatabaseSystem
-from steelyard.core.wording import MIB
+from steelyard.core.quantities import (
+    COMMAND,
+    INLINE,
+    LONG,
+    OPTIONAL,
+    TEXT,
+    Named,
+    Quantity,
+    WrittenFloat,
+    WrittenInt,
+    as_text,
+    counts,
+    duration,
+    either,
+    inside,
+    key,
+    refusal,
+    required,
+    several,
+    shown,
+    split_words,
+    whole,
+    word,
+)
+from steelyard.core.target import DatabaseSystem, systems
+from steelyard.core.wording import MIB, InputError, parse_fraction
 
 # Keys that stand beside many numbers.
 WorkloadName = Annotated[str, "Name of the workload."]
@@ -89,6 +114,232 @@ class Load:
         rate = f" at {self.rate_label}" if self.is_open else ""
         piped = f", pipeline {self.pipeline}" if self.pipeline != 1 else ""
         return f"{self.clients} client{'s' if self.clients != 1 else ''}{piped}{rate}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyGoal:
+    """A service level: this share of all transactions is faster than a limit.
+
+    Attributes:
+        share: Between 0 and 1; 0.99 for p99.
+        limit_s: Latency that this percentile must stay below, from the scheduled start.
+    """
+
+    share: float
+    limit_s: float
+
+    @classmethod
+    def of(cls, value: object) -> "LatencyGoal":
+        """Return the goal of ``p99 < 10ms``.
+
+        Raises:
+            InputError: It is none, or out of range.
+        """
+        match = _GOAL.fullmatch(value) if isinstance(value, str) else None
+        if match is None:
+            raise refusal(f"{shown(value)} is not a goal of latency", _GOAL_FORM)
+        percent = float(match[1])
+        if not _LEAST_GOAL <= percent <= _MOST_GOAL:
+            raise refusal(f"p{match[1]} is out of range", _GOAL_FORM)
+        limit_s = float(match[2]) * _SECONDS_PER[match[3]]
+        if not limit_s > 0.0:
+            raise refusal(f"{shown(value)} can never be met", "Write a latency above 0.")
+        return cls(share=round(percent / 100.0, 8), limit_s=round(limit_s, 12))
+
+    @property
+    def label(self) -> str:
+        """Return it as in an experiment file: ``p99 < 10 ms``."""
+        factor, unit = (1e3, "ms") if self.limit_s < 1.0 else (1.0, "s")
+        if self.limit_s < 1e-3:
+            factor, unit = 1e6, "us"
+        return f"p{100.0 * self.share:.6g} < {self.limit_s * factor:.6g} {unit}"
+
+
+_GOAL_FORM: Final = "Write it as `p99 < 10ms`: p50 to p99.99, then us, ms or s."
+_GOAL: Final = re.compile(
+    r"\s*p([0-9]{1,2}(?:\.[0-9]{1,4})?)\s*<=?\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(us|\u00b5s|\u03bcs|ms|s)\s*",
+    re.ASCII,  # the two letters are the micro sign and the Greek mu
+)
+_SECONDS_PER: Final = {"us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ms": 1e-3, "s": 1.0}
+_LEAST_GOAL, _MOST_GOAL = 50.0, 99.99
+GOAL: Final = Quantity(
+    read=LatencyGoal.of,
+    schema={
+        "type": "string",
+        "pattern": r"^\s*p[0-9]{1,2}(\.[0-9]+)?\s*<=?\s*[0-9.]+\s*(us|\u00b5s|\u03bcs|ms|s)",
+    },
+)
+
+
+CLOSED: Final = "closed"
+GOAL_SHARES: Final = (0.5, 0.6, 0.7, 0.8, 0.9)  # of the capacity, where only `slo` is given
+_MOST_PER_S: Final = 1_000_000.0  # pgbench counts in microseconds
+_DECIMAL: Final = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]{1,3})?", re.ASCII)
+_RATE_FORMS: Final = "Write transactions per second, a share of the capacity as `70%`, or `closed`."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """A rate as the file gives it: one of the two, neither for a closed loop.
+
+    Attributes:
+        per_s: Transactions per second, all generators together.
+        share: Of the capacity.
+    """
+
+    per_s: float | None = None
+    share: float | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Return whether no rate is asked for."""
+        return self.per_s is None and self.share is None
+
+    def __str__(self) -> str:
+        if self.per_s is not None:
+            return f"{self.per_s:.10g}"
+        return CLOSED if self.share is None else f"{100.0 * self.share:g}%"
+
+
+def _as_rate(value: object) -> Rate:
+    text = value.text if isinstance(value, WrittenInt | WrittenFloat) else value
+    if isinstance(value, bool) or not isinstance(text, str | int | float):
+        raise refusal(f"{shown(value)} is not a rate", _RATE_FORMS)
+    text = str(text).strip()
+    if text == CLOSED:
+        return Rate()
+    if text.endswith("%"):
+        return Rate(share=_share_of_capacity(value, text))
+    if not _DECIMAL.fullmatch(text):
+        raise refusal(f"{shown(value)} is not a rate", _RATE_FORMS)
+    per_s = float(text)
+    if not 0.0 < per_s <= _MOST_PER_S:
+        hint = f"Write more than 0 and at most {_MOST_PER_S:.0f} per second."
+        raise refusal(f"{shown(value)} is out of range", hint)
+    return Rate(per_s=per_s)
+
+
+def _share_of_capacity(value: object, text: str) -> float:
+    try:
+        return parse_fraction(text)
+    except InputError:
+        message = f"rates are below 100 % of the capacity, and {shown(value)} is not"
+        hint = "Write at most 99%, or an absolute number to overload on purpose."
+        raise refusal(message, hint) from None
+
+
+_RATE: Final = Quantity(
+    read=_as_rate,
+    schema={
+        "anyOf": [
+            {"type": "number", "exclusiveMinimum": 0, "maximum": _MOST_PER_S},
+            {"type": "string", "examples": ["70%", CLOSED]},
+        ]
+    },
+)
+
+
+class Sessions(int):
+    """A number of clients; ``threads`` are those of the generator, where the file pairs them."""
+
+    threads: int | None = None
+
+    @property
+    def written(self) -> str:
+        """Return it as a file has it."""
+        return str(int(self)) if self.threads is None else f"{int(self)}/{self.threads}"
+
+
+def _as_sessions(value: object) -> Sessions:
+    clients, slash, threads = str(value).partition("/")
+    read = whole().read
+    if not slash:
+        return Sessions(read(value))
+    found = Sessions(read(clients))
+    found.threads = read(threads)
+    if found.threads > found:
+        message = f"{shown(value)} has more threads than clients"
+        raise refusal(message, "The generator needs at least one client per thread.")
+    return found
+
+
+_PAIR: Final = {"type": "string", "pattern": r"^\s*[0-9]+\s*/\s*[0-9]+\s*$"}
+_SESSIONS: Final = Quantity(read=_as_sessions, schema={"anyOf": [whole().schema, _PAIR]})
+PROTOCOLS: Final = ("simple", "extended", "prepared")
+PROTOCOL: Final = word(PROTOCOLS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadsAsked:
+    """Loads offered to the server; every combination of clients, threads and rates is measured."""
+
+    clients: tuple[Sessions, ...] = required(
+        several(_SESSIONS, least=1, form="[0-9]+(/[0-9]+)?"),
+        "Server sessions open at once, always the total; `8/4` pairs them with threads of the"
+        " generator.",
+        [1, 10, 50],
+    )
+    threads: tuple[int, ...] | None = key(
+        None,
+        either("auto", counts()),
+        "Worker threads of the generator; auto is min(clients, CPUs), of redis-benchmark two"
+        " processes per generator at most.",
+        "auto",
+    )
+    rate: tuple[Rate, ...] | None = key(
+        None,
+        several(_RATE, least=1),
+        "Arrival rates of open loops: transactions per second of all generators together, a share"
+        " of the capacity as `70%`, or `closed` for none.",
+        [500, "70%", CLOSED],
+    )
+    latency_limit_s: float | None = key(
+        None,
+        duration(1e-4),
+        "Open loops only: transactions that are later than this are skipped.",
+        "100ms",
+    )
+    generators: int = key(
+        1,
+        whole(),
+        "Processes of the generator, among which clients, threads and rate are divided.",
+        2,
+    )
+    pipeline: tuple[int, ...] = key(
+        (1,),
+        counts(),
+        "Redis: requests that a client sends before it waits for their answers.",
+        1,
+    )
+    protocol: str = key("prepared", PROTOCOL, "pgbench's query mode.", "simple")
+
+    def rates(self, goal: LatencyGoal | None) -> tuple[Rate, ...]:
+        """Return its rates: its own, shares where only a goal is given, else none."""
+        shares = tuple(Rate(share=share) for share in GOAL_SHARES)
+        return self.rate or (shares if goal else (Rate(),))
+
+    def loads(self, goal: LatencyGoal | None, auto: Callable[[int, int], int]) -> tuple[Load, ...]:
+        """Return every combination; ``auto`` has the threads of clients and generators."""
+        return tuple(
+            Load(
+                clients=int(clients),
+                threads=threads,
+                rate_per_s=rate.per_s,
+                share=rate.share,
+                latency_limit_s=None if rate.is_closed else self.latency_limit_s,
+                generators=self.generators,
+                pipeline=pipeline,
+            )
+            for clients in self.clients
+            for threads in (
+                (clients.threads,)
+                if clients.threads is not None
+                else self.threads or (auto(clients, self.generators),)
+            )
+            if threads <= clients
+            for pipeline in self.pipeline
+            for rate in self.rates(goal)
+        )
 
 
 class Mode(StrEnum):
@@ -376,43 +627,77 @@ class Ceiling:
     configurations: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """A number in what a program prints.
-
-    Attributes:
-        place: A JSON path where it begins with ``$``, else a regular expression whose named group,
-            or first one, is the number; the last match counts.
-        factor: By which the printed number becomes one of our unit.
-    """
-
-    place: str
-    factor: float = 1.0
+JSON_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\"([^\"]+)\"\]")  # of a JSON path
 
 
+def as_place(value: object) -> str:
+    """Return where the output of a program has a number: a regular expression or a JSON path."""
+    place, wrong = as_text(value), ""
+    if place.startswith("$"):
+        rest = JSON_STEP.sub("", place[1:])
+        if rest or place == "$":
+            wrong = f"{rest!r} of the JSON path is not understood"
+    else:
+        try:
+            if not re.compile(place, re.MULTILINE).groups:
+                wrong = "the regular expression has no group"
+        except re.error as error:
+            wrong = f"it is no regular expression: {error}"
+    if wrong:
+        raise refusal(
+            f"{shown(place)} finds no number: {wrong}",
+            "Write a regular expression such as `tps = (?P<rate>[0-9.]+)`, or a JSON path such as"
+            " `$.results.rate`.",
+        )
+    return place
+
+
+def _as_latencies(value: object) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, dict) or not value:
+        raise refusal(f"{shown(value)} is not a mapping", "Write `{p95: 'p95: ([0-9.]+)'}`.")
+    for name in value:
+        if name != MEAN and share_of(str(name)) is None:
+            message = f"{shown(name)} is neither `mean` nor a percentile"
+            raise refusal(message, "Write `mean`, `p50`, `p95`, `p99` or `p99.9`.")
+    return tuple((str(name), as_place(given)) for name, given in value.items())
+
+
+def share_of(name: str) -> float | None:
+    """Return the share of ``p99.9``; None where it names no percentile."""
+    found = re.fullmatch(r"p(\d{1,2}(\.\d{1,3})?)", name)
+    return round(float(found[1]) / 100.0, 6) if found and float(found[1]) else None
+
+
+def _as_columns(value: object) -> tuple[str, ...]:
+    if value == PGBENCH_LOG:
+        return (PGBENCH_LOG,)
+    columns = [as_text(column) for column in split_words(value)]
+    for column in columns:
+        if column not in _COLUMNS:
+            message = f"{shown(column)} is no column that is read"
+            hint = f"Write `time`, `latency`, and `{_OTHER_COLUMN}` for every other column;"
+            raise refusal(message, f"{hint} `pgbench` alone stands for pgbench's own lines.")
+    if columns.count(TIME_COLUMN) != 1 or columns.count(LATENCY_COLUMN) > 1:
+        message = "each line needs one time, and at most one latency"
+        raise refusal(message, "Write `[time]`, or `[time, latency]`.")
+    return tuple(columns)
+
+
+MEAN: Final = "mean"
+PGBENCH_LOG: Final = "pgbench"
 TIME_COLUMN: Final = "time"
 LATENCY_COLUMN: Final = "latency"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandLog:
-    """What stands in each line of the log that a program writes, a line per transaction.
-
-    Attributes:
-        columns: In order ``time``, at which it ended, ``latency``, and any other word for what is
-            not read; empty: the lines are those of pgbench.
-        time_unit_s: Of the times, since the epoch.
-        latency_unit_s: Of the latencies.
-    """
-
-    columns: tuple[str, ...] = ()
-    time_unit_s: float = 1.0
-    latency_unit_s: float = 1e-3
-
-    @property
-    def has_latencies(self) -> bool:
-        """Return whether each line tells how long its transaction took."""
-        return not self.columns or LATENCY_COLUMN in self.columns
+_OTHER_COLUMN: Final = "skip"
+_COLUMNS: Final = (TIME_COLUMN, LATENCY_COLUMN, _OTHER_COLUMN)
+_COLUMN_LIST: Final = {"type": "array", "items": {"enum": [*_COLUMNS]}, "minItems": 1}
+_LOG: Final = Quantity(read=_as_columns, schema={"anyOf": [{"const": PGBENCH_LOG}, _COLUMN_LIST]})
+_PLACE: Final = Quantity(read=as_place, schema={"type": "string"})
+_LATENCIES: Final = Quantity(
+    read=_as_latencies, schema={"type": "object", "additionalProperties": {"type": "string"}}
+)
+RATE_UNITS: Final = {"1/s": 1.0, "1/min": 1.0 / 60.0, "1/h": 1.0 / 3600.0}
+LATENCY_UNITS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
+TIME_UNITS: Final = {**LATENCY_UNITS, "ns": 1e-9}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -420,22 +705,64 @@ class LoadCommand:
     """A program of the user's that puts the load on, with names in braces for what it is told.
 
     Attributes:
-        argv: One run.
-        prepare: Makes its data once; empty: ``Workload.prepare`` and the like do.
-        rate: Transactions per second, over what counts of a run; None: its log tells.
-        log: Of its transactions, by which they are counted; None: it prints a rate.
-        mean: Mean latency in seconds; None: it prints none.
-        percentiles: Latencies in seconds by their share; empty likewise.
-        grace_s: How much longer than it was asked for it may run, until it is killed.
+        prepare: Empty: ``Workload.prepare`` and the like make the data.
+        log: Columns in order; None: it prints a rate.
+        rate: Where it is in the output; None: the log tells.
+        latency: Where they are by name, of percentiles and the mean; empty: it prints none.
     """
 
-    argv: tuple[str, ...]
-    prepare: tuple[str, ...] = ()
-    rate: Figure | None = None
-    log: CommandLog | None = None
-    mean: Figure | None = None
-    percentiles: tuple[tuple[float, Figure], ...] = ()
-    grace_s: float = 60.0
+    argv: tuple[str, ...] = key(
+        (),
+        COMMAND,
+        "Any program that puts load on PostgreSQL and prints a rate or logs its transactions,"
+        " started without a shell for each run; names in braces stand for what it is told.",
+        ["sysbench", "{workload}", "--threads={clients}", "--time={seconds}", "run"],
+        name="command",
+    )
+    prepare: tuple[str, ...] = key(
+        (),
+        COMMAND,
+        "Program that makes the command's data once; they are part of the prepared state.",
+        ["sysbench", "oltp_read_only", "--pgsql-db={database}", "prepare"],
+        name="prepare_command",
+    )
+    log: tuple[str, ...] | None = key(
+        None,
+        _LOG,
+        "The command writes a line for each transaction to the file `{log}`, by which it is"
+        " counted, in turns, too: the columns of a line, or `pgbench`.",
+        ["time", "latency"],
+        "pgbench",
+    )
+    log_time_unit: str = key(
+        "s",
+        word(tuple(TIME_UNITS)),
+        "Unit of the times in the log, which count from the epoch.",
+        "us",
+    )
+    rate: str | None = key(
+        None,
+        _PLACE,
+        "Where the command's output has its rate: a regular expression with a group, or a JSON"
+        " path that begins with `$`; the last match counts.",
+        "transactions: .*\\((?P<rate>[0-9.]+) per sec",
+    )
+    rate_unit: str = key("1/s", word(tuple(RATE_UNITS)), "Unit of the printed rate.", "1/min")
+    latency: tuple[tuple[str, str], ...] = key(
+        (),
+        _LATENCIES,
+        "Where the output has latencies: `mean`, `p95` and so on, each as `rate` is written.",
+        {"p95": "95th percentile: +(?P<latency>[0-9.]+)"},
+    )
+    latency_unit: str = key(
+        "ms", word(tuple(LATENCY_UNITS)), "Unit of printed or logged latencies.", "us"
+    )
+    grace_s: float = key(
+        60.0,
+        LONG,
+        "How much longer than it was asked for the command may run, until it is killed.",
+        "2m",
+    )
 
     @property
     def name(self) -> str:
@@ -447,8 +774,37 @@ class LoadCommand:
         """Return whether its start is left out: it is told what of it, or its log is cut."""
         return self.log is not None or any("{ramp}" in word for word in self.argv)
 
+    @property
+    def logs_latencies(self) -> bool:
+        """Return whether each line of its log tells how long its transaction took."""
+        return bool({PGBENCH_LOG, LATENCY_COLUMN} & {*(self.log or ())})
+
     def seen_in(self, system: DatabaseSystem) -> DatabaseSystem:
         """Return what records and reports must know of a system under this program."""
         words = replace(system.words, generator=self.name)
         logs = self.log is not None
         return replace(system, words=words, has_ramp=self.has_ramp, logs_transactions=logs)
+
+
+def _as_program(value: object) -> str:
+    return str(word(tuple(_programs())).read(value))
+
+
+def _programs() -> list[str]:
+    return [each.words.generator for each in systems()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratorAsked:
+    """The load generator."""
+
+    program: str | None = key(
+        None,
+        Quantity(read=_as_program, schema={"enum": _programs()}),
+        "Which program puts the load on; redis-benchmark for Redis, pgbench else.",
+        "redis-benchmark",
+    )
+    flags: tuple[str, ...] = key(
+        (), several(TEXT), "Handed to the generator unchanged.", ["--random-seed=42"]
+    )
+    command: LoadCommand = inside(LoadCommand)

@@ -67,6 +67,7 @@ class DatabaseSystem:
         reload: What gives a running server other settings for everyone.
         offers_rate: Its generator can offer a rate.
         has_sessions: A session can have settings of its own.
+        builtins: Scripts or tests that its generator brings.
     """
 
     name: EngineName
@@ -84,6 +85,7 @@ class DatabaseSystem:
     reload: str = "a reload"
     offers_rate: bool = False
     has_sessions: bool = False
+    builtins: tuple[str, ...] = ()
 
     def names_programs(self, word: str) -> bool:
         """Return whether a word stands for its programs."""
@@ -118,6 +120,7 @@ POSTGRES: Final = DatabaseSystem(
     mixes_kinds=True,
     offers_rate=True,
     has_sessions=True,
+    builtins=("select-only", "simple-update", "tpcb-like"),
 )
 REDIS: Final = DatabaseSystem(
     name=EngineName.REDIS,
@@ -130,6 +133,11 @@ REDIS: Final = DatabaseSystem(
     takes_time=False,
     passwords="REDISCLI_AUTH",
     reload="CONFIG SET",
+    builtins=(
+        *("ping_inline", "ping_mbulk", "set", "get", "incr", "lpush", "rpush", "lpop", "rpop"),
+        *("sadd", "hset", "spop", "zadd", "zpopmin", "mset"),
+        *("lrange_100", "lrange_300", "lrange_500", "lrange_600", "ping"),
+    ),
 )
 
 

@@ -28,8 +28,8 @@ TOY = DatabaseSystem(
         generator="toy-load",
         server="Toy",
     ),
+    builtins=("get", "set"),
 )
-BUILTINS = ("get", "set")
 PYTHON = "/usr/bin/python3"
 KEYS = 100
 _PROGRAMS = Path(__file__).parent

@@ -19,8 +19,8 @@ from steelyard.answers.scalability import (
     scalability_json,
 )
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.experiment import Design, Experiment, LatencyGoal
-from steelyard.core.schedule import Load
+from steelyard.core.experiment import Design, Experiment
+from steelyard.core.schedule import LatencyGoal, Load
 from steelyard.core.wording import InputError
 from steelyard.report.document import MISSING
 from steelyard.report.html import render_markdown

@@ -10,10 +10,10 @@ from steelyard.answers.campaign import analyse
 from steelyard.answers.capacity.compute import OpenLoops, RatePoint, _Taken, open_loops
 from steelyard.answers.latency.compute import Basis, Timed, campaign_latency
 from steelyard.core.campaign import CampaignRecord, CellRate
-from steelyard.core.experiment import Experiment, LatencyGoal
+from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Run, RunLatency, ScriptLatency
-from steelyard.core.schedule import CellKey, Load
+from steelyard.core.schedule import CellKey, LatencyGoal, Load
 from steelyard.core.wording import US_PER_S
 from steelyard.stats.histogram import histogram_of, rank_of, to_text
 

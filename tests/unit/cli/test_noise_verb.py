@@ -12,11 +12,11 @@ from steelyard.answers import report
 from steelyard.answers.noise.compute import analyse_noise
 from steelyard.campaign.design.noise_profiles import profile_for
 from steelyard.campaign.file.files import Surroundings, load_text
-from steelyard.campaign.file.form_parts import GOAL_SHARES
 from steelyard.cli.attaching import JobOptions
 from steelyard.cli.questions import CapacityOptions, _capacity_command, capacity_text
 from steelyard.core.campaign import NoiseOrigin, Status
-from steelyard.core.experiment import Experiment, LatencyGoal, Measure, Stop, SwitchCost, TwinOf
+from steelyard.core.experiment import Experiment, Measure, Stop, SwitchCost, TwinOf
+from steelyard.core.schedule import GOAL_SHARES, LatencyGoal
 from steelyard.core.target import EndpointTarget, LocalTarget
 from steelyard.core.wording import ExitCode
 from steelyard.gateways.doors import system_doors

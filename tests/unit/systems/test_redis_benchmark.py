@@ -13,6 +13,7 @@ from recorded_redis import Recording, recorded, recordings
 from steelyard.core.experiment import KeySpace, RedisWork, Workload
 from steelyard.core.outside import Completed, Guest, ServerAddress
 from steelyard.core.schedule import Load
+from steelyard.core.target import REDIS
 from steelyard.core.wording import InputError, MeasurementError, PreflightError
 from steelyard.stats.histogram import from_text
 from steelyard.systems.protocol import RunRequest
@@ -94,7 +95,7 @@ def test_generators_come_before_threads() -> None:
     assert len(benchmark.divided(_request(load=Load(clients=2, threads=8)))) == 2
 
 
-@pytest.mark.parametrize("name", benchmark.BUILTINS)
+@pytest.mark.parametrize("name", REDIS.builtins)
 def test_every_test_runs_alone(name: str) -> None:
     """No name asks for two tests at once, which would be two measurements in one output."""
     arguments = _arguments(_request(name))

@@ -24,10 +24,10 @@ from steelyard.answers.observations import (
 )
 from steelyard.answers.results import Grounds
 from steelyard.core.campaign import CampaignRecord, Capacity, CapacityPoint
-from steelyard.core.experiment import Experiment, LatencyGoal
+from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate, Finding, Severity
 from steelyard.core.measurement import Run
-from steelyard.core.schedule import CellKey, Load
+from steelyard.core.schedule import CellKey, LatencyGoal, Load
 from steelyard.core.wording import US_PER_S
 from steelyard.report.document import count
 from steelyard.stats.capacity import (

@@ -16,8 +16,9 @@ from steelyard.answers.latency.section import TITLE as LATENCY
 from steelyard.answers.latency.section import level_text
 from steelyard.answers.results import CampaignAnalysis, pool_name, short_pool
 from steelyard.core.campaign import Capacity, CapacityPoint
-from steelyard.core.experiment import MANY, MANY_FIRST, RATE, RATE_UNIT, Experiment, LatencyGoal
+from steelyard.core.experiment import MANY, MANY_FIRST, RATE, RATE_UNIT, Experiment
 from steelyard.core.findings import Estimate
+from steelyard.core.schedule import LatencyGoal
 from steelyard.core.wording import format_log_ratio, format_percent
 from steelyard.report import document as doc
 from steelyard.report.document import bounds, interval, rate

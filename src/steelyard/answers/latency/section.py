@@ -201,9 +201,8 @@ def latency_section(analysis: results.CampaignAnalysis) -> tuple[doc.Section, ..
     """Return what the logs of all transactions say; nothing where there are none."""
     found = analysis.answer(campaign_latency)
     commands = [w.command for w in analysis.experiment.workloads if w.command is not None]
-    logs = [command.log for command in commands if command.log is not None]
-    if commands and not any(log.has_latencies for log in logs):
-        why = UNTIMED if logs else UNLOGGED
+    if commands and not any(command.logs_latencies for command in commands):
+        why = UNTIMED if any(command.log for command in commands) else UNLOGGED
         told: list[doc.Block] = [doc.Paragraph(text=why), *_printed(analysis)]
         return (doc.Section(anchor="latency", title=TITLE, blocks=tuple(told)),)
     if found is None and analysis.is_in_turns and not _logs(analysis):

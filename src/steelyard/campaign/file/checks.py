@@ -12,8 +12,7 @@ from typing import Final
 
 from steelyard.campaign.file.document import Issue, KeyPath, Value
 from steelyard.campaign.file.form import Draft, LevelForm, level_paths
-from steelyard.campaign.file.form_parts import CLOSED, LoadForm, Rate, asked_rates
-from steelyard.campaign.file.form_values import setting_value, strings, word
+from steelyard.campaign.file.form_values import setting_value, strings
 from steelyard.campaign.file.systems import (
     SYSTEMS,
     builtin_issues,
@@ -23,7 +22,8 @@ from steelyard.campaign.file.systems import (
 )
 from steelyard.core import linux as host_settings
 from steelyard.core.experiment import Design, LogPolicy, Measure, SwitchCost
-from steelyard.core.quantities import shown
+from steelyard.core.quantities import as_name, shown
+from steelyard.core.schedule import CLOSED, LoadsAsked, Rate
 from steelyard.core.wording import (
     InputError,
     choice,
@@ -66,7 +66,7 @@ def measures_open_loops_only(draft: Draft) -> bool:
     """Return whether every load has a rate, as far as the file can be understood."""
     if draft.load is None:
         return draft.document.at(("load", "rate")) is not None
-    return not any(rate.is_closed for rate in asked_rates(draft.load, draft.goal))
+    return not any(rate.is_closed for rate in draft.load.rates(draft.goal))
 
 
 def _twice(path: KeyPath, given: Sequence[object], hint: str) -> Iterator[Issue]:
@@ -75,7 +75,7 @@ def _twice(path: KeyPath, given: Sequence[object], hint: str) -> Iterator[Issue]
             yield Issue(path=path, message=f"{each} is given {times} times", hint=hint)
 
 
-def _threads(loads: LoadForm) -> Iterator[Issue]:
+def _threads(loads: LoadsAsked) -> Iterator[Issue]:
     threads = loads.threads
     if not threads:
         return
@@ -93,7 +93,7 @@ def _threads(loads: LoadForm) -> Iterator[Issue]:
         yield Issue(path=path, message=message, hint=hint)
 
 
-def _generators(loads: LoadForm) -> Iterator[Issue]:
+def _generators(loads: LoadsAsked) -> Iterator[Issue]:
     path = ("load", "generators")
     if loads.generators > min(loads.clients):
         message = (
@@ -111,10 +111,10 @@ def _generators(loads: LoadForm) -> Iterator[Issue]:
         yield Issue(path=("load", "threads"), message=message, hint=hint)
 
 
-def _rates(draft: Draft, loads: LoadForm) -> Iterator[Issue]:
-    rates = asked_rates(loads, draft.goal)
-    if loads.latency_limit is not None:
-        yield from _latency_limit(draft, loads.latency_limit, rates)
+def _rates(draft: Draft, loads: LoadsAsked) -> Iterator[Issue]:
+    rates = loads.rates(draft.goal)
+    if loads.latency_limit_s is not None:
+        yield from _latency_limit(draft, loads.latency_limit_s, rates)
     shares = [str(rate) for rate in loads.rate or () if rate.share is not None]
     if shares and draft.document.at(("design",)) == Design.ONCE:
         message = f"a single pass measures no capacity, so {', '.join(shares)} of it is not known"
@@ -137,10 +137,10 @@ def _latency_limit(draft: Draft, limit_s: float, rates: Sequence[Rate]) -> Itera
         yield Issue(path=path, message=message, hint=hint)
 
 
-def _capacity(draft: Draft, loads: LoadForm) -> Iterator[Issue]:
+def _capacity(draft: Draft, loads: LoadsAsked) -> Iterator[Issue]:
     if draft.document.at(("capacity",)) is None:
         return
-    if not any(rate.share is not None for rate in asked_rates(loads, draft.goal)):
+    if not any(rate.share is not None for rate in loads.rates(draft.goal)):
         message = "no load is a share of the capacity, so it is not measured"
         hint = "Write a share as in `rate: 70%`, or remove it."
         yield Issue(path=("capacity",), message=message, hint=hint, at_key=True)
@@ -262,7 +262,7 @@ def _workloads(draft: Draft) -> Iterator[Issue]:
             yield from builtin_issues(("workloads", index, "builtin"), builtin.strip(), draft)
     for index, workload in draft.workloads.items():
         path = ("workloads", index)
-        yield from stray_keys(path, workload, draft)
+        yield from stray_keys(path, draft)
         yield from SYSTEMS[draft.engine].work_issues(draft, path, workload)
 
 
@@ -305,7 +305,7 @@ def _turns(draft: Draft, measure: Measure) -> Iterator[Issue]:
         hint = "Make `turn` longer: at least twice `turn_discard`."
         yield Issue(path=("measure", key), message=message, hint=hint)
     hint = "Make `run_time` longer or `turn` shorter."
-    own = ((("workloads", place, "run_time"), w.run_time) for place, w in draft.workloads.items())
+    own = ((("workloads", place, "run_time"), w.run_time_s) for place, w in draft.workloads.items())
     for path, run_time_s in ((("measure", "turn"), measure.run_time_s), *own):
         if run_time_s is not None and 2 * turn_s > run_time_s:
             message = f"{run_time_s:g} s hold fewer than two turns of {turn_s:g} s"
@@ -355,7 +355,7 @@ def _configuration_names(draft: Draft) -> Iterator[Issue]:
     names = draft.configuration_names
     for name in names:
         try:
-            word(name)
+            as_name(name)
         except InputError as error:
             hint = "Use up to 40 letters, digits, hyphens and underscores."
             yield Issue(

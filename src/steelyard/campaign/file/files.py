@@ -11,8 +11,9 @@ left to look up. Script files of workloads are read once, so that the record nee
 import math
 import secrets
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -26,13 +27,8 @@ from steelyard.campaign.file.form import (
     Draft,
     ExperimentForm,
     LevelForm,
-    WorkloadForm,
     engine_of,
     validate,
-)
-from steelyard.campaign.file.form_parts import (
-    LoadForm,
-    asked_rates,
 )
 from steelyard.campaign.file.form_values import SEED_LIMIT
 from steelyard.campaign.file.inheritance import (
@@ -49,7 +45,7 @@ from steelyard.campaign.file.shortening import shortened
 from steelyard.campaign.file.systems import SYSTEMS, System, load_command
 from steelyard.core import experiment as model
 from steelyard.core.quantities import shown
-from steelyard.core.schedule import QUOTA_SETTLING_S, QUOTA_TURN_S, Load
+from steelyard.core.schedule import QUOTA_SETTLING_S, QUOTA_TURN_S, Load, LoadCommand, LoadsAsked
 from steelyard.core.target import DatabaseSystem, EngineName
 from steelyard.core.wording import (
     ExperimentFileError,
@@ -93,13 +89,14 @@ def resolve(
     engine = EngineName(form.engine)
     system = SYSTEMS[engine]
     workloads = tuple(
-        _workload(each, form, texts, surroundings.base, system) for each in form.workloads
+        _workload(each, form.generator.command, texts, surroundings.base, system)
+        for each in form.workloads
     )
     about = workloads[0].command.seen_in(system.about) if workloads[0].command else system.about
     generator = model.GeneratorName(about.words.generator)
     by_pgbench = generator is model.GeneratorName.PGBENCH  # others prepare no statements
     cpus = _generator_cpus(configurations, form.load, surroundings)
-    loads = _loads(form.load, form.slo, cpus, system)
+    loads = form.load.loads(form.slo, partial(system.threads, cpus))
     return model.Experiment(
         name=form.name,
         description=form.description or "",
@@ -143,68 +140,43 @@ def _configuration(
             )
         ),
         protocol=merged.protocol,
-        prepare=_scripts(merged.prepare, texts),
+        prepare=_read_scripts((model.Script(name=each) for each in merged.prepare), texts),
         profiles=tuple(merged.profile),
         manual=merged.manual,
     )
 
 
-def _scripts(names: Sequence[str], texts: Mapping[str, str]) -> tuple[model.Script, ...]:
-    return tuple(model.Script(name=name, text=texts[name]) for name in names)
+def _read_scripts(
+    scripts: Iterable[model.Script], texts: Mapping[str, str]
+) -> tuple[model.Script, ...]:
+    return tuple(replace(each, text=texts[each.name]) for each in scripts)
 
 
 def _workload(
-    form: WorkloadForm, whole: ExperimentForm, texts: Mapping[str, str], base: Path, system: System
+    workload: model.Workload,
+    command: LoadCommand,
+    texts: Mapping[str, str],
+    base: Path,
+    system: System,
 ) -> model.Workload:
-    return model.Workload(
-        name=form.name,
-        builtin=system.one_test(form.builtin),
-        scale=form.scale,
-        prepare=_scripts(form.prepare, texts),
-        scripts=tuple(
-            model.Script(name=script.file, text=texts[script.file], weight=script.weight)
-            for script in form.scripts
-        ),
-        variables=tuple(sorted(form.variables.items())),
-        redis=system.work(form),
-        command=load_command(whole.generator, form.name, base),
-        run_time_s=form.run_time,
+    return replace(
+        workload,
+        builtin=system.one_test(workload.builtin),
+        prepare=_read_scripts(workload.prepare, texts),
+        scripts=_read_scripts(workload.scripts, texts),
+        redis=workload.redis or (None if system.work is None else system.work()),
+        command=load_command(command, workload.name, base),
     )
 
 
 def _generator_cpus(
-    configurations: Sequence[model.Configuration], form: LoadForm, surroundings: Surroundings
+    configurations: Sequence[model.Configuration], loads: LoadsAsked, surroundings: Surroundings
 ) -> int:
     """Return how many threads have a CPU of their own: here, or in the pod of the load."""
     place = model.generator_place(configurations)
     if place is not None:
-        return max(place.generators.cpus, form.generators)
-    return max(1, math.floor(surroundings.facts.cpus), form.generators)
-
-
-def _loads(
-    form: LoadForm, goal: model.LatencyGoal | None, cpus: int, system: System
-) -> tuple[Load, ...]:
-    return tuple(
-        Load(
-            clients=int(clients),
-            threads=threads,
-            rate_per_s=rate.per_s,
-            share=rate.share,
-            latency_limit_s=None if rate.is_closed else form.latency_limit,
-            generators=form.generators,
-            pipeline=pipeline,
-        )
-        for clients in form.clients
-        for threads in (
-            (clients.threads,)
-            if clients.threads is not None
-            else form.threads or (system.threads(clients, cpus, form.generators),)
-        )
-        if threads <= clients
-        for pipeline in form.pipeline
-        for rate in asked_rates(form, goal)
-    )
+        return max(place.generators.cpus, loads.generators)
+    return max(1, math.floor(surroundings.facts.cpus), loads.generators)
 
 
 def _capacity(
@@ -362,12 +334,12 @@ def read_scripts(draft: Draft, base: Path) -> tuple[Mapping[str, str], Sequence[
     return texts, issues
 
 
-def _named(workloads: Mapping[int, WorkloadForm]) -> Iterator[tuple[KeyPath, str]]:
+def _named(workloads: Mapping[int, model.Workload]) -> Iterator[tuple[KeyPath, str]]:
     for index, workload in workloads.items():
-        for place, name in enumerate(workload.prepare):
-            yield ("workloads", index, "prepare", place), name
+        for place, script in enumerate(workload.prepare):
+            yield ("workloads", index, "prepare", place), script.name
         for place, script in enumerate(workload.scripts):
-            yield ("workloads", index, "scripts", place, "file"), script.file
+            yield ("workloads", index, "scripts", place, "file"), script.name
 
 
 def _levels(draft: Draft) -> Iterator[tuple[KeyPath, LevelForm]]:

@@ -4,7 +4,6 @@ Only what a single value can tell is checked here; what takes two places of the 
 in ``checks`` and ``inheritance``. Descriptions and examples end in the JSON Schema.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -23,97 +22,26 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, ErrorDetails
 
-from steelyard.campaign.file import form_parts, form_target, form_values
+from steelyard.campaign.file import form_target, form_values
 from steelyard.campaign.file import form_values as values
 from steelyard.campaign.file.document import Document, Issue, KeyPath, Value
-from steelyard.campaign.file.form_parts import goal
 from steelyard.core.experiment import (
     Calibration,
     CapacityAsked,
-    LatencyGoal,
     ManualStep,
     Measure,
+    Script,
     Stop,
+    Workload,
 )
-from steelyard.core.quantities import as_text, refusal, shown, split_words, whole, written
+from steelyard.core.linux import Limits
+from steelyard.core.quantities import as_text, refusal, shown, split_words, written
+from steelyard.core.schedule import GOAL, GeneratorAsked, LatencyGoal, LoadsAsked
 from steelyard.core.target import TARGETS, EngineName, system_of, systems
 from steelyard.core.wording import InputError, choice, closest, did_you_mean, listed
-from steelyard.systems.redis.redis_benchmark import BUILTINS
 from steelyard.tuning.profiles import profile_names
 
 LATER_LAYERS: Final = ("kubernetes",)
-
-
-class ScriptForm(form_values.Form):
-    """A script file of a workload."""
-
-    file: values.Text = Field(
-        description="File with the script, relative to the experiment file.",
-        examples=["new-order.sql"],
-    )
-    weight: values.Count = values.key(
-        "How often it runs relative to the workload's others.", 9, default=1
-    )
-
-
-Builtin = Annotated[str, values.ReadBy(as_text, enum=[*values.BUILTINS, *BUILTINS])]
-
-
-def _variables(given: object) -> dict[str, int]:
-    if not isinstance(given, dict | None):
-        raise refusal(f"{shown(given)} is not a mapping", "Write `{warehouses: 4}`.")
-    read = whole(0, 2**62).read
-    for name in given or {}:
-        if not re.fullmatch("[a-z][a-z_]*", str(name)) or name in _OF_PGBENCH:
-            raise refusal(
-                f"{shown(name)} is no name of a variable",
-                "Use small letters and underscores, and none of "
-                f"{listed(_OF_PGBENCH)}, which pgbench sets.",
-            )
-    return {name: read(value) for name, value in (given or {}).items()}
-
-
-_OF_PGBENCH: Final = ("client_id", "default_seed", "random_seed", "scale")
-Variables = Annotated[
-    dict[str, int],
-    values.ReadBy(_variables, type="object", additionalProperties={"type": "integer"}),
-]
-
-
-class _PostgresWorkForm(form_values.Form):
-    """What is asked of PostgreSQL: a builtin script, or script files with weights."""
-
-    name: values.Name = Field(description="Unique among the workloads.", examples=["reads"])
-    builtin: Builtin | None = values.key(
-        "A script that pgbench brings, or a test of redis-benchmark.", "select-only", "set"
-    )
-    scale: values.Count | None = values.key(
-        "Size of pgbench's own tables: 100,000 accounts (about 16 MB) each.", 100
-    )
-    prepare: values.Texts = values.key(
-        "SQL files that are run once, after pgbench's own tables are made.",
-        ["orders.sql"],
-        default_factory=list,
-    )
-    scripts: list[ScriptForm] = values.key(
-        "Own pgbench scripts.", [{"file": "new-order.sql", "weight": 9}], default_factory=list
-    )
-    variables: Variables = values.key(
-        "Whole numbers that `prepare` and `scripts` name as `:name`.",
-        {"warehouses": 4},
-        default_factory=dict,
-    )
-
-
-POSTGRES_WORK_KEYS: Final = ("scale", "prepare", "scripts", "variables")
-
-
-class WorkloadForm(form_target.RedisWorkForm, _PostgresWorkForm):
-    """What is asked of the server."""
-
-    run_time: values.Slice | None = values.key(
-        "Measured length of its runs; as `measure.run_time` where it is missing.", "10s"
-    )
 
 
 MEASURE: Final = form_values.Section(Measure)
@@ -121,18 +49,10 @@ MANUAL: Final = form_values.Section(ManualStep)
 CALIBRATION: Final = form_values.Section(Calibration)
 STOP: Final = form_values.Section(Stop)
 CAPACITY: Final = form_values.Section(CapacityAsked)
-
-
-class GeneratorForm(form_parts.CommandForm):
-    """The load generator."""
-
-    program: form_target.ProgramWord | None = values.key(
-        "Which program puts the load on; redis-benchmark for Redis, pgbench else.",
-        "redis-benchmark",
-    )
-    flags: values.Texts = values.key(
-        "Handed to the generator unchanged.", ["--random-seed=42"], default_factory=list
-    )
+WORKLOAD: Final = form_values.Section(Workload)
+LOAD: Final = form_values.Section(LoadsAsked)
+GENERATOR: Final = form_values.Section(GeneratorAsked)
+LIMITS: Final = form_values.TextsOf(Limits)
 
 
 def _profile(value: object) -> str:
@@ -213,10 +133,10 @@ class LevelForm(form_values.Form):
         {"appendonly": "yes", "appendfsync": "everysec"},
         default_factory=dict,
     )
-    cgroup: Annotated[form_parts.CgroupForm, form_values.OR_EMPTY] = values.key(
+    cgroup: Annotated[dict[str, str | None], LIMITS, form_values.OR_EMPTY] = values.key(
         "Limits of the server and the load generator by control groups; needs root.",
         {"cpus": 0.6},
-        default_factory=form_parts.CgroupForm,
+        default_factory=dict,
     )
     linux: values.Settings = values.key(
         "Kernel settings of this machine, by sysctl or short name; null removes an inherited one."
@@ -235,7 +155,7 @@ class LevelForm(form_values.Form):
         """Return the settings of each layer, names of Redis in small letters; None removes one."""
         return {
             "postgres": self.postgres,
-            "cgroup": self.cgroup.model_dump(include=self.cgroup.model_fields_set),
+            "cgroup": self.cgroup,
             "linux": self.linux,
             "redis": {name.lower(): value for name, value in self.redis.items()},
             **(self.__pydantic_extra__ or {}),
@@ -320,15 +240,15 @@ class ExperimentForm(form_values.Form):
         " is called `baseline` or `default`.",
         "default",
     )
-    workloads: list[WorkloadForm] = Field(
+    workloads: list[Annotated[Workload, WORKLOAD]] = Field(
         description="What is asked of the server; workloads are never averaged.",
         examples=[[{"name": "reads", "builtin": "select-only", "scale": 100}]],
         min_length=1,
     )
-    load: form_parts.LoadForm = Field(
+    load: Annotated[LoadsAsked, LOAD] = Field(
         description="Loads offered to the server.", examples=[{"clients": [1, 10, 50]}]
     )
-    slo: form_parts.Goal | None = values.key(
+    slo: Annotated[LatencyGoal, values.ReadBy(GOAL)] | None = values.key(
         "Service level; the highest rate that meets it is looked for.", "p99 < 10ms"
     )
     capacity: Annotated[CapacityAsked, CAPACITY, form_values.OR_EMPTY] | None = values.key(
@@ -354,8 +274,8 @@ class ExperimentForm(form_values.Form):
         "10m",
     )
     seed: values.Seed | None = values.key("Fixes the order; drawn when left out.", 20261121)
-    generator: Annotated[GeneratorForm, form_values.OR_EMPTY] = values.key(
-        "Which load generator, and what goes to it as it is.", default_factory=GeneratorForm
+    generator: Annotated[GeneratorAsked, GENERATOR, form_values.OR_EMPTY] = values.key(
+        "Which load generator, and what goes to it as it is.", default_factory=GeneratorAsked
     )
     configurations: Configurations | None = values.key(
         "What is compared, by name; beside factors the one that all combinations start from.",
@@ -395,19 +315,19 @@ _OF_A_LEVEL: Final[Mapping[tuple[str, ...], type[form_values.Form]]] = {
     ("target", "kubernetes"): form_target.ServiceForm,
     ("target", "kubernetes", "generators"): form_target.GeneratorsForm,
     ("target", "kubernetes", "generators", "resources"): form_target.ResourcesForm,
-    ("cgroup",): form_parts.CgroupForm,
+    ("cgroup",): LIMITS.form,
     ("manual",): MANUAL.form,
 }
 SECTIONS: Final[Mapping[tuple[str, ...], type[form_values.Form]]] = {
     (): ExperimentForm,
-    ("workloads", "*"): WorkloadForm,
-    ("workloads", "*", "scripts", "*"): ScriptForm,
-    ("load",): form_parts.LoadForm,
+    ("workloads", "*"): WORKLOAD.form,
+    ("workloads", "*", "scripts", "*"): form_values.Section(Script).form,
+    ("load",): LOAD.form,
     ("capacity",): CAPACITY.form,
     ("measure",): MEASURE.form,
     ("measure", "calibration"): CALIBRATION.form,
     ("stop",): STOP.form,
-    ("generator",): GeneratorForm,
+    ("generator",): GENERATOR.form,
     ("configurations", "*"): ConfigurationForm,
     **{("configurations", "*", *rest): form for rest, form in _OF_A_LEVEL.items()},
     **{(kind, "*", "*"): LevelForm for kind in WHAT_IS_COMPARED[1:]},
@@ -419,14 +339,12 @@ SECTIONS: Final[Mapping[tuple[str, ...], type[form_values.Form]]] = {
 }
 
 
-FormT = TypeVar("FormT", bound=form_values.Form)
-
 # Levels take a configuration's keys: where such a key belongs is said once.
 _OTHER_HOMES: Final = tuple((kind,) for kind in WHAT_IS_COMPARED[1:])
 # By section, from old keys to new ones; what is no key of that section is one of the top level.
 RENAMED: Final[Mapping[type[form_values.Form], Mapping[str, str]]] = {
     ExperimentForm: {"loads": "load", "sustained": "sustain", "track": "terms"},
-    WorkloadForm: {"scale_factor": "scale", "slice": "run_time"},
+    WORKLOAD.form: {"scale_factor": "scale", "slice": "run_time"},
     CAPACITY.form: {"rounds": "runs"},
     MEASURE.form: {
         "ceilings": "machine_limits",
@@ -462,6 +380,7 @@ class Draft:
 
     Attributes:
         form: The whole file, None when anything in it is not sound.
+        meant: The document as unknown keys were most likely meant.
         workloads: By their place in the list.
         configurations: By name.
         capacity: None also when it is not given.
@@ -470,16 +389,22 @@ class Draft:
     """
 
     document: Document
+    meant: Document
     form: ExperimentForm | None
-    workloads: Mapping[int, WorkloadForm]
+    workloads: Mapping[int, Workload]
     configurations: Mapping[str, ConfigurationForm]
-    load: form_parts.LoadForm | None
+    load: LoadsAsked | None
     measure: Measure | None
     stop: Stop | None
-    generator: GeneratorForm | None = None
+    generator: GeneratorAsked | None = None
     capacity: CapacityAsked | None = None
     goal: LatencyGoal | None = None
     levels: Mapping[KeyPath, LevelForm] = field(default_factory=dict)
+
+    def given(self, path: KeyPath) -> frozenset[str]:
+        """Return the keys of the section at a path, whatever stands there."""
+        held = self.meant.at(path)
+        return frozenset(held if isinstance(held, dict) else ())
 
     @property
     def configuration_names(self) -> tuple[str, ...]:
@@ -526,20 +451,25 @@ def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:
     configurations, capacity = meant.at(("configurations",)), meant.at(("capacity",))
     draft = Draft(
         document=document,
+        meant=meant,
         form=form,
         workloads=_sound(
-            WorkloadForm, dict(enumerate(workloads)) if isinstance(workloads, list) else {}
+            WORKLOAD.read, dict(enumerate(workloads)) if isinstance(workloads, list) else {}
         ),
         configurations=_sound(
-            ConfigurationForm, configurations if isinstance(configurations, dict) else {}, engine
+            partial(ConfigurationForm.model_validate, context=engine),
+            configurations if isinstance(configurations, dict) else {},
         ),
-        load=_attempt(form_parts.LoadForm.model_validate, meant.at(("load",))),
+        load=_attempt(LOAD.read, meant.at(("load",))),
         measure=_attempt(MEASURE.read, meant.at(("measure",))),
         stop=_attempt(STOP.read, meant.at(("stop",))),
-        generator=_attempt(GeneratorForm.model_validate, meant.at(("generator",))),
+        generator=_attempt(GENERATOR.read, meant.at(("generator",))),
         capacity=None if capacity is None else _attempt(CAPACITY.read, capacity),
         goal=_goal(meant.at(("slo",))),
-        levels=_sound(LevelForm, {path: meant.at(path) for path in level_paths(document)}, engine),
+        levels=_sound(
+            partial(LevelForm.model_validate, context=engine),
+            {path: meant.at(path) for path in level_paths(document)},
+        ),
     )
     return draft, issues
 
@@ -601,10 +531,7 @@ KeyT = TypeVar("KeyT", int, str, KeyPath)
 SoundT = TypeVar("SoundT")
 
 
-def _sound(
-    form: type[FormT], raw: Mapping[KeyT, Value], engine: EngineName | None = None
-) -> dict[KeyT, FormT]:
-    read = partial(form.model_validate, context=engine)
+def _sound(read: Callable[[Value], SoundT], raw: Mapping[KeyT, Value]) -> dict[KeyT, SoundT]:
     attempts = {key: _attempt(read, value) for key, value in raw.items()}
     return {key: sound for key, sound in attempts.items() if sound is not None}
 
@@ -618,7 +545,7 @@ def _attempt(read: Callable[[Value], SoundT], value: Value) -> SoundT | None:
 
 def _goal(value: Value) -> LatencyGoal | None:
     try:
-        return None if value is None else goal(value)
+        return None if value is None else LatencyGoal.of(value)
     except InputError:
         return None
 

@@ -152,7 +152,6 @@ _OF_ANY_CLUSTER: Final = {"context", "namespace", "cluster", "generators"}
 # What belongs to the making of a Cluster: it has no meaning for one that is there.
 MAKING_KEYS: Final = ClusterForm.model_fields.keys() - _OF_ANY_CLUSTER
 
-_LARGEST_VALUE: Final = 512 * 1024**2  # Redis, "Strings": 512 MB by default (proto-max-bulk-len)
 _SETTING: Final = {"type": ["string", "number", "boolean", "null"]}
 _KNOWN_TYPES: Final = "Write it on one line, as CONFIG SET takes it."
 
@@ -186,54 +185,11 @@ def _replica(value: object) -> dict[str, str]:
     return {name: given for name, given in read.items() if given is not None}
 
 
-def _tokens(value: object) -> tuple[str, ...]:
-    tokens = values.command_words(value)
-    if any(re.search(r"[\0\r\n]", token) for token in tokens):
-        raise refusal("the command has a line break or NUL in it", "Write one command.")
-    return tokens
-
-
 RedisValue = Annotated[str | None, values.ReadBy(redis_value, **_SETTING)]
 Replica = Annotated[
     dict[str, str], values.ReadBy(_replica, type=["object", "null"], additionalProperties=_SETTING)
 ]
-RedisCommand = Annotated[tuple[str, ...], values.ReadBy(_tokens, **TEXTS)]
 Whole = Annotated[int, values.ReadBy(quantities.whole(0))]
-# redis-benchmark fills a key's number into twelve digits.
-Keys = Annotated[int, values.ReadBy(quantities.whole(1, 10**12))]
-ValueBytes = Annotated[int, values.ReadBy(quantities.whole(1, _LARGEST_VALUE))]
-
-
-def generators() -> list[str]:
-    """Return the names of all load generators."""
-    return [each.words.generator for each in systems()]
-
-
-def _program_word(value: object) -> str:
-    return str(quantities.word(tuple(generators())).read(value))
-
-
-ProgramWord = Annotated[str, values.ReadBy(_program_word, enum=generators())]
-
-
-class RedisWorkForm(Form):
-    """What a workload has that is for Redis."""
-
-    command: RedisCommand | None = values.key(
-        "Redis: one command with its arguments, in which __rand_int__ stands for the number of a"
-        " key and __data__ for a value.",
-        ["HGET", "user:__rand_int__", "name"],
-    )
-    value_bytes: ValueBytes | None = values.key(
-        "Redis: size of each value, loaded or written.", 1024
-    )
-    keys: Keys | None = values.key(
-        "Redis: requests choose among so many keys at random; 1: all use one key.", 100000
-    )
-    loaded: Whole | None = values.key("Redis: so many keys exist when a start begins.", 100000)
-
-
-REDIS_WORK_KEYS: Final = tuple(RedisWorkForm.model_fields)
 
 
 class RedisServerForm(Form):
@@ -368,7 +324,7 @@ class CostForm(Form):
     currency: values.Currency | None = values.key("Three letters; USD when left out.", "EUR")
 
 
-RestartCommand = Annotated[tuple[str, ...], values.ReadBy(values.command_words, **TEXTS)]
+RestartCommand = Annotated[tuple[str, ...], values.ReadBy(quantities.COMMAND)]
 
 
 class ServerForm(Form):
@@ -467,7 +423,7 @@ def _own_keys() -> set[str]:
     return names - KEYS_OF_FIELDS.keys()
 
 
-StorageType = Annotated[str, values.words(*STORAGE_TYPES)]
+StorageType = Annotated[str, values.ReadBy(quantities.word(STORAGE_TYPES))]
 
 
 class RentedForm(Form):

@@ -8,12 +8,11 @@ specification for names of images.
 import json
 import math
 import re
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from functools import cache
 from inspect import cleandoc
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args, get_origin
 
 from annotated_types import MinLen
 from pydantic import (
@@ -28,9 +27,10 @@ from pydantic import (
     WithJsonSchema,
     create_model,
 )
-from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError, PydanticUndefined
 from pydantic_core.core_schema import (
     no_info_after_validator_function,
+    no_info_wrap_validator_function,
     plain_serializer_function_ser_schema,
 )
 
@@ -39,6 +39,8 @@ from steelyard.core import wording
 from steelyard.core.findings import Condition, parse_condition
 from steelyard.core.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE, LABEL
 from steelyard.core.quantities import (
+    LONG,
+    NAME,
     SWITCH,
     TEXT,
     TEXTS,
@@ -53,8 +55,9 @@ from steelyard.core.quantities import (
     shown,
     split_words,
     whole,
+    word,
 )
-from steelyard.core.quantities import word as word_of
+from steelyard.core.schedule import PROTOCOL
 
 
 def strings(value: Value) -> Iterable[str]:
@@ -71,9 +74,6 @@ def strings(value: Value) -> Iterable[str]:
 
 REFUSED: Final = "refused"
 SEED_LIMIT: Final = 2**31
-BUILTINS: Final = ("select-only", "simple-update", "tpcb-like")
-_EVERYTHING: Final = re.compile(r"\s*(100\s*%|1(\.0+)?)\s*")
-PROTOCOLS: Final = ("simple", "extended", "prepared")
 DESIGNS: Final = ("auto", "alternating", "one-by-one", "single-pass")
 
 
@@ -127,57 +127,12 @@ def version(value: object) -> int:
     return 1
 
 
-def word(value: object) -> str:
-    """Return a name: letters, digits, hyphens and underscores."""
-    name = as_text(value)
-    if not wording.NAME.fullmatch(name):
-        hint = "Use up to 40 letters, digits, hyphens and underscores, as in `huge-pages`."
-        raise refusal(f"{shown(name)} is no name for tables and file names", hint)
-    return name
-
-
 def condition(value: object) -> Condition:
     """Return a condition of a gate."""
     try:
         return parse_condition(str(value))
     except wording.InputError as error:
         raise refusal(error.message, error.hint) from error
-
-
-class Sessions(int):
-    """A number of clients; ``threads`` are those of the generator, where the file pairs them."""
-
-    threads: int | None = None
-
-    @property
-    def written(self) -> str:
-        """Return it as a file has it."""
-        return str(int(self)) if self.threads is None else f"{int(self)}/{self.threads}"
-
-
-def sessions(value: object) -> Sessions:
-    """Return a number of clients, or of clients and threads: ``8/8``."""
-    clients, slash, threads = str(value).partition("/")
-    read = whole().read
-    if not slash:
-        return Sessions(read(value))
-    found = Sessions(read(clients))
-    found.threads = read(threads)
-    if found.threads > found:
-        message = f"{shown(value)} has more threads than clients"
-        raise refusal(message, "The generator needs at least one client per thread.")
-    return found
-
-
-def thread_counts(value: object) -> tuple[int, ...] | None:
-    """Return thread counts, or None for ``auto``."""
-    if value == "auto":
-        return None
-    read = whole().read
-    counts = tuple(read(item) for item in split_words(value))
-    if not counts:
-        raise refusal("`threads` is empty", "Write `threads: auto`.")
-    return counts
 
 
 def setting_value(value: object) -> str | None:
@@ -196,32 +151,11 @@ def setting_value(value: object) -> str | None:
     return value
 
 
-def command_words(value: object) -> tuple[str, ...]:
-    """Return the words of a command: of a list, or of one line in the shell's quoting."""
-    try:
-        words = shlex.split(value) if isinstance(value, str) else value
-    except ValueError as error:
-        raise refusal(f"{shown(value)} has an open quote", "Write a list of words.") from error
-    if not isinstance(words, list | tuple) or not words:
-        raise refusal(f"{shown(value)} is no command", "Write a list of words.")
-    return tuple(as_text(word) for word in words)
-
-
 def empty_as_mapping(value: object) -> object:
     """Return an empty mapping for ``key:`` with nothing after it."""
     return {} if value is None else value
 
 
-_COUNT = {"type": "integer", "minimum": 1}
-_COMMA_LIST = {"type": "string", "pattern": r"^\s*[0-9]+(\s*,\s*[0-9]+)*\s*$"}
-_PAIR = {"type": "string", "pattern": r"^\s*[0-9]+\s*/\s*[0-9]+\s*$"}
-_PAIRS_LIST = {"type": "string", "pattern": r"^\s*[0-9]+(/[0-9]+)?(\s*,\s*[0-9]+(/[0-9]+)?)*\s*$"}
-_PAIRED = [
-    _COUNT,
-    _PAIRS_LIST,
-    {"type": "array", "items": {"anyOf": [_COUNT, _PAIR]}, "minItems": 1},
-]
-_COUNTS = [_COUNT, _COMMA_LIST, {"type": "array", "items": _COUNT, "minItems": 1}]
 _SETTING = {"type": ["string", "number", "boolean", "null"]}
 
 
@@ -293,6 +227,25 @@ class Section:
         )
 
 
+class TextsOf(Section):
+    """A section of settings: read as its class has them, and kept as the texts that they are."""
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        def texts(value: object, read: Callable[[object], object]) -> dict[str, str | None]:
+            read(value)
+            given = value if isinstance(value, dict) else {}
+            return {key: None if text is None else as_text(text) for key, text in given.items()}
+
+        return no_info_wrap_validator_function(texts, handler.generate_schema(self.form))
+
+
+def section_keys(kind: type) -> tuple[str, ...]:
+    """Return the keys of a class."""
+    return tuple(_keys(kind))
+
+
 @cache
 def _form_of(kind: type) -> type[Form]:
     about = cleandoc(kind.__doc__ or "").partition("\n\n")[0]
@@ -306,12 +259,13 @@ def _keys(kind: type) -> dict[str, Any]:
         if key is None:
             found |= _keys(each.metadata["inside"])
             continue
-        of = key.takes
-        takes: Any = _taken(of) if isinstance(of, Quantity) else Annotated[Any, Section(of)]
-        default, word = each.default, of.word if isinstance(of, Quantity) else ""
+        takes, default = _taken(key.takes), each.default
         if default is None:
+            word = key.takes.word if isinstance(key.takes, Quantity) else ""
             default, takes = (word, takes) if word else (None, takes | None)
-        info = Field(default, description=key.description, examples=[*key.examples] or None)
+        said: dict[str, Any] = {"default": PydanticUndefined if default is MISSING else default}
+        said = {"default_factory": tuple} if default == () else said  # nothing to tell an editor
+        info = Field(**said, description=key.description, examples=[*key.examples] or None)
         found[name] = (takes, info)
     return found
 
@@ -327,11 +281,15 @@ def _keyed(kind: Any) -> Iterator[tuple[str, Any, Key | None]]:  # noqa: ANN401 
             yield each.name, each, None
 
 
-def _taken(quantity: Quantity) -> Any:  # noqa: ANN401 - an annotation
-    """Return the annotation of a quantity for pydantic; a list names the wrong item."""
+def _taken(quantity: Any) -> Any:  # noqa: ANN401 - an annotation
+    """Return the annotation of what a key takes for pydantic; a list names the wrong item."""
+    if get_origin(quantity) is list:
+        return list[_taken(get_args(quantity)[0])]  # type: ignore[misc]
+    if not isinstance(quantity, Quantity):
+        return Annotated[Any, Section(quantity)]
     if quantity.items is None:
         return Annotated[Any, ReadBy(quantity)]
-    schema, least = dict(quantity.schema), quantity.schema["anyOf"][1]["minItems"]
+    schema, least = dict(quantity.schema), quantity.schema["anyOf"][1].get("minItems", 0)
     items = list[Annotated[Any, ReadBy(quantity.items)]]
     return Annotated[items, BeforeValidator(split_words), MinLen(least), WithJsonSchema(schema)]
 
@@ -341,16 +299,13 @@ def _filled(kind: type, form: Form) -> Any:  # noqa: ANN401 - as the class is
     given = {}
     for name, each, key in _keyed(kind):
         if key is None:
-            given[each.name] = _filled(each.metadata["inside"], form)
+            held = each.metadata["inside"]
+            if each.default is MISSING or form.model_fields_set & _keys(held).keys():
+                given[each.name] = _filled(held, form)
         elif name in form.model_fields_set:
             value = getattr(form, name)
             given[each.name] = tuple(value) if isinstance(value, list) else value
     return kind(**given)
-
-
-def words(*options: str) -> ReadBy:
-    """Return how one of some words is read."""
-    return ReadBy(word_of(options))
 
 
 def key(description: str, *examples: object, **default: Any) -> Any:  # noqa: ANN401 - as of Field
@@ -364,26 +319,13 @@ def key(description: str, *examples: object, **default: Any) -> Any:  # noqa: AN
 
 OR_EMPTY: Final = BeforeValidator(empty_as_mapping)
 Text = Annotated[str, ReadBy(TEXT)]
-Name = Annotated[str, ReadBy(word, type=["string", "integer"])]
+Name = Annotated[str, ReadBy(NAME)]
 Count = Annotated[int, ReadBy(whole())]
 Port = Annotated[int, ReadBy(whole(1, 65535))]
 Seed = Annotated[int, ReadBy(whole(0, SEED_LIMIT - 1))]
 Version = Annotated[int, ReadBy(version, const=1)]
-Counts = Annotated[
-    list[Count], BeforeValidator(split_words), MinLen(1), WithJsonSchema({"anyOf": _COUNTS})
-]
-ClientCounts = Annotated[
-    list[Annotated[Sessions, ReadBy(sessions)]],
-    BeforeValidator(split_words),
-    MinLen(1),
-    WithJsonSchema({"anyOf": _PAIRED}),
-]
-ThreadCounts = Annotated[
-    tuple[int, ...] | None, ReadBy(thread_counts, anyOf=[{"const": "auto"}, *_COUNTS])
-]
-Slice = Annotated[float, ReadBy(duration(1.0, whole=True))]
 Length = Annotated[float, ReadBy(duration())]
-LongLength = Annotated[float, ReadBy(duration(5.0, whole=True))]
+LongLength = Annotated[float, ReadBy(LONG)]
 Budget = Annotated[float, ReadBy(duration(above=True))]
 Amount = Annotated[float, ReadBy(amount, type="number", minimum=0)]
 Currency = Annotated[str, ReadBy(currency, type="string", pattern="^[A-Z]{3}$")]
@@ -397,12 +339,34 @@ Conditions = Annotated[
     BeforeValidator(split_words),
     WithJsonSchema(TEXTS),
 ]
-Protocol = Annotated[str, words(*PROTOCOLS)]
-Connection = Annotated[str, words("socket", "tcp")]
-Restore = Annotated[str, words("reflink", "copy", "template", "vacuum")]
-DesignWord = Annotated[str, words(*DESIGNS)]
+Protocol = Annotated[str, ReadBy(PROTOCOL)]
+Connection = Annotated[
+    str,
+    ReadBy(
+        word(
+            (
+                "socket",
+                "tcp",
+            )
+        )
+    ),
+]
+Restore = Annotated[
+    str,
+    ReadBy(
+        word(
+            (
+                "reflink",
+                "copy",
+                "template",
+                "vacuum",
+            )
+        )
+    ),
+]
+DesignWord = Annotated[str, ReadBy(word(DESIGNS))]
 TRACKS = ("as-shipped", "matched")
-TrackWord = Annotated[str, words(*TRACKS)]
+TrackWord = Annotated[str, ReadBy(word(TRACKS))]
 
 
 _SERVICE: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")  # RFC 1035: no digit in front
@@ -627,5 +591,25 @@ Tolerations = Annotated[str, ReadBy(tolerations, type="array", items={"type": "o
 Affinity = Annotated[str, ReadBy(affinity, type="object")]
 ToldMemory = Annotated[str, ReadBy(told_memory, type="string")]
 ToldCpus = Annotated[str, ReadBy(told_cpus, type="number")]
-Method = Annotated[str, words("any", "first")]
-Durability = Annotated[str, words("required", "preferred")]
+Method = Annotated[
+    str,
+    ReadBy(
+        word(
+            (
+                "any",
+                "first",
+            )
+        )
+    ),
+]
+Durability = Annotated[
+    str,
+    ReadBy(
+        word(
+            (
+                "required",
+                "preferred",
+            )
+        )
+    ),
+]

@@ -21,7 +21,7 @@ from steelyard.campaign.file.form import (
     setting_keys,
 )
 from steelyard.campaign.file.form_target import TargetForm, redis_value
-from steelyard.campaign.file.form_values import setting_value, told_cpus, told_memory, word
+from steelyard.campaign.file.form_values import setting_value, told_cpus, told_memory
 from steelyard.campaign.file.kinds import TOLD, keys_of, kind_of, model_of, target_problems
 from steelyard.core.experiment import (
     Attribution,
@@ -31,7 +31,7 @@ from steelyard.core.experiment import (
     Factor,
     SwitchCost,
 )
-from steelyard.core.quantities import shown, split_words
+from steelyard.core.quantities import as_name, shown, split_words
 from steelyard.core.target import TARGETS, kind_here, systems
 from steelyard.core.wording import (
     LONGEST_NAME,
@@ -675,7 +675,7 @@ def _each(draft: Draft, kind: str) -> Iterator[Issue]:
 
 def _named(draft: Draft, path: KeyPath) -> Iterator[Issue]:
     try:
-        word(path[-1])
+        as_name(path[-1])
     except InputError as error:
         hint = "Use up to 40 letters, digits, hyphens and underscores."
         yield Issue(path=path, message=error.message, hint=hint, at_key=True)

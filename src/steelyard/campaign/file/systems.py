@@ -6,22 +6,19 @@ that the file names by ``generator.command`` is in ``docs/generators.md``.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from operator import itemgetter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.campaign.file import form_parts
 from steelyard.campaign.file.document import Issue, KeyPath
-from steelyard.campaign.file.form import POSTGRES_WORK_KEYS, Draft, GeneratorForm, WorkloadForm
-from steelyard.campaign.file.form_target import REDIS_WORK_KEYS
-from steelyard.campaign.file.form_values import BUILTINS
+from steelyard.campaign.file.form import Draft
+from steelyard.campaign.file.form_values import section_keys
 from steelyard.core import experiment
 from steelyard.core.outside import ServerAddress
 from steelyard.core.quantities import shown
 from steelyard.core.redis import DEFAULT_PORT
-from steelyard.core.schedule import CommandLog, Figure, Load, LoadCommand
+from steelyard.core.schedule import PGBENCH_LOG, Load, LoadCommand
 from steelyard.core.target import (
     POSTGRES,
     REDIS,
@@ -68,46 +65,46 @@ def has_command(draft: Draft) -> bool:
 def generator_issues(draft: Draft) -> Iterator[Issue]:
     """Yield what is wrong with a command, and what does not go with one."""
     if not has_command(draft):
-        for key in form_parts.CommandForm.model_fields:
+        for key in section_keys(LoadCommand):
             if draft.document.at(("generator", key)) is not None:
                 message = f"`{key}` is about a command, and there is none"
                 hint = "Add `command`, the program that puts the load on, or remove it."
                 yield Issue(path=("generator", key), message=message, hint=hint, at_key=True)
         return
     if draft.generator is not None:
-        yield from _unfit_command(draft.generator)
+        yield from _unfit_command(draft.generator.command, draft.given(("generator",)))
     yield from _beside(draft)
     yield from _places(draft)
     for index in draft.workloads:
         yield from _workload(draft, ("workloads", index))
 
 
-def _unfit_command(form: GeneratorForm) -> Iterator[Issue]:
-    if form.rate is None and form.log is None:
+def _unfit_command(command: LoadCommand, keys: Collection[str]) -> Iterator[Issue]:
+    if command.rate is None and command.log is None:
         message = "nothing says where the command's output has its rate"
         hint = "Add `rate`, as in `rate: 'tps = (?P<rate>[0-9.]+)'`, or `log`."
         yield Issue(path=("generator", "command"), message=message, hint=hint, at_key=True)
-    for key in sorted(_useless(form) & form.model_fields_set):
-        reads = "nothing that is printed" if form.log else "no log"
+    for key in sorted(_useless(command).intersection(keys)):
+        reads = "nothing that is printed" if command.log else "no log"
         message = f"`{key}` has no use: {reads} is read"
-        if form.log == form_parts.PGBENCH_LOG and key in _OF_COLUMNS:
+        if command.log == (PGBENCH_LOG,) and key in _OF_COLUMNS:
             message = f"`{key}` has no use: pgbench's log has units of its own"
         yield Issue(path=("generator", key), message=message, hint=_KEEP, at_key=True)
     known = (*_BEFORE, *OF_THE_SERVER)
-    of_a_run = (*OF_A_RUN, *((OF_A_LOG,) if form.log else ()))
-    yield from _unknown_names("command", form.command or (), (*known, *of_a_run))
-    yield from _unknown_names("prepare_command", form.prepare_command or (), known)
+    of_a_run = (*OF_A_RUN, *((OF_A_LOG,) if command.log else ()))
+    yield from _unknown_names("command", command.argv, (*known, *of_a_run))
+    yield from _unknown_names("prepare_command", command.prepare, known)
 
 
 _OF_COLUMNS: Final = frozenset({"log_time_unit", "latency_unit"})
 
 
-def _useless(form: GeneratorForm) -> frozenset[str]:
+def _useless(command: LoadCommand) -> frozenset[str]:
     """Return keys that do not go with where the figures are: in a log, or in what is printed."""
-    if form.log is None:
+    if command.log is None:
         return frozenset({"log_time_unit"})
     printed = frozenset({"rate", "rate_unit", "latency"})
-    return printed | _OF_COLUMNS if form.log == form_parts.PGBENCH_LOG else printed
+    return printed | _OF_COLUMNS if command.log == (PGBENCH_LOG,) else printed
 
 
 def _unknown_names(key: str, words: Sequence[str], known: Sequence[str]) -> Iterator[Issue]:
@@ -143,16 +140,15 @@ def _useless_keys(draft: Draft, told: Mapping[KeyPath, str]) -> Iterator[Issue]:
 
 
 def _measured_by_command(draft: Draft, measure: experiment.Measure) -> Iterator[Issue]:
-    generator = draft.generator
-    logs = generator is not None and generator.log is not None
+    command = draft.generator.command if draft.generator else LoadCommand()
+    logs = command.log is not None
     if measure.log == experiment.LogPolicy.KEEP and not logs:
         message = "no log of the command is read, so none can be kept"
         yield Issue(path=("measure", "log"), message=message, hint=_KEEP)
     if measure.log == experiment.LogPolicy.OFF and logs:
         message = "the command is counted by its log"
         yield Issue(path=("measure", "log"), message=message, hint=_KEEP)
-    words = generator.command if generator else None
-    told = logs or "ramp" in names_in(words or ())
+    told = logs or "ramp" in names_in(command.argv)
     given = draft.document.at(("measure", "discard_start")) is not None
     if given and measure.discard_start_s and not told:
         message = "the command is not told of the ramp, so it leaves out nothing"
@@ -185,42 +181,18 @@ def _workload(draft: Draft, path: KeyPath) -> Iterator[Issue]:
             yield Issue(path=(*path, key), message=message, hint=_KEEP, at_key=True)
 
 
-def load_command(form: GeneratorForm, workload: str, base: Path) -> LoadCommand | None:
+def load_command(command: LoadCommand, workload: str, base: Path) -> LoadCommand | None:
     """Return the command of one workload; None where the system's own generator is used.
 
-    All checks of the form have passed; ``base`` is the directory of the file.
+    All checks have passed; ``base`` is the directory of the file.
     """
-    if form.command is None:
+    if not command.argv:
         return None
     known = {"workload": workload, "directory": str(base)}
-    factor = form_parts.LATENCY_UNITS[form.latency_unit]
-    latencies = {name: Figure(place=at, factor=factor) for name, at in (form.latency or {}).items()}
-    return LoadCommand(
-        argv=_located(filled(form.command, known), base),
-        prepare=_located(filled(form.prepare_command or (), known), base),
-        rate=None
-        if form.rate is None
-        else Figure(place=form.rate, factor=form_parts.RATE_UNITS[form.rate_unit]),
-        log=_log_of(form),
-        mean=latencies.pop("mean", None),
-        percentiles=tuple(
-            sorted(
-                ((form_parts.share_of(name) or 0.0, at) for name, at in latencies.items()),
-                key=itemgetter(0),
-            )
-        ),
-        grace_s=form.grace,
+    argv, prepare = (
+        _located(filled(words, known), base) for words in (command.argv, command.prepare)
     )
-
-
-def _log_of(form: GeneratorForm) -> CommandLog | None:
-    if form.log is None:
-        return None
-    return CommandLog(
-        columns=() if form.log == form_parts.PGBENCH_LOG else tuple(form.log),
-        time_unit_s=form_parts.TIME_UNITS[form.log_time_unit],
-        latency_unit_s=form_parts.LATENCY_UNITS[form.latency_unit],
-    )
+    return replace(command, argv=argv, prepare=prepare)
 
 
 def _located(words: tuple[str, ...], base: Path) -> tuple[str, ...]:
@@ -244,6 +216,7 @@ _NO_LOAD: Final = frozenset(
         *("script", "function", "slowlog", "latency", "move", "pfdebug", "unwatch", "replconf"),
     }
 )
+_POSTGRES_KEYS: Final = ("scale", "prepare", "scripts", "variables")
 _TAKES: Final = frozenset({"lpop", "rpop", "spop", "zpopmin"})  # of one key that nothing fills
 
 
@@ -258,11 +231,10 @@ class System:
 
     Attributes:
         about: What its records and reports must know; so its name and its generator's.
-        builtins: Scripts or tests that its generator brings.
         other_names: Further names of some of them.
         work_keys: Keys of a workload that no other system has.
-        threads: Threads of ``threads: auto`` by clients, CPUs and processes of the generator.
-        work: What a workload asks of it beyond scripts; None where that is nothing.
+        threads: Threads of ``threads: auto`` by CPUs, clients and processes of the generator.
+        work: Class of what a workload asks of it beyond scripts; None where that is nothing.
         draft_issues: Yields keys of a file, outside of configurations, that it has no use for.
         configuration_issues: The same of one configuration or level, by its path.
         work_issues: Yields what is wrong with one workload, by its path.
@@ -272,14 +244,13 @@ class System:
     """
 
     about: DatabaseSystem
-    builtins: tuple[str, ...] = ()
     other_names: Mapping[str, str] = field(default_factory=dict)
     work_keys: tuple[str, ...] = ()
-    threads: Callable[[int, int, int], int] = lambda clients, cpus, _: min(clients, cpus)
-    work: Callable[[WorkloadForm], experiment.RedisWork | None] = lambda _: None
+    threads: Callable[[int, int, int], int] = lambda cpus, clients, _: min(clients, cpus)
+    work: type[experiment.RedisWork] | None = None
     draft_issues: Callable[[Draft], Iterator[Issue]] = _nothing
     configuration_issues: Callable[[Draft, KeyPath], Iterator[Issue]] = _nothing
-    work_issues: Callable[[Draft, KeyPath, WorkloadForm], Iterator[Issue]] = _nothing
+    work_issues: Callable[[Draft, KeyPath, experiment.Workload], Iterator[Issue]] = _nothing
     takes_profiles: bool = False
     takes_command: bool = False
     memory_issues: Callable[[Draft, MachineFacts], Iterator[Issue]] = _nothing
@@ -341,12 +312,12 @@ def _program(draft: Draft, system: System) -> Iterator[Issue]:
             )
 
 
-def stray_keys(path: KeyPath, workload: WorkloadForm, draft: Draft) -> Iterator[Issue]:
+def stray_keys(path: KeyPath, draft: Draft) -> Iterator[Issue]:
     """Yield the keys of a workload that are of another database system."""
     system = SYSTEMS[draft.engine]
     for other in SYSTEMS.values():
         for key in other.work_keys:
-            if other is not system and key in workload.model_fields_set:
+            if other is not system and key in draft.given(path):
                 yield Issue(
                     path=(*path, key),
                     message=f"`{key}` is of a workload for {other.label}, and the targets are of"
@@ -359,12 +330,12 @@ def stray_keys(path: KeyPath, workload: WorkloadForm, draft: Draft) -> Iterator[
 def builtin_issues(path: KeyPath, name: str, draft: Draft) -> Iterator[Issue]:
     """Yield that a workload's generator brings no such script or test."""
     system = SYSTEMS[draft.engine]
-    if name in system.builtins:
+    if name in system.about.builtins:
         return
     message = f"{system.generator} brings no {shown(name)}"
-    hint = choice(name, system.builtins)
+    hint = choice(name, system.about.builtins)
     for other in SYSTEMS.values():
-        if name in other.builtins:
+        if name in other.about.builtins:
             message += f": {other.generator} does"
             hint = f"Name another, or {other.way_there}."
     yield Issue(path=path, message=message, hint=hint)
@@ -376,44 +347,31 @@ def _of_redis(draft: Draft) -> Iterator[Issue]:
     yield from _useless_keys(draft, {("load", "pipeline"): message})
 
 
-def _postgres_work(draft: Draft, path: KeyPath, workload: WorkloadForm) -> Iterator[Issue]:
+def _postgres_work(draft: Draft, path: KeyPath, workload: experiment.Workload) -> Iterator[Issue]:
     if draft.document.at(("generator", "command")) is not None:
         return  # ``generators`` says what goes with it
     if workload.builtin and workload.scripts:
         message = "`builtin` and `scripts` exclude each other"
         hint = "Make two workloads of them."
         yield Issue(path=(*path, "scripts"), message=message, hint=hint, at_key=True)
-    is_stray = "command" in workload.model_fields_set
+    is_stray = "command" in draft.given(path)
     if workload.builtin is None and not workload.scripts and not is_stray:
         message = "the workload has neither `builtin` nor `scripts`"
-        hint = f"Add `builtin`: {listed(BUILTINS)}."
+        hint = f"Add `builtin`: {listed(POSTGRES.builtins)}."
         yield Issue(path=path, message=message, hint=hint, at_key=True)
-    if workload.builtin in BUILTINS and workload.scale is None:
+    if workload.builtin in POSTGRES.builtins and workload.scale is None:
         message = f"`{workload.builtin}` needs pgbench's tables, and `scale` is missing"
         hint = "Add `scale: 10` (about 150 MB) or what your memory calls for."
         yield Issue(path=(*path, "builtin"), message=message, hint=hint)
 
 
-def _redis_benchmark_threads(clients: int, cpus: int, processes: int) -> int:
+def _redis_benchmark_threads(cpus: int, clients: int, processes: int) -> int:
     """Return the threads of ``threads: auto``, of all processes of redis-benchmark together.
 
     One of redis-benchmark is about as fast as the thread of the server that answers it, and would
     be measured itself: each process has two where clients and CPUs are there.
     """
     return max(processes, min(clients, cpus, _ENOUGH_OF_REDIS_BENCHMARK * processes))
-
-
-def _redis_work(form: WorkloadForm) -> experiment.RedisWork:
-    """Return what a workload asks of Redis."""
-    plain = experiment.KeySpace()
-    return experiment.RedisWork(
-        space=experiment.KeySpace(
-            keys=form.keys or plain.keys,
-            loaded=form.loaded or plain.loaded,
-            value_bytes=form.value_bytes or plain.value_bytes,
-        ),
-        command=form.command or (),
-    )
 
 
 def _redis_configuration(draft: Draft, home: KeyPath) -> Iterator[Issue]:
@@ -498,7 +456,7 @@ def _key_memory(draft: Draft, facts: MachineFacts) -> Iterator[Issue]:
     here = (None, kind_here(draft.engine))
     if any(kind not in here for kind in kinds):  # a file may have a list there
         return
-    spaces = {_redis_work(form).space: index for index, form in draft.workloads.items()}
+    spaces = {_work(each).space: index for index, each in draft.workloads.items()}
     needs = {space: space.loaded * (space.value_bytes + _KEY_BYTES) for space in spaces}
     if sum(needs.values()) > facts.memory_bytes:
         message = (
@@ -510,14 +468,16 @@ def _key_memory(draft: Draft, facts: MachineFacts) -> Iterator[Issue]:
         yield Issue(path=path, message=message, hint="Load fewer keys, or smaller values.")
 
 
-def _redis_work_issues(draft: Draft, path: KeyPath, workload: WorkloadForm) -> Iterator[Issue]:
+def _redis_work_issues(
+    draft: Draft, path: KeyPath, workload: experiment.Workload
+) -> Iterator[Issue]:
     """Yield what is wrong with what one workload asks of Redis."""
-    is_test, is_command = workload.builtin is not None, workload.command is not None
+    is_test, is_command = workload.builtin is not None, "command" in draft.given(path)
     if is_test and is_command:
         message = "`builtin` and `command` exclude each other"
         hint = "Make two workloads of them."
         yield Issue(path=(*path, "command"), message=message, hint=hint, at_key=True)
-    strays = any(key in workload.model_fields_set for key in POSTGRES_WORK_KEYS)
+    strays = bool(draft.given(path).intersection(_POSTGRES_KEYS))
     if not (is_test or is_command or strays):
         message = "the workload has neither `builtin` nor `command`"
         hint = "Add `builtin: set`, or another test of redis-benchmark."
@@ -534,9 +494,9 @@ def _is_of_others(draft: Draft) -> bool:
     return any(t.get("kind") == RedisEndpointTarget().kind or "service" in t for t in given)
 
 
-def _command(path: KeyPath, form: WorkloadForm, draft: Draft) -> Iterator[Issue]:
+def _command(path: KeyPath, workload: experiment.Workload, draft: Draft) -> Iterator[Issue]:
     """Yield that a command is no load, that it may do harm, or that nobody can send it."""
-    words = form.command or ("",)
+    words = _work(workload).command or ("",)
     if words[0].lower() in _NO_LOAD:
         message = f"{shown(words[0])} is no load: it changes the connection or the server"
         yield Issue(path=path, message=message, hint="Name a command that reads or writes a key.")
@@ -553,7 +513,7 @@ def _command(path: KeyPath, form: WorkloadForm, draft: Draft) -> Iterator[Issue]
         yield Issue(path=path, message=message, hint=hint)
         return
     request = RunRequest(
-        workload=experiment.Workload(name=form.name, redis=_redis_work(form)),
+        workload=replace(workload, builtin=None),
         load=Load(clients=1, threads=1),
         address=ServerAddress(host="localhost", port=DEFAULT_PORT),
         seconds=1,
@@ -566,23 +526,26 @@ def _command(path: KeyPath, form: WorkloadForm, draft: Draft) -> Iterator[Issue]
         yield Issue(path=path, message=error.message, hint=error.hint)
 
 
-def _misses(path: KeyPath, workload: WorkloadForm) -> Iterator[Issue]:
+def _work(workload: experiment.Workload) -> experiment.RedisWork:
+    return workload.redis or experiment.RedisWork()
+
+
+def _misses(path: KeyPath, workload: experiment.Workload) -> Iterator[Issue]:
     if workload.builtin in _TAKES:
         message = f"`{workload.builtin}` would take from an empty key: nothing is loaded into it"
         hint = "Weigh what fills it (`lpush`, `rpush`, `sadd`, `zadd`), or a `command` of your own."
         yield Issue(path=(*path, "builtin"), message=message, hint=hint)
-    if workload.builtin == "get" and not workload.loaded:
-        keys = workload.keys or 100_000
+    space = _work(workload).space
+    if workload.builtin == "get" and not space.loaded:
         message = "GET would find no key: `loaded` says how many exist, and none does"
-        hint = f"Add `loaded: {keys}`; {keys} x `value_bytes` must fit into memory."
+        hint = f"Add `loaded: {space.keys}`; {space.keys} x `value_bytes` must fit into memory."
         yield Issue(path=path, message=message, hint=hint, at_key=True)
 
 
 SYSTEMS: Final[dict[EngineName, System]] = {
     EngineName.POSTGRES: System(
         about=POSTGRES,
-        builtins=BUILTINS,
-        work_keys=POSTGRES_WORK_KEYS,
+        work_keys=_POSTGRES_KEYS,
         draft_issues=_of_redis,
         work_issues=_postgres_work,
         takes_profiles=True,
@@ -590,11 +553,10 @@ SYSTEMS: Final[dict[EngineName, System]] = {
     ),
     EngineName.REDIS: System(
         about=REDIS,
-        builtins=benchmark.BUILTINS,
         other_names=OTHER_NAMES,
-        work_keys=REDIS_WORK_KEYS,
+        work_keys=section_keys(experiment.RedisWork),
         threads=_redis_benchmark_threads,
-        work=_redis_work,
+        work=experiment.RedisWork,
         draft_issues=_of_postgres,
         configuration_issues=_redis_configuration,
         work_issues=_redis_work_issues,

@@ -21,13 +21,18 @@ from steelyard.core import experiment as model
 from steelyard.core.measurement import Measurement
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.schedule import (
+    JSON_STEP,
     LATENCY_COLUMN,
+    LATENCY_UNITS,
+    MEAN,
+    PGBENCH_LOG,
+    RATE_UNITS,
     TIME_COLUMN,
-    CommandLog,
-    Figure,
+    TIME_UNITS,
     LoadCommand,
     Pausing,
     Stretch,
+    share_of,
 )
 from steelyard.core.wording import InputError, MeasurementError, PreflightError
 from steelyard.gateways.process import Processes
@@ -44,7 +49,6 @@ OF_THE_SERVER: Final = ("host", "port", "user", "database")
 OF_A_RUN: Final = ("workload", "clients", "threads", "seconds", "ramp", "slice", "configuration")
 OF_A_LOG: Final = "log"
 _NAMED: Final = re.compile(r"\{([a-z_]+)\}")
-_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\"([^\"]+)\"\]")
 
 
 def command_of(workload: model.Workload) -> LoadCommand:
@@ -92,39 +96,27 @@ def in_environment(values: Mapping[str, str]) -> dict[str, str]:
     return {f"STEELYARD_{name.upper()}": value for name, value in values.items()}
 
 
-def complaint(place: str) -> str:
-    """Return what is wrong with the place of a figure; empty where nothing is."""
-    if place.startswith("$"):
-        rest = _STEP.sub("", place[1:])
-        return f"{rest!r} of the JSON path is not understood" if rest or place == "$" else ""
-    try:
-        pattern = re.compile(place, re.MULTILINE)
-    except re.error as error:
-        return f"it is no regular expression: {error}"
-    return "" if pattern.groups else "the regular expression has no group"
-
-
-def figure_in(text: str, figure: Figure) -> float | None:
-    """Return the last number at a place in a text, in our unit; None where there is none.
+def figure_in(text: str, place: str) -> float | None:
+    """Return the last number at a place in a text; None where there is none.
 
     Raises:
         MeasurementError: It is below zero or not finite: the one before it is not the result.
     """
     found: Iterable[object]
-    if figure.place.startswith("$"):
-        found = _by_path(text, figure.place)
+    if place.startswith("$"):
+        found = _by_path(text, place)
     else:
-        matches = re.finditer(figure.place, text, re.MULTILINE)
+        matches = re.finditer(place, text, re.MULTILINE)
         found = (next(iter(match.groupdict().values()), match[1]) for match in matches)
     numbers = [number for number in map(_number, found) if number is not None]
     if not numbers:
         return None
     if not (math.isfinite(numbers[-1]) and numbers[-1] >= 0):
         raise MeasurementError(
-            f"the last match of {figure.place!r} is {numbers[-1]:g}, which is no measurement",
+            f"the last match of {place!r} is {numbers[-1]:g}, which is no measurement",
             hint="Look at the program's output in the campaign's raw/ directory.",
         )
-    return numbers[-1] * figure.factor
+    return numbers[-1]
 
 
 def _by_path(text: str, path: str) -> Iterator[object]:
@@ -138,7 +130,7 @@ def _by_path(text: str, path: str) -> Iterator[object]:
         except (ValueError, RecursionError):
             at = start + 1
             continue
-        for step in _STEP.finditer(path):
+        for step in JSON_STEP.finditer(path):
             value = _within(value, step)
         yield value
 
@@ -181,15 +173,19 @@ def parse_run(
     rate = figure_in(text, command.rate)
     if rate is None:
         raise MeasurementError(
-            f"{command.name} printed no rate: nothing matches {command.rate.place!r}",
+            f"{command.name} printed no rate: nothing matches {command.rate!r}",
             hint="Its output is in the campaign's raw/ directory; correct `generator.rate`.",
         )
-    known = ((share, figure_in(text, figure)) for share, figure in command.percentiles)
+    printed = ((name, figure_in(text, place)) for name, place in command.latency)
+    unit_s = LATENCY_UNITS[command.latency_unit]
+    latencies = {name: value * unit_s for name, value in printed if value is not None}
     return replace(
         _unmeasured(length_s),
-        transactions=rate * length_s,
-        latency_mean_s=None if command.mean is None else figure_in(text, command.mean),
-        percentiles=tuple((share, value) for share, value in known if value is not None),
+        transactions=rate * RATE_UNITS[command.rate_unit] * length_s,
+        latency_mean_s=latencies.pop(MEAN, None),
+        percentiles=tuple(
+            sorted((share_of(name) or 0.0, value) for name, value in latencies.items())
+        ),
     )
 
 
@@ -218,14 +214,14 @@ _OF_PGBENCH: Final = re.compile(
 )
 
 
-def _pattern_of(log: CommandLog) -> re.Pattern[bytes]:
-    if not log.columns:
+def _pattern_of(columns: Sequence[str]) -> re.Pattern[bytes]:
+    if PGBENCH_LOG in columns:
         return _OF_PGBENCH
     groups = [
         b"(?P<%s>%s)" % (column.encode(), _NUMBER)
         if column in (TIME_COLUMN, LATENCY_COLUMN)
         else rb"[^,; \t]*"
-        for column in log.columns
+        for column in columns
     ]
     return re.compile(rb"[ \t]*" + _SEPARATOR.join(groups) + rb"(?:[,; \t\r]|$)")
 
@@ -239,13 +235,13 @@ class NamedLogReader:
     """
 
     def __init__(
-        self, log: CommandLog, reader: TransactionLogReader, stretches: Sequence[Stretch] = ()
+        self, program: LoadCommand, reader: TransactionLogReader, stretches: Sequence[Stretch] = ()
     ) -> None:
-        self._match = _pattern_of(log).match
-        self._is_pgbench = not log.columns
-        self._has_latencies = log.has_latencies
-        self._time_us = log.time_unit_s * _SECOND_US
-        self._latency_us = log.latency_unit_s * _SECOND_US
+        self._match = _pattern_of(program.log or ()).match
+        self._is_pgbench = PGBENCH_LOG in (program.log or ())
+        self._has_latencies = program.logs_latencies
+        self._time_us = TIME_UNITS[program.log_time_unit] * _SECOND_US
+        self._latency_us = LATENCY_UNITS[program.latency_unit] * _SECOND_US
         self._reader = reader
         pauses = (b.began_at - a.ended_at for a, b in itertools.pairwise(stretches))
         # Who stood still between taking the time and writing it may be late by a pause.
@@ -552,13 +548,12 @@ class NamedProgram(PostgresLoad):
         stretches: Sequence[Stretch] = (),
     ) -> NamedLogReader:
         """Return what reads its log of a run."""
-        log = command_of(request.workload).log
-        assert log is not None  # noqa: S101 - who has none is not asked
+        program = command_of(request.workload)
         form = LogForm(
             scripts=(request.workload.name,),
             open_loop=False,
             retries=False,
-            has_latencies=log.has_latencies,
+            has_latencies=program.logs_latencies,
         )
         reader = TransactionLogReader(
             form,
@@ -568,7 +563,7 @@ class NamedProgram(PostgresLoad):
             stretches=stretches,
             alone=request.in_turns is Pausing.GENERATOR,
         )
-        return NamedLogReader(log, reader, stretches)
+        return NamedLogReader(program, reader, stretches)
 
 
 def load_program(

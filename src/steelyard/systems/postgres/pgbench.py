@@ -25,7 +25,6 @@ from steelyard.gateways.sql import Sql, SqlSession
 from steelyard.systems.protocol import RunRequest, together
 
 SESSION_NAME = "steelyard-pgbench"  # application_name of the generator's sessions
-BUILTINS = ("select-only", "simple-update", "tpcb-like")
 READ_ONLY_BUILTINS = frozenset({"select-only"})
 # Flags that decide what is measured; the experiment file sets them.
 _SCRIPT_FLAGS = (

@@ -29,6 +29,7 @@ from steelyard.core.experiment import RedisWork, Workload
 from steelyard.core.measurement import Measurement, RunLatency, ScriptLatency, Second
 from steelyard.core.outside import Completed, ServerAddress
 from steelyard.core.schedule import Load
+from steelyard.core.target import REDIS
 from steelyard.core.wording import MS_PER_S, InputError, MeasurementError, PreflightError
 from steelyard.gateways.redis import CACERT, CERT, KEY, TLS, socket_path
 from steelyard.stats.histogram import Histogram, bucket_indices, histogram_of, merged, to_text
@@ -241,7 +242,6 @@ def _series(all_series: Sequence[tuple[Second, ...]]) -> tuple[Second, ...]:
 
 # The tests of these names would run after a test that fills the list.
 TESTS: Final = tuple(name for name in COMMANDS if not name.startswith("lrange_"))
-BUILTINS: Final = (*COMMANDS, *OTHER_NAMES)
 READ_ONLY_BUILTINS: Final = READ_ONLY
 MOST_ARGUMENT_BYTES: Final = 131_071  # MAX_ARG_STRLEN of Linux is 128 KiB with the final zero
 # Flags that decide what is measured; the experiment file sets them.
@@ -387,7 +387,7 @@ def _test_arguments(workload: Workload, work: RedisWork) -> tuple[str, ...]:
     if not command:
         raise InputError(
             f"redis-benchmark has no test {workload.builtin!r}",
-            hint=f"It has {', '.join(BUILTINS)}; any other is a `command:`.",
+            hint=f"It has {', '.join(REDIS.builtins)}; any other is a `command:`.",
         )
     return tuple(_with_value(word, work.space.value_bytes) for word in command)
 

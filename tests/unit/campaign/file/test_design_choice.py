@@ -16,7 +16,6 @@ from steelyard.core.experiment import (
     Design,
     Experiment,
     GeneratorName,
-    LatencyGoal,
     Layer,
     LogPolicy,
     Reset,
@@ -25,8 +24,7 @@ from steelyard.core.experiment import (
     SwitchCost,
 )
 from steelyard.core.schedule import (
-    CommandLog,
-    Figure,
+    LatencyGoal,
     Load,
     LoadCommand,
     Mode,
@@ -612,8 +610,8 @@ def test_whether_they_would_alternate_is_asked_without_an_error() -> None:
 
 def test_a_program_of_ones_own_takes_turns_where_it_logs() -> None:
     """The reason names the program, and the key that would let it."""
-    printing = LoadCommand(argv=("/opt/own",), rate=Figure(place="tps: (.*)"))
-    logging = LoadCommand(argv=("/opt/own",), log=CommandLog(columns=("time",)))
+    printing = LoadCommand(argv=("/opt/own",), rate="tps: (.*)")
+    logging = LoadCommand(argv=("/opt/own",), log=("time",))
 
     def under(command: LoadCommand) -> Experiment:
         experiment = an_experiment()

@@ -35,28 +35,28 @@ _LOGGED = (
 
 
 @pytest.mark.parametrize(
-    ("written", "columns", "time_unit_s", "latency_unit_s"),
+    ("written", "columns", "units"),
     [
-        ("[time, latency]", ("time", "latency"), 1.0, 1e-3),
-        ("time", ("time",), 1.0, 1e-3),
-        ("[skip, latency, time]\n  log_time_unit: ns\n  latency_unit: us", None, 1e-9, 1e-6),
-        ("pgbench", (), 1.0, 1e-3),
+        ("[time, latency]", ("time", "latency"), ("s", "ms")),
+        ("time", ("time",), ("s", "ms")),
+        (
+            "[skip, latency, time]\n  log_time_unit: ns\n  latency_unit: us",
+            ("skip", "latency", "time"),
+            ("ns", "us"),
+        ),
+        ("pgbench", ("pgbench",), ("s", "ms")),
     ],
 )
 def test_a_log_takes_the_place_of_a_rate(
-    written: str, columns: tuple[str, ...] | None, time_unit_s: float, latency_unit_s: float
+    written: str, columns: tuple[str, ...], units: tuple[str, str]
 ) -> None:
     """Its columns and units are kept; the ramp is left out by Steelyard, told or not."""
     experiment = load(_LOGGED.replace("LOG", written)).experiment
     for command in (workload.command for workload in experiment.workloads):
         assert command is not None
-        assert command.log is not None
         assert command.rate is None
-        assert command.log.columns == (("skip", "latency", "time") if columns is None else columns)
-        assert (command.log.time_unit_s, command.log.latency_unit_s) == (
-            time_unit_s,
-            latency_unit_s,
-        )
+        assert command.log == columns
+        assert (command.log_time_unit, command.latency_unit) == units
     assert experiment.system.logs_transactions
     assert experiment.measure.discard_start_s == 2.0
 

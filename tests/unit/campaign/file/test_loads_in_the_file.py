@@ -12,12 +12,8 @@ from ruamel.yaml import YAML
 
 from steelyard.campaign.file.form import experiment_schema
 from steelyard.campaign.foresee.forecast import aa_twin
-from steelyard.core.experiment import (
-    CapacityAsked,
-    Experiment,
-    LatencyGoal,
-    SwitchCost,
-)
+from steelyard.core.experiment import CapacityAsked, Experiment, SwitchCost
+from steelyard.core.schedule import LatencyGoal
 from steelyard.core.wording import InputError
 
 ONE_CONFIGURATION = SMALL.replace("  other: {extends: default}\n", "")

@@ -24,12 +24,11 @@ from steelyard.core.experiment import (
     Calibration,
     CapacityAsked,
     Experiment,
-    LatencyGoal,
     LogPolicy,
     Measure,
     Stop,
 )
-from steelyard.core.schedule import CellKey, Load
+from steelyard.core.schedule import CellKey, LatencyGoal, Load
 from steelyard.core.wording import MeasurementError, PreflightError
 from steelyard.record.directory import read_campaign
 from steelyard.record.journal import Planned, read_lines
