@@ -280,7 +280,7 @@ def test_a_target_is_moved_as_a_whole(api: FakeKubernetesApi) -> None:
         named = moved(on(each, appendonly="yes"), "lab", "bench")
         homes = {t.home for t in named.targets_of(RedisKubernetesTarget).values()}
         assert homes == {KubernetesPlace(context="lab", namespace="bench")}
-        home = {t.home for t in at_home(named, "runner").redis_in_kubernetes.values()}
+        home = {t.home for t in at_home(named, "runner").targets_of(RedisKubernetesTarget).values()}
         assert home == {KubernetesPlace(context=None, namespace="bench")}
     experiment = on(target(), appendonly="yes")
     here = settled(experiment, looked(api, experiment))
