@@ -823,7 +823,6 @@ class AuroraTarget(RentedTarget):
 
 
 Target = Server
-RedisTarget = RedisLocalTarget | RedisEndpointTarget | RedisKubernetesTarget
 # By engine and ``kind:``, as records and files know them; the package ``targets`` may add others.
 TARGETS: Final[dict[str, dict[str, type[Server]]]] = {
     EngineName.POSTGRES: {

@@ -23,7 +23,7 @@ from steelyard.core.target import (
     EngineName,
     RedisEndpointTarget,
     RedisKubernetesTarget,
-    RedisTarget,
+    Server,
 )
 from steelyard.core.wording import GIB, KIB, MIB
 
@@ -48,7 +48,7 @@ def on_machine(record: CampaignRecord, **facts: str) -> CampaignRecord:
     return replace(record, environment=replace(environment, facts=told))
 
 
-def _elsewhere(record: CampaignRecord, target: RedisTarget) -> CampaignRecord:
+def _elsewhere(record: CampaignRecord, target: Server) -> CampaignRecord:
     """Return it as one of servers that run on this target."""
     configurations = tuple(replace(t, target=target) for t in record.experiment.configurations)
     return replace(record, experiment=replace(record.experiment, configurations=configurations))
@@ -222,7 +222,7 @@ def test_a_fork_that_may_be_refused(
 @pytest.mark.parametrize(
     "target", [RedisEndpointTarget(uri="redis://db.example"), RedisKubernetesTarget()]
 )
-def test_a_server_elsewhere_is_not_judged_by_this_machine(target: RedisTarget, free: float) -> None:
+def test_a_server_elsewhere_is_not_judged_by_this_machine(target: Server, free: float) -> None:
     """Neither told for want of memory here, nor acquitted by it; a process seen here is judged."""
     levels = {Quantity.USED_MEMORY_BYTES: float(GIB), Quantity.MEMORY_AVAILABLE_BYTES: free}
 

@@ -196,7 +196,7 @@ HERE = targets.RedisLocalTarget()
 SPLIT = targets.RedisLocalTarget(replica=tuple(EVERYSEC.items()))
 
 
-def _survival(target: targets.RedisTarget, settings: Mapping[str, str], loss: Loss) -> Survival:
+def _survival(target: targets.Server, settings: Mapping[str, str], loss: Loss) -> Survival:
     (found,) = (s for s in redis_survivals(target, settings, CLASSES) if s.loss is loss)
     return found
 

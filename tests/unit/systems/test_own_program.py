@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 from recorded import words_of
 
 from fakes.processes import FakeProcesses
-from steelyard.core.experiment import (
-    Configuration,
-    Experiment,
-    GeneratorName,
-    Measure,
-    Workload,
-)
+from steelyard.core.experiment import Configuration, Experiment, GeneratorName, Measure, Workload
 from steelyard.core.outside import Completed, ServerAddress
 from steelyard.core.schedule import PGBENCH_LOG, Load, LoadCommand, Pausing, Stretch, as_place
 from steelyard.core.target import LocalTarget
