@@ -26,7 +26,7 @@ LIMITS = {
     "lines of src": 116335,
     "lines of tests": 106149,
     "files": 318,
-    "longest file": 878,
+    "longest file": 885,
     "import edges": 2257,
     "modules with one importer": 24,
     "branches on kind or system": 9,
