@@ -311,6 +311,28 @@ TEXT: Final = Quantity(read=as_text, schema={"type": "string"})
 NAME: Final = Quantity(read=as_name, schema={"type": ["string", "integer"]})
 
 
+def setting(off: str = "off", on: str = "on", several: str = "a, b") -> Quantity:
+    """Return values of a server's settings as texts; None removes one."""
+
+    def read(value: object) -> str | None:
+        if isinstance(value, bool):
+            return on if value else off
+        if isinstance(value, WrittenInt | WrittenFloat):
+            return value.text
+        if isinstance(value, str | None):
+            if re.search(r"[\0\r\n]", value or ""):
+                raise refusal("the value has a line break or NUL in it", "Write it on one line.")
+            return value
+        message = f"{shown(value)} is a list or mapping, not a setting's value"
+        raise refusal(message, f"Write it as one text: '{several}'.")
+
+    return Quantity(read=read, schema={"type": ["string", "number", "boolean", "null"]})
+
+
+SETTING: Final = setting()
+REDIS_SETTING: Final = setting("no", "yes", "900 1 300 10")
+
+
 def word(options: tuple[str, ...] | type[StrEnum]) -> Quantity:
     """Return some words, as they are or as members of their class."""
     known = [str(each) for each in options]

@@ -7,12 +7,11 @@ between a sound form and an experiment, besides ``inheritance`` and ``files`` (s
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from steelyard.campaign.file.document import Issue, KeyPath, Value
 from steelyard.campaign.file.form import Draft, LevelForm, level_paths
-from steelyard.campaign.file.form_values import setting_value, strings
 from steelyard.campaign.file.systems import (
     SYSTEMS,
     builtin_issues,
@@ -22,7 +21,7 @@ from steelyard.campaign.file.systems import (
 )
 from steelyard.core import linux as host_settings
 from steelyard.core.experiment import Design, LogPolicy, Measure, SwitchCost
-from steelyard.core.quantities import as_name, shown
+from steelyard.core.quantities import SETTING, as_name, shown
 from steelyard.core.schedule import CLOSED, LoadsAsked, Rate
 from steelyard.core.wording import (
     InputError,
@@ -31,7 +30,6 @@ from steelyard.core.wording import (
     did_you_mean,
     value_holds_secret,
 )
-from steelyard.systems.postgres.settings import refused_names
 
 _ONCE = "Give each once."
 
@@ -204,7 +202,6 @@ def _log(draft: Draft) -> Iterator[Issue]:
         yield Issue(path=("measure", "log_sampling"), message=message, hint=hint, at_key=True)
 
 
-_SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*", re.ASCII)
 # Keys that take a command, or what a person or a program is to do.
 _COMMANDS: Final = re.compile(r"(.*_)?command|manual|text|flags", re.IGNORECASE)
 _OF_TURNS: Final = ("turn", "turn_discard", "reconnects")
@@ -221,18 +218,30 @@ def checked(draft: Draft) -> Iterator[Issue]:
     yield from _stop(draft)
     yield from _configuration_names(draft)
     for name in draft.configuration_names:
-        yield from _settings(draft, ("configurations", name))
+        yield from linux_issues(draft, ("configurations", name))
     for path in level_paths(draft.document):
-        yield from _settings(draft, path)
+        yield from linux_issues(draft, path)
     for name, configuration in draft.configurations.items():
         yield from manual_issues(("configurations", name), configuration)
     for path, level in draft.levels.items():
         yield from manual_issues(path, level)
 
 
+def _strings(value: Value) -> Iterable[str]:
+    """Yield every text inside a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _strings(item)
+
+
 def _secrets(value: Value, path: KeyPath, source: str) -> Iterator[Issue]:
     is_command = path and _COMMANDS.fullmatch(str(path[-1])) and not isinstance(value, dict)
-    if is_command and command_holds_secret(" ".join(strings(value))):  # of a list of words, too
+    if is_command and command_holds_secret(" ".join(_strings(value))):  # of a list of words, too
         hint = "Records carry no secrets: let the command read it from a file of its own."
         yield Issue(path=path, message="the command has a password in it", hint=hint)
     elif isinstance(value, dict):
@@ -243,7 +252,7 @@ def _secrets(value: Value, path: KeyPath, source: str) -> Iterator[Issue]:
             yield from _secrets(item, (*path, index), source)
     elif path[-2:] == ("target", "uri"):
         return  # its own form says so
-    elif any(map(value_holds_secret, strings(value))):
+    elif any(map(value_holds_secret, _strings(value))):
         hint = f"Records carry no secrets: use {source}."
         yield Issue(path=path, message="the value has a password in it", hint=hint)
 
@@ -412,32 +421,6 @@ def implied_baseline(names: tuple[str, ...]) -> str | None:
     return called[0] if len(called) == 1 else None
 
 
-def _settings(draft: Draft, path: KeyPath) -> Iterator[Issue]:
-    yield from _setting_names(draft, (*path, "postgres"))
-    yield from linux_issues(draft, path)
-
-
-def _setting_names(draft: Draft, path: KeyPath) -> Iterator[Issue]:
-    settings = draft.document.at(path)
-    names = list(settings) if isinstance(settings, dict) else []
-    refused = refused_names(names)
-    seen: set[str] = set()
-    for name in names:
-        folded = name.lower()
-        if not _SETTING_NAME.fullmatch(name):
-            message = f"{shown(name)} is no name of a PostgreSQL setting"
-            hint = "Write it as in postgresql.conf."
-            yield Issue(path=(*path, name), message=message, hint=hint, at_key=True)
-        elif name in refused:
-            message = f"Steelyard sets `{name}` itself"
-            yield Issue(path=(*path, name), message=message, hint=refused[name], at_key=True)
-        elif folded in seen:
-            message = f"`{name}` is given twice: PostgreSQL ignores upper and lower case"
-            hint = "Keep one of the two."
-            yield Issue(path=(*path, name), message=message, hint=hint, at_key=True)
-        seen.add(folded)
-
-
 _COMMON: Final = ("vm.nr_hugepages", "vm.swappiness", *host_settings.SHORT_NAMES)
 
 
@@ -453,7 +436,7 @@ def linux_issues(draft: Draft, path: KeyPath) -> Iterator[Issue]:
             yield Issue(path=where, message=error.message, hint=hint, at_key=True)
             continue
         try:
-            text = setting_value(value)
+            text = SETTING.read(value)
         except InputError:
             continue  # the form has said it
         try:

@@ -35,7 +35,7 @@ from steelyard.core.experiment import (
     Workload,
 )
 from steelyard.core.linux import Limits
-from steelyard.core.quantities import as_text, refusal, shown, split_words, written
+from steelyard.core.quantities import SETTING, as_text, refusal, shown, split_words, written
 from steelyard.core.schedule import GOAL, GeneratorAsked, LatencyGoal, LoadsAsked
 from steelyard.core.target import TARGETS, EngineName, system_of, systems
 from steelyard.core.wording import InputError, choice, closest, did_you_mean, listed
@@ -83,7 +83,7 @@ def setting_keys() -> list[str]:
 def _settings(given: object) -> dict[str, str | None]:
     if not isinstance(given, dict | None):
         raise refusal(f"{shown(given)} is not a mapping of settings", "Write `name: value` lines.")
-    return {name: values.setting_value(value) for name, value in (given or {}).items()}
+    return {name: SETTING.read(value) for name, value in (given or {}).items()}
 
 
 FurtherSettings = Annotated[dict[str, str | None], values.ReadBy(_settings)]

@@ -16,9 +16,8 @@ from steelyard.campaign.file.form_values import OR_EMPTY, Form
 from steelyard.core import quantities
 from steelyard.core.aws import STORAGE_TYPES
 from steelyard.core.quantities import (
+    REDIS_SETTING,
     TEXTS,
-    WrittenFloat,
-    WrittenInt,
     as_text,
     refusal,
     shown,
@@ -152,32 +151,13 @@ _OF_ANY_CLUSTER: Final = {"context", "namespace", "cluster", "generators"}
 # What belongs to the making of a Cluster: it has no meaning for one that is there.
 MAKING_KEYS: Final = ClusterForm.model_fields.keys() - _OF_ANY_CLUSTER
 
-_SETTING: Final = {"type": ["string", "number", "boolean", "null"]}
-_KNOWN_TYPES: Final = "Write it on one line, as CONFIG SET takes it."
-
-
-def redis_value(value: object) -> str | None:
-    """Return the text that CONFIG SET takes, None to remove the setting; empty text is a value."""
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, WrittenInt | WrittenFloat):
-        return value.text
-    if not isinstance(value, str):
-        message = f"{shown(value)} is a list or mapping, not a setting's value"
-        raise refusal(message, "Write it as one text: '900 1 300 10'.")
-    if re.search(r"[\0\r\n]", value):
-        raise refusal("the value has a line break or NUL in it", _KNOWN_TYPES)
-    return value.strip()
-
 
 def _replica(value: object) -> dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, dict):
         raise refusal(f"{shown(value)} is not a mapping of settings", "Write `{appendonly: yes}`.")
-    read = {name: redis_value(given) for name, given in value.items()}
+    read = {name: REDIS_SETTING.read(given) for name, given in value.items()}
     removed = [name for name, given in read.items() if given is None]
     if removed:
         message = f"{shown(removed[0])} of the replica is empty"
@@ -185,9 +165,10 @@ def _replica(value: object) -> dict[str, str]:
     return {name: given for name, given in read.items() if given is not None}
 
 
-RedisValue = Annotated[str | None, values.ReadBy(redis_value, **_SETTING)]
+RedisValue = Annotated[str | None, values.ReadBy(REDIS_SETTING)]
 Replica = Annotated[
-    dict[str, str], values.ReadBy(_replica, type=["object", "null"], additionalProperties=_SETTING)
+    dict[str, str],
+    values.ReadBy(_replica, type=["object", "null"], additionalProperties=REDIS_SETTING.schema),
 ]
 Whole = Annotated[int, values.ReadBy(quantities.whole(0))]
 

@@ -34,20 +34,18 @@ from pydantic_core.core_schema import (
     plain_serializer_function_ser_schema,
 )
 
-from steelyard.campaign.file.document import Value
 from steelyard.core import wording
 from steelyard.core.findings import Condition, parse_condition
 from steelyard.core.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE, LABEL
 from steelyard.core.quantities import (
     LONG,
     NAME,
+    SETTING,
     SWITCH,
     TEXT,
     TEXTS,
     Key,
     Quantity,
-    WrittenFloat,
-    WrittenInt,
     as_text,
     duration,
     refusal,
@@ -58,19 +56,6 @@ from steelyard.core.quantities import (
     word,
 )
 from steelyard.core.schedule import PROTOCOL
-
-
-def strings(value: Value) -> Iterable[str]:
-    """Yield every text inside a value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for item in value:
-            yield from strings(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from strings(item)
-
 
 REFUSED: Final = "refused"
 SEED_LIMIT: Final = 2**31
@@ -135,28 +120,9 @@ def condition(value: object) -> Condition:
         raise refusal(error.message, error.hint) from error
 
 
-def setting_value(value: object) -> str | None:
-    """Return the text that goes into the server's configuration, None to remove the setting."""
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, WrittenInt | WrittenFloat):
-        return value.text
-    if not isinstance(value, str):
-        hint = "Write lists as text: 'a, b'."
-        raise refusal(f"{shown(value)} is a list or mapping, not a setting's value", hint)
-    if re.search(r"[\0\r\n]", value):
-        raise refusal("the value has a line break or NUL in it", "Write it on one line.")
-    return value
-
-
 def empty_as_mapping(value: object) -> object:
     """Return an empty mapping for ``key:`` with nothing after it."""
     return {} if value is None else value
-
-
-_SETTING = {"type": ["string", "number", "boolean", "null"]}
 
 
 def _refusing(read: Callable[[object], object]) -> Callable[[object], object]:
@@ -332,7 +298,7 @@ Currency = Annotated[str, ReadBy(currency, type="string", pattern="^[A-Z]{3}$")]
 Share = Annotated[float, ReadBy(share())]
 Switch = Annotated[bool, ReadBy(SWITCH)]
 Texts = Annotated[list[Text], BeforeValidator(split_words), WithJsonSchema(TEXTS)]
-SettingValue = Annotated[str | None, ReadBy(setting_value, **_SETTING)]
+SettingValue = Annotated[str | None, ReadBy(SETTING)]
 Settings = Annotated[dict[str, SettingValue], OR_EMPTY]
 Conditions = Annotated[
     list[Annotated[Condition, ReadBy(condition)]],

@@ -20,9 +20,10 @@ from steelyard.campaign.file.form import (
     missing_key,
     setting_keys,
 )
-from steelyard.campaign.file.form_target import TargetForm, redis_value
-from steelyard.campaign.file.form_values import setting_value, told_cpus, told_memory
+from steelyard.campaign.file.form_target import TargetForm
+from steelyard.campaign.file.form_values import told_cpus, told_memory
 from steelyard.campaign.file.kinds import TOLD, keys_of, kind_of, model_of, target_problems
+from steelyard.campaign.file.systems import SYSTEMS
 from steelyard.core.experiment import (
     Attribution,
     AttributionKind,
@@ -31,7 +32,7 @@ from steelyard.core.experiment import (
     Factor,
     SwitchCost,
 )
-from steelyard.core.quantities import as_name, shown, split_words
+from steelyard.core.quantities import SETTING, as_name, shown, split_words
 from steelyard.core.target import TARGETS, kind_here, systems
 from steelyard.core.wording import (
     LONGEST_NAME,
@@ -559,7 +560,8 @@ def _lengthened(document: Document, path: KeyPath) -> Document:
     assert isinstance(settings, dict)  # noqa: S101 - it is short
     name, pair = next(iter(settings.items()))
     written = (*path, layer, name)
-    read = redis_value if layer == "redis" else setting_value
+    known = {each.about.layer: each.setting for each in SYSTEMS.values()}
+    read = known.get(layer, SETTING).read
     if trouble := _not_a_pair(settings, pair, read):
         hint = "Write two values as in `{postgres: {shared_buffers: [128MB, 2GB]}}`, or two levels."
         problem = document.problem(Issue(path=written, message=trouble, hint=hint))
@@ -755,10 +757,10 @@ def _missing(draft: Draft, kind: str, document: Document, facts: MachineFacts) -
         whole = put_over(document, [*base, path], facts)
         for layer in setting_keys():
             settings = whole.value.get(layer)
-            for setting, value in settings.items() if isinstance(settings, dict) else ():
+            for name, value in settings.items() if isinstance(settings, dict) else ():
                 if value is None:
-                    message = f"there is no inherited `{setting}` to remove"
-                    yield Issue(path=(*path, layer, setting), message=message, hint=_IN_VAIN)
+                    message = f"there is no inherited `{name}` to remove"
+                    yield Issue(path=(*path, layer, name), message=message, hint=_IN_VAIN)
 
 
 _IN_VAIN = "Remove the line, or give it in the configuration that all combinations share."

@@ -16,7 +16,7 @@ from steelyard.campaign.file.form import Draft
 from steelyard.campaign.file.form_values import section_keys
 from steelyard.core import experiment
 from steelyard.core.outside import ServerAddress
-from steelyard.core.quantities import shown
+from steelyard.core.quantities import REDIS_SETTING, SETTING, Quantity, shown
 from steelyard.core.redis import DEFAULT_PORT
 from steelyard.core.schedule import PGBENCH_LOG, Load, LoadCommand
 from steelyard.core.target import (
@@ -29,6 +29,7 @@ from steelyard.core.target import (
     kind_here,
 )
 from steelyard.core.wording import InputError, choice, format_bytes, is_secret_setting, listed
+from steelyard.systems.postgres import settings as postgres
 from steelyard.systems.postgres.load_programs import (
     OF_A_LOG,
     OF_A_RUN,
@@ -38,7 +39,7 @@ from steelyard.systems.postgres.load_programs import (
 )
 from steelyard.systems.protocol import RunRequest
 from steelyard.systems.redis import redis_benchmark as benchmark
-from steelyard.systems.redis.settings import OTHER_NAMES, refused_names, stays_in_database
+from steelyard.systems.redis import settings as redis
 from steelyard.tuning.profiles import MachineFacts
 
 _BEFORE: Final = ("workload", "directory")  # known when the file is read
@@ -203,7 +204,6 @@ def _located(words: tuple[str, ...], base: Path) -> tuple[str, ...]:
 
 
 _ENOUGH_OF_REDIS_BENCHMARK: Final = 2  # seen on 2 CPUs: one was at 96 to 99 % in GET and PING
-_SETTING_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]*", re.ASCII)
 _KEY_BYTES: Final = 85  # Redis documentation, FAQ: a million small keys and values use 85 MB
 _KEEP: Final = "Remove it."
 # A workload that sends one of these is no load, or reaches beyond its database.
@@ -238,6 +238,11 @@ class System:
         draft_issues: Yields keys of a file, outside of configurations, that it has no use for.
         configuration_issues: The same of one configuration or level, by its path.
         work_issues: Yields what is wrong with one workload, by its path.
+        setting_name: How its settings are called.
+        settings_file: Where they stand.
+        setting: How a value of one is read.
+        refused_names: Those of some that Steelyard sets, with what to do instead.
+        has_secret_settings: Whether some of them are passwords.
         takes_profiles: Whether profiles have settings of it.
         takes_command: Whether a program of the user's may put the load on.
         memory_issues: Yields that the data do not fit into this machine.
@@ -251,6 +256,11 @@ class System:
     draft_issues: Callable[[Draft], Iterator[Issue]] = _nothing
     configuration_issues: Callable[[Draft, KeyPath], Iterator[Issue]] = _nothing
     work_issues: Callable[[Draft, KeyPath, experiment.Workload], Iterator[Issue]] = _nothing
+    setting_name: re.Pattern[str] = re.compile(r"[A-Za-z][A-Za-z0-9._-]*", re.ASCII)
+    settings_file: str = "its configuration file"
+    setting: Quantity = SETTING
+    refused_names: Callable[[Sequence[str]], Mapping[str, str]] = lambda _: {}
+    has_secret_settings: bool = False
     takes_profiles: bool = False
     takes_command: bool = False
     memory_issues: Callable[[Draft, MachineFacts], Iterator[Issue]] = _nothing
@@ -281,6 +291,7 @@ def system_issues(draft: Draft) -> Iterator[Issue]:
     yield from _program(draft, system)
     for home in draft.homes:
         yield from _other_settings(draft, home, system)
+        yield from _names(draft, (*home, system.about.layer), system)
         yield from system.configuration_issues(draft, home)
     yield from system.draft_issues(draft)
 
@@ -384,32 +395,31 @@ def _redis_configuration(draft: Draft, home: KeyPath) -> Iterator[Issue]:
         if draft.document.at((*home, key)) is not None:
             told = f"{message}, and the targets are of Redis"
             yield Issue(path=(*home, key), message=told, hint=hint, at_key=True)
-    yield from _names(draft, (*home, "redis"))
-    yield from _names(draft, (*home, "target", "replica"))
+    yield from _names(draft, (*home, "target", "replica"), SYSTEMS[EngineName.REDIS])
 
 
-def _names(draft: Draft, path: KeyPath) -> Iterator[Issue]:
-    given = draft.document.at(path)
-    names = list(given) if isinstance(given, dict) else []
-    refused = refused_names(names)
+def _names(draft: Draft, path: KeyPath, system: System) -> Iterator[Issue]:
+    """Yield what is wrong with the names of a server's settings."""
+    held = draft.document.at(path)
+    names = list(held) if isinstance(held, dict) else []
+    refused = system.refused_names(names)
     seen: set[str] = set()
     for name in names:
-        folded, where = name.lower(), (*path, name)
-        if not _SETTING_NAME.fullmatch(name):
-            message = f"{shown(name)} is no name of a Redis setting"
-            hint = "Write it as in redis.conf."
-            yield Issue(path=where, message=message, hint=hint, at_key=True)
-        elif is_secret_setting(folded):
+        message, hint = "", ""
+        if not system.setting_name.fullmatch(name):
+            message = f"{shown(name)} is no name of a {system.label} setting"
+            hint = f"Write it as in {system.settings_file}."
+        elif system.has_secret_settings and is_secret_setting(name):
             message = f"`{name}` is a password, which has no place in an experiment file"
-            hint = "Records carry no secrets: the password comes from REDISCLI_AUTH."
-            yield Issue(path=where, message=message, hint=hint, at_key=True)
+            hint = f"Records carry no secrets: the password comes from {system.about.passwords}."
         elif name in refused:
-            message = f"Steelyard sets `{name}` itself"
-            yield Issue(path=where, message=message, hint=refused[name], at_key=True)
-        elif folded in seen:
-            message = f"`{name}` is given twice: Redis ignores upper and lower case"
-            yield Issue(path=where, message=message, hint="Keep one of the two.", at_key=True)
-        seen.add(folded)
+            message, hint = f"Steelyard sets `{name}` itself", refused[name]
+        elif name.lower() in seen:
+            message = f"`{name}` is given twice: {system.label} ignores upper and lower case"
+            hint = "Keep one of the two."
+        if message:
+            yield Issue(path=(*path, name), message=message, hint=hint, at_key=True)
+        seen.add(name.lower())
 
 
 def _of_postgres(draft: Draft) -> Iterator[Issue]:
@@ -501,7 +511,7 @@ def _command(path: KeyPath, workload: experiment.Workload, draft: Draft) -> Iter
         message = f"{shown(words[0])} is no load: it changes the connection or the server"
         yield Issue(path=path, message=message, hint="Name a command that reads or writes a key.")
         return
-    if _is_of_others(draft) and not stays_in_database(words):
+    if _is_of_others(draft) and not redis.stays_in_database(words):
         message = (
             f"{shown(' '.join(words))} is not known to stay with the keys of the workload, and the"
             " server is there already: it may hold keys of others"
@@ -546,6 +556,9 @@ SYSTEMS: Final[dict[EngineName, System]] = {
     EngineName.POSTGRES: System(
         about=POSTGRES,
         work_keys=_POSTGRES_KEYS,
+        setting_name=re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*", re.ASCII),
+        settings_file="postgresql.conf",
+        refused_names=postgres.refused_names,
         draft_issues=_of_redis,
         work_issues=_postgres_work,
         takes_profiles=True,
@@ -553,10 +566,14 @@ SYSTEMS: Final[dict[EngineName, System]] = {
     ),
     EngineName.REDIS: System(
         about=REDIS,
-        other_names=OTHER_NAMES,
+        other_names=redis.OTHER_NAMES,
         work_keys=section_keys(experiment.RedisWork),
         threads=_redis_benchmark_threads,
         work=experiment.RedisWork,
+        settings_file="redis.conf",
+        setting=REDIS_SETTING,
+        refused_names=redis.refused_names,
+        has_secret_settings=True,
         draft_issues=_of_postgres,
         configuration_issues=_redis_configuration,
         work_issues=_redis_work_issues,
