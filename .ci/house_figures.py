@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 116306,
-    "lines of tests": 106149,
+    "lines of src": 116285,
+    "lines of tests": 106144,
     "files": 318,
     "longest file": 885,
-    "import edges": 2256,
+    "import edges": 2263,
     "modules with one importer": 24,
     "branches on kind or system": 9,
 }

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
 
@@ -24,10 +24,12 @@ from steelyard.answers.sustained.compute import long_runs
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Evidence, Quantity, SustainedRun, WaitClass
-from steelyard.core.schedule import CellKey
+from steelyard.core.quantities import INLINE, PER_SECOND, Computed, Named
+from steelyard.core.schedule import CellKey, ConfigurationName, WorkloadName
 from steelyard.core.storage import Provision
 from steelyard.core.wording import KIB, MIB, format_bytes, format_share
 from steelyard.report import document as doc
+from steelyard.report.keys import keys_of
 
 
 class Device(StrEnum):
@@ -123,17 +125,17 @@ class WaitShare:
     """What sessions of the load generator did for a part of their time.
 
     Attributes:
-        kind: ``wait_event_type``, or ``CPU``.
-        name: ``wait_event``; empty for CPU.
-        share: Of all samples of these sessions: a fraction, median over blocks with its interval.
-        sessions: Mean of them, median over blocks.
+        name: Empty for CPU.
+        share: With its interval.
     """
 
-    kind: str
-    name: str
-    group: WaitClass
-    share: Estimate
-    sessions: float
+    kind: Annotated[str, Named("type"), "wait_event_type of pg_stat_activity, or CPU."]
+    name: Annotated[str, Named("event"), "wait_event; null of CPU."] = ""
+    group: Annotated[WaitClass, Named("class"), "Its class in the latency budget."]
+    share: Annotated[
+        Estimate, "Share of all samples of these sessions, a fraction: median over blocks."
+    ]
+    sessions: Annotated[float, "Mean sessions: median over blocks."]
 
     @property
     def label(self) -> str:
@@ -143,19 +145,18 @@ class WaitShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedWaits:
-    """The wait events of a cell or of a long run, the largest share first.
+    """The wait events of a cell or of a long run, the largest share first."""
 
-    Attributes:
-        sustained: As in ``DeviceFigures``; so is ``blocks``.
-        missing: Why there are none; empty when there are.
-    """
-
-    configuration: str
-    cell: CellKey
-    sustained: bool
-    blocks: int
+    configuration: ConfigurationName
+    cell: Annotated[CellKey, INLINE]
+    sustained: Annotated[bool, "A long run: it has neither blocks nor intervals."]
+    blocks: Annotated[int, "Blocks in which they were sampled; 0 of a long run."]
+    missing: Annotated[str, "Why there are no events; may be null."] = ""
     events: tuple[WaitShare, ...]
-    missing: str = ""
+    largest: ClassVar = Computed(
+        lambda waits: waits.events[:_MOST_TOLD],
+        Annotated[tuple[WaitShare, ...], Named("events"), "At most 30, the largest share first."],
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +164,12 @@ class DevicesAndWaits:
     """All cells, workload by workload, and after them the long runs."""
 
     devices: tuple[DeviceFigures, ...]
-    waits: tuple[RankedWaits, ...]
+    waits: Annotated[
+        tuple[RankedWaits, ...],
+        Named("wait_events"),
+        "Wait events of the load generator's sessions for each configuration and cell, and each"
+        " long run.",
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -444,12 +450,18 @@ def _wait_rows(analysis: CampaignAnalysis, each: RankedWaits) -> Iterator[doc.Ro
         place = ("", "", "")
 
 
-def device_json(found: DevicesAndWaits) -> dict[str, doc.Json]:
-    """Return all figures and wait events; units are in the names."""
+def device_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
+    """Return all figures; units are in the names."""
+    found = analysis.answer(devices_and_waits)
+    if not found:
+        return {}
     return {
         "devices": [
             {
-                **_place_json(each),
+                "configuration": each.configuration,
+                **keys_of(each.cell),
+                "sustained": each.sustained,
+                "blocks": each.blocks,
                 "device": each.device.value,
                 **{column.key: doc.interval(each.values[column.key]) for column in DEVICE_COLUMNS},
                 "not_counted": [
@@ -458,33 +470,6 @@ def device_json(found: DevicesAndWaits) -> dict[str, doc.Json]:
             }
             for each in found.devices
         ],
-        "wait_events": [
-            {
-                **_place_json(each),
-                "missing": each.missing or None,
-                "events": [_event_json(event) for event in each.events[:_MOST_TOLD]],
-            }
-            for each in found.waits
-        ],
-    }
-
-
-def _place_json(each: DeviceFigures | RankedWaits) -> dict[str, doc.Json]:
-    return {
-        "configuration": each.configuration,
-        **doc.cell_json(each.cell),
-        "sustained": each.sustained,
-        "blocks": each.blocks,
-    }
-
-
-def _event_json(event: WaitShare) -> dict[str, doc.Json]:
-    return {
-        "type": event.kind,
-        "event": event.name or None,
-        "class": event.group.value,
-        "share": doc.interval(event.share),
-        "sessions": doc.number(event.sessions),
     }
 
 
@@ -511,20 +496,25 @@ class ReadFigures:
     """What was read in a cell under one configuration; medians over blocks with intervals.
 
     Attributes:
-        amplification: Bytes that the device read for each that the server asked for.
-        asked_bytes: By the server, per second.
-        device_bytes: By the device, per second.
-        request_bytes: Of one read of the device, on average.
         place: What is known of the file system and the kernel.
     """
 
-    configuration: str
+    configuration: ConfigurationName
     cell: CellKey
-    amplification: Estimate
-    asked_bytes: Estimate
-    device_bytes: Estimate
-    request_bytes: Estimate
-    place: Provision
+    workload: ClassVar = Computed(lambda reads: reads.cell.workload, WorkloadName)
+    clients: ClassVar = Computed(
+        lambda reads: reads.cell.load.clients, Annotated[int, "Client sessions, in all."]
+    )
+    amplification: Annotated[
+        Estimate, "Bytes that the device read for each that the server requested."
+    ]
+    asked_bytes: Annotated[Estimate, PER_SECOND, "Bytes that the server requested, per second."]
+    device_bytes: Annotated[Estimate, PER_SECOND, "Bytes that the device read, per second."]
+    request_bytes: Annotated[Estimate, "Bytes of one read of the device, on average."]
+    place: Annotated[Provision, INLINE]
+    likely: ClassVar = Computed(
+        lambda reads: reads.cause, Annotated[ReadCause, Named("cause"), "The likely cause."]
+    )
 
     @property
     def cause(self) -> ReadCause:
@@ -699,23 +689,3 @@ _IN_BANDWIDTH: Final = (
     " several in sequence: `random_page_cost` should be higher than on the same device with small"
     " blocks, where bytes are what is short."
 )
-
-
-def read_json(found: Sequence[ReadFigures]) -> dict[str, doc.Json]:
-    """Return the same as plain values; units are in the names."""
-    return {
-        "read_amplification": [
-            {
-                "configuration": each.configuration,
-                "workload": each.cell.workload,
-                "clients": each.cell.load.clients,
-                "amplification": doc.interval(each.amplification),
-                "asked_bytes_per_s": doc.interval(each.asked_bytes),
-                "device_bytes_per_s": doc.interval(each.device_bytes),
-                "request_bytes": doc.interval(each.request_bytes),
-                **doc.attributes(each.place, "block_bytes", "page_bytes", "read_ahead_bytes"),
-                "cause": each.cause.value,
-            }
-            for each in found
-        ]
-    }

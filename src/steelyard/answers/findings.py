@@ -864,15 +864,3 @@ def _item(finding: findings.Finding) -> doc.FindingItem:
         source=finding.source,
         code=finding.code,
     )
-
-
-def finding_json(finding: findings.Finding) -> dict[str, doc.Json]:
-    """Return a finding for programs."""
-    return {
-        "code": finding.code,
-        "severity": finding.severity.value,
-        "subject": finding.subject,
-        "message": finding.message,
-        "remedy": finding.remedy,
-        "source": finding.source,
-    }

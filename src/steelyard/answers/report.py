@@ -41,11 +41,10 @@ from steelyard.answers.contract import (
 )
 from steelyard.answers.costs import campaign_ledger, cost_section
 from steelyard.answers.durability.compute import campaign_durability, measured_lags
-from steelyard.answers.durability.section import durability_json, durability_section, trades_json
+from steelyard.answers.durability.section import durability_json, durability_section
 from steelyard.answers.findings import (
     checkpoint_phases,
     explained_section,
-    finding_json,
     finding_section,
 )
 from steelyard.answers.gate import gate_json, gate_section
@@ -70,10 +69,15 @@ from steelyard.answers.scalability import (
     scalability_json,
     scalability_section,
 )
-from steelyard.answers.statements.compute import fit_of_statements, tallied, use_section, uses_json
+from steelyard.answers.statements.compute import (
+    StatementTally,
+    fit_of_statements,
+    tallied,
+    use_section,
+)
 from steelyard.answers.statements.section import (
+    TracedStatement,
     plan_section,
-    plans_json,
     statement_section,
     statements_json,
     traced,
@@ -100,7 +104,7 @@ from steelyard.core.findings import Finding
 from steelyard.core.wording import format_bytes, format_duration
 from steelyard.report import document as doc
 from steelyard.report.document import share
-from steelyard.report.keys import Declared, Schema
+from steelyard.report.keys import Declared, Schema, keys_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,8 +221,23 @@ ANSWERS: Final = (
         json=durability_json,
         shown=doc.Shown.TABLES,  # the reasons are in the files
     ),
-    _computed(traced, plan_section, plans_json, shown=doc.Shown.ALL),
-    _computed(tallied, use_section, uses_json, shown=doc.Shown.TABLES, single_pass=False),
+    _computed(
+        traced,
+        plan_section,
+        Declared(tuple[TracedStatement, ...], "plans", "Plans of the statements of scripts."),
+        shown=doc.Shown.ALL,
+    ),
+    _computed(
+        tallied,
+        use_section,
+        Declared(
+            tuple[StatementTally, ...],
+            "statement_uses",
+            "Times of statements on the server, by pg_stat_statements; each load and comparison.",
+        ),
+        shown=doc.Shown.TABLES,
+        single_pass=False,
+    ),
     Answer(
         compute=fit_of_statements,
         sections=statement_section,
@@ -234,10 +253,25 @@ ANSWERS: Final = (
         shown=doc.Shown.WORDS,
     ),
     Answer(sections=cost_section),
+    Answer(json=devices.device_json),
     _computed(
-        devices.devices_and_waits, devices.device_section, devices.device_json, shown=doc.Shown.ALL
+        devices.devices_and_waits,
+        devices.device_section,
+        Declared(devices.DevicesAndWaits),
+        shown=doc.Shown.ALL,
     ),
-    _computed(devices.read_figures, devices.read_section, devices.read_json, shown=doc.Shown.ALL),
+    _computed(
+        devices.read_figures,
+        devices.read_section,
+        Declared(
+            tuple[devices.ReadFigures, ...],
+            "read_amplification",
+            "Bytes that the device of the data read for those that the server asked the operating"
+            " system for, in cells with at least 16 MiB of reads that were a tenth of it or more:"
+            " medians over blocks.",
+        ),
+        shown=doc.Shown.ALL,
+    ),
     Answer(compute=money.analyse_money, sections=money.money_section, json=money.money_json),
     _computed(
         money.provider_series,
@@ -309,12 +343,30 @@ def summary(analysis: results.CampaignAnalysis) -> dict[str, doc.Json]:
     return doc.worded(_summary(analysis), analysis.experiment.words)
 
 
+_COMPARISONS: Final = Declared(
+    tuple[results.Comparison, ...],
+    "comparisons",
+    "Configurations against the baseline: for each workload one entry for all loads together"
+    " (`clients` is `pooled`), and one for each cell.",
+)
+_STALLS: Final = Declared(
+    tuple[results.StallTest, ...], "stalls", "Whether one side stalls more often (Fisher)."
+)
+_FINDINGS: Final = Declared(
+    tuple[Finding, ...], "findings", "Facts to know before relying on it, gravest first."
+)
+_EXPLAINED: Final = Declared(
+    tuple[Finding, ...], "explained_by", "Causes of differences, each of its configuration."
+)
+_DECLARED: Final = (_COMPARISONS, _STALLS, _FINDINGS, _EXPLAINED)
+
+
 def summary_schema() -> Schema:
     """Return the JSON Schema of ``summary.json``, with a description of every key."""
     text = files("steelyard.answers").joinpath("summary.schema.json").read_text("utf-8")
     schema: Schema = json.loads(text)
-    for answer in ANSWERS:
-        schema["properties"] |= answer.properties
+    for declared in (*_DECLARED, *ANSWERS):
+        schema["properties"] |= declared.properties
     return schema
 
 
@@ -329,11 +381,11 @@ def _summary(analysis: results.CampaignAnalysis) -> dict[str, doc.Json]:
         "configurations": [t.name for t in experiment.configurations],
         "baseline": experiment.baseline,
         "workloads": [w.name for w in experiment.workloads],
-        "comparisons": [_comparison(c) for c in analysis.comparisons],
+        **_COMPARISONS(analysis.comparisons),
         "cells": [_cell(cell, in_turns=analysis.is_in_turns) for cell in analysis.cells],
-        "stalls": [_stall(stall) for stall in analysis.stalls],
-        "findings": [finding_json(finding) for finding in weakening],
-        **({"explained_by": [finding_json(each) for each in explaining]} if explaining else {}),
+        **_STALLS(analysis.stalls),
+        **_FINDINGS(weakening),
+        **(_EXPLAINED(explaining) if explaining else {}),
         "settings": [_setting(analysis, difference) for difference in analysis.settings],
         "blocks": analysis.blocks,
         "blocks_redone": list(analysis.blocks_redone),
@@ -344,34 +396,6 @@ def _summary(analysis: results.CampaignAnalysis) -> dict[str, doc.Json]:
         **doc.attributes(analysis, "measured_s", "elapsed_s", "started_at"),
         "command": analysis.command or None,
         **{key: value for answer in ANSWERS for key, value in answer.json(analysis).items()},
-    }
-
-
-_POOLED: dict[str, doc.Json] = {"clients": "pooled", "threads": None, "rate_per_s": None}
-
-
-def _comparison(comparison: results.Comparison) -> dict[str, doc.Json]:
-    load = comparison.load
-    return {
-        **doc.attributes(comparison, "baseline", "configuration", "workload"),
-        **(_POOLED if load is None else doc.load_json(load)),
-        **doc.effect_json(comparison.effect),
-        **doc.attributes(comparison, "verdict", "blocks", "level", "no_practical_weight"),
-        **doc.attributes(comparison, "depends_on_load", "minutes_to_decide"),
-        "note": comparison.note or None,
-        **_instances(comparison),
-        **({"suspect_by_control": comparison.control} if comparison.is_suspect else {}),
-        **trades_json(comparison.trades),
-    }
-
-
-def _instances(comparison: results.Comparison) -> dict[str, doc.Json]:
-    """Return how far a verdict carries, where the two sides live on different instances."""
-    if comparison.instances is None:
-        return {}
-    return {
-        "instances_per_side": comparison.instances,
-        "claims_cause": not comparison.is_of_pair,
     }
 
 
@@ -396,15 +420,7 @@ def _cell(cell: results.CellSummary, *, in_turns: bool) -> dict[str, doc.Json]:
         **({"in_turns": True} if in_turns else {}),
         "validity": cell.validity.value,
         "stalled": cell.stalled,
-        "findings": [finding_json(finding) for finding in cell.findings],
-    }
-
-
-def _stall(stall: results.StallTest) -> dict[str, doc.Json]:
-    return {
-        **doc.attributes(stall, "baseline", "configuration", "workload"),
-        **doc.attributes(stall, "baseline_stalled", "baseline_runs"),
-        **doc.attributes(stall, "configuration_stalled", "configuration_runs", "p_value"),
+        "findings": [keys_of(finding) for finding in cell.findings],
     }
 
 
@@ -585,7 +601,7 @@ def _listed_json(listed: Listed) -> dict[str, doc.Json]:
             {
                 **doc.attributes(c, "workload", "configuration", "verdict"),
                 **({} if c.instances is None else {"claims_cause": not c.is_of_pair}),
-                **trades_json(c.trades),
+                **({"durability_traded": [keys_of(t) for t in c.trades]} if c.trades else {}),
             }
             for c in analysis.results
         ],

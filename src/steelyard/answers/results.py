@@ -7,7 +7,7 @@ those of verdicts, of how a campaign ended, of what a load is called.
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar, cast
+from typing import Annotated, ClassVar, Final, TypeVar, cast
 
 from steelyard.answers.durability.results import DurabilityTrade
 from steelyard.answers.observations import Observations
@@ -15,7 +15,18 @@ from steelyard.core.campaign import CampaignPlan, CampaignRecord, Status
 from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.findings import Estimate, Fact, Finding, Validity, Verdict
 from steelyard.core.measurement import Run
-from steelyard.core.schedule import Ceiling, CellKey, Load, Mode
+from steelyard.core.quantities import INLINE, OPTIONAL, PERCENT, Computed, Named
+from steelyard.core.schedule import (
+    AllLoads,
+    BaselineName,
+    Blocks,
+    Ceiling,
+    CellKey,
+    ConfigurationName,
+    Load,
+    Mode,
+    WorkloadName,
+)
 from steelyard.core.wording import format_duration, format_percent
 from steelyard.report import document as doc
 from steelyard.stats.noise import LEAST_INSTANCES
@@ -50,44 +61,73 @@ class CellSummary:
     percentiles: tuple[tuple[float, float], ...] = ()
 
 
+EFFECT: Final = (
+    "Relative difference in throughput against the baseline, %; positive is faster. Null before any"
+    " block."
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """One configuration against the baseline, in one cell or pooled over a workload's loads.
 
     Attributes:
         load: The cell's load, or None for the pooled result.
-        effect: Relative difference in tps with the repeated interval; None before any block.
-        verdict: In words; ``decided`` says whether it ends the question.
+        effect: With the repeated interval; None before any block.
+        verdict: ``decided`` says whether it ends the question.
         no_practical_weight: Decided, but by less than the equivalence margin.
-        blocks: Complete blocks behind it.
-        level: Two-sided level of the interval at this look; None before the first look.
         contrasts: Log ratio of each block in run order (pooled or of the cell).
-        depends_on_load: The cells' simultaneous intervals do not overlap: read the cells.
-        minutes_to_decide: About how many more minutes would decide ``Stop.decide``; None when
-            decided or unknown.
-        note: One sentence about what limits the statement; empty if nothing does.
-        instances: Of each side, where the two live on different ones; None where they share one.
-        control: Workload that nothing of what differs can touch, and that differs all the same:
-            this result is suspect. Empty where there is none.
-        trades: What one side may lose and the other keeps, whatever the verdict.
+        depends_on_load: The cells' simultaneous intervals do not overlap.
+        instances: None where both sides share one.
+        control: Workload of ``suspect_by_control``. Empty where there is none.
+        trades: Whatever the verdict.
     """
 
-    baseline: str
-    configuration: str
-    workload: str
+    baseline: BaselineName
+    configuration: ConfigurationName
+    workload: WorkloadName
     load: Load | None
-    effect: Estimate | None
-    verdict: Verdict
-    no_practical_weight: bool = False
-    blocks: int
-    level: float | None
+    under: ClassVar = Computed(lambda c: c.load or AllLoads(), Annotated[AllLoads, INLINE])
+    effect: Annotated[Estimate | None, PERCENT, INLINE, EFFECT]
+    verdict: Annotated[Verdict, "faster, slower, equivalent, or no clear difference."]
+    blocks: Blocks
+    level: Annotated[
+        float | None, "Two-sided level of the interval; null before the first interim result."
+    ]
+    no_practical_weight: Annotated[
+        bool, "The difference is clear and smaller than `stop.margin`."
+    ] = False
     contrasts: tuple[float, ...]
-    depends_on_load: bool = False
-    minutes_to_decide: float | None = None
-    note: str = ""
-    instances: int | None = None
+    depends_on_load: Annotated[
+        bool, "The loads differ in their effects: read the cells, not the pooled result."
+    ] = False
+    minutes_to_decide: Annotated[
+        float | None,
+        "Further minutes until a difference of `stop.detect` is certain; may be null.",
+    ] = None
+    note: Annotated[str, "Limits of the statement, in a sentence; may be null."] = ""
+    instances: Annotated[
+        int | None, Named("instances_per_side"), OPTIONAL, "Servers of each side, if they differ."
+    ] = None
+    claims_cause: ClassVar = Computed(
+        lambda c: None if c.instances is None else not c.is_of_pair,
+        Annotated[bool, OPTIONAL, "False: the servers themselves may make the difference."],
+    )
     control: str = ""
-    trades: tuple[DurabilityTrade, ...] = ()
+    suspect_by_control: ClassVar = Computed(
+        lambda c: c.control if c.is_suspect else None,
+        Annotated[
+            str,
+            OPTIONAL,
+            "Workload that differs although the settings that differ cannot touch it.",
+        ],
+    )
+    trades: Annotated[
+        tuple[DurabilityTrade, ...],
+        Named("durability_traded"),
+        OPTIONAL,
+        "Possible losses of one side that the other does not have.",
+    ] = ()
 
     @property
     def is_suspect(self) -> bool:
@@ -112,14 +152,14 @@ class StallTest:
     With factors, of the combinations at a factor's second level against those at its first.
     """
 
-    baseline: str
-    configuration: str
-    workload: str
-    baseline_stalled: int
-    baseline_runs: int
-    configuration_stalled: int
-    configuration_runs: int
-    p_value: float
+    baseline: BaselineName
+    configuration: ConfigurationName
+    workload: WorkloadName
+    baseline_stalled: Annotated[int, "Stalled slices of the baseline."]
+    baseline_runs: Annotated[int, "Slices of the baseline."]
+    configuration_stalled: Annotated[int, "Stalled slices of the configuration."]
+    configuration_runs: Annotated[int, "Slices of the configuration."]
+    p_value: Annotated[float, "Two-sided p value of the test."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

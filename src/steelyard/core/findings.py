@@ -13,8 +13,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final, Generic, TypeVar
+from typing import Annotated, Final, Generic, TypeVar
 
+from steelyard.core.quantities import EMPTY
 from steelyard.core.target import EngineName
 from steelyard.core.wording import InputError
 
@@ -93,19 +94,18 @@ class Finding:
     """Something the user should know.
 
     Attributes:
-        code: Stable kebab-case name of the rule.
-        message: The fact, with the measured value and its unit.
-        remedy: The way out, or why none is needed.
-        source: Where the rule comes from.
-        subject: What it is about (a configuration, a cell, the campaign), for grouping.
+        code: In kebab-case.
+        message: With the measured value and its unit.
+        remedy: Or why none is needed.
+        subject: A configuration, a cell, the campaign; for grouping.
     """
 
-    code: str
-    severity: Severity
-    message: str
-    remedy: str = ""
-    source: str = ""
-    subject: str = ""
+    code: Annotated[str, "Stable code of the rule."]
+    severity: Annotated[Severity, "error, warning or info."]
+    subject: Annotated[str, EMPTY, "The subject."] = ""
+    message: Annotated[str, "The fact."]
+    remedy: Annotated[str, EMPTY, "The way out."] = ""
+    source: Annotated[str, EMPTY, "Source of the rule; may be empty."] = ""
 
 
 NEIGHBOUR_CPU: Final = "neighbour-cpu"

@@ -762,16 +762,17 @@ class StatementPlan:
     Attributes:
         statement: As its script has it.
         lines: Of EXPLAIN, without costs.
-        trouble: Why there is none; else empty.
-        runs: Lines of EXPLAIN (ANALYZE, BUFFERS), of the first execution and of the one after it;
-            empty where its script may write, or a value of a variable is not known.
+        runs: Empty also where a value of a variable is not known.
     """
 
     workload: str
     statement: str
-    lines: tuple[str, ...] = ()
-    trouble: str = ""
-    runs: tuple[tuple[str, ...], ...] = ()
+    lines: Annotated[tuple[str, ...], "Lines of the plan."] = ()
+    trouble: Annotated[str, "Why there is no plan; may be null."] = ""
+    runs: Annotated[
+        tuple[tuple[str, ...], ...],
+        "Lines of EXPLAIN (ANALYZE, BUFFERS), first and again; empty if the script may write.",
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -156,12 +156,15 @@ class Mark(Enum):
     """Other ways to print a field of an answer."""
 
     OPTIONAL = auto()  # no key where the value is the default, or there is none
+    EMPTY = auto()  # an empty text is written as one, and not as null
     INLINE = auto()  # not its key but its own ones; of an interval a key for each bound
 
 
+EMPTY: Final = Mark.EMPTY
 PLAIN: Final = Unit()
 PERCENT: Final = Unit("_percent", 100.0, "%")
 SECONDS: Final = Unit("_s", 1.0, "s")
+PER_SECOND: Final = Unit("_per_s", 1.0, "1/s")
 OPTIONAL: Final = Mark.OPTIONAL
 INLINE: Final = Mark.INLINE
 

@@ -49,6 +49,18 @@ CLIENTS: Final = "Client sessions, in all; `pooled`: the result over all loads o
 THREADS: Final = "Threads of the load generator; null if it is pooled or follows the clients."
 
 
+RATE: Final = "Rate of an open loop, 1/s; null for a closed one."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllLoads:
+    """The keys of a load for all loads of a workload together."""
+
+    clients: Annotated[int | str, CLIENTS] = "pooled"
+    threads: Annotated[int | None, THREADS] = None
+    rate_per_s: Annotated[float | None, RATE] = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
     """Load offered to the server.
@@ -64,7 +76,7 @@ class Load:
 
     clients: Annotated[int, CLIENTS]
     threads: Annotated[int, THREADS]
-    rate_per_s: Annotated[float | None, "Rate of an open loop, 1/s; null for a closed one."] = None
+    rate_per_s: Annotated[float | None, RATE] = None
     share: Annotated[
         float | None, Named("capacity_share"), OPTIONAL, "The rate as a share of the capacity."
     ] = None

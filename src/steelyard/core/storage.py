@@ -1,6 +1,7 @@
 """What a place gives a server, and storage that is simulated for studies of what it makes of it."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from steelyard.core.quantities import duration, key, size, whole
 from steelyard.core.wording import GIB, KIB, MIB, format_bytes, parse_quantity, parse_quantity_bytes
@@ -14,18 +15,18 @@ class Provision:
         cpus: None: not known; so is ``memory_bytes``.
         storage: What the data are on, in words; empty: not known.
         limits: What that storage gives at most, in words; empty likewise.
-        block_bytes: Of its file system; None: not known, as the two that follow.
-        page_bytes: Of the memory of the kernel there.
-        read_ahead_bytes: What the kernel reads ahead of a sequential reader, at most.
+        read_ahead_bytes: Of a sequential reader.
     """
 
     cpus: float | None = None
     memory_bytes: int | None = None
     storage: str = ""
     limits: str = ""
-    block_bytes: int | None = None
-    page_bytes: int | None = None
-    read_ahead_bytes: int | None = None
+    block_bytes: Annotated[int | None, "Block of the file system; null if not known."] = None
+    page_bytes: Annotated[int | None, "Page of the kernel's memory; null if not known."] = None
+    read_ahead_bytes: Annotated[
+        int | None, "Largest read-ahead of the kernel; null if not known."
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from types import UnionType
 from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
 
 from steelyard.core.findings import Estimate
-from steelyard.core.quantities import INLINE, OPTIONAL, PLAIN, By, Computed, Named, Unit
+from steelyard.core.quantities import EMPTY, INLINE, OPTIONAL, PLAIN, By, Computed, Named, Unit
 from steelyard.report.document import Json, bounds, interval, number
 
 Schema = dict[str, Any]
@@ -32,6 +32,7 @@ class _Key:
         hint: The type of its value.
         default: Of the field; ``MISSING`` where it has none.
         by: Field of its items that they are found by; empty: they are a list.
+        is_null_if_empty: It is a text that may be missing.
     """
 
     field: str
@@ -43,6 +44,7 @@ class _Key:
     by: str = ""
     is_optional: bool = False
     is_inline: bool = False
+    is_null_if_empty: bool = False
 
     def value_of(self, thing: object) -> Any:  # noqa: ANN401 - whatever the field holds
         """Return the value of the field."""
@@ -63,11 +65,6 @@ class _Key:
     def ends(self) -> tuple[str, str, str]:
         """Return the keys of a value and of its bounds."""
         return (self.name, f"low{self.unit.suffix}", f"high{self.unit.suffix}")
-
-    @property
-    def may_be_empty(self) -> bool:
-        """Return whether it is a text that may be missing."""
-        return self.hint is str and self.default == ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +90,7 @@ class Declared:
         """Return the schema of the keys."""
         if not self.name:
             return properties_of(self.hint)
-        return {self.name: {"description": self.description, **_schema(self.hint)}}
+        return {self.name: {"description": self.description, **_schema(*_kinds(self.hint))}}
 
 
 @cache
@@ -119,6 +116,7 @@ def _keys(kind: Any) -> tuple[_Key, ...]:  # noqa: ANN401 - a type
             by=by,
             is_optional=OPTIONAL in marks,
             is_inline=INLINE in marks,
+            is_null_if_empty=value is str and defaults.get(name) == "" and EMPTY not in marks,
         )
         if description or key.is_inline:
             keys.append(key)
@@ -139,7 +137,7 @@ def keys_of(thing: object) -> dict[str, Json]:
         elif key.is_inline:
             written |= {} if value is None else keys_of(value)
         else:
-            is_nothing = key.may_be_empty and not value
+            is_nothing = key.is_null_if_empty and not value
             written[key.name] = None if is_nothing else _plain(value, key.unit)
     return written
 
@@ -171,8 +169,9 @@ def properties_of(kind: Any) -> dict[str, Schema]:  # noqa: ANN401 - a type
         elif key.is_inline:
             properties |= properties_of(next(each for each in _kinds(key.hint) if each != _NULL))
         else:
-            hint = key.hint | None if key.may_be_empty else key.hint
-            properties[key.name] = {"description": key.description, **_schema(hint)}
+            kinds = {*_kinds(key.hint), *([_NULL] if key.is_null_if_empty else [])}
+            kinds -= {_NULL} if key.is_optional else set()
+            properties[key.name] = {"description": key.description, **_schema(*kinds)}
     return properties
 
 
@@ -181,19 +180,21 @@ def _kinds(hint: Any) -> tuple[Any, ...]:  # noqa: ANN401 - a type
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
-def _schema(hint: Any) -> Schema:  # noqa: ANN401 - a type
-    kinds = _kinds(hint)
+def _schema(*kinds: Any) -> Schema:  # noqa: ANN401 - types
+    """Return the schema of a value of one of some types."""
     if Estimate in kinds:
         return {"anyOf": [{"$ref": "#/$defs/interval"}, {"type": "null"}]}
     names = {_name(each) for each in kinds} | ({"null"} if float in kinds else set())
     schema: Schema = {"type": sorted(names) if len(names) > 1 else names.pop()}
     for each in kinds:
         if get_origin(each) is tuple:
-            schema["items"] = _schema(get_args(each)[0])
+            schema["items"] = _schema(*_kinds(get_args(each)[0]))
         elif get_origin(each) is Mapping:
-            schema["additionalProperties"] = _schema(get_args(each)[1])
+            schema["additionalProperties"] = _schema(*_kinds(get_args(each)[1]))
         elif is_dataclass(each):
             schema["properties"] = properties_of(each)
+        elif issubclass(each, Enum):
+            schema["enum"] = [member.value for member in each] + [None] * (_NULL in kinds)
     return schema
 
 

@@ -104,15 +104,15 @@ def test_statements_come_in_the_order_of_what_they_add() -> None:
 def test_a_call_has_its_own_figures() -> None:
     """Time, WAL and pages of one call on both sides; relative where both are above 0."""
     commit, update, _ = tallies_of(compared())[0].statements
-    time = commit.per_call["seconds"]
+    time = commit.seconds_per_call
     assert time is not None
     assert time.relative
     assert time.change.value == pytest.approx(-0.5, rel=0.01)
     assert (time.baseline, time.configuration) == pytest.approx((1.01e-3, 0.505e-3), rel=0.02)
-    wal = update.per_call["wal_bytes"]
+    wal = update.wal_bytes_per_call
     assert wal is not None
     assert wal.baseline == pytest.approx(250.0)
-    read = update.per_call["pages_read"]
+    read = update.pages_read_per_call
     assert read is not None
     assert not read.relative
     assert commit.calls == pytest.approx((1.0, 1.0))
@@ -135,7 +135,7 @@ def test_a_statement_of_one_side_adds_all_its_time_and_has_no_call_to_compare() 
 
     found = {each.text: each for each in tallies_of(watched(by_run))[0].statements}
     assert found[SELECT].added.value == pytest.approx(1e-3)
-    assert found[SELECT].per_call["seconds"] is None
+    assert found[SELECT].seconds_per_call is None
     assert found[SELECT].calls == pytest.approx((0.0, 1.0))
 
 

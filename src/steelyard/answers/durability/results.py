@@ -3,8 +3,9 @@
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 
+from steelyard.core.quantities import Named
 from steelyard.core.schedule import CellKey
 
 
@@ -66,20 +67,19 @@ class DurabilityTrade:
     """What one side of a comparison may lose and the other keeps, or loses less of.
 
     Attributes:
-        weaker: Name of the side that keeps less.
-        stronger: Name of the other one.
-        what: May be lost: ``committed transactions``.
-        when: Of which failure: ``after a crash``.
-        because: The settings, or what else of the set-up, in words.
-        instead: What the other side may lose then; empty for nothing.
+        what: ``committed transactions``.
+        when: ``after a crash``.
+        because: Or what else of the set-up, in words.
     """
 
-    weaker: str
-    stronger: str
-    what: str
-    when: str
-    because: str
-    instead: str = ""
+    weaker: Annotated[str, Named("less_durable"), "Configuration that may lose it."]
+    stronger: Annotated[str, Named("more_durable"), "Configuration that keeps it."]
+    what: Annotated[str, Named("may_lose"), "Possible loss."]
+    when: Annotated[str, "Kind of failure."]
+    because: Annotated[str, "The setting or place behind it."]
+    instead: Annotated[
+        str, Named("the_other_may_lose"), "Possible loss of the other side in that case, or null."
+    ] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

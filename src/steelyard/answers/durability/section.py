@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from steelyard.answers.durability.compute import campaign_durability, measured_lags
 from steelyard.answers.durability.results import (
     ConfigurationDurability,
-    DurabilityTrade,
     Fate,
     Loss,
     ReplicaLag,
@@ -210,25 +209,6 @@ def durability_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
         redis = analysis.experiment.engine is EngineName.REDIS
         told["durability"] = [_configuration(each, redis=redis) for each in found]
     return told
-
-
-def trades_json(trades: Sequence[DurabilityTrade]) -> dict[str, doc.Json]:
-    """Return who may lose what in one comparison, where the two sides do not keep the same."""
-    if not trades:
-        return {}
-    return {
-        "durability_traded": [
-            {
-                "less_durable": trade.weaker,
-                "more_durable": trade.stronger,
-                "may_lose": trade.what,
-                "when": trade.when,
-                "because": trade.because,
-                "the_other_may_lose": trade.instead or None,
-            }
-            for trade in trades
-        ]
-    }
 
 
 def _configuration(each: ConfigurationDurability, *, redis: bool) -> dict[str, doc.Json]:

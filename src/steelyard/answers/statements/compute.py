@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
 
@@ -25,21 +25,22 @@ from steelyard.answers.results import CampaignAnalysis, Grounds, place_name
 from steelyard.core.experiment import ONE, Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import BEGIN, COMMIT, ROLLBACK, Run, StatementUse
-from steelyard.core.schedule import CellKey
+from steelyard.core.quantities import INLINE, Named
+from steelyard.core.schedule import BaselineName, CellKey, ConfigurationName
 from steelyard.core.wording import format_share
 from steelyard.report import document as doc
 from steelyard.stats.intervals import FloatArray, signed_rank_interval
 from steelyard.stats.statements import StatementCosts, fit_statements
 
-# Of a call, by their names in the record: figure, name in a table, name in ``summary.json``.
+# Of a call, by their names in the record: figure, and name in a table.
 _PER_CALL: Final = (
-    ("seconds", "time", "seconds_per_call"),
-    ("rows", "rows", "rows_per_call"),
-    ("pages_hit", "pages hit", "pages_hit_per_call"),
-    ("pages_read", "pages read", "pages_read_per_call"),
-    ("wal_bytes", "WAL bytes", "wal_bytes_per_call"),
+    ("seconds", "time"),
+    ("rows", "rows"),
+    ("pages_hit", "pages hit"),
+    ("pages_read", "pages read"),
+    ("wal_bytes", "WAL bytes"),
 )
-_FIGURES: Final = ("calls", *(figure for figure, _, _ in _PER_CALL))
+_FIGURES: Final = ("calls", *(figure for figure, _ in _PER_CALL))
 _CALLS, _SECONDS = 0, 1
 _MOST: Final = 30  # statements of a cell that are told, those with the most time
 _SHOWN: Final = 10
@@ -64,13 +65,14 @@ class PerCall:
 
     Attributes:
         change: Relative where ``relative`` is set, else in the figure's unit.
-        relative: Both sides are positive in every block.
     """
 
-    baseline: float
-    configuration: float
-    change: Estimate
-    relative: bool
+    baseline: Annotated[float, "Baseline: median over blocks."]
+    configuration: Annotated[float, "Configuration: median over blocks."]
+    change: Annotated[
+        Estimate, "Change: a ratio less 1 if relative, or a difference in the unit of the name."
+    ]
+    relative: Annotated[bool, "The change is relative: both sides are above 0 in every block."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,19 +80,38 @@ class StatementTimes:
     """One statement in both configurations of a comparison.
 
     Attributes:
-        calls: Per transaction, of the baseline and of the configuration.
-        shares: Of the time of all statements, likewise.
-        added: What it adds to the difference, seconds per transaction; pointwise interval.
-        clear: Its interval leaves out 0 also when all statements are looked at together.
-        per_call: By figure; None where it was not called in both in any block.
+        calls: Of the baseline and of the configuration, as ``shares``.
+        added: With a pointwise interval.
     """
 
-    text: str
-    calls: tuple[float, float]
-    shares: tuple[float, float]
-    added: Estimate
-    clear: bool
-    per_call: dict[str, PerCall | None]
+    text: Annotated[str, Named("statement"), "Its text, with parameters for constants."]
+    calls: Annotated[
+        tuple[float, float],
+        Named("calls_per_transaction"),
+        "Calls of the baseline and of the configuration.",
+    ]
+    shares: Annotated[
+        tuple[float, float],
+        Named("shares_of_time"),
+        "Shares of the time of all statements, of the baseline and of the configuration.",
+    ]
+    added: Annotated[
+        Estimate,
+        Named("seconds_per_transaction"),
+        "Its part of the difference, seconds per transaction.",
+    ]
+    clear: Annotated[
+        bool, "The interval leaves out zero also at the level that all statements share."
+    ]
+    seconds_per_call: Annotated[
+        PerCall | None, "Time of a call on the server, s; null if one side did not call it."
+    ]
+    rows_per_call: Annotated[PerCall | None, "Rows of a call; may be null."]
+    pages_hit_per_call: Annotated[
+        PerCall | None, "Pages that a call found in shared memory; may be null."
+    ]
+    pages_read_per_call: Annotated[PerCall | None, "Pages that a call read; may be null."]
+    wal_bytes_per_call: Annotated[PerCall | None, "WAL of a call, bytes; may be null."]
 
     @property
     def title(self) -> str:
@@ -104,16 +125,21 @@ class StatementTally:
     """All statements of a comparison in a cell, those first that add most to the difference.
 
     Attributes:
-        added: All together, seconds per transaction.
-        blocks: In which both sides were read.
+        added: All together.
     """
 
-    baseline: str
-    configuration: str
-    cell: CellKey
-    added: Estimate
-    blocks: int
-    statements: tuple[StatementTimes, ...]
+    baseline: BaselineName
+    configuration: ConfigurationName
+    cell: Annotated[CellKey, INLINE]
+    blocks: Annotated[int, "Blocks in which both sides were read."]
+    added: Annotated[
+        Estimate,
+        Named("seconds_per_transaction"),
+        "Difference in the time of all statements, seconds per transaction.",
+    ]
+    statements: Annotated[
+        tuple[StatementTimes, ...], "Statements, those first that add most to the difference."
+    ]
 
 
 def tallied(grounds: Grounds) -> tuple[StatementTally, ...]:
@@ -215,8 +241,9 @@ def _times(
         shares=(_share(pair[0], place), _share(pair[1], place)),
         added=change(differences),
         clear=obs.is_clear(differences, family),
-        per_call={
-            figure: _per_call(before, after, _FIGURES.index(figure)) for figure, _, _ in _PER_CALL
+        **{
+            f"{figure}_per_call": _per_call(before, after, _FIGURES.index(figure))
+            for figure, _ in _PER_CALL
         },
     )
 
@@ -308,7 +335,7 @@ def _time_table(names: str, tally: StatementTally, shown: Sequence[StatementTime
 
 
 def _time_row(each: StatementTimes) -> doc.Row:
-    call = each.per_call["seconds"]
+    call = each.seconds_per_call
     return doc.Row(
         cells=(
             each.title,
@@ -338,8 +365,8 @@ def _call_table(names: str, tally: StatementTally, shown: Sequence[StatementTime
 def _call_rows(each: StatementTimes) -> Iterator[doc.Row]:
     """Yield a row for each figure that is not 0 on both sides."""
     title = each.title
-    for figure, name, _ in _PER_CALL[1:]:
-        found = each.per_call[figure]
+    for figure, name in _PER_CALL[1:]:
+        found: PerCall | None = getattr(each, f"{figure}_per_call")
         if found is not None and (found.baseline or found.configuration):
             sides = (doc.significant(found.baseline), doc.significant(found.configuration))
             yield doc.Row(cells=(title, name, *sides, *_changed(found)))
@@ -351,40 +378,6 @@ def _changed(found: PerCall) -> tuple[str, str]:
         return doc.effect_value(found.change), doc.effect_interval(found.change)
     signed = partial(doc.significant, signed=True)
     return signed(found.change.value), doc.in_brackets(found.change, signed)
-
-
-def uses_json(tallies: Sequence[StatementTally]) -> dict[str, doc.Json]:
-    """Return all tallies; units are in the names."""
-    return {
-        "statement_uses": [
-            {
-                "baseline": tally.baseline,
-                "configuration": tally.configuration,
-                **doc.cell_json(tally.cell),
-                "blocks": tally.blocks,
-                "seconds_per_transaction": doc.interval(tally.added),
-                "statements": [_statement_json(each) for each in tally.statements],
-            }
-            for tally in tallies
-        ]
-    }
-
-
-def _statement_json(each: StatementTimes) -> dict[str, doc.Json]:
-    return {
-        "statement": each.text,
-        "calls_per_transaction": [doc.number(calls) for calls in each.calls],
-        "shares_of_time": [doc.number(share) for share in each.shares],
-        "seconds_per_transaction": doc.interval(each.added),
-        "clear": each.clear,
-        **{name: _call_json(each.per_call[figure]) for figure, _, name in _PER_CALL},
-    }
-
-
-def _call_json(found: PerCall | None) -> dict[str, doc.Json] | None:
-    if found is None:
-        return None
-    return doc.attributes(found, "baseline", "configuration", "change", "relative")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

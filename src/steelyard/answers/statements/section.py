@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, ClassVar, Final
 
 from steelyard.answers.costs import SCRIPTS, Cost, CostChange, Ledger, LedgerChange, campaign_ledger
 from steelyard.answers.results import CampaignAnalysis, Grounds
@@ -27,7 +27,8 @@ from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate, Fact
 from steelyard.core.linux import recorded_suspects
 from steelyard.core.measurement import Quantity, Run, StatementPlan
-from steelyard.core.schedule import Ceiling, CeilingKind, CellKey
+from steelyard.core.quantities import Computed
+from steelyard.core.schedule import Ceiling, CeilingKind, CellKey, WorkloadName
 from steelyard.core.wording import format_share
 from steelyard.report import document as doc
 from steelyard.report.document import number
@@ -439,9 +440,12 @@ _PLAN_NOTE: Final = (
 class TracedStatement:
     """One statement and its plan in each configuration, by name."""
 
-    workload: str
-    statement: str
-    plans: Mapping[str, StatementPlan]
+    workload: WorkloadName
+    statement: Annotated[str, "The statement."]
+    differ: ClassVar = Computed(
+        lambda traced: traced.differs, Annotated[bool, "Plans differ between configurations."]
+    )
+    plans: Annotated[Mapping[str, StatementPlan], "Plan by configuration."]
 
     @property
     def differs(self) -> bool:
@@ -600,25 +604,3 @@ def figures_of_plan(lines: Sequence[str]) -> dict[str, float]:
     text = _PLANNING.sub("", "\n".join(lines))
     matches = {name: pattern.search(text) for name, (pattern, _) in _READ.items()}
     return {name: float(match[1]) for name, match in matches.items() if match is not None}
-
-
-def plans_json(statements: Sequence[TracedStatement]) -> dict[str, doc.Json]:
-    """Return all plans as their lines."""
-    return {
-        "plans": [
-            {
-                "workload": each.workload,
-                "statement": each.statement,
-                "differ": each.differs,
-                "plans": {
-                    name: {
-                        "lines": list(plan.lines),
-                        "trouble": plan.trouble or None,
-                        "runs": [list(lines) for lines in plan.runs],
-                    }
-                    for name, plan in each.plans.items()
-                },
-            }
-            for each in statements
-        ]
-    }

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from steelyard.answers.findings import finding_json
 from steelyard.answers.observations import sum_of
 from steelyard.answers.results import BURST_ONLY, CampaignAnalysis, cell_name
 from steelyard.answers.sustained.compute import (
@@ -17,6 +16,7 @@ from steelyard.core.experiment import MANY, MANY_FIRST, RATE, RATE_UNIT
 from steelyard.core.measurement import Quantity, Series, SustainedRun
 from steelyard.core.wording import MIB, MS_PER_S, format_duration, format_share
 from steelyard.report import document as doc
+from steelyard.report.keys import keys_of
 
 TITLE = "Sustained runs"
 _NOTE = (
@@ -489,7 +489,7 @@ def sustained_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
                 "variation_10s": doc.number(each.variation),
                 "worst_10s_tps": doc.number(each.worst_tps),
                 "validity": each.validity.value,
-                "findings": [finding_json(found) for part in each.parts for found in part.findings],
+                "findings": [keys_of(found) for part in each.parts for found in part.findings],
                 "parts": len(each.parts),
                 "length_s": doc.number(round(each.length_s, 3)),
                 "too_short_for_a_cliff": each.too_short,
