@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 116285,
-    "lines of tests": 106144,
-    "files": 318,
-    "longest file": 885,
-    "import edges": 2263,
+    "lines of src": 115990,
+    "lines of tests": 106110,
+    "files": 317,
+    "longest file": 879,
+    "import edges": 2254,
     "modules with one importer": 24,
     "branches on kind or system": 9,
 }

@@ -13,8 +13,9 @@ from steelyard.core.experiment import EffectiveSetting, Workload
 from steelyard.core.findings import Fact
 from steelyard.core.kubernetes import class_facts
 from steelyard.core.measurement import Environment, ServerEnvironment
+from steelyard.core.places import Synchronous
 from steelyard.core.stack import StorageClassFacts
-from steelyard.core.target import CloudNativePgTarget, Synchronous
+from steelyard.core.target import CloudNativePgTarget
 
 LOCAL = StorageClassFacts(
     name="local-path", provisioner="rancher.io/local-path", binding="WaitForFirstConsumer"

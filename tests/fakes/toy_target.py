@@ -1,13 +1,12 @@
-"""Where toys run, as somebody adds kinds of target: a class each, whose fields are its keys."""
+"""Where toys run, as somebody adds kinds of target: a class each, whose fields say its keys."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from fakes.toy import TOY, toy_engine
 from steelyard.core.experiment import Experiment
-from steelyard.core.money import Rates
-from steelyard.core.storage import Store
-from steelyard.core.target import DatabaseSystem, Here
+from steelyard.core.quantities import TEXT, key
+from steelyard.core.target import CONNECTION, PROGRAMS, DatabaseSystem, Here
 from steelyard.gateways.doors import Doors
 from steelyard.places.local.server import ProgramReach
 from steelyard.systems.protocol import Engine
@@ -27,15 +26,8 @@ class ToyTarget(Here):
 
     system: ClassVar[DatabaseSystem] = TOY
     kind: Literal["local"] = "local"
-    server: str = "toy"
-    directory: str | None = None
-    store: Store | None = None
-    port: int | None = None
-    connection: str = "tcp"
-    run_as: str | None = None
-    restore: str | None = None
-    burst_lasts_s: float | None = field(default=None, compare=False)
-    cost: Rates | None = field(default=None, compare=False)
+    server: str = key("toy", PROGRAMS, "Its program.")
+    connection: str = key("tcp", CONNECTION, "How the generator connects.")
 
     def assembled(self, asked: Asked) -> Assembly:
         """Return the assembly of an experiment on toys."""
@@ -44,14 +36,10 @@ class ToyTarget(Here):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToyInMemory(ToyTarget):
-    """Another place: data directories are in memory.
-
-    Attributes:
-        shelf: Name of the directory below ``/dev/shm``.
-    """
+    """Another place: data directories are in memory."""
 
     kind: Literal["memory"] = "memory"  # type: ignore[assignment]
-    shelf: str = "steelyard-toy"
+    shelf: str = key("steelyard-toy", TEXT, "Name of the directory below ``/dev/shm``.")
 
     def __post_init__(self) -> None:
         """Put the data there."""

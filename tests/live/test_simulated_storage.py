@@ -19,7 +19,7 @@ import pytest
 from steelyard.answers.statements.section import figures_of_plan
 from steelyard.campaign.file.files import preset_text
 from steelyard.core.measurement import Quantity
-from steelyard.core.storage import Store
+from steelyard.core.places import Store
 from steelyard.gateways.host import Clock
 from steelyard.gateways.process import Processes
 from steelyard.gateways.stores import PROGRAMS, StorePaths, Stores, Volumes, unmounted

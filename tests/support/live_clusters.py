@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from fakes.programs import FakeLedger, FakeProgram
 from steelyard.core.kubernetes import CLUSTER, Manifest, ObjectRef, SecretRef
 from steelyard.core.outside import InCluster, OnServer, Outside, ServerAddress
-from steelyard.core.storage import PodResources
+from steelyard.core.places import PodResources
 from steelyard.core.target import CloudNativePgTarget
 from steelyard.gateways.doors import system_doors
 from steelyard.gateways.host import Clock

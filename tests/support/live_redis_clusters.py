@@ -7,7 +7,7 @@ from typing import Final
 
 from fakes.programs import FakeLedger, SmallRedis
 from steelyard.core.outside import ServerAddress
-from steelyard.core.storage import PodResources
+from steelyard.core.places import PodResources
 from steelyard.core.target import RedisKubernetesTarget
 from steelyard.gateways.doors import system_doors
 from steelyard.gateways.host import Clock

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from steelyard.core.storage import Store
+from steelyard.core.places import Store
 from steelyard.gateways.host import Clock
 from steelyard.gateways.process import Processes
 from steelyard.gateways.stores import StorePaths, Stores, make_sparse

@@ -16,8 +16,8 @@ from steelyard.answers.validity.work_rules import trips_differ
 from steelyard.core.experiment import Experiment, Track
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Environment, ServerEnvironment
+from steelyard.core.places import Provision
 from steelyard.core.schedule import Ceiling, CeilingKind, CeilingsAsked
-from steelyard.core.storage import Provision
 from steelyard.core.wording import MS_PER_S, PreflightError, format_bytes
 from steelyard.report import document as doc
 

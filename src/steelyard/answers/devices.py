@@ -24,9 +24,9 @@ from steelyard.answers.sustained.compute import long_runs
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Evidence, Quantity, SustainedRun, WaitClass
+from steelyard.core.places import Provision
 from steelyard.core.quantities import INLINE, PER_SECOND, Computed, Named
 from steelyard.core.schedule import CellKey, ConfigurationName, WorkloadName
-from steelyard.core.storage import Provision
 from steelyard.core.wording import KIB, MIB, format_bytes, format_share
 from steelyard.report import document as doc
 from steelyard.report.keys import keys_of

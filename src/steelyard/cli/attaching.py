@@ -26,7 +26,7 @@ from steelyard.cli.options import at_terminal
 from steelyard.cli.progress import LiveProgress, progress_for
 from steelyard.core import wording
 from steelyard.core.campaign import CampaignRecord, Status
-from steelyard.core.target import KubernetesPlace
+from steelyard.core.places import KubernetesPlace
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes import job as jobs

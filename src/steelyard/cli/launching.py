@@ -35,7 +35,8 @@ from steelyard.core import wording
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Finding
 from steelyard.core.linux import BlockDevice
-from steelyard.core.target import Here, KubernetesPlace, RedisKubernetesTarget
+from steelyard.core.places import KubernetesPlace
+from steelyard.core.target import Here, RedisKubernetesTarget
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.gateways.host import is_of_this_machine

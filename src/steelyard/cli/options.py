@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from steelyard.cli.completion import complete_campaign, complete_source
 from steelyard.cli.grouping import LongCommand
 from steelyard.core.findings import parse_condition
-from steelyard.core.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE
+from steelyard.core.places import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE
 from steelyard.core.wording import MIB, InputError, parse_bytes, parse_duration_s, parse_quantity
 
 DEFAULT_SOURCE: Final = "preset:quick"

@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 
 from steelyard.core.findings import Condition
 from steelyard.core.money import HERE, CampaignCost, campaign_cost
+from steelyard.core.places import KubernetesPlace
 from steelyard.core.quantities import (
     COMMAND,
     LONG,
@@ -49,13 +50,11 @@ from steelyard.core.target import (
     EngineName,
     Here,
     InPods,
-    KubernetesPlace,
     Target,
     There,
-    WorkWords,
     systems,
 )
-from steelyard.core.wording import OpenWord, listed
+from steelyard.core.wording import OpenWord, WorkWords, listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

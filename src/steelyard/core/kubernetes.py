@@ -20,15 +20,6 @@ from steelyard.core.stack import StorageClassFacts
 Manifest = Mapping[str, Any]
 """An object as Kubernetes writes it: ``apiVersion``, ``kind``, ``metadata`` and so on."""
 
-LABEL: Final = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
-DNS_LABEL: Final = re.compile(LABEL)  # RFC 1123: what a namespace is called
-DNS_SUBDOMAIN: Final = re.compile(rf"(?=.{{1,253}}$){LABEL}(\.{LABEL})*")  # most other objects
-IMAGE_REFERENCE: Final = re.compile(
-    r"([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]{1,5})?/)?"
-    r"[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
-    r"(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?"
-)
-
 OF_CLUSTER: Final = "cnpg.io/cluster"  # label of everything that the operator makes for a Cluster
 SERVER_CONTAINER: Final = "postgres"  # of a Cluster's pods
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"

@@ -29,8 +29,8 @@ from typing import Annotated, Any, Final
 
 from steelyard.core.experiment import EffectiveSetting, Setting
 from steelyard.core.findings import Fact, Finding, Validity
+from steelyard.core.places import Provision
 from steelyard.core.schedule import Ceiling, CellKey, Turn
-from steelyard.core.storage import Provision
 
 # Subject of the absence of everything about a server's machine.
 SERVERS_MACHINE: Final = "the server's machine"

@@ -4,10 +4,13 @@ An amount that nobody knows is None, and so is every sum with it. Rates are per 
 price per month counts by the hours of a month, and is never set against an hour.
 """
 
+import re
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Final
+
+from steelyard.core.quantities import AMOUNT, Quantity, as_amount, key, refusal, required, shown
 
 PER_MILLION: Final = 1e6
 _PER_HOUR: Final = 3600.0
@@ -31,9 +34,21 @@ class Part:
     missing: str = ""
 
 
+def _currency(value: object) -> str:
+    if not isinstance(value, str) or re.fullmatch(r"[A-Z]{3}", value) is None:
+        raise refusal(f"{shown(value)} is no currency", "Write three capitals, such as EUR.")
+    return value
+
+
+_CURRENCY: Final = Quantity(read=_currency, schema={"type": "string", "pattern": "^[A-Z]{3}$"})
+_OWN_MACHINE: Final = Quantity(
+    read=lambda value: (Part(name=MACHINE, per_hour=as_amount(value)),), schema=AMOUNT.schema
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """What a server costs.
+    """What a server costs; a file says it of a machine of one's own.
 
     Attributes:
         io_per_million: For a million I/Os, where they are billed; None: they are not, or nobody
@@ -51,7 +66,13 @@ class Rates:
         is_most: It costs so much at its most capacity, and less where it used less.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[Part, ...] = required(
+        _OWN_MACHINE,
+        "What it costs for an hour, all in all: power, place, price by its years.",
+        0.42,
+        name="per_hour",
+        unwritten=(Part(name=MACHINE, per_hour=None, missing="`cost` has no `per_hour`"),),
+    )
     io_per_million: float | None = None
     surplus_per_vcpu_hour: float | None = None
     missing_io: str = ""
@@ -59,7 +80,7 @@ class Rates:
     ios_at_most: float | None = None
     surplus_at_most: float = 0.0
     not_counted: tuple[str, ...] = ()
-    currency: str = "USD"
+    currency: str = key("USD", _CURRENCY, "Three letters.", "EUR")
     source: str = "the experiment file"
     least_s: float = 0.0
     is_most: bool = False

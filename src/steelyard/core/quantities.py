@@ -8,8 +8,8 @@ it by its annotation: a sentence, and these marks (``report.keys``).
 import math
 import re
 import shlex
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from enum import Enum, StrEnum, auto
 from functools import partial
 from typing import Any, Final
@@ -18,6 +18,9 @@ from steelyard.core import wording
 from steelyard.core.wording import InputError
 
 _SHOWN_LENGTH: Final = 60
+_GOVERNED_INITDB: Final = re.compile(
+    r"-[DUWA]|--(pgdata|username|pwprompt|pwfile|auth|auth-host|auth-local)\b"
+)
 _EVERYTHING: Final = re.compile(r"\s*(100\s*%|1(\.0+)?)\s*")
 
 
@@ -71,6 +74,7 @@ class Quantity:
         unit: What fields that hold it end in, which their keys do not.
         word: For its absence; may be empty.
         items: What a list of it holds, which may be one alone or a comma list.
+        names_path: Whether a value is the name of a file or directory.
     """
 
     read: Callable[[object], Any]
@@ -78,42 +82,64 @@ class Quantity:
     unit: str = ""
     word: str = ""
     items: "Quantity | None" = None
+    names_path: Callable[[str], bool] = lambda _: False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Key:
     """A key of the experiment file.
 
     Attributes:
         name: Empty: that of the field, without the unit.
         takes: A quantity, the class of the section below it, or ``list`` of such a class.
+        unwritten: Meaning of a file without it; None: the default, which kept keys leave out.
     """
 
     takes: Any
     description: str
     examples: tuple[object, ...] = ()
     name: str = ""
+    unwritten: object = None
 
 
-def key(default: object, takes: object, description: str, *examples: object, name: str = "") -> Any:  # noqa: ANN401 - as of field
+def key(
+    default: object,
+    takes: object,
+    description: str,
+    *examples: object,
+    name: str = "",
+    compare: bool = True,
+    unwritten: object = None,
+) -> Any:  # noqa: ANN401 - as of field
     """Return a field that is a key; null is taken if it may be empty and has no word for that.
 
     A key without which there is no section has the default MISSING.
     """
-    about = Key(takes=takes, description=description, examples=examples, name=name)
-    return field(default=default, metadata={"key": about})
+    about = Key(takes, description, examples, name, unwritten)
+    return field(default=default, compare=compare, metadata={"key": about})
 
 
 required = partial(key, MISSING)
 
 
-def inside(kind: type, *, optional: bool = False) -> Any:  # noqa: ANN401 - as of field
+def inside(kind: type, *, optional: bool = False, by: Sequence[str] = ()) -> Any:  # noqa: ANN401 - as of field
     """Return a field of a class whose keys are all in the section of the class around it.
 
-    With ``optional`` it is None where none of them is given.
+    With ``optional`` it is None where none of them is given, or none of ``by``.
     """
     default: dict[str, Any] = {"default": None} if optional else {"default_factory": kind}
-    return field(**default, metadata={"inside": kind})
+    return field(**default, metadata={"inside": kind, "by": by})
+
+
+def keyed(kind: Any) -> Iterator[tuple[str, Field[Any], Key | None]]:  # noqa: ANN401 - any dataclass
+    """Yield keys of a class with their fields, and fields whose class has keys, too."""
+    for each in fields(kind):
+        key = each.metadata.get("key")
+        if key is not None:
+            unit = key.takes.unit if isinstance(key.takes, Quantity) else ""
+            yield key.name or each.name.removesuffix(unit), each, key
+        elif "inside" in each.metadata:
+            yield each.name, each, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,11 +333,25 @@ def as_command(value: object) -> tuple[str, ...]:
     return tuple(map(as_text, words))
 
 
+def as_amount(value: object) -> float:
+    """Return an amount, of money for example: 0 or more."""
+    try:
+        number = float(value) if isinstance(value, str | int | float) else math.nan
+    except ValueError:
+        number = math.nan
+    if isinstance(value, bool) or not math.isfinite(number) or number < 0:
+        raise refusal(f"{shown(value)} is no amount", "Write a number such as 0.42.")
+    return number
+
+
 TEXTS: Final = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 COMMAND: Final = Quantity(read=as_command, schema=TEXTS)
 SWITCH: Final = Quantity(read=as_switch, schema={"type": "boolean"})
 TEXT: Final = Quantity(read=as_text, schema={"type": "string"})
 NAME: Final = Quantity(read=as_name, schema={"type": ["string", "integer"]})
+AMOUNT: Final = Quantity(read=as_amount, schema={"type": "number", "minimum": 0})
+PATH: Final = replace(TEXT, names_path=bool)
+PORT: Final = whole(1, 65535)
 
 
 def setting(off: str = "off", on: str = "on", several: str = "a, b") -> Quantity:
@@ -395,3 +435,59 @@ def split_words(value: object) -> list[object]:
     if isinstance(value, str):
         return [part.strip() for part in value.split(",")]
     return value if isinstance(value, list) else [value]
+
+
+def _initdb_option(value: object) -> str:
+    option = as_text(value)
+    if _GOVERNED_INITDB.match(option):
+        hint = "Steelyard sets directory, user and authentication itself."
+        raise refusal(f"the initdb option {shown(option)} is not yours to give", hint)
+    return option
+
+
+def _memory(value: object) -> int:
+    """Return a server's memory; a number without a unit is hardly meant."""
+    try:
+        size = wording.parse_bytes(as_text(value))
+    except InputError as error:
+        raise refusal(f"{shown(value)} is no size of a memory", error.hint) from None
+    if size < wording.MIB:
+        raise refusal(f"{shown(value)} is {size} bytes of memory", "Write it as 64GiB.")
+    return size
+
+
+def _cpus(value: object) -> float:
+    """Return how many CPUs a server has; 0.5 is half of one."""
+    text = str(value) if isinstance(value, float) else as_text(value)
+    is_number = re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,3})?", text)
+    if not is_number or not float(text):
+        raise refusal(f"{shown(value)} is no number of CPUs", "Write it as 16.")
+    return float(text)
+
+
+def _version(value: object) -> str:
+    text = as_text(value)
+    if not re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,2})?", text):
+        raise refusal(f"{shown(text)} is no version of PostgreSQL", "Write 16 or 16.4.")
+    return text
+
+
+def _replica(value: object) -> tuple[tuple[str, str], ...]:
+    """Return settings by name, which does not differ by case."""
+    if not isinstance(value, dict):
+        raise refusal(f"{shown(value)} is not a mapping of settings", "Write `{appendonly: yes}`.")
+    read = {name: REDIS_SETTING.read(given) for name, given in value.items()}
+    if removed := [name for name, given in read.items() if given is None]:
+        message = f"{shown(removed[0])} of the replica is empty"
+        raise refusal(message, "Write its value, or leave it out; an empty text is ''.")
+    return tuple(sorted((name.lower(), given or "") for name, given in read.items()))
+
+
+INITDB: Final = Quantity(read=_initdb_option, schema={"type": "string"})
+MEMORY: Final = Quantity(read=_memory, schema={"type": "string"})
+CPUS: Final = Quantity(read=_cpus, schema={"type": "number"})
+VERSION: Final = Quantity(read=_version, schema={"type": "string"})
+REPLICA: Final = Quantity(
+    read=_replica,
+    schema={"type": ["object", "null"], "additionalProperties": dict(REDIS_SETTING.schema)},
+)

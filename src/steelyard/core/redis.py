@@ -19,7 +19,7 @@ from typing import Final
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from steelyard.core.experiment import Workload
-from steelyard.core.target import REDIS
+from steelyard.core.target import REDIS, REDIS_PORT
 from steelyard.core.wording import MS_PER_S, InputError
 
 _DEFAULTS: Final = {
@@ -351,7 +351,7 @@ def in_bytes(text: str) -> int | None:
     return None if match is None else int(match[1]) * _BYTES[(match[2] or "").lower()]
 
 
-DEFAULT_PORT: Final = 6379
+DEFAULT_PORT: Final = REDIS_PORT
 SCHEMES: Final = ("redis", "rediss", "unix")
 _FORMS: Final = "Write redis://USER@HOST:PORT/DB, rediss:// with TLS, or unix:///PATH?db=0."
 _NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)

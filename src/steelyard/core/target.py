@@ -1,21 +1,32 @@
 """Where a server runs: one class per kind of target, and what the rest of the house asks of any."""
 
-import math
 import re
 from collections.abc import Hashable
 from contextlib import suppress
-from dataclasses import astuple, dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Literal, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from steelyard.core.aws import CLASSES, Volume, burst_lasts_s, hidden_by_burst, volume_of
+from steelyard.core import places, quantities
+from steelyard.core.aws import (
+    CLASSES,
+    STORAGE_TYPES,
+    Volume,
+    burst_lasts_s,
+    hidden_by_burst,
+    volume_of,
+)
 from steelyard.core.money import Rates
-from steelyard.core.storage import PodResources, Provision, Store
+from steelyard.core.places import Provision, Store
+from steelyard.core.quantities import inside, key
 from steelyard.core.wording import (
     GIB,
+    POSTGRES_WORDS,
+    REDIS_WORDS,
     InputError,
     OpenWord,
+    WorkWords,
+    did_you_mean,
     form_of,
     format_duration,
     parse_quantity,
@@ -27,26 +38,6 @@ class EngineName(OpenWord):
 
     POSTGRES = "postgresql"
     REDIS = "redis"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkWords:
-    """The words of one engine and its generator; each fills the mark of its place."""
-
-    one: str = "transaction"
-    many: str = "transactions"
-    many_first: str = "Transactions"
-    rate: str = "tps"
-    rate_unit: str = "1/s"
-    generator: str = "pgbench"
-    server: str = "PostgreSQL"
-
-    def fill(self, text: str) -> str:
-        """Return a text with these words at the marks of ``core.experiment``."""
-        return text if text.isascii() else text.translate(_at_marks(self))
-
-
-_at_marks = cache(lambda words: dict(enumerate(astuple(words), 0xE101)))  # the first mark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,16 +87,6 @@ class DatabaseSystem:
         return bool(self.uris) and re.match(self.uris, uri, re.IGNORECASE) is not None
 
 
-POSTGRES_WORDS: Final = WorkWords()
-REDIS_WORDS: Final = WorkWords(
-    one="request",
-    many="requests",
-    many_first="Requests",
-    rate="ops/s",
-    rate_unit="",
-    generator="redis-benchmark",
-    server="Redis",
-)
 POSTGRES: Final = DatabaseSystem(
     name=EngineName.POSTGRES,
     layer="postgres",
@@ -141,14 +122,67 @@ REDIS: Final = DatabaseSystem(
 )
 
 
+_PROGRAM_WORDS: Final = ("embedded", "redis-server", "valkey-server")  # that may be misspelled
+
+
+def is_directory(given: str) -> bool:
+    """Return whether programs are named by a directory, or by the path of a program."""
+    return "/" in given or given.startswith("~")
+
+
+def _programs(value: object) -> str:
+    given = quantities.as_text(value)
+    if not is_directory(given) and not any(each.names_programs(given) for each in systems()):
+        message = f"{quantities.shown(given)} is neither `embedded`, nor a version, nor a directory"
+        hint = did_you_mean(given, _PROGRAM_WORDS) or (
+            "Write a version as 15, a directory with a `/`, a running server as"
+            " postgresql://HOST/DATABASE."
+        )
+        raise quantities.refusal(message, hint)
+    return given
+
+
+PROGRAMS: Final = quantities.Quantity(
+    read=_programs, schema={"type": ["string", "number"]}, names_path=is_directory
+)
+CONNECTION: Final = quantities.word(("socket", "tcp"))
+_GIBS: Final = places.volumes(GIB, "{} is no whole number of GiB")
+
+
+def _restore() -> Any:  # noqa: ANN401 - as of field
+    ways = quantities.word(("reflink", "copy", "template", "vacuum"))
+    return key(None, ways, "How data go back to the prepared state.")
+
+
+def _allow_existing() -> Any:  # noqa: ANN401 - as of field
+    return key(
+        False,
+        quantities.SWITCH,
+        "Measure in the named database, which Steelyard did not make. For Redis and a Cluster:"
+        " change settings of an existing server, and put them back.",
+        True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
     """What may be asked of every target; here as it is of a server that is there already."""
 
-    __slots__ = ()
-    __dataclass_fields__: ClassVar[dict[str, Any]]  # every kind is one
     kind: str
-    burst_lasts_s: float | None
-    cost: Rates | None  # what it costs while it is there; None: nobody says
+    burst_lasts_s: float | None = key(
+        None,
+        quantities.duration(above=True),
+        "How long a full bucket of the platform's burst credits lasts at full load.",
+        "30m",
+        compare=False,
+    )
+    cost: Rates | None = key(
+        None,
+        Rates,
+        "What the server costs; inherited as a whole.",
+        {"per_hour": 0.42, "currency": "EUR"},
+        compare=False,
+    )
     system: ClassVar[DatabaseSystem] = POSTGRES
 
     @classmethod
@@ -181,7 +215,7 @@ class Server:
         return self.home is not None and self.home.generators.resources.has_cpu_quota
 
     @property
-    def home(self) -> "KubernetesPlace | None":
+    def home(self) -> places.KubernetesPlace | None:
         """Return where in which Kubernetes cluster it is; None where it is in none."""
         return None
 
@@ -222,7 +256,7 @@ class Server:
         lasts, took = format_duration(self.burst_lasts_s), format_duration(seconds)
         return (f"{took} fit into burst credits of {lasts}: they will not show what lasts",)
 
-    def at(self, place: "KubernetesPlace") -> Self:  # noqa: ARG002 - it is in none
+    def at(self, place: places.KubernetesPlace) -> Self:  # noqa: ARG002 - it is in none
         """Return the same target elsewhere in a cluster; itself where it is in none."""
         return self
 
@@ -234,18 +268,28 @@ class Server:
         return self
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Here(Server):
     """A server that Steelyard starts on this machine."""
 
-    __slots__ = ()
     is_here: ClassVar[bool] = True
     restores: ClassVar[tuple[str, ...]] = ("reflink", "copy")
     server: str
-    directory: str | None
-    store: Store | None
-    port: int | None
-    connection: str
-    run_as: str | None
+    directory: str | None = key(
+        None, quantities.PATH, "Where data directories are made.", "/mnt/nvme"
+    )
+    store: Store | None = key(
+        None,
+        Store,
+        "Simulated storage for the data, which Steelyard makes; takes root.",
+        {"latency": "2ms"},
+    )
+    port: int | None = key(None, quantities.PORT, "TCP port: on the loopback interface.", 54321)
+    connection: str = key("socket", CONNECTION, "How the generator connects.")
+    run_as: str | None = key(
+        None, quantities.TEXT, "Account of the server when run by root.", "postgres"
+    )
+    restore: str | None = _restore()
 
     @property
     def label(self) -> str:
@@ -267,94 +311,60 @@ class Here(Server):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalTarget(Here):
-    """A server that Steelyard starts on this machine.
-
-    Attributes:
-        server: Directory of programs, a version such as ``15``, or ``embedded`` for the PyPI wheel.
-        directory: Where data directories are made; None means Steelyard's cache.
-        store: Simulated storage that is made there for the data; None: they lie there themselves.
-        port: TCP port on the loopback interface; None means a free one.
-        connection: How the generator connects: ``socket`` or ``tcp``.
-        run_as: Account for the server when Steelyard runs as root; None means a default one.
-        initdb: Further initdb options, equal in all configurations of an experiment.
-        restore: ``reflink``, ``copy`` or ``template``; None means the cheapest that works.
-        burst_lasts_s: How long full burst credits last at full load; None: none, or not known.
-    """
+    """A server that Steelyard starts on this machine."""
 
     restores: ClassVar[tuple[str, ...]] = ("reflink", "copy", "template")
     kind: Literal["local"] = "local"
-    server: str = "embedded"
-    directory: str | None = None
-    store: Store | None = None
-    port: int | None = None
-    connection: str = "socket"
-    run_as: str | None = None
-    initdb: tuple[str, ...] = ()
-    restore: str | None = None
-    burst_lasts_s: float | None = field(default=None, compare=False)
-    cost: Rates | None = field(default=None, compare=False)
+    server: str = key(
+        "embedded",
+        PROGRAMS,
+        "`embedded`, a version such as 15, or the directory of the programs.",
+        *("embedded", "15", "/usr/lib/postgresql/15/bin"),
+    )
+    initdb: tuple[str, ...] = key(
+        (),
+        quantities.several(quantities.INITDB),
+        "Further initdb options, equal in all configurations.",
+        ["--data-checksums"],
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GeneratorPods:
-    """The pod that the load comes from: that of the campaign's Job.
-
-    Attributes:
-        image: With psql and pgbench; None: the database's.
-        tolerations: As Kubernetes takes them, a JSON list.
-        same_node: They may share a node with the database.
-    """
-
-    image: str | None = None
-    resources: PodResources = field(default_factory=PodResources)
-    node_selector: tuple[tuple[str, str], ...] = ()
-    tolerations: str = "[]"
-    same_node: bool = False
-
-    @property
-    def cpus(self) -> int:
-        """Return how many threads of one of them have a CPU of their own, at least 1."""
-        return max(1, math.floor(self.resources.provision("", None).cpus or 1.0))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KubernetesPlace:
-    """Where in which cluster.
-
-    Attributes:
-        context: Of the kubeconfig; None: the current one.
-        namespace: None: one of the campaign's own, made and removed.
-        generators: The pods that put the load on.
-    """
-
-    context: str | None = None
-    namespace: str | None = None
-    generators: GeneratorPods = GeneratorPods()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Synchronous:
-    """Synchronous replication as CloudNativePG takes it: ``spec.postgresql.synchronous``."""
-
-    method: str = "any"
-    number: int = 1
-    data_durability: str = "required"
-
-
 class InPods(Server):
     """A server in pods: made for the campaign, or there already."""
 
-    __slots__ = ()
-    place: KubernetesPlace
-    allow_existing: bool
-    storage: str
-    storage_class: str | None
-    resources: PodResources
+    place: places.KubernetesPlace = inside(places.KubernetesPlace)
+    allow_existing: bool = _allow_existing()
+    storage: str = key("10Gi", places.volumes(), "Size of the volume of the data.", "20Gi")
+    storage_class: str | None = key(
+        None, places.OBJECT_NAME, "Its StorageClass; the default one when left out.", "local-path"
+    )
+    resources: places.PodResources = key(
+        places.PodResources(),
+        places.PodResources,
+        "Of each instance.",
+        {"requests": {"cpu": "2", "memory": "4Gi"}},
+    )
+    node_selector: places.Pairs = key(
+        (), places.LABELS, "Labels of the nodes that instances may run on.", {"disk": "nvme"}
+    )
+    tolerations: str = key(
+        "[]",
+        places.TOLERATIONS,
+        "Taints that instances tolerate, as in a manifest.",
+        [{"key": "db", "operator": "Exists"}],
+    )
+
+    @property
+    def is_made(self) -> bool:
+        """Return whether Steelyard makes the server: the file names no other."""
+        return getattr(self, self.existing_key) is None
 
     @property
     def has_cpu_quota(self) -> bool:
         """Return whether a quota holds its server or its generators back."""
-        return self.resources.has_cpu_quota or super().has_cpu_quota
+        pods = (self.resources, self.home.generators.resources) if self.home else ()
+        return any(each.has_cpu_quota for each in pods)
 
     @property
     def provision(self) -> Provision:
@@ -370,48 +380,41 @@ class InPods(Server):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudNativePgTarget(InPods):
-    """A Cluster of the CloudNativePG operator: made for the campaign, or there already.
-
-    Attributes:
-        cluster: Name of one that is there; None: Steelyard makes its own. Of the keys after it
-            only ``allow_existing`` goes with it.
-        allow_existing: Its settings may be changed, and put back.
-        image: Of the database; None: the operator's default.
-        storage: Size of the volume, as Kubernetes writes it.
-        storage_class: None: the cluster's default.
-        wal_storage: Size of a volume of its own for WAL; None: it has none.
-        wal_storage_class: None: that of ``storage_class``.
-        node_selector: Of the database's pods; so the next two.
-        tolerations: A JSON list.
-        affinity: Further keys of the Cluster's ``spec.affinity``, a JSON object.
-        burst_lasts_s: As of a local target; it makes no target another one.
-    """
+    """A Cluster of the CloudNativePG operator: made for the campaign, or there already."""
 
     noun: ClassVar[str] = "Cluster"
     existing_key: ClassVar[str] = "cluster"
     restarted_by: ClassVar[str] = "Allow its change with `allow_existing: true`"
     kind: Literal["kubernetes"] = "kubernetes"
-    place: KubernetesPlace = KubernetesPlace()
-    cluster: str | None = None
-    allow_existing: bool = False
-    image: str | None = None
-    instances: int = 1
-    storage: str = "10Gi"
-    storage_class: str | None = None
-    wal_storage: str | None = None
-    wal_storage_class: str | None = None
-    resources: PodResources = field(default_factory=PodResources)
-    synchronous: Synchronous | None = None
-    node_selector: tuple[tuple[str, str], ...] = ()
-    tolerations: str = "[]"
-    affinity: str = "{}"
-    burst_lasts_s: float | None = field(default=None, compare=False)
-    cost: Rates | None = field(default=None, compare=False)
-
-    @property
-    def is_made(self) -> bool:
-        """Return whether Steelyard makes the Cluster."""
-        return self.cluster is None
+    cluster: str | None = key(
+        None,
+        places.CLUSTER,
+        "An existing Cluster, used as it is instead of one that is made.",
+        "pg",
+    )
+    image: str | None = key(
+        None,
+        places.IMAGE,
+        "Image of the database; the operator's default when left out.",
+        "ghcr.io/cloudnative-pg/postgresql:18",
+    )
+    instances: int = key(1, quantities.whole(), "The primary and its standbys.", 1)
+    wal_storage: str | None = key(None, places.volumes(), "Size of a volume for WAL alone.", "5Gi")
+    wal_storage_class: str | None = key(
+        None, places.OBJECT_NAME, "Its StorageClass; that of the data when left out."
+    )
+    synchronous: places.Synchronous | None = key(
+        None,
+        places.Synchronous,
+        "Synchronous replication; needs two instances.",
+        {"method": "any", "number": 1},
+    )
+    affinity: str = key(
+        "{}",
+        places.AFFINITY,
+        "Further keys of the Cluster's `spec.affinity`.",
+        {"podAntiAffinityType": "required"},
+    )
 
     @property
     def is_restarted(self) -> bool:
@@ -419,7 +422,7 @@ class CloudNativePgTarget(InPods):
         return self.is_made or self.allow_existing
 
     @property
-    def home(self) -> KubernetesPlace:
+    def home(self) -> places.KubernetesPlace:
         """Return where in which cluster it is."""
         return self.place
 
@@ -428,7 +431,7 @@ class CloudNativePgTarget(InPods):
         """Return the name of one that is there; one that is made is what the file says."""
         return self if self.is_made else (self.place, self.cluster)
 
-    def at(self, place: KubernetesPlace) -> Self:
+    def at(self, place: places.KubernetesPlace) -> Self:
         """Return the same target elsewhere."""
         return replace(self, place=place)
 
@@ -442,23 +445,6 @@ class CloudNativePgTarget(InPods):
 _PORT: Final = re.compile(r":\d*$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterService:
-    """A PostgreSQL server in a cluster, whoever runs it there.
-
-    Attributes:
-        service: Name of its Service.
-        secret: Name of the Secret with user and password, below these keys.
-    """
-
-    place: KubernetesPlace = KubernetesPlace()
-    service: str
-    port: int = 5432
-    secret: str
-    user_key: str = "username"
-    password_key: str = "password"  # noqa: S105 - the name of a key
-
-
 def hosts_of(uri: str) -> tuple[str, ...]:
     """Return the hosts of a libpq or Redis URI, sockets too; an empty text: it names none."""
     parts = urlsplit(uri)
@@ -468,14 +454,35 @@ def hosts_of(uri: str) -> tuple[str, ...]:
     return tuple(unquote(_PORT.sub("", each)).strip("[]") for each in listed[0].split(","))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class There(Server):
-    """A server that is there already."""
+    """A server that is there already.
 
-    __slots__ = ()
-    allow_existing: bool
-    restart_command: tuple[str, ...]
-    uri: str | None
-    host: str | None
+    None of its fields can hold a password: that comes from the environment or a file of it.
+    """
+
+    uri: str | None = key(
+        None,
+        quantities.TEXT,
+        "libpq URI of a server, or the URI of a Redis server, without a password.",
+        "postgresql://bench@db.example.com/postgres?sslmode=require",
+        "rediss://bench@cache.example.com:6379/3",
+    )
+    host: str | None = key(
+        None,
+        quantities.TEXT,
+        "Name, address or socket of an existing server.",
+        "db.example.com",
+    )
+    port: int | None = key(None, quantities.PORT, "TCP port of an existing server.", 5432)
+    user: str | None = key(None, quantities.TEXT, "User of the connection.", "bench")
+    allow_existing: bool = _allow_existing()
+    restart_command: tuple[str, ...] = key(
+        (),
+        quantities.COMMAND,
+        "Restarts the server; run on this machine, without a shell.",
+        ["ssh", "db.example.com", "systemctl", "restart", "postgresql"],
+    )
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -499,47 +506,47 @@ class There(Server):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointTarget(There):
-    """A server that is there already; what is not given, libpq finds as it always does.
-
-    None of its fields can hold a password: that comes from pgpass or ``PGPASSWORD``.
-
-    Attributes:
-        uri: libpq URI, or None when the separate keys are used.
-        host: Name, address, or directory of the Unix socket.
-        dbname: Database to connect to; measured in only with ``allow_existing``.
-        service: Name of a section of the service file.
-        allow_existing: Measure in the named database, which Steelyard did not make.
-        restart_command: Restarts the server; without it nothing that needs a restart is changed.
-        reset_command: Brings the data of the named database back; empty: by what Steelyard can.
-        reset_timeout_s: How long that may take.
-        told_memory_bytes: What the user says that it has, as the next; None: not said.
-        restore: ``template`` or ``vacuum``; None means the best that works.
-        burst_lasts_s: How long full burst credits last at full load; None: none, or not known.
-        inside: A server in a Kubernetes cluster, under load from pods there; then host, port, user
-            and URI are not given.
-    """
+    """A server that is there already; what is not given, libpq finds as it always does."""
 
     restores: ClassVar[tuple[str, ...]] = ("template", "vacuum")
     kind: Literal["existing"] = "existing"
-    uri: str | None = None
-    host: str | None = None
-    port: int | None = None
-    user: str | None = None
-    dbname: str | None = None
-    service: str | None = None
-    allow_existing: bool = False
-    restart_command: tuple[str, ...] = ()
-    reset_command: tuple[str, ...] = ()
-    reset_timeout_s: float = 600.0  # a guess: a database of some GiB by pg_restore
-    told_memory_bytes: int | None = field(default=None, compare=False)
-    told_cpus: float | None = field(default=None, compare=False)
-    restore: str | None = None
-    burst_lasts_s: float | None = field(default=None, compare=False)
-    cost: Rates | None = field(default=None, compare=False)
-    inside: ClusterService | None = None
+    dbname: str | None = key(None, quantities.TEXT, "Database to connect to.", "postgres")
+    service: str | None = key(None, quantities.TEXT, "Section of libpq's service file.", "bench")
+    reset_command: tuple[str, ...] = key(
+        (),
+        quantities.COMMAND,
+        "Brings the data of the server's own database back before every start; run on this"
+        " machine, without a shell.",
+        ["/srv/bench/rollback", "tank/pg@ready"],
+    )
+    reset_timeout_s: float = key(
+        600.0,  # a guess: a database of some GiB by pg_restore
+        quantities.LONG,
+        "How long the `reset_command` may take.",
+        "30m",
+    )
+    told_memory_bytes: int | None = key(
+        None,
+        quantities.MEMORY,
+        "What the server has, for profiles: nobody sees it from here.",
+        "64GiB",
+        name="memory",
+        compare=False,
+    )
+    told_cpus: float | None = key(
+        None, quantities.CPUS, "CPUs of that server, likewise.", 16, name="cpus", compare=False
+    )
+    restore: str | None = _restore()
+    inside: places.ClusterService | None = key(
+        None,
+        places.ClusterService,
+        "A server in a Kubernetes cluster, by the names of its Service and Secret.",
+        {"service": "db", "secret": "db-user"},
+        name="kubernetes",
+    )
 
     @property
-    def home(self) -> KubernetesPlace | None:
+    def home(self) -> places.KubernetesPlace | None:
         """Return where the Service is that leads to it."""
         return None if self.inside is None else self.inside.place
 
@@ -548,7 +555,7 @@ class EndpointTarget(There):
         """Return how it is reached."""
         return (self.uri, self.service, self.host, self.port, self.inside)
 
-    def at(self, place: KubernetesPlace) -> Self:
+    def at(self, place: places.KubernetesPlace) -> Self:
         """Return the same target, its Service elsewhere; itself where it has none."""
         return (
             self if self.inside is None else replace(self, inside=replace(self.inside, place=place))
@@ -566,66 +573,47 @@ class EndpointTarget(There):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisLocalTarget(Here):
-    """A Redis server that Steelyard starts on this machine.
-
-    Attributes:
-        server: Directory of the programs, or the name of the server program as PATH finds it:
-            ``redis-server``, ``valkey-server``.
-        directory: As of a local target; so ``store``, ``port``, ``connection``, ``run_as``,
-            ``restore`` and ``burst_lasts_s``.
-        replica: Settings of a replica that is started beside the server and follows it; None:
-            there is none. With none of its own it has the server's.
-    """
+    """A Redis server that Steelyard starts on this machine."""
 
     system: ClassVar[DatabaseSystem] = REDIS
     kind: Literal["local"] = "local"
-    server: str = "redis-server"
-    directory: str | None = None
-    store: Store | None = None
-    port: int | None = None
-    connection: str = "socket"
-    run_as: str | None = None
-    restore: str | None = None
-    replica: tuple[tuple[str, str], ...] | None = None
-    burst_lasts_s: float | None = field(default=None, compare=False)
-    cost: Rates | None = field(default=None, compare=False)
+    server: str = key(
+        "redis-server",
+        PROGRAMS,
+        "For Redis: `redis-server`, `valkey-server` or the directory.",
+        "valkey-server",
+    )
+    replica: places.Pairs | None = key(
+        None,
+        quantities.REPLICA,
+        "Settings of a replica that is started beside the server; it has the server's where it has"
+        " none of its own.",
+        {"appendonly": "yes"},
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisEndpointTarget(There):
-    """A Redis server that is there already.
-
-    None of its fields can hold a password: that comes from ``REDISCLI_AUTH``.
-
-    Attributes:
-        uri: ``redis://``, ``rediss://`` or ``unix://``, without a password; None when the separate
-            keys are used.
-        host: Name, address, or path of the Unix socket.
-        user: Of the ACL; None: the default user.
-        db: Number of the database that is used; None: an empty one is looked for.
-        tls: The connection is encrypted.
-        cacert: File with the certificates that the server's is checked against.
-        cert: File with the client's certificate; likewise ``key``.
-        allow_existing: Databases that are not used here may hold keys, and settings of the server
-            may be changed, and put back.
-        restart_command: Restarts the server; without it nothing that needs a restart is changed.
-    """
+    """A Redis server that is there already."""
 
     system: ClassVar[DatabaseSystem] = REDIS
     kind: Literal["existing"] = "existing"
-    uri: str | None = None
-    host: str | None = None
-    port: int | None = None
-    user: str | None = None
-    db: int | None = None
-    tls: bool = False
-    cacert: str | None = None
-    cert: str | None = None
-    key: str | None = None
-    allow_existing: bool = False
-    restart_command: tuple[str, ...] = ()
-    burst_lasts_s: float | None = field(default=None, compare=False)
-    cost: Rates | None = field(default=None, compare=False)
+    db: int | None = key(
+        None,
+        quantities.whole(0),
+        "Number of the database; an empty one is looked for when left out.",
+        3,
+    )
+    tls: bool = key(False, quantities.SWITCH, "The connection to the server is encrypted.", True)
+    cacert: str | None = key(
+        None, quantities.PATH, "File with the certificates to check the server's by.", "ca.crt"
+    )
+    cert: str | None = key(
+        None, quantities.PATH, "File with the client's certificate.", "client.crt"
+    )
+    key: str | None = quantities.key(
+        None, quantities.PATH, "File with its private key.", "client.key"
+    )
 
     @property
     def label(self) -> str:
@@ -634,44 +622,30 @@ class RedisEndpointTarget(There):
         return self.uri or f"{self.host or 'localhost'}{port}"
 
 
+REDIS_PORT: Final = 6379
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisService(places.ClusterService):
+    """A Redis server in a Kubernetes cluster, whoever runs it there."""
+
+    port: int = key(5432, quantities.PORT, "Port of the Service.", 6379, unwritten=REDIS_PORT)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisKubernetesTarget(InPods):
-    """A Redis server in a Kubernetes cluster: a StatefulSet made for the campaign, or a Service.
-
-    Attributes:
-        service: Of a server that is there; None: Steelyard makes a StatefulSet. Of the keys after
-            it only ``allow_existing`` goes with it.
-        allow_existing: As of a Redis endpoint.
-        image: With redis-server and redis-benchmark.
-        storage: Size of the volume, as Kubernetes writes it.
-        storage_class: None: the cluster's default.
-        node_selector: Of the server's pod; so ``tolerations``, a JSON list.
-    """
+    """A Redis server in a Kubernetes cluster: a StatefulSet made for the campaign, or a Service."""
 
     system: ClassVar[DatabaseSystem] = REDIS
     noun: ClassVar[str] = "server"
     existing_key: ClassVar[str] = "service"
     restarted_by: ClassVar[str] = ""
     kind: Literal["kubernetes"] = "kubernetes"
-    place: KubernetesPlace = KubernetesPlace()
-    service: ClusterService | None = None
-    allow_existing: bool = False
-    image: str = "redis:7"
-    storage: str = "10Gi"
-    storage_class: str | None = None
-    resources: PodResources = field(default_factory=PodResources)
-    node_selector: tuple[tuple[str, str], ...] = ()
-    tolerations: str = "[]"
-    burst_lasts_s: float | None = field(default=None, compare=False)
-    cost: Rates | None = field(default=None, compare=False)
+    service: RedisService | None = inside(RedisService, optional=True, by=["service"])
+    image: str = key("redis:7", places.IMAGE, "With redis-server and redis-benchmark.", "redis:7")
 
     @property
-    def is_made(self) -> bool:
-        """Return whether Steelyard makes the server."""
-        return self.service is None
-
-    @property
-    def home(self) -> KubernetesPlace:
+    def home(self) -> places.KubernetesPlace:
         """Return where in which cluster it is."""
         return self.place if self.service is None else self.service.place
 
@@ -680,7 +654,7 @@ class RedisKubernetesTarget(InPods):
         """Return the Service of one that is there; one that is made is what the file says."""
         return self.service or self
 
-    def at(self, place: KubernetesPlace) -> Self:
+    def at(self, place: places.KubernetesPlace) -> Self:
         """Return the same target elsewhere."""
         if self.service is None:
             return replace(self, place=place)
@@ -699,12 +673,6 @@ class RentedTarget(Server):
     """A server in an account of AWS, made for the campaign and deleted at its end.
 
     Attributes:
-        accounts: Numbers of the accounts it may be made in.
-        storage: Size, as Kubernetes writes it: whole GiB.
-        subnet_group: Of the VPC; None: the default one.
-        security_groups: Their ids; empty: the default one.
-        delete_role: ARN of the role under which AWS deletes it when it expires; None: nothing does.
-        performance_insights: AWS counts active sessions by what they wait for.
         ttl_s: It expires so long after its making, as its tag says.
     """
 
@@ -712,21 +680,38 @@ class RentedTarget(Server):
     is_managed: ClassVar[bool] = True
     restores: ClassVar[tuple[str, ...]] = ("template", "vacuum")
     product: ClassVar[str]  # as AWS calls the engine
-    kind: str
-    region: str = ""
-    accounts: tuple[str, ...] = ()
-    version: str = "16"
-    instance_class: str = "db.t4g.medium"
-    storage: str = "20Gi"
-    subnet_group: str | None = None
-    security_groups: tuple[str, ...] = ()
-    public: bool = False
-    restore: str | None = None
-    delete_role: str | None = None
-    performance_insights: bool = False
+    region: str = key("", quantities.TEXT, "Region of AWS.", "us-east-1")
+    accounts: tuple[str, ...] = key(
+        (),
+        quantities.several(quantities.TEXT),
+        "Numbers of the accounts it may be made in; none is assumed.",
+        ["123456789012"],
+    )
+    version: str = key("16", quantities.VERSION, "Of PostgreSQL, with or without its minor.", "16")
+    instance_class: str = key(
+        "db.t4g.medium", quantities.TEXT, "Class of the DB instance.", "db.t3.large"
+    )
+    storage: str = key("20Gi", _GIBS, "For RDS whole GiB.", "300Gi")
+    subnet_group: str | None = key(
+        None, quantities.TEXT, "DB subnet group; the default one when left out."
+    )
+    security_groups: tuple[str, ...] = key(
+        (),
+        quantities.several(quantities.TEXT),
+        "Ids of security groups; the default one when left out.",
+    )
+    public: bool = key(False, quantities.SWITCH, "It has an address outside of its VPC.", False)
+    restore: str | None = _restore()
+    delete_role: str | None = key(
+        None,
+        quantities.TEXT,
+        "ARN of the role under which AWS itself deletes it when --ttl has passed.",
+        "arn:aws:iam::123456789012:role/steelyard-delete",
+    )
+    performance_insights: bool = key(
+        False, quantities.SWITCH, "AWS counts active sessions by their waits, for seven days.", True
+    )
     ttl_s: float = field(default=86400.0, compare=False)
-    burst_lasts_s: float | None = field(default=None, compare=False)
-    cost: Rates | None = field(default=None, compare=False)
 
     @property
     def is_made(self) -> bool:
@@ -765,10 +750,14 @@ class RdsTarget(RentedTarget):
     noun: ClassVar[str] = "RDS instance"
     product: ClassVar[str] = "postgres"
     kind: Literal["rds"] = "rds"
-    storage_type: str = "gp3"
-    iops: int | None = None
-    storage_throughput: int | None = None
-    multi_az: bool = False
+    storage_type: str = key("gp3", quantities.word(STORAGE_TYPES), "Kind of its storage.", "gp3")
+    iops: int | None = key(
+        None, quantities.whole(), "Provisioned IOPS; of gp3 from 400 GiB on.", 16000
+    )
+    storage_throughput: int | None = key(
+        None, quantities.whole(), "MiB/s of gp3 from 400 GiB on.", 700
+    )
+    multi_az: bool = key(False, quantities.SWITCH, "It has a standby in another zone.", False)
 
     def __post_init__(self) -> None:
         """Compute how long its buckets last, where nobody said."""
@@ -790,24 +779,29 @@ class RdsTarget(RentedTarget):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuroraTarget(RentedTarget):
-    """A cluster of Amazon Aurora PostgreSQL with one instance.
-
-    Attributes:
-        storage: What the data take, for the price: Aurora's storage grows by itself.
-        io_optimized: Requests to the storage are in the price of instance and storage.
-        io_at_most: Requests a second, for the ceiling of what a campaign costs; None: no limit.
-        min_capacity: Of class ``db.serverless``, in capacity units (ACU); so is ``max_capacity``.
-    """
+    """A cluster of Amazon Aurora PostgreSQL with one instance."""
 
     noun: ClassVar[str] = "Aurora cluster"
     product: ClassVar[str] = "aurora-postgresql"
     serverless: ClassVar[str] = "db.serverless"
     kind: Literal["aurora"] = "aurora"
-    storage: str = "10Gi"
-    io_optimized: bool = False
-    io_at_most: float | None = field(default=None, compare=False)
-    min_capacity: float = 0.5
-    max_capacity: float = 4.0
+    storage: str = key(
+        "10Gi", _GIBS, "For Aurora the size for the price alone: it grows by itself.", "10Gi"
+    )
+    io_optimized: bool = key(
+        False, quantities.SWITCH, "Of Aurora: requests to the storage are in the price.", True
+    )
+    io_at_most: float | None = key(
+        None,
+        quantities.AMOUNT,
+        "Requests a second to Aurora's storage, at most: for the plan and `--max-cost`.",
+        30000,
+        compare=False,
+    )
+    min_capacity: float = key(
+        0.5, quantities.AMOUNT, "Of Aurora's class `db.serverless`: least capacity, ACU.", 0.5
+    )
+    max_capacity: float = key(4.0, quantities.AMOUNT, "Most of it, ACU; the price is of that.", 4)
 
     @property
     def is_serverless(self) -> bool:

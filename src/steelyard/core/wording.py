@@ -17,10 +17,11 @@ import math
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
 from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -39,6 +40,38 @@ class OpenWord(StrEnum):
         member._name_, member._value_ = value, value
         found = cls._value2member_map_.setdefault(value, member)
         return found if isinstance(found, OpenWord) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkWords:
+    """The words of one engine and its generator; each fills the mark of its place."""
+
+    one: str = "transaction"
+    many: str = "transactions"
+    many_first: str = "Transactions"
+    rate: str = "tps"
+    rate_unit: str = "1/s"
+    generator: str = "pgbench"
+    server: str = "PostgreSQL"
+
+    def fill(self, text: str) -> str:
+        """Return a text with these words at the marks of ``core.experiment``."""
+        return text if text.isascii() else text.translate(_at_marks(self))
+
+
+_at_marks = cache(lambda words: dict(enumerate(astuple(words), 0xE101)))  # the first mark
+
+
+POSTGRES_WORDS: Final = WorkWords()
+REDIS_WORDS: Final = WorkWords(
+    one="request",
+    many="requests",
+    many_first="Requests",
+    rate="ops/s",
+    rate_unit="",
+    generator="redis-benchmark",
+    server="Redis",
+)
 
 
 class ExitCode(IntEnum):

@@ -30,7 +30,7 @@ from shutil import which
 from typing import Final
 
 from steelyard.core.outside import Command
-from steelyard.core.storage import Store
+from steelyard.core.places import Store
 from steelyard.core.wording import LeftBehindError, PreflightError, PrivilegeError, TargetError
 from steelyard.gateways.files import free_bytes, read_text, translated
 from steelyard.gateways.host import Clock, looks, parse_mounts

@@ -10,8 +10,8 @@ from steelyard.core.findings import Fact, Finding
 from steelyard.core.kubernetes import ContainerRef
 from steelyard.core.measurement import ProviderSeries, Vantage
 from steelyard.core.outside import Command, Outside, ServerAddress, ServerProgram
+from steelyard.core.places import Provision
 from steelyard.core.schedule import Pausing
-from steelyard.core.storage import Provision
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import Together
 

@@ -17,7 +17,7 @@ from steelyard.core import wording
 from steelyard.core.findings import Estimate, Severity, Validity
 from steelyard.core.quantities import PLAIN, Unit
 from steelyard.core.schedule import CellKey, Load
-from steelyard.core.target import POSTGRES_WORDS, WorkWords
+from steelyard.core.wording import POSTGRES_WORDS, WorkWords
 
 _T = TypeVar("_T")
 Value = str | float | int | bool | None  # what a row of a figure may hold

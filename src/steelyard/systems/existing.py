@@ -19,8 +19,8 @@ from typing import Final, Protocol
 from steelyard.core import outside, wording
 from steelyard.core.experiment import Configuration
 from steelyard.core.findings import Fact, Finding, Severity, facts_about
+from steelyard.core.places import Provision
 from steelyard.core.schedule import Load
-from steelyard.core.storage import Provision
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi

@@ -20,8 +20,9 @@ from steelyard.core.kubernetes import (
     SecretRef,
     campaign_labels,
 )
+from steelyard.core.places import ClusterService
 from steelyard.core.schedule import CeilingsAsked, Pausing
-from steelyard.core.target import CloudNativePgTarget, ClusterService, EndpointTarget, Target
+from steelyard.core.target import CloudNativePgTarget, EndpointTarget, Target
 from steelyard.core.wording import PreflightError
 from steelyard.places.kubernetes.made_server import MadeMeans
 from steelyard.places.kubernetes.nodes import pods_that_fit

@@ -17,12 +17,8 @@ from steelyard.core import kubernetes as k8s
 from steelyard.core import wording
 from steelyard.core.experiment import Configuration, Experiment, Workload
 from steelyard.core.findings import Fact, Finding, Severity, facts_about
-from steelyard.core.target import (
-    CloudNativePgTarget,
-    EngineName,
-    KubernetesPlace,
-    RedisKubernetesTarget,
-)
+from steelyard.core.places import KubernetesPlace
+from steelyard.core.target import CloudNativePgTarget, EngineName, RedisKubernetesTarget
 from steelyard.core.wording import PreflightError
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import Clock

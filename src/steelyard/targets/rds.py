@@ -18,8 +18,8 @@ from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Fact, Finding, Severity, facts_about
 from steelyard.core.measurement import ProviderSeries
 from steelyard.core.outside import OnServer, Outside, Rented, ServerAddress
+from steelyard.core.places import Provision
 from steelyard.core.schedule import Pausing
-from steelyard.core.storage import Provision
 from steelyard.core.target import AuroraTarget, EndpointTarget, RdsTarget, RentedTarget, Target
 from steelyard.core.wording import PreflightError, SteelyardError, TargetError, in_unit, undo_after
 from steelyard.gateways.aws import AwsApi

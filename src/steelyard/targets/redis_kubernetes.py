@@ -7,7 +7,8 @@ from typing import Final
 
 from steelyard.core.experiment import Experiment, GeneratorName
 from steelyard.core.kubernetes import DATABASE, SECRET, ObjectRef, SecretRef, campaign_labels
-from steelyard.core.target import ClusterService, RedisKubernetesTarget
+from steelyard.core.places import ClusterService
+from steelyard.core.target import RedisKubernetesTarget
 from steelyard.core.wording import PreflightError, TargetError
 from steelyard.gateways.redis import RedisDoor
 from steelyard.places.kubernetes import reaching

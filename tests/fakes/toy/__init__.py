@@ -11,8 +11,8 @@ from pathlib import Path
 from steelyard.core.experiment import EffectiveSetting, Experiment, Setting, SwitchCost, Workload
 from steelyard.core.measurement import Absence, Measurement, Quantity
 from steelyard.core.outside import Command, Completed, ServerAddress
-from steelyard.core.target import DatabaseSystem, EngineName, WorkWords
-from steelyard.core.wording import MeasurementError, TargetError
+from steelyard.core.target import DatabaseSystem, EngineName
+from steelyard.core.wording import MeasurementError, TargetError, WorkWords
 from steelyard.systems.protocol import Dataset, Engine, LoadProgram, RunRequest, Waiting
 
 TOY = DatabaseSystem(

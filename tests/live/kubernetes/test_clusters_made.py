@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.core.kubernetes import CLAIM, NODE, POD
-from steelyard.core.target import Synchronous
+from steelyard.core.places import Synchronous
 from steelyard.core.wording import TargetError
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.systems.postgres.cloudnative_pg.own_cluster import CloudNativePgPlatform

@@ -16,8 +16,8 @@ from steelyard.answers.contract import (
 )
 from steelyard.core.experiment import EffectiveSetting, Experiment, Measure, Track
 from steelyard.core.measurement import Environment, ServerEnvironment
+from steelyard.core.places import PodResources, Provision
 from steelyard.core.schedule import Ceiling, CeilingKind, CeilingsAsked
-from steelyard.core.storage import PodResources, Provision
 from steelyard.core.target import CloudNativePgTarget, EndpointTarget
 from steelyard.core.wording import GIB, PreflightError
 

@@ -16,7 +16,7 @@ from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign.evidence.sources import Counted
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.measurement import Environment, Evidence, Quantity, ServerEnvironment
-from steelyard.core.storage import Provision
+from steelyard.core.places import Provision
 from steelyard.core.wording import KIB, MIB
 from support.recorded_iostat import SECONDS, printed_by_iostat, used_as_recorded
 

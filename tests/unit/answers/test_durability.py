@@ -17,13 +17,8 @@ from steelyard.answers.durability.compute import (
 from steelyard.answers.durability.results import DurabilityTrade, Fate, Loss
 from steelyard.core.experiment import Configuration, Experiment, Layer, Setting
 from steelyard.core.measurement import Environment
-from steelyard.core.target import (
-    ClusterService,
-    EndpointTarget,
-    LocalTarget,
-    RedisLocalTarget,
-    Target,
-)
+from steelyard.core.places import ClusterService
+from steelyard.core.target import EndpointTarget, LocalTarget, RedisLocalTarget, Target
 
 ENDPOINT = EndpointTarget(host="db.example")
 IN_CLUSTER = EndpointTarget(inside=ClusterService(service="db", secret="db-user"))

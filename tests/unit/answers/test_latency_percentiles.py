@@ -26,7 +26,7 @@ from steelyard.core.campaign import CampaignRecord
 from steelyard.core.findings import Validity
 from steelyard.core.measurement import Absence, Quantity, Run, RunLatency, SustainedRun, WaitClass
 from steelyard.core.schedule import CellKey, Load
-from steelyard.core.target import POSTGRES_WORDS
+from steelyard.core.wording import POSTGRES_WORDS
 from steelyard.stats.histogram import histogram_of
 
 BLOCKS = 8

@@ -10,13 +10,8 @@ from steelyard.answers.comparison import compare_pair
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import SwitchCost
 from steelyard.core.findings import Severity, Verdict
-from steelyard.core.target import (
-    CloudNativePgTarget,
-    ClusterService,
-    EndpointTarget,
-    LocalTarget,
-    Target,
-)
+from steelyard.core.places import ClusterService
+from steelyard.core.target import CloudNativePgTarget, EndpointTarget, LocalTarget, Target
 from steelyard.stats.noise import LEAST_INSTANCES
 from steelyard.stats.spending import FIRST_LOOK_CELL, FIRST_LOOK_POOLED
 

@@ -282,7 +282,7 @@ def test_a_server_of_others_that_shows_no_settings_promises_nothing(loss: Loss) 
     """A managed one refuses CONFIG: that it has Redis' defaults would be made up."""
     target = targets.RedisEndpointTarget(uri="redis://db.example")
     service = targets.RedisKubernetesTarget(
-        service=targets.ClusterService(service="redis", secret="")
+        service=targets.RedisService(service="redis", secret="")
     )
     for each in (target, service):
         assert _survival(each, {}, loss).fate is Fate.UNKNOWN

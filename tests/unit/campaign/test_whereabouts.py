@@ -6,9 +6,9 @@ import pytest
 
 from fakes.campaigns import an_experiment
 from steelyard.core.experiment import Experiment
+from steelyard.core.places import ClusterService
 from steelyard.core.target import (
     CloudNativePgTarget,
-    ClusterService,
     EndpointTarget,
     LocalTarget,
     RdsTarget,

@@ -24,7 +24,8 @@ from steelyard.cli import launching
 from steelyard.cli.attaching import JobOptions, ready_job
 from steelyard.core.experiment import Experiment
 from steelyard.core.kubernetes import CLAIM, CONFIG_MAP, JOB, POD, ref_of
-from steelyard.core.target import CloudNativePgTarget, KubernetesPlace
+from steelyard.core.places import KubernetesPlace
+from steelyard.core.target import CloudNativePgTarget
 from steelyard.core.wording import InputError, PreflightError
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.places.kubernetes import job as jobs

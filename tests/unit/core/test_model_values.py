@@ -13,8 +13,8 @@ from steelyard.core.experiment import Configuration, Experiment, Layer, Setting,
 from steelyard.core.findings import Estimate, Finding, Severity, Verdict, grouped
 from steelyard.core.measurement import Measurement, Second, Seconds
 from steelyard.core.outside import Command, Completed
+from steelyard.core.places import PodResources
 from steelyard.core.schedule import Load
-from steelyard.core.storage import PodResources
 from steelyard.core.target import CloudNativePgTarget, LocalTarget, RedisKubernetesTarget
 
 

@@ -21,15 +21,8 @@ from steelyard.campaign.file.files import load_experiment
 from steelyard.campaign.file.form import LATER_LAYERS, SECTIONS, experiment_schema
 from steelyard.cli.main import cli
 from steelyard.core.experiment import KeySpace
-from steelyard.core.money import Rates
 from steelyard.core.target import (
-    CloudNativePgTarget,
-    ClusterService,
-    EndpointTarget,
-    GeneratorPods,
     LocalTarget,
-    RedisEndpointTarget,
-    Synchronous,
 )
 from steelyard.core.wording import GIB, ExitCode, ExperimentFileError, PreflightError
 from steelyard.record import journal as entries
@@ -268,31 +261,13 @@ def test_keys_and_schema_agree() -> None:
     assert len(described) >= 50
 
 
-_SERVICE = ClusterService(service="db", secret="user")
 # What the form leaves open until inheritance and resolution, and what it becomes then.
 RESOLVED = {
     "configurations.NAME.target.kind": LocalTarget().kind,
-    "configurations.NAME.target.server": LocalTarget().server,
-    "configurations.NAME.target.connection": LocalTarget().connection,
     "configurations.NAME.target.initdb": list(LocalTarget().initdb),
-    "configurations.NAME.target.allow_existing": EndpointTarget().allow_existing,
-    "configurations.NAME.target.cost.currency": Rates(parts=()).currency,
-    "configurations.NAME.target.tls": RedisEndpointTarget().tls,
-    "configurations.NAME.target.user_key": _SERVICE.user_key,
-    "configurations.NAME.target.password_key": _SERVICE.password_key,
     "workloads[].value_bytes": KeySpace().value_bytes,
     "workloads[].keys": KeySpace().keys,
     "workloads[].loaded": KeySpace().loaded,
-    "configurations.NAME.target.instances": CloudNativePgTarget().instances,
-    "configurations.NAME.target.storage": CloudNativePgTarget().storage,
-    "configurations.NAME.target.synchronous.method": Synchronous().method,
-    "configurations.NAME.target.synchronous.number": Synchronous().number,
-    "configurations.NAME.target.synchronous.data_durability": Synchronous().data_durability,
-    "configurations.NAME.target.generators.same_node": GeneratorPods().same_node,
-    "configurations.NAME.target.kubernetes.port": _SERVICE.port,
-    "configurations.NAME.target.kubernetes.user_key": _SERVICE.user_key,
-    "configurations.NAME.target.kubernetes.password_key": _SERVICE.password_key,
-    "configurations.NAME.target.kubernetes.generators.same_node": GeneratorPods().same_node,
 }
 SECTION_OF = {
     ".".join("NAME" if step == "*" and path[0] == "configurations" else step for step in path)
@@ -323,7 +298,9 @@ def test_defaults_are_those_of_the_form(key: str, shown: str) -> None:
     if field.metadata:
         kind = Annotated[kind, *field.metadata]
     adapter: TypeAdapter[Any] = TypeAdapter(kind)
-    assert default in (written, adapter.validate_python(yaml_defaults.value(written)))
+    value = yaml_defaults.value(written)
+    read = (written, value, adapter.validate_python(value))
+    assert default in read or (isinstance(default, tuple) and [*default] in read)
 
 
 def test_the_profile_table_names_every_setting() -> None:

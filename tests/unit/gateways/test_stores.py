@@ -14,7 +14,7 @@ from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcesses
 from fakes.volumes import FakeVolumes
 from steelyard.core.outside import MadeDirectory, Outside
-from steelyard.core.storage import Store
+from steelyard.core.places import Store
 from steelyard.core.wording import LeftBehindError, PrivilegeError, TargetError
 from steelyard.gateways import stores as xfs
 from steelyard.gateways.host import Clock

@@ -25,7 +25,7 @@ from steelyard.core.kubernetes import (
     campaign_labels,
     ref_of,
 )
-from steelyard.core.storage import PodResources
+from steelyard.core.places import PodResources
 from steelyard.core.wording import (
     InputError,
     LeftBehindError,

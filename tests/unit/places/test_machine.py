@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.host import FakeHost
-from steelyard.core.storage import Provision
+from steelyard.core.places import Provision
 from steelyard.core.wording import GIB, KIB, MIB, ExitCode, PreflightError
 from steelyard.places.local.machine import capacity, machine_facts, provision_here
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from steelyard.core import target as targets
 from steelyard.core.experiment import KeySpace
 from steelyard.core.outside import stored_key
-from steelyard.core.storage import PodResources
+from steelyard.core.places import KubernetesPlace, PodResources
 from steelyard.places.local.server import state_key
 from steelyard.systems.protocol import Dataset
 
@@ -60,7 +60,7 @@ def test_words_do_not_run_together(one: list[str], other: list[str]) -> None:
 
 
 CLUSTER = targets.CloudNativePgTarget(
-    place=targets.KubernetesPlace(namespace="bench"),
+    place=KubernetesPlace(namespace="bench"),
     resources=PodResources(limits=(("cpu", "2"),)),
 )
 
@@ -70,7 +70,7 @@ CLUSTER = targets.CloudNativePgTarget(
     [
         (targets.LocalTarget(), "855a390045323b5e"),
         (targets.LocalTarget(server="15", initdb=("--wal-segsize=64",)), "7d518c87a31bf0da"),
-        (CLUSTER, "36e15fda0c800ee3"),
+        (CLUSTER, "94fa205ded323f43"),
         (
             Dataset(name="s10", scale_factor=10, prepare=(("a.sql", "SELECT 1"),)),
             "1b9b58c22dd4e93e",

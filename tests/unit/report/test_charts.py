@@ -16,7 +16,7 @@ from steelyard.answers.capacity.compute import open_loops as of_rates
 from steelyard.answers.capacity.section import capacity_section, rate_answers
 from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.core.target import POSTGRES_WORDS
+from steelyard.core.wording import POSTGRES_WORDS
 from steelyard.report import charts
 from steelyard.report.chart_specs import specification
 from steelyard.report.charts import settle

@@ -39,7 +39,7 @@ from steelyard.core.campaign import Status
 from steelyard.core.experiment import Layer, Setting
 from steelyard.core.findings import Estimate, Verdict
 from steelyard.core.schedule import Ceiling, CeilingKind, Load
-from steelyard.core.target import REDIS_WORDS
+from steelyard.core.wording import REDIS_WORDS
 from steelyard.report.chart_specs import specification
 from steelyard.report.document import BulletList, Document, Figure, KeyValues, Table, filled
 from steelyard.report.html import render_html, render_markdown

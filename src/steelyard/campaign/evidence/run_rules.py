@@ -38,8 +38,7 @@ from steelyard.core.measurement import (
     Quantity,
 )
 from steelyard.core.schedule import Load
-from steelyard.core.target import POSTGRES_WORDS, WorkWords
-from steelyard.core.wording import MS_PER_S, format_bytes, format_share
+from steelyard.core.wording import MS_PER_S, POSTGRES_WORDS, WorkWords, format_bytes, format_share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ from steelyard.campaign.file.inheritance import (
     merged_issues,
     spelled_out,
 )
-from steelyard.campaign.file.kinds import located, model_of
+from steelyard.campaign.file.kinds import located
 from steelyard.campaign.file.overrides import apply_overrides
 from steelyard.campaign.file.shortening import shortened
 from steelyard.campaign.file.systems import SYSTEMS, System, load_command
@@ -130,7 +130,7 @@ def _configuration(
 ) -> model.Configuration:
     return model.Configuration(
         name=name,
-        target=model_of(merged.target, located(base)),
+        target=located(merged.target.model, base),
         settings=tuple(
             sorted(
                 model.Setting(layer=model.Layer(layer), name=setting, value=value)
@@ -492,13 +492,13 @@ def load_text(
         *SYSTEMS[draft.engine].memory_issues(draft, facts),
         *of_scripts,
     )
-    located = [draft.document.problem(each) for each in found]
+    told = [draft.document.problem(each) for each in found]
     if plan is not None:
-        draft, _ = validate(plan.document)
-        located += map(plan.document.problem, merged_issues(draft))
+        draft, wrong = validate(plan.document)
+        told += map(plan.document.problem, (*wrong, *merged_issues(draft)))
     # What could not be read is missing; its place has one problem.
     unread = {(problem.line, problem.column) for problem in document.problems}
-    seen = [one for one in located if one.line is None or (one.line, one.column) not in unread]
+    seen = [one for one in told if one.line is None or (one.line, one.column) not in unread]
     problems = [*document.problems, *seen]
     if problems or draft.form is None:
         raise ExperimentFileError(source, in_line_order(problems))

@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, ErrorDetails
 
-from steelyard.campaign.file import form_target, form_values
+from steelyard.campaign.file import form_values, kinds
 from steelyard.campaign.file import form_values as values
 from steelyard.campaign.file.document import Document, Issue, KeyPath, Value
 from steelyard.core.experiment import (
@@ -35,7 +35,15 @@ from steelyard.core.experiment import (
     Workload,
 )
 from steelyard.core.linux import Limits
-from steelyard.core.quantities import SETTING, as_text, refusal, shown, split_words, written
+from steelyard.core.quantities import (
+    REDIS_SETTING,
+    SETTING,
+    as_text,
+    refusal,
+    shown,
+    split_words,
+    written,
+)
 from steelyard.core.schedule import GOAL, GeneratorAsked, LatencyGoal, LoadsAsked
 from steelyard.core.target import TARGETS, EngineName, system_of, systems
 from steelyard.core.wording import InputError, choice, closest, did_you_mean, listed
@@ -109,8 +117,8 @@ class LevelForm(form_values.Form):
         Annotated[str, AfterValidator(values.only(server_layers))], FurtherSettings
     ] = Field(init=False)
 
-    target: Annotated[form_target.TargetForm, form_values.OR_EMPTY] = values.key(
-        "Where the server runs.", default_factory=form_target.TargetForm, validate_default=True
+    target: Annotated[kinds.WrittenTarget, kinds.TARGET, form_values.OR_EMPTY] = values.key(
+        "Where the server runs.", default_factory=dict, validate_default=True
     )
     protocol: values.Protocol | None = values.key("pgbench's query mode, where it is what varies.")
     prepare: values.Texts = values.key(
@@ -127,7 +135,9 @@ class LevelForm(form_values.Form):
         {"shared_buffers": "2GB"},
         default_factory=dict,
     )
-    redis: Annotated[dict[str, form_target.RedisValue], form_values.OR_EMPTY] = values.key(
+    redis: Annotated[
+        dict[str, Annotated[str | None, values.ReadBy(REDIS_SETTING)]], form_values.OR_EMPTY
+    ] = values.key(
         "Redis settings, as CONFIG SET takes them; null removes an inherited one, an empty text is"
         " a value.",
         {"appendonly": "yes", "appendfsync": "everysec"},
@@ -219,7 +229,7 @@ class ExperimentForm(form_values.Form):
     description: values.Text | None = values.key(
         "Why the question is asked.", "Before the upgrade."
     )
-    engine: form_target.EngineWord = values.key(
+    engine: kinds.EngineWord = values.key(
         "The database system of all targets.", "redis", default=EngineName.POSTGRES.value
     )
     design: values.DesignWord = values.key(
@@ -305,16 +315,7 @@ def section(path: KeyPath) -> type[form_values.Form] | None:
 
 
 _OF_A_LEVEL: Final[Mapping[tuple[str, ...], type[form_values.Form]]] = {
-    ("target", "cost"): form_target.CostForm,
-    ("target",): form_target.TargetForm,
-    ("target", "resources"): form_target.ResourcesForm,
-    ("target", "synchronous"): form_target.SynchronousForm,
-    ("target", "store"): form_target.STORE.form,
-    ("target", "generators"): form_target.GeneratorsForm,
-    ("target", "generators", "resources"): form_target.ResourcesForm,
-    ("target", "kubernetes"): form_target.ServiceForm,
-    ("target", "kubernetes", "generators"): form_target.GeneratorsForm,
-    ("target", "kubernetes", "generators", "resources"): form_target.ResourcesForm,
+    **kinds.TARGET.sections(),
     ("cgroup",): LIMITS.form,
     ("manual",): MANUAL.form,
 }
@@ -362,7 +363,7 @@ RENAMED: Final[Mapping[type[form_values.Form], Mapping[str, str]]] = {
         "fail_if": "gate",
         "precision": "width",
     },
-    form_target.TargetForm: {"bin": "server"},
+    kinds.TARGET.form: {"bin": "server"},
 }
 _LEAST_MISSPELLED: Final = 5  # letters: shorter ones are like some key of some other section
 _MAPPING: Final = "a mapping (`key: value` lines)"
@@ -484,8 +485,8 @@ def engine_of(document: Document) -> EngineName:
     if named is not None:
         meant = closest(named, TARGETS) if isinstance(named, str) else ""
         return EngineName(meant or EngineName.POSTGRES)
-    kinds = (document.at((*home, "target", "kind")) for home in home_paths(document))
-    old = (form_target.OLD_KINDS.get(str(kind)) for kind in kinds)
+    words = (document.at((*home, "target", "kind")) for home in home_paths(document))
+    old = (kinds.OLD_KINDS.get(str(word)) for word in words)
     return EngineName(next((each[0] for each in old if each is not None), EngineName.POSTGRES))
 
 

@@ -1,15 +1,7 @@
-"""The scalars of an experiment file: how each is read, refused, shown, and described to editors.
+"""The scalars of an experiment file: how each is read, refused, shown, and described to editors."""
 
-Limits of a Kubernetes target are those of Kubernetes itself. Sources: Kubernetes, "Object Names and
-IDs", "Labels and Selectors", "Quantity" and "Taints and Tolerations"; the OCI distribution
-specification for names of images.
-"""
-
-import json
-import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING
 from functools import cache
 from inspect import cleandoc
 from typing import Annotated, Any, Final, get_args, get_origin
@@ -36,20 +28,16 @@ from pydantic_core.core_schema import (
 
 from steelyard.core import wording
 from steelyard.core.findings import Condition, parse_condition
-from steelyard.core.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE, LABEL
 from steelyard.core.quantities import (
     LONG,
     NAME,
     SETTING,
-    SWITCH,
     TEXT,
     TEXTS,
-    Key,
     Quantity,
     as_text,
-    duration,
+    keyed,
     refusal,
-    share,
     shown,
     split_words,
     whole,
@@ -80,24 +68,6 @@ def only(names: Callable[[], Iterable[str]]) -> Callable[[str], str]:
         return key
 
     return known
-
-
-def amount(value: object) -> float:
-    """Return an amount of money, 0 or more."""
-    try:
-        number = float(value) if isinstance(value, str | int | float) else math.nan
-    except ValueError:
-        number = math.nan
-    if isinstance(value, bool) or not math.isfinite(number) or number < 0:
-        raise refusal(f"{shown(value)} is no amount", "Write a number such as 0.42.")
-    return number
-
-
-def currency(value: object) -> str:
-    """Return the three letters of a currency."""
-    if not isinstance(value, str) or re.fullmatch(r"[A-Z]{3}", value) is None:
-        raise refusal(f"{shown(value)} is no currency", "Write three capitals, such as EUR.")
-    return value
 
 
 def version(value: object) -> int:
@@ -173,21 +143,26 @@ class Section:
     """A section whose keys are the fields of a class: it is read, and becomes one.
 
     Fields without a ``Key`` are no keys, but those whose class has some: they are in this section.
+    Where keys are inherited, null stands for one that is not given.
     """
 
-    def __init__(self, kind: type) -> None:
+    def __init__(self, kind: type, *, inherits: bool = False) -> None:
         self._kind = kind
-        self.form = _form_of(kind)
+        self._inherits = inherits
+        self.form = form_of(kind, inherits=inherits)
 
     def read(self, value: object) -> Any:  # noqa: ANN401 - as the class is
         """Return the meaning of a written section; the class has the defaults."""
-        return _filled(self._kind, self.form.model_validate(value))
+        return self._filled(self.form.model_validate(value))
+
+    def _filled(self, form: Form) -> Any:  # noqa: ANN401 - as the class is
+        return filled(self._kind, said(form, inherits=self._inherits))
 
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
         return no_info_after_validator_function(
-            lambda form: _filled(self._kind, form),
+            self._filled,
             handler.generate_schema(self.form),
             serialization=plain_serializer_function_ser_schema(lambda read: read),
         )
@@ -209,50 +184,59 @@ class TextsOf(Section):
 
 def section_keys(kind: type) -> tuple[str, ...]:
     """Return the keys of a class."""
-    return tuple(_keys(kind))
+    return tuple(keys_of(kind))
 
 
 @cache
-def _form_of(kind: type) -> type[Form]:
+def form_of(kind: type, *, inherits: bool = False) -> type[Form]:
+    """Return pydantic's model of a section whose keys are those of a class."""
     about = cleandoc(kind.__doc__ or "").partition("\n\n")[0]
-    return create_model(kind.__name__, __base__=Form, __doc__=about, **_keys(kind))
+    keys = keys_of(kind, inherits=inherits)
+    return create_model(kind.__name__, __base__=Form, __doc__=about, **keys)
 
 
-def _keys(kind: type) -> dict[str, Any]:
+def keys_of(kind: type, *, inherits: bool = False) -> dict[str, Any]:
     """Return the fields of pydantic's model of a section."""
     found: dict[str, Any] = {}
-    for name, each, key in _keyed(kind):
+    for name, each, key in keyed(kind):
         if key is None:
-            found |= _keys(each.metadata["inside"])
+            found |= keys_of(each.metadata["inside"], inherits=inherits)
             continue
-        takes, default = _taken(key.takes), each.default
-        if default is None:
-            word = key.takes.word if isinstance(key.takes, Quantity) else ""
-            default, takes = (word, takes) if word else (None, takes | None)
-        said: dict[str, Any] = {"default": PydanticUndefined if default is MISSING else default}
-        said = {"default_factory": tuple} if default == () else said  # nothing to tell an editor
+        of, default = key.takes, each.default
+        word, type_ = (
+            (of.word, of.schema.get("type")) if isinstance(of, Quantity) else ("", "object")
+        )
+        takes = _taken(of, inherits=inherits)
+        if inherits or (default is None and not word):
+            takes |= None
+        said: dict[str, Any] = {"default": word or None}
+        if default is MISSING and key.unwritten is None:
+            said = {"default": PydanticUndefined}
+        elif default == ():
+            said = {"default_factory": tuple}  # nothing to tell an editor
+        elif isinstance(default, str | int | float | tuple) and type_ not in ("array", "object"):
+            said = {"default": default}
         info = Field(**said, description=key.description, examples=[*key.examples] or None)
         found[name] = (takes, info)
     return found
 
 
-def _keyed(kind: Any) -> Iterator[tuple[str, Any, Key | None]]:  # noqa: ANN401 - any dataclass
-    """Yield keys of a class with their fields, and fields whose class has keys, too."""
-    for each in fields(kind):
-        key = each.metadata.get("key")
-        if key is not None:
-            unit = key.takes.unit if isinstance(key.takes, Quantity) else ""
-            yield key.name or each.name.removesuffix(unit), each, key
-        elif "inside" in each.metadata:
-            yield each.name, each, None
+def sections_of(kind: type) -> Iterator[tuple[tuple[str, ...], type[Form]]]:
+    """Yield sections that keys of a class have, with their paths."""
+    for name, each, key in keyed(kind):
+        if key is None:
+            yield from sections_of(each.metadata["inside"])
+        elif isinstance(key.takes, type):
+            yield (name,), form_of(key.takes, inherits=True)
+            yield from (((name, *path), form) for path, form in sections_of(key.takes))
 
 
-def _taken(quantity: Any) -> Any:  # noqa: ANN401 - an annotation
+def _taken(quantity: Any, *, inherits: bool) -> Any:  # noqa: ANN401 - an annotation
     """Return the annotation of what a key takes for pydantic; a list names the wrong item."""
     if get_origin(quantity) is list:
-        return list[_taken(get_args(quantity)[0])]  # type: ignore[misc]
+        return list[_taken(get_args(quantity)[0], inherits=inherits)]  # type: ignore[misc]
     if not isinstance(quantity, Quantity):
-        return Annotated[Any, Section(quantity)]
+        return Annotated[Any, Section(quantity, inherits=inherits)]
     if quantity.items is None:
         return Annotated[Any, ReadBy(quantity)]
     schema, least = dict(quantity.schema), quantity.schema["anyOf"][1].get("minItems", 0)
@@ -260,18 +244,27 @@ def _taken(quantity: Any) -> Any:  # noqa: ANN401 - an annotation
     return Annotated[items, BeforeValidator(split_words), MinLen(least), WithJsonSchema(schema)]
 
 
-def _filled(kind: type, form: Form) -> Any:  # noqa: ANN401 - as the class is
+def said(form: Form, *, inherits: bool = False) -> dict[str, Any]:
+    """Return what a section says by its keys."""
+    given = {name: getattr(form, name) for name in form.model_fields_set}
+    return {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in given.items()
+        if value is not None or not inherits
+    }
+
+
+def filled(kind: type, given: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as the class is
     """Return what a section says as its class."""
-    given = {}
-    for name, each, key in _keyed(kind):
+    found = {}
+    for name, each, key in keyed(kind):
         if key is None:
-            held = each.metadata["inside"]
-            if each.default is MISSING or form.model_fields_set & _keys(held).keys():
-                given[each.name] = _filled(held, form)
-        elif name in form.model_fields_set:
-            value = getattr(form, name)
-            given[each.name] = tuple(value) if isinstance(value, list) else value
-    return kind(**given)
+            held, by = each.metadata["inside"], each.metadata["by"]
+            if each.default is MISSING or given.keys() & set(by or keys_of(held)):
+                found[each.name] = filled(held, given)
+        elif name in given or key.unwritten is not None:
+            found[each.name] = given.get(name, key.unwritten)
+    return kind(**found)
 
 
 def key(description: str, *examples: object, **default: Any) -> Any:  # noqa: ANN401 - as of Field
@@ -286,17 +279,9 @@ def key(description: str, *examples: object, **default: Any) -> Any:  # noqa: AN
 OR_EMPTY: Final = BeforeValidator(empty_as_mapping)
 Text = Annotated[str, ReadBy(TEXT)]
 Name = Annotated[str, ReadBy(NAME)]
-Count = Annotated[int, ReadBy(whole())]
-Port = Annotated[int, ReadBy(whole(1, 65535))]
 Seed = Annotated[int, ReadBy(whole(0, SEED_LIMIT - 1))]
 Version = Annotated[int, ReadBy(version, const=1)]
-Length = Annotated[float, ReadBy(duration())]
 LongLength = Annotated[float, ReadBy(LONG)]
-Budget = Annotated[float, ReadBy(duration(above=True))]
-Amount = Annotated[float, ReadBy(amount, type="number", minimum=0)]
-Currency = Annotated[str, ReadBy(currency, type="string", pattern="^[A-Z]{3}$")]
-Share = Annotated[float, ReadBy(share())]
-Switch = Annotated[bool, ReadBy(SWITCH)]
 Texts = Annotated[list[Text], BeforeValidator(split_words), WithJsonSchema(TEXTS)]
 SettingValue = Annotated[str | None, ReadBy(SETTING)]
 Settings = Annotated[dict[str, SettingValue], OR_EMPTY]
@@ -306,276 +291,6 @@ Conditions = Annotated[
     WithJsonSchema(TEXTS),
 ]
 Protocol = Annotated[str, ReadBy(PROTOCOL)]
-Connection = Annotated[
-    str,
-    ReadBy(
-        word(
-            (
-                "socket",
-                "tcp",
-            )
-        )
-    ),
-]
-Restore = Annotated[
-    str,
-    ReadBy(
-        word(
-            (
-                "reflink",
-                "copy",
-                "template",
-                "vacuum",
-            )
-        )
-    ),
-]
 DesignWord = Annotated[str, ReadBy(word(DESIGNS))]
 TRACKS = ("as-shipped", "matched")
 TrackWord = Annotated[str, ReadBy(word(TRACKS))]
-
-
-_SERVICE: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")  # RFC 1035: no digit in front
-_LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
-_LABEL_KEY: Final = re.compile(
-    rf"({LABEL}(\.{LABEL})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}"
-    r"[A-Za-z0-9])?"
-)
-_CLUSTER_LENGTH: Final = 50  # the operator adds suffixes and refuses longer names
-_KEY_OF_SECRET: Final = re.compile(r"[-._A-Za-z0-9]{1,253}")
-_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "hugepages-1Gi")
-_HUGE: Final = "hugepages-"
-_TOLERATION: Final = ("key", "operator", "value", "effect", "tolerationSeconds")
-_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_OWN_KEYS: Final = {"nodeSelector": "node_selector", "tolerations": "tolerations"}
-
-
-def _named(form: re.Pattern[str], what: str, hint: str) -> Callable[[object], str]:
-    """Return a validator for names of one form."""
-
-    def read(value: object) -> str:
-        name = as_text(value)
-        if not form.fullmatch(name):
-            raise refusal(f"{shown(name)} is no {what}", hint)
-        return name
-
-    return read
-
-
-def is_service_name(name: str) -> bool:
-    """Return whether a Service can have this name."""
-    return _SERVICE.fullmatch(name) is not None
-
-
-def _cluster(value: object) -> str:
-    name = _object_name(value)
-    if len(name) > _CLUSTER_LENGTH or "." in name:
-        hint = f"Names of Clusters have up to {_CLUSTER_LENGTH} characters and no dot."
-        raise refusal(f"{shown(name)} is no name of a Cluster", hint)
-    return name
-
-
-def quantity(value: object) -> str:
-    """Return an amount as written; one that is not above zero is refused."""
-    text = as_text(value)
-    try:
-        amount = wording.parse_quantity(text)
-    except wording.InputError as error:
-        raise refusal(f"{shown(value)} is no quantity of Kubernetes", error.hint) from None
-    if not amount:
-        raise refusal(f"{shown(value)} is nothing", "Write more than 0.")
-    return text
-
-
-def told_memory(value: object) -> str:
-    """Return a server's memory as written; a number without a unit is hardly meant."""
-    text = as_text(value)
-    try:
-        size = wording.parse_bytes(text)
-    except wording.InputError as error:
-        raise refusal(f"{shown(value)} is no size of a memory", error.hint) from None
-    if size < wording.MIB:
-        raise refusal(f"{shown(value)} is {size} bytes of memory", "Write it as 64GiB.")
-    return text
-
-
-def told_cpus(value: object) -> str:
-    """Return how many CPUs a server has, as written; 0.5 is half of one."""
-    text = str(value) if isinstance(value, float) else as_text(value)
-    is_number = re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,3})?", text)
-    if not is_number or not float(text):
-        raise refusal(f"{shown(value)} is no number of CPUs", "Write it as 16.")
-    return text
-
-
-def _storage(value: object) -> str:
-    text = quantity(value)
-    if wording.parse_quantity(text) % 1:
-        raise refusal(f"{shown(value)} is no size of a volume", "Write it as 20Gi.")
-    return text
-
-
-def amounts(value: object) -> dict[str, str]:
-    """Return amounts by resource, as Kubernetes names them."""
-    if not isinstance(value, dict) or not value:
-        hint = "Write it as in `{cpu: 2, memory: 4Gi}`."
-        raise refusal(f"{shown(value)} names no resources", hint)
-    for name in value:
-        if name in _RESOURCES or _is_extended(name):
-            continue
-        hint = wording.did_you_mean(name, _RESOURCES) or f"known: {wording.listed(_RESOURCES)}"
-        raise refusal(f"{shown(name)} is no resource of a container", hint)
-    return {name: quantity(amount) for name, amount in value.items()}
-
-
-def _is_extended(name: str) -> bool:
-    """Return whether a resource is of a device plugin, or huge pages of another size."""
-    if name.startswith(_HUGE):
-        return wording.page_bytes_of(name) is not None
-    return "/" in name and _LABEL_KEY.fullmatch(name) is not None
-
-
-def labels(value: object) -> dict[str, str]:
-    """Return labels that a node must have, as Kubernetes takes them: text by text."""
-    if not isinstance(value, dict):
-        raise refusal(f"{shown(value)} is no mapping of labels", "Write it as {disk: nvme}.")
-    found = {}
-    for key, given in value.items():
-        if not _LABEL_KEY.fullmatch(key):
-            hint = "Write it as `disk` or `example.com/disk`."
-            raise refusal(f"{shown(key)} is no key of a label", hint)
-        text = "" if given == "" else _label_value(key, given)
-        found[key] = text
-    return found
-
-
-def _label_value(key: str, given: object) -> str:
-    if isinstance(given, bool):  # YAML's true; a label is text
-        given = "true" if given else "false"
-    text = as_text(given)
-    if not _LABEL_VALUE.fullmatch(text):
-        hint = "Labels have up to 63 letters, digits, hyphens, underscores and dots."
-        raise refusal(f"{shown(given)} is no value of the label `{key}`", hint)
-    return text
-
-
-def canonical(value: object) -> str:
-    """Return YAML's plain values as JSON whose text is the same wherever the meaning is."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def _fragment(value: object) -> object:
-    """Return a fragment as plain values; one that was read already is JSON."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except ValueError:
-        hint = "Write it as in a manifest."
-        raise refusal(f"{shown(value)} is no YAML of a manifest", hint) from None
-
-
-def tolerations(value: object) -> str:
-    """Return tolerations as Kubernetes takes them, a JSON list."""
-    items = _fragment(value)
-    if not isinstance(items, list):
-        hint = "Write it as in `[{key: dedicated, operator: Exists}]`."
-        raise refusal(f"{shown(value)} is no list of tolerations", hint)
-    for item in items:
-        _check_toleration(item)
-    return canonical(items)
-
-
-def _check_toleration(item: object) -> None:
-    if not isinstance(item, dict):
-        hint = "Write it as in `[{key: dedicated, operator: Exists}]`."
-        raise refusal(f"{shown(item)} is no toleration", hint)
-    for key in item:
-        if key not in _TOLERATION:
-            raise refusal(f"a toleration has no key {shown(key)}", wording.choice(key, _TOLERATION))
-    operator, effect = item.get("operator", "Equal"), item.get("effect")
-    if operator not in ("Exists", "Equal"):
-        hint = "Use `Exists` or `Equal`."
-        raise refusal(f"{shown(operator)} is no operator of a toleration", hint)
-    if operator == "Equal" and not item.get("key"):
-        hint = "Name the `key` of the taint, or write `operator: Exists`."
-        raise refusal("a toleration without `key` fits no taint", hint)
-    if effect is not None and effect not in _EFFECTS:
-        hint = wording.choice(str(effect), _EFFECTS)
-        raise refusal(f"{shown(effect)} is no effect of a taint", hint)
-
-
-def affinity(value: object) -> str:
-    """Return further keys of a Cluster's ``spec.affinity``, a JSON object."""
-    keys = _fragment(value)
-    if not isinstance(keys, dict):
-        hint = "Write it as below `spec.affinity` of a Cluster."
-        raise refusal(f"{shown(value)} is no mapping", hint)
-    for theirs, ours in _OWN_KEYS.items():
-        if theirs in keys:
-            hint = f"Write it below `{ours}` of the target."
-            raise refusal(f"`{theirs}` has a key of its own", hint)
-    return canonical(keys)
-
-
-_object_name = _named(
-    DNS_SUBDOMAIN,
-    "name of an object in Kubernetes",
-    "Use small letters, digits, hyphens and dots, with a letter or digit at both ends.",
-)
-_namespace = _named(
-    DNS_LABEL, "name of a namespace", "Use up to 63 small letters, digits and hyphens."
-)
-_image = _named(
-    IMAGE_REFERENCE, "reference of an image", "Write it as registry.example.com/name:tag."
-)
-_service = _named(
-    _SERVICE, "name of a Service", "Use up to 63 small letters, digits and hyphens, a letter first."
-)
-_secret_key = _named(
-    _KEY_OF_SECRET, "key of a Secret", "Use letters, digits, hyphens, underscores and dots."
-)
-
-_TEXT: Final = {"type": "string"}
-_AMOUNT: Final[Mapping[str, Any]] = {"type": ["string", "number"], "examples": ["500m", "8Gi", 2]}
-ObjectName = Annotated[str, ReadBy(_object_name, **_TEXT)]
-ClusterName = Annotated[str, ReadBy(_cluster, **_TEXT, maxLength=_CLUSTER_LENGTH)]
-NamespaceName = Annotated[str, ReadBy(_namespace, **_TEXT, maxLength=63)]
-ServiceName = Annotated[str, ReadBy(_service, **_TEXT, maxLength=63)]
-SecretKey = Annotated[str, ReadBy(_secret_key, **_TEXT)]
-Image = Annotated[str, ReadBy(_image, **_TEXT)]
-Storage = Annotated[str, ReadBy(_storage, **_AMOUNT)]
-Amounts = Annotated[
-    dict[str, str],
-    ReadBy(amounts, type="object", additionalProperties=dict(_AMOUNT), minProperties=1),
-]
-Labels = Annotated[
-    dict[str, str],
-    ReadBy(labels, type="object", additionalProperties={"type": ["string", "number", "boolean"]}),
-]
-Tolerations = Annotated[str, ReadBy(tolerations, type="array", items={"type": "object"})]
-Affinity = Annotated[str, ReadBy(affinity, type="object")]
-ToldMemory = Annotated[str, ReadBy(told_memory, type="string")]
-ToldCpus = Annotated[str, ReadBy(told_cpus, type="number")]
-Method = Annotated[
-    str,
-    ReadBy(
-        word(
-            (
-                "any",
-                "first",
-            )
-        )
-    ),
-]
-Durability = Annotated[
-    str,
-    ReadBy(
-        word(
-            (
-                "required",
-                "preferred",
-            )
-        )
-    ),
-]

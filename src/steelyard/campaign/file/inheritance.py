@@ -20,9 +20,7 @@ from steelyard.campaign.file.form import (
     missing_key,
     setting_keys,
 )
-from steelyard.campaign.file.form_target import TargetForm
-from steelyard.campaign.file.form_values import told_cpus, told_memory
-from steelyard.campaign.file.kinds import TOLD, keys_of, kind_of, model_of, target_problems
+from steelyard.campaign.file.kinds import TOLD, keys_of, target_problems
 from steelyard.campaign.file.systems import SYSTEMS
 from steelyard.core.experiment import (
     Attribution,
@@ -32,8 +30,8 @@ from steelyard.core.experiment import (
     Factor,
     SwitchCost,
 )
-from steelyard.core.quantities import SETTING, as_name, shown, split_words
-from steelyard.core.target import TARGETS, kind_here, systems
+from steelyard.core.quantities import CPUS, MEMORY, SETTING, as_name, shown, split_words
+from steelyard.core.target import TARGETS, Server, kind_here, systems
 from steelyard.core.wording import (
     LONGEST_NAME,
     InputError,
@@ -41,7 +39,6 @@ from steelyard.core.wording import (
     did_you_mean,
     is_label,
     listed,
-    parse_bytes,
 )
 from steelyard.stats import factorial
 from steelyard.stats.factorial import MOST_FACTORS
@@ -64,7 +61,7 @@ def target_issues(draft: Draft, merged: Mapping[str, ConfigurationForm]) -> Iter
     if mixed := _mixed(merged):
         yield mixed
         return
-    targets = {name: each.target for name, each in merged.items()}
+    targets = {name: each.target.model for name, each in merged.items()}
     for name, message, hint in _pair_problems(targets):
         yield Issue(path=("configurations", name), message=message, hint=hint, at_key=True)
     yield from _kept_data(draft, list(targets.values()))
@@ -72,12 +69,12 @@ def target_issues(draft: Draft, merged: Mapping[str, ConfigurationForm]) -> Iter
 
 def _mixed(merged: Mapping[str, ConfigurationForm]) -> Issue | None:
     """Return that targets cannot be in one experiment; None where they can."""
-    kinds = {name: kind_of(each.target) for name, each in merged.items()}
+    kinds = {name: type(each.target.model) for name, each in merged.items()}
     first = next(iter(kinds.values()), None)
     other = next((name for name, kind in kinds.items() if kind is not first), None)
     if first is None or other is None or first.system.mixes_kinds:
         return None
-    words = {each.target.kind or kind_here(each.target.engine) for each in merged.values()}
+    words = {each.target.model.kind for each in merged.values()}
     mixing = " and ".join(each.words.server for each in systems() if each.mixes_kinds)
     return Issue(
         path=("configurations", other),
@@ -87,7 +84,7 @@ def _mixed(merged: Mapping[str, ConfigurationForm]) -> Issue | None:
     )
 
 
-def _kept_data(draft: Draft, targets: Sequence[TargetForm]) -> Iterator[Issue]:
+def _kept_data(draft: Draft, targets: Sequence[Server]) -> Iterator[Issue]:
     """Yield that data are to be kept on Clusters that every start makes anew."""
     reset = None if draft.measure is None else draft.measure.reset
     several = any(target != targets[0] for target in targets)
@@ -103,8 +100,8 @@ def _kept_data(draft: Draft, targets: Sequence[TargetForm]) -> Iterator[Issue]:
 def _unfit(draft: Draft, name: str, configuration: ConfigurationForm) -> Iterator[Issue]:
     """Yield what does not go together with how the configuration's server comes about."""
     switch = None if draft.measure is None else draft.measure.switch
-    target = configuration.target
-    if model_of(target).is_here:
+    target = configuration.target.model
+    if target.is_here:
         if switch == SwitchCost.REPROVISION and target.restore is not None:
             yield Issue(
                 path=("measure", "switch"),
@@ -120,8 +117,8 @@ def _unfit(draft: Draft, name: str, configuration: ConfigurationForm) -> Iterato
 
 def _of_this_machine(name: str, configuration: ConfigurationForm) -> Iterator[Issue]:
     """Yield what is of this machine, on which the server is not."""
-    kind, engine = kind_of(configuration.target), configuration.target.engine
-    pod = model_of(configuration.target).home is not None
+    target, told = configuration.target.model, configuration.target.entries.keys()
+    pod = target.home is not None
     if configuration.settings["cgroup"]:
         whose = "a pod" if pod else "an endpoint"
         yield Issue(
@@ -129,14 +126,14 @@ def _of_this_machine(name: str, configuration: ConfigurationForm) -> Iterator[Is
             message=f"the server of `{name}` is {whose}, whose processes Steelyard did not"
             " start and cannot limit",
             hint="Write its limits below `resources` of the target."
-            if _is_provisioned(configuration.target)
-            else f"Remove `cgroup`, or use `kind: {kind_here(engine)}`.",
+            if _is_provisioned(target)
+            else f"Remove `cgroup`, or use `kind: {kind_here(target.system.name)}`.",
             at_key=True,
         )
-    if None not in (configuration.target.memory, configuration.target.cpus):
+    if set(TOLD) <= told:
         return
     hint = "Write the settings below `postgres:`."
-    if set(TOLD) <= keys_of(kind):
+    if set(TOLD) <= keys_of(type(target)):
         hint = (
             "Say what the server has, by `memory: 64GiB` and `cpus: 16` in its target or by"
             " --server-memory and --server-cpus; or write the settings below `postgres:`."
@@ -151,38 +148,36 @@ def _of_this_machine(name: str, configuration: ConfigurationForm) -> Iterator[Is
         )
 
 
-def _switched(name: str, target: TargetForm, switch: str | None) -> Iterator[Issue]:
+def _switched(name: str, target: Server, switch: str | None) -> Iterator[Issue]:
     """Yield that a server cannot be switched as asked, because it is there already."""
-    kind = kind_of(target)
     makers = ", or ".join(
         f"`kind: {word}`" + (f" without `{each.existing_key}`" if each.existing_key else "")
-        for word, each in TARGETS[target.engine].items()
+        for word, each in TARGETS[target.system.name].items()
         if each.is_here or each.existing_key
     )
     if switch == SwitchCost.REPROVISION:
         yield Issue(
             path=("measure", "switch"),
-            message=f"Steelyard did not make the {kind.noun} of `{name}` and cannot make it anew",
+            message=f"Steelyard did not make the {target.noun} of `{name}` and cannot make it anew",
             hint=f"Use a target that Steelyard makes ({makers}), or leave `switch` out.",
         )
-    if switch == SwitchCost.RESTART and not model_of(target).is_restarted:
-        way = f"{kind.restarted_by}, or leave" if kind.restarted_by else "Leave"
+    if switch == SwitchCost.RESTART and not target.is_restarted:
+        way = f"{target.restarted_by}, or leave" if target.restarted_by else "Leave"
         yield Issue(
             path=("measure", "switch"),
-            message=f"the {kind.noun} of `{name}` cannot be restarted",
+            message=f"the {target.noun} of `{name}` cannot be restarted",
             hint=f"{way} `switch` out.",
         )
 
 
-def _is_provisioned(form: TargetForm) -> bool:
+def _is_provisioned(target: Server) -> bool:
     """Return whether Steelyard makes the server in a cluster."""
-    target = model_of(form)
     return target.is_made and target.home is not None
 
 
-def _pair_problems(targets: Mapping[str, TargetForm]) -> Iterator[tuple[str, str, str]]:
+def _pair_problems(targets: Mapping[str, Server]) -> Iterator[tuple[str, str, str]]:
     """Yield what keeps those in Kubernetes apart: the configuration, the fact, the way out."""
-    inside = {n: each for n, each in targets.items() if model_of(each).home is not None}
+    inside = {n: each for n, each in targets.items() if each.home is not None}
     if not inside:
         return
     first = next(iter(inside))
@@ -193,35 +188,27 @@ def _pair_problems(targets: Mapping[str, TargetForm]) -> Iterator[tuple[str, str
     yield from _unnamed_image(inside)
 
 
-def _differing(one: TargetForm, other: TargetForm) -> Iterator[tuple[str, str, str]]:
+def _differing(one: Server, other: Server) -> Iterator[tuple[str, str, str]]:
     """Yield what two configurations of one experiment must share."""
     if _is_provisioned(one) != _is_provisioned(other):
-        noun = kind_of(one).noun
-        key = kind_of(one).existing_key or kind_of(other).existing_key
+        key = one.existing_key or other.existing_key
         hint = "Let Steelyard make both, or name an existing one in both"
-        yield key, f"are a {noun} that is made and one that is there", hint
-    shared = (_shared(one), _shared(other))
-    for place, what in enumerate(("context", "namespace", "generators")):
-        if shared[0][place] != shared[1][place]:
+        yield key, f"are a {one.noun} that is made and one that is there", hint
+    for what in ("context", "namespace", "generators"):
+        if getattr(one.home, what) != getattr(other.home, what):
             hint = "Write it once, in a configuration that the others extend"
             yield what, f"differ in `{what}`, which all configurations share", hint
 
 
-def _shared(target: TargetForm) -> tuple[object, ...]:
-    place = target.kubernetes or target
-    return place.context, place.namespace, place.generators
-
-
-def _unnamed_image(targets: Mapping[str, TargetForm]) -> Iterator[tuple[str, str, str]]:
+def _unnamed_image(targets: Mapping[str, Server]) -> Iterator[tuple[str, str, str]]:
     """Yield that the generators have no image of their own where the databases' differ."""
-    with_operator = {n: t for n, t in targets.items() if "instances" in keys_of(kind_of(t))}
-    made = {n: t for n, t in with_operator.items() if t.cluster is None}
-    images = {name: target.image for name, target in made.items()}
-    if len(set(images.values())) < 2:
+    made = {n: t for n, t in targets.items() if t.is_made and "instances" in keys_of(type(t))}
+    images = {getattr(target, "image", None) for target in made.values()}
+    if len(images) < 2:
         return
     name, target = next(iter(made.items()))
-    if target.generators is None or target.generators.image is None:
-        shown = listed(sorted(image or "the operator's default" for image in set(images.values())))
+    if target.home is not None and target.home.generators.image is None:
+        shown = listed(sorted(image or "the operator's default" for image in images))
         yield (
             name,
             f"the Clusters have different images ({shown}), and one pgbench drives them all",
@@ -289,7 +276,7 @@ def merged_issues(draft: Draft) -> Iterator[Issue]:
 def _host_issues(draft: Draft, merged: Mapping[str, ConfigurationForm]) -> Iterator[Issue]:
     """Yield what does not go together once everything is inherited."""
     for name, configuration in merged.items():
-        target = model_of(configuration.target)
+        target = configuration.target.model
         if configuration.settings["linux"] and not target.is_here:
             what = "an endpoint" if target.home is None else "a pod"
             path: KeyPath = ("configurations", name, "linux")
@@ -319,7 +306,7 @@ def _no_way_back(merged: Mapping[str, ConfigurationForm]) -> Iterator[Issue]:
 def _shared_data(merged: Mapping[str, ConfigurationForm]) -> Iterator[Issue]:
     """Yield scripts of configurations whose server may hold the data of others, too."""
     for name, configuration in merged.items():
-        if configuration.prepare and not kind_of(configuration.target).is_here:
+        if configuration.prepare and not configuration.target.model.is_here:
             yield Issue(
                 path=("configurations", name, "prepare"),
                 message="scripts of one configuration need a server that Steelyard starts on this"
@@ -334,11 +321,11 @@ def _unequal_initdb(draft: Draft, merged: Mapping[str, ConfigurationForm]) -> It
     if not merged:
         return
     first, *others = merged
-    options = merged[first].target.initdb or []
+    options = {name: sorted(each.target.entries.get("initdb", ())) for name, each in merged.items()}
     for name in others:
         place: KeyPath = ("configurations", name)
         paths = [("configurations", owner, "target", "initdb") for owner in (name, first)]
-        if sorted(merged[name].target.initdb or []) != sorted(options):
+        if options[name] != options[first]:
             yield Issue(
                 path=next((path for path in paths if draft.document.at(path) is not None), place),
                 message=f"the initdb options of `{name}` differ from those of `{first}`",
@@ -486,10 +473,10 @@ def _told(target: Value) -> MachineFacts | None:
     """
     said = target if isinstance(target, dict) else {}
     try:
-        cpus, memory = told_cpus(said.get("cpus")), told_memory(said.get("memory"))
+        cpus, memory = CPUS.read(said.get("cpus")), MEMORY.read(said.get("memory"))
     except InputError:
         return None
-    return MachineFacts(cpus=float(cpus), memory_bytes=parse_bytes(memory))
+    return MachineFacts(cpus=cpus, memory_bytes=memory)
 
 
 _LONGEST_LINE: Final = 32  # a guess: no experiment comes near it, and what is made stays small
@@ -738,7 +725,7 @@ def _set_by(level: LevelForm, path: KeyPath, facts: MachineFacts) -> SettingKeys
     for profile in level.profile:
         for profiled in profiled_settings(profile, facts):
             settings.setdefault(("postgres", profiled.setting.name.lower()), (*path, "profile"))
-    for key in level.target.model_dump(exclude_none=True):
+    for key in level.target.entries:
         settings["target", key] = (*path, "target", key)
     whole = {
         "protocol": level.protocol is not None,

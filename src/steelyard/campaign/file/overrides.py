@@ -11,10 +11,9 @@ from urllib.parse import quote, urlencode
 
 from pydantic import ValidationError
 
+from steelyard.campaign.file import kinds
 from steelyard.campaign.file.document import Document, KeyPath, Place, Value, parse_document
 from steelyard.campaign.file.form import WHAT_IS_COMPARED, engine_of, setting_keys
-from steelyard.campaign.file.form_target import TargetForm, is_directory, renamed_kind
-from steelyard.campaign.file.kinds import model_of
 from steelyard.core.experiment import AttributionKind
 from steelyard.core.quantities import shown
 from steelyard.core.target import (
@@ -23,6 +22,7 @@ from steelyard.core.target import (
     CloudNativePgTarget,
     DatabaseSystem,
     EndpointTarget,
+    is_directory,
     kind_here,
     kind_words,
     system_of,
@@ -63,7 +63,7 @@ def retargeted(
 def _keeps_its_settings(target: Mapping[str, Value], engine: str) -> bool:
     """Return whether a server is there already and nobody restarts it for an experiment."""
     try:
-        model = model_of(TargetForm.model_validate(target, context=engine))
+        model = kinds.TARGET.read(target, engine).model
     except ValidationError:
         return False  # which is told
     return not model.is_made and not model.is_restarted
@@ -195,7 +195,7 @@ def _by_word(text: str, system: DatabaseSystem) -> tuple[dict[str, Value], Datab
     """
     if text in kind_words():
         return {"kind": text}, None
-    if way := renamed_kind(text):
+    if way := kinds.renamed_kind(text):
         raise InputError(f"{shown(text)} is no kind of target any more", hint=way)
     named = next((each for each in systems() if each.names_programs(text)), None)
     return {"kind": kind_here((named or system).name), "server": text}, named

@@ -21,8 +21,8 @@ from steelyard.core.experiment import (
 )
 from steelyard.core.measurement import BURST_BALANCES, CheckpointAge, ProviderSeries
 from steelyard.core.outside import Command, Completed, ServerAddress
+from steelyard.core.places import Provision
 from steelyard.core.schedule import CellKey, Load, PlannedRun
-from steelyard.core.storage import Provision
 from steelyard.core.wording import (
     Interrupted,
     MeasurementError,

@@ -15,7 +15,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from steelyard.core import kubernetes as k8s
-from steelyard.core.storage import PodResources
+from steelyard.core.places import PodResources
 from steelyard.core.wording import (
     InputError,
     LeftBehindError,

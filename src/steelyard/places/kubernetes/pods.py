@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from steelyard.core.kubernetes import EVENT, PROBE, ContainerRef, Kind, Manifest, ObjectRef, ref_of
 from steelyard.core.outside import Command, Completed
-from steelyard.core.storage import PodResources
+from steelyard.core.places import PodResources
 from steelyard.core.wording import (
     PreflightError,
     PrivilegeError,

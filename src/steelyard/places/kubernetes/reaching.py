@@ -13,7 +13,7 @@ from typing import Final
 
 from steelyard.core import kubernetes as k8s
 from steelyard.core.outside import ServerAddress, ServerInCluster
-from steelyard.core.target import ClusterService
+from steelyard.core.places import ClusterService
 from steelyard.core.wording import (
     LoginError,
     PreflightError,

@@ -13,7 +13,7 @@ from pathlib import Path
 from steelyard.core.findings import Fact, facts_about
 from steelyard.core.linux import THROTTLES, limits_of
 from steelyard.core.outside import MadeDirectory
-from steelyard.core.storage import Provision, Store
+from steelyard.core.places import Provision, Store
 from steelyard.core.wording import KIB, PreflightError, format_bytes
 from steelyard.gateways.files import existing_parent, make_directory, remove_tree
 from steelyard.gateways.host import (

@@ -16,11 +16,11 @@ from steelyard.campaign.file.files import (
     load_experiment,
 )
 from steelyard.campaign.file.form import experiment_schema
-from steelyard.campaign.file.form_target import TargetForm
-from steelyard.campaign.file.kinds import model_of, target_problems
+from steelyard.campaign.file.kinds import TARGET, target_problems
 from steelyard.campaign.file.systems import SYSTEMS
 from steelyard.campaign.foresee.forecast import _written_bytes
 from steelyard.core.experiment import Configuration, Layer, Setting
+from steelyard.core.quantities import key, whole
 from steelyard.core.target import (
     TARGETS,
     AuroraTarget,
@@ -28,6 +28,7 @@ from steelyard.core.target import (
     EndpointTarget,
     LocalTarget,
     RdsTarget,
+    Server,
     systems,
 )
 from steelyard.core.wording import GIB, MIB, InputError, PreflightError
@@ -106,15 +107,17 @@ PLAIN = {"kind": "rds", "region": "us-east-1", "accounts": ["123456789012"]}
 
 def problems(**given: object) -> list[tuple[str, str, str]]:
     """Return what is wrong with a target."""
-    return [*target_problems(TargetForm.model_validate({**PLAIN, **given}))]
+    return [*target_problems(TARGET.read({**PLAIN, **given}, "postgresql"))]
+
+
+def read(**given: object) -> Server:
+    """Return the target of a section."""
+    return TARGET.read(given, "postgresql").model
 
 
 def test_a_target_is_read_with_its_storage_and_how_long_its_credits_last() -> None:
     """What the file does not say is the class's; a burst follows from class and storage."""
-    form = TargetForm.model_validate(
-        {**PLAIN, "instance_class": "db.t3.large", "storage": "300Gi", "storage_type": "gp2"}
-    )
-    target = model_of(form)
+    target = read(**PLAIN, instance_class="db.t3.large", storage="300Gi", storage_type="gp2")
     assert isinstance(target, RdsTarget)
     assert (target.gib, target.version, target.accounts) == (300, "16", ("123456789012",))
     assert target.volume.base_iops == 900
@@ -124,7 +127,7 @@ def test_a_target_is_read_with_its_storage_and_how_long_its_credits_last() -> No
     assert "900 IOPS" in target.provision.limits
     assert target.is_made
     assert target.is_restarted
-    assert model_of(TargetForm.model_validate(PLAIN)).burst_lasts_s is None  # gp3 has no bucket
+    assert read(**PLAIN).burst_lasts_s is None  # gp3 has no bucket
 
 
 def test_a_sound_target_has_no_problem() -> None:
@@ -138,8 +141,7 @@ def test_a_sound_target_has_no_problem() -> None:
 @pytest.mark.parametrize("key", ["region", "accounts"])
 def test_nothing_is_made_where_nobody_said(key: str) -> None:
     """Region and account have to be named."""
-    form = TargetForm.model_validate({name: each for name, each in PLAIN.items() if name != key})
-    ((named, message, _),) = target_problems(form)
+    ((named, message, _),) = problems(**{key: None})
     assert named == key
     assert "is missing" in message
 
@@ -150,13 +152,13 @@ AURORA = {**PLAIN, "kind": "aurora"}
 def test_a_cluster_of_aurora_is_read() -> None:
     """Its storage is for the price alone, so no burst follows from it."""
     given = {"instance_class": "db.serverless", "min_capacity": 1, "max_capacity": 8.5}
-    target = model_of(TargetForm.model_validate({**AURORA, **given, "io_optimized": True}))
+    target = read(**AURORA, **given, io_optimized=True)
     assert isinstance(target, AuroraTarget)
     assert (target.gib, target.volume, target.burst_lasts_s) == (10, None, None)
     assert (target.is_serverless, target.max_capacity) == (True, 8.5)
     assert "1 to 8.5 ACU" in target.label
     assert "I/O-Optimized" in target.label
-    assert "ACU" not in model_of(TargetForm.model_validate(AURORA)).label
+    assert "ACU" not in read(**AURORA).label
 
 
 def _judge(settings: dict[str, str], scale: int = 1, **target: str) -> None:
@@ -237,7 +239,7 @@ class Shelf(LocalTarget):
     """A place for PostgreSQL with a key of its own."""
 
     kind: Literal["shelf"] = "shelf"  # type: ignore[assignment]
-    board: int = 1
+    board: int = key(1, whole(), "Where it lies.", 3)
 
 
 @pytest.fixture
@@ -273,7 +275,7 @@ def test_a_class_says_what_its_kind_has_in_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "told"),
     [
-        ("board: high", "target.board: `high` is not understood"),
+        ("board: high", "target.board: `high` is not a whole number"),
         ("bored: 3", "target.bored: unknown key `bored`"),
         ("uri: postgresql://h/d", "`uri` belongs to the target"),
     ],
@@ -299,7 +301,7 @@ def test_a_key_that_no_kind_has_is_refused_and_told_once(tmp_path: Path) -> None
 @pytest.mark.usefixtures("shelf")
 def test_an_editor_knows_keys_of_classes_and_no_others() -> None:
     """The schema lists them, and refuses what no class has."""
-    target = experiment_schema()["$defs"]["TargetForm"]
+    target = experiment_schema()["$defs"]["Target"]
     assert "board" in target["properties"]
     assert target["additionalProperties"] is False
 

@@ -9,8 +9,8 @@ from experiment_texts import FACTS, SMALL, load, problems_of
 
 from steelyard.campaign.file.files import allow_existing
 from steelyard.core.experiment import Experiment
-from steelyard.core.storage import PodResources
-from steelyard.core.target import CloudNativePgTarget, EndpointTarget, KubernetesPlace
+from steelyard.core.places import KubernetesPlace, PodResources
+from steelyard.core.target import CloudNativePgTarget, EndpointTarget
 from steelyard.core.wording import InputError
 from steelyard.targets.assembly import placed
 

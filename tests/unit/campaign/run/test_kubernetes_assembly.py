@@ -21,9 +21,9 @@ from steelyard.campaign.in_cluster import JobAsked
 from steelyard.campaign.run.session import facts_of
 from steelyard.core.experiment import Configuration, Design, Experiment, Workload
 from steelyard.core.kubernetes import CLUSTER, CRD, NAMESPACE, NODE, POD, SECRET
+from steelyard.core.places import GeneratorPods, KubernetesPlace, PodResources
 from steelyard.core.schedule import Mode, Pausing
-from steelyard.core.storage import PodResources
-from steelyard.core.target import CloudNativePgTarget, GeneratorPods, KubernetesPlace, LocalTarget
+from steelyard.core.target import CloudNativePgTarget, LocalTarget
 from steelyard.core.wording import InputError, PreflightError, PrivilegeError
 from steelyard.gateways.doors import Doors
 from steelyard.record import registry

@@ -17,13 +17,8 @@ from steelyard.campaign.in_cluster import JobAsked, at_home, pack, unpack
 from steelyard.campaign.run.session import Request
 from steelyard.core.experiment import Experiment, Script, Workload
 from steelyard.core.kubernetes import ACCOUNT, JOB, POD, VOLUME
-from steelyard.core.target import (
-    CloudNativePgTarget,
-    ClusterService,
-    EndpointTarget,
-    KubernetesPlace,
-    Target,
-)
+from steelyard.core.places import ClusterService, KubernetesPlace
+from steelyard.core.target import CloudNativePgTarget, EndpointTarget, Target
 from steelyard.core.wording import InputError, PreflightError, PrivilegeError
 from steelyard.places.kubernetes.job import JobPlan
 from steelyard.places.kubernetes.own_install import JobImage

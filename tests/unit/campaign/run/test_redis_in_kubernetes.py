@@ -16,15 +16,9 @@ from steelyard.cli.kubernetes import manifest_text
 from steelyard.core import experiment as model
 from steelyard.core.kubernetes import NAMESPACE, POD, SECRET, SERVICE, STATEFUL_SET
 from steelyard.core.outside import ServerAddress
+from steelyard.core.places import ClusterService, GeneratorPods, KubernetesPlace, PodResources
 from steelyard.core.schedule import Load
-from steelyard.core.storage import PodResources
-from steelyard.core.target import (
-    ClusterService,
-    EngineName,
-    GeneratorPods,
-    KubernetesPlace,
-    RedisKubernetesTarget,
-)
+from steelyard.core.target import EngineName, RedisKubernetesTarget
 from steelyard.core.wording import PreflightError, PrivilegeError, TargetError
 from steelyard.gateways.redis import RedisDoor
 from steelyard.record import registry

@@ -33,7 +33,7 @@ from steelyard.core.measurement import (
     Quantity,
 )
 from steelyard.core.schedule import Load
-from steelyard.core.target import REDIS_WORDS
+from steelyard.core.wording import REDIS_WORDS
 
 SECONDS, CPUS = 10.0, 4
 CPU_S = SECONDS * CPUS

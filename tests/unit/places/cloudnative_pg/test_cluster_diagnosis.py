@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from fakes.kubernetes_api import FakeKubernetesApi
 from steelyard.core.kubernetes import CLUSTER, CRD, DEPLOYMENT, EVENT, JOB, POD, QUOTA, SecretRef
-from steelyard.core.target import CloudNativePgTarget, Synchronous
+from steelyard.core.places import Synchronous
+from steelyard.core.target import CloudNativePgTarget
 from steelyard.core.wording import InputError, PreflightError, TargetError
 from steelyard.systems.postgres.cloudnative_pg.operator import (
     Operator,

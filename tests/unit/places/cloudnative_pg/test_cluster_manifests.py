@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from steelyard.core.kubernetes import OVERWRITTEN, REFUSED, SecretRef
-from steelyard.core.storage import PodResources
-from steelyard.core.target import CloudNativePgTarget, Synchronous
+from steelyard.core.places import PodResources, Synchronous
+from steelyard.core.target import CloudNativePgTarget
 from steelyard.core.wording import PreflightError
 from steelyard.places.kubernetes.pods import resources_of
 from steelyard.systems.postgres.cloudnative_pg.operator import (

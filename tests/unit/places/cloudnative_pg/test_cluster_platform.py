@@ -7,7 +7,8 @@ import pytest
 from fakes.programs import FakeProgram
 from steelyard.core.kubernetes import CLAIM, CLUSTER, CONFIG_MAP, POD, STORAGE_CLASS, VOLUME
 from steelyard.core.outside import ServerAddress
-from steelyard.core.target import CloudNativePgTarget, Synchronous
+from steelyard.core.places import Synchronous
+from steelyard.core.target import CloudNativePgTarget
 from steelyard.core.wording import InputError, LeftBehindError, PreflightError, TargetError
 from steelyard.places.kubernetes.undoing import undo
 from steelyard.systems.postgres.cloudnative_pg import operator

@@ -9,7 +9,7 @@ import pytest
 from fakes.programs import FakeProgram
 from steelyard.core.kubernetes import CLUSTER, POD, SECRET, SERVICE, SecretRef
 from steelyard.core.outside import ServerAddress
-from steelyard.core.storage import Provision
+from steelyard.core.places import Provision
 from steelyard.core.target import CloudNativePgTarget
 from steelyard.core.wording import GIB, LeftBehindError, PreflightError, TargetError
 from steelyard.places.kubernetes.undoing import undo

@@ -12,7 +12,7 @@ from fakes.kubernetes_objects import Object
 from fakes.sql import FakeSql
 from steelyard.core.kubernetes import NODE, POD, SECRET, SERVICE, ContainerRef, SecretRef
 from steelyard.core.outside import ServerAddress
-from steelyard.core.target import ClusterService
+from steelyard.core.places import ClusterService
 from steelyard.core.wording import PreflightError
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.nodes import require_node_apart

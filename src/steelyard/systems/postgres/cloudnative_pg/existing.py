@@ -15,8 +15,8 @@ from typing import Any, Final
 from steelyard.core.findings import Fact, Finding, Severity
 from steelyard.core.kubernetes import CLUSTER, SECRET, Manifest, ObjectRef, SecretRef
 from steelyard.core.outside import POSTGRES_MARK, ServerAddress, ServerInCluster
-from steelyard.core.storage import PodResources, Provision
-from steelyard.core.target import CloudNativePgTarget, ClusterService, EndpointTarget
+from steelyard.core.places import ClusterService, PodResources, Provision
+from steelyard.core.target import CloudNativePgTarget, EndpointTarget
 from steelyard.core.wording import PreflightError, SteelyardError, TargetError
 from steelyard.gateways.sql import Sql
 from steelyard.places.kubernetes.made_server import MadeMeans, moved

@@ -17,7 +17,7 @@ from typing import Final
 from steelyard.core import outside
 from steelyard.core.experiment import EffectiveSetting
 from steelyard.core.findings import Fact, Finding, facts_about
-from steelyard.core.storage import Provision
+from steelyard.core.places import Provision
 from steelyard.core.target import EndpointTarget
 from steelyard.core.wording import PreflightError, TargetError, format_bytes
 from steelyard.gateways.doors import Doors
