@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 115990,
+    "lines of src": 115940,
     "lines of tests": 106110,
     "files": 317,
     "longest file": 879,

@@ -52,12 +52,18 @@ from steelyard.tuning.profiles import (
 
 def target_issues(draft: Draft, merged: Mapping[str, ConfigurationForm]) -> Iterator[Issue]:
     """Yield what is wrong with targets once everything is inherited."""
+    switch = None if draft.measure is None else draft.measure.switch
     for name, configuration in merged.items():
+        own: KeyPath = ("configurations", name)
         for key, message, hint in target_problems(configuration.target):
-            path = ("configurations", name, "target", key)
+            path = (*own, "target", key)
             written = draft.document.at(path) is not None
-            yield Issue(path=path if written else path[:2], message=message, hint=hint)
-        yield from _unfit(draft, name, configuration)
+            yield Issue(path=path if written else own, message=message, hint=hint)
+        is_here = configuration.target.model.is_here
+        for path, message, hint in () if is_here else _of_this_machine(name, configuration):
+            yield Issue(path=(*own, *path), message=message, hint=hint, at_key=True)
+        for message, hint in _switch_problems(name, configuration.target.model, switch):
+            yield Issue(path=("measure", "switch"), message=message, hint=hint)
     if mixed := _mixed(merged):
         yield mixed
         return
@@ -97,41 +103,26 @@ def _kept_data(draft: Draft, targets: Sequence[Server]) -> Iterator[Issue]:
         )
 
 
-def _unfit(draft: Draft, name: str, configuration: ConfigurationForm) -> Iterator[Issue]:
-    """Yield what does not go together with how the configuration's server comes about."""
-    switch = None if draft.measure is None else draft.measure.switch
-    target = configuration.target.model
-    if target.is_here:
-        if switch == SwitchCost.REPROVISION and target.restore is not None:
-            yield Issue(
-                path=("measure", "switch"),
-                message=f"`{name}` restores by {target.restore}, and where every start"
-                " makes its server anew nothing is restored",
-                hint="Remove `restore` from its target, or `switch`.",
-            )
-        return
-    yield from _of_this_machine(name, configuration)
-    if not _is_provisioned(target):
-        yield from _switched(name, target, switch)
-
-
-def _of_this_machine(name: str, configuration: ConfigurationForm) -> Iterator[Issue]:
+def _of_this_machine(
+    name: str, configuration: ConfigurationForm
+) -> Iterator[tuple[KeyPath, str, str]]:
     """Yield what is of this machine, on which the server is not."""
     target, told = configuration.target.model, configuration.target.entries.keys()
-    pod = target.home is not None
+    place, local = "an endpoint" if target.home is None else "a pod", kind_here(target.system.name)
     if configuration.settings["cgroup"]:
-        whose = "a pod" if pod else "an endpoint"
-        yield Issue(
-            path=("configurations", name, "cgroup"),
-            message=f"the server of `{name}` is {whose}, whose processes Steelyard did not"
-            " start and cannot limit",
-            hint="Write its limits below `resources` of the target."
-            if _is_provisioned(target)
-            else f"Remove `cgroup`, or use `kind: {kind_here(target.system.name)}`.",
-            at_key=True,
-        )
-    if set(TOLD) <= told:
-        return
+        hint = f"Remove `cgroup`, or use `kind: {local}`."
+        if _is_provisioned(target):
+            hint = "Write its limits below `resources` of the target."
+        message = f"the server of `{name}` is {place}, whose processes Steelyard did not"
+        yield ("cgroup",), f"{message} start and cannot limit", hint
+    if configuration.settings["linux"]:
+        message = f"the server of `{name}` is {place}, and `linux` turns knobs of this machine"
+        hint = "Remove `linux`, use `kind: local`, or turn them by `manual` with a command."
+        yield ("linux",), message, hint
+    if configuration.prepare:  # the server may hold the data of other configurations, too
+        message = "scripts of one configuration need a server that Steelyard starts on this machine"
+        hint = "Use `kind: local`, or put them into the `prepare` of the workload, which all"
+        yield ("prepare",), message, f"{hint} configurations have."
     hint = "Write the settings below `postgres:`."
     if set(TOLD) <= keys_of(type(target)):
         hint = (
@@ -139,35 +130,32 @@ def _of_this_machine(name: str, configuration: ConfigurationForm) -> Iterator[Is
             " --server-memory and --server-cpus; or write the settings below `postgres:`."
         )
     for profile in filter(follows_the_machine, configuration.profile):
-        yield Issue(
-            path=("configurations", name),
-            message=f"the profile `{profile}` fits this machine, not the one of"
-            f" {'a pod' if pod else 'an endpoint'}",
-            hint=hint,
-            at_key=True,
+        if not set(TOLD) <= told:
+            message = f"the profile `{profile}` fits this machine, not the one of {place}"
+            yield (), message, hint
+
+
+def _switch_problems(name: str, target: Server, switch: str | None) -> Iterator[tuple[str, str]]:
+    """Yield that a server cannot be switched as asked."""
+    if switch == SwitchCost.REPROVISION and target.is_here and target.restore is not None:
+        message = f"`{name}` restores by {target.restore}, and where every start makes its server"
+        yield (
+            f"{message} anew nothing is restored",
+            "Remove `restore` from its target, or `switch`.",
         )
-
-
-def _switched(name: str, target: Server, switch: str | None) -> Iterator[Issue]:
-    """Yield that a server cannot be switched as asked, because it is there already."""
+    if target.is_here or _is_provisioned(target):
+        return
     makers = ", or ".join(
         f"`kind: {word}`" + (f" without `{each.existing_key}`" if each.existing_key else "")
         for word, each in TARGETS[target.system.name].items()
         if each.is_here or each.existing_key
     )
     if switch == SwitchCost.REPROVISION:
-        yield Issue(
-            path=("measure", "switch"),
-            message=f"Steelyard did not make the {target.noun} of `{name}` and cannot make it anew",
-            hint=f"Use a target that Steelyard makes ({makers}), or leave `switch` out.",
-        )
+        message = f"Steelyard did not make the {target.noun} of `{name}` and cannot make it anew"
+        yield message, f"Use a target that Steelyard makes ({makers}), or leave `switch` out."
     if switch == SwitchCost.RESTART and not target.is_restarted:
         way = f"{target.restarted_by}, or leave" if target.restarted_by else "Leave"
-        yield Issue(
-            path=("measure", "switch"),
-            message=f"the {target.noun} of `{name}` cannot be restarted",
-            hint=f"{way} `switch` out.",
-        )
+        yield f"the {target.noun} of `{name}` cannot be restarted", f"{way} `switch` out."
 
 
 def _is_provisioned(target: Server) -> bool:
@@ -268,26 +256,8 @@ def merged_issues(draft: Draft) -> Iterator[Issue]:
                     hint=did_you_mean(missing, known) or "Remove the line.",
                 )
     yield from target_issues(draft, merged)
-    yield from _host_issues(draft, merged)
-    yield from _unequal_initdb(draft, merged)
-    yield from _shared_data(merged)
-
-
-def _host_issues(draft: Draft, merged: Mapping[str, ConfigurationForm]) -> Iterator[Issue]:
-    """Yield what does not go together once everything is inherited."""
-    for name, configuration in merged.items():
-        target = configuration.target.model
-        if configuration.settings["linux"] and not target.is_here:
-            what = "an endpoint" if target.home is None else "a pod"
-            path: KeyPath = ("configurations", name, "linux")
-            yield Issue(
-                path=path if draft.document.at(path) is not None else path[:2],
-                message=f"the server of `{name}` is {what}, and `linux` turns knobs of this"
-                " machine",
-                hint="Remove `linux`, use `kind: local`, or turn them by `manual` with a command.",
-                at_key=True,
-            )
     yield from _no_way_back(merged)
+    yield from _unequal_initdb(draft, merged)
 
 
 def _no_way_back(merged: Mapping[str, ConfigurationForm]) -> Iterator[Issue]:
@@ -301,20 +271,6 @@ def _no_way_back(merged: Mapping[str, ConfigurationForm]) -> Iterator[Issue]:
             hint="Give `manual` to every configuration.",
             at_key=True,
         )
-
-
-def _shared_data(merged: Mapping[str, ConfigurationForm]) -> Iterator[Issue]:
-    """Yield scripts of configurations whose server may hold the data of others, too."""
-    for name, configuration in merged.items():
-        if configuration.prepare and not configuration.target.model.is_here:
-            yield Issue(
-                path=("configurations", name, "prepare"),
-                message="scripts of one configuration need a server that Steelyard starts on this"
-                " machine",
-                hint="Use `kind: local`, or put them into the `prepare` of the workload, which all"
-                " configurations have.",
-                at_key=True,
-            )
 
 
 def _unequal_initdb(draft: Draft, merged: Mapping[str, ConfigurationForm]) -> Iterator[Issue]:
