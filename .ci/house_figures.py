@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 115940,
-    "lines of tests": 106110,
+    "lines of src": 115915,
+    "lines of tests": 106094,
     "files": 317,
     "longest file": 879,
-    "import edges": 2254,
+    "import edges": 2256,
     "modules with one importer": 24,
     "branches on kind or system": 9,
 }

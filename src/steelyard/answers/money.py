@@ -10,7 +10,7 @@ They are of the whole instance, with everything that ran on it: of all configura
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Annotated, ClassVar, Final
 
 from steelyard.answers.results import CampaignAnalysis, CellSummary, Comparison, Grounds, place_name
 from steelyard.core.experiment import MANY, ONE, RATE, Experiment
@@ -30,7 +30,14 @@ from steelyard.core.money import (
     format_money,
     transaction_cost,
 )
-from steelyard.core.schedule import CellKey
+from steelyard.core.quantities import INLINE, OPTIONAL, PERCENT, Computed, Named
+from steelyard.core.schedule import (
+    BaselineName,
+    CellKey,
+    ConfigurationName,
+    Missing,
+    WorkloadName,
+)
 from steelyard.core.wording import MS_PER_S, SECONDS_PER_MINUTE, format_bytes, format_duration
 from steelyard.report import document as doc
 
@@ -46,13 +53,28 @@ class CellCost:
         high: At its lower bound, likewise.
     """
 
-    configuration: str
-    cell: CellKey
-    rates: Rates
+    configuration: ConfigurationName
+    cell: Annotated[CellKey, INLINE]
+    rates: Annotated[Rates, INLINE]
     tps: float | None
     value: TransactionCost | None
-    low: float | None = None
-    high: float | None = None
+    per_million: ClassVar = Computed(
+        lambda cost: cost.total,
+        Annotated[
+            float | None,
+            "Cost of a million transactions at the measured rate; null: a part is not known.",
+        ],
+    )
+    low: Annotated[float | None, Named("low_per_million"), "Its lower bound."] = None
+    high: Annotated[float | None, Named("high_per_million"), "Its upper bound."] = None
+    parts: ClassVar = Computed(
+        lambda cost: {} if cost.value is None else dict(cost.value.parts),
+        Annotated[Mapping[str, float | None], Named("parts_per_million"), "Its parts by name."],
+    )
+    unknown: ClassVar = Computed(
+        lambda cost: cost.rates.missing,
+        Annotated[tuple[str, ...], Named("missing"), "Prices that are not known."],
+    )
 
     @property
     def total(self) -> float | None:
@@ -65,15 +87,14 @@ class CostChange:
     """How much more or less a transaction costs under a configuration, pooled over loads.
 
     Attributes:
-        change: Relative, with the interval of the effect; None where it is not known.
-        missing: Why not; empty where it is.
+        change: With the interval of the effect; None where it is not known.
     """
 
-    baseline: str
-    configuration: str
-    workload: str
-    change: Estimate | None
-    missing: str = ""
+    baseline: BaselineName
+    configuration: ConfigurationName
+    workload: WorkloadName
+    change: Annotated[Estimate | None, PERCENT, INLINE, "Relative change, %; null: not known."]
+    missing: Missing = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,16 +102,28 @@ class IoBill:
     """The cost of a cluster's I/O in the whole campaign.
 
     Attributes:
-        ios: All from its making on, loading and warm-ups too.
-        seconds: Total length of the published periods.
-        transactions: All that its runs made, those of warm-ups left out.
+        ios: All from its making on.
     """
 
-    configurations: tuple[str, ...]
-    ios: float
-    seconds: float
-    transactions: float
+    configurations: Annotated[tuple[str, ...], "Names of the configurations."]
+    ios: Annotated[float, "Billed I/Os, those of loading and warm-ups too."]
+    seconds: Annotated[float, "Total length of the published periods, s."]
+    transactions: Annotated[float, "Transactions of the runs on it, those of warm-ups left out."]
     rates: Rates
+    cost: ClassVar = Computed(
+        lambda bill: bill.amount, Annotated[float, Named("amount"), "Their cost."]
+    )
+    currency: ClassVar = Computed(
+        lambda bill: bill.rates.currency, Annotated[str, "Currency of the amounts."]
+    )
+    by_million: ClassVar = Computed(
+        lambda bill: bill.per_million,
+        Annotated[
+            float | None,
+            Named("per_million"),
+            "Their cost for a million of the transactions; null: the cluster has no transactions.",
+        ],
+    )
 
     @property
     def amount(self) -> float:
@@ -107,9 +140,21 @@ class IoBill:
 class Money:
     """All costs of a campaign; empty where nothing says what a server costs."""
 
-    cells: tuple[CellCost, ...] = ()
-    changes: tuple[CostChange, ...] = ()
-    bills: tuple[IoBill, ...] = ()
+    cells: Annotated[
+        tuple[CellCost, ...], "A row for each configuration with a price and each closed load."
+    ] = ()
+    changes: Annotated[
+        tuple[CostChange, ...],
+        "Cost of a transaction against the baseline, pooled over loads, by the effect within"
+        " blocks.",
+    ] = ()
+    bills: Annotated[
+        tuple[IoBill, ...],
+        Named("io"),
+        OPTIONAL,
+        "A row for each Aurora cluster whose I/O is billed: all I/O of the campaign, as far as it"
+        " was published.",
+    ] = ()
 
 
 def analyse_money(grounds: Grounds) -> Money:
@@ -373,56 +418,10 @@ def _changes(found: Money) -> Iterator[doc.Table]:
     )
 
 
-def money_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
-    """Return the costs for programs; nothing where nothing says what a server costs."""
-    found = analysis.answer(analyse_money) or Money()
-    if not found.cells:
-        return {}
-    return {
-        "money": {
-            "cells": [_cell_json(each) for each in found.cells],
-            "changes": [_change_json(each) for each in found.changes],
-            **({"io": [_bill_json(each) for each in found.bills]} if found.bills else {}),
-        }
-    }
-
-
-def _cell_json(cost: CellCost) -> dict[str, doc.Json]:
-    parts = () if cost.value is None else cost.value.parts
-    return {
-        "configuration": cost.configuration,
-        **doc.cell_json(cost.cell),
-        "currency": cost.rates.currency,
-        "prices": cost.rates.source,
-        "per_hour": doc.number(cost.rates.per_hour),
-        "per_million": doc.number(cost.total),
-        "low_per_million": doc.number(cost.low),
-        "high_per_million": doc.number(cost.high),
-        "parts_per_million": {name: doc.number(amount) for name, amount in parts},
-        "missing": list(cost.rates.missing),
-    }
-
-
-def _bill_json(bill: IoBill) -> dict[str, doc.Json]:
-    return {
-        "configurations": list(bill.configurations),
-        "ios": bill.ios,
-        "seconds": bill.seconds,
-        "transactions": bill.transactions,
-        "amount": bill.amount,
-        "currency": bill.rates.currency,
-        "per_million": doc.number(bill.per_million),
-    }
-
-
-def _change_json(each: CostChange) -> dict[str, doc.Json]:
-    return {
-        "baseline": each.baseline,
-        "configuration": each.configuration,
-        "workload": each.workload,
-        **doc.effect_json(each.change, "change"),
-        "missing": each.missing or None,
-    }
+def known(analysis: CampaignAnalysis) -> Money | None:
+    """Return the costs, if a price list or the file says what a server costs."""
+    found = analysis.answer(analyse_money)
+    return found if found is not None and found.cells else None
 
 
 def cost_words(experiment: Experiment, seconds: float) -> str:

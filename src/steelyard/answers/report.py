@@ -48,8 +48,8 @@ from steelyard.answers.findings import (
     finding_section,
 )
 from steelyard.answers.gate import gate_json, gate_section
-from steelyard.answers.latency.compute import campaign_latency, percentile_name
-from steelyard.answers.latency.section import latency_json, latency_section
+from steelyard.answers.latency.compute import LatencyAnalysis, campaign_latency, percentile_name
+from steelyard.answers.latency.section import latency_section
 from steelyard.answers.neighbours import other_programs
 from steelyard.answers.noise.compute import NoiseFloor, analyse_noise, noise_findings
 from steelyard.answers.noise.section import noise_section
@@ -173,6 +173,12 @@ def _computed(
     )
 
 
+_LATENCY: Final = Declared(LatencyAnalysis, "latency", "Percentiles of logged transactions.")
+_MONEY: Final = Declared(
+    money.Money,
+    "money",
+    "Costs of transactions, if the experiment or a price list says what servers cost.",
+)
 ANSWERS: Final = (
     # Others rest on these.
     Answer(compute=long_runs, at_looks=True),
@@ -214,7 +220,12 @@ ANSWERS: Final = (
     Answer(sections=_always(cell_section), shown=doc.Shown.ALL),
     Answer(sections=_always(comparison_section), shown=doc.Shown.ALL, single_pass=False),
     Answer(sections=request_section, shown=doc.Shown.ALL),
-    Answer(sections=latency_section, json=latency_json, shown=doc.Shown.ALL),
+    Answer(
+        sections=latency_section,
+        json=lambda analysis: _LATENCY.of(analysis.answer(campaign_latency)),
+        properties=_LATENCY.properties,
+        shown=doc.Shown.ALL,
+    ),
     Answer(
         compute=measured_lags,
         sections=durability_section,
@@ -272,7 +283,12 @@ ANSWERS: Final = (
         ),
         shown=doc.Shown.ALL,
     ),
-    Answer(compute=money.analyse_money, sections=money.money_section, json=money.money_json),
+    Answer(
+        compute=money.analyse_money,
+        sections=money.money_section,
+        json=lambda analysis: _MONEY.of(money.known(analysis)),
+        properties=_MONEY.properties,
+    ),
     _computed(
         money.provider_series,
         money.provider_section,

@@ -8,9 +8,19 @@ import re
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Final
+from typing import Annotated, ClassVar, Final
 
-from steelyard.core.quantities import AMOUNT, Quantity, as_amount, key, refusal, required, shown
+from steelyard.core.quantities import (
+    AMOUNT,
+    Computed,
+    Named,
+    Quantity,
+    as_amount,
+    key,
+    refusal,
+    required,
+    shown,
+)
 
 PER_MILLION: Final = 1e6
 _PER_HOUR: Final = 3600.0
@@ -80,8 +90,18 @@ class Rates:
     ios_at_most: float | None = None
     surplus_at_most: float = 0.0
     not_counted: tuple[str, ...] = ()
-    currency: str = key("USD", _CURRENCY, "Three letters.", "EUR")
-    source: str = "the experiment file"
+    currency: Annotated[str, "Currency of the amounts."] = key(
+        "USD", _CURRENCY, "Three letters.", "EUR"
+    )
+    source: Annotated[str, Named("prices"), "Source of the prices."] = "the experiment file"
+    hourly: ClassVar = Computed(
+        lambda rates: rates.per_hour,
+        Annotated[
+            float | None,
+            Named("per_hour"),
+            "Cost of the server for an hour, without what is billed by use; null: not known.",
+        ],
+    )
     least_s: float = 0.0
     is_most: bool = False
 

@@ -85,6 +85,10 @@ class Declared:
         """Return the keys with their values."""
         return {self.name: _plain(value, PLAIN)} if self.name else keys_of(value)
 
+    def of(self, value: object | None) -> dict[str, Json]:
+        """Return the keys with their values, or no keys without a value."""
+        return self(value) if value else {}
+
     @property
     def properties(self) -> dict[str, Schema]:
         """Return the schema of the keys."""

@@ -12,8 +12,8 @@ from fakes.analyses import quick
 from fakes.campaigns import Stage, an_experiment
 from fakes.clock import FakeClock
 from steelyard.answers.campaign import analyse
-from steelyard.answers.money import Money, analyse_money, cost_words, money_json, provider_series
-from steelyard.answers.report import build_document
+from steelyard.answers.money import Money, analyse_money, cost_words, provider_series
+from steelyard.answers.report import build_document, summary
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign.foresee.forecast import require_affordable
 from steelyard.core.campaign import CampaignRecord
@@ -204,7 +204,7 @@ def test_a_campaign_says_what_its_io_cost() -> None:
     analysis = analyse(record)
     text = render_markdown(build_document(analysis))
     assert "this campaign made 849.4 million I/Os = 169.88 USD" in text
-    (row,) = money_json(analysis)["money"]["io"]  # type: ignore[index, call-overload]
+    (row,) = summary(analysis)["money"]["io"]  # type: ignore[index, call-overload]
     assert (row["ios"], row["amount"]) == (pytest.approx(849.4e6), pytest.approx(169.88))
     # 849.4 million in 8,100 s are 104,864 a second.
     (found,) = (each for each in analysis.findings if each.code == "io-beyond-limit")

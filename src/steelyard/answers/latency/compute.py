@@ -13,6 +13,7 @@ histogram and so one value of each percentile.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -23,7 +24,15 @@ from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import MANY
 from steelyard.core.findings import Estimate, Validity
 from steelyard.core.measurement import Run, RunLatency, ScriptLatency, SustainedRun
-from steelyard.core.schedule import CellKey, Load
+from steelyard.core.quantities import INLINE, PERCENT, Computed, Named
+from steelyard.core.schedule import (
+    BaselineName,
+    Blocks,
+    CellKey,
+    ConfigurationName,
+    Load,
+    WorkloadName,
+)
 from steelyard.core.wording import MS_PER_S, US_PER_S
 from steelyard.stats.histogram import Histogram, from_text, merged, values_needed
 from steelyard.stats.intervals import FloatArray
@@ -191,20 +200,20 @@ class PercentileLevel:
 
     Attributes:
         share: Of the transactions that are not slower, 0.99 for p99; 1 for the longest.
-        value_s: None where there are not enough transactions.
-        there: Transactions of the block that has fewest; where they are too few even together,
-            of all blocks.
-        needed: Transactions that it takes, 10 / (1 - share) of logged ones.
+        there: Of the block that has fewest; where they are too few even together, of all blocks.
+        needed: 10 / (1 - share) of logged ones.
         reason: Why there is no interval, or no value; empty when there is one.
         beyond_s: It is longer than this, and by how much is not known; None: it is known.
     """
 
     share: float
-    basis: Basis
-    value_s: Estimate | None
-    there: int
-    needed: int
-    reason: str = ""
+    value_s: Annotated[
+        Estimate | None, Named("seconds"), "Seconds; null without enough transactions."
+    ]
+    basis: Annotated[Basis, "The basis of the value and its interval."]
+    there: Annotated[int, Named("transactions"), "Logged transactions behind it."]
+    needed: Annotated[int, "Transactions that this percentile needs."]
+    reason: Annotated[str, "The reason for a missing value or interval; may be null."] = ""
     beyond_s: float | None = None
 
 
@@ -213,20 +222,21 @@ class LatencyLevels:
     """The percentiles of one configuration in one cell.
 
     Attributes:
-        script: One of several that the workload has; empty for all together.
         blocks: Of which every run was logged; the others are left out.
-        transactions: Logged in them.
-        sampled: Share of the transactions that the log holds.
     """
 
-    configuration: str
-    cell: CellKey
-    timed: Timed
-    script: str
-    blocks: int
-    transactions: int
-    sampled: float
+    cell: Annotated[CellKey, INLINE]
+    configuration: ConfigurationName
+    timed: Annotated[Timed, Named("of"), "latency, schedule lag or service time."]
+    script: Annotated[str, "Script; null: all together."] = ""
+    blocks: Blocks
+    transactions: Annotated[int, Named("logged_transactions"), "Transactions in the logs."]
+    sampled: Annotated[float, Named("log_sampling"), "Share of the transactions that was logged."]
     percentiles: tuple[PercentileLevel, ...]
+    by_name: ClassVar = Computed(
+        lambda levels: {percentile_name(each.share): each for each in levels.percentiles},
+        Annotated[Mapping[str, PercentileLevel], Named("percentiles"), "By name: p50, p99, max."],
+    )
 
     def at(self, share: float) -> PercentileLevel | None:
         """Return one percentile; None where it was not asked for."""
@@ -238,23 +248,27 @@ class LatencyChange:
     """One percentile of two configurations, or of a factor's two levels, compared within blocks.
 
     Attributes:
-        change: Relative difference with its interval taken alone; None without enough
-            transactions.
-        blocks: Behind it.
+        change: With its interval taken alone; None without enough transactions.
         clear: The interval leaves out zero also when the error is shared by all percentiles and
             cells of the contrast.
-        reason: Why there is no change; empty when there is one.
     """
 
-    baseline: str
-    configuration: str
-    workload: str
-    load: Load
+    baseline: BaselineName
+    configuration: ConfigurationName
+    workload: WorkloadName
+    load: Annotated[Load, INLINE]
     share: float
-    change: Estimate | None
-    blocks: int
+    percentile: ClassVar = Computed(
+        lambda change: percentile_name(change.share), Annotated[str, "Name of the percentile."]
+    )
+    change: Annotated[Estimate | None, PERCENT, INLINE, "Relative change, %."]
+    word: ClassVar = Computed(
+        lambda change: change.called or None,
+        Annotated[str | None, Named("called"), "lower or higher; null if neither is clear."],
+    )
+    blocks: Blocks
     clear: bool = False
-    reason: str = ""
+    reason: Annotated[str, "The reason for a missing change; may be null."] = ""
 
     @property
     def called(self) -> str:
@@ -315,8 +329,10 @@ class LatencyAnalysis:
         windows: Of the long runs.
     """
 
-    levels: tuple[LatencyLevels, ...]
-    changes: tuple[LatencyChange, ...]
+    levels: Annotated[tuple[LatencyLevels, ...], "Percentiles of each cell."]
+    changes: Annotated[
+        tuple[LatencyChange, ...], Named("comparisons"), "Configurations against the baseline."
+    ]
     tails: tuple[TailCurve, ...] = ()
     slices: tuple[Moment, ...] = ()
     windows: tuple[Moment, ...] = ()
