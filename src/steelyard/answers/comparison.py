@@ -44,6 +44,7 @@ from steelyard.core.target import (
 from steelyard.core.wording import InputError, format_share
 from steelyard.report import document as doc
 from steelyard.report.document import number
+from steelyard.report.keys import keys_of
 from steelyard.stats.intervals import FloatArray, welch_interval
 from steelyard.stats.noise import LEAST_INSTANCES
 
@@ -620,7 +621,7 @@ def _cell_json(cell: UnpairedCell) -> dict[str, doc.Json]:
     return {
         "workload": cell.cell.workload,
         "configuration": cell.configuration,
-        **doc.load_json(cell.cell.load),
+        **keys_of(cell.cell.load),
         "blocks": [cell.first_blocks, cell.second_blocks],
         **doc.effect_json(cell.effect),
         "word": unpaired_word(cell),

@@ -10,7 +10,7 @@ takes bandwidth, and room in the page cache.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
@@ -29,7 +29,6 @@ from steelyard.core.quantities import INLINE, PER_SECOND, Computed, Named
 from steelyard.core.schedule import CellKey, ConfigurationName, WorkloadName
 from steelyard.core.wording import KIB, MIB, format_bytes, format_share
 from steelyard.report import document as doc
-from steelyard.report.keys import keys_of
 
 
 class Device(StrEnum):
@@ -94,9 +93,33 @@ DEVICE_COLUMNS: Final = tuple(
         ("%util", "", "busy_fraction", Quantity.DEVICE_BUSY_S, None, _percent, False),
     )
 )
+_MEANINGS: Final = {
+    "reads_per_s": "r/s.",
+    "writes_per_s": "w/s.",
+    "flushes_per_s": "f/s.",
+    "read_bytes_per_s": "Bytes read per second.",
+    "written_bytes_per_s": "Bytes written per second.",
+    "read_s": "r_await: mean time of a read, queue included, s.",
+    "write_s": "w_await: mean time of a write, queue included, s.",
+    "flush_s": "f_await: mean time of a flush, s.",
+    "in_flight": "aqu-sz: mean requests in flight.",
+    "read_size_bytes": "rareq-sz: mean size of a read.",
+    "write_size_bytes": "wareq-sz: mean size of a write.",
+    "busy_fraction": "%util as a fraction: time with any request in flight; no limit of a device"
+    " that serves many at once.",
+}
+_SUSTAINED: Final = "A long run: it has neither blocks nor intervals."
 NOT_COUNTED: Final = "not counted"
 _NOT_HELD: Final = "not in the record"
 _NO_READS_OF_WAL: Final = "of the WAL's device writes and flushes alone are recorded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotCounted:
+    """A figure that was not counted."""
+
+    figure: Annotated[str, "Key of the figure."]
+    reason: Annotated[str, "Why not."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,20 +127,26 @@ class DeviceFigures:
     """How a device stood in a cell or in a long run, under one configuration.
 
     Attributes:
-        sustained: It is of a long run, which has no blocks and no intervals.
-        blocks: In which it was counted; 0 of a long run.
         values: By key of ``DEVICE_COLUMNS``, medians over blocks with their intervals (none below 6
             blocks); None where it was not counted, and of a mean over no request at all.
         not_counted: By key, why not.
     """
 
-    configuration: str
-    cell: CellKey
-    device: Device
-    sustained: bool
-    blocks: int
-    values: dict[str, Estimate | None]
+    configuration: ConfigurationName
+    cell: Annotated[CellKey, INLINE]
+    sustained: Annotated[bool, _SUSTAINED]
+    blocks: Annotated[int, "Blocks in which the device was counted; 0 of a long run."]
+    device: Annotated[Device, "Device of the data directory, or a separate one of the WAL."]
+    values: Annotated[Mapping[str, Estimate | None], INLINE, _MEANINGS]
     not_counted: dict[str, str]
+    reasons: ClassVar = Computed(
+        lambda figures: tuple(
+            NotCounted(figure=key, reason=why) for key, why in figures.not_counted.items()
+        ),
+        Annotated[
+            tuple[NotCounted, ...], Named("not_counted"), "Figures without a count, and why."
+        ],
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +178,7 @@ class RankedWaits:
 
     configuration: ConfigurationName
     cell: Annotated[CellKey, INLINE]
-    sustained: Annotated[bool, "A long run: it has neither blocks nor intervals."]
+    sustained: Annotated[bool, _SUSTAINED]
     blocks: Annotated[int, "Blocks in which they were sampled; 0 of a long run."]
     missing: Annotated[str, "Why there are no events; may be null."] = ""
     events: tuple[WaitShare, ...]
@@ -163,7 +192,11 @@ class RankedWaits:
 class DevicesAndWaits:
     """All cells, workload by workload, and after them the long runs."""
 
-    devices: tuple[DeviceFigures, ...]
+    devices: Annotated[
+        tuple[DeviceFigures, ...],
+        "Columns of `iostat -x` for each configuration and cell, and each long run: medians over"
+        " blocks, null if not counted, and of a mean over no request.",
+    ]
     waits: Annotated[
         tuple[RankedWaits, ...],
         Named("wait_events"),
@@ -450,29 +483,6 @@ def _wait_rows(analysis: CampaignAnalysis, each: RankedWaits) -> Iterator[doc.Ro
         place = ("", "", "")
 
 
-def device_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
-    """Return all figures; units are in the names."""
-    found = analysis.answer(devices_and_waits)
-    if not found:
-        return {}
-    return {
-        "devices": [
-            {
-                "configuration": each.configuration,
-                **keys_of(each.cell),
-                "sustained": each.sustained,
-                "blocks": each.blocks,
-                "device": each.device.value,
-                **{column.key: doc.interval(each.values[column.key]) for column in DEVICE_COLUMNS},
-                "not_counted": [
-                    {"figure": key, "reason": why} for key, why in each.not_counted.items()
-                ],
-            }
-            for each in found.devices
-        ],
-    }
-
-
 PAGE_BYTES: Final = 8 * KIB  # of PostgreSQL, unless it was built otherwise
 # So close to a unit a request is of that unit; below, little more was read than was asked for. With
 # nothing cached, requests were within 1 % of blocks of 16 and 64 KiB on one machine.
@@ -493,11 +503,7 @@ class ReadCause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFigures:
-    """What was read in a cell under one configuration; medians over blocks with intervals.
-
-    Attributes:
-        place: What is known of the file system and the kernel.
-    """
+    """What was read in a cell under one configuration; medians over blocks with intervals."""
 
     configuration: ConfigurationName
     cell: CellKey

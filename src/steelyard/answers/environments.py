@@ -23,6 +23,7 @@ from steelyard.core.campaign import CampaignRecord
 from steelyard.core.schedule import CellKey
 from steelyard.core.wording import InputError
 from steelyard.report import document as doc
+from steelyard.report.keys import keys_of
 
 Names = Mapping[str, str]  # from a configuration's name to that of its role
 _NOTE: Final = (
@@ -229,7 +230,7 @@ def environments_summary(found: Environments) -> dict[str, doc.Json]:
     """Return the campaigns for programs; of two what they differ in stands at the top, too."""
     side_by_side: doc.Json = [
         {
-            **doc.cell_json(cell),
+            **keys_of(cell),
             "environments": [_figure_json(each, cell) for each in found.columns],
         }
         for cell in found.cells

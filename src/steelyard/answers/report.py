@@ -264,7 +264,6 @@ ANSWERS: Final = (
         shown=doc.Shown.WORDS,
     ),
     Answer(sections=cost_section),
-    Answer(json=devices.device_json),
     _computed(
         devices.devices_and_waits,
         devices.device_section,
@@ -423,7 +422,7 @@ def _cell(cell: results.CellSummary, *, in_turns: bool) -> dict[str, doc.Json]:
     low, high = doc.bounds(cell.tps) or (None, None)
     measured = cell.runs > 0
     return {
-        **doc.cell_json(cell.cell),
+        **keys_of(cell.cell),
         "configuration": cell.configuration,
         "runs": cell.runs,
         "tps": {

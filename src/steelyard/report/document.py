@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 from steelyard.core import wording
 from steelyard.core.findings import Estimate, Severity, Validity
 from steelyard.core.quantities import PLAIN, Unit
-from steelyard.core.schedule import CellKey, Load
+from steelyard.core.schedule import Load
 from steelyard.core.wording import POSTGRES_WORDS, WorkWords
 
 _T = TypeVar("_T")
@@ -747,11 +747,6 @@ def interval(
     return {name: form(value) for name, value in ends.items()}
 
 
-def percent_interval(estimate: Estimate | None) -> dict[str, Json] | None:
-    """Return the same of fractions, in percent."""
-    return interval(estimate, percent)
-
-
 def attributes(source: object, *names: str) -> dict[str, Json]:
     """Return attributes of an object under their own names.
 
@@ -793,18 +788,6 @@ def _worded(value: Json, words: WorkWords) -> Json:
     return worded(value, words) if isinstance(value, dict) else value
 
 
-def load_json(load: Load) -> dict[str, Json]:
-    """Return the keys by which a load is told everywhere; the last ones where there is need."""
-    return {
-        "clients": load.clients,
-        "threads": load.threads,
-        "rate_per_s": number(load.rate_per_s),
-        **({} if load.share is None else {"capacity_share": load.share}),
-        **({} if load.generators == 1 else {"generators": load.generators}),
-        **({} if load.pipeline == 1 else {"pipeline": load.pipeline}),
-    }
-
-
 def load_data(load: Load | None) -> tuple[Datum, ...]:
     """Return by which keys programs find a load, or the result over all loads of a workload."""
     if load is None:
@@ -814,8 +797,3 @@ def load_data(load: Load | None) -> tuple[Datum, ...]:
         ("threads", load.threads),
         ("rate_per_s", number(load.rate_per_s)),
     )
-
-
-def cell_json(cell: CellKey) -> dict[str, Json]:
-    """Return the keys by which a cell is told everywhere."""
-    return {"workload": cell.workload, **load_json(cell.load)}

@@ -9,7 +9,7 @@ unit. What is not there is null: a text is that where it is empty and may be so 
 """
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import cache, partial
 from types import UnionType
@@ -32,23 +32,25 @@ class _Key:
         hint: The type of its value.
         default: Of the field; ``MISSING`` where it has none.
         by: Field of its items that they are found by; empty: they are a list.
+        sentences: Of a mapping that is inline: of each of its values, by key.
         is_null_if_empty: It is a text that may be missing.
     """
 
-    field: str
+    attribute: str
     name: str
     hint: Any
     description: str
     unit: Unit
     default: Any = MISSING
     by: str = ""
+    sentences: Mapping[str, str] = field(default_factory=dict)
     is_optional: bool = False
     is_inline: bool = False
     is_null_if_empty: bool = False
 
     def value_of(self, thing: object) -> Any:  # noqa: ANN401 - whatever the field holds
         """Return the value of the field."""
-        value = getattr(thing, self.field)
+        value = getattr(thing, self.attribute)
         value = value.of(thing) if isinstance(value, Computed) else value
         return {getattr(each, self.by): each for each in value} if self.by else value
 
@@ -109,15 +111,17 @@ def _keys(kind: Any) -> tuple[_Key, ...]:  # noqa: ANN401 - a type
         description = next((mark for mark in marks if isinstance(mark, str)), "")
         unit = next((mark for mark in marks if isinstance(mark, Unit)), PLAIN)
         other = next((mark.key for mark in marks if isinstance(mark, Named)), "")
+        sentences = next((mark for mark in marks if isinstance(mark, Mapping)), {})
         by = next((mark.field for mark in marks if isinstance(mark, By)), "")
         key = _Key(
-            field=name,
+            attribute=name,
             name=other or name.removesuffix(unit.suffix) + unit.suffix,
             hint=Mapping[str, get_args(value)[0]] if by else value,  # type: ignore[misc]
             description=description,
             unit=unit,
             default=defaults.get(name, MISSING),
             by=by,
+            sentences=sentences,
             is_optional=OPTIONAL in marks,
             is_inline=INLINE in marks,
             is_null_if_empty=value is str and defaults.get(name) == "" and EMPTY not in marks,
@@ -138,6 +142,8 @@ def keys_of(thing: object) -> dict[str, Json]:
             low, high = bounds(value) or (None, None)
             ends = (None if value is None else value.value, low, high)
             written |= {n: number(v, key.unit) for n, v in zip(key.ends, ends, strict=True)}
+        elif key.sentences:
+            written |= {name: _plain(value[name], key.unit) for name in key.sentences}
         elif key.is_inline:
             written |= {} if value is None else keys_of(value)
         else:
@@ -170,6 +176,11 @@ def properties_of(kind: Any) -> dict[str, Schema]:  # noqa: ANN401 - a type
             descriptions = (key.description, f"Lower {bound}", f"Upper {bound}")
             for name, description in zip(key.ends, descriptions, strict=True):
                 properties[name] = {"description": description, **_schema(float)}
+        elif key.sentences:
+            value = _schema(*_kinds(get_args(key.hint)[1]))
+            properties |= {
+                name: {"description": said, **value} for name, said in key.sentences.items()
+            }
         elif key.is_inline:
             properties |= properties_of(next(each for each in _kinds(key.hint) if each != _NULL))
         else:

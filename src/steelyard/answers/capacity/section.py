@@ -22,6 +22,7 @@ from steelyard.core.schedule import LatencyGoal
 from steelyard.core.wording import format_log_ratio, format_percent
 from steelyard.report import document as doc
 from steelyard.report.document import bounds, interval, rate
+from steelyard.report.keys import keys_of
 from steelyard.stats.capacity import CAPACITY_COVERAGE, Reached
 
 TITLE = "Capacity and rates"
@@ -380,7 +381,7 @@ def _capacity(capacity: Capacity) -> dict[str, doc.Json]:
 
 def _point(point: RatePoint) -> dict[str, doc.Json]:
     return {
-        **doc.cell_json(point.cell),
+        **keys_of(point.cell),
         "configuration": point.configuration,
         "offered_per_s": doc.number(point.offered_per_s),
         "achieved_per_s": interval(point.achieved),

@@ -15,6 +15,7 @@ from steelyard.core.experiment import Experiment
 from steelyard.core.target import EngineName
 from steelyard.core.wording import format_bytes, format_latencies
 from steelyard.report import document as doc
+from steelyard.report.keys import keys_of
 
 TITLE = "What may be lost of acknowledged commits"
 REDIS_TITLE = "What may be lost of acknowledged writes"
@@ -192,7 +193,7 @@ def _lags_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
 def _lag_json(each: ReplicaLag) -> dict[str, doc.Json]:
     return {
         "configuration": each.configuration,
-        **doc.cell_json(each.cell),
+        **keys_of(each.cell),
         **doc.attributes(each, "runs", "most_bytes", "usual_bytes", "usual_s", "compared"),
     }
 
@@ -226,7 +227,7 @@ def _configuration(each: ConfigurationDurability, *, redis: bool) -> dict[str, d
         },
         "write_latency": [
             {
-                **doc.cell_json(latency.cell),
+                **keys_of(latency.cell),
                 "mean_s": doc.number(latency.mean_s),
                 **({"per_s": doc.number(latency.per_s)} if redis else {}),
             }

@@ -601,7 +601,7 @@ def _comparison_json(
     return {
         "baseline": explanation.baseline,
         "configuration": explanation.configuration,
-        **doc.cell_json(explanation.cell),
+        **keys_of(explanation.cell),
         "verdict": "; ".join(_verdicts(analysis, explanation)) or None,
         "explanation": explanation.sentence,
         "parts": [part.value for part in explanation.parts],
