@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 115915,
+    "lines of src": 115913,
     "lines of tests": 106094,
     "files": 317,
     "longest file": 879,
-    "import edges": 2256,
+    "import edges": 2259,
     "modules with one importer": 24,
     "branches on kind or system": 9,
 }
