@@ -235,7 +235,7 @@ class FakeEngine:
 
     def datasets(self) -> tuple[Dataset, ...]:
         """Return one data set."""
-        return (Dataset(name="fake_s1", scale_factor=1, prepare=()),)
+        return (Dataset(name="fake_s1", scale=1, prepare=()),)
 
     def build(
         self,
@@ -389,10 +389,10 @@ class FakeEngine:
         request: RunRequest,  # noqa: ARG002 - by its protocol
         ramp_s: float,
         started_at: float,
-        slice_s: float | None = None,
+        run_time_s: float | None = None,
     ) -> measurement.Measurement:
         """Return what the fake platform printed, a second of it per interval."""
-        return self._parsed(completed, ramp_s=ramp_s, started_at=started_at, slice_s=slice_s)
+        return self._parsed(completed, ramp_s=ramp_s, started_at=started_at, run_time_s=run_time_s)
 
     def _parsed(
         self,
@@ -400,7 +400,7 @@ class FakeEngine:
         *,
         ramp_s: float,
         started_at: float,
-        slice_s: float | None = None,
+        run_time_s: float | None = None,
     ) -> measurement.Measurement:
         """Return the same."""
         for each in completed:
@@ -422,7 +422,7 @@ class FakeEngine:
         assert started_at > 0
         assert len(completed) == 1
         after_s = printed["seconds"] - ramp_s
-        measured_s = after_s if slice_s is None else slice_s
+        measured_s = after_s if run_time_s is None else run_time_s
         return measurement.Measurement(
             transactions=printed["rate"] * measured_s,
             seconds=measured_s,
@@ -458,7 +458,7 @@ class FakeEngine:
         *,
         started_at: float | Sequence[float],
         ramp_s: float,
-        slice_s: float | None = None,
+        run_time_s: float | None = None,
         stretches: Sequence[Stretch] = (),
     ) -> FakeLogReader | FakeTurnLog:
         """Return a reader of the numbers that the fake platform logs."""
@@ -468,7 +468,7 @@ class FakeEngine:
         clocks = [started_at] if isinstance(started_at, float) else started_at
         assert min(clocks) > 0
         assert ramp_s >= 0
-        assert (slice_s is not None) is request.load.is_open
+        assert (run_time_s is not None) is request.load.is_open
         return FakeLogReader(script=request.workload.name)
 
     def ceilings(self) -> None:

@@ -19,7 +19,7 @@ def test_a_short_campaign_measures_its_place(steelyard: Steelyard) -> None:
     environment = json.loads((steelyard.directory / "c" / "environment.json").read_text())
     summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
     found = environment["ceilings"]
-    assert len(summary["ceilings"]) == len(found)
+    assert len(summary["machine_limits"]) == len(found)
     assert {c["kind"] for c in found} == {
         "round trip",
         "ping-pong",

@@ -19,7 +19,7 @@ def test_every_start_makes_its_server_and_nothing_is_left(steelyard: Steelyard) 
     summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
     blocks = summary["blocks"]
     assert blocks >= 1
-    assert (summary["design"]["switch"], summary["design"]["rounds"]) == ("reprovision", 2)
+    assert (summary["design"]["switch"], summary["design"]["runs_per_start"]) == ("reprovision", 2)
     assert summary["design"]["restore"] == "reprovision"
     assert re.match(rf"{blocks} newly made servers? per configuration", summary["unit"])
     assert set((steelyard.cache / "prepared").glob("*")) == before

@@ -31,7 +31,7 @@ _BOOTED = Path(
 ).is_dir()  # else nothing can be enabled: that counts for nothing
 _NOT_ENABLED = 10 if _BOOTED else 0
 _ENABLED = False if _BOOTED else None
-_PLAN = ("stack", "plan", "--cpus", "1", "--memory", "1GiB", "--bin", "formula", "--dir", "p")
+_PLAN = ("stack", "plan", "--cpus", "1", "--memory", "1GiB", "--server", "formula", "--dir", "p")
 
 
 @dataclass(frozen=True)

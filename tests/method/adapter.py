@@ -49,7 +49,7 @@ def compare(sim, budget_s):
         precision=None,
     )
     stop = Stop(budget_s=budget_s)
-    terms = comparisons.Terms(rule=rule, margin=stop.margin, decide=stop.detect, block_s=block_s)
+    terms = comparisons.Terms(rule=rule, margin=stop.margin, detect=stop.detect, block_s=block_s)
     schedule = make_schedule(
         configurations=CONFIGURATIONS,
         cells=cells,

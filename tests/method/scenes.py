@@ -114,7 +114,7 @@ def walsh_averages():
 def looks():
     """Return the interval at every look of one campaign with a true effect of 3 %."""
     rule = stopping_rule(results=1, cells_per_result=5, max_blocks=30, precision=None)
-    terms = Terms(rule=rule, margin=MARGIN, decide=0.03, block_s=120)
+    terms = Terms(rule=rule, margin=MARGIN, detect=0.03, block_s=120)
     machine = Simulator("typical", log_effects([0.0, 0.03]), seed=33)
     y, _ = pairs(machine, HOUR_S, secs=5)
     contrasts = (y[1] - y[0])[0]

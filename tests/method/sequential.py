@@ -110,7 +110,7 @@ def terms_of(max_blocks, *, cells=1, results=1, block_s=60.0):
     )
     stop = Stop()
     return rule, comparisons.Terms(
-        rule=rule, margin=stop.margin, decide=stop.detect, block_s=block_s
+        rule=rule, margin=stop.margin, detect=stop.detect, block_s=block_s
     )
 
 

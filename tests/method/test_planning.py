@@ -53,7 +53,7 @@ def foretold(profile, mode, effect):
         mode=mode,
         configurations=2,
         cells=len(sim.clients),
-        slice_s=sequential.adapter.SLICE_S,
+        run_time_s=sequential.adapter.SLICE_S,
         step_s=block_s / 2 if starts else sequential.RUN_S,
     )
     terms = OutlookTerms(
@@ -93,7 +93,7 @@ def test_the_assumed_noise_is_the_typical_profile():
 def test_a_plan_without_the_restart_would_be_rejected():
     """The bounds are no formality: forgetting one part of the noise falls out of them."""
     noise = noise_of("typical")
-    shape = BlockShape(mode=Mode.STARTS, configurations=2, cells=5, slice_s=5.0, step_s=60.0)
+    shape = BlockShape(mode=Mode.STARTS, configurations=2, cells=5, run_time_s=5.0, step_s=60.0)
     terms = OutlookTerms(
         shape=shape, results=1, preparation_s=0.0, block_s=120.0, budget_s=3600.0, max_blocks=30
     )

@@ -27,7 +27,7 @@ workloads:
   - {{name: writes, builtin: simple-update, scale: 1}}
 load: {{clients: 2, threads: 1, protocol: simple}}
 measure:
-  run_time: {slice_s}s
+  run_time: {run_time_s}s
   discard_start: 0s
   warm_up: 0s
   reset: campaign
@@ -49,9 +49,9 @@ configurations:
 """
 
 
-def reloading(slice_s: int, ceilings: str = "off") -> str:
+def reloading(run_time_s: int, ceilings: str = "off") -> str:
     """Return an experiment on one Cluster that ends by itself after some blocks."""
-    return _RELOADING.format(image=IMAGE, slice_s=slice_s, ceilings=ceilings)
+    return _RELOADING.format(image=IMAGE, run_time_s=run_time_s, ceilings=ceilings)
 
 
 @contextmanager

@@ -319,7 +319,7 @@ def ceilings_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
     if not analysis.ceilings:
         return {}
     return {
-        "ceilings": [
+        "machine_limits": [
             {
                 "kind": ceiling.kind.value,
                 "of": ceiling.subject,

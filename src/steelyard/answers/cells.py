@@ -302,7 +302,7 @@ def instance_noise(grounds: results.Grounds) -> tuple[InstanceNoise, ...]:
 def _costs(seen: Observations, plan: CampaignPlan, experiment: Experiment) -> tuple[float, float]:
     """Return the seconds to make a server and those of a round, from the plan's own estimate."""
     round_s = len(experiment.loads) * sum(
-        experiment.slice_s(each.name) + experiment.measure.discard_start_s
+        experiment.run_time_s(each.name) + experiment.measure.discard_start_s
         for each in experiment.workloads
     )
     start_s = plan.block_s / len(seen.configurations)

@@ -13,11 +13,11 @@ from steelyard.answers.durability.compute import survivals_of
 from steelyard.answers.durability.results import Fate, Loss
 from steelyard.answers.results import CampaignAnalysis, Grounds, SettingDifference
 from steelyard.answers.validity.work_rules import trips_differ
-from steelyard.core.experiment import Experiment, Track
+from steelyard.core.experiment import Experiment, ServerTerms
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Environment, ServerEnvironment
 from steelyard.core.places import Provision
-from steelyard.core.schedule import Ceiling, CeilingKind, CeilingsAsked
+from steelyard.core.schedule import Ceiling, CeilingKind, MachineLimits
 from steelyard.core.wording import MS_PER_S, PreflightError, format_bytes
 from steelyard.report import document as doc
 
@@ -66,13 +66,13 @@ class Contract:
 
     baseline: str
     configurations: tuple[str, ...]
-    terms: tuple[Term, ...]
-    track: Track | None = None
+    items: tuple[Term, ...]
+    terms: ServerTerms | None = None
 
     def apart(self, configuration: str) -> tuple[str, ...]:
         """Return the names of the terms in which one is known to differ from the baseline."""
         place = self.configurations.index(configuration)
-        return tuple(t.name for t in self.terms if t.is_of_terms and t.unequal[place])
+        return tuple(t.name for t in self.items if t.is_of_terms and t.unequal[place])
 
     @property
     def marked(self) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ class Contract:
     @property
     def unknown(self) -> tuple[str, ...]:
         """Return the names of the terms that are not known of all."""
-        return tuple(t.name for t in self.terms if t.is_of_terms and not t.is_known)
+        return tuple(t.name for t in self.items if t.is_of_terms and not t.is_known)
 
 
 def contract_of(grounds: Grounds) -> Contract | None:
@@ -94,7 +94,7 @@ def contract(experiment: Experiment, environment: Environment | None) -> Contrac
     """Return the contract by what was found; None where it is beside the question.
 
     It is where all servers are started on this machine, and where they share one place; a file
-    that names a track has one in any case.
+    that has `terms` has one in any case.
     """
     places = {each.target.identity for each in experiment.configurations}
     several = len(places) > 1 and not experiment.is_all_here
@@ -108,8 +108,8 @@ def contract(experiment: Experiment, environment: Environment | None) -> Contrac
     return Contract(
         baseline=experiment.baseline,
         configurations=names,
-        terms=tuple(terms.all()),
-        track=experiment.terms,
+        items=tuple(terms.all()),
+        terms=experiment.terms,
     )
 
 
@@ -198,7 +198,7 @@ class _Terms:
     def _trip_words(self, trip: Ceiling | None) -> str:
         """Return a round trip in milliseconds, with the interval of its median; or why not."""
         if trip is None or trip.latency_s is None:
-            off = self.experiment.measure.machine_limits is CeilingsAsked.OFF
+            off = self.experiment.measure.machine_limits is MachineLimits.OFF
             why = "`measure.machine_limits: off`" if off else "" if trip is None else trip.unknown
             return f"{NOT_KNOWN}: {why}" if why else NOT_KNOWN
         ms = f"{trip.latency_s * MS_PER_S:.3f} ms"
@@ -251,7 +251,7 @@ def _latency_s(trip: Ceiling | None) -> float | None:
 
 def contract_table(found: Contract) -> doc.Table:
     """Return the contract as a table, a column for each configuration."""
-    rows = tuple(doc.Row(cells=(term.name, *term.values)) for term in found.terms)
+    rows = tuple(doc.Row(cells=(term.name, *term.values)) for term in found.items)
     columns = (doc.Column(name="term"), *(doc.Column(name=name) for name in found.configurations))
     return doc.Table(title="Contract", columns=columns, rows=rows, note=_note(found))
 
@@ -259,9 +259,9 @@ def contract_table(found: Contract) -> doc.Table:
 def contract_in_brief(found: Contract) -> doc.Table:
     """Return what a run is told of it before it begins: the terms that differ, and which do not."""
     whole = contract_table(found)
-    apart = [any(term.unequal) for term in found.terms]
+    apart = [any(term.unequal) for term in found.items]
     rows = tuple(row for row, differs in zip(whole.rows, apart, strict=True) if differs)
-    rest = [term for term, differs in zip(found.terms, apart, strict=True) if not differs]
+    rest = [term for term, differs in zip(found.items, apart, strict=True) if not differs]
     equal = tuple(term.name for term in rest if term.is_known)
     unknown = tuple(term.name for term in rest if not term.is_known)
     told = (
@@ -275,11 +275,11 @@ def contract_in_brief(found: Contract) -> doc.Table:
 
 def _note(found: Contract) -> str:
     told = {
-        Track.AS_SHIPPED: "Track: as the vendor ships it, so what differs is a part of the offer.",
-        Track.MATCHED: "Track: matched, so that CPUs, memory, version and durability are equal as"
+        ServerTerms.AS_SHIPPED: "Terms: as the vendor ships it; differences are part of the offer.",
+        ServerTerms.MATCHED: "Terms: matched, so CPUs, memory, version and durability are equal as"
         " far as they are known.",
     }
-    return " ".join(filter(None, (_NOTE, "" if found.track is None else told[found.track])))
+    return " ".join(filter(None, (_NOTE, "" if found.terms is None else told[found.terms])))
 
 
 def contract_section(_: CampaignAnalysis, found: Contract) -> tuple[doc.Section, ...]:
@@ -291,12 +291,12 @@ def contract_json(found: Contract) -> dict[str, doc.Json]:
     """Return the contract for ``summary.json``."""
     return {
         "contract": {
-            "track": None if found.track is None else found.track.value,
+            "terms": None if found.terms is None else found.terms.value,
             "unequal": {name: list(found.apart(name)) for name in found.marked},
             "not_known": list(found.unknown),
-            "terms": [
-                {"term": t.name, "values": dict(zip(found.configurations, t.values, strict=True))}
-                for t in found.terms
+            "items": [
+                {"item": t.name, "values": dict(zip(found.configurations, t.values, strict=True))}
+                for t in found.items
             ],
         }
     }
@@ -307,7 +307,7 @@ def contract_findings(grounds: Grounds) -> Iterator[Finding]:
     found = contract_of(grounds)
     if found is None:
         return
-    severity = Severity.INFO if found.track is Track.AS_SHIPPED else Severity.WARNING
+    severity = Severity.INFO if found.terms is ServerTerms.AS_SHIPPED else Severity.WARNING
     for name in found.marked:
         yield Finding(
             code="unequal-terms",
@@ -319,7 +319,7 @@ def contract_findings(grounds: Grounds) -> Iterator[Finding]:
             source="the contract",
             subject=name,
         )
-    if found.track is Track.MATCHED and found.unknown:
+    if found.terms is ServerTerms.MATCHED and found.unknown:
         yield Finding(
             code="terms-not-known",
             severity=Severity.WARNING,
@@ -333,7 +333,7 @@ def contract_findings(grounds: Grounds) -> Iterator[Finding]:
 
 def _apart_words(found: Contract, name: str) -> Iterator[str]:
     place, base = (found.configurations.index(each) for each in (name, found.baseline))
-    for term in found.terms:
+    for term in found.items:
         if term.is_of_terms and term.unequal[place]:
             yield f"{term.name} {term.values[place]} against {term.values[base]}"
 
@@ -348,9 +348,9 @@ def require_matched(found: Contract | None) -> None:
     Raises:
         PreflightError: With all that differs.
     """
-    if found is None or found.track is not Track.MATCHED:
+    if found is None or found.terms is not ServerTerms.MATCHED:
         return
-    matched = replace(found, terms=tuple(t for t in found.terms if t.name in _MATCHED))
+    matched = replace(found, items=tuple(t for t in found.items if t.name in _MATCHED))
     told = [
         f"`{name}` and `{found.baseline}` differ in {', '.join(_apart_words(matched, name))}"
         for name in matched.marked

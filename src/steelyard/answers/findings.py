@@ -175,7 +175,7 @@ def _longest_part(experiment: Experiment, plan: CampaignPlan) -> tuple[str, floa
     """Return what a block spends most time on, its seconds, and what makes it shorter."""
     starts = 1 if plan.mode is Mode.BACK_TO_BACK else len(experiment.configurations)
     warmed = starts * (len(experiment.workloads) if plan.mode is Mode.ALTERNATING else 1)
-    load_s = sum(experiment.slice_s(each.name) for each in experiment.workloads)
+    load_s = sum(experiment.run_time_s(each.name) for each in experiment.workloads)
     start_s = (plan.start_s or 0.0) + (plan.data_s or 0.0)
     load_s *= len(experiment.configurations) * len(experiment.loads) * plan.rounds
     return max(
@@ -804,7 +804,7 @@ def _lengths(analysis: results.CampaignAnalysis) -> tuple[findings.Finding, ...]
             by_name.setdefault(run.configuration, []).append(run.measurement.seconds)
     if found is None:
         return ()
-    meant = {analysis.experiment.slice_s(each.name) for each in analysis.experiment.workloads}
+    meant = {analysis.experiment.run_time_s(each.name) for each in analysis.experiment.workloads}
     asked = f"the {meant.pop():g} s" if len(meant) == 1 else "the time"
     number = sum(len(lengths) for by_name in taken.values() for lengths in by_name.values())
     cells = (

@@ -177,7 +177,7 @@ def _wider(grounds: Grounds, plan: CampaignPlan) -> Iterator[tuple[Comparison, f
             mode=plan.mode,
             configurations=arms,
             cells=len(experiment.closed_loads),
-            slice_s=experiment.slice_s(result.workload),
+            run_time_s=experiment.run_time_s(result.workload),
             step_s=step_s(experiment, plan.mode, plan.block_s, arms),
             rounds=plan.rounds,
             turns=experiment.measure.turns,

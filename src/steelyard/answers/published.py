@@ -92,7 +92,7 @@ def rate_section(analysis: CampaignAnalysis) -> Iterator[doc.Section]:
     environments = [_TEXTS["names"][name] for name in rows[0].published_tps]
     own = doc.number_column(f"here ({'threads' if single else 'configuration'})")
     shown = (doc.number_column(n, spare=place > 1) for place, n in enumerate(environments))
-    lengths = {experiment.slice_s(workload.name) for workload in experiment.workloads}
+    lengths = {experiment.run_time_s(workload.name) for workload in experiment.workloads}
     changed = "" if lengths == {60.0} else ", not 60 s"
     runs = "one run per cell" if single else f"medians of {analysis.blocks} blocks"
     here = f"{experiment.slices} per cell{changed}, {runs}, protocol {experiment.protocol}"

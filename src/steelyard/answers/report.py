@@ -460,13 +460,16 @@ def _design(analysis: results.CampaignAnalysis, plan: CampaignPlan) -> dict[str,
         "reset": plan.reset.value,
         "restore": ", ".join(plan.means),
         **(
-            {"rounds": plan.rounds, "rounds_reason": plan.rounds_reason}
+            {"runs_per_start": plan.rounds, "runs_per_start_reason": plan.rounds_reason}
             if plan.rounds_for is not RoundsFor.ONE
             else {}
         ),
         "stopping": {
-            **doc.attributes(rule, "max_blocks", "alpha", "results", "first_look"),
-            **doc.attributes(rule, "cell_first_look", "spending_power", "precision"),
+            **doc.attributes(rule, "max_blocks", "alpha", "results"),
+            "first_interim_result": rule.first_look,
+            "cell_first_interim_result": rule.cell_first_look,
+            "spending_power": doc.number(rule.spending_power),
+            "width": doc.number(rule.precision),
         },
         "warm_up": {
             **doc.attributes(warm_up, "warm_up_s", "how", "risk"),

@@ -436,21 +436,19 @@ def turn_words(turns: TurnTimes) -> str:
 def measured_words(experiment: Experiment) -> str:
     """Return the same of all workloads, before their turns are fitted to their latency."""
     turns = experiment.measure.turns
-    lengths = {experiment.slice_s(each.name) for each in experiment.workloads}
+    lengths = {experiment.run_time_s(each.name) for each in experiment.workloads}
     if len(lengths) == 1:
         return seconds_words(turns, *lengths)
     return f"{experiment.slices}, per configuration, cell and block"
 
 
-def seconds_words(turns: TurnTimes, slice_s: float) -> str:
+def seconds_words(turns: TurnTimes, run_time_s: float) -> str:
     """Return the seconds of turns of a configuration in a cell of a block, and those that count."""
-    counted_s = turns.turns_in(slice_s) * turns.counted_s
-    anew = (
-        f", in {turns.reconnects + 1} parts with load generators of their own"
-        if turns.reconnects
-        else ""
-    )
-    return f"{slice_s:g} s per configuration, cell and block{anew}; {counted_s:.3g} s of them count"
+    counted_s = turns.turns_in(run_time_s) * turns.counted_s
+    length = f"{run_time_s:g} s per configuration, cell and block"
+    if turns.reconnects:
+        length += f", in {turns.reconnects + 1} parts with load generators of their own"
+    return f"{length}; {counted_s:.3g} s of them count"
 
 
 def absolute_words(plan: CampaignPlan | None) -> str:
@@ -481,12 +479,12 @@ def turn_pairs(experiment: Experiment, turns: Sequence[WorkloadTurns]) -> Iterat
     """Yield lengths of turns and seconds of them, once for workloads whose turns are alike."""
     names: dict[tuple[TurnTimes, float], list[str]] = {}
     for each in turns:
-        key = each.times, experiment.slice_s(each.workload)
+        key = each.times, experiment.run_time_s(each.workload)
         names.setdefault(key, []).append(each.workload)
-    for (times, slice_s), workloads in names.items():
+    for (times, run_time_s), workloads in names.items():
         of = f", {enumeration(tuple(workloads))}" if len(names) > 1 else ""
         yield f"turns{of}", f"{turn_words(times)}; in every round in an order drawn by the seed"
-        yield f"measured{of}", seconds_words(times, slice_s)
+        yield f"measured{of}", seconds_words(times, run_time_s)
 
 
 def shared_pairs(pausing: Pausing | None, memory: SharedMemory | None) -> Iterator[tuple[str, str]]:
@@ -511,7 +509,7 @@ def turns_json(
             "workloads": [
                 {
                     "workload": each.workload,
-                    **_times(each.times, experiment.slice_s(each.workload)),
+                    **_times(each.times, experiment.run_time_s(each.workload)),
                 }
                 for each in plan.turns
             ],
@@ -525,16 +523,16 @@ def plan_json(
     """Return how turns would be taken for programs; nothing where none would be."""
     if mode is not Mode.ALTERNATING:
         return {}
-    times, slice_s = experiment.measure.turns, experiment.measure.run_time_s
+    times, run_time_s = experiment.measure.turns, experiment.measure.run_time_s
     own = [each for each in experiment.workloads if each.run_time_s is not None]
     workloads: list[Json] = [
-        {"workload": each.name, **_times(times, experiment.slice_s(each.name))} for each in own
+        {"workload": each.name, **_times(times, experiment.run_time_s(each.name))} for each in own
     ]
     return {
         "turns": {
             "pausing": None if pausing is None else pausing.value,
             "memory": _memory_json(memory),
-            **_times(times, slice_s),
+            **_times(times, run_time_s),
             **({"workloads": workloads} if own else {}),
         }
     }
@@ -552,11 +550,11 @@ def _memory_json(memory: SharedMemory | None) -> Json:
     }
 
 
-def _times(times: TurnTimes, slice_s: float) -> dict[str, Json]:
+def _times(times: TurnTimes, run_time_s: float) -> dict[str, Json]:
     return {
         "turn_s": number(times.turn_s),
-        "settling_s": number(times.turn_discard_s),
-        "reconnections": times.reconnects,
-        "seconds": number(slice_s),
-        "counted_s": number(round(times.turns_in(slice_s) * times.counted_s, 6)),
+        "turn_discard_s": number(times.turn_discard_s),
+        "reconnects": times.reconnects,
+        "run_time_s": number(run_time_s),
+        "counted_s": number(round(times.turns_in(run_time_s) * times.counted_s, 6)),
     }

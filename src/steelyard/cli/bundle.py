@@ -236,8 +236,8 @@ def _require_plain(options: launching.RunOptions) -> None:
             hint="An article goes on where the command is repeated with its directory: --dir DIR.",
         )
     given = {
-        "--width": options.precision,
-        "--gate": options.gate.fail_if,
+        "--width": options.width,
+        "--gate": options.gate.conditions,
         "--junit": options.gate.junit,
         "--target": options.target,
         "pgbench flags": options.flags,

@@ -127,22 +127,22 @@ class Gate:
     """What the command line says of a gate.
 
     Attributes:
-        fail_if: Conditions; without any, those of the experiment count.
+        conditions: Conditions; without any, those of the experiment count.
         undecided: ``fail`` or ``pass``.
         junit: Where the outcomes are written.
     """
 
-    fail_if: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
     undecided: str = "fail"
     junit: Path | None = None
 
-    def conditions(self, experiment: Experiment) -> tuple[Condition, ...]:
+    def conditions_of(self, experiment: Experiment) -> tuple[Condition, ...]:
         """Return those of the command line, or those of the experiment.
 
         Raises:
             InputError: There is none, and outcomes are to be written.
         """
-        given = tuple(parse_condition(text) for text in self.fail_if)
+        given = tuple(parse_condition(text) for text in self.conditions)
         conditions = given or experiment.gate
         if not conditions and self.junit is not None:
             message = "--junit: no condition says what is reported"
@@ -155,7 +155,7 @@ class Gate:
         Raises:
             InputError: The campaign compares nothing.
         """
-        conditions = self.conditions(analysis.experiment)
+        conditions = self.conditions_of(analysis.experiment)
         if not conditions:
             return wording.ExitCode.DONE
         if not analysis.experiment.compares_throughput:
@@ -175,7 +175,7 @@ class Gate:
 
     def shown(self, analysis: CampaignAnalysis) -> CampaignAnalysis:
         """Return a campaign as it is printed: under the conditions of the command line, if any."""
-        return under_conditions(analysis, self.conditions(analysis.experiment))
+        return under_conditions(analysis, self.conditions_of(analysis.experiment))
 
     @contextmanager
     def covering(self, name: str) -> Iterator[None]:
@@ -207,7 +207,7 @@ class Gate:
             return
         judged: tuple[Judged, ...] = ()
         if analysis is not None:
-            judged = judge(analysis, self.conditions(analysis.experiment))
+            judged = judge(analysis, self.conditions_of(analysis.experiment))
             if broken is None and not analysis.status.is_finished:
                 status = str(analysis.status)
                 message = f"the campaign did not come to its end ({status})"

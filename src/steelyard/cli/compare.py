@@ -65,7 +65,7 @@ def command(
 
         return Gate(**gate).code(analysis)
     directories = [directory, *map(Path, others)]
-    if gate["fail_if"] or gate["junit"] is not None:
+    if gate["conditions"] or gate["junit"] is not None:
         from steelyard.record.directory import read_campaign
 
         for each in directories:

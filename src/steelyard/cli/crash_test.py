@@ -21,8 +21,7 @@ def command() -> None:
 
 @command.command("redis")
 @click.option(
-    "--bin",
-    "bin_",
+    "--server",
     metavar="PROGRAM",
     default="redis-server",
     show_default=True,
@@ -71,8 +70,7 @@ def redis(context: click.Context, /, **_: object) -> int:
 
 @command.command("postgresql")
 @click.option(
-    "--bin",
-    "bin_",
+    "--server",
     metavar="PLACE",
     default="embedded",
     show_default=True,

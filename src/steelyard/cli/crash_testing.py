@@ -31,7 +31,7 @@ _Named = TypeVar("_Named")
 class CrashOptions:
     """The command line, as given."""
 
-    bin_: str
+    server: str
     modes: str
     deaths: str
     cuts: int
@@ -64,7 +64,7 @@ def run_crash_test(
             _write(test, options.out)
 
     with holding_cache():  # the server's programs may be in it
-        subject = find(options.bin_, asked.account, doors)
+        subject = find(options.server, asked.account, doors)
         if options.out is not None:
             make_directory(options.out)
         found = crash_test(subject, asked, doors, taken)

@@ -19,9 +19,7 @@ from steelyard.cli.options import (
 )
 @click.argument("source", metavar="FILE | preset:NAME", shell_complete=complete_source)
 @click.option("--budget", metavar="TIME", help="Estimate for this budget, such as 20m.")
-@click.option(
-    "--width", "precision", metavar="SHARE", help="Estimate for this half-width, such as 1%."
-)
+@click.option("--width", metavar="SHARE", help="Estimate for this half-width, such as 1%.")
 @experiment_options
 @planned_job_options
 @output_option()

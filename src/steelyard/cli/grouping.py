@@ -15,7 +15,7 @@ GROUPS: Final = {
     ),
     "Time": "budget width margin short no-verdict resume",
     "Target": (
-        "target on dsn redis bin data-directory server-memory server-cpus allow-existing "
+        "target on dsn redis server data-directory server-memory server-cpus allow-existing "
         "restart-command reset-command"
     ),
     "Facts": "facts host-facts domain-xml ping-pong instance-metadata",

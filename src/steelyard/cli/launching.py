@@ -30,7 +30,7 @@ from steelyard.cli import campaigns
 from steelyard.cli.attaching import AttachOptions, JobOptions, ReadyJob, ready_job, run_as_job
 from steelyard.cli.kubernetes import manifest_text
 from steelyard.cli.options import at_terminal
-from steelyard.cli.progress import TerminalOperator, forecast_json, forecast_text, progress_for
+from steelyard.cli.progress import TerminalOperator, dry_run_json, forecast_text, progress_for
 from steelyard.core import wording
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Finding
@@ -130,7 +130,7 @@ class RunOptions:
     source: str
     flags: tuple[str, ...]
     budget: str | None = None
-    precision: str | None = None
+    width: str | None = None
     seed: int | None
     out: Path | None
     resume: Path | None = None
@@ -167,8 +167,8 @@ class RunOptions:
             "memory": self.memory,
             "cpus": self.cpus,
             "stop.budget": self.budget,
-            "stop.width": self.precision,
-            "gate": ", ".join(self.gate.fail_if) or None,
+            "stop.width": self.width,
+            "gate": ", ".join(self.gate.conditions) or None,
         }
         return (
             *self.overrides,
@@ -232,7 +232,7 @@ def start(
     ``told`` tells what is to be known before the plan; ``agreed`` is asked once everything is
     checked and told, and raises where nobody agrees.
     """
-    options.gate.conditions(loaded.experiment)
+    options.gate.conditions_of(loaded.experiment)
     with options.gate.covering(loaded.experiment.name):
         where = place_of(loaded.experiment, options, doors)
         release_frozen(doors, _told(options))
@@ -447,7 +447,7 @@ def foresee(
     measured = profile_for(loaded.experiment)
     expected = forecasts.forecast_either(loaded.experiment, assembly, measured=measured)
     if options.as_json:
-        campaigns.print_json(forecast_json(loaded.experiment, expected))
+        campaigns.print_json(dry_run_json(loaded.experiment, expected))
     else:
         warning = _shortfall(options, loaded.experiment, assembly)
         pods = assembly.site is not None

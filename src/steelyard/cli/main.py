@@ -146,6 +146,7 @@ _VERBS = {name: first for verbs in _SECTIONS.values() for name, first in verbs.i
 
 # What it was called once -> what it is called now.
 _RENAMED_OPTIONS = {
+    "--bin": "--server",
     "--client": "--clients",
     "--cpus": "--server-cpus",
     "--decide": "--margin",

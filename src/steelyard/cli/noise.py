@@ -47,5 +47,5 @@ def command(context: click.Context, /, **_: object) -> None:
     params = dict(context.params)
     switch = params.pop("switch")
     job = JobOptions(**{name: params.pop(name) for name in JOB_OPTIONS})
-    options = launching.RunOptions(precision=None, resume=None, job=job, **params)
+    options = launching.RunOptions(width=None, resume=None, job=job, **params)
     measure_noise(options, switch)

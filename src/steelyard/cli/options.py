@@ -329,7 +329,7 @@ JOB_OPTIONS: Final = (
 gate_options: Final = _adding(
     click.option(
         "--gate",
-        "fail_if",
+        "conditions",
         type=Checked(parse_condition),
         multiple=True,
         metavar="CONDITION",

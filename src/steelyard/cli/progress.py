@@ -22,12 +22,11 @@ from rich.text import Text
 from steelyard.answers import results
 from steelyard.answers.attribution import design_limits, design_words
 from steelyard.answers.findings import negative_controls
-from steelyard.answers.money import burst_words, cost_json, cost_words
+from steelyard.answers.money import burst_words, cost_words
 from steelyard.answers.outlook.compute import Forecast
-from steelyard.answers.outlook.section import condition_words
+from steelyard.answers.outlook.section import condition_words, forecast_json
 from steelyard.answers.turns import (
     measured_words,
-    plan_json,
     shared_pairs,
     taken_words,
     turn_words,
@@ -525,13 +524,9 @@ def _short(load: Load) -> str:
     return f"{load.clients}c/{load.threads}t{rated}"
 
 
-def forecast_json(experiment: Experiment, expected: Forecast) -> dict[str, object]:
-    """Return a forecast for programs; units are in the names."""
-    compared, attribution, other = (
-        experiment.compares_throughput,
-        experiment.attribution,
-        expected.otherwise,
-    )
+def dry_run_json(experiment: Experiment, expected: Forecast) -> dict[str, object]:
+    """Return a forecast and what else a dry run shows, for programs."""
+    attribution, other = experiment.attribution, expected.otherwise
     factors = (
         {
             "kind": attribution.kind,
@@ -549,40 +544,18 @@ def forecast_json(experiment: Experiment, expected: Forecast) -> dict[str, objec
             "above_latency_s": LONGEST_LATENCY_S,
             "block_s": round(other.block_s, 1),
             "max_blocks": other.max_blocks,
-            "first_look_blocks": other.stopping.first_look,
-            "first_look_s": round(other.first_look_s, 1),
+            "first_interim_result_blocks": other.stopping.first_look,
+            "first_interim_result_s": round(other.first_look_s, 1),
         }
         if other is not None
         else None
     )
     return {
         **({"attribution": factors} if factors else {}),
-        "format": 1,
-        "name": experiment.name,
-        "configurations": [configuration.name for configuration in experiment.configurations],
+        **forecast_json(experiment, expected),
         "seed": experiment.seed,
-        "mode": expected.mode,
-        "switch": expected.switch,
-        "design_reason": expected.design_reason or None,
-        **plan_json(expected.mode, experiment, expected.pausing, expected.memory),
-        "warm_up_s": expected.warm_up_s,
         "reset": expected.reset,
-        "rounds": expected.rounds.number,
-        "rounds_reason": expected.rounds.reason or None,
-        "preparation_s": round(expected.preparation_s, 1),
-        **({"capacity_s": round(expected.capacity_s, 1)} if expected.capacity_s else {}),
-        "block_s": round(expected.block_s, 1),
-        "max_blocks": expected.max_blocks,
-        "first_look_blocks": expected.stopping.first_look if compared else None,
-        "first_look_s": round(expected.first_look_s, 1) if compared else None,
-        "sustained_s": round(expected.sustained_s, 1),
-        "sustained_most_s": round(expected.sustained_most_s, 1),
+        "runs_per_start_reason": expected.rounds.reason or None,
         **({"one_by_one": one_by_one} if one_by_one else {}),
-        "budget_s": experiment.stop.budget_s,
-        **cost_json(experiment, expected.most_s(experiment)),
         **({"commands": [list(it) for it in experiment.commands]} if experiment.commands else {}),
-        "disk": [
-            {"directory": str(directory), "needed_bytes": needed, "free_bytes": free}
-            for directory, (needed, free) in expected.disk_bytes.items()
-        ],
     }

@@ -415,13 +415,13 @@ class TrialOptions(WrittenOptions):
     reset_command: str | None
     margin: str | None
     save: Path | None
-    fail_if: tuple[str, ...]
+    conditions: tuple[str, ...]
     undecided: str
     junit: Path | None
 
     def run(self, source: str) -> RunOptions:
         """Return the command line of ``run`` for an experiment that is called so in messages."""
-        gate = Gate(fail_if=self.fail_if, undecided=self.undecided, junit=self.junit)
+        gate = Gate(conditions=self.conditions, undecided=self.undecided, junit=self.junit)
         return replace(WrittenOptions.run(self, source), is_named=False, gate=gate)
 
 

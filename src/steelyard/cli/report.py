@@ -21,7 +21,7 @@ def command(
     *,
     full: bool,
     write: bool,
-    fail_if: tuple[str, ...],
+    conditions: tuple[str, ...],
     undecided: str,
     junit: Path | None,
 ) -> int:
@@ -41,7 +41,7 @@ def command(
     path = named_or_newest(directory)
     record = read_campaign(path)
     analysis = analyse(record)
-    gate = Gate(fail_if=fail_if, undecided=undecided, junit=junit)
+    gate = Gate(conditions=conditions, undecided=undecided, junit=junit)
     shown = gate.shown(analysis)
     trouble = write_again(record, analysis, path) if write else None
     if form == "text":

@@ -22,7 +22,7 @@ from steelyard.cli.options import (
 )
 @source_argument
 @click.option("--budget", metavar="TIME", help="End after this long, such as 20m.")
-@click.option("--width", "precision", metavar="SHARE", help="Stop at this half-width, such as 1%.")
+@click.option("--width", metavar="SHARE", help="Stop at this half-width, such as 1%.")
 @click.option(
     "--short", is_flag=True, help="Try it in minutes: short runs, few loads, little data."
 )
@@ -48,7 +48,7 @@ def command(context: click.Context, /, **_: object) -> int:
 
     given = dict(context.params)
     job = JobOptions(**{name: given.pop(name) for name in JOB_OPTIONS})
-    gate = Gate(**{name: given.pop(name) for name in ("fail_if", "undecided", "junit")})
+    gate = Gate(**{name: given.pop(name) for name in ("conditions", "undecided", "junit")})
     options = launching.RunOptions(**given, gate=gate, job=job)
     if options.source.startswith("article:"):
         bundle.run_article(options)

@@ -43,7 +43,7 @@ from steelyard.core.quantities import (
     whole,
     word,
 )
-from steelyard.core.schedule import CeilingsAsked, LatencyGoal, Load, LoadCommand, Mode, TurnTimes
+from steelyard.core.schedule import LatencyGoal, Load, LoadCommand, MachineLimits, Mode, TurnTimes
 from steelyard.core.target import (
     DatabaseSystem,
     EndpointTarget,
@@ -173,9 +173,9 @@ class Measure:
         " makes.",
         True,
     )
-    machine_limits: CeilingsAsked = key(
-        CeilingsAsked.AUTO,
-        word(CeilingsAsked),
+    machine_limits: MachineLimits = key(
+        MachineLimits.AUTO,
+        word(MachineLimits),
         "Measure before the first block what the place can do at most; auto leaves the device out"
         " where that costs more than 2 % of the budget.",
         "on",
@@ -443,7 +443,7 @@ class Design(StrEnum):
     ONCE = "single-pass"  # one run per cell in file order: no interval and no verdict
 
 
-class Track(StrEnum):
+class ServerTerms(StrEnum):
     """On what terms servers in different places are compared; ``matched`` asks for equal ones."""
 
     AS_SHIPPED = "as-shipped"  # as the vendor ships it: what differs is a part of the offer
@@ -656,7 +656,7 @@ class Experiment:
     twin_of: TwinOf | None = None
     capacity: CapacityAsked | None = None
     goal: LatencyGoal | None = None
-    terms: Track | None = None
+    terms: ServerTerms | None = None
     gate: tuple[Condition, ...] = ()
 
     def configuration(self, name: str) -> Configuration:
@@ -672,22 +672,22 @@ class Experiment:
         """Return the workload of that name."""
         return next(w for w in self.workloads if w.name == name)
 
-    def slice_s(self, workload: str) -> float:
+    def run_time_s(self, workload: str) -> float:
         """Return the measured length of a run of a workload, in seconds."""
         own = self.workload(workload).run_time_s
         return self.measure.run_time_s if own is None else own
 
     @property
-    def mean_slice_s(self) -> float:
+    def mean_run_time_s(self) -> float:
         """Return the measured seconds of a run, in the mean over the workloads."""
-        return fmean(self.slice_s(each.name) for each in self.workloads)
+        return fmean(self.run_time_s(each.name) for each in self.workloads)
 
     @property
     def slices(self) -> str:
         """Return the measured lengths of runs: ``5 s``, or ``3 s (reads) or 9 s (writes)``."""
         named: dict[float, list[str]] = {}
         for each in self.workloads:
-            named.setdefault(self.slice_s(each.name), []).append(each.name)
+            named.setdefault(self.run_time_s(each.name), []).append(each.name)
         if len(named) == 1:
             return f"{next(iter(named)):g} s"
         return " or ".join(f"{long:g} s ({', '.join(names)})" for long, names in named.items())

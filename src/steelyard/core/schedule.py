@@ -598,8 +598,8 @@ class CeilingKind(StrEnum):
     LOG_WRITE = "log write"  # LOG_WRITE_BYTES written and forced out, one after another
 
 
-class CeilingsAsked(StrEnum):
-    """Which ceilings an experiment asks for."""
+class MachineLimits(StrEnum):
+    """Whether the limits of the machine are measured."""
 
     AUTO = "auto"  # those of the device only where they cost little of the budget
     ON = "on"
@@ -784,7 +784,7 @@ class LoadCommand:
     @property
     def has_ramp(self) -> bool:
         """Return whether its start is left out: it is told what of it, or its log is cut."""
-        return self.log is not None or any("{ramp}" in word for word in self.argv)
+        return self.log is not None or any("{discard_start}" in word for word in self.argv)
 
     @property
     def logs_latencies(self) -> bool:

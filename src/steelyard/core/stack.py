@@ -347,7 +347,7 @@ class BenchFacts:
     reference_class: str | None = None
     reference_cpus: int | None = None
     reference_memory_bytes: int | None = None
-    scale_factor: int | None = None
+    scale: int | None = None
     repeats: int | None = None
     steps: tuple[JourneyStep, ...] | None = None
     before: ScriptLatencies | None = None

@@ -737,13 +737,13 @@ POSTGRES_MODES: Final = (
 )
 
 
-def redis_subject(bin_: str, account: str | None, doors: Doors) -> Subject:
+def redis_subject(place: str, account: str | None, doors: Doors) -> Subject:
     """Return an installed Redis or Valkey, where the account can reach it.
 
     Raises:
         PreflightError: It is not here.
     """
-    found = find_redis(bin_, doors.processes)
+    found = find_redis(place, doors.processes)
     home = found.server.parent
     label = f"{found.flavour}-{found.version}"
     reached = staged(home, (home,), label, account=account, processes=doors.processes)
@@ -758,13 +758,13 @@ def redis_subject(bin_: str, account: str | None, doors: Doors) -> Subject:
     )
 
 
-def postgres_subject(bin_: str, account: str | None, doors: Doors) -> Subject:
+def postgres_subject(place: str, account: str | None, doors: Doors) -> Subject:
     """Return an installed PostgreSQL, where the account can reach it.
 
     Raises:
         PreflightError: It is not here.
     """
-    found = find_installation(bin_, doors.processes)
+    found = find_installation(place, doors.processes)
     label = f"{found.root.name}-{'.'.join(map(str, found.version_key))}"
     programs = staged(
         found.programs, wheel_parts(found), label, account=account, processes=doors.processes

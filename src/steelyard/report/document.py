@@ -720,7 +720,7 @@ def about(seconds: float) -> str:
     return f"{hours:.0f} h" if hours < 72.0 else f"{hours / 24.0:,.0f} days"
 
 
-FORMAT: Final = 1  # of ``summary.json`` and of whatever else is printed for programs
+FORMAT: Final = 2  # of ``summary.json`` and of whatever else is printed for programs
 _SIGNIFICANT = 12
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]

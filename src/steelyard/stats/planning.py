@@ -194,11 +194,11 @@ class BlockShape:
         mode: In starts each configuration has a restart of its own; back to back all share one.
         configurations: In a block, at least 2.
         cells: Pooled in one result, at least 1.
-        slice_s: Measured length of a run.
+        run_time_s: Measured length of a run.
         step_s: From one configuration's run in a cell to the next configuration's in the same cell.
         rounds: Runs of a configuration in one cell of a block, at least 1.
-        turns: How runs are taken where configurations alternate; ``slice_s`` is then the seconds of
-            turns of one of them.
+        turns: How runs are taken where configurations alternate; ``run_time_s`` is then the seconds
+            of turns of one of them.
         sub_blocks: Sizes of those of a block, without the baseline that is in each; empty: all
             configurations are up together.
         base: Place of the baseline among the configurations.
@@ -207,7 +207,7 @@ class BlockShape:
     mode: Mode
     configurations: int
     cells: int
-    slice_s: float
+    run_time_s: float
     step_s: float
     rounds: int = 1
     turns: TurnTimes = field(default_factory=TurnTimes)
@@ -243,7 +243,7 @@ def contrast_sd(
         if shape.sub_blocks and len(weights) == shape.configurations:
             squares = squares_in_sub_blocks(weights, shape.base, shape.sub_blocks)
         return math.sqrt(squares * _in_turns(turn_noise(noise), shape, pooled=pooled))
-    seconds = mean_variance(noise.second_sd, noise.autocorrelation, shape.slice_s)
+    seconds = mean_variance(noise.second_sd, noise.autocorrelation, shape.run_time_s)
     of_run = noise.slice_sd**2 + seconds
     moving = _moved(noise, shape)
     share = shape.rounds * (_cells_averaged(shape.cells) if pooled else 1.0)
@@ -281,7 +281,7 @@ def _in_turns(noise: TurnNoise, shape: BlockShape, *, pooled: bool) -> float:
 
     Drift and whatever else lasts for some turns is in all configurations of a block alike.
     """
-    counted_s = shape.slice_s * shape.turns.counted_s / shape.turns.turn_s
+    counted_s = shape.run_time_s * shape.turns.counted_s / shape.turns.turn_s
     connections = (noise.connection_sd or 0.0) ** 2 / (shape.turns.reconnects + 1)
     of_run = connections + noise.second_sd**2 / counted_s
     return noise.start_sd**2 + of_run / (_cells_averaged(shape.cells) if pooled else 1.0)
@@ -324,7 +324,7 @@ def optimal_turns(
     present = shape.turns.reconnects
     tried = range(_MOST_RECONNECTIONS + 1) if known else (present,)
     shapes = [
-        replace(shape, slice_s=float(seconds), turns=replace(shape.turns, reconnects=number))
+        replace(shape, run_time_s=float(seconds), turns=replace(shape.turns, reconnects=number))
         for number in tried
         for seconds in _TURNS_S
         if number == present or (number + 1) * _LEAST_ROUNDS <= shape.turns.turns_in(float(seconds))
@@ -349,13 +349,13 @@ def turns_ratio(
     Returns:
         A ratio: 0.9 means intervals a tenth narrower; 1 without noise.
     """
-    sets = other.turns.reconnects - shape.turns.reconnects
-    stretch = (overhead_s + sets * CONNECTION_S + other.slice_s) / (overhead_s + shape.slice_s)
+    sets_s = (other.turns.reconnects - shape.turns.reconnects) * CONNECTION_S
+    stretch = (overhead_s + sets_s + other.run_time_s) / (overhead_s + shape.run_time_s)
     now, then = (contrast_sd(noise, each, pooled=True) for each in (shape, other))
     return then / now * math.sqrt(stretch) if now > 0.0 else 1.0
 
 
-def optimal_slice_s(
+def optimal_run_time_s(
     noises: Sequence[WorkloadNoise], shape: BlockShape, *, overhead_s: float
 ) -> float:
     """Return the one slice length that makes the results of workloads narrowest per minute.
@@ -383,21 +383,21 @@ def optimal_slice_s(
 
 
 def width_ratio(
-    noise: WorkloadNoise, shape: BlockShape, slice_s: float, overhead_s: float
+    noise: WorkloadNoise, shape: BlockShape, run_time_s: float, overhead_s: float
 ) -> float:
     """Return how a result's half-width in a given time changes with another slice length.
 
     Args:
         noise: Of the workload.
         shape: Of the blocks as they are.
-        slice_s: The other length, seconds.
-        overhead_s: Lost per run, as for ``optimal_slice_s``.
+        run_time_s: The other length, seconds.
+        overhead_s: Lost per run, as for ``optimal_run_time_s``.
 
     Returns:
         A ratio: 0.9 means intervals a tenth narrower with the other length; 1 without noise.
     """
-    stretch = (overhead_s + slice_s) / (overhead_s + shape.slice_s)
-    other = replace(shape, slice_s=slice_s, step_s=shape.step_s * stretch)
+    stretch = (overhead_s + run_time_s) / (overhead_s + shape.run_time_s)
+    other = replace(shape, run_time_s=run_time_s, step_s=shape.step_s * stretch)
     now, then = (contrast_sd(noise, each, pooled=True) for each in (shape, other))
     return then / now * math.sqrt(stretch) if now > 0.0 else 1.0
 

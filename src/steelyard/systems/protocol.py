@@ -172,7 +172,7 @@ class Dataset:
 
     Attributes:
         name: Database name, made from the content.
-        scale_factor: Size of the generator's own tables, or None.
+        scale: Size of the generator's own tables, or None.
         prepare: Names and texts of scripts run after them.
         variables: Numbers that the scripts name.
         command: Words of a program of the user's that makes more, run last.
@@ -180,7 +180,7 @@ class Dataset:
     """
 
     name: str
-    scale_factor: int | None = None
+    scale: int | None = None
     prepare: tuple[tuple[str, str], ...] = ()
     variables: tuple[tuple[str, int], ...] = ()
     command: tuple[str, ...] = ()
@@ -192,7 +192,7 @@ class Dataset:
 
         Keys are on it twice: in a dump and in an append-only file.
         """
-        return (self.scale_factor or 0) * 16_000_000 + 2 * self.expected_memory_bytes
+        return (self.scale or 0) * 16_000_000 + 2 * self.expected_memory_bytes
 
     @property
     def expected_memory_bytes(self) -> int:
@@ -520,7 +520,7 @@ class LoadProgram(Protocol):
         request: RunRequest,
         ramp_s: float,
         started_at: float,
-        slice_s: float | None = None,
+        run_time_s: float | None = None,
     ) -> measurement.Measurement:
         """Return what all generators of a run measured together.
 
@@ -529,7 +529,7 @@ class LoadProgram(Protocol):
             request: What was run.
             ramp_s: Thrown away at the start.
             started_at: Wall clock at the start.
-            slice_s: So long after the ramp a tail begins that does not count; None: none does.
+            run_time_s: So long after the ramp a tail begins that does not count; None: none does.
 
         Raises:
             MeasurementError: One of them failed, or its output is not understood.
@@ -552,7 +552,7 @@ class LoadProgram(Protocol):
         *,
         started_at: float,  # noqa: ARG002 - likewise
         ramp_s: float,  # noqa: ARG002 - likewise
-        slice_s: float | None = None,  # noqa: ARG002 - likewise
+        run_time_s: float | None = None,  # noqa: ARG002 - likewise
         stretches: Sequence[Stretch] = (),  # noqa: ARG002 - likewise
     ) -> LogReader:
         """Return what reads the logs of a run.
@@ -561,8 +561,8 @@ class LoadProgram(Protocol):
             request: What is run.
             started_at: Wall clock at second 0.
             ramp_s: The ramp ends no later; what ends in it is told by second only.
-            slice_s: Of an open loop: only what was scheduled so long after the ramp counts, however
-                late it ended; None: what ended after the ramp does.
+            run_time_s: Of an open loop: only what was scheduled so long after the ramp counts,
+                however late it ended; None: what ended after the ramp does.
             stretches: When the generator ran, of a run that is taken in turns: then what counts is
                 told by them, and latencies are without the pauses.
         """

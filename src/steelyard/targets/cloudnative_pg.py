@@ -21,7 +21,7 @@ from steelyard.core.kubernetes import (
     campaign_labels,
 )
 from steelyard.core.places import ClusterService
-from steelyard.core.schedule import CeilingsAsked, Pausing
+from steelyard.core.schedule import MachineLimits, Pausing
 from steelyard.core.target import CloudNativePgTarget, EndpointTarget, Target
 from steelyard.core.wording import PreflightError
 from steelyard.places.kubernetes.made_server import MadeMeans
@@ -289,7 +289,7 @@ def probe_storages(asked: endpoints.Asked, images: Mapping[str, str], site: Kube
         PreflightError: A volume cannot be had.
     """
     experiment, doors = asked.experiment, asked.doors
-    if experiment.measure.machine_limits is CeilingsAsked.OFF:
+    if experiment.measure.machine_limits is MachineLimits.OFF:
         return
     tools = PostgresCeilings((), doors)
 

@@ -430,7 +430,7 @@ def dataset_needs(datasets: Sequence[Dataset]) -> tuple[existing_server.DatasetN
     return tuple(
         existing_server.DatasetNeeds(
             name=each.name,
-            tables=each.scale_factor is not None,
+            tables=each.scale is not None,
             scripts=bool(each.prepare or each.command),
         )
         for each in datasets

@@ -243,7 +243,7 @@ class ToyEngine(Engine, LoadProgram):
         request: RunRequest,
         ramp_s: float,
         started_at: float,
-        slice_s: float | None = None,
+        run_time_s: float | None = None,
     ) -> Measurement:
         """Return what the generator printed.
 

@@ -19,7 +19,7 @@ def terms(cells: int = 4, *, max_blocks: int = 30, stopped_early: bool = False) 
     """Return the terms of an hour of two-minute blocks: decide 3 %, margin 1 %."""
     rule = stopping_rule(results=1, cells_per_result=cells, max_blocks=max_blocks, precision=None)
     return compute.Terms(
-        rule=rule, margin=0.01, decide=0.03, block_s=120.0, stopped_early=stopped_early
+        rule=rule, margin=0.01, detect=0.03, block_s=120.0, stopped_early=stopped_early
     )
 
 
@@ -174,7 +174,7 @@ def test_precision_keeps_its_promise() -> None:
     """Stopped when the interval is as narrow as asked, it still covers the truth in 93 %."""
     campaigns, covered = 300, 0
     rule = stopping_rule(results=1, cells_per_result=4, max_blocks=60, precision=0.012)
-    asked = compute.Terms(rule=rule, margin=0.01, decide=0.03, block_s=120.0)
+    asked = compute.Terms(rule=rule, margin=0.01, detect=0.03, block_s=120.0)
     for seed in range(campaigns):
         taken = contrasts(60, 0.02, 0.05, seed=seed)
         for n in range(8, 61):

@@ -1,4 +1,4 @@
-"""The contract: what differs between places, what is not known, and what a track makes of it."""
+"""The contract: what differs between places, what is not known, and what `terms` makes of it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,22 +14,22 @@ from steelyard.answers.contract import (
     contract_of,
     require_matched,
 )
-from steelyard.core.experiment import EffectiveSetting, Experiment, Measure, Track
+from steelyard.core.experiment import EffectiveSetting, Experiment, Measure, ServerTerms
 from steelyard.core.measurement import Environment, ServerEnvironment
 from steelyard.core.places import PodResources, Provision
-from steelyard.core.schedule import Ceiling, CeilingKind, CeilingsAsked
+from steelyard.core.schedule import Ceiling, CeilingKind, MachineLimits
 from steelyard.core.target import CloudNativePgTarget, EndpointTarget
 from steelyard.core.wording import GIB, PreflightError
 
 _HERE = Provision(cpus=2.0, memory_bytes=8 * GIB, storage="ext4 on /dev/sda")
 
 
-def mixed(track: Track | None = None) -> Experiment:
+def mixed(terms: ServerTerms | None = None) -> Experiment:
     """Return a server of this machine beside one that is there already."""
     experiment = an_experiment()
     slow, fast = experiment.configurations
     there = replace(fast, target=EndpointTarget(host="db"), settings=())
-    return replace(experiment, configurations=(slow, there), terms=track)
+    return replace(experiment, configurations=(slow, there), terms=terms)
 
 
 def server(
@@ -58,17 +58,17 @@ def trip(name: str, seconds: float) -> Ceiling:
     )
 
 
-def agreed(there: ServerEnvironment, *trips: Ceiling, track: Track | None = None) -> Contract:
+def agreed(there: ServerEnvironment, *trips: Ceiling, terms: ServerTerms | None = None) -> Contract:
     """Return the contract of a server here and this one there."""
     environment = Environment(facts=(), servers=(server("slow"), there), ceilings=trips)
-    found = contract(mixed(track), environment)
+    found = contract(mixed(terms), environment)
     assert found is not None
     return found
 
 
 def values(found: Contract) -> dict[str, tuple[str, ...]]:
     """Return the lines by name."""
-    return {term.name: term.values for term in found.terms}
+    return {term.name: term.values for term in found.items}
 
 
 def test_equal_servers_are_on_equal_terms() -> None:
@@ -90,19 +90,21 @@ def test_equal_servers_are_on_equal_terms() -> None:
 )
 def test_each_difference_is_named(there: ServerEnvironment, term: str) -> None:
     """The one that differs is marked with what it differs in; matched servers may not."""
-    found = agreed(there, track=Track.MATCHED)
+    found = agreed(there, terms=ServerTerms.MATCHED)
     assert term in found.apart("fast")
     assert found.apart("slow") == ()
     assert found.marked == ("fast",)
     with pytest.raises(PreflightError, match=f"`fast` and `slow` differ in .*{term}"):
         require_matched(found)
-    for track in (None, Track.AS_SHIPPED):
-        require_matched(replace(found, track=track))
+    for terms in (None, ServerTerms.AS_SHIPPED):
+        require_matched(replace(found, terms=terms))
 
 
 def test_a_longer_way_is_marked_and_no_reason_to_refuse() -> None:
     """How far away a server is belongs to the load, not to the server."""
-    found = agreed(server("fast"), trip("slow", 5e-5), trip("fast", 5e-4), track=Track.MATCHED)
+    found = agreed(
+        server("fast"), trip("slow", 5e-5), trip("fast", 5e-4), terms=ServerTerms.MATCHED
+    )
     assert found.apart("fast") == ("round trip",)
     require_matched(found)
 
@@ -112,7 +114,9 @@ def test_what_is_not_known_is_neither_equal_nor_different() -> None:
     why = Ceiling(
         kind=CeilingKind.ROUND_TRIP, subject="fast", unknown="in a pod", configurations=("fast",)
     )
-    found = agreed(server("fast", provision=None), trip("slow", 5e-5), why, track=Track.MATCHED)
+    found = agreed(
+        server("fast", provision=None), trip("slow", 5e-5), why, terms=ServerTerms.MATCHED
+    )
     assert values(found)["CPUs"] == ("2", NOT_KNOWN)
     assert values(found)["round trip"][1] == f"{NOT_KNOWN}: in a pod"
     assert {"CPUs", "memory", "round trip"} <= set(found.unknown)
@@ -122,7 +126,7 @@ def test_what_is_not_known_is_neither_equal_nor_different() -> None:
 
 def test_round_trips_that_nobody_wanted_are_told_so() -> None:
     """Where the file turns ceilings off."""
-    quiet = replace(mixed(), measure=Measure(machine_limits=CeilingsAsked.OFF))
+    quiet = replace(mixed(), measure=Measure(machine_limits=MachineLimits.OFF))
     found = contract(quiet, Environment(facts=(), servers=(server("slow"), server("fast"))))
     assert found is not None
     assert values(found)["round trip"] == (f"{NOT_KNOWN}: `measure.machine_limits: off`",) * 2
@@ -139,10 +143,10 @@ def test_the_load_on_a_cluster_and_this_machine_comes_from_here() -> None:
 
 
 def test_where_there_is_one_place_there_is_no_contract() -> None:
-    """Servers that are all started here; a track asks for one all the same."""
+    """Servers that are all started here; `terms` asks for one all the same."""
     environment = Environment(facts=(), servers=(server("slow"), server("fast")))
     assert contract(an_experiment(), environment) is None
-    assert contract(replace(an_experiment(), terms=Track.MATCHED), environment) is not None
+    assert contract(replace(an_experiment(), terms=ServerTerms.MATCHED), environment) is not None
     assert contract(mixed(), None) is None
 
 
@@ -159,14 +163,14 @@ def test_a_run_is_told_what_differs_and_no_more() -> None:
     """The rest by name: what is equal, and what nobody knows; the report has the whole table."""
     found = agreed(server("fast", version="17.2"))
     table = contract_in_brief(found)
-    apart = [term.name for term in found.terms if any(term.unequal)]
+    apart = [term.name for term in found.items if any(term.unequal)]
     assert "version" in apart
     assert [row.cells[0] for row in table.rows] == apart
-    for term in found.terms:
+    for term in found.items:
         assert (term.name in table.note) is not any(term.unequal)
     assert table.note.index("Equal:") < table.note.index("Not known of all:")
     same = contract_in_brief(
-        replace(found, terms=tuple(t for t in found.terms if t.name == "CPUs"))
+        replace(found, items=tuple(t for t in found.items if t.name == "CPUs"))
     )
     assert not same.rows
     assert "Nothing is known to differ." in same.note
@@ -185,7 +189,7 @@ def test_it_is_told_before_the_first_run_and_kept(tmp_path: Path) -> None:
 
 def test_matched_servers_that_differ_are_refused_before_the_first_run(tmp_path: Path) -> None:
     """With one block nothing was measured; what is not known is a finding."""
-    experiment = mixed(Track.MATCHED)
+    experiment = mixed(ServerTerms.MATCHED)
     stage = Stage.new(experiment, tmp_path / "campaign")
     assert "terms-not-known" in {each.code for each in stage.run().findings}
     slow, fast = experiment.configurations

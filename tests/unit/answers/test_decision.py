@@ -160,7 +160,7 @@ _RATIOS = np.array([0.10, 0.12, 0.09, 0.13])
 
 
 def _result(blocks: int) -> Comparison:
-    terms = Terms(rule=FOUR, margin=0.01, decide=0.03, block_s=3600.0)
+    terms = Terms(rule=FOUR, margin=0.01, detect=0.03, block_s=3600.0)
     pair = Pair(baseline="a", configuration="b", workload="w")
     return compare_result(_RATIOS[:blocks, None], pair, terms)
 
@@ -248,7 +248,7 @@ def loads(cells: int) -> tuple[Load, ...]:
 def terms(cells: int) -> Terms:
     """Return what so many cells are judged by."""
     rule = stopping_rule(results=1, cells_per_result=cells, max_blocks=30, precision=None)
-    return Terms(rule=rule, margin=0.01, decide=0.03, block_s=60.0)
+    return Terms(rule=rule, margin=0.01, detect=0.03, block_s=60.0)
 
 
 def contrasts(cells: int, faster: int, effect: float = 0.03) -> np.ndarray:

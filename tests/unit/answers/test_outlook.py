@@ -29,7 +29,7 @@ BLOCK_S = 120.0
 def terms(budget_s: float = 3600.0, **changes: object) -> compute.OutlookTerms:
     """Return METHOD's own design: five loads, restarts, blocks of two minutes."""
     made = compute.OutlookTerms(
-        shape=BlockShape(mode=Mode.STARTS, configurations=2, cells=5, slice_s=5.0, step_s=60.0),
+        shape=BlockShape(mode=Mode.STARTS, configurations=2, cells=5, run_time_s=5.0, step_s=60.0),
         results=1,
         preparation_s=0.0,
         block_s=BLOCK_S,

@@ -15,7 +15,7 @@ from steelyard.core.campaign import ALL_NAMED, ASSUMED_NOISE, CampaignRecord, St
 from steelyard.core.experiment import Design, Experiment, OtherDesign, Stop, SwitchCost, TwinOf
 from steelyard.core.measurement import Second
 from steelyard.core.schedule import Mode, TurnTimes, WorkloadTurns
-from steelyard.stats.planning import BlockShape, half_width, optimal_slice_s
+from steelyard.stats.planning import BlockShape, half_width, optimal_run_time_s
 from steelyard.stats.spending import cell_level, result_level, stopping_rule
 
 RATE = 1000.0
@@ -155,7 +155,7 @@ def test_the_parts_are_for_later_plans() -> None:
     assert abs(workload.noise.autocorrelation) < 0.1
     assert workload.noise.restart_sd < 0.01
     assert workload.noise.assumed == ()
-    assert workload.best_slice_s is not None
+    assert workload.best_run_time_s is not None
 
 
 def test_what_was_not_seen_is_assumed_and_named() -> None:
@@ -177,10 +177,10 @@ def test_parts_that_cannot_be_told_apart_are_none(blocks: int, seconds: int, sai
     record = a_campaign(twin(), blocks, seconds=seconds)
     floor = floor_of(record)
     workload = floor.workloads[0]
-    assert (workload.noise, workload.second_sd, workload.best_slice_s) == (None, None, None)
+    assert (workload.noise, workload.second_sd, workload.best_run_time_s) == (None, None, None)
     assert said in workload.reason
     assert workload.comparisons[0].contrast_sd.value > 0.0
-    assert floor.advised_slice_s is None
+    assert floor.advised_run_time_s is None
 
 
 @pytest.mark.parametrize("blocks", [0, 1])
@@ -207,8 +207,8 @@ def test_a_difference_between_equal_arms_is_a_warning() -> None:
 def test_the_advice_is_one_length_for_all_workloads() -> None:
     """And never a length that widens the intervals."""
     floor = floor_of(a_campaign(twin(workloads=2)))
-    assert floor.advised_slice_s is not None
-    assert 3.0 <= floor.advised_slice_s <= 30.0
+    assert floor.advised_run_time_s is not None
+    assert 3.0 <= floor.advised_run_time_s <= 30.0
     assert floor.width_ratio is not None
     assert floor.width_ratio <= 1.0
 
@@ -219,12 +219,18 @@ def test_the_advice_is_the_one_of_the_plan() -> None:
     workload = floor.workloads[0]
     assert workload.noise is not None
     shape = BlockShape(
-        mode=floor.mode, configurations=4, cells=5, slice_s=floor.slice_s, step_s=floor.block_s / 4
+        mode=floor.mode,
+        configurations=4,
+        cells=5,
+        run_time_s=floor.run_time_s,
+        step_s=floor.block_s / 4,
     )
-    overhead_s = floor.block_s / 20 - floor.slice_s
-    assert workload.best_slice_s == optimal_slice_s([workload.noise], shape, overhead_s=overhead_s)
+    overhead_s = floor.block_s / 20 - floor.run_time_s
+    assert workload.best_run_time_s == optimal_run_time_s(
+        [workload.noise], shape, overhead_s=overhead_s
+    )
     assert workload.noise.unnamed == ALL_NAMED
-    assert floor.advised_slice_s == workload.best_slice_s
+    assert floor.advised_run_time_s == workload.best_run_time_s
 
 
 @pytest.mark.parametrize("loads", [1, 3])
@@ -317,15 +323,15 @@ def test_a_profile_says_what_starts_would_vary_by() -> None:
 def test_other_lengths_are_advised_from_ten_starts_on() -> None:
     """Nine starts know a deviation too badly to change how turns are taken."""
     few, enough = floor_of(campaign_in_turns(9)), floor_of(campaign_in_turns(10))
-    assert (few.advised_slice_s, few.width_ratio, few.workloads[0].best_slice_s) == (
+    assert (few.advised_run_time_s, few.width_ratio, few.workloads[0].best_run_time_s) == (
         None,
         None,
         None,
     )
-    assert enough.advised_slice_s is not None
+    assert enough.advised_run_time_s is not None
     assert enough.width_ratio is not None
     assert enough.width_ratio <= 1.0
-    assert enough.workloads[0].best_slice_s is not None
+    assert enough.workloads[0].best_run_time_s is not None
 
 
 def test_both_designs_say_what_they_decide() -> None:

@@ -184,7 +184,7 @@ def test_a_dry_run_prints_json_and_starts_nothing(shell: Shell) -> None:
     forecast = json.loads(out)
     assert forecast["configurations"] == ["default", "other"]
     assert forecast["seed"] == 1
-    assert forecast["first_look_s"] < forecast["budget_s"]
+    assert forecast["first_interim_result_s"] < forecast["budget_s"]
     assert all(disk["needed_bytes"] > 0 for disk in forecast["disk"])
     assert not Path("campaigns").exists()
 

@@ -45,7 +45,7 @@ def test_a_mode_cannot_be_made_another(shell: Shell) -> None:
 
 def test_an_absent_server_is_told(shell: Shell) -> None:
     """Exit code 3 with the package that has it."""
-    code, _, err = shell.run("crash-test", "redis", "--bin", "no-such-redis", "--deaths", "kill")
+    code, _, err = shell.run("crash-test", "redis", "--server", "no-such-redis", "--deaths", "kill")
     assert code == 3
     assert "no-such-redis" in err
 

@@ -21,6 +21,7 @@ from steelyard.cli.main import cli
 from steelyard.core.stack import KnobKind
 from steelyard.core.wording import ExitCode, RecordError
 from steelyard.record.directory import read_campaign
+from steelyard.report.document import FORMAT
 from support.stack import knob, stack_plan, write_plan
 
 _EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
@@ -154,7 +155,7 @@ _CALLS = {
     ("explain",): ("campaigns/one",),
     ("inspect",): (),
     ("compare",): ("campaigns/one", "slow", "fast"),
-    ("stack", "plan"): ("--cpus", "1", "--memory", "2GiB", "--bin", "formula"),
+    ("stack", "plan"): ("--cpus", "1", "--memory", "2GiB", "--server", "formula"),
     ("stack", "verify"): ("p",),
 }
 _ELSEWHERE = {("attach",), ("try",), ("crash-test", "redis"), ("crash-test", "postgresql")}
@@ -202,7 +203,7 @@ def test_what_programs_read_says_its_format(shell: Shell, verb: tuple[str, ...])
     assert out.replace("\n", "").isprintable()
     found = json.loads(out)
     assert isinstance(found, dict)
-    assert found["format"] == 1
+    assert found["format"] in {1, FORMAT}
 
 
 @pytest.mark.slow

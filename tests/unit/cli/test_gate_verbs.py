@@ -96,9 +96,9 @@ def test_a_report_is_printed_under_the_conditions_that_it_is_given(
     experiment = an_experiment(speed=1.1)
     own = (parse_condition("faster > 1.375%"),)
     Stage.new(replace(experiment, gate=own), tmp_path / "c").run()
-    assert shell.run("report", "c")[0] == 10
+    assert shell.run("report", "--write", "c")[0] == 10
     written = (tmp_path / "c" / "report.md").read_text()
-    for form in ("terminal", "summary", "markdown", "json", "html"):
+    for form in ("text", "summary", "markdown", "json", "html"):
         words = ("report", "c", "--output", form, "--gate", "faster > 90%")
         code, out, err = shell.run(*words)
         assert code == 0, err
@@ -126,7 +126,7 @@ def test_a_junit_file_is_written_at_every_end(
     path = tmp_path / "c"
     analysis = decided(speed=1.1)
     a_record(path, speed=1.1)
-    gate = Gate(fail_if=("faster > 1%",), junit=tmp_path / "gate.xml")
+    gate = Gate(conditions=("faster > 1%",), junit=tmp_path / "gate.xml")
     options = RunOptions(
         source="e.yaml", flags=(), seed=1, out=path, dry_run=False, as_json=False, quiet=True,
         yes=True, gate=gate,

@@ -257,8 +257,8 @@ def test_a_twin_has_the_rounds_of_a_checkpoint_cycle(shell: Shell, file: str) ->
         )
         for verb in ("run", "noise")
     ]
-    assert seen[0]["rounds"] > 1
-    assert seen[0]["rounds"] == seen[1]["rounds"]
+    assert seen[0]["runs_per_start"] > 1
+    assert seen[0]["runs_per_start"] == seen[1]["runs_per_start"]
 
 
 FACTS = MachineFacts(cpus=4.0, memory_bytes=2**33, free_disk_bytes=2**36)

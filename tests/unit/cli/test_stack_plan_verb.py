@@ -30,7 +30,7 @@ from support.made_machines import bare, machine
 from support.recorded_stacks import PUBLISHED, RECOMMENDED
 from support.stack import knob, stack_plan, write_plan
 
-ASKED = ("stack", "plan", "--cpus", "2", "--memory", "8GiB", "--bin", "formula")
+ASKED = ("stack", "plan", "--cpus", "2", "--memory", "8GiB", "--server", "formula")
 
 
 def test_it_prints_arithmetic_settings_and_assumptions(shell: Shell) -> None:
@@ -70,7 +70,7 @@ def test_a_program_that_cannot_count_gives_way_to_the_formula(
         assert code == 0
         words = " ".join(out.split())
         assert "by a formula for PostgreSQL 18 (huge_page_size must be 0 on this" in words
-    code, _, err = shell.run(*asked, "--bin", "18")
+    code, _, err = shell.run(*asked, "--server", "18")
     assert code == ExitCode.REFUSED
     assert "must be 0 on this platform" in err
 
@@ -147,7 +147,7 @@ def test_the_domain_of_this_machine_is_asked_of_its_libvirt() -> None:
 def test_the_impossible_is_refused_with_what_would_fit(shell: Shell, tmp_path: Path) -> None:
     """Exit code 3, the constraint, the way out, and nothing is written."""
     place = tmp_path / "plan"
-    words = ("stack", "plan", "--cpus", "8", "--memory", "24GiB", "--bin", "formula")
+    words = ("stack", "plan", "--cpus", "8", "--memory", "24GiB", "--server", "formula")
     code, _, err = shell.run(
         *words, "--for", "kvm", "--host-facts", str(PUBLISHED), "--dir", str(place)
     )

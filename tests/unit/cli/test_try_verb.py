@@ -299,7 +299,7 @@ def test_budget_and_changes_count(planned: Shell) -> None:
         plan = json.loads(out)
         smallest.append(plan["workloads"][0]["pooled"]["smallest_effect_percent"])
     assert smallest[1] < smallest[0]
-    assert plan["decide_percent"] == 4.0
+    assert plan["detect_percent"] == 4.0
     effects = plan["workloads"][0]["pooled"]["effects"]
     assert 4.0 in [effect["effect_percent"] for effect in effects]
 

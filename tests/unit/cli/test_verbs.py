@@ -136,7 +136,7 @@ def test_the_json_form_is_the_summary(shell: Shell) -> None:
     path = a_campaign(Path("one"))
     _, out, _ = shell.run("report", "one", "--output", "json")
     summary = json.loads(out)
-    assert summary["format"] == 1
+    assert summary["format"] == 2
     assert summary["comparisons"][0]["verdict"] == "faster"
     assert {cell["configuration"] for cell in summary["cells"]} == {"slow", "fast"}
     shell.run("report", "one", "--write")

@@ -33,7 +33,7 @@ def test_a_bucket_that_closed_is_found_and_measured(name: str) -> None:
     assert long.cliff.scan.least_capacity == pytest.approx(counted, rel=0.1)
     low, high = long.cliff.scan.capacity_bounds
     assert low <= counted <= high
-    assert long.cliff.slices_were_burst
+    assert long.cliff.runs_were_burst
     assert "burst-cliff" in {finding.code for finding in analysis.findings}
 
 

@@ -19,7 +19,7 @@ _IDENTITY = ("postgres", "18.6")
 
 
 def _dataset(name: str = "s10", scale: int | None = 10, **options: object) -> Dataset:
-    return Dataset(name=name, scale_factor=scale, **{"prepare": (), **options})
+    return Dataset(name=name, scale=scale, **{"prepare": (), **options})
 
 
 _VARIANTS = [
@@ -72,7 +72,7 @@ CLUSTER = targets.CloudNativePgTarget(
         (targets.LocalTarget(server="15", initdb=("--wal-segsize=64",)), "7d518c87a31bf0da"),
         (CLUSTER, "94fa205ded323f43"),
         (
-            Dataset(name="s10", scale_factor=10, prepare=(("a.sql", "SELECT 1"),)),
+            Dataset(name="s10", scale=10, prepare=(("a.sql", "SELECT 1"),)),
             "1b9b58c22dd4e93e",
         ),
         (Dataset(name="k", space=KeySpace(keys=10)), "37e920f54020ec74"),

@@ -382,7 +382,7 @@ def test_json_has_the_keys_only_where_there_is_something() -> None:
     text = json.dumps({key: told[key] for key in ("capacity", "rates", "goal")}, allow_nan=False)
     again = json.loads(text)
     assert again["capacity"][0]["clients"] == 8
-    assert again["capacity"][0]["points"][0]["slices_tps"] == [6000.0] * 6
+    assert again["capacity"][0]["points"][0]["runs_tps"] == [6000.0] * 6
     assert again["rates"][0]["offered_per_s"] == 10_000.0
     assert again["rates"][0]["logged_transactions"] == 50_000
     assert (again["rates"][0]["skipped_percent"], again["rates"][0]["late_percent"]) == (0.3, 0.7)

@@ -192,7 +192,7 @@ def test_a_length_is_advised_only_where_it_pays(narrower: float, said: str) -> N
 
 def test_an_unknown_length_is_said_to_be_unknown() -> None:
     """Without the parts there is no advice, and the present length is named."""
-    assert "not known" in advice(changed(advised_slice_s=None, width_ratio=None))
+    assert "not known" in advice(changed(advised_run_time_s=None, width_ratio=None))
 
 
 def test_back_to_back_the_restart_cancels() -> None:

@@ -20,7 +20,7 @@ from steelyard.stats.planning import (
     BlockShape,
     contrast_scale,
     contrast_sd,
-    optimal_slice_s,
+    optimal_run_time_s,
     optimal_turns,
     squares_in_sub_blocks,
     turn_noise,
@@ -33,7 +33,7 @@ TYPICAL = ASSUMED_NOISE.workloads[0]
 SILENT = WorkloadNoise(
     workload="silent", second_sd=0, autocorrelation=0, slice_sd=0, restart_sd=0, drift_sd=0
 )
-STARTS = BlockShape(mode=Mode.STARTS, configurations=2, cells=5, slice_s=5.0, step_s=60.0)
+STARTS = BlockShape(mode=Mode.STARTS, configurations=2, cells=5, run_time_s=5.0, step_s=60.0)
 BACK_TO_BACK = replace(STARTS, mode=Mode.BACK_TO_BACK, step_s=7.0)
 
 
@@ -133,9 +133,9 @@ def test_the_published_form_of_the_best_slice_costs_little_more(overhead_s: floa
     For one cell without drift: the exact variance of a short mean is less than it assumes.
     """
     published = math.sqrt(overhead_s * 0.05**2 * 3.0 / (2 * 0.0141**2))
-    best_s = optimal_slice_s([STILL], ALONE, overhead_s=overhead_s)
+    best_s = optimal_run_time_s([STILL], ALONE, overhead_s=overhead_s)
     assert 0.6 * published < best_s < published
-    here = replace(ALONE, slice_s=best_s)
+    here = replace(ALONE, run_time_s=best_s)
     assert 1.0 <= width_ratio(STILL, here, published, overhead_s) ** 2 < 1.02
 
 
@@ -143,22 +143,22 @@ def test_of_weak_autocorrelation_the_best_slice_is_the_published_one() -> None:
     """Where the exact variance is the form's, so is the length."""
     plain = replace(STILL, autocorrelation=0.0)
     published = math.sqrt(28.0 * 0.05**2 / (2 * 0.0141**2))
-    assert abs(optimal_slice_s([plain], ALONE, overhead_s=28.0) - published) <= 0.5
+    assert abs(optimal_run_time_s([plain], ALONE, overhead_s=28.0) - published) <= 0.5
 
 
 def test_drift_and_pooling_make_the_best_slice_shorter() -> None:
     """A restart that all cells share, and a level that moves, are not bought off by seconds."""
     shape = replace(STARTS, cells=5)
-    single = optimal_slice_s([STILL], ALONE, overhead_s=7.0)
-    pooled = optimal_slice_s([STILL], shape, overhead_s=7.0)
-    drifting = optimal_slice_s([replace(STILL, drift_sd=0.2)], shape, overhead_s=7.0)
+    single = optimal_run_time_s([STILL], ALONE, overhead_s=7.0)
+    pooled = optimal_run_time_s([STILL], shape, overhead_s=7.0)
+    drifting = optimal_run_time_s([replace(STILL, drift_sd=0.2)], shape, overhead_s=7.0)
     assert drifting < pooled < single
 
 
 def test_the_best_slice_is_the_cheapest_one() -> None:
     """No other length between 3 and 30 s gives a narrower interval in the same time."""
     for shape in (STARTS, BACK_TO_BACK, ALONE, replace(STARTS, rounds=6)):
-        best_s = optimal_slice_s([TYPICAL], shape, overhead_s=9.0)
+        best_s = optimal_run_time_s([TYPICAL], shape, overhead_s=9.0)
         widths = [width_ratio(TYPICAL, shape, float(s), 9.0) for s in range(3, 31)]
         assert width_ratio(TYPICAL, shape, best_s, 9.0) == min(widths)
 
@@ -204,7 +204,7 @@ def test_measured_parts_hold_neighbours_and_need_no_factor() -> None:
         drift_sd=0.0,
         unnamed=ALL_NAMED,
     )
-    shape = replace(STARTS, cells=cells, slice_s=float(seconds))
+    shape = replace(STARTS, cells=cells, run_time_s=float(seconds))
     planned = contrast_sd(measured, shape, pooled=False)
     seen = float(np.mean([contrast_scale(column).estimate for column in contrasts.T]))
     assert planned == pytest.approx(seen, rel=0.05)
@@ -217,7 +217,7 @@ IN_TURNS = BlockShape(
     mode=Mode.ALTERNATING,
     configurations=2,
     cells=3,
-    slice_s=5.0,
+    run_time_s=5.0,
     step_s=1.0,
     turns=TurnTimes(turn_s=0.25, turn_discard_s=0.1, reconnects=1),
 )
@@ -253,7 +253,7 @@ def test_the_best_turns_are_best_by_trying() -> None:
     for seconds in (4.0, 8.0, 16.0, 30.0):
         for number in range(8):
             turns = replace(IN_TURNS.turns, reconnects=number)
-            other = replace(IN_TURNS, slice_s=seconds, turns=turns)
+            other = replace(IN_TURNS, run_time_s=seconds, turns=turns)
             assert turns_ratio(TURNED, IN_TURNS, other, 3.0) >= reached
     assert turns_ratio(TURNED, IN_TURNS, IN_TURNS, 3.0) == 1.0
 
@@ -261,7 +261,7 @@ def test_the_best_turns_are_best_by_trying() -> None:
 def test_dear_starts_call_for_longer_turns_and_loud_connections_for_more_of_them() -> None:
     """Each part of the cost is paid against the part of the noise that it lowers."""
     cheap, dear = (optimal_turns([TURNED], IN_TURNS, overhead_s=s) for s in (1.0, 60.0))
-    assert dear.slice_s > cheap.slice_s
+    assert dear.run_time_s > cheap.run_time_s
     loud, quiet = (replace(TURNED, turns=replace(TURNS, connection_sd=s)) for s in (0.3, 0.001))
     many, few = (optimal_turns([each], IN_TURNS, overhead_s=3.0) for each in (loud, quiet))
     assert (many.turns.reconnects, few.turns.reconnects) == (7, 0)
@@ -272,7 +272,7 @@ def test_a_set_of_connections_has_two_rounds_at_least() -> None:
     loud = replace(TURNED, turns=replace(TURNS, connection_sd=0.3))
     slow = replace(IN_TURNS, turns=replace(IN_TURNS.turns, turn_s=1.0))
     best = optimal_turns([loud], slow, overhead_s=3.0)
-    sets = best.turns.sets(best.turns.turns_in(best.slice_s))
+    sets = best.turns.sets(best.turns.turns_in(best.run_time_s))
     assert len(sets) > 1
     assert min(map(len, sets)) >= 2
 
@@ -290,7 +290,7 @@ def test_the_assumed_noise_of_turns_is_that_of_the_table() -> None:
     """METHOD 3.18: blocks of reads with 4 and with 12 s of turns varied by 7.9 and by 6.4 %."""
     times = TurnTimes(turn_s=0.25, turn_discard_s=0.05)
     for seconds, varied in ((4.0, 0.079), (12.0, 0.064)):
-        shape = replace(IN_TURNS, cells=1, slice_s=seconds, turns=times)
+        shape = replace(IN_TURNS, cells=1, run_time_s=seconds, turns=times)
         assert contrast_sd(TYPICAL, shape, pooled=True) == pytest.approx(varied, rel=0.05)
 
 

@@ -9,7 +9,7 @@ from chance import lowest_rate
 from steelyard.core.campaign import ASSUMED_NOISE, WorkloadNoise
 from steelyard.core.schedule import Mode
 from steelyard.stats.noise import NoiseParts, NoiseSample, mean_variance, noise_parts
-from steelyard.stats.planning import BlockShape, optimal_slice_s
+from steelyard.stats.planning import BlockShape, optimal_run_time_s
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,12 +164,12 @@ def a_noise(**parts: float) -> WorkloadNoise:
     return replace(ASSUMED_NOISE.workloads[0], **{"drift_sd": 0.0, **parts})
 
 
-ALONE = BlockShape(mode=Mode.STARTS, configurations=2, cells=1, slice_s=5.0, step_s=60.0)
+ALONE = BlockShape(mode=Mode.STARTS, configurations=2, cells=1, run_time_s=5.0, step_s=60.0)
 
 
 def best_slice_s(noise: WorkloadNoise, *, overhead_s: float) -> float:
     """Return the best length for a single cell."""
-    return optimal_slice_s([noise], ALONE, overhead_s=overhead_s)
+    return optimal_run_time_s([noise], ALONE, overhead_s=overhead_s)
 
 
 def test_between_whole_seconds_the_variance_of_a_mean_goes_on() -> None:

@@ -34,7 +34,7 @@ _ADDRESS = ServerAddress(
     host="/run/x", port=5433, user="steelyard", database="own", password="secret"
 )
 _COMMAND = LoadCommand(
-    argv=("sysbench", "--threads={clients}", "--time={seconds}", "--skip={ramp}", "run"),
+    argv=("sysbench", "--threads={clients}", "--time={seconds}", "--skip={discard_start}", "run"),
     prepare=("sysbench", "prepare"),
     rate=r"transactions: .*\((?P<rate>[0-9.]+) per sec",
     latency=(("mean", r"avg: +([0-9.]+)"), ("p95", r"95th percentile: +([0-9.]+)")),
@@ -87,7 +87,7 @@ def test_names_in_braces_and_the_environment_say_the_same() -> None:
     """A word and a variable tell clients, lengths and the server; the password is in neither."""
     (command,) = _program().run_commands(_request(), _ADDRESS)
     assert command.argv == ("sysbench", "--threads=8", "--time=7", "--skip=2", "run")
-    assert command.environment["STEELYARD_SLICE"] == "5"
+    assert command.environment["STEELYARD_RUN_TIME"] == "5"
     assert command.environment["STEELYARD_WORKLOAD"] == "oltp"
     assert command.environment["PGDATABASE"] == command.environment["STEELYARD_DATABASE"] == "own"
     assert command.environment["PGPASSWORD"] == "secret"

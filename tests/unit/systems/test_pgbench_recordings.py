@@ -101,7 +101,7 @@ def test_a_tail_counts_apart(recording: Recording) -> None:
     """Ramp, slice and tail are all there is; the slice is that of the progress lines between."""
     completed = recording.completed()
     whole = parse_run(completed, ramp_s=0.0, started_at=recording.started_at)
-    taken = parse_run(completed, ramp_s=1.0, started_at=recording.started_at, slice_s=1.0)
+    taken = parse_run(completed, ramp_s=1.0, started_at=recording.started_at, run_time_s=1.0)
     assert taken.transactions == whole.series[1].transactions
     assert taken.seconds == whole.series[1].seconds
     in_all = whole.series[0].transactions + taken.transactions + taken.tail_transactions
@@ -111,7 +111,7 @@ def test_a_tail_counts_apart(recording: Recording) -> None:
     without = parse_run(completed, ramp_s=1.0, started_at=recording.started_at)
     assert without.tail_transactions == 0.0
     assert without.transactions > taken.transactions
-    beyond = parse_run(completed, ramp_s=1.0, started_at=recording.started_at, slice_s=99.0)
+    beyond = parse_run(completed, ramp_s=1.0, started_at=recording.started_at, run_time_s=99.0)
     assert beyond == without
 
 

@@ -47,9 +47,9 @@ class Plain:
         return [value for values in found for value in values]
 
 
-def plainly(text: bytes, form: LogForm, ramp_s: float, slice_s: float | None = None) -> Plain:
+def plainly(text: bytes, form: LogForm, ramp_s: float, run_time_s: float | None = None) -> Plain:
     """Read whole lines one by one, with a regular expression."""
-    end_us = None if slice_s is None else round((ramp_s + slice_s) * 10**6)
+    end_us = None if run_time_s is None else round((ramp_s + run_time_s) * 10**6)
     pattern = (
         rb"\d+ \d+ (?P<time>\d{1,16}|[a-z][a-z_-]{0,31}) (?P<script>\d{1,4}) "
         rb"(?P<epoch>\d{10}) (?P<us>\d{1,6})"
@@ -186,7 +186,7 @@ def cut_up(text: bytes, chance: random.Random) -> list[bytes]:
 def test_blocks_say_what_single_lines_say(
     drawn: tuple[LogForm, list[bytes]],
     ramp_s: float,
-    slice_s: float | None,
+    run_time_s: float | None,
     is_known: bool,  # noqa: FBT001 - drawn
     chance: random.Random,
 ) -> None:
@@ -195,18 +195,18 @@ def test_blocks_say_what_single_lines_say(
     Whatever the chunks; of an open loop with a slice what was scheduled in it counts.
     """
     form, lines = drawn
-    slice_s = slice_s if form.open_loop else None
+    run_time_s = run_time_s if form.open_loop else None
     text = b"".join(lines)
     reader = TransactionLogReader(
-        form, started_at=BEGAN, ramp_s=ramp_s if is_known else 4.0, slice_s=slice_s
+        form, started_at=BEGAN, ramp_s=ramp_s if is_known else 4.0, run_time_s=run_time_s
     )
     for piece in cut_up(text, chance):
         reader.feed("log", piece)
     log = reader.finish(ramp_s=None if is_known else ramp_s)
-    assert_same(log, plainly(text, form, ramp_s, slice_s), ramp_s)
-    if slice_s is not None:
+    assert_same(log, plainly(text, form, ramp_s, run_time_s), ramp_s)
+    if run_time_s is not None:
         windows = log.run_latency(windows_s=3.0).windows
-        assert all(window.end_s <= math.ceil(ramp_s + slice_s) for window in windows)
+        assert all(window.end_s <= math.ceil(ramp_s + run_time_s) for window in windows)
         assert all(window.end_s - window.start_s > 1.4 for window in windows[1:])  # no stub
 
 
@@ -221,7 +221,7 @@ def test_what_waits_at_the_end_of_a_slice_counts_with_all_its_waiting() -> None:
         for n, (due, end) in enumerate(zip(due_us, ends_us, strict=True))
         if end > due + 50
     ]
-    reader = TransactionLogReader(form, started_at=float(began), ramp_s=1.0, slice_s=5.0)
+    reader = TransactionLogReader(form, started_at=float(began), ramp_s=1.0, run_time_s=5.0)
     reader.feed("log", "".join(lines).encode())
     log = reader.finish()
     (script,) = log.run_latency(windows_s=None).scripts
@@ -240,7 +240,7 @@ def test_a_long_open_loop_counts_alike_in_blocks() -> None:
     ]
     text = b"".join(lines)
     form = LogForm(scripts=("a",), open_loop=True, retries=False)
-    reader = TransactionLogReader(form, started_at=1795296543.0, ramp_s=12.0, slice_s=20.0)
+    reader = TransactionLogReader(form, started_at=1795296543.0, ramp_s=12.0, run_time_s=20.0)
     for begin in range(0, len(text), 1 << 20):
         reader.feed("log", text[begin : begin + (1 << 20)])
     (script,) = reader.finish(ramp_s=5.0).run_latency(windows_s=None).scripts

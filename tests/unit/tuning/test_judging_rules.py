@@ -179,7 +179,7 @@ def _sound() -> tuple[stack.StackFacts, ...]:
             reference_class="db.m6i.large",
             reference_cpus=2,
             reference_memory_bytes=16 * GIB,
-            scale_factor=10000,
+            scale=10000,
             repeats=5,
             steps=(stack.JourneyStep(name="x", knobs=("a",)),),
             before=latencies,

@@ -288,9 +288,9 @@ BENCH_SAID = {
     ],
     # 15.1 MiB per unit of scale.
     "BEN003": [
-        (bench_stack(scale_factor=136), HOLDS),  # 2053.6 MiB
-        (bench_stack(scale_factor=135), "scale 135 is 2.0 GiB, shared_buffers 2.0 GiB"),
-        (bench_stack(buffers="much", scale_factor=1), NOTHING),
+        (bench_stack(scale=136), HOLDS),  # 2053.6 MiB
+        (bench_stack(scale=135), "scale 135 is 2.0 GiB, shared_buffers 2.0 GiB"),
+        (bench_stack(buffers="much", scale=1), NOTHING),
         (bench_stack(), NOTHING),
     ],
 }

@@ -372,7 +372,7 @@ def _capacity(capacity: Capacity) -> dict[str, doc.Json]:
         "points": [
             {
                 **doc.attributes(point, "clients", "threads", "tps"),
-                "slices_tps": [doc.number(value) for value in point.slices],
+                "runs_tps": [doc.number(value) for value in point.slices],
             }
             for point in capacity.points
         ],

@@ -156,7 +156,7 @@ class WorkloadFloor:
         restart_sd: None also where both arms share the start, so that it cancels.
         drift_sd: Of the level's random walk; None with too few blocks, as the trend.
         restart_share: Of the variance of one cell's contrast; None likewise.
-        best_slice_s: None when it is not known.
+        best_run_time_s: None when it is not known.
         noise: The parts for later plans; None likewise.
         comparisons: The pooled one first, then the cells where there are several.
         own_s: Measured length of its runs where the file gives it one of its own.
@@ -165,7 +165,9 @@ class WorkloadFloor:
     workload: WorkloadName
     second_sd: Annotated[Estimate | None, PERCENT, "Deviation from second to second, %."]
     autocorrelation: Annotated[Estimate | None, "Autocorrelation of seconds."] = None
-    slice_sd: Annotated[Estimate | None, PERCENT, "Deviation from slice to slice, %."] = None
+    slice_sd: Annotated[
+        Estimate | None, Named("run_sd_percent"), PERCENT, "Deviation from run to run, %."
+    ] = None
     restart_sd: Annotated[Estimate | None, PERCENT, "Deviation from restart to restart, %."] = None
     in_turns: Annotated[FloorInTurns | None, INLINE] = None
     drift_sd: Annotated[Estimate | None, PERCENT, "Drift after an hour, %."]
@@ -173,7 +175,7 @@ class WorkloadFloor:
         Estimate | None, Named("trend_percent_per_h"), PERCENT, "Trend, % per hour."
     ]
     restart_share: Annotated[float | None, "Share of the restart in the variance."] = None
-    best_slice_s: Annotated[float | None, "Length of the slice with the narrowest interval, s."]
+    best_run_time_s: Annotated[float | None, "Length of the run with the narrowest interval, s."]
     noise: campaign.WorkloadNoise | None
     not_measured: ClassVar = Computed(
         lambda floor: () if floor.noise is None else floor.noise.assumed,
@@ -189,12 +191,12 @@ class TurnsTaken:
     """How turns were taken, and how they are better taken.
 
     Attributes:
-        advised_reconnections: The number beside the advised length; None as that, and where
+        advised_reconnects: The number beside the advised length; None as that, and where
             nothing tells what connections draw.
     """
 
-    reconnections: Annotated[int, "Number of reconnections in a run."]
-    advised_reconnections: Annotated[int | None, "Advised number of reconnections."] = None
+    reconnects: Annotated[int, "Number of reconnections in a run."]
+    advised_reconnects: Annotated[int | None, "Advised number of reconnections."] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,8 +206,8 @@ class NoiseFloor:
     Attributes:
         preparation_s: As it took here.
         block_s: Of one block of the experiment itself, from what a block took here.
-        slice_s: Measured length of a run, in the mean over the workloads.
-        advised_slice_s: The length that suits all workloads best; None when it is not known, and
+        run_time_s: Measured length of a run, in the mean over the workloads.
+        advised_run_time_s: The length that suits all workloads best; None when it is not known, and
             in turns below 10 starts.
         width_ratio: Half-width with that length over the present one's; None likewise.
         turns: None one by one.
@@ -217,8 +219,8 @@ class NoiseFloor:
     mode: Annotated[Mode, _MODE]
     preparation_s: Annotated[float, "Time before the first block, s."]
     block_s: Annotated[float, _BLOCK]
-    slice_s: Annotated[float, "Length of a slice, s."]
-    advised_slice_s: Annotated[float | None, "Advised length, s."] = None
+    run_time_s: Annotated[float, "Measured length of a run, s."]
+    advised_run_time_s: Annotated[float | None, "Advised length, s."] = None
     width_ratio: Annotated[float | None, "Width of its intervals relative to the ones now."] = None
     turns: Annotated[TurnsTaken | None, INLINE] = None
     workloads: Annotated[tuple[WorkloadFloor, ...], "An entry for each workload."]
@@ -229,13 +231,13 @@ _NOTHING = Within(second=math.nan)
 
 
 def parts_in_turns(
-    seen: Observations, workload: str, times: TurnTimes, slice_s: float
+    seen: Observations, workload: str, times: TurnTimes, run_time_s: float
 ) -> tuple[TurnNoiseParts | None, str]:
     """Return the parts of one workload's noise in turns, or why there are none."""
     if seen.blocks < LEAST_NOISE_BLOCKS:
         return None, f"{seen.blocks} blocks; the parts need {LEAST_NOISE_BLOCKS}"
     columns = seen.columns_of(workload)
-    rounds = times.turns_in(slice_s)
+    rounds = times.turns_in(run_time_s)
     found = [_within(seen, column, times.sets(rounds)) for column in columns]
     second, sets, set_s = (
         np.array([[getattr(each, name) for each in cell] for cell in found]).T
@@ -398,10 +400,8 @@ def step_s(experiment: Experiment, mode: Mode, block_s: float, arms: int) -> flo
 
     In turns it does not matter.
     """
-    measure = experiment.measure
-    return (
-        block_s / arms if mode is Mode.STARTS else measure.discard_start_s + experiment.mean_slice_s
-    )
+    run_s = experiment.measure.discard_start_s + experiment.mean_run_time_s
+    return block_s / arms if mode is Mode.STARTS else run_s
 
 
 def result_share(experiment: Experiment) -> float:
@@ -433,10 +433,10 @@ def analyse_noise(grounds: Grounds) -> NoiseFloor | None:
     floor = NoiseFloor(
         experiment=twin.name,
         mode=plan.mode,
-        turns=TurnsTaken(reconnections=experiment.measure.turns.reconnects) if alternates else None,
+        turns=TurnsTaken(reconnects=experiment.measure.turns.reconnects) if alternates else None,
         preparation_s=record.planned_at_s or 0.0,
         block_s=_scaled(block_s, experiment, plan.mode, twin.configurations, plan.rounds),
-        slice_s=experiment.mean_slice_s,
+        run_time_s=experiment.mean_run_time_s,
         workloads=(),
     )
     if seen.blocks < _REACH_FROM:
@@ -463,14 +463,14 @@ class _Design:
             return planning.optimal_turns(noises, self.shape, overhead_s=self.overhead_s)
         return replace(
             self.shape,
-            slice_s=planning.optimal_slice_s(noises, self.shape, overhead_s=self.overhead_s),
+            run_time_s=planning.optimal_run_time_s(noises, self.shape, overhead_s=self.overhead_s),
         )
 
     def width_ratio(self, noise: campaign.WorkloadNoise, best: planning.BlockShape) -> float:
         """Return how a half-width in a given time changes with another shape."""
         if self.shape.mode is Mode.ALTERNATING:
             return planning.turns_ratio(noise, self.shape, best, self.overhead_s)
-        return width_ratio(noise, self.shape, best.slice_s, self.overhead_s)
+        return width_ratio(noise, self.shape, best.run_time_s, self.overhead_s)
 
 
 def _design(experiment: Experiment, floor: NoiseFloor, configurations: int, rounds: int) -> _Design:
@@ -480,12 +480,12 @@ def _design(experiment: Experiment, floor: NoiseFloor, configurations: int, roun
         mode=floor.mode,
         configurations=arms,
         cells=len(experiment.closed_loads),
-        slice_s=floor.slice_s,
+        run_time_s=floor.run_time_s,
         step_s=step_s(experiment, floor.mode, floor.block_s, arms),
         rounds=rounds,
         turns=experiment.measure.turns,
     )
-    return _Design(shape=shape, overhead_s=max(floor.block_s / runs - floor.slice_s, 0.0))
+    return _Design(shape=shape, overhead_s=max(floor.block_s / runs - floor.run_time_s, 0.0))
 
 
 def _advised(floor: NoiseFloor, design: _Design, *, starts: int) -> NoiseFloor:
@@ -500,10 +500,10 @@ def _advised(floor: NoiseFloor, design: _Design, *, starts: int) -> NoiseFloor:
     ratios = [design.width_ratio(noise, best) for noise in known]
     turns = floor.turns
     if turns and all(planning.turn_noise(noise).connection_sd is not None for noise in known):
-        turns = replace(turns, advised_reconnections=best.turns.reconnects)
+        turns = replace(turns, advised_reconnects=best.turns.reconnects)
     return replace(
         floor,
-        advised_slice_s=best.slice_s,
+        advised_run_time_s=best.run_time_s,
         turns=turns,
         width_ratio=math.prod(ratios) ** (1.0 / len(ratios)),
     )
@@ -555,7 +555,7 @@ def _scaled(
     if mode is not Mode.BACK_TO_BACK:
         return block_s * max(configurations, 2) / here
     cells = len(experiment.workloads) * len(experiment.loads) * rounds
-    run_s = experiment.mean_slice_s + experiment.measure.discard_start_s
+    run_s = experiment.mean_run_time_s + experiment.measure.discard_start_s
     return block_s + (max(configurations, 2) - here) * cells * run_s
 
 
@@ -633,7 +633,9 @@ def _workload(
     drift = _drift(of)
     noise = None if parts is None else _noise(of.workload, parts, drift)
     best = (
-        None if noise is None else design.best([planning.within_starts(noise, floor.mode)]).slice_s
+        None
+        if noise is None
+        else design.best([planning.within_starts(noise, floor.mode)]).run_time_s
     )
     return WorkloadFloor(
         workload=of.workload,
@@ -645,7 +647,7 @@ def _workload(
         drift_sd=None if drift is None else _estimate(drift.walk_sd),
         trend_per_h=None if drift is None else _estimate(drift.trend_per_h),
         restart_share=None if parts is None else _restart_share(parts),
-        best_slice_s=best,
+        best_run_time_s=best,
         comparisons=tuple(_reaches(of, floor, comparisons)),
         reason=reason,
         own_s=of.own_s,
@@ -656,9 +658,9 @@ def _in_turns(
     of: _Of, floor: NoiseFloor, comparisons: Sequence[Comparison], design: _Design
 ) -> WorkloadFloor:
     """Return the floor of a workload whose runs were taken in turns."""
-    plan, slice_s = of.plan, of.experiment.slice_s(of.workload)
+    plan, run_time_s = of.plan, of.experiment.run_time_s(of.workload)
     parts, reason = parts_in_turns(
-        of.seen, of.workload, campaign.turn_times(plan, of.workload), slice_s
+        of.seen, of.workload, campaign.turn_times(plan, of.workload), run_time_s
     )
     drift = _drift(of)
     noise = None if parts is None else noise_in_turns(of.workload, parts, of.block_h())
@@ -669,7 +671,9 @@ def _in_turns(
         second_sd=None if parts is None else _estimate(parts.second_sd),
         drift_sd=None if drift is None else _estimate(drift.walk_sd),
         trend_per_h=None if drift is None else _estimate(drift.trend_per_h),
-        best_slice_s=design.best([noise]).slice_s if noise is not None and starts_tell else None,
+        best_run_time_s=design.best([noise]).run_time_s
+        if noise is not None and starts_tell
+        else None,
         comparisons=tuple(_reaches(of, floor, comparisons)),
         reason=reason,
         own_s=of.own_s,

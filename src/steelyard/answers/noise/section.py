@@ -347,55 +347,53 @@ def _slices(floor: compute.NoiseFloor, starts: int) -> str:
         return f"Best slices by workload: {', '.join(map(_best, floor.workloads))}."
     if floor.turns is not None:
         return _turns(floor, floor.turns, starts)
-    present = f"{floor.slice_s:g} s"
-    if floor.advised_slice_s is None or floor.width_ratio is None:
+    present = f"{floor.run_time_s:g} s"
+    if floor.advised_run_time_s is None or floor.width_ratio is None:
         return (
             f"The best slice length is not known: the parts of the noise were not measured. "
             f"It stays at {present}."
         )
-    best = f"{floor.advised_slice_s:g} s"
+    best = f"{floor.advised_run_time_s:g} s"
     if floor.width_ratio > 1.0 - _WORTH:
         return (
             f"Keep slices of {present}: no other length narrows the intervals by"
-            f" {doc.share(_WORTH)} "
-            f"(the best is {best})."
+            f" {doc.share(_WORTH)} (the best is {best})."
         )
     gain = format_share(1.0 - floor.width_ratio)
     return (
-        f"Set measure.run_time to {floor.advised_slice_s:g}s instead of {present}: intervals about "
-        f"{gain} narrower in the same time."
+        f"Set measure.run_time to {floor.advised_run_time_s:g}s instead of {present}: intervals"
+        f" about {gain} narrower in the same time."
     )
 
 
 def _best(workload: compute.WorkloadFloor) -> str:
     """Return the best slice of a workload, and its own of the file."""
-    best = "not known" if workload.best_slice_s is None else f"{workload.best_slice_s:g} s"
+    best = "not known" if workload.best_run_time_s is None else f"{workload.best_run_time_s:g} s"
     own = "" if workload.own_s is None else f" (now {workload.own_s:g} s)"
     return f"{workload.workload} {best}{own}"
 
 
 def _turns(floor: compute.NoiseFloor, turns: compute.TurnsTaken, starts: int) -> str:
     """Return which seconds of turns and connections are best, from ten starts on."""
-    present = f"{floor.slice_s:g} s of turns"
-    if floor.advised_slice_s is None or floor.width_ratio is None:
+    present = f"{floor.run_time_s:g} s of turns"
+    if floor.advised_run_time_s is None or floor.width_ratio is None:
         return (
             f"Keep {present}: other lengths are advised from {LEAST_STARTS} starts on, and this"
             f" campaign has {starts}."
         )
-    anew = turns.advised_reconnections
-    untold = "" if anew is not None else _UNKNOWN[turns.reconnections > 0]
+    anew = turns.advised_reconnects
+    untold = "" if anew is not None else _UNKNOWN[turns.reconnects > 0]
     if floor.width_ratio > 1.0 - _WORTH:
-        best = f"{floor.advised_slice_s:g} s" + ("" if anew is None else f" and {anew}")
+        best = f"{floor.advised_run_time_s:g} s" + ("" if anew is None else f" and {anew}")
         return (
-            f"Keep {present} and {doc.count(turns.reconnections, 'reconnection')}: nothing else"
-            " narrows"
-            f" the intervals by {doc.share(_WORTH)} (the best is {best}).{untold}"
+            f"Keep {present} and {doc.count(turns.reconnects, 'reconnection')}: nothing else"
+            f" narrows the intervals by {doc.share(_WORTH)} (the best is {best}).{untold}"
         )
-    more = "" if anew in (None, turns.reconnections) else f" and measure.reconnects to {anew}"
+    more = "" if anew in (None, turns.reconnects) else f" and measure.reconnects to {anew}"
     gain = format_share(1.0 - floor.width_ratio)
     return (
-        f"Set measure.run_time to {floor.advised_slice_s:g}s{more}: intervals about {gain} narrower"
-        f" in the same time.{untold}"
+        f"Set measure.run_time to {floor.advised_run_time_s:g}s{more}: intervals about {gain}"
+        f" narrower in the same time.{untold}"
     )
 
 

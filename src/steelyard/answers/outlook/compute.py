@@ -253,22 +253,22 @@ class SliceOutlook:
     """The slice of the file beside the best one.
 
     Attributes:
-        slice_s: In the file.
+        run_time_s: In the file.
         overhead_s: Per run, not measured: its share of switch and warm-up, and its ramp.
         single_s: The best for a single cell without drift.
         best_s: The best for the result, drift and pooling included.
         cost: Time that the result takes with ``best_s``, over that with the file's.
         advised: Whether the best may be said: in turns not below ten starts.
-        reconnections: In turns: the best number, beside ``best_s``; None where it is not known.
+        reconnects: In turns: the best number, beside ``best_s``; None where it is not known.
     """
 
-    slice_s: float
+    run_time_s: float
     overhead_s: float
     single_s: float
     best_s: float
     cost: float
     advised: bool = True
-    reconnections: int | None = None
+    reconnects: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -312,7 +312,7 @@ def _not_measured(each: WorkloadOutlook, noise: NoiseProfile) -> str:
 
 def slice_sentence(slices: SliceOutlook) -> str:
     """Return the slice of the file beside the best one, in words."""
-    file = f"{slices.slice_s:g} s in the file, beside {slices.overhead_s:.1f} s not measured"
+    file = f"{slices.run_time_s:g} s in the file, beside {slices.overhead_s:.1f} s not measured"
     best = f"best for the result {slices.best_s:.0f} s"
     saved = 1.0 - slices.cost
     gain = "about as good" if saved < _AS_GOOD else f"{100 * saved:.0f} % less time"
@@ -321,10 +321,10 @@ def slice_sentence(slices: SliceOutlook) -> str:
 
 def turns_sentence(slices: SliceOutlook) -> str:
     """Return the seconds of turns of the file, and the best ones where they may be said."""
-    file = f"{slices.slice_s:g} s in the file, beside {slices.overhead_s:.1f} s not measured"
+    file = f"{slices.run_time_s:g} s in the file, beside {slices.overhead_s:.1f} s not measured"
     if not slices.advised:
         return f"{file}; others are advised by {LEAST_STARTS} starts or more of `steelyard noise`"
-    anew = slices.reconnections
+    anew = slices.reconnects
     with_new = "" if anew is None else f" with {doc.count(anew, 'reconnection')}"
     saved = 1.0 - slices.cost
     gain = "about as good" if saved < _AS_GOOD else f"{100 * saved:.0f} % less time"
@@ -440,35 +440,15 @@ def outlook_json(found: CampaignOutlook) -> dict[str, doc.Json]:
     condition = condition_words(expected, experiment)
     has_cells = any(each.cells is not None for each in found.workloads)
     return {
-        "format": doc.FORMAT,
-        "kind": "plan",
-        "name": experiment.name,
-        "configurations": [configuration.name for configuration in experiment.configurations],
+        **forecast_json(experiment, expected),
+        "kind": "estimate",
         "baseline": experiment.baseline,
-        "mode": expected.mode.value,
-        "switch": expected.switch.value,
-        "design_reason": expected.design_reason or None,
         **({"condition": condition} if condition else {}),
-        **plan_json(expected.mode, experiment, expected.pausing, expected.memory),
-        "budget_s": doc.number(experiment.stop.budget_s),
-        "decide_percent": doc.percent(experiment.stop.detect),
-        "precision_percent": doc.percent(experiment.stop.width),
+        "detect_percent": doc.percent(experiment.stop.detect),
+        "width_percent": doc.percent(experiment.stop.width),
         "decides_results": found.decides_results if found.workloads else None,
         "cells_differ_alone": found.has_many_cells,
         "decides_cells": found.decides_cells if has_cells else None,
-        "preparation_s": doc.number(round(expected.preparation_s, 1)),
-        **(
-            {"capacity_s": doc.number(round(expected.capacity_s, 1))} if expected.capacity_s else {}
-        ),
-        "warm_up_s": doc.number(expected.warm_up_s),
-        "block_s": doc.number(round(expected.block_s, 1)),
-        "rounds": expected.rounds.number,
-        "max_blocks": expected.max_blocks,
-        "first_look_blocks": expected.stopping.first_look,
-        "first_look_s": doc.number(round(expected.first_look_s, 1)),
-        "sustained_s": doc.number(round(expected.sustained_s, 1)),
-        "sustained_most_s": doc.number(round(expected.sustained_most_s, 1)),
-        **cost_json(experiment, expected.most_s(experiment)),
         "noise": _noise_json(found.noise),
         "workloads": [
             _workload_json(each, name) for each in found.workloads for name in each.names
@@ -482,6 +462,33 @@ def outlook_json(found: CampaignOutlook) -> dict[str, doc.Json]:
             }
             for each in found.cheaper
         ],
+    }
+
+
+def forecast_json(experiment: Experiment, expected: Forecast) -> dict[str, doc.Json]:
+    """Return a forecast for programs; units are in the names."""
+    compared = experiment.compares_throughput
+    capacity = {"capacity_s": _seconds(expected.capacity_s)} if expected.capacity_s else {}
+    return {
+        "format": doc.FORMAT,
+        "name": experiment.name,
+        "configurations": [configuration.name for configuration in experiment.configurations],
+        "mode": expected.mode.value,
+        "switch": expected.switch.value,
+        "design_reason": expected.design_reason or None,
+        **plan_json(expected.mode, experiment, expected.pausing, expected.memory),
+        "budget_s": doc.number(experiment.stop.budget_s),
+        "preparation_s": _seconds(expected.preparation_s),
+        **capacity,
+        "warm_up_s": doc.number(expected.warm_up_s),
+        "block_s": _seconds(expected.block_s),
+        "runs_per_start": expected.rounds.number,
+        "max_blocks": expected.max_blocks,
+        "first_interim_result_blocks": expected.stopping.first_look if compared else None,
+        "first_interim_result_s": _seconds(expected.first_look_s) if compared else None,
+        "sustained_s": _seconds(expected.sustained_s),
+        "sustained_most_s": _seconds(expected.sustained_most_s),
+        **cost_json(experiment, expected.most_s(experiment)),
         "disk": [
             {"directory": str(directory), "needed_bytes": needed, "free_bytes": free}
             for directory, (needed, free) in expected.disk_bytes.items()
@@ -512,21 +519,21 @@ def _workload_json(each: WorkloadOutlook, name: str) -> dict[str, doc.Json]:
         "noise": {
             "second_sd": doc.number(noise.second_sd),
             "autocorrelation": doc.number(noise.autocorrelation),
-            "slice_sd": doc.number(noise.slice_sd),
+            "run_sd": doc.number(noise.slice_sd),
             "restart_sd": doc.number(noise.restart_sd),
             "drift_sd_per_sqrt_h": doc.number(noise.drift_sd),
             "trend_per_h": doc.number(noise.trend_per_h),
             "assumed": list(noise.assumed),
             **_turns_json(noise.turns),
         },
-        "slice_s": doc.number(each.slices.slice_s),
+        "run_time_s": doc.number(each.slices.run_time_s),
         "overhead_per_run_s": _seconds(each.slices.overhead_s),
-        "best_slice_s": _seconds(each.slices.best_s),
-        "best_slice_single_cell_s": _seconds(each.slices.single_s),
-        "best_slice_cost": doc.number(each.slices.cost),
-        "best_slice_advised": each.slices.advised,
-        "best_reconnections": each.slices.reconnections,
-        "precision_reached_s": _seconds(each.precision_s),
+        "best_run_time_s": _seconds(each.slices.best_s),
+        "best_run_time_single_cell_s": _seconds(each.slices.single_s),
+        "best_run_time_cost": doc.number(each.slices.cost),
+        "best_run_time_advised": each.slices.advised,
+        "best_reconnects": each.slices.reconnects,
+        "width_reached_s": _seconds(each.precision_s),
         "pooled": _scope_json(each.pooled),
         "cell": None if each.cells is None else _scope_json(each.cells),
         "synergy": None if each.synergies is None else _scope_json(each.synergies),

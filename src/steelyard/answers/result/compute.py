@@ -51,7 +51,7 @@ class Terms:
     Attributes:
         rule: Looks and levels.
         margin: Relative difference of no practical weight.
-        decide: Relative effect the user wants decided.
+        detect: Relative effect the user wants decided.
         block_s: Seconds that one more block takes.
         stopped_early: The campaign ended because its results were decided, before its last look.
         time_is_up: It ended because no further block fitted into the budget, so that this look is
@@ -60,7 +60,7 @@ class Terms:
 
     rule: StoppingRule
     margin: float
-    decide: float
+    detect: float
     block_s: float
     stopped_early: bool = False
     time_is_up: bool = False
@@ -209,7 +209,7 @@ def _weigh(contrasts: FloatArray, level: float | None, terms: Terms) -> _Weighed
 def _minutes_to_decide(weighed: _Weighed, terms: Terms) -> float | None:
     if weighed.verdict.decided or weighed.width is None:
         return None
-    missing = blocks_to_decide(weighed.blocks, weighed.width, terms.decide) - weighed.blocks
+    missing = blocks_to_decide(weighed.blocks, weighed.width, terms.detect) - weighed.blocks
     return missing * terms.block_s / SECONDS_PER_MINUTE if missing > 0 else None
 
 
@@ -233,7 +233,7 @@ def _limit(weighed: _Weighed, terms: Terms, first_look: int) -> str:
             f"{blocks} cannot bound the effect at the level of this interim result; more blocks can"
         )
     if _minutes_to_decide(weighed, terms) is None:
-        wanted = format_share(terms.decide)
+        wanted = format_share(terms.detect)
         return f"precise enough to decide an effect of {wanted}; one that is there is smaller"
     return ""
 
@@ -278,7 +278,7 @@ def terms_of(record: CampaignRecord, plan: CampaignPlan, blocks: int) -> Terms:
     return Terms(
         rule=plan.stopping,
         margin=experiment.stop.margin,
-        decide=experiment.stop.detect,
+        detect=experiment.stop.detect,
         block_s=plan.block_s,
         stopped_early=plan.stopping.stopped_early(record.status, blocks),
         time_is_up=record.status is Status.BUDGET,

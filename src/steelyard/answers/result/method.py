@@ -230,7 +230,7 @@ def _later(experiment: Experiment) -> str:
 def _early_rounds(experiment: Experiment, plan: campaign.CampaignPlan) -> str:
     """Return how much of a checkpoint cycle the rounds of a start see."""
     ramp_s, runs = experiment.measure.discard_start_s, plan.rounds * len(experiment.loads)
-    round_s = sum(experiment.slice_s(each.name) + ramp_s for each in experiment.workloads)
+    round_s = sum(experiment.run_time_s(each.name) + ramp_s for each in experiment.workloads)
     covered = format_duration(runs * round_s)
     return (
         f"The sustained rate: every run is a slice of {experiment.slices}, and those of a start "

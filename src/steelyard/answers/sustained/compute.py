@@ -63,20 +63,20 @@ class BurstCliff:
         scan: The drop and the rates on both sides of it.
         at_s: Seconds from the start of the run.
         at_low_s: Lower bound of about 95 % for it; ``at_high_s`` the upper one.
-        slices_tps: Median of the same cell's slices in the blocks before, 1/s; None without any.
+        runs_tps: Median of the same cell's slices in the blocks before, 1/s; None without any.
     """
 
     scan: CliffScan
     at_s: float
     at_low_s: float
     at_high_s: float
-    slices_tps: float | None
+    runs_tps: float | None
 
     @property
-    def slices_were_burst(self) -> bool:
+    def runs_were_burst(self) -> bool:
         """Return whether the slices were nearer to the burst's rate than to the sustained one."""
         middle = math.sqrt(self.scan.burst * self.scan.sustained)
-        return self.slices_tps is not None and self.slices_tps > middle
+        return self.runs_tps is not None and self.runs_tps > middle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,10 +287,10 @@ def _discarded(long: SustainedSummary, drop: BurstCliff) -> Finding:
 
 
 def _slices(cliff: BurstCliff) -> str:
-    if cliff.slices_tps is None:
+    if cliff.runs_tps is None:
         return ""
-    where = "within the burst" if cliff.slices_were_burst else "below the burst already"
-    return f"; the slices of the blocks before ({cliff.slices_tps:,.0f}) were measured {where}"
+    where = "within the burst" if cliff.runs_were_burst else "below the burst already"
+    return f"; the slices of the blocks before ({cliff.runs_tps:,.0f}) were measured {where}"
 
 
 def _unsettled(long: SustainedSummary) -> Finding:
@@ -563,7 +563,7 @@ def _drop(parts: Sequence[SustainedRun], slices: Sequence[Measurement]) -> Burst
         at_s=series.time_of(scan.at_s),
         at_low_s=series.time_of(scan.at_low_s),
         at_high_s=series.time_of(scan.at_high_s),
-        slices_tps=float(np.median([each.tps for each in slices])) if slices else None,
+        runs_tps=float(np.median([each.tps for each in slices])) if slices else None,
     )
 
 

@@ -458,8 +458,8 @@ def cliff_json(cliff: BurstCliff) -> dict[str, doc.Json]:
         **_bounds("least_capacity", scan.capacity_bounds),
         "refill_s": doc.number(scan.refill_s),
         **_bounds("refill_s", scan.refill_bounds_s),
-        "slices_tps": doc.number(cliff.slices_tps),
-        "slices_were_burst": None if cliff.slices_tps is None else cliff.slices_were_burst,
+        "runs_tps": doc.number(cliff.runs_tps),
+        "runs_were_burst": None if cliff.runs_tps is None else cliff.runs_were_burst,
     }
 
 
@@ -495,7 +495,7 @@ def sustained_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
                 "too_short_for_a_cliff": each.too_short,
                 "ends_in_a_fall": each.unsettled,
                 "burst_only": each.burst_only,
-                "drop_beside_neighbours": None
+                "drop_beside_other_load": None
                 if each.drop_beside_neighbours is None
                 else cliff_json(each.drop_beside_neighbours),
                 "cliff": None if each.cliff is None else cliff_json(each.cliff),

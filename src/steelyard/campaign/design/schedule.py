@@ -285,7 +285,7 @@ def run_overhead_s(experiment: Experiment) -> float:
 
 def run_s(experiment: Experiment, workload: str) -> float:
     """Return the seconds one run of a closed loop takes, ramp and overhead included."""
-    measured_s = experiment.measure.discard_start_s + experiment.slice_s(workload)
+    measured_s = experiment.measure.discard_start_s + experiment.run_time_s(workload)
     return measured_s + run_overhead_s(experiment)
 
 
@@ -363,7 +363,7 @@ def alternating_block_s(
 def _turns_s(experiment: Experiment) -> float:
     """Return the seconds that the turns of one configuration take in all cells of a block."""
     connecting = connecting_s(experiment)
-    slices_s = sum(experiment.slice_s(each.name) + connecting for each in experiment.workloads)
+    slices_s = sum(experiment.run_time_s(each.name) + connecting for each in experiment.workloads)
     return len(experiment.loads) * slices_s
 
 
@@ -460,7 +460,7 @@ def _levels(experiment: Experiment, noise: NoiseProfile, workload: str) -> tuple
     remade = noise.switch is SwitchCost.REPROVISION
     cells = max(len(experiment.closed_loads), 1)
     # Of a slice: its own noise, and its seconds with their autocorrelation.
-    seconds = mean_variance(part.second_sd, part.autocorrelation, experiment.slice_s(workload))
+    seconds = mean_variance(part.second_sd, part.autocorrelation, experiment.run_time_s(workload))
     run_sd = math.sqrt(part.slice_sd**2 + seconds) / math.sqrt(cells)
     return part.restart_sd if remade else ASSUMED_INSTANCE_SD, run_sd
 
@@ -498,7 +498,7 @@ def _least_round_s(experiment: Experiment, frame: StartFrame) -> float:
     """
     in_turns = frame.mode is Mode.ALTERNATING
     ramp_s = 0.0 if in_turns else experiment.measure.discard_start_s
-    runs_s = sum(ramp_s + experiment.slice_s(each.name) for each in experiment.workloads)
+    runs_s = sum(ramp_s + experiment.run_time_s(each.name) for each in experiment.workloads)
     together = in_turns or frame.mode is Mode.BACK_TO_BACK
     arms = len(experiment.configurations) if together else 1
     return arms * len(experiment.loads) * runs_s

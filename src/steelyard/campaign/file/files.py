@@ -113,7 +113,7 @@ def resolve(
         design=model.Design(form.design),
         capacity=_capacity(form.capacity, loads),
         goal=form.slo,
-        terms=None if form.terms is None else model.Track(form.terms),
+        terms=None if form.terms is None else model.ServerTerms(form.terms),
         sustained_s=form.sustain,
         generator=generator,
         generator_flags=(*form.generator.flags, *surroundings.generator_flags),

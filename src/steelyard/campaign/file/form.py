@@ -239,7 +239,7 @@ class ExperimentForm(form_values.Form):
         " interval or verdict.",
         default="auto",
     )
-    terms: values.TrackWord | None = values.key(
+    terms: values.TermsWord | None = values.key(
         "On what terms servers in different places are compared: `as-shipped` takes each as its"
         " vendor ships it and labels what differs; `matched` refuses servers that differ in CPUs,"
         " memory, version or durability. Left out, what differs is a warning.",

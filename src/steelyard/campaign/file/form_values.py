@@ -293,4 +293,4 @@ Conditions = Annotated[
 Protocol = Annotated[str, ReadBy(PROTOCOL)]
 DesignWord = Annotated[str, ReadBy(word(DESIGNS))]
 TRACKS = ("as-shipped", "matched")
-TrackWord = Annotated[str, ReadBy(word(TRACKS))]
+TermsWord = Annotated[str, ReadBy(word(TRACKS))]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from steelyard.campaign.file.document import Issue, KeyPath
-from steelyard.campaign.file.form import Draft
+from steelyard.campaign.file.form import MEASURE, RENAMED, Draft
 from steelyard.campaign.file.form_values import section_keys
 from steelyard.core import experiment
 from steelyard.core.outside import ServerAddress
@@ -115,8 +115,10 @@ def _unknown_names(key: str, words: Sequence[str], known: Sequence[str]) -> Iter
         why = "is not known before a run" if name in OF_A_RUN else "is no name that is filled in"
         if name == OF_A_LOG and key == "command":
             why = "is filled in where `log` says what its lines hold"
+        new = RENAMED[MEASURE.form].get(name, "")
+        hint = f"it is called `{{{new}}}` now" if new in known else choice(name, known)
         message = f"`{{{name}}}` {why}"
-        yield Issue(path=("generator", key), message=message, hint=choice(name, known))
+        yield Issue(path=("generator", key), message=message, hint=hint)
 
 
 def _beside(draft: Draft) -> Iterator[Issue]:
@@ -149,11 +151,11 @@ def _measured_by_command(draft: Draft, measure: experiment.Measure) -> Iterator[
     if measure.log == experiment.LogPolicy.OFF and logs:
         message = "the command is counted by its log"
         yield Issue(path=("measure", "log"), message=message, hint=_KEEP)
-    told = logs or "ramp" in names_in(command.argv)
+    told = logs or "discard_start" in names_in(command.argv)
     given = draft.document.at(("measure", "discard_start")) is not None
     if given and measure.discard_start_s and not told:
-        message = "the command is not told of the ramp, so it leaves out nothing"
-        hint = "Hand it over as `{ramp}` where the program can leave out its start, or remove it."
+        message = "the command does not have `{discard_start}`, so it leaves out nothing"
+        hint = "Hand it over if the program can leave out its start, or remove it."
         yield Issue(path=("measure", "discard_start"), message=message, hint=hint)
 
 

@@ -157,43 +157,43 @@ def require_first_look(expected: Forecast, experiment: Experiment) -> None:
     Raises:
         PreflightError: The first look, or the end of a single pass, comes after the budget.
     """
-    budget_s = experiment.stop.budget_s
-    if experiment.is_single_pass and expected.pass_s > budget_s:
+    if missing := _beyond_budget(expected, experiment):
+        what, needed_s, ways = missing
         raise PreflightError(
-            f"the budget of {format_duration(budget_s)} ends before the single pass, which takes"
-            f" about {format_duration(expected.pass_s)}",
-            hint=f"Give it --budget {whole_minutes(expected.pass_s * 1.05)}m, or fewer loads.",
+            f"the budget of {format_duration(experiment.stop.budget_s)} ends before {what}",
+            hint=f"Give it --budget {whole_minutes(needed_s * 1.05)}m, {ways} --no-verdict starts"
+            " it all the same.",
         )
-    compares = experiment.compares_throughput or experiment.is_single_pass
-    open_loops = any(load.is_open for load in experiment.loads)
-    # Where open loops are all there is, no look tells when it is enough.
-    if open_loops and not compares and expected.max_blocks < 1:
-        needed = expected.preparation_s + expected.block_s
-        raise PreflightError(
-            f"the budget of {format_duration(budget_s)} ends before the first block, which is"
-            f" complete after about {format_duration(needed)}",
-            hint=f"Give it --budget {whole_minutes(needed * 1.05)}m, fewer loads, or a shorter"
-            " warm-up.",
-        )
-    if experiment.compares_throughput and expected.first_look_s > budget_s:
-        needed = expected.first_look_s * 1.05
-        if experiment.stop.blocks is not None:
-            raise PreflightError(
-                f"the budget of {format_duration(budget_s)} ends before the"
-                f" {experiment.stop.blocks} blocks that are asked for, of about"
-                f" {format_duration(expected.block_s)} after"
-                f" {format_duration(expected.preparation_s)} of preparation",
-                hint=f"Give it --budget {whole_minutes(needed)}m, or fewer loads.",
-            )
-        longest_s = max(experiment.slice_s(each.name) for each in experiment.workloads)
-        few = " For few long runs ask for a number of blocks: `stop: {blocks: 4}`."
-        raise PreflightError(
-            f"the budget of {format_duration(budget_s)} ends before the first interim result:"
-            f" {expected.stopping.first_look} blocks of about {format_duration(expected.block_s)}"
-            f" after {format_duration(expected.preparation_s)} of preparation",
-            hint=f"Give it --budget {whole_minutes(needed)}m, fewer loads, or a shorter warm-up."
-            f"{_one_round(expected.rounds)}{few if longest_s >= _LONG_S else ''}",
-        )
+
+
+def _beyond_budget(expected: Forecast, experiment: Experiment) -> tuple[str, float, str] | None:
+    """Return what comes after the budget, the seconds to have it, and how it would take fewer."""
+    stop = experiment.stop
+    fewer = "fewer loads, or a shorter warm-up."
+    if experiment.is_single_pass:
+        what = f"the single pass, which takes about {format_duration(expected.pass_s)}"
+        late = expected.pass_s > stop.budget_s
+        return (what, expected.pass_s, "or fewer loads.") if late else None
+    if not experiment.compares_throughput:
+        # Where open loops are all there is, no look tells when it is enough.
+        needed_s = expected.preparation_s + expected.block_s
+        what = f"the first block, which is complete after about {format_duration(needed_s)}"
+        late = expected.max_blocks < 1 and any(load.is_open for load in experiment.loads)
+        return (what, needed_s, fewer) if late else None
+    if expected.first_look_s <= stop.budget_s:
+        return None
+    before = (
+        f", about {format_duration(expected.block_s)} each, after"
+        f" {format_duration(expected.preparation_s)} of preparation"
+    )
+    if stop.blocks is not None:
+        what = f"the {stop.blocks} blocks that are asked for{before}"
+        return what, expected.first_look_s, "or fewer loads."
+    longest_s = max(experiment.run_time_s(each.name) for each in experiment.workloads)
+    few = " For few long runs ask for a number of blocks: `stop: {blocks: 4}`."
+    what = f"the first interim result: {expected.stopping.first_look} blocks{before}"
+    ways = f"{fewer}{_one_round(expected.rounds)}{few if longest_s >= _LONG_S else ''}"
+    return what, expected.first_look_s, ways
 
 
 _LONG_S: Final = 600.0  # of a run, from which few are what was meant: a guess
@@ -334,7 +334,7 @@ def _making_s(experiment: Experiment, engine: Engine) -> float:
 
 
 def _loading_s(engine: Engine) -> float:
-    scale = sum(dataset.scale_factor or 0 for dataset in engine.datasets())
+    scale = sum(dataset.scale or 0 for dataset in engine.datasets())
     tables_s = durations.GUESSED_PREPARE_S_PER_SCALE * scale
     keys = sum(each.space.loaded for each in engine.datasets() if each.space is not None)
     size = sum(each.expected_memory_bytes for each in engine.datasets())

@@ -107,8 +107,9 @@ def _needed_s(
 ) -> float | None:
     """Return the budget that decides every workload; None where no reachable one does."""
     expected = forecast(experiment, assembly, measured=found.noise)
+    noise, length_s = found.noise.of, experiment.run_time_s
     alike = {
-        (replace(found.noise.of(each.name), workload=""), experiment.slice_s(each.name)): each.name
+        (replace(noise(each.name), workload=""), length_s(each.name)): each.name
         for each in experiment.workloads
     }
     decide = experiment.stop.detect
@@ -257,11 +258,11 @@ def _better_slice(found: compute.CampaignOutlook) -> Iterator[_Variant]:
     own = any(each.run_time_s is not None for each in experiment.workloads)
     if own or not all(each.slices.advised for each in found.workloads):
         return
-    slice_s = max(each.slices.best_s for each in found.workloads)
-    if slice_s != experiment.measure.run_time_s:
-        changed = replace(experiment, measure=replace(experiment.measure, run_time_s=slice_s))
+    run_time_s = max(each.slices.best_s for each in found.workloads)
+    if run_time_s != experiment.measure.run_time_s:
+        changed = replace(experiment, measure=replace(experiment.measure, run_time_s=run_time_s))
         what = "turns" if found.expected.mode is Mode.ALTERNATING else "slices"
-        yield _Variant(change=f"{what} of {slice_s:.0f} s", experiment=changed)
+        yield _Variant(change=f"{what} of {run_time_s:.0f} s", experiment=changed)
 
 
 def plan_campaign(
@@ -298,7 +299,7 @@ def outlook_terms(
         mode=expected.mode,
         configurations=arms,
         cells=max(len(experiment.closed_loads), 1),
-        slice_s=experiment.slice_s(workload),
+        run_time_s=experiment.run_time_s(workload),
         step_s=expected.block_s / arms
         if starts
         else run_s(experiment, workload) + GUESSED_SWITCH_S,
@@ -353,17 +354,17 @@ def slice_outlook(
     cells = len(experiment.workloads) * len(experiment.loads)
     starts = len(experiment.configurations) - 1 + max(len(shape.sub_blocks), 1)
     runs = starts * cells * shape.rounds
-    overhead_s = expected.block_s / runs - experiment.mean_slice_s
+    overhead_s = expected.block_s / runs - experiment.mean_run_time_s
     if expected.mode is Mode.ALTERNATING:
         return _turn_outlook(noise, shape, overhead_s, advises=advises)
     here = planning.within_starts(noise, expected.mode)
     still = replace(here, drift_sd=0.0, trend_per_h=None)
     alone = replace(shape, cells=1)
-    best_s = planning.optimal_slice_s([here], shape, overhead_s=overhead_s)
+    best_s = planning.optimal_run_time_s([here], shape, overhead_s=overhead_s)
     return compute.SliceOutlook(
-        slice_s=shape.slice_s,
+        run_time_s=shape.run_time_s,
         overhead_s=overhead_s,
-        single_s=planning.optimal_slice_s([still], alone, overhead_s=overhead_s),
+        single_s=planning.optimal_run_time_s([still], alone, overhead_s=overhead_s),
         best_s=best_s,
         cost=planning.width_ratio(here, shape, best_s, overhead_s) ** 2,
     )
@@ -377,13 +378,13 @@ def _turn_outlook(
     alone = planning.optimal_turns([noise], replace(shape, cells=1), overhead_s=overhead_s)
     tells = planning.turn_noise(noise).connection_sd is not None
     return compute.SliceOutlook(
-        slice_s=shape.slice_s,
+        run_time_s=shape.run_time_s,
         overhead_s=overhead_s,
-        single_s=alone.slice_s,
-        best_s=best.slice_s,
+        single_s=alone.run_time_s,
+        best_s=best.run_time_s,
         cost=planning.turns_ratio(noise, shape, best, overhead_s) ** 2,
         advised=advises,
-        reconnections=best.turns.reconnects if advises and tells else None,
+        reconnects=best.turns.reconnects if advises and tells else None,
     )
 
 
@@ -399,7 +400,7 @@ def _workloads(
     effects: tuple[float, ...],
 ) -> tuple[compute.WorkloadOutlook, ...]:
     def kind(workload: Workload) -> tuple[WorkloadNoise, float]:
-        return replace(noise.of(workload.name), workload=""), experiment.slice_s(workload.name)
+        return replace(noise.of(workload.name), workload=""), experiment.run_time_s(workload.name)
 
     def seen(part: WorkloadNoise, names: tuple[str, ...]) -> compute.WorkloadOutlook:
         terms = outlook_terms(experiment, expected, names[0])

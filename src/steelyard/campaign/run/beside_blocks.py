@@ -211,7 +211,7 @@ class CapacityTaker:
         for attempt in range(MAX_TRIES):
             taken = self.taker.take(
                 planned,
-                seconds=experiment.slice_s(planned.cell.workload),
+                seconds=experiment.run_time_s(planned.cell.workload),
                 ramp_s=measure.discard_start_s,
                 bearing=attempt == MAX_TRIES - 1,
                 # Transactions are logged as they will be in the blocks: a log costs throughput.

@@ -521,7 +521,7 @@ class BlockTaker:
             log_order(measure.log, name=Path(one.raw_name).stem, store=self.raw) for one in places
         ]
         work = Work(
-            seconds=self.experiment.slice_s(cell.workload),
+            seconds=self.experiment.run_time_s(cell.workload),
             warm_up_s=owed_s,
             ramp_s=measure.discard_start_s,
         )

@@ -19,7 +19,7 @@ import numpy as np
 from steelyard.campaign.run.bench import Bench
 from steelyard.core import wording
 from steelyard.core.experiment import EffectiveSetting, Experiment, Layer
-from steelyard.core.schedule import LOG_WRITE_BYTES, Ceiling, CeilingKind, CeilingsAsked
+from steelyard.core.schedule import LOG_WRITE_BYTES, Ceiling, CeilingKind, MachineLimits
 from steelyard.gateways.files import largest_file, make_directory, read_text, remove_tree
 from steelyard.gateways.process import Processes, RunningProcess
 from steelyard.gateways.trials import READERS, Where, direct_reads, log_writes, ping_pong
@@ -357,7 +357,7 @@ class CeilingTaker:
 def device_refused(experiment: Experiment, places: int, each_s: float = DEVICE_S) -> str:
     """Return why the devices are not measured; empty when they are."""
     cost_s, budget_s = places * each_s, experiment.stop.budget_s
-    if experiment.measure.machine_limits is CeilingsAsked.ON or cost_s <= SHARE * budget_s:
+    if experiment.measure.machine_limits is MachineLimits.ON or cost_s <= SHARE * budget_s:
         return ""
     return (
         f"not taken: it takes about {wording.format_duration(cost_s)}, which is more than"
@@ -382,7 +382,7 @@ def ceilings_s(experiment: Experiment, engine: Engine, platforms: Platforms) -> 
 
 
 def _is_off(experiment: Experiment) -> bool:
-    return experiment.measure.machine_limits is CeilingsAsked.OFF
+    return experiment.measure.machine_limits is MachineLimits.OFF
 
 
 def _servers(

@@ -136,13 +136,13 @@ class ByPrint(Counting):
     Attributes:
         log: None where no transaction is logged.
         ramp_s: Thrown away at the beginning.
-        slice_s: After how long from there the tail of an open loop begins; None: there is none.
+        run_time_s: After how long from there the tail of an open loop begins; None: there is none.
     """
 
     engine: Engine
     log: RunLog | None
     ramp_s: float
-    slice_s: float | None = None
+    run_time_s: float | None = None
     _began_at: float = 0.0
 
     def begin(self, at: float) -> None:
@@ -151,7 +151,7 @@ class ByPrint(Counting):
         if self.log is not None:
             self.log.begin(
                 lambda ramp_s: self.engine.load.log_reader(
-                    self.request, started_at=at, ramp_s=ramp_s, slice_s=self.slice_s
+                    self.request, started_at=at, ramp_s=ramp_s, run_time_s=self.run_time_s
                 ),
                 self.ramp_s,
             )
@@ -164,7 +164,7 @@ class ByPrint(Counting):
             request=self.request,
             ramp_s=self.ramp_s,
             started_at=self._began_at,
-            slice_s=self.slice_s,
+            run_time_s=self.run_time_s,
         )
         self.engine.learn(self.request, ran.completed)
         if self.log is None:  # the generators print latencies instead

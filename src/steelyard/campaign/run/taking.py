@@ -459,7 +459,7 @@ class RunTaker:
             engine=self.engine,
             log=None,
             ramp_s=work.ramp_s,
-            slice_s=work.seconds if tail_s(seat.planned.cell.load) else None,
+            run_time_s=work.seconds if tail_s(seat.planned.cell.load) else None,
         )
         counts_by_log = in_turns or load.counts_by_log()
         if not counts_by_log and (order is None or not load.logs_transactions()):

@@ -63,8 +63,7 @@ def command() -> None:
 )
 @click.option("--postgres-version", type=click.IntRange(1), metavar="N", help="18 if not given.")
 @click.option(
-    "--bin",
-    "bin_",
+    "--server",
     metavar="WHERE",
     help="PostgreSQL whose program computes the huge pages (default: a formula).",
 )

@@ -53,7 +53,7 @@ class PlanOptions:
     max_connections: int | None
     place: str
     postgres_version: int | None
-    bin_: str | None
+    server: str | None
     facts: Path | None
     host_facts: Path | None
     domain_xml: Path | None
@@ -99,7 +99,7 @@ def plan_stack(options: PlanOptions) -> None:
     named = present_name(given) if given is not None else _NAME
     request = _request(options, facts, options.name or named)
     present = given or _domain_here(options, request, facts, doors)
-    with _counter(options.bin_, request, doors) as counter:
+    with _counter(options.server, request, doors) as counter:
         plan = make_plan(request, facts, counter, present)
     if options.out is not None:
         write_plan(options.out, plan)
@@ -184,7 +184,7 @@ def _collected(options: PlanOptions) -> StackFacts:
 
 
 @contextmanager
-def _counter(bin_: str | None, request: StackRequest, doors: Doors) -> Iterator[PageCounter]:
+def _counter(server: str | None, request: StackRequest, doors: Doors) -> Iterator[PageCounter]:
     """Give the counter of the program of the request's version; a formula where none can count.
 
     Raises:
@@ -192,14 +192,14 @@ def _counter(bin_: str | None, request: StackRequest, doors: Doors) -> Iterator[
             count.
     """
     version = request.postgres_version
-    formula = bin_ == _FORMULA or version < COUNTING_SINCE or request.place is Place.RDS
+    formula = server == _FORMULA or version < COUNTING_SINCE or request.place is Place.RDS
     with ExitStack() as stack:
         counter = formula_counter(version)
         try:
             if not formula:
-                counter = stack.enter_context(_program_counter(bin_, request, doors))
+                counter = stack.enter_context(_program_counter(server, request, doors))
         except PreflightError as error:
-            if bin_ is not None:
+            if server is not None:
                 raise
             why = error.message.partition(";")[0].rstrip(".")
             counter = formula_counter(version, f" ({why})")
@@ -208,10 +208,10 @@ def _counter(bin_: str | None, request: StackRequest, doors: Doors) -> Iterator[
 
 @contextmanager
 def _program_counter(
-    bin_: str | None, request: StackRequest, doors: Doors
+    server: str | None, request: StackRequest, doors: Doors
 ) -> Iterator[PageCounter]:
     version = request.postgres_version
-    installation = find_installation(bin_ or str(version), doors.processes)
+    installation = find_installation(server or str(version), doors.processes)
     if installation.major != version:
         raise PreflightError(
             f"the programs in {installation.programs} are PostgreSQL {installation.major}, the plan"

@@ -411,8 +411,8 @@ class PostgresEngine(roles.Engine):
     def _fill(
         self, dataset: roles.Dataset, own: ServerAddress, configuration: str, directory: Path | None
     ) -> None:
-        if dataset.scale_factor is not None:
-            arguments = pgbench.initialise_arguments(dataset.scale_factor)
+        if dataset.scale is not None:
+            arguments = pgbench.initialise_arguments(dataset.scale)
             self._succeed((self.generator.program("pgbench"), *arguments), own)
         psql = self._programs[configuration].installation.program("psql")
         told = (f"--set={name}={value}" for name, value in dataset.variables)
@@ -621,7 +621,7 @@ def dataset_of(workload: model.Workload) -> roles.Dataset:
         name += f"_{stored_key([*scripts, *further] if further else scripts)[:10]}"
     return roles.Dataset(
         name=f"steelyard_{name}",
-        scale_factor=workload.scale,
+        scale=workload.scale,
         prepare=scripts,
         variables=workload.variables if scripts else (),
         command=command,

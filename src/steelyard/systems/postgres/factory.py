@@ -46,8 +46,8 @@ def postgres_engine(
     """
     targets = experiment.targets_of(LocalTarget)
     by_bin = {
-        bin_: _reachable(find_installation(bin_, doors.processes), reach)
-        for bin_ in dict.fromkeys(target.server for target in targets.values())
+        place: _reachable(find_installation(place, doors.processes), reach)
+        for place in dict.fromkeys(target.server for target in targets.values())
     }
     installations = {name: by_bin[target.server] for name, target in targets.items()}
     return PostgresEngine(

@@ -46,7 +46,9 @@ from steelyard.systems.postgres.transaction_log import (
 from steelyard.systems.protocol import LoadProgram, RunRequest
 
 OF_THE_SERVER: Final = ("host", "port", "user", "database")
-OF_A_RUN: Final = ("workload", "clients", "threads", "seconds", "ramp", "slice", "configuration")
+OF_A_RUN: Final = (
+    *("workload", "clients", "threads", "seconds", "discard_start", "run_time", "configuration"),
+)
 OF_A_LOG: Final = "log"
 _NAMED: Final = re.compile(r"\{([a-z_]+)\}")
 
@@ -85,8 +87,8 @@ def values_of_run(request: RunRequest, address: ServerAddress, ramp_s: float) ->
         "clients": str(request.load.clients),
         "threads": str(request.load.threads),
         "seconds": str(request.seconds),
-        "ramp": f"{ramp_s:g}",
-        "slice": f"{request.seconds - ramp_s:g}",
+        "discard_start": f"{ramp_s:g}",
+        "run_time": f"{request.seconds - ramp_s:g}",
         "configuration": request.configuration,
     }
 
@@ -404,11 +406,11 @@ class Pgbench(PostgresLoad):
         request: RunRequest,  # noqa: ARG002 - by its protocol
         ramp_s: float,
         started_at: float,
-        slice_s: float | None = None,
+        run_time_s: float | None = None,
     ) -> Measurement:
         """Return what all processes of a run measured together."""
         return pgbench.parse_generators(
-            completed, ramp_s=ramp_s, started_at=started_at, slice_s=slice_s
+            completed, ramp_s=ramp_s, started_at=started_at, run_time_s=run_time_s
         )
 
     def processed(self, completed: Sequence[Completed]) -> int:
@@ -424,7 +426,7 @@ class Pgbench(PostgresLoad):
         *,
         started_at: float,
         ramp_s: float,
-        slice_s: float | None = None,
+        run_time_s: float | None = None,
         stretches: Sequence[Stretch] = (),
     ) -> TransactionLogReader:
         """Return what reads pgbench's logs of a run."""
@@ -441,7 +443,7 @@ class Pgbench(PostgresLoad):
             form,
             started_at=started_at,
             ramp_s=ramp_s,
-            slice_s=slice_s,
+            run_time_s=run_time_s,
             stretches=stretches,
             alone=request.in_turns is Pausing.GENERATOR,
         )
@@ -518,7 +520,7 @@ class NamedProgram(PostgresLoad):
         request: RunRequest,
         ramp_s: float,
         started_at: float,  # noqa: ARG002 - likewise
-        slice_s: float | None = None,  # noqa: ARG002 - likewise
+        run_time_s: float | None = None,  # noqa: ARG002 - likewise
     ) -> Measurement:
         """Return what it measured, by its own words; nothing where its log tells it."""
         command = command_of(request.workload)
@@ -544,7 +546,7 @@ class NamedProgram(PostgresLoad):
         *,
         started_at: float,
         ramp_s: float,
-        slice_s: float | None = None,
+        run_time_s: float | None = None,
         stretches: Sequence[Stretch] = (),
     ) -> NamedLogReader:
         """Return what reads its log of a run."""
@@ -559,7 +561,7 @@ class NamedProgram(PostgresLoad):
             form,
             started_at=started_at,
             ramp_s=ramp_s,
-            slice_s=slice_s,
+            run_time_s=run_time_s,
             stretches=stretches,
             alone=request.in_turns is Pausing.GENERATOR,
         )

@@ -15,6 +15,7 @@ import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, repeat
 from typing import Final, NamedTuple
 
@@ -207,13 +208,13 @@ def logs_retries(flags: Sequence[str]) -> bool:
     return re.fullmatch(r"\s*\+?0*1(\D.*)?", tries) is None
 
 
-def initialise_arguments(scale_factor: int) -> tuple[str, ...]:
+def initialise_arguments(scale: int) -> tuple[str, ...]:
     """Return pgbench's arguments that make its tables; it never drops any.
 
     Client-side generation: its COPY FREEZE makes the vacuum and the primary keys cheaper, which
     was measured to be faster than server-side generation at scale 10 and 100.
     """
-    return ("--initialize", "--init-steps=tgvp", f"--scale={scale_factor}", "--quiet")
+    return ("--initialize", "--init-steps=tgvp", f"--scale={scale}", "--quiet")
 
 
 def environment(address: ServerAddress) -> Mapping[str, str]:
@@ -248,7 +249,7 @@ def failure(completed: Completed) -> MeasurementError:
 
 
 def parse_run(
-    completed: Completed, *, ramp_s: float, started_at: float, slice_s: float | None = None
+    completed: Completed, *, ramp_s: float, started_at: float, run_time_s: float | None = None
 ) -> Measurement:
     """Return what one run measured after its ramp.
 
@@ -260,7 +261,7 @@ def parse_run(
         completed: Of a run with ``--progress=1``.
         ramp_s: Thrown away at the start, whole seconds.
         started_at: Wall clock at the start, to turn time stamps into seconds.
-        slice_s: So long after the ramp the tail of an open loop begins; None: there is none.
+        run_time_s: So long after the ramp the tail of an open loop begins; None: there is none.
 
     Raises:
         MeasurementError: pgbench failed, or its output is not understood.
@@ -289,7 +290,7 @@ def parse_run(
     skipped = chain(_skipped(completed.stderr), repeat(0))
     intervals = [_Counts(each.transactions, each.seconds, next(skipped)) for each in series]
     begin = round(ramp_s)
-    end = None if slice_s is None else begin + round(slice_s)
+    end = None if run_time_s is None else begin + round(run_time_s)
     after_ramp = _Counts(*map(operator.sub, whole, _total(intervals[:begin])))
     # A tail that no line tells of cannot be told from what came before.
     measured = after_ramp if end is None or len(series) < end else _total(intervals[begin:end])
@@ -431,7 +432,7 @@ def parse_generators(
     *,
     ramp_s: float,
     started_at: float,
-    slice_s: float | None = None,
+    run_time_s: float | None = None,
 ) -> Measurement:
     """Return what all processes of a run measured together, each as ``parse_run`` reads it.
 
@@ -442,9 +443,8 @@ def parse_generators(
     for each in sorted(completed, key=lambda one: one.exit_status, reverse=True):
         if not each.succeeded:
             raise failure(each)
-    taken = [
-        parse_run(each, ramp_s=ramp_s, started_at=started_at, slice_s=slice_s) for each in completed
-    ]
+    run = partial(parse_run, ramp_s=ramp_s, started_at=started_at, run_time_s=run_time_s)
+    taken = [*map(run, completed)]
     return taken[0] if len(taken) == 1 else _merged(taken, [*map(processed_of, completed)])
 
 

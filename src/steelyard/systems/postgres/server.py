@@ -143,18 +143,18 @@ def _client_places() -> Iterator[tuple[Path, Path]]:
         yield Path(on_path).parent, Path(on_path).parent
 
 
-def find_installation(bin_: str, processes: Processes) -> Installation:
+def find_installation(place: str, processes: Processes) -> Installation:
     """Return the installation that ``bin:`` means.
 
     Args:
-        bin_: ``embedded``, a directory with the programs, the path of a ``pg_config``, or a
+        place: ``embedded``, a directory with the programs, the path of a ``pg_config``, or a
             major version to look for in the wheels and in the usual directories.
         processes: Runs ``postgres --version``.
 
     Raises:
         PreflightError: There is no such installation, or it lacks a program.
     """
-    programs, root = _locate(bin_, processes)
+    programs, root = _locate(place, processes)
     missing = [name for name in NEEDED if not (programs / name).exists()]
     if missing:
         raise PreflightError(
@@ -166,20 +166,20 @@ def find_installation(bin_: str, processes: Processes) -> Installation:
     )
 
 
-def _locate(bin_: str, processes: Processes) -> tuple[Path, Path]:
-    if bin_ == "embedded":
+def _locate(place: str, processes: Processes) -> tuple[Path, Path]:
+    if place == "embedded":
         return _embedded()
-    path = Path(bin_).expanduser()
+    path = Path(place).expanduser()
     if path.name == "pg_config" and path.is_file():
         found = Path(_output(Command(argv=(str(path), "--bindir")), processes).strip())
         return found, found
     if path.is_dir():
         inside = path / "bin"
         return (inside, inside) if (inside / "postgres").exists() else (path, path)
-    if re.fullmatch(r"\d+(\.\d+)?", bin_):
-        return _of_version(bin_, processes)
+    if re.fullmatch(r"\d+(\.\d+)?", place):
+        return _of_version(place, processes)
     raise PreflightError(
-        f"there are no PostgreSQL programs at {bin_!r}",
+        f"there are no PostgreSQL programs at {place!r}",
         hint="Use `embedded`, a major version such as 15, a directory, or a pg_config.",
     )
 

@@ -411,7 +411,7 @@ class TransactionLogReader:
         *,
         started_at: float,
         ramp_s: float,
-        slice_s: float | None = None,
+        run_time_s: float | None = None,
         stretches: Sequence[Stretch] = (),
         alone: bool = False,
     ) -> None:
@@ -421,13 +421,13 @@ class TransactionLogReader:
             form: What the lines mean.
             started_at: Wall clock in seconds since the epoch; second 0 begins here.
             ramp_s: The ramp ends no later than ``started_at + ramp_s``.
-            slice_s: Of an open loop: what was scheduled within so long after the ramp counts,
+            run_time_s: Of an open loop: what was scheduled within so long after the ramp counts,
                 whenever it ended; None: what ended after the ramp does.
             stretches: When the generator ran, where it was paused in between.
             alone: The server was not.
         """
         self._form = form
-        self._slice_us = None if slice_s is None else round(slice_s * US_PER_S)
+        self._slice_us = None if run_time_s is None else round(run_time_s * US_PER_S)
         # What counts wherever the ramp ends: it lasts no longer than that, and no less than 0 s.
         self._origin = log_lines.Origin(
             started_us=round(started_at * US_PER_S),

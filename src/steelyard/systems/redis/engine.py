@@ -283,7 +283,7 @@ class RedisEngine(Engine, LoadProgram):
         request: RunRequest,  # noqa: ARG002 - by its protocol
         ramp_s: float,  # noqa: ARG002 - likewise
         started_at: float,  # noqa: ARG002 - likewise
-        slice_s: float | None = None,  # noqa: ARG002 - likewise
+        run_time_s: float | None = None,  # noqa: ARG002 - likewise
     ) -> Measurement:
         """Return what all processes of a run measured together."""
         return benchmark.measurement([benchmark.parse(each) for each in completed])

@@ -45,8 +45,8 @@ def redis_engine(
     """
     targets = experiment.targets_of(RedisLocalTarget)
     found = {
-        bin_: _reachable(redis_server.find_redis(bin_, doors.processes), reach)
-        for bin_ in dict.fromkeys(target.server for target in targets.values())
+        place: _reachable(redis_server.find_redis(place, doors.processes), reach)
+        for place in dict.fromkeys(target.server for target in targets.values())
     }
     trials = {
         name: redis_server.Trial(

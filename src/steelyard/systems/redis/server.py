@@ -73,7 +73,7 @@ class RedisInstallation:
         return tuple(int(number) for number in re.findall(r"\d+", self.version))
 
 
-def find_redis(bin_: str, processes: Processes) -> RedisInstallation:
+def find_redis(place: str, processes: Processes) -> RedisInstallation:
     """Return the installation that ``bin:`` means.
 
     That is the name of the server program as PATH or the set-up has it, its path, or a directory.
@@ -81,7 +81,7 @@ def find_redis(bin_: str, processes: Processes) -> RedisInstallation:
     Raises:
         PreflightError: There is no such program, or it does not run.
     """
-    server = _located(bin_)
+    server = _located(place)
     flavour, version = _version(server, processes)
     return RedisInstallation(
         server=server,
@@ -109,23 +109,23 @@ def benchmark_hint(flavour: str = "redis") -> str:
     return _HINTS[flavour].replace(f"{flavour}-server {flavour}-tools", f"{flavour}-tools")
 
 
-def _located(bin_: str) -> Path:
-    path = Path(bin_).expanduser()
+def _located(place: str) -> Path:
+    path = Path(place).expanduser()
     if path.is_dir():
-        for place in (path, path / "bin"):
+        for directory in (path, path / "bin"):
             for flavour in _FLAVOURS:
-                if (server := place.absolute() / f"{flavour}-server").is_file():
+                if (server := directory.absolute() / f"{flavour}-server").is_file():
                     return server
         raise PreflightError(
             f"{path} has neither redis-server nor valkey-server",
             hint="Name the directory of the programs, or a program, in `bin:`.",
         )
-    if "/" in bin_ and path.is_file():
+    if "/" in place and path.is_file():
         return path.absolute()
-    found = _where(bin_) if "/" not in bin_ else None
+    found = _where(place) if "/" not in place else None
     if found is None:
-        flavour = "valkey" if "valkey" in bin_ else "redis"
-        raise PreflightError(f"there is no {bin_} on this machine", hint=_HINTS[flavour])
+        flavour = "valkey" if "valkey" in place else "redis"
+        raise PreflightError(f"there is no {place} on this machine", hint=_HINTS[flavour])
     return Path(found)
 
 

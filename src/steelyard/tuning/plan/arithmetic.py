@@ -170,7 +170,7 @@ def server_counter(
     if installation.major < COUNTING_SINCE:
         raise PreflightError(
             f"PostgreSQL {installation.major} does not count its huge pages itself",
-            hint=f"That came with PostgreSQL {COUNTING_SINCE}; plan without `--bin`.",
+            hint=f"That came with PostgreSQL {COUNTING_SINCE}; plan without `--server`.",
         )
     programs = staged(
         installation.programs,
@@ -217,7 +217,7 @@ class _Asked:
         if not printed.strip().isdigit():
             raise PreflightError(
                 f"postgres -C shared_memory_size_in_huge_pages said {printed.strip()!r}",
-                hint="Does this kernel have huge pages? Plan without `--bin` to use the formula.",
+                hint="Does this kernel have huge pages? `--server formula` estimates them.",
             )
         return PageCount(pages=int(printed), counted_by=f"postgres -C of PostgreSQL {version}")
 
@@ -232,7 +232,7 @@ class _Asked:
         if not completed.succeeded:
             raise PreflightError(
                 f"{program} could not count the huge pages: {_LOGGED.sub('', completed.tail(1))}",
-                hint="Plan with `--bin formula` to estimate them.",
+                hint="Plan with `--server formula` to estimate them.",
             )
         return completed.stdout
 

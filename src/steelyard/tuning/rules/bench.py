@@ -284,10 +284,10 @@ def _one_knob(facts: StackFacts) -> rule.Rulings:
     remedy="Use a scale beyond the memory for claims about storage.",
     source="PostgreSQL 18 documentation, 'pgbench', option --scale; the size of its tables was"
     " measured",
-    needs=("bench.scale_factor", "postgres.settings"),
+    needs=("bench.scale", "postgres.settings"),
 )
 def _beyond_cache(facts: StackFacts) -> rule.Rulings:
-    scale = facts.bench.scale_factor if facts.bench is not None else None
+    scale = facts.bench.scale if facts.bench is not None else None
     buffers = rule.size_of(facts, "shared_buffers")
     if scale is None or buffers is None:
         return rule.NOTHING

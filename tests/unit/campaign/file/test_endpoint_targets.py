@@ -162,7 +162,7 @@ def test_a_cluster_of_aurora_is_read() -> None:
 
 
 def _judge(settings: dict[str, str], scale: int = 1, **target: str) -> None:
-    dataset = Dataset(name="d", scale_factor=scale, prepare=())
+    dataset = Dataset(name="d", scale=scale, prepare=())
     require_room(CloudNativePgTarget(**target), settings, [dataset])  # type: ignore[arg-type]
 
 

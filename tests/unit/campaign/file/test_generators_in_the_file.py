@@ -23,7 +23,7 @@ configurations:
 
 def test_a_ramp_is_kept_where_the_command_is_told_of_it() -> None:
     """Only the program itself can leave its start out."""
-    told = FILE.replace("--time={seconds}", "--time={seconds} --skip={ramp}")
+    told = FILE.replace("--time={seconds}", "--time={seconds} --skip={discard_start}")
     assert load(told).experiment.measure.discard_start_s == 2.0
 
 

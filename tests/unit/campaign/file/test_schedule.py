@@ -433,5 +433,5 @@ def test_a_workload_has_a_slice_of_its_own() -> None:
     text = with_measure("run_time: 4s, turn: 2s")
     assert text.count("scale: 1}") == 1
     experiment = load(text.replace("scale: 1}", "scale: 1, run_time: 9s}")).experiment
-    assert experiment.slice_s(experiment.workloads[0].name) == 9.0
+    assert experiment.run_time_s(experiment.workloads[0].name) == 9.0
     assert (load(text).experiment.slices, experiment.slices) == ("4 s", "9 s")

@@ -18,7 +18,7 @@ def test_every_preset_can_be_short(name: str) -> None:
     short = load_experiment(source, facts=FACTS, short=True)
     experiment = short.experiment
     assert experiment.name == f"{whole.experiment.name} (shortened)"
-    assert {experiment.slice_s(work.name) for work in experiment.workloads} == {2.0}
+    assert {experiment.run_time_s(work.name) for work in experiment.workloads} == {2.0}
     assert (experiment.measure.warm_up_s, experiment.measure.runs_per_start) == (0.0, 1)
     assert experiment.stop.blocks == (None if experiment.is_single_pass else 3)
     assert (experiment.stop.width, experiment.sustained_s) == (None, None)
@@ -68,7 +68,7 @@ def test_the_command_line_comes_after_it() -> None:
     own = ("load.clients=1,2,3,4", "measure.run_time=7s")
     loaded = load_experiment("preset:quick", facts=FACTS, overrides=own, short=True)
     assert [load.clients for load in loaded.experiment.loads] == [1, 2, 3, 4]
-    assert loaded.experiment.slice_s("reads") == 7.0
+    assert loaded.experiment.run_time_s("reads") == 7.0
     with pytest.raises(ExperimentFileError, match=r"stop\.blocks"):
         load_experiment("preset:quick", facts=FACTS, overrides=("stop.blocks=1",), short=True)
 

@@ -18,7 +18,7 @@ from steelyard.campaign.design.schedule import cells_s
 from steelyard.campaign.foresee.forecast import forecast, require_first_look
 from steelyard.campaign.foresee.planning import plan_campaign
 from steelyard.campaign.run.beside_blocks import closed_loads, order_of_rounds
-from steelyard.cli.progress import forecast_json, forecast_text
+from steelyard.cli.progress import dry_run_json, forecast_text
 from steelyard.core.campaign import CampaignPlan, Status
 from steelyard.core.experiment import (
     Calibration,
@@ -233,7 +233,7 @@ def test_the_time_is_foretold_and_counts_against_the_budget(tmp_path: Path) -> N
     assert expected.preparation_s > expected.capacity_s
     text = forecast_text(an_asking(), expected)
     assert "capacity   6 rounds of closed loops with 1, 4, 9 clients" in text
-    assert forecast_json(an_asking(), expected)["capacity_s"] == round(expected.capacity_s, 1)
+    assert dry_run_json(an_asking(), expected)["capacity_s"] == round(expected.capacity_s, 1)
     without = an_asking(loads=(Load(clients=4, threads=1),) * 3)
     assert forecast(without, assembly).max_blocks > expected.max_blocks
     assert "capacity" not in forecast_text(without, forecast(without, assembly))
@@ -285,7 +285,7 @@ def test_the_dry_run_says_what_is_looked_for(tmp_path: Path) -> None:
     assert "first interim result" not in text
     assert "decided" not in text
     assert "2c/1t at 300/s [slow]" in forecast_text(experiment, expected, with_schedule=True)
-    assert forecast_json(experiment, expected)["first_look_blocks"] is None
+    assert dry_run_json(experiment, expected)["first_interim_result_blocks"] is None
     goal = replace(experiment, goal=LatencyGoal(share=0.99, limit_s=0.0005))
     assert "the highest rate with p99 < 500 us, tried at" in forecast_text(goal, expected)
 

@@ -27,7 +27,7 @@ from steelyard.campaign.run.ceilings import (
 )
 from steelyard.core.experiment import EffectiveSetting, Experiment, Measure, Stop
 from steelyard.core.outside import Command, ServerAddress
-from steelyard.core.schedule import Ceiling, CeilingKind, CeilingsAsked
+from steelyard.core.schedule import Ceiling, CeilingKind, MachineLimits
 from steelyard.core.target import LocalTarget
 from steelyard.core.wording import Interrupted, PreflightError, SteelyardError, TargetError
 from steelyard.record.directory import read_campaign
@@ -127,7 +127,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def a_place(
-    path: Path, *, asked: CeilingsAsked = CeilingsAsked.ON, budget_s: float = 3600.0
+    path: Path, *, asked: MachineLimits = MachineLimits.ON, budget_s: float = 3600.0
 ) -> Place:
     """Return a world in which every ceiling can be taken."""
     measure = Measure(run_time_s=5.0, discard_start_s=1.0, warm_up_s=2.0, machine_limits=asked)
@@ -322,7 +322,7 @@ def test_auto_takes_the_device_where_it_costs_little(
     path: Path, budget_s: float, *, taken: bool
 ) -> None:
     """Up to 2 % of the budget; beyond, the reason says how to have it. The rest is always taken."""
-    place = a_place(path, asked=CeilingsAsked.AUTO, budget_s=budget_s)
+    place = a_place(path, asked=MachineLimits.AUTO, budget_s=budget_s)
     found = place.take()
     device = [c for c in found if c.kind in ALL_KINDS]
     assert {not c.unknown for c in device} == {taken}
@@ -335,13 +335,13 @@ def test_auto_takes_the_device_where_it_costs_little(
 @pytest.mark.parametrize(
     ("asked", "budget_s", "why"),
     [
-        (CeilingsAsked.ON, 10.0, ""),
-        (CeilingsAsked.AUTO, LOG_WRITE_S / SHARE + 1, ""),
-        (CeilingsAsked.AUTO, LOG_WRITE_S / SHARE - 1, "more than 2.0 % of the budget"),
+        (MachineLimits.ON, 10.0, ""),
+        (MachineLimits.AUTO, LOG_WRITE_S / SHARE + 1, ""),
+        (MachineLimits.AUTO, LOG_WRITE_S / SHARE - 1, "more than 2.0 % of the budget"),
     ],
 )
 def test_without_tools_the_log_alone_is_taken(
-    path: Path, asked: CeilingsAsked, budget_s: float, why: str
+    path: Path, asked: MachineLimits, budget_s: float, why: str
 ) -> None:
     """An engine without tools, as Redis, still has a log and a device that takes it."""
     place = a_place(path, asked=asked, budget_s=budget_s)
@@ -356,14 +356,14 @@ def test_without_tools_the_log_alone_is_taken(
 
 def test_two_devices_cost_twice(path: Path) -> None:
     """The share of the budget is that of all places together."""
-    experiment = a_place(path, asked=CeilingsAsked.AUTO, budget_s=1.5 * DEVICE_S / SHARE).experiment
+    experiment = a_place(path, asked=MachineLimits.AUTO, budget_s=1.5 * DEVICE_S / SHARE).experiment
     assert device_refused(experiment, 1) == ""
     assert "not taken" in device_refused(experiment, 2)
 
 
 def test_off_takes_nothing(path: Path) -> None:
     """No program runs, no server is asked, and no time is foretold."""
-    place = a_place(path, asked=CeilingsAsked.OFF)
+    place = a_place(path, asked=MachineLimits.OFF)
     assert place.take() == ()
     assert place.processes.ran == place.processes.started == place.tools.asked == place.told == []
     assert ceilings_s(place.experiment, place.engine, place.platforms) == 0.0
@@ -388,13 +388,13 @@ def test_the_forecast_counts_them(path: Path) -> None:
     place = a_place(path)
     assembly = Assembly(engine=place.engine, platforms=place.platforms)
 
-    def preparation_s(asked: CeilingsAsked) -> float:
+    def preparation_s(asked: MachineLimits) -> float:
         measure = replace(place.experiment.measure, machine_limits=asked)
         return forecast(replace(place.experiment, measure=measure), assembly).preparation_s
 
-    on, off = preparation_s(CeilingsAsked.ON), preparation_s(CeilingsAsked.OFF)
+    on, off = preparation_s(MachineLimits.ON), preparation_s(MachineLimits.OFF)
     short = replace(place.experiment, stop=Stop(budget_s=60.0))
-    auto = replace(short, measure=replace(short.measure, machine_limits=CeilingsAsked.AUTO))
+    auto = replace(short, measure=replace(short.measure, machine_limits=MachineLimits.AUTO))
     cheap_s = ceilings_s(auto, place.engine, place.platforms)
     assert on - off == pytest.approx(cheap_s + DEVICE_S)
     assert 0 < cheap_s < 2.0

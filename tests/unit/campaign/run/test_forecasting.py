@@ -14,7 +14,7 @@ from steelyard.campaign.foresee.forecast import (
     require_disk,
     require_first_look,
 )
-from steelyard.cli.progress import forecast_json, forecast_text
+from steelyard.cli.progress import dry_run_json, forecast_text
 from steelyard.core import experiment as experiments
 from steelyard.core.schedule import Mode
 from steelyard.core.wording import GIB, ExitCode, PreflightError
@@ -185,7 +185,7 @@ def test_long_runs_are_time_of_their_own(tmp_path: Path) -> None:
     text = forecast_text(asking, expected)
     assert "2 runs of 10 min after the last block" in text
     assert "on top of the budget" in text
-    assert forecast_json(asking, expected)["sustained_s"] == round(expected.sustained_s, 1)
+    assert dry_run_json(asking, expected)["sustained_s"] == round(expected.sustained_s, 1)
     plain = _forecast(an_experiment(loads=2), tmp_path / "plain")
     assert plain.sustained_s == 0.0
     assert plain.max_blocks == expected.max_blocks
@@ -218,7 +218,7 @@ def test_factors_are_told_before_they_are_paid_for(tmp_path: Path) -> None:
     text = forecast_text(factored, expected)
     assert "buffers, one after another (2 combinations)" in text
     assert "depends on the order chosen: buffers" in text
-    told = forecast_json(factored, expected)["attribution"]
+    told = dry_run_json(factored, expected)["attribution"]
     assert isinstance(told, dict)
     assert (told["kind"], told["combinations"]) == ("ladder", 2)
-    assert "attribution" not in forecast_json(plain, expected)
+    assert "attribution" not in dry_run_json(plain, expected)

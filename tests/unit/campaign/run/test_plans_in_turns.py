@@ -17,7 +17,7 @@ from steelyard.answers.result.method import design_pairs
 from steelyard.campaign.foresee import planning
 from steelyard.campaign.foresee.forecast import forecast, forecast_either
 from steelyard.campaign.foresee.planning import plan_campaign
-from steelyard.cli.progress import PlainProgress, forecast_json, forecast_text
+from steelyard.cli.progress import PlainProgress, dry_run_json, forecast_text
 from steelyard.core.campaign import NoiseOrigin, NoiseProfile, TurnNoise, WorkloadNoise
 from steelyard.core.experiment import Design, Experiment, Measure, Reset, Script, Stop, Workload
 from steelyard.core.schedule import LONGEST_LATENCY_S, Mode, TurnTimes, WorkloadTurns
@@ -99,8 +99,8 @@ def test_a_forecast_says_how_turns_are_taken(tmp_path: Path) -> None:
         "in turns: reads",
     ):
         assert words in text
-    told = json.loads(json.dumps(forecast_json(experiment, expected)))
-    assert told["turns"]["reconnections"] == 3
+    told = json.loads(json.dumps(dry_run_json(experiment, expected)))
+    assert told["turns"]["reconnects"] == 3
     assert told["turns"]["counted_s"] == 3.0
     assert told["turns"]["pausing"] == "signals"
     assert told["design_reason"] == "all of them can be up at the same time"
@@ -120,7 +120,7 @@ def test_what_a_run_does_when_it_has_timed_a_transaction_is_said_before(tmp_path
     assert "over 10 ms a transaction" in line
     assert f"one by one, about {starts.max_blocks} blocks of" in line
     assert f"first interim result after {starts.stopping.first_look} at about" in line
-    known = json.loads(json.dumps(forecast_json(experiment, expected)))["one_by_one"]
+    known = json.loads(json.dumps(dry_run_json(experiment, expected)))["one_by_one"]
     assert known["max_blocks"] == starts.max_blocks
     assert known["above_latency_s"] == pytest.approx(0.01)
     found = plan_campaign(experiment, assembly)
@@ -160,7 +160,7 @@ def test_plans_and_forecasts_tell_sub_blocks(tmp_path: Path) -> None:
     assert f"{design}, because no more of them fit into memory at the same time" in text
     assert "for the servers of a sub-block with their data" in text
     assert text.split("block 1\n")[1].split("block 2")[0].count("slow in slot") == 3
-    assert forecast_json(experiment, expected)["turns"]["memory"]["at_once"] == 2  # type: ignore[index]
+    assert dry_run_json(experiment, expected)["turns"]["memory"]["at_once"] == 2  # type: ignore[index]
     roomy = forecast(experiment, replace(assembly, room=IN_TURNS))
     assert roomy.at_once is None
     assert expected.block_s == pytest.approx(roomy.block_s * 6 / 4)
@@ -194,7 +194,7 @@ def test_a_workload_with_a_slice_of_its_own_decides_sooner(tmp_path: Path) -> No
     assert short.pooled.contrast_sd == both.pooled.contrast_sd > long.pooled.contrast_sd
     assert "5 s (reads) or 20 s (writes), per configuration, cell and block" in text_of(after)
     (told,) = outlook_json(after)["turns"]["workloads"]  # type: ignore[index, misc]
-    assert (told["workload"], told["seconds"]) == ("writes", 20.0)  # type: ignore[index, call-overload]
+    assert (told["workload"], told["run_time_s"]) == ("writes", 20.0)  # type: ignore[index, call-overload]
 
 
 def test_a_plan_without_a_measurement_names_the_source_of_its_noise(tmp_path: Path) -> None:
@@ -216,8 +216,8 @@ def test_a_plan_goes_by_the_noise_of_turns(tmp_path: Path, monkeypatch: pytest.M
     assert "reconnections" in text
     assert "it was measured" not in text
     slices = outlook_json(found)["workloads"][0]  # type: ignore[index, call-overload]
-    assert slices["best_slice_advised"] is True  # type: ignore[index]
-    assert slices["best_reconnections"] > 0  # type: ignore[index]
+    assert slices["best_run_time_advised"] is True  # type: ignore[index]
+    assert slices["best_reconnects"] > 0  # type: ignore[index]
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from steelyard.campaign.design.schedule import (
     early_phase_finding,
 )
 from steelyard.campaign.foresee.forecast import forecast, require_disk, require_first_look
-from steelyard.cli.progress import forecast_json, forecast_text
+from steelyard.cli.progress import dry_run_json, forecast_text
 from steelyard.core import campaign
 from steelyard.core.campaign import BlockOutcome, Rounds, Status
 from steelyard.core.experiment import (
@@ -258,7 +258,7 @@ def test_a_cycle_that_does_not_fit_is_refused_with_both_ways_out(tmp_path: Path)
     assert "1 cell x 50 rounds" in text
     assert "and 48 more runs" in text
     assert max(map(len, text.splitlines())) < 300
-    assert forecast_json(experiment, expected)["rounds"] == 50
+    assert dry_run_json(experiment, expected)["runs_per_start"] == 50
     longer = replace(experiment, stop=Stop(budget_s=6 * 3600.0))
     require_first_look(foretold(longer, tmp_path / "longer"), longer)
 
@@ -294,7 +294,7 @@ def test_its_report_says_how_and_how_much_servers_differ(tmp_path: Path) -> None
     assert "between servers" in text
     assert "after the last checkpoint or start" in text
     made = summary(analysis)
-    assert made["design"]["rounds"] == 2
+    assert made["design"]["runs_per_start"] == 2
     assert {phase["configuration"] for phase in made["checkpoint_phase"]} == {"slow", "fast"}
     assert made["instance_noise"][0]["runs_per_instance"] == 2
 
@@ -393,13 +393,13 @@ def test_published_figures_stand_beside_it(passed: CampaignAnalysis) -> None:
     assert len(published) == 6
 
 
-@pytest.mark.parametrize("slice_s", [8.0, 60.0])
-def test_another_length_than_the_published_is_said(tmp_path: Path, slice_s: float) -> None:
+@pytest.mark.parametrize("run_time_s", [8.0, 60.0])
+def test_another_length_than_the_published_is_said(tmp_path: Path, run_time_s: float) -> None:
     """Below the table; runs of the published length need no remark."""
-    measure = replace(a_pass().measure, run_time_s=slice_s)
+    measure = replace(a_pass().measure, run_time_s=run_time_s)
     analysis = Stage.new(a_pass(measure=measure), tmp_path / "pass").run()
     text = render_markdown(build_document(analysis))
-    assert (f"Here: {slice_s:g} s per cell, not 60 s" in text) == (slice_s != 60.0)
+    assert (f"Here: {run_time_s:g} s per cell, not 60 s" in text) == (run_time_s != 60.0)
 
 
 def test_a_pass_takes_its_time_whatever_the_budget(tmp_path: Path) -> None:

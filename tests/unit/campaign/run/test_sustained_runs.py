@@ -22,7 +22,7 @@ from steelyard.campaign.run.beside_blocks import (
     sustained_runs,
     sustained_s,
 )
-from steelyard.cli.progress import forecast_json, forecast_text
+from steelyard.cli.progress import dry_run_json, forecast_text
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Validity
 from steelyard.core.measurement import ProviderSeries, SustainedRun
@@ -298,7 +298,7 @@ def test_the_forecast_says_up_to(tmp_path: Path) -> None:
     expected = forecast(asking, assembly)
     assert expected.sustained_most_s == expected.sustained_s + most_further_s(asking)
     assert "up to" in forecast_text(asking, expected)
-    assert forecast_json(asking, expected)["sustained_most_s"] > 2400.0
+    assert dry_run_json(asking, expected)["sustained_most_s"] > 2400.0
     assert most_further_s(replace(asking, sustained_s=None)) == 0.0
 
 
