@@ -1,20 +1,21 @@
-"""Whatever a file or an earlier journal holds, loading ends in an experiment or in problems."""
+"""Whatever a file holds, loading ends in an experiment or in problems."""
 
 import json
+import re
+import resource
 from pathlib import Path
 
 import pytest
-from experiment_texts import CANONICAL, SMALL, load, problems_of, write_scripts
+import test_validation
+from experiment_texts import CANONICAL, problems_of, write_scripts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
 
 from steelyard.campaign.file.files import preset_names, preset_text
 from steelyard.campaign.file.form import SECTIONS
-from steelyard.core.campaign import BlockOutcome, CampaignPlan, RoundsFor
-from steelyard.core.experiment import Experiment
+from steelyard.core.wording import MIB
 
-TEXTS = [CANONICAL, *(preset_text(name) for name in preset_names())]
+TEXTS = [*test_validation.TEXTS, *map(preset_text, preset_names())]
 KEYS = sorted({key for form in SECTIONS.values() for key in form.model_fields})
 WORDS = [
     *KEYS,
@@ -32,6 +33,7 @@ WORDS = [
     "5s",
     "3%",
 ]
+LINES = sorted({f"{line}\n" for text in TEXTS for line in text.splitlines()})
 PIECES = ["\t", "  ", "- ", ": ", "{", "}", "[", "]", "&a ", "*a", "!!int ", "? ", "|", ">", "'"]
 PIECES += ['"', "\n", "\x00", "\x85", "\ufeff", "%YAML 3.0\n", "---\n", "<<: ", "#", "null", "~"]
 
@@ -48,9 +50,18 @@ json_values = st.recursive(
 
 
 def attempt(text: str, base: Path, *overrides: str) -> None:
-    """Load a text; anything but an experiment or located problems fails the test."""
+    """Load a text; anything but an experiment or located problems fails the test.
+
+    So does taking more than 256 MiB of memory.
+    """
     lines = text.count("\n") + text.count("\r") + text.count("\x85") + text.count("\u2028") + 2
-    problems = problems_of(text, *overrides, base=base)
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (taken + 256 * MIB, limits[1]))
+    try:
+        problems = problems_of(text, *overrides, base=base)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
     for problem in problems:
         assert problem.message
         assert problem.line is None or 1 <= problem.line <= lines + text.count("\u2029")
@@ -72,13 +83,17 @@ def test_arbitrary_text(scripts: Path, text: str) -> None:
 
 @FUZZ
 @given(data=st.data())
-def test_valid_files_with_pieces_put_in_and_cut_out(scripts: Path, data: st.DataObject) -> None:
-    """A typing mistake anywhere in a valid file ends in problems, or still in an experiment."""
+def test_mutated_files(scripts: Path, data: st.DataObject) -> None:
+    """Mistakes in letters, words and lines end in problems, or still in an experiment."""
     text = data.draw(st.sampled_from(TEXTS))
     for _ in range(data.draw(st.integers(1, 4))):
-        start = data.draw(st.integers(0, len(text)))
-        end = data.draw(st.integers(start, min(len(text), start + 12)))
-        piece = data.draw(st.sampled_from([*PIECES, *WORDS, ""]) | st.text(max_size=3))
+        parts = data.draw(st.sampled_from([".?", r"[^\s,:{}[\]]+", ".*\n"]))
+        start, end = data.draw(st.sampled_from([m.span() for m in re.finditer(parts, text)]))
+        if data.draw(st.booleans()):
+            end = data.draw(st.integers(start, min(len(text), start + 12)))
+        pieces = st.sampled_from([*PIECES, *WORDS, text[start:end] * 2, ""])
+        values = st.sampled_from(LINES) | json_values.map(json.dumps)
+        piece = data.draw(pieces | st.text(max_size=3) | values)
         text = text[:start] + piece + text[end:]
     attempt(text, scripts)
 
@@ -130,35 +145,3 @@ def test_a_target_on_a_damaged_file(scripts: Path, data: st.DataObject, target: 
         "b": {"extends": "a", "target": configurations, "postgres": configurations},
     }
     attempt(json.dumps({"version": 1, "configurations": named}), scripts, f"target={target}")
-
-
-def test_an_experiment_without_later_keys_is_what_it_was() -> None:
-    """Closed loops of one generator, beside the usual neighbours, with the usual ceilings."""
-    experiment = load(SMALL).experiment
-    adapter = TypeAdapter(Experiment)
-    written = adapter.dump_python(experiment, mode="json")
-    for key in ("capacity", "goal"):
-        del written[key]
-    for key in ("share", "latency_limit_s", "generators"):
-        del written["loads"][0][key]
-    for key in ("max_other_load", "machine_limits"):
-        del written["measure"][key]
-    assert adapter.validate_python(written) == experiment
-
-
-def test_a_block_without_a_cause_has_none() -> None:
-    """Its reason stays."""
-    old = {"index": 0, "attempt": 0, "complete": False, "reason": "steal"}
-    assert TypeAdapter(BlockOutcome).validate_python(old).cause == ""
-
-
-def test_a_plan_of_old_has_one_round() -> None:
-    """Journals that know nothing of rounds are still read, and say what they always said."""
-    text = (
-        '{"mode":"starts","switch":"restart","reset":"start","restore":"copy","restore_s":[],'
-        '"block_s":60.0,"stopping":{"max_blocks":9,"alpha":0.04,"results":1,"first_look":6,'
-        '"cell_first_look":6,"spending_power":2.0},'
-        '"warm_up":{"warm_up_s":20.0,"how":"floor","risk":""}}'
-    )
-    plan = TypeAdapter(CampaignPlan).validate_json(text)
-    assert (plan.rounds, plan.rounds_for, plan.rounds_reason) == (1, RoundsFor.ONE, "")

@@ -125,6 +125,8 @@ def test_every_problem_is_told_at_once(monkeypatch: pytest.MonkeyPatch, name: st
     check_text(GOLDEN / f"{name}.txt", refused.value.message + "\n")
 
 
+TEXTS = [*KEPT, endpoint.EVERY_KEY, kubernetes.EVERY_KEY, kubernetes.BEHIND_A_SERVICE]
+TEXTS += [redis.EVERY_KEY, redis.EVERYWHERE, redis.IN_PODS, redis.BEHIND_A_SERVICE]
 BASES = {"redis": redis.REDIS, "command": commands.FILE}
 
 
@@ -192,19 +194,7 @@ def test_presets_are_valid(name: str) -> None:
     assert errors(preset_text(name)) == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *KEPT,
-        endpoint.EVERY_KEY,
-        kubernetes.EVERY_KEY,
-        kubernetes.BEHIND_A_SERVICE,
-        redis.EVERY_KEY,
-        redis.EVERYWHERE,
-        redis.IN_PODS,
-        redis.BEHIND_A_SERVICE,
-    ],
-)
+@pytest.mark.parametrize("text", TEXTS)
 def test_every_key_is_valid(text: str) -> None:
     """An editor accepts the design's own example, and all keys of its sections."""
     assert errors(text) == []
