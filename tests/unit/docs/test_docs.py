@@ -4,30 +4,22 @@ import importlib
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
-from typing import Annotated, Any
 
 import click
 import pytest
-import yaml_defaults
 from click.testing import CliRunner
-from pydantic import TypeAdapter
 
 from fakes.campaigns import Stage, an_experiment
 from steelyard.campaign.file.files import load_experiment
-from steelyard.campaign.file.form import LATER_LAYERS, SECTIONS, experiment_schema
 from steelyard.cli.main import cli
-from steelyard.core.experiment import KeySpace
-from steelyard.core.target import (
-    LocalTarget,
-)
 from steelyard.core.wording import GIB, ExitCode, ExperimentFileError, PreflightError
 from steelyard.record import journal as entries
 from steelyard.tuning.profiles import MachineFacts, profiled_settings
-from support import doc_pages
+from support import doc_pages, keys_page
 
 FACTS = MachineFacts(cpus=4.0, memory_bytes=8 * GIB, free_disk_bytes=100 * GIB)
 # In halves: no file of the project holds such a name, this one neither.
@@ -46,7 +38,6 @@ REGISTRIES = tuple(
 # Neither this machine's paths nor words about how the text came about.
 FOREIGN = re.compile(r"/work/|/root/|/home/\w|issue \d|\.\./shared", re.IGNORECASE)
 KEY_PAGE = "docs/experiment-file.md"
-NO_DEFAULT = "\N{EN DASH}"
 
 
 # Verbs that start no server and reach no other machine, whatever follows.
@@ -222,85 +213,9 @@ def test_the_wrong_file_gets_the_shown_problems() -> None:
     assert f"```text\nerror: {error.message}\nhint: {error.hint}\n```" in doc_pages.page(KEY_PAGE)
 
 
-def described_keys() -> dict[str, str]:
-    """Return the default beside every key that the page describes."""
-    return {
-        key: row[1]
-        for row in doc_pages.rows(KEY_PAGE)
-        if len(row) == 3 and (key := doc_pages.code(row[0])) and row[1] != "value"
-    }
-
-
-def schema_keys() -> Iterator[str]:
-    """Yield every key of the JSON Schema as a dotted path."""
-    schema = experiment_schema()
-    yield from _keys(schema, schema["$defs"], "")
-
-
-def _keys(node: Mapping[str, Any], defs: Mapping[str, Any], path: str) -> Iterator[str]:
-    for name, child in node.get("properties", {}).items():
-        below = f"{path}.{name}".lstrip(".")
-        yield below
-        yield from _below(child, defs, below)
-
-
-def _below(child: Mapping[str, Any], defs: Mapping[str, Any], path: str) -> Iterator[str]:
-    for choice in [child, *child.get("anyOf", []), *child.get("allOf", [])]:
-        if "$ref" in choice:
-            yield from _keys(defs[choice["$ref"].rsplit("/", 1)[1]], defs, path)
-        if "items" in choice:
-            yield from _below(choice["items"], defs, f"{path}[]")
-        if isinstance(choice.get("additionalProperties"), dict):
-            yield from _below(choice["additionalProperties"], defs, f"{path}.NAME")
-
-
-def test_keys_and_schema_agree() -> None:
-    """Every key of the schema is described, and every described key is in the schema."""
-    described = set(described_keys())
-    assert described == set(schema_keys())
-    assert len(described) >= 50
-
-
-# What the form leaves open until inheritance and resolution, and what it becomes then.
-RESOLVED = {
-    "configurations.NAME.target.kind": LocalTarget().kind,
-    "configurations.NAME.target.initdb": list(LocalTarget().initdb),
-    "workloads[].value_bytes": KeySpace().value_bytes,
-    "workloads[].keys": KeySpace().keys,
-    "workloads[].loaded": KeySpace().loaded,
-}
-SECTION_OF = {
-    ".".join("NAME" if step == "*" and path[0] == "configurations" else step for step in path)
-    .replace(".*", "[]")
-    .lstrip("."): form
-    for path, form in SECTIONS.items()
-}
-
-
-@pytest.mark.parametrize(("key", "shown"), list(described_keys().items()), ids=lambda text: text)
-def test_defaults_are_those_of_the_form(key: str, shown: str) -> None:
-    """The default of every key is what a file without it gets."""
-    section, _, name = key.rpartition(".")
-    if name in LATER_LAYERS:
-        assert shown == NO_DEFAULT
-        return
-    field = SECTION_OF[section].model_fields[name]
-    if shown == "required":
-        assert field.is_required()
-        return
-    default = RESOLVED.get(key, field.get_default(call_default_factory=True))
-    if shown == NO_DEFAULT:
-        assert not default
-        return
-    written = doc_pages.code(shown)
-    assert written is not None
-    kind: Any = field.annotation
-    if field.metadata:
-        kind = Annotated[kind, *field.metadata]
-    adapter: TypeAdapter[Any] = TypeAdapter(kind)
-    value = yaml_defaults.value(written)
-    read = (written, value, adapter.validate_python(value))
-    assert default in read or (isinstance(default, tuple) and [*default] in read)
+def test_the_tables_of_keys_are_made_from_the_schema() -> None:
+    """A new key makes the page anew: ``support.keys_page`` says how."""
+    assert keys_page.PAGE.read_text("utf-8") == keys_page.text()
 
 
 def test_the_profile_table_names_every_setting() -> None:
