@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 115913,
+    "lines of src": 115910,
     "lines of tests": 106094,
     "files": 317,
     "longest file": 879,

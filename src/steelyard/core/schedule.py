@@ -277,8 +277,7 @@ def _as_sessions(value: object) -> Sessions:
 
 _PAIR: Final = {"type": "string", "pattern": r"^\s*[0-9]+\s*/\s*[0-9]+\s*$"}
 _SESSIONS: Final = Quantity(read=_as_sessions, schema={"anyOf": [whole().schema, _PAIR]})
-PROTOCOLS: Final = ("simple", "extended", "prepared")
-PROTOCOL: Final = word(PROTOCOLS)
+PROTOCOL: Final = word(("simple", "extended", "prepared"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -798,12 +797,8 @@ class LoadCommand:
         return replace(system, words=words, has_ramp=self.has_ramp, logs_transactions=logs)
 
 
-def _as_program(value: object) -> str:
-    return str(word(tuple(_programs())).read(value))
-
-
-def _programs() -> list[str]:
-    return [each.words.generator for each in systems()]
+def _program() -> Quantity:
+    return word(tuple(each.words.generator for each in systems()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -812,7 +807,7 @@ class GeneratorAsked:
 
     program: str | None = key(
         None,
-        Quantity(read=_as_program, schema={"enum": _programs()}),
+        Quantity(read=lambda value: _program().read(value), schema=_program().schema),
         "Which program puts the load on; redis-benchmark for Redis, pgbench else.",
         "redis-benchmark",
     )
