@@ -46,7 +46,7 @@ def _reported(content: bytes) -> list[str]:
         (path / "journal.jsonl").write_bytes(content)
         record = read_campaign(path)
         analysis = analyse(record)
-        for form in ("terminal", "markdown", "json"):
+        for form in ("summary", "markdown", "json"):
             assert rendered(analysis, form)
         return [repr(run) for run in record.runs]
 
