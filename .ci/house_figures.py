@@ -32,7 +32,7 @@ LIMITS = {
     "branches on kind or system": 9,
 }
 # A floor: so many tests of `make test` pass in a file system with git, make and Python alone.
-TESTS_ON_A_BARE_MACHINE = 10200
+TESTS_ON_A_BARE_MACHINE = 10000
 REGISTERED = re.compile(r"(^|/)(targets|systems|answers)/")
 CLASSES = re.compile(r"(Target|Engine|Platform|Place)$")
 KINDS = {"kind", "engine", "system"}

@@ -73,7 +73,7 @@ CLUSTER = targets.CloudNativePgTarget(
         (CLUSTER, "94fa205ded323f43"),
         (
             Dataset(name="s10", scale=10, prepare=(("a.sql", "SELECT 1"),)),
-            "1b9b58c22dd4e93e",
+            "fd38ed853c6ae48c",
         ),
         (Dataset(name="k", space=KeySpace(keys=10)), "37e920f54020ec74"),
     ],
