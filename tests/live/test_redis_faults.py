@@ -100,8 +100,8 @@ def test_settings_that_redis_refuses_are_told_with_their_lines(steelyard: Steely
     assert "`apendonly` is not a setting of Redis" in refused.stderr
     assert "did you mean `appendonly`" in refused.stderr.lower()
     assert "everysec, always, no" in refused.stderr
-    assert "tiny.yaml:10:" in refused.stderr
     assert "tiny.yaml:11:" in refused.stderr
+    assert "tiny.yaml:12:" in refused.stderr
 
 
 @pytest.fixture
