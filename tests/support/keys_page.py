@@ -89,7 +89,9 @@ def _takes(node: Node) -> Iterator[str]:
     """Yield each kind of value that a key takes; none stands for absence."""
     for choice in node.get("anyOf", []):
         yield from _takes(choice)
-    if "enum" in node or "const" in node:
+    if "$comment" in node:
+        yield node["$comment"]
+    elif "enum" in node or "const" in node:
         yield listed(map(written, node.get("enum", [node.get("const")])))
     elif "anyOf" not in node:
         kinds = node.get("type", "object")

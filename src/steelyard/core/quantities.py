@@ -70,7 +70,7 @@ class Quantity:
 
     Attributes:
         read: Returns what it means; raises an InputError where it is not understood.
-        schema: JSON Schema by which editors know it.
+        schema: JSON Schema by which editors know it; its comment is what people call it.
         unit: What fields that hold it end in, which their keys do not.
         word: For its absence; may be empty.
         items: What a list of it holds, which may be one alone or a comma list.
@@ -229,7 +229,7 @@ def size(least: int, most: int | None = None) -> Quantity:
             raise refusal(f"{shown(value)} is out of range", f"Write a size {bounds}.")
         return found
 
-    schema = {"type": ["string", "integer"], "examples": ["48MB", "16GiB"]}
+    schema = {"type": ["string", "integer"], "$comment": "size", "examples": ["48MB", "16GiB"]}
     return Quantity(read=read, schema=schema, unit="_bytes")
 
 
@@ -252,7 +252,11 @@ def duration(least_s: float = 0.0, *, above: bool = False, whole: bool = False) 
             raise refusal(f"{shown(value)} is not a whole number of seconds", hint)
         return seconds
 
-    schema = {"type": ["string", "number"], "examples": ["5s", "20m", "1h30m"]}
+    schema = {
+        "type": ["string", "number"],
+        "$comment": "duration",
+        "examples": ["5s", "20m", "1h30m"],
+    }
     return Quantity(read=read, schema=schema, unit="_s")
 
 
@@ -270,7 +274,7 @@ def budget() -> Quantity:
             raise refusal(f"{shown(value)} has no unit", error.hint) from error
         return seconds
 
-    schema = {"type": "string", "examples": ["20m", "90s", "1h30m"]}
+    schema = {"type": "string", "$comment": "duration", "examples": ["20m", "90s", "1h30m"]}
     return Quantity(read=read, schema=schema, unit="_s")
 
 
@@ -287,7 +291,8 @@ def share(*, all_of_it: bool = False) -> Quantity:
             message = f"{shown(value)} is not a share between 0 % and 100 %"
             raise refusal(message, error.hint) from error
 
-    return Quantity(read=read, schema={"type": ["string", "number"], "examples": ["3%", 0.03]})
+    schema = {"type": ["string", "number"], "$comment": "share", "examples": ["3%", 0.03]}
+    return Quantity(read=read, schema=schema)
 
 
 def as_switch(value: object) -> bool:
@@ -484,7 +489,7 @@ def _replica(value: object) -> tuple[tuple[str, str], ...]:
 
 
 INITDB: Final = Quantity(read=_initdb_option, schema={"type": "string"})
-MEMORY: Final = Quantity(read=_memory, schema={"type": "string"})
+MEMORY: Final = Quantity(read=_memory, schema={"type": "string", "$comment": "size"})
 CPUS: Final = Quantity(read=_cpus, schema={"type": "number"})
 VERSION: Final = Quantity(read=_version, schema={"type": "string"})
 REPLICA: Final = Quantity(
