@@ -164,7 +164,7 @@ def test_a_factorial_is_measured_in_complete_blocks_and_reported(steelyard: Stee
     page = (record / "report.md").read_bytes()
     assert b"## What each factor buys" in page
     (record / "report.md").unlink()
-    again = steelyard.run("report", "c", "--full")
+    again = steelyard.run("report", "c", "--full", "--write")
     assert again.returncode == 0
     assert "What each factor buys" in again.stdout
     assert (record / "report.md").read_bytes() == page

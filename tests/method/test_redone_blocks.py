@@ -45,7 +45,7 @@ def test_the_last_look_spends_what_is_left_when_the_time_is_up():
     """A neighbour lets fewer blocks fit than were planned: the interval gains."""
     found = ended(CAMPAIGNS, 4, EPISODES["40 s of 100 s"])
     assert found.by_time > 0.5
-    assert found.width_ratio < 0.95
+    assert found.narrower < 0.95
 
 
 def test_redoing_only_where_one_arm_was_met_is_rejected():
