@@ -11,7 +11,7 @@ is left.
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Final
 
@@ -118,7 +118,7 @@ class Answer:
             and has computed nothing then.
         sections: Returns what a report says of it; nothing where it does not arise.
         json: Returns its keys of ``summary.json``, likewise.
-        properties: The schema of the keys that it declares.
+        declared: What makes the schema of its keys; None: the file of the schema has them.
         shown: What the short report of a terminal shows of its sections.
         single_pass: True: only where nothing is repeated and compared; False: only elsewhere.
         at_looks: An interim result computes it, too, because findings and lists rest on it.
@@ -128,7 +128,7 @@ class Answer:
     findings: Callable[[results.Grounds], Iterable[Finding]] = lambda _: ()
     sections: Callable[[results.CampaignAnalysis], Iterable[doc.Section]] = lambda _: ()
     json: Callable[[results.CampaignAnalysis], Mapping[str, doc.Json]] = lambda _: {}
-    properties: Mapping[str, Schema] = field(default_factory=dict)
+    declared: Declared | None = None
     shown: doc.Shown = doc.Shown.NOTHING
     single_pass: bool | None = None
     at_looks: bool = False
@@ -167,7 +167,7 @@ def _computed(
         findings=findings,
         sections=told,
         json=for_programs,
-        properties=json.properties if isinstance(json, Declared) else {},
+        declared=json if isinstance(json, Declared) else None,
         shown=shown,
         single_pass=single_pass,
     )
@@ -223,7 +223,7 @@ ANSWERS: Final = (
     Answer(
         sections=latency_section,
         json=lambda analysis: _LATENCY.of(analysis.answer(campaign_latency)),
-        properties=_LATENCY.properties,
+        declared=_LATENCY,
         shown=doc.Shown.ALL,
     ),
     Answer(
@@ -286,7 +286,7 @@ ANSWERS: Final = (
         compute=money.analyse_money,
         sections=money.money_section,
         json=lambda analysis: _MONEY.of(money.known(analysis)),
-        properties=_MONEY.properties,
+        declared=_MONEY,
     ),
     _computed(
         money.provider_series,
@@ -380,7 +380,7 @@ def summary_schema() -> Schema:
     """Return the JSON Schema of ``summary.json``, with a description of every key."""
     text = files("steelyard.answers").joinpath("summary.schema.json").read_text("utf-8")
     schema: Schema = json.loads(text)
-    for declared in (*_DECLARED, *ANSWERS):
+    for declared in (*_DECLARED, *(each.declared for each in ANSWERS if each.declared)):
         schema["properties"] |= declared.properties
     return schema
 

@@ -294,7 +294,7 @@ def table_csv(table: doc.Table) -> str:
         fullest_first = sorted(table.data, key=len, reverse=True)
         keys = dict.fromkeys(key for row in fullest_first for key, _ in row)
         writer.writerow(keys)
-        rows = [[dict(row).get(key) for key in keys] for row in table.data]
+        rows = [[row.get(key) for key in keys] for row in map(dict, table.data)]
     else:
         writer.writerow(column.heading for column in table.columns)
         rows = [list(row.cells) for row in table.rows]
