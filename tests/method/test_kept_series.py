@@ -132,11 +132,31 @@ def test_three_ways_say_the_same_of_a_known_effect_beside_a_neighbour():
 
 
 def test_a_configuration_against_itself_is_itself_with_other_programs():
-    """Reads and writes in three pieces, as docs/methods.md has them; each interval holds zero."""
+    """Reads and writes in six pieces, as docs/methods.md has them; each interval holds zero."""
     told = retold("neighbours.py", "neighbours", series=["aa"])
-    assert len(told) == 6
+    assert len(told) == 12
     for line in told:
         interval = line.partition(": ")[2].partition(", mean")[0]
         assert f"{interval}, 20" in METHODS
         low, high = (float(end) for end in interval.partition("[")[2].rstrip("]").split(", "))
         assert low < 0 < high
+    kept = (KEPT / "neighbours" / "aa.jsonl").read_text().splitlines()
+    means = {
+        way: weighted(
+            [c for p in map(json.loads, kept) if p["way"] == way for c in p["contrasts"].values()]
+        )
+        for way in ("alternating", "one-by-one")
+    }
+    turns, starts = (
+        f"{100 * mean:.1f} % ({{}}{100 * error:.1f})" for mean, error in means.values()
+    )
+    assert turns.format("standard error ") in METHODS
+    assert starts.format("") in METHODS
+    assert all(abs(mean) <= 2 * error for mean, error in means.values())
+
+
+def weighted(samples):
+    """Return the mean of the samples' means by their precision, and its standard error."""
+    precision = np.array([len(each) / np.var(each, ddof=1) for each in samples])
+    means = np.array([np.mean(each) for each in samples])
+    return float(precision @ means / precision.sum()), float(precision.sum() ** -0.5)
