@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 115910,
-    "lines of tests": 106094,
-    "files": 317,
+    "lines of src": 115860,
+    "lines of tests": 106320,
+    "files": 318,
     "longest file": 879,
-    "import edges": 2259,
+    "import edges": 2264,
     "modules with one importer": 24,
     "branches on kind or system": 9,
 }

@@ -4,9 +4,10 @@
 
 A habit makes a reader read a sentence twice. Patterns look for it in four kinds of text: pages of
 the docs without code blocks, help of the command line, messages (other string literals of ``src``
-with at least three words), and the first paragraph of docstrings. A pattern also matches some right
-sentences, so a ceiling is the count of today, not zero. Banned names count as parameters of
-functions and as annotated fields of classes; as locals they are only shown.
+with at least three words, and the texts of answers), and the first paragraph of docstrings. A
+pattern also matches some right sentences, so a ceiling is the count of today, not zero. Banned
+names count as parameters of functions and as annotated fields of classes; as locals they are only
+shown.
 
 Exit code 1 when a count is above its ceiling. A count below its ceiling is reported, and
 ``--lower`` writes it to ``words.toml``. ``--show`` lists the places of a habit or name.
@@ -60,6 +61,8 @@ PATTERNS = {
 }
 FENCE = re.compile(r"^\s*```.*?^\s*```", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`[^`\n]+`")
+MACRO = re.compile(r"\{% (?:end)?macro.*?%\}")
+VALUE = re.compile(r"\{[{%].*?[}%]\}")
 PASSAGE_END = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*|#>]+|\d+\.)\s)|\Z")
 HELP_KEYWORDS = {"help", "short_help", "epilog"}
 HELP_DECORATORS = {"command", "group"}
@@ -93,6 +96,13 @@ def page_texts() -> Iterator[Text]:
     for file in (ROOT / "README.md", *sorted(pages)):
         content = FENCE.sub(lambda match: "\n" * match[0].count("\n"), file.read_text("utf-8"))
         yield Text("docs", file, (1, content.count("\n") + 1), content)
+
+
+def answer_texts() -> Iterator[Text]:
+    """Yield the texts that lie beside the modules of answers. ``_`` is a value, or a choice."""
+    for file in sorted((ROOT / "src/steelyard/answers").rglob("*.j2")):
+        content = VALUE.sub("_", MACRO.sub("", file.read_text("utf-8")))
+        yield Text("messages", file, (1, content.count("\n") + 1), content)
 
 
 class Literals(ast.NodeVisitor):
@@ -196,7 +206,7 @@ def names_in(tree: ast.AST, file: Path) -> Iterator[Place]:
 
 def all_places() -> Iterator[Place]:
     """Yield the places of all habits and banned names in the project."""
-    for text in page_texts():
+    for text in (*page_texts(), *answer_texts()):
         yield from places_in(text)
     for file in sorted((ROOT / "src").rglob("*.py")):
         tree = ast.parse(file.read_text("utf-8"))

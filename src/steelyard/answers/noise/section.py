@@ -12,55 +12,15 @@ from steelyard.core.campaign import LEAST_STARTS
 from steelyard.core.findings import Estimate, Verdict
 from steelyard.core.quantities import PERCENT, SECONDS
 from steelyard.core.schedule import Mode
-from steelyard.core.wording import format_duration, format_percent, format_share
+from steelyard.core.wording import format_percent, format_share
 from steelyard.report import document as doc
+from steelyard.report.texts import Texts
 
 TITLE = "Noise"
 _WORTH = 0.1  # a guess: for less, another slice length is not worth a change
 _SEEN = "What this set-up can see"
-_SEES_NOTE = (
-    "What the experiment itself would reach when it ends after so many minutes, its preparation"
-    " included, at the level of its last interim result; in brackets what this campaign leaves"
-    " open. The smallest effect is the one that nine of ten such campaigns would decide: the"
-    " half-width over 0.6."
-)
-_CELL_NOTE = "At the level of simultaneous cells, which is smaller than that of the result."
-_PARTS_NOTE = (
-    "Standard deviations of the logarithm of throughput, about percent; intervals of 95 % over "
-    "blocks. Slices and starts are what remains when the noise within the runs is subtracted."
-)
-_TURN_PARTS_NOTE = (
-    "Standard deviations of the logarithm of throughput, about percent; intervals of 95 % over "
-    "blocks. A second of turns falls with the root of the seconds that count; what a start draws "
-    "is in all cells of its block. The line about the next block is what the same runs vary by "
-    "when each is compared with one of the next block, as servers are that are measured one after "
-    "another."
-)
-_UNTOLD = (
-    "With one cell and one set of connections nothing tells what these draw: it is in the starts."
-)
-# By whether generators were connected anew.
-_UNKNOWN = {
-    True: " Whether more connections help is not clear from these.",
-    False: " Whether more connections help is not known: measure with measure.reconnects of 1 or"
-    " more.",
-}
 _LONG = 60
-_DESIGN_NOTE = (
-    "For the experiment itself, pooled over its loads, preparation included: half-width at the "
-    "last interim result, and the least budget in which nine of ten campaigns decide an effect."
-)
-# By whether turns were measured.
-_OTHER_NOTE = {
-    True: "One by one is foretold from these runs, each compared with one of the next block, and "
-    "from the length that its blocks would have.",
-    False: "Alternating is foretold from what starts one by one say of it at most, else from the"
-    " assumed noise of turns: measure it to know.",
-}
-_HALVES = (
-    "With one run per start, slices and starts cannot be told apart: their sum is measured, and "
-    "each is shown with half of its variance."
-)
+_TEXTS: Final = Texts(__name__)
 
 
 def noise_section(analysis: CampaignAnalysis, floor: compute.NoiseFloor) -> tuple[doc.Section, ...]:
@@ -68,7 +28,7 @@ def noise_section(analysis: CampaignAnalysis, floor: compute.NoiseFloor) -> tupl
     blocks: list[doc.Block] = [_outcome(analysis, floor)]
     if floor.workloads:
         blocks += [
-            _sight_table(analysis, _SEEN, _reaches(floor, pooled=True), _SEES_NOTE),
+            _sight_table(analysis, _SEEN, _reaches(floor, pooled=True), _TEXTS.results()),
             *_design_table(floor),
             *_figure(analysis, floor),
             doc.BulletList(lead="What to use", items=tuple(_advice(analysis, floor))),
@@ -106,23 +66,15 @@ def _bare(estimate: Estimate | None) -> str:
 
 
 def _outcome(analysis: CampaignAnalysis, floor: compute.NoiseFloor) -> doc.Paragraph:
-    named = f"This is {floor.experiment}, its baseline against itself"
-    if not floor.workloads:
-        text = (
-            f"{named}: {doc.count(analysis.blocks, 'complete block')} cannot say what the noise is."
-        )
-        return doc.Paragraph(text=text, tone=doc.Tone.WARNING)
-    found = [c for c in analysis.results if c.verdict in (Verdict.FASTER, Verdict.SLOWER)]
-    if found:
-        differences = "; ".join(_difference(c) for c in found)
-        text = (
-            f"{named}, and it found a difference where there is none: {differences}. At most 4 of "
-            "100 sound set-ups show this by chance. Repeat it with another seed before you trust "
-            "a comparison here."
-        )
-        return doc.Paragraph(text=text, tone=doc.Tone.WARNING)
-    text = f"{named}: no difference was found, as it should be. What varies is noise."
-    return doc.Paragraph(text=text)
+    decided = [c for c in analysis.results if c.verdict in (Verdict.FASTER, Verdict.SLOWER)]
+    text = _TEXTS.outcome(
+        experiment=floor.experiment,
+        blocks=analysis.blocks,
+        is_measured=bool(floor.workloads),
+        differences="; ".join(map(_difference, decided)),
+    )
+    is_doubtful = decided or not floor.workloads
+    return doc.Paragraph(text=text, tone=doc.Tone.WARNING if is_doubtful else doc.Tone.PLAIN)
 
 
 def _difference(comparison: Comparison) -> str:
@@ -146,7 +98,7 @@ def _cell_table(analysis: CampaignAnalysis, floor: compute.NoiseFloor) -> tuple[
     """Return the cells, where they are something else than the results."""
     cells = _reaches(floor, pooled=False)
     title = f"{_SEEN}, cell by cell"
-    return (_sight_table(analysis, title, cells, _CELL_NOTE),) if cells else ()
+    return (_sight_table(analysis, title, cells, _TEXTS.cells()),) if cells else ()
 
 
 def _sight_table(
@@ -252,7 +204,7 @@ def _design_table(floor: compute.NoiseFloor) -> tuple[doc.Table, ...]:
             for size in map(doc.share, compute.EFFECTS)
         ),
         title="What each design decides",
-        note=f"{_DESIGN_NOTE} {_OTHER_NOTE[floor.mode is Mode.ALTERNATING]}",
+        note=_TEXTS.designs(in_turns=floor.mode is Mode.ALTERNATING),
     )
     return (table,)
 
@@ -261,7 +213,7 @@ def _design_table(floor: compute.NoiseFloor) -> tuple[doc.Table, ...]:
 
 
 def _part_table(floor: compute.NoiseFloor) -> doc.Table:
-    note = _PARTS_NOTE if floor.turns is None else _TURN_PARTS_NOTE
+    note = _TEXTS.parts(in_turns=floor.turns is not None)
     table = doc.table_of(
         floor.workloads,
         doc.column("workload", lambda w: w.workload),
@@ -309,9 +261,9 @@ def _remarks(floor: compute.NoiseFloor) -> Iterator[str]:
         if workload.reason:
             yield f"{workload.workload}: {workload.reason}."
         if workload.noise is not None and "slice_sd" in workload.noise.assumed:
-            yield _HALVES
+            yield _TEXTS.halves()
         if workload.in_turns is not None and workload.in_turns.connection_sd is None:
-            yield _UNTOLD
+            yield _TEXTS.one_cell()
 
 
 def _in_turns(name: str, part: str) -> doc.Cells:
@@ -336,33 +288,29 @@ def _advice(analysis: CampaignAnalysis, floor: compute.NoiseFloor) -> Iterator[s
     decide = analysis.experiment.stop.detect
     for workload in floor.workloads:
         yield f"{workload.workload}: {_time_for(workload, decide)}"
-    yield (
-        f"A block takes about {format_duration(floor.block_s)}, the preparation took "
-        f"{format_duration(floor.preparation_s)}."
-    )
+    yield _TEXTS.lengths(block_s=floor.block_s, preparation_s=floor.preparation_s)
 
 
 def _slices(floor: compute.NoiseFloor, starts: int) -> str:
+    """Return which slices, or seconds of turns and connections, are best."""
     if any(workload.own_s is not None for workload in floor.workloads):
         return f"Best slices by workload: {', '.join(map(_best, floor.workloads))}."
-    if floor.turns is not None:
-        return _turns(floor, floor.turns, starts)
-    present = f"{floor.run_time_s:g} s"
-    if floor.advised_run_time_s is None or floor.width_ratio is None:
-        return (
-            f"The best slice length is not known: the parts of the noise were not measured. "
-            f"It stays at {present}."
-        )
-    best = f"{floor.advised_run_time_s:g} s"
-    if floor.width_ratio > 1.0 - _WORTH:
-        return (
-            f"Keep slices of {present}: no other length narrows the intervals by"
-            f" {doc.share(_WORTH)} (the best is {best})."
-        )
-    gain = format_share(1.0 - floor.width_ratio)
-    return (
-        f"Set measure.run_time to {floor.advised_run_time_s:g}s instead of {present}: intervals"
-        f" about {gain} narrower in the same time."
+    best_s, ratio, turns = floor.advised_run_time_s, floor.width_ratio, floor.turns
+    values = {
+        "now_s": f"{floor.run_time_s:g}",
+        "best_s": "" if best_s is None else f"{best_s:g}",
+        "gain": None if best_s is None or ratio is None else 1.0 - ratio,
+        "is_worth_it": ratio is not None and ratio <= 1.0 - _WORTH,
+        "worth": _WORTH,
+    }
+    if turns is None:
+        return _TEXTS.slices(**values)
+    return _TEXTS.turns(
+        **values,
+        starts=starts,
+        least=LEAST_STARTS,
+        reconnects=turns.reconnects,
+        best_reconnects=turns.advised_reconnects,
     )
 
 
@@ -373,57 +321,23 @@ def _best(workload: compute.WorkloadFloor) -> str:
     return f"{workload.workload} {best}{own}"
 
 
-def _turns(floor: compute.NoiseFloor, turns: compute.TurnsTaken, starts: int) -> str:
-    """Return which seconds of turns and connections are best, from ten starts on."""
-    present = f"{floor.run_time_s:g} s of turns"
-    if floor.advised_run_time_s is None or floor.width_ratio is None:
-        return (
-            f"Keep {present}: other lengths are advised from {LEAST_STARTS} starts on, and this"
-            f" campaign has {starts}."
-        )
-    anew = turns.advised_reconnects
-    untold = "" if anew is not None else _UNKNOWN[turns.reconnects > 0]
-    if floor.width_ratio > 1.0 - _WORTH:
-        best = f"{floor.advised_run_time_s:g} s" + ("" if anew is None else f" and {anew}")
-        return (
-            f"Keep {present} and {doc.count(turns.reconnects, 'reconnection')}: nothing else"
-            f" narrows the intervals by {doc.share(_WORTH)} (the best is {best}).{untold}"
-        )
-    more = "" if anew in (None, turns.reconnects) else f" and measure.reconnects to {anew}"
-    gain = format_share(1.0 - floor.width_ratio)
-    return (
-        f"Set measure.run_time to {floor.advised_run_time_s:g}s{more}: intervals about {gain}"
-        f" narrower in the same time.{untold}"
-    )
-
-
 def _mode(floor: compute.NoiseFloor) -> str:
-    if floor.mode is Mode.ALTERNATING:
-        shares = [
-            f"{format_share(w.in_turns.start_share)} ({w.workload})"
-            for w in floor.workloads
-            if w.in_turns is not None and w.in_turns.start_share is not None
-        ]
-        drawn = f" Starts and connections bring {', '.join(shares)} of the variance of a cell."
-        part = drawn if shares else ""
-        return (
-            f"Measured in turns.{part} What the seconds bring falls with longer turns, what starts"
-            " bring falls with more blocks only."
-        )
     if floor.mode is Mode.BACK_TO_BACK:
-        return (
-            "Measured back to back, as a new session or a reload allows: what a restart changes "
-            "cancels. It says nothing of comparisons that need restarts (--switch restart)."
-        )
-    shares = [
-        f"{format_share(w.restart_share)} ({w.workload})"
-        for w in floor.workloads
-        if w.restart_share is not None
-    ]
-    part = f" Restarts bring {', '.join(shares)} of the variance of a cell." if shares else ""
-    return (
-        f"Measured one by one, with a restart for each.{part} What a reload or a new session can "
-        "change is better measured back to back, where they cancel (--switch session)."
+        return _TEXTS.back_to_back()
+    if floor.mode is Mode.ALTERNATING:
+        drawn = _shares(floor, lambda w: w.in_turns.start_share if w.in_turns else None)
+        return _TEXTS.in_turns(shares=drawn)
+    return _TEXTS.one_by_one(shares=_shares(floor, lambda w: w.restart_share))
+
+
+def _shares(
+    floor: compute.NoiseFloor, share: Callable[[compute.WorkloadFloor], float | None]
+) -> str:
+    by_workload = {workload.workload: share(workload) for workload in floor.workloads}
+    return ", ".join(
+        f"{format_share(value)} ({name})"
+        for name, value in by_workload.items()
+        if value is not None
     )
 
 
@@ -435,16 +349,10 @@ def _time_for(workload: compute.WorkloadFloor, decide: float) -> str:
         if s.smallest_visible is not None and s.smallest_visible.value <= decide
     ]
     if enough:
-        least = f"{enough[0].minutes} minutes"
-        return f"nine of ten campaigns of {least} decide an effect of {doc.share(decide)}."
+        return _TEXTS.decided(minutes=enough[0].minutes, effect=decide)
     last = pooled.expected[-1]
-    least = (
-        "nothing is" if last.smallest_visible is None else f"{_ranged(last.smallest_visible)} is"
-    )
-    return (
-        f"an effect of {doc.share(decide)} is not reliably decided in {last.minutes} minutes; "
-        f"{least} then."
-    )
+    smallest = "" if last.smallest_visible is None else _ranged(last.smallest_visible)
+    return _TEXTS.undecided(minutes=last.minutes, effect=decide, smallest=smallest)
 
 
 # --- the chart ---
@@ -454,16 +362,12 @@ def _figure(analysis: CampaignAnalysis, floor: compute.NoiseFloor) -> tuple[doc.
     rows = tuple(_figure_rows(analysis, floor))
     if not rows:
         return ()
-    several = len(analysis.experiment.closed_loads) > 1
-    lines = "the dark line is the result over all loads, the grey ones are cells; " * several
     said = "; ".join(_said(workload) for workload in floor.workloads)
     figure = doc.Figure(
         identity="noise",
         kind=doc.ChartKind.NOISE,
         title="Half-width against minutes",
-        caption=f"Half-width of the {doc.CONFIDENCE} interval of the experiment itself, both axes "
-        f"logarithmic: {lines}the band is what this campaign leaves open. Horizontal lines stand "
-        "at 1, 2, 3 and 5 %.",
+        caption=_TEXTS.figure(has_cells=len(analysis.experiment.closed_loads) > 1),
         alt=f"Half-width of the interval against minutes, by workload. {said}.",
         columns=("workload", "row", "pooled", "minutes", "half", "low", "high"),
         rows=rows,

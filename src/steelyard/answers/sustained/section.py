@@ -12,25 +12,15 @@ from steelyard.answers.sustained.compute import (
     long_runs,
     within_bursts,
 )
-from steelyard.core.experiment import MANY, MANY_FIRST, RATE, RATE_UNIT
+from steelyard.core.experiment import RATE, RATE_UNIT
 from steelyard.core.measurement import Quantity, Series, SustainedRun
 from steelyard.core.wording import MIB, MS_PER_S, format_duration, format_share
 from steelyard.report import document as doc
 from steelyard.report.keys import keys_of
+from steelyard.report.texts import Texts
 
 TITLE = "Sustained runs"
-_NOTE = (
-    "One long run per configuration and workload after the last block, at the largest load, over"
-    " whole checkpoint cycles: not repeated, so there is no interval and no verdict, and they take"
-    " no part in the comparisons of slices. Variation is the standard deviation of the means of"
-    " 10 s over their mean; the worst is the least of these means."
-)
-_CLIFF_NOTE = (
-    "A lasting drop, as when a bucket of burst credits is empty: the burst's rate before it, the"
-    f" sustained one after it. Capacity is what such a bucket held at least, in {MANY} beyond"
-    " the sustained rate: it may not have been full. Refill is how long idling fills it again, at"
-    " least. Intervals are about 95 % each, from this one run."
-)
+_TEXTS: Final = Texts(__name__)
 _APART = "no, but short runs differ"
 _MOST_POINTS = 6000  # as many as keep the page light
 
@@ -64,11 +54,14 @@ def what_lasts(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
 def _lasts(each: SustainedSummary) -> str:
     who = f"{each.run.cell.workload}, {each.run.configuration}"
     if each.cliff is not None:
-        scan = each.cliff.scan
-        return (
-            f"{who}: {doc.rate(scan.burst)} {RATE} until {each.cliff.at_s:,.0f} s"
-            f" ({each.cliff.at_low_s:,.0f} to {each.cliff.at_high_s:,.0f}), then"
-            f" {doc.rate(scan.sustained)}, as when burst credits have run out"
+        cliff, scan = each.cliff, each.cliff.scan
+        return _TEXTS.falls(
+            run=who,
+            burst=doc.rate(scan.burst),
+            at_s=f"{cliff.at_s:,.0f}",
+            low_s=f"{cliff.at_low_s:,.0f}",
+            high_s=f"{cliff.at_high_s:,.0f}",
+            sustained=doc.rate(scan.sustained),
         )
     if each.tps is None or each.seconds is None:
         return f"{who}: nothing, it failed"
@@ -78,9 +71,12 @@ def _lasts(each: SustainedSummary) -> str:
         "no: neighbours came": "a drop beside other processes",
     }
     found = _cliff_word(each)
-    return (
-        f"{who}: {doc.rate(each.tps)} {RATE} over {format_duration(each.seconds)},"
-        f" {doc.rate(each.worst_tps)} in the worst 10 s; {word.get(found, found)}"
+    return _TEXTS.lasts(
+        run=who,
+        tps=doc.rate(each.tps),
+        seconds=each.seconds,
+        worst=doc.rate(each.worst_tps),
+        word=word.get(found, found),
     )
 
 
@@ -141,7 +137,7 @@ def _note(analysis: CampaignAnalysis) -> str:
         for each in _runs(analysis)
         for text in (*_extended(each), *_found(each))
     ]
-    return " ".join([_NOTE, *told])
+    return " ".join([_TEXTS.runs(), *told])
 
 
 def _found(each: SustainedSummary) -> Iterator[str]:
@@ -151,15 +147,10 @@ def _found(each: SustainedSummary) -> Iterator[str]:
 
 
 def _extended(each: SustainedSummary) -> Iterator[str]:
-    further = len(each.parts) - 1
-    if further:
-        times = "once" if further == 1 else "twice"
-        yield (
-            f"a fall near its end extended it {times}, under a load that went on; while the"
-            " generator connected anew, and in the ramp after it, nothing is counted"
-        )
+    if len(each.parts) > 1:
+        yield _TEXTS.extended(parts=len(each.parts))
     if each.broken is not None:
-        yield "the further part that a fall near its end called for failed, and is left out"
+        yield _TEXTS.broken()
 
 
 def _cliff_table(analysis: CampaignAnalysis) -> tuple[doc.Table, ...]:
@@ -178,7 +169,7 @@ def _cliff_table(analysis: CampaignAnalysis) -> tuple[doc.Table, ...]:
         doc.number_column("refill, at least"),
         doc.number_column("interval of the capacity", spare=True),
     )
-    return (doc.Table(title="Burst cliffs", columns=columns, rows=rows, note=_CLIFF_NOTE),)
+    return (doc.Table(title="Burst cliffs", columns=columns, rows=rows, note=_TEXTS.cliffs()),)
 
 
 def _cliff_row(each: SustainedSummary, cliff: BurstCliff) -> doc.Row:
@@ -205,18 +196,12 @@ def _strips(analysis: CampaignAnalysis) -> tuple[doc.Figure, ...]:
     rows = tuple(_strip_rows(analysis))
     if not rows:
         return ()
-    every = _step(analysis)
-    thinned = "" if every == 1 else f" One second in {every} is drawn."
-    marked = any(each.cliff is not None for each in _runs(analysis))
-    cliffs = " A shaded band is the interval of a burst cliff's time, the level lines are the"
-    cliffs += " rates before and after it."
+    has_cliffs = any(each.cliff is not None for each in _runs(analysis))
     figure = doc.Figure(
         identity="sustained",
         kind=doc.ChartKind.STRIPS,
         title="Sustained runs, second by second",
-        caption=f"{MANY_FIRST} per second of each long run, side by side in configuration order;"
-        f" the faded start of each is the ramp, which does not count.{cliffs if marked else ''}"
-        f"{thinned}",
+        caption=_TEXTS.strips(has_cliffs=has_cliffs, every=_step(analysis)),
         alt="One-second rates of the long runs, by workload, coloured by configuration; the table "
         f"above holds their means and their worst ten seconds{_cliffs_told(analysis)}.",
         columns=(
@@ -359,19 +344,12 @@ def _device_figure(analysis: CampaignAnalysis) -> Iterator[doc.Figure]:
     rows = tuple(_device_rows(analysis, drawn, step))
     if not rows:
         return
-    means = "" if step == 1 else f" Each step is the mean of about {step} s."
-    left = f" The first {_MOST_SIDES} of {len(sides)} configurations are drawn."
     yield doc.Figure(
         identity="sustained-device",
         kind=doc.ChartKind.TIMELINE,
         title="The device of the data in the sustained runs",
-        caption="Its reads and writes, on top of each other, how long one took (r_await and"
-        " w_await of iostat; 0 where there was none), requests in flight (aqu-sz) and the part of"
-        " the time with any (%util). The shaded start is the ramp. Each row has the same axis in"
-        f" all its panels.{means}{left if len(sides) > _MOST_SIDES else ''}",
-        alt="Requests, bytes, time of a request, requests in flight and busy share of the device of"
-        f" the data over the seconds of the long runs of {doc.enumeration(drawn)}, by workload; the"
-        " table of devices holds their means.",
+        caption=_TEXTS.device(step=step, drawn=len(drawn), sides=len(sides)),
+        alt=_TEXTS.device_alt(configurations=doc.enumeration(drawn)),
         columns=("workload", "track", "configuration", "mark", "at", "line", "value", "top"),
         rows=rows,
         configurations=analysis.names,
