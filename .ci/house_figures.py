@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 115860,
-    "lines of tests": 106320,
+    "lines of src": 115832,
+    "lines of tests": 106229,
     "files": 318,
     "longest file": 879,
-    "import edges": 2264,
+    "import edges": 2274,
     "modules with one importer": 24,
     "branches on kind or system": 9,
 }

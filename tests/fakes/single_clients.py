@@ -2,6 +2,7 @@
 
 from fakes.analyses import analysis_of
 from fakes.scenes import Scene
+from steelyard.answers.costs import SCRIPTS
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.statements.compute import (
     StatementCost,
@@ -38,7 +39,7 @@ def _cost(
     return StatementCost(
         name=name,
         blocks=9,
-        latency_s=latency_s,
+        latency_s=dict(zip(SCRIPTS, latency_s, strict=True)),
         per_statement_s=_within(statement_s, 0.004e-3),
         per_commit_s=_within(commit_s, 0.06e-3),
         residual_s=0.008e-3,

@@ -25,7 +25,9 @@ def _rows(node: Node, path: str, always: frozenset[str] = frozenset()) -> Iterat
     for key, child in node.get("properties", {}).items():
         name = f"{path}.{key}" if path else key
         mark = "**always** " if key in always else ""
-        yield f"| `{name}` | {_kind(child)} | {mark}{child['description']} |\n"
+        words = ", ".join(f"`{word}`" for word in child.get("enum", []) if word is not None)
+        sentence = f"{child['description']}{f' One of {words}.' if words else ''}"
+        yield f"| `{name}` | {_kind(child)} | {mark}{sentence} |\n"
         yield from _rows(child, name)
     if "items" in node:
         yield from _rows(node["items"], f"{path}[]")

@@ -1,14 +1,16 @@
 """What each factor of an experiment buys: its effect with the others, alone, last; and limits."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import combinations as subsets
 from itertools import product
+from typing import Annotated, ClassVar, Final
 
 from steelyard.answers.observations import Observations
 from steelyard.answers.result.compute import Pair, Terms, compare_result, terms_of
 from steelyard.answers.results import (
+    EFFECT,
     FIRST_LEVEL,
     CampaignAnalysis,
     Comparison,
@@ -20,7 +22,10 @@ from steelyard.answers.results import (
 from steelyard.core.campaign import StoppingRule
 from steelyard.core.experiment import RATE, Attribution, AttributionKind, Effect
 from steelyard.core.findings import Estimate
+from steelyard.core.quantities import INLINE, PERCENT, Computed, Named
+from steelyard.core.schedule import Blocks, WorkloadName
 from steelyard.report import document as doc
+from steelyard.report.keys import Declared
 from steelyard.stats import factorial
 from steelyard.stats.intervals import FloatArray
 
@@ -48,21 +53,43 @@ class AttributedEffect:
     """What one factor, two together or all of them do, pooled over a workload's loads.
 
     Attributes:
-        name: Of the factors: ``huge-pages``, ``huge-pages x buffers``.
         factors: Their places in the experiment.
-        effect: Relative difference in tps with the repeated interval; for a synergy, what two
-            factors do together beyond what each does without the other. None before any block.
-        level: Two-sided level of the interval at this look; None before the first look.
-        blocks: Complete blocks behind it.
+        effect: With the repeated interval; for a synergy, what two factors do together beyond what
+            each does without the other. None before any block.
     """
 
-    workload: str
-    family: EffectFamily
-    name: str
+    workload: WorkloadName
+    family: Annotated[EffectFamily, Named("effect"), "Kind of effect."]
+    name: Annotated[str, Named("of"), "The factors: `huge-pages`, `huge-pages x buffers`."]
     factors: tuple[int, ...]
-    effect: Estimate | None
-    level: float | None
-    blocks: int
+    effect: Annotated[Estimate | None, PERCENT, INLINE, EFFECT]
+    blocks: Blocks
+    level: Annotated[
+        float | None,
+        "Two-sided level of the interval; null before the first interim result.",
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactorsAndEffects:
+    """What was varied, and what that does, as programs read it."""
+
+    design: Annotated[Attribution, INLINE]
+    combinations: Annotated[
+        Mapping[str, tuple[int, ...]], "Levels of the factors by configuration, 0 or 1."
+    ]
+    limits: ClassVar = Computed(
+        lambda factors: design_limits(factors.design),
+        Annotated[tuple[str, ...], "What the design cannot tell."],
+    )
+    aliases: ClassVar = Computed(
+        lambda factors: alias_sentences(factors.design),
+        Annotated[tuple[str, ...], "Synergies that cannot be told apart."],
+    )
+    effects: Annotated[tuple[AttributedEffect, ...], "What factors do beside the results."]
+
+
+ATTRIBUTION: Final = Declared(FactorsAndEffects, "attribution", "What each factor does.")
 
 
 def analyse_attribution(grounds: Grounds) -> tuple[AttributedEffect, ...] | None:
@@ -458,26 +485,7 @@ def attribution_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
     if design is None:
         return {}
     names = [configuration.name for configuration in analysis.experiment.configurations]
-    told: dict[str, doc.Json] = {
-        "kind": design.kind.value,
-        "factors": [{"name": f.name, "first": f.first, "second": f.second} for f in design.factors],
-        "combinations": {
-            name: list(levels) for name, levels in zip(names, design.combinations, strict=True)
-        },
-        "resolution": design.resolution,
-        "limits": list(design_limits(design)),
-        "aliases": list(alias_sentences(design)),
-        "effects": [_attributed(effect) for effect in _effects(analysis)],
-    }
-    return {"attribution": told}
-
-
-def _attributed(effect: AttributedEffect) -> dict[str, doc.Json]:
-    return {
-        "workload": effect.workload,
-        "effect": effect.family.value,
-        "of": effect.name,
-        **doc.effect_json(effect.effect),
-        "blocks": effect.blocks,
-        "level": doc.number(effect.level),
-    }
+    combinations = dict(zip(names, design.combinations, strict=True))
+    return ATTRIBUTION(
+        FactorsAndEffects(design=design, combinations=combinations, effects=_effects(analysis))
+    )

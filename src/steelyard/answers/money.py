@@ -598,20 +598,3 @@ def _value_shown(each: ProviderSeries, value: float) -> str:
             return f"{value:.2f}"
         case unit:
             return f"{value:,.1f} {unit}".rstrip()
-
-
-def provider_json(every: Sequence[ProviderSeries]) -> dict[str, doc.Json]:
-    """Return all points, s since the epoch and value."""
-    return {
-        "provider": [
-            {
-                "server": each.server,
-                "configurations": list(each.configurations),
-                "metric": each.metric,
-                "unit": each.unit,
-                "period_s": each.period_s,
-                "points": [list(point) for point in zip(each.starts_s, each.values, strict=True)],
-            }
-            for each in every
-        ]
-    }

@@ -17,6 +17,7 @@ from typing import Final
 
 from steelyard.answers import devices, findings, money, results
 from steelyard.answers.attribution import (
+    ATTRIBUTION,
     analyse_attribution,
     attribution_json,
     attribution_section,
@@ -76,6 +77,7 @@ from steelyard.answers.statements.compute import (
     use_section,
 )
 from steelyard.answers.statements.section import (
+    STATEMENTS,
     TracedStatement,
     plan_section,
     statement_section,
@@ -97,10 +99,11 @@ from steelyard.answers.tables import (
     settings_section,
 )
 from steelyard.answers.timeline import phases_json, timeline_section, timelines
-from steelyard.answers.turns import turns_json
-from steelyard.core.campaign import CampaignPlan, RoundsFor, Status
+from steelyard.answers.turns import DESIGN, design_of
+from steelyard.core.campaign import Status
 from steelyard.core.experiment import Configuration, Experiment
 from steelyard.core.findings import Finding
+from steelyard.core.measurement import ProviderSeries
 from steelyard.core.wording import format_bytes, format_duration
 from steelyard.report import document as doc
 from steelyard.report.document import share
@@ -205,6 +208,7 @@ ANSWERS: Final = (
         compute=analyse_attribution,
         sections=attribution_section,
         json=attribution_json,
+        declared=ATTRIBUTION,
         shown=doc.Shown.ALL,
         single_pass=False,
     ),
@@ -253,6 +257,7 @@ ANSWERS: Final = (
         compute=fit_of_statements,
         sections=statement_section,
         json=statements_json,
+        declared=STATEMENTS,
         shown=doc.Shown.ALL,
     ),
     Answer(compute=waits_of),
@@ -291,7 +296,11 @@ ANSWERS: Final = (
     _computed(
         money.provider_series,
         money.provider_section,
-        money.provider_json,
+        Declared(
+            tuple[ProviderSeries, ...],
+            "provider",
+            "What the provider of servers counted, one for each server and metric.",
+        ),
         money.provider_findings,
         shown=doc.Shown.TABLES,
     ),
@@ -373,7 +382,7 @@ _FINDINGS: Final = Declared(
 _EXPLAINED: Final = Declared(
     tuple[Finding, ...], "explained_by", "Causes of differences, each of its configuration."
 )
-_DECLARED: Final = (_COMPARISONS, _STALLS, _FINDINGS, _EXPLAINED)
+_DECLARED: Final = (_COMPARISONS, _STALLS, _FINDINGS, _EXPLAINED, DESIGN)
 
 
 def summary_schema() -> Schema:
@@ -386,7 +395,7 @@ def summary_schema() -> Schema:
 
 
 def _summary(analysis: results.CampaignAnalysis) -> dict[str, doc.Json]:
-    experiment, plan = analysis.experiment, analysis.plan
+    experiment = analysis.experiment
     weakening, explaining = findings.split_by_weight(analysis)
     return {
         "format": doc.FORMAT,
@@ -405,7 +414,7 @@ def _summary(analysis: results.CampaignAnalysis) -> dict[str, doc.Json]:
         "blocks": analysis.blocks,
         "blocks_redone": list(analysis.blocks_redone),
         "seed": experiment.seed,
-        "design": None if plan is None else _design(analysis, plan),
+        **DESIGN(design_of(analysis)),
         "interim_results": analysis.looks,
         "unit": analysis.unit or None,
         **doc.attributes(analysis, "measured_s", "elapsed_s", "started_at"),
@@ -447,35 +456,6 @@ def _setting(
         "name": difference.name,
         "values": dict(zip(names, difference.values, strict=True)),
         "requested": difference.requested,
-    }
-
-
-def _design(analysis: results.CampaignAnalysis, plan: CampaignPlan) -> dict[str, doc.Json]:
-    rule, warm_up = plan.stopping, plan.warm_up
-    return {
-        "mode": plan.mode.value,
-        **({"reason": plan.design_reason} if plan.design_reason else {}),
-        **turns_json(analysis.experiment, plan, analysis.warm_ups_s),
-        "switch": plan.switch.value,
-        "reset": plan.reset.value,
-        "restore": ", ".join(plan.means),
-        **(
-            {"runs_per_start": plan.rounds, "runs_per_start_reason": plan.rounds_reason}
-            if plan.rounds_for is not RoundsFor.ONE
-            else {}
-        ),
-        "stopping": {
-            **doc.attributes(rule, "max_blocks", "alpha", "results"),
-            "first_interim_result": rule.first_look,
-            "cell_first_interim_result": rule.cell_first_look,
-            "spending_power": doc.number(rule.spending_power),
-            "width": doc.number(rule.precision),
-        },
-        "warm_up": {
-            **doc.attributes(warm_up, "warm_up_s", "how", "risk"),
-            "measured_s": [doc.number(value) for value in warm_up.measured_s],
-            "restarts": warm_up.restarts,
-        },
     }
 
 

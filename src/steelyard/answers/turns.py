@@ -9,20 +9,23 @@ A trace is what one configuration's turns leave to another's in devices and memo
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import Final
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
 
 from steelyard.answers import observations as obs
+from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.campaign import CampaignPlan, CampaignRecord
 from steelyard.core.experiment import ONE, PREWARM_BYTES, RATE, Experiment, SwitchCost
 from steelyard.core.measurement import Quantity, Run
+from steelyard.core.quantities import INLINE, OPTIONAL, Computed, Named
 from steelyard.core.schedule import CellKey, Mode, Pausing, SharedMemory, TurnTimes, WorkloadTurns
 from steelyard.core.wording import KIB, MIB, format_bytes
-from steelyard.report.document import Json, enumeration, number
+from steelyard.report.document import Json, enumeration
+from steelyard.report.keys import Declared, keys_of
 from steelyard.stats import turns as turn_statistics
 from steelyard.stats.intervals import FloatArray, Interval
 
@@ -495,26 +498,67 @@ def shared_pairs(pausing: Pausing | None, memory: SharedMemory | None) -> Iterat
         yield "memory", memory_words(memory)
 
 
-def turns_json(
-    experiment: Experiment, plan: CampaignPlan, warm_ups_s: Sequence[float]
-) -> dict[str, Json]:
-    """Return how turns were taken for programs; nothing where none were."""
-    if plan.mode is not Mode.ALTERNATING:
-        return {}
-    return {
-        "turns": {
-            "pausing": None if plan.pausing is None else plan.pausing.value,
-            "warm_up_s": [number(each) for each in warm_ups_s],
-            "memory": _memory_json(plan.memory),
-            "workloads": [
-                {
-                    "workload": each.workload,
-                    **_times(each.times, experiment.run_time_s(each.workload)),
-                }
-                for each in plan.turns
-            ],
-        }
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInTurns:
+    """How long a run of a workload lasts in turns; without a name: of each."""
+
+    workload: Annotated[str, OPTIONAL, "Name of the workload."] = ""
+    times: Annotated[TurnTimes, INLINE]
+    run_time_s: Annotated[float, "Measured length of a run, s."]
+    counted_s: ClassVar = Computed(
+        lambda run: round(run.times.turns_in(run.run_time_s) * run.times.counted_s, 6),
+        Annotated[float, "Of these, what counts, s."],
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turns:
+    """How configurations took turns."""
+
+    pausing: Annotated[Pausing | None, "How servers stand still between turns; null: they do not."]
+    warm_ups_s: Annotated[
+        tuple[float, ...],
+        Named("warm_up_s"),
+        "Seconds of warm-up, one for each length that was used.",
+    ]
+    memory: Annotated[SharedMemory | None, "What the servers need side by side; null: unknown."]
+    workloads: Annotated[tuple[RunInTurns, ...], "Runs of each workload."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """The plan of a campaign, as programs read it."""
+
+    plan: Annotated[CampaignPlan, INLINE]
+    turns: Annotated[Turns | None, OPTIONAL, "How configurations take turns."]
+
+
+DESIGN: Final = Declared(
+    Design | None,
+    "design",
+    "The plan that was frozen before the first block; null if the campaign did not get there.",
+)
+
+
+def design_of(analysis: CampaignAnalysis) -> Design | None:
+    """Return the plan with its turns, where there are some."""
+    experiment, plan = analysis.experiment, analysis.plan
+    if plan is None:
+        return None
+    turns = Turns(
+        pausing=plan.pausing,
+        warm_ups_s=analysis.warm_ups_s,
+        memory=plan.memory,
+        workloads=tuple(
+            RunInTurns(
+                workload=each.workload,
+                times=each.times,
+                run_time_s=experiment.run_time_s(each.workload),
+            )
+            for each in plan.turns
+        ),
+    )
+    return Design(plan=plan, turns=turns if plan.mode is Mode.ALTERNATING else None)
 
 
 def plan_json(
@@ -523,38 +567,17 @@ def plan_json(
     """Return how turns would be taken for programs; nothing where none would be."""
     if mode is not Mode.ALTERNATING:
         return {}
-    times, run_time_s = experiment.measure.turns, experiment.measure.run_time_s
-    own = [each for each in experiment.workloads if each.run_time_s is not None]
-    workloads: list[Json] = [
-        {"workload": each.name, **_times(times, experiment.run_time_s(each.name))} for each in own
+    run = RunInTurns(times=experiment.measure.turns, run_time_s=experiment.measure.run_time_s)
+    own: list[Json] = [
+        keys_of(replace(run, workload=each.name, run_time_s=each.run_time_s))
+        for each in experiment.workloads
+        if each.run_time_s is not None
     ]
     return {
         "turns": {
             "pausing": None if pausing is None else pausing.value,
-            "memory": _memory_json(memory),
-            **_times(times, run_time_s),
-            **({"workloads": workloads} if own else {}),
+            "memory": None if memory is None else keys_of(memory),
+            **keys_of(run),
+            **({"workloads": own} if own else {}),
         }
-    }
-
-
-def _memory_json(memory: SharedMemory | None) -> Json:
-    """Return what servers that are up together need for programs; null where nobody knows."""
-    if memory is None:
-        return None
-    sub_blocks: dict[str, Json] = {} if memory.at_once is None else {"at_once": memory.at_once}
-    return {
-        "needed_bytes": memory.needed_bytes,
-        "available_bytes": memory.available_bytes,
-        **sub_blocks,
-    }
-
-
-def _times(times: TurnTimes, run_time_s: float) -> dict[str, Json]:
-    return {
-        "turn_s": number(times.turn_s),
-        "turn_discard_s": number(times.turn_discard_s),
-        "reconnects": times.reconnects,
-        "run_time_s": number(run_time_s),
-        "counted_s": number(round(times.turns_in(run_time_s) * times.counted_s, 6)),
     }

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, ClassVar, Final
 
 from steelyard.core import measurement
 from steelyard.core.experiment import Experiment, Reset, SwitchCost
@@ -23,6 +23,7 @@ from steelyard.core.findings import (
     Finding,
     Validity,
 )
+from steelyard.core.quantities import OPTIONAL, Computed, Named
 from steelyard.core.schedule import CellKey, Mode, Pausing, SharedMemory, TurnTimes, WorkloadTurns
 from steelyard.core.target import DatabaseSystem
 
@@ -96,23 +97,20 @@ class WarmUpChoice:
     """How the warm-up came about, and what it may have missed.
 
     Attributes:
-        warm_up_s: What was thrown away after each start.
-        how: ``declared``, ``floor`` or ``measured``.
-        measured_s: What the calibration asked for per configuration, in configuration order; empty
-            without a calibration.
         residual_fraction: Loss of throughput left after the warm-up, per configuration; empty
-            likewise.
-        restarts: Starts behind the measurement.
-        risk: One sentence.
-        is_grave: What it says can turn a result round.
+            without a calibration.
+        is_grave: What the risk says can turn a result round.
     """
 
-    warm_up_s: float
-    how: str
-    risk: str
-    measured_s: tuple[float, ...] = ()
+    warm_up_s: Annotated[float, "Seconds of warm-up after each start."]
+    how: Annotated[str, "How it was found: `declared`, `floor` or `measured`."]
+    risk: Annotated[str, "What the choice leaves open, in a sentence."]
+    measured_s: Annotated[
+        tuple[float, ...],
+        "What the calibration asked for by configuration, s; empty without a calibration.",
+    ] = ()
     residual_fraction: tuple[float | None, ...] = ()
-    restarts: int = 0
+    restarts: Annotated[int, "Starts behind the measurement."] = 0
     is_grave: bool = False
 
 
@@ -157,22 +155,20 @@ class StoppingRule:
 
     Attributes:
         max_blocks: N of the spending function.
-        alpha: Total two-sided error of one result, after Bonferroni.
-        results: How many results share the total error.
-        first_look: Blocks at the first look of a result.
-        cell_first_look: Blocks at the first look of a cell.
-        spending_power: rho of alpha(t) = alpha t^rho.
-        precision: Half-width asked for, or None.
         is_fixed: So many blocks were asked for: there is one look, after the last of them.
     """
 
-    max_blocks: int
-    alpha: float
-    results: int
-    first_look: int
-    cell_first_look: int
-    spending_power: float
-    precision: float | None = None
+    max_blocks: Annotated[int, "Blocks at most."]
+    alpha: Annotated[float, "Total two-sided error of one result, after Bonferroni."]
+    results: Annotated[int, "Results that share the error."]
+    first_look: Annotated[int, Named("first_interim_result"), "Blocks at the first interim result."]
+    cell_first_look: Annotated[int, Named("cell_first_interim_result"), "The same of single cells."]
+    spending_power: Annotated[
+        float, "How the error is spent over interim results: rho of alpha(t) = alpha t^rho."
+    ]
+    precision: Annotated[
+        float | None, Named("width"), "Asked half-width, a fraction; null: verdicts stop it."
+    ] = None
     is_fixed: bool = False
 
     def stopped_early(self, status: Status, blocks: int) -> bool:
@@ -189,9 +185,6 @@ class CampaignPlan:
     """How the blocks are made; a resumed campaign keeps it.
 
     Attributes:
-        mode: Alternating, starts or back to back.
-        switch: The switch cost of what differs between the configurations.
-        reset: When the data are restored.
         restore: The means of restoring: ``reflink``, ``copy``, ``template``, ``vacuum``, or
             ``ANEW``.
         restores: Configurations whose place has another means, with it; empty where all share one.
@@ -201,10 +194,8 @@ class CampaignPlan:
         data_s: Measured seconds of bringing the data back for one restart; None likewise.
         rounds: Runs of each cell in one start.
         rounds_for: What their number was chosen for.
-        rounds_reason: The same in one sentence; empty for a single round that nothing asked for.
         capacities: Of the baseline, one per workload; empty where no load is a share of it.
         rates: What the shares became, one per cell that has one.
-        design_reason: Why the configurations alternate or not, as a clause; empty in old records.
         pausing: What stands still between turns; None where none are taken.
         turns: Their lengths by workload; empty likewise.
         memory: Of the servers that are up together; None likewise, and where it is not known.
@@ -212,22 +203,34 @@ class CampaignPlan:
             (``steelyard noise``); empty without one.
     """
 
-    mode: Mode
-    switch: SwitchCost
-    reset: Reset
+    mode: Annotated[Mode, "How configurations are brought together."]
+    design_reason: Annotated[
+        str, Named("reason"), OPTIONAL, "Why they alternate or do not, as a clause."
+    ] = ""
+    switch: Annotated[SwitchCost, "What changing the configuration takes."]
+    reset: Annotated[Reset, "When data are restored."]
     restore: str
+    all_means: ClassVar = Computed(
+        lambda plan: ", ".join(plan.means),
+        Annotated[str, Named("restore"), "By what means data are restored."],
+    )
     restore_s: tuple[tuple[str, float], ...]
     block_s: float
-    stopping: StoppingRule
-    warm_up: WarmUpChoice
+    stopping: Annotated[StoppingRule, "When the campaign may end."]
+    warm_up: Annotated[WarmUpChoice, "What is thrown away after a start."]
     start_s: float | None = None
     data_s: float | None = None
     rounds: int = 1
     rounds_for: RoundsFor = RoundsFor.ONE
-    rounds_reason: str = ""
+    runs_per_start: ClassVar = Computed(
+        lambda plan: None if plan.rounds_for is RoundsFor.ONE else plan.rounds,
+        Annotated[int, OPTIONAL, "Runs of each cell in a start, where something asks for several."],
+    )
+    rounds_reason: Annotated[
+        str, Named("runs_per_start_reason"), OPTIONAL, "Why so many, in a sentence."
+    ] = ""
     capacities: tuple[Capacity, ...] = ()
     rates: tuple[CellRate, ...] = ()
-    design_reason: str = ""
     pausing: Pausing | None = None
     turns: tuple[WorkloadTurns, ...] = ()
     memory: SharedMemory | None = None

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from statistics import fmean
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 from steelyard.core.findings import Condition
 from steelyard.core.money import HERE, CampaignCost, campaign_cost
@@ -361,16 +361,11 @@ class AttributionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Factor:
-    """A thing that is varied between two levels.
+    """A thing that is varied between two levels."""
 
-    Attributes:
-        first: Name of the level on the baseline's side.
-        second: Name of the other.
-    """
-
-    name: str
-    first: str
-    second: str
+    name: Annotated[str, "Name."]
+    first: Annotated[str, "Name of the level on the baseline's side."]
+    second: Annotated[str, "Name of the other level."]
 
     @property
     def off(self) -> str:
@@ -388,16 +383,16 @@ class Attribution:
     """Which configuration of an experiment is which combination of levels.
 
     Attributes:
-        factors: In file order.
         combinations: One per configuration, in configuration order.
-        resolution: Length of the shortest defining word; None unless the design is a fraction.
         words: All defining words of a fraction but the empty one, up to sign; () otherwise.
     """
 
-    kind: AttributionKind
-    factors: tuple[Factor, ...]
+    kind: Annotated[AttributionKind, "How the combinations are chosen."]
+    factors: Annotated[tuple[Factor, ...], "What was varied, in the order of the file."]
     combinations: tuple[Combination, ...]
-    resolution: int | None = None
+    resolution: Annotated[
+        int | None, "Length of the shortest defining word; null unless the design is a fraction."
+    ] = None
     words: tuple[Effect, ...] = ()
 
     @property

@@ -25,11 +25,12 @@ from dataclasses import astuple, dataclass, field, fields, replace
 from enum import StrEnum
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from steelyard.core.experiment import EffectiveSetting, Setting
 from steelyard.core.findings import Fact, Finding, Validity
 from steelyard.core.places import Provision
+from steelyard.core.quantities import Computed
 from steelyard.core.schedule import Ceiling, CellKey, Turn
 
 # Subject of the absence of everything about a server's machine.
@@ -727,22 +728,30 @@ class ProviderSeries:
     """What the provider of a server counted of it while the campaign ran.
 
     Attributes:
-        server: As the provider calls it.
-        configurations: That ran on it.
-        metric: As the provider publishes it.
-        unit: Of the values: ``%``, ``1/s``, ``B/s``, ``B``, ``s``, ``sessions``; empty for a count.
-        period_s: Over which each value is the average; of ``BILLED_REQUESTS`` the sum.
+        unit: ``%``, ``1/s``, ``B/s``, ``B``, ``s``, ``sessions``.
         starts_s: Of each period, seconds since the epoch; empty: nothing was published, which is
             not 0.
     """
 
-    server: str
-    configurations: tuple[str, ...] = ()
-    metric: str
-    unit: str
-    period_s: float
+    server: Annotated[str, "As the provider calls it."]
+    configurations: Annotated[tuple[str, ...], "That ran on it."] = ()
+    metric: Annotated[str, "As the provider publishes it."]
+    unit: Annotated[str, "Of the values; empty for a count."]
+    period_s: Annotated[
+        float,
+        "Over which each value is the average, s; of VolumeReadIOPs and VolumeWriteIOPs it is the"
+        " sum.",
+    ]
     starts_s: tuple[float, ...]
     values: tuple[float, ...]
+    points: ClassVar = Computed(
+        lambda series: tuple(zip(series.starts_s, series.values, strict=True)),
+        Annotated[
+            tuple[tuple[float, float], ...],
+            "Begin of each period, s since 1970, and value; empty where nothing was published,"
+            " which is not 0.",
+        ],
+    )
 
     @property
     def is_billed(self) -> bool:

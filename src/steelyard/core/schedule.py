@@ -475,21 +475,21 @@ class Pausing(StrEnum):
 class TurnTimes:
     """How long things last inside a block whose configurations alternate, in seconds."""
 
-    turn_s: float = key(
+    turn_s: Annotated[float, "Length of a turn, s."] = key(
         DEFAULT_TURN_S,
         duration(SHORTEST_TURN_S),
         "Length of one turn where configurations alternate; 400ms where a CPU quota holds a server"
         " or a load generator back.",
         "250ms",
     )
-    turn_discard_s: float = key(
+    turn_discard_s: Annotated[float, "Its beginning that does not count, s."] = key(
         LEAST_SETTLING_S,
         duration(LEAST_SETTLING_S),
         "Thrown away at the beginning of each turn; 200ms, two periods of the quota, where one"
         " holds a server or a load generator back.",
         "100ms",
     )
-    reconnects: int = key(
+    reconnects: Annotated[int, "Reconnections of all clients in a run."] = key(
         0,
         whole(0, 100),
         "How often the load generators of an alternating run are started anew.",
@@ -539,15 +539,16 @@ class SharedMemory:
     """What servers that are up together share.
 
     Attributes:
-        needed_bytes: By all of them with their data, at worst; in sub-blocks by those of one.
-        available_bytes: To all of them, before they start.
-        at_once: How many are up together where not all fit, the baseline's among them: a block is
-            taken in sub-blocks then. None: all of them are.
+        at_once: A block is taken in sub-blocks then. None: all of them are.
     """
 
-    needed_bytes: int
-    available_bytes: int
-    at_once: int | None = None
+    needed_bytes: Annotated[
+        int, "What all of them need with their data, at worst, bytes; in sub-blocks those of one."
+    ]
+    available_bytes: Annotated[int, "What there is before they start, bytes."]
+    at_once: Annotated[
+        int | None, OPTIONAL, "Servers that are up together, the baseline's among them, if not all."
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,6 @@ from steelyard.answers.statements.section import (
     WaitReasoning,
     statement_section,
     wait_blocks,
-    waits_json,
     waits_of,
 )
 from steelyard.answers.tables import comparison_section
@@ -43,6 +42,7 @@ from steelyard.core.wording import REDIS_WORDS
 from steelyard.report.chart_specs import specification
 from steelyard.report.document import BulletList, Document, Figure, KeyValues, Table, filled
 from steelyard.report.html import render_html, render_markdown
+from steelyard.report.keys import keys_of
 from steelyard.report.terminal import render_terminal
 from support.examples import CAMPAIGNS, report_of
 
@@ -331,9 +331,7 @@ def test_suspects_are_named_once_and_only_where_something_waits() -> None:
     _, suspects = wait_blocks((told, other))
     assert suspects.items == ("idle CPUs enter C6",)
     assert len(wait_blocks((replace(told, cause=WaitCause.CPU, cpu_s=(-0.9e-3, -0.6e-3)),))) == 1
-    (program,) = waits_json((told,))
-    assert isinstance(program, dict)
-    assert program["suspects"] == ["idle CPUs enter C6"]
+    assert keys_of(told)["suspects"] == ["idle CPUs enter C6"]
 
 
 def test_the_report_reasons_beside_the_fit() -> None:

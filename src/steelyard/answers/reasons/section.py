@@ -27,7 +27,6 @@ from steelyard.answers.statements.section import (
     WAITS_TITLE,
     measured_apart,
     wait_blocks,
-    waits_json,
     waits_of,
 )
 from steelyard.core.experiment import MANY, ONE, RATE
@@ -588,7 +587,7 @@ def explain_json(analysis: CampaignAnalysis, choice: Choice) -> dict[str, doc.Js
     return {
         **head,
         "comparisons": [_comparison_json(analysis, reasons, each) for each in chosen],
-        "waits": waits_json(analysis.answer(waits_of) or ()),
+        "waits": [keys_of(each) for each in analysis.answer(waits_of) or ()],
         "watching": keys_of(reasons.watching),
         "missing": None,
     }

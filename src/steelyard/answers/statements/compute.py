@@ -11,7 +11,7 @@ which a transaction meets at its commit.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final
@@ -26,7 +26,7 @@ from steelyard.core.experiment import ONE, Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import BEGIN, COMMIT, ROLLBACK, Run, StatementUse
 from steelyard.core.quantities import INLINE, Named
-from steelyard.core.schedule import BaselineName, CellKey, ConfigurationName
+from steelyard.core.schedule import BaselineName, Blocks, CellKey, ConfigurationName
 from steelyard.core.wording import format_share
 from steelyard.report import document as doc
 from steelyard.stats.intervals import FloatArray, signed_rank_interval
@@ -382,32 +382,29 @@ def _changed(found: PerCall) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementCost:
-    """The two costs in one configuration.
+    """The two costs in one configuration."""
 
-    Attributes:
-        name: Of the configuration.
-        blocks: Behind it.
-        latency_s: At one client by script, in the order of ``SCRIPTS``: medians over blocks.
-        residual_s: Largest miss of the fit; three scripts and two costs leave one degree of
-            freedom.
-    """
-
-    name: str
-    blocks: int
-    latency_s: tuple[float, ...]
-    per_statement_s: Estimate
-    per_commit_s: Estimate
-    residual_s: float
+    name: Annotated[str, "Name of the configuration."]
+    blocks: Blocks
+    latency_s: Annotated[
+        Mapping[str, float], "Latency at one client by script, s: medians over blocks."
+    ]
+    per_statement_s: Annotated[Estimate, "Of a statement, s."]
+    per_commit_s: Annotated[Estimate, "Of a commit, s."]
+    residual_s: Annotated[
+        float,
+        "Largest miss of the fit, s; three scripts and two costs leave one degree of freedom.",
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementDifference:
     """How both costs differ between two configurations, block by block."""
 
-    baseline: str
-    configuration: str
-    per_statement_s: Estimate
-    per_commit_s: Estimate
+    baseline: BaselineName
+    configuration: ConfigurationName
+    per_statement_s: Annotated[Estimate, "Of a statement, s."]
+    per_commit_s: Annotated[Estimate, "Of a commit, s."]
 
     @property
     def is_of_round_trips(self) -> bool:
@@ -424,8 +421,10 @@ class StatementDifference:
 class StatementFit:
     """Both costs of all configurations, and their differences."""
 
-    costs: tuple[StatementCost, ...]
-    differences: tuple[StatementDifference, ...]
+    costs: Annotated[tuple[StatementCost, ...], "Costs in each configuration."]
+    differences: Annotated[
+        tuple[StatementDifference, ...], "Of a configuration against the baseline."
+    ]
 
 
 LEVEL = 0.05
@@ -472,7 +471,7 @@ def _cost(name: str, blocks: int, latency_s: FloatArray, costs: StatementCosts) 
     return StatementCost(
         name=name,
         blocks=blocks,
-        latency_s=tuple(float(value) for value in np.median(latency_s, axis=0)),
+        latency_s=dict(zip(SCRIPTS, map(float, np.median(latency_s, axis=0)), strict=True)),
         per_statement_s=_estimate(costs.per_statement),
         per_commit_s=_estimate(costs.per_commit),
         residual_s=costs.residual,

@@ -27,11 +27,18 @@ from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate, Fact
 from steelyard.core.linux import recorded_suspects
 from steelyard.core.measurement import Quantity, Run, StatementPlan
-from steelyard.core.quantities import Computed
-from steelyard.core.schedule import Ceiling, CeilingKind, CellKey, WorkloadName
+from steelyard.core.quantities import INLINE, OPTIONAL, Computed, Named
+from steelyard.core.schedule import (
+    BaselineName,
+    Ceiling,
+    CeilingKind,
+    CellKey,
+    ConfigurationName,
+    WorkloadName,
+)
 from steelyard.core.wording import format_share
 from steelyard.report import document as doc
-from steelyard.report.document import number
+from steelyard.report.keys import Declared
 
 # Guesses: below the first the CPU is called no cause, from the second on the main one.
 LITTLE_FRACTION = 0.25
@@ -56,25 +63,32 @@ class WaitReasoning:
     """What is behind a sure change of every statement's latency, between two configurations.
 
     Attributes:
-        per_statement_s: The change.
-        cpu_s: Change of the CPU time of server and load generator per transaction of select-only,
-            which is one statement: the range from one end of both intervals to the other, the
-            value alone where there are none; None when it is not known.
-        run_queue_s: Change of their waiting for a CPU of this machine; None likewise.
-        missing: Why the CPU time is not known; empty when it is.
-        one_node: The server's machine shows one memory node: nothing can be far; None: unknown.
-        suspects: What the record shows of the machine that makes wake-ups slow, a clause each.
+        cpu_s: Of server and load generator, per transaction of select-only, which is one statement:
+            from one end of both intervals to the other, the value alone where there are none.
+        one_node: Nothing can be far.
     """
 
-    baseline: str
-    configuration: str
-    cause: WaitCause
-    per_statement_s: Estimate
-    cpu_s: tuple[float, float] | None = None
-    run_queue_s: float | None = None
-    missing: str = ""
-    one_node: bool | None = None
-    suspects: tuple[str, ...] = ()
+    baseline: BaselineName
+    configuration: ConfigurationName
+    cause: Annotated[WaitCause, "What the change is."]
+    per_statement_s: Annotated[Estimate, "Change of a statement, s."]
+    cpu_s: Annotated[
+        tuple[float, float] | None, "Least and most of it that is CPU time, s; null if unknown."
+    ] = None
+    run_queue_s: Annotated[
+        float | None, "Change of the wait for a CPU of this machine, s; null if unknown."
+    ] = None
+    missing: Annotated[str, "Why the CPU time is unknown; null if it is known."] = ""
+    one_node: Annotated[
+        bool | None,
+        Named("one_memory_node"),
+        "Whether the server's machine shows one memory node; null if unknown.",
+    ] = None
+    suspects: Annotated[
+        tuple[str, ...],
+        OPTIONAL,
+        "Parts of the machine that make wake-ups slow; absent if there are no such parts.",
+    ] = ()
 
     @property
     def cpu_shares(self) -> tuple[float, float] | None:
@@ -323,7 +337,7 @@ def _costs(costs: Sequence[StatementCost]) -> doc.Table:
         doc.Row(
             cells=(
                 cost.name,
-                *(doc.milliseconds(latency) for latency in cost.latency_s),
+                *(doc.milliseconds(cost.latency_s[script]) for script in SCRIPTS),
                 doc.signed_ms(cost.per_statement_s),
                 doc.signed_ms(cost.per_commit_s),
                 doc.milliseconds(cost.residual_s),
@@ -373,50 +387,27 @@ def _words(each: StatementDifference) -> str:
     return f"{names}: neither cost surely differs."
 
 
-def statements_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
-    """Return both costs as plain values, where they were measured; units are in the names."""
-    fit, waits = analysis.answer(fit_of_statements), analysis.answer(waits_of) or ()
-    if fit is None:
-        return {}
-    return {
-        "statements": {
-            "costs": [_cost(cost) for cost in fit.costs],
-            "differences": [
-                {
-                    **doc.attributes(each, "baseline", "configuration"),
-                    **doc.attributes(each, "per_statement_s", "per_commit_s"),
-                }
-                for each in fit.differences
-            ],
-            **({"waits": waits_json(waits)} if waits else {}),
-        }
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SingleClient:
+    """What a single client pays, and what that is made of, as programs read it."""
 
-
-def waits_json(waits: Sequence[WaitReasoning]) -> list[doc.Json]:
-    """Return whether changed statements wait or work, as plain values."""
-    return [
-        {
-            **doc.attributes(each, "baseline", "configuration", "cause", "per_statement_s"),
-            "cpu_s": None if each.cpu_s is None else [number(bound) for bound in each.cpu_s],
-            "run_queue_s": number(each.run_queue_s),
-            "missing": each.missing or None,
-            "one_memory_node": each.one_node,
-            **({"suspects": list(each.suspects)} if each.suspects else {}),
-        }
-        for each in waits
+    fit: Annotated[StatementFit, INLINE]
+    waits: Annotated[
+        tuple[WaitReasoning, ...],
+        OPTIONAL,
+        "Whether surely changed statements wait or work; absent without such a change.",
     ]
 
 
-def _cost(cost: StatementCost) -> dict[str, doc.Json]:
-    return {
-        "name": cost.name,
-        "blocks": cost.blocks,
-        "latency_s": {
-            script: number(latency) for script, latency in zip(SCRIPTS, cost.latency_s, strict=True)
-        },
-        **doc.attributes(cost, "per_statement_s", "per_commit_s", "residual_s"),
-    }
+STATEMENTS: Final = Declared(
+    SingleClient, "statements", "What a statement and a commit cost a single client."
+)
+
+
+def statements_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
+    """Return both costs, where they were measured."""
+    fit = analysis.answer(fit_of_statements)
+    return STATEMENTS.of(fit and SingleClient(fit=fit, waits=analysis.answer(waits_of) or ()))
 
 
 _ARROW: Final = re.compile(r"\s*->\s+")  # conditions may have one, too, but not in front
