@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 115832,
+    "lines of src": 115831,
     "lines of tests": 106229,
     "files": 318,
     "longest file": 879,

@@ -72,7 +72,7 @@ class AttributedEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactorsAndEffects:
-    """What was varied, and what that does, as programs read it."""
+    """The factors of an experiment with their effects, as programs read them."""
 
     design: Annotated[Attribution, INLINE]
     combinations: Annotated[
@@ -80,16 +80,16 @@ class FactorsAndEffects:
     ]
     limits: ClassVar = Computed(
         lambda factors: design_limits(factors.design),
-        Annotated[tuple[str, ...], "What the design cannot tell."],
+        Annotated[tuple[str, ...], "Limits of the design."],
     )
     aliases: ClassVar = Computed(
         lambda factors: alias_sentences(factors.design),
         Annotated[tuple[str, ...], "Synergies that cannot be told apart."],
     )
-    effects: Annotated[tuple[AttributedEffect, ...], "What factors do beside the results."]
+    effects: Annotated[tuple[AttributedEffect, ...], "Further effects than the results."]
 
 
-ATTRIBUTION: Final = Declared(FactorsAndEffects, "attribution", "What each factor does.")
+ATTRIBUTION: Final = Declared(FactorsAndEffects, "attribution", "Factors and their effects.")
 
 
 def analyse_attribution(grounds: Grounds) -> tuple[AttributedEffect, ...] | None:

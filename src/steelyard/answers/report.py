@@ -299,7 +299,7 @@ ANSWERS: Final = (
         Declared(
             tuple[ProviderSeries, ...],
             "provider",
-            "What the provider of servers counted, one for each server and metric.",
+            "Counts of the provider of servers, one for each server and metric.",
         ),
         money.provider_findings,
         shown=doc.Shown.TABLES,

@@ -500,14 +500,14 @@ def shared_pairs(pausing: Pausing | None, memory: SharedMemory | None) -> Iterat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInTurns:
-    """How long a run of a workload lasts in turns; without a name: of each."""
+    """How long a run lasts in turns; without a workload it holds for each."""
 
     workload: Annotated[str, OPTIONAL, "Name of the workload."] = ""
     times: Annotated[TurnTimes, INLINE]
     run_time_s: Annotated[float, "Measured length of a run, s."]
     counted_s: ClassVar = Computed(
         lambda run: round(run.times.turns_in(run.run_time_s) * run.times.counted_s, 6),
-        Annotated[float, "Of these, what counts, s."],
+        Annotated[float, "Part of it that counts, s."],
     )
 
 
@@ -521,7 +521,7 @@ class Turns:
         Named("warm_up_s"),
         "Seconds of warm-up, one for each length that was used.",
     ]
-    memory: Annotated[SharedMemory | None, "What the servers need side by side; null: unknown."]
+    memory: Annotated[SharedMemory | None, "Memory for all servers at once; null: unknown."]
     workloads: Annotated[tuple[RunInTurns, ...], "Runs of each workload."]
 
 
@@ -541,7 +541,7 @@ DESIGN: Final = Declared(
 
 
 def design_of(analysis: CampaignAnalysis) -> Design | None:
-    """Return the plan with its turns, where there are some."""
+    """Return the plan with its turns, if any were taken."""
     experiment, plan = analysis.experiment, analysis.plan
     if plan is None:
         return None

@@ -104,10 +104,10 @@ class WarmUpChoice:
 
     warm_up_s: Annotated[float, "Seconds of warm-up after each start."]
     how: Annotated[str, "How it was found: `declared`, `floor` or `measured`."]
-    risk: Annotated[str, "What the choice leaves open, in a sentence."]
+    risk: Annotated[str, "Risk that the choice leaves, in a sentence."]
     measured_s: Annotated[
         tuple[float, ...],
-        "What the calibration asked for by configuration, s; empty without a calibration.",
+        "Calibrated warm-up of each configuration, s; empty without a calibration.",
     ] = ()
     residual_fraction: tuple[float | None, ...] = ()
     restarts: Annotated[int, "Starts behind the measurement."] = 0
@@ -207,7 +207,7 @@ class CampaignPlan:
     design_reason: Annotated[
         str, Named("reason"), OPTIONAL, "Why they alternate or do not, as a clause."
     ] = ""
-    switch: Annotated[SwitchCost, "What changing the configuration takes."]
+    switch: Annotated[SwitchCost, "Least change of the server that applies a configuration."]
     reset: Annotated[Reset, "When data are restored."]
     restore: str
     all_means: ClassVar = Computed(
@@ -217,14 +217,14 @@ class CampaignPlan:
     restore_s: tuple[tuple[str, float], ...]
     block_s: float
     stopping: Annotated[StoppingRule, "When the campaign may end."]
-    warm_up: Annotated[WarmUpChoice, "What is thrown away after a start."]
+    warm_up: Annotated[WarmUpChoice, "Load after a start that does not count."]
     start_s: float | None = None
     data_s: float | None = None
     rounds: int = 1
     rounds_for: RoundsFor = RoundsFor.ONE
     runs_per_start: ClassVar = Computed(
         lambda plan: None if plan.rounds_for is RoundsFor.ONE else plan.rounds,
-        Annotated[int, OPTIONAL, "Runs of each cell in a start, where something asks for several."],
+        Annotated[int, OPTIONAL, "Runs of each cell in a start, if there is a reason for several."],
     )
     rounds_reason: Annotated[
         str, Named("runs_per_start_reason"), OPTIONAL, "Why so many, in a sentence."

@@ -388,7 +388,7 @@ class Attribution:
     """
 
     kind: Annotated[AttributionKind, "How the combinations are chosen."]
-    factors: Annotated[tuple[Factor, ...], "What was varied, in the order of the file."]
+    factors: Annotated[tuple[Factor, ...], "Factors, in the order of the file."]
     combinations: tuple[Combination, ...]
     resolution: Annotated[
         int | None, "Length of the shortest defining word; null unless the design is a fraction."

@@ -733,14 +733,13 @@ class ProviderSeries:
             not 0.
     """
 
-    server: Annotated[str, "As the provider calls it."]
-    configurations: Annotated[tuple[str, ...], "That ran on it."] = ()
-    metric: Annotated[str, "As the provider publishes it."]
-    unit: Annotated[str, "Of the values; empty for a count."]
+    server: Annotated[str, "Name that the provider gives it."]
+    configurations: Annotated[tuple[str, ...], "Configurations that ran on it."] = ()
+    metric: Annotated[str, "Name that the provider publishes."]
+    unit: Annotated[str, "Unit of the values; empty for a count."]
     period_s: Annotated[
         float,
-        "Over which each value is the average, s; of VolumeReadIOPs and VolumeWriteIOPs it is the"
-        " sum.",
+        "Period, s: values are averages, but sums with VolumeReadIOPs and VolumeWriteIOPs.",
     ]
     starts_s: tuple[float, ...]
     values: tuple[float, ...]
@@ -748,8 +747,8 @@ class ProviderSeries:
         lambda series: tuple(zip(series.starts_s, series.values, strict=True)),
         Annotated[
             tuple[tuple[float, float], ...],
-            "Begin of each period, s since 1970, and value; empty where nothing was published,"
-            " which is not 0.",
+            "Begin of each period, s since 1970, and value; empty without any published, which is"
+            " not 0.",
         ],
     )
 

@@ -543,9 +543,9 @@ class SharedMemory:
     """
 
     needed_bytes: Annotated[
-        int, "What all of them need with their data, at worst, bytes; in sub-blocks those of one."
+        int, "Need of all servers with their data, at worst, bytes; in sub-blocks of those of one."
     ]
-    available_bytes: Annotated[int, "What there is before they start, bytes."]
+    available_bytes: Annotated[int, "Free memory before they start, bytes."]
     at_once: Annotated[
         int | None, OPTIONAL, "Servers that are up together, the baseline's among them, if not all."
     ] = None

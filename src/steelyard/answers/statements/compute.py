@@ -389,8 +389,8 @@ class StatementCost:
     latency_s: Annotated[
         Mapping[str, float], "Latency at one client by script, s: medians over blocks."
     ]
-    per_statement_s: Annotated[Estimate, "Of a statement, s."]
-    per_commit_s: Annotated[Estimate, "Of a commit, s."]
+    per_statement_s: Annotated[Estimate, "Cost of a statement, s."]
+    per_commit_s: Annotated[Estimate, "Cost of a commit, s."]
     residual_s: Annotated[
         float,
         "Largest miss of the fit, s; three scripts and two costs leave one degree of freedom.",
@@ -403,8 +403,8 @@ class StatementDifference:
 
     baseline: BaselineName
     configuration: ConfigurationName
-    per_statement_s: Annotated[Estimate, "Of a statement, s."]
-    per_commit_s: Annotated[Estimate, "Of a commit, s."]
+    per_statement_s: Annotated[Estimate, "Change of the cost of a statement, s."]
+    per_commit_s: Annotated[Estimate, "Change of the cost of a commit, s."]
 
     @property
     def is_of_round_trips(self) -> bool:
@@ -423,7 +423,7 @@ class StatementFit:
 
     costs: Annotated[tuple[StatementCost, ...], "Costs in each configuration."]
     differences: Annotated[
-        tuple[StatementDifference, ...], "Of a configuration against the baseline."
+        tuple[StatementDifference, ...], "Each configuration against the baseline."
     ]
 
 

@@ -70,7 +70,7 @@ class WaitReasoning:
 
     baseline: BaselineName
     configuration: ConfigurationName
-    cause: Annotated[WaitCause, "What the change is."]
+    cause: Annotated[WaitCause, "Nature of the change."]
     per_statement_s: Annotated[Estimate, "Change of a statement, s."]
     cpu_s: Annotated[
         tuple[float, float] | None, "Least and most of it that is CPU time, s; null if unknown."
@@ -389,7 +389,7 @@ def _words(each: StatementDifference) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SingleClient:
-    """What a single client pays, and what that is made of, as programs read it."""
+    """Both costs of a single client, and their reasons, as programs read them."""
 
     fit: Annotated[StatementFit, INLINE]
     waits: Annotated[
@@ -400,12 +400,12 @@ class SingleClient:
 
 
 STATEMENTS: Final = Declared(
-    SingleClient, "statements", "What a statement and a commit cost a single client."
+    SingleClient, "statements", "Costs of a statement and of a commit to a single client."
 )
 
 
 def statements_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
-    """Return both costs, where they were measured."""
+    """Return both costs, if they were measured."""
     fit = analysis.answer(fit_of_statements)
     return STATEMENTS.of(fit and SingleClient(fit=fit, waits=analysis.answer(waits_of) or ()))
 
