@@ -29,9 +29,9 @@ from steelyard.systems.postgres import engine as reloading
 from steelyard.systems.postgres import factory as running
 from steelyard.systems.postgres import server as installation
 from steelyard.systems.postgres.factory import EndpointEngine
-from steelyard.systems.postgres.reader import unknown_in
 from steelyard.systems.postgres.server import Installation
 from steelyard.systems.postgres.settings import SettingEntry
+from steelyard.systems.postgres.statements import unknown_in
 from steelyard.systems.protocol import RunRequest
 
 if TYPE_CHECKING:

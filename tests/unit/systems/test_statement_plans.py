@@ -11,7 +11,8 @@ from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import RefusedError, TargetError
 from steelyard.gateways.sql import Row, SqlSession
 from steelyard.systems.postgres import scripts
-from steelyard.systems.postgres.reader import StatementCounts, one_text, plans_of, uses_statement
+from steelyard.systems.postgres.reader import StatementCounts, one_text, uses_statement
+from steelyard.systems.postgres.statements import plans_of
 
 ADDRESS = ServerAddress(host="h", port=5432, user="u")
 SCRIPT = """\

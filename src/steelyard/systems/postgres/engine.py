@@ -31,9 +31,10 @@ from steelyard.systems.postgres.load_programs import (
     load_program,
     values_of_server,
 )
-from steelyard.systems.postgres.reader import open_reader, plans_of, unknown_in
+from steelyard.systems.postgres.reader import open_reader
 from steelyard.systems.postgres.server import Installation, PostgresProgram, find_program, trial
 from steelyard.systems.postgres.settings import SettingEntry
+from steelyard.systems.postgres.statements import plans_of, unknown_in
 
 _BUILD_TIMEOUT_S = 6 * 3600.0
 _TRIAL_TIMEOUT_S = 30.0
