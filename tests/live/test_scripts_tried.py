@@ -1,5 +1,8 @@
 """Scripts are tried before anything is measured, by a real server and pgbench: all told at once."""
 
+import json
+import re
+import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -9,6 +12,7 @@ from support.endpoint import Server
 from support.live import TINY, Steelyard
 
 pytestmark = pytest.mark.live
+Completed = subprocess.CompletedProcess[str]
 
 _FOREIGN = Path(__file__).parents[1] / "recordings" / "foreign" / "scripts"
 _TABLES = (
@@ -113,3 +117,103 @@ def test_on_data_of_our_own_each_script_runs_once(steelyard: Steelyard) -> None:
     assert {name: found[name][: len(expected[name])] for name in found} == expected
     assert "--resume" not in done.stderr
     assert steelyard.runs == []
+
+
+_PLANNED = (
+    "CREATE TABLE parts (id int PRIMARY KEY, kind int, note text)",
+    "INSERT INTO parts SELECT i, i % 100, repeat('x', 200) FROM generate_series(1, 40000) i",
+    "CREATE INDEX ON parts (kind)",
+    (
+        "CREATE FUNCTION of_kind(k int) RETURNS bigint LANGUAGE plpgsql STABLE AS"
+        " 'BEGIN RETURN (SELECT count(*) FROM parts WHERE kind = k); END'"
+    ),
+    "VACUUM ANALYZE parts",
+)
+_BY_KEY = "\\set n random(1, 40000)\nSELECT note FROM parts WHERE id = :n;"
+_BY_KIND = "\\set n random(0, 99)\nSELECT sum(length(note)) FROM parts WHERE kind < :n;"
+
+
+@pytest.fixture
+def parts(server: Server) -> Iterator[Server]:
+    """A server with a table whose rows are found by key, and of a kind by index or by a scan."""
+    server.do(*_PLANNED)
+    yield server
+    server.do("DROP FUNCTION of_kind", "DROP TABLE parts")
+
+
+def tried(
+    steelyard: Steelyard, server: Server, change: str, *options: str, **texts: str
+) -> Completed:
+    """Return what ``try`` says of scripts under another value of a setting."""
+    words: list[str] = []
+    for name, text in texts.items():
+        path = steelyard.directory / f"{name}.sql"
+        path.write_text(text)
+        words += ["--script", str(path)]
+    return steelyard.run("try", "--dsn", server.uri, "--set", change, "--yes", *options, *words)
+
+
+def test_statements_that_keep_their_plan_are_the_answer(
+    steelyard: Steelyard, parts: Server
+) -> None:
+    """No load runs and no record is made, whatever the parameters; `--json` has the same."""
+    done = tried(steelyard, parts, "random_page_cost=3.9", "--dir", "c", key=_BY_KEY)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == (
+        "The statement keeps its plan under random_page_cost = 3.9, for 20 drawn sets of"
+        " parameters: no difference is to be expected. --anyway measures.\n"
+    )
+    assert not (steelyard.directory / "c").exists()
+    done = tried(steelyard, parts, "random_page_cost=3.9", "--json", key=_BY_KEY)
+    (statement,) = json.loads(done.stdout)["statements"]
+    assert (statement["drawn"], statement["changed"], statement["unknown"]) == (20, 0, None)
+
+
+def test_a_plan_that_changes_for_some_parameters_is_found(
+    steelyard: Steelyard, parts: Server
+) -> None:
+    """`--plans` names the statement, for how many sets, and both plans; the other is not named."""
+    done = tried(steelyard, parts, "random_page_cost=40", "--plans", key=_BY_KEY, kind=_BY_KIND)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("1 of 2 statements with another plan under random_page_cost")
+    found = re.search(r"kind\.sql: .*\((\d+) of 20 sets\)", done.stdout)
+    assert found is not None
+    assert 0 < int(found[1]) < 20
+    assert "key.sql" not in done.stdout
+    assert re.search(r"now .*(Index|Bitmap)", done.stdout)
+    assert re.search(r"changed .*Seq Scan", done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("SELECT of_kind(5);", "function of_kind have plans of their own"),
+        ("UPDATE parts SET kind = 1 WHERE id = 1;", "its script may write"),
+        ("SELECT 3 AS k \\gset\nSELECT note FROM parts WHERE id = :k;", ":k is not known"),
+    ],
+)
+def test_what_explain_does_not_show_is_not_known(
+    steelyard: Steelyard, parts: Server, text: str, why: str
+) -> None:
+    """Then nothing is claimed to be equal."""
+    done = tried(steelyard, parts, "random_page_cost=3.9", "--plans", hidden=text)
+    assert done.returncode == 0, done.stderr
+    assert why in done.stdout
+    assert "no difference" not in done.stdout
+
+
+def test_plans_that_nobody_can_ask_for(steelyard: Steelyard, parts: Server) -> None:
+    """A setting of the whole server, and statements that are nowhere yet: exit code 2."""
+    done = tried(steelyard, parts, "max_wal_size=2GB", "--plans", key=_BY_KEY)
+    assert done.returncode == 2, done.stderr
+    assert "a session cannot have max_wal_size for itself" in done.stderr
+    done = tried(steelyard, parts, "random_page_cost=3.9", "--plans")
+    assert done.returncode == 2, done.stderr
+    assert "no script names statements" in done.stderr
+
+
+def test_what_is_compiled_belongs_to_a_plan(steelyard: Steelyard, parts: Server) -> None:
+    """The tree is the same, and JIT is not: another plan."""
+    text = "SELECT sum(length(note)) FROM parts;"
+    done = tried(steelyard, parts, "jit_above_cost=10", "--plans", sum=text)
+    assert "changed  JIT:" in done.stdout, done.stdout + done.stderr

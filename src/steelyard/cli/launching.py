@@ -225,12 +225,14 @@ def start(
     doors: Doors,
     *,
     told: Callable[[Assembly], None] = lambda _: None,
+    answered: Callable[[Assembly], bool] = lambda _: False,
     agreed: Callable[[Assembly], None] = lambda _: None,
 ) -> None:
     """Check an experiment, run it as a new campaign and report it.
 
-    ``told`` tells what is to be known before the plan; ``agreed`` is asked once everything is
-    checked and told, and raises where nobody agrees.
+    ``told`` tells what is to be known before the plan; ``answered`` returns whether no load is
+    needed for an answer; ``agreed`` is asked once everything is checked and told, and raises where
+    nobody agrees.
     """
     options.gate.conditions_of(loaded.experiment)
     with options.gate.covering(loaded.experiment.name):
@@ -240,6 +242,8 @@ def start(
         path = _directory(loaded, options, doors)
         require_unused(path)
         told(checked.assembly)
+        if answered(checked.assembly):
+            return
         job = job_of(checked, path, options, doors) if where.as_job else None
         foretell(checked, path, options)
         _tell_place(where, job, options)

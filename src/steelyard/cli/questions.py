@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -41,6 +42,7 @@ from steelyard.cli.launching import (
 from steelyard.cli.options import at_terminal
 from steelyard.core.campaign import RoundsFor
 from steelyard.core.experiment import Design, Experiment, OtherDesign, SwitchCost
+from steelyard.core.measurement import PlanChange
 from steelyard.core.schedule import CLOSED, Mode
 from steelyard.core.wording import (
     ExperimentFileError,
@@ -53,6 +55,8 @@ from steelyard.core.wording import (
 )
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import write_text
+from steelyard.report.document import FORMAT, count
+from steelyard.report.keys import keys_of
 from steelyard.targets.assembly import Assembly, assemble
 from steelyard.targets.differences import choose_design, switch_cost
 
@@ -414,6 +418,8 @@ class TrialOptions(WrittenOptions):
     restart_command: str | None
     reset_command: str | None
     margin: str | None
+    only_plans: bool
+    anyway: bool
     save: Path | None
     conditions: tuple[str, ...]
     undecided: str
@@ -448,7 +454,7 @@ def run_trial(options: TrialOptions) -> None:
                 raise InputError(f"{options.save} is there already", hint="Name another file.")
             write_text(options.save, text, error_type=RecordError)
             click.echo(f"steelyard run {shlex.quote(str(options.save))}")
-        elif options.dry_run:
+        elif options.dry_run and not options.only_plans:
             foresee(loaded, run, doors, told=tell)
         else:
             command = _trial_command(replace(options, seed=seed))
@@ -459,6 +465,7 @@ def run_trial(options: TrialOptions) -> None:
                 run,
                 doors,
                 told=(lambda _: None) if quiet else tell,
+                answered=lambda it: answer_by_plans(loaded.experiment, it, options),
                 agreed=lambda it: _agree_to_trial(it, options),
             )
     except ExperimentFileError as error:
@@ -622,6 +629,67 @@ def _agree_to_trial(assembly: Assembly, options: TrialOptions) -> None:
         )
     if not click.confirm("Start?", err=True):
         raise PreflightError("nothing was started", hint="Nothing was made or changed.")
+
+
+def answer_by_plans(experiment: Experiment, assembly: Assembly, options: TrialOptions) -> bool:
+    """Tell which statements get another plan; return whether that is the answer.
+
+    It is where it was asked for, and where settings that act through plans alone change none.
+
+    Raises:
+        InputError: Plans are asked for where no statement is there before a run.
+    """
+    asked = experiment.configuration(CHANGED).asked()
+    by_plan = assembly.engine.acts_by_plan(tuple(asked))
+    if not options.only_plans and (options.anyway or not by_plan):
+        return False
+    changes = assembly.engine.plan_changes(NOW, CHANGED)
+    if not changes and options.only_plans:
+        raise InputError(
+            "no script names statements on tables that are there, so no plan can be compared",
+            hint="Name a script: --script FILE.",
+        )
+    kept = bool(changes) and by_plan and not any(each.changed or each.unknown for each in changes)
+    is_answer = options.only_plans or kept
+    if options.as_json and is_answer:
+        statements = [keys_of(change) for change in changes]
+        answer = {"format": FORMAT, "settings": dict(asked), "statements": statements}
+        click.echo(json.dumps(answer, indent=2))
+    elif changes and (is_answer or not options.quiet):
+        lines = plan_lines(changes, asked, is_answer=is_answer, kept=kept)
+        click.echo("\n".join(lines), err=not is_answer)
+    return is_answer
+
+
+def plan_lines(
+    changes: Sequence[PlanChange], settings: Mapping[str, str], *, is_answer: bool, kept: bool
+) -> Iterator[str]:
+    """Yield what is told of statements and their plans; the plans themselves in an answer alone."""
+    most = max(change.drawn for change in changes)
+    drawn = f", for {most} drawn sets of parameters" if most > 1 else ""
+    under = ", ".join(f"{name} = {value}" for name, value in settings.items())
+    another = [change for change in changes if change.changed]
+    if not another and not any(change.unknown for change in changes):
+        said = "The statement keeps its" if len(changes) == 1 else f"All {len(changes)} statements"
+        said += " plan" if len(changes) == 1 else " keep their plan"
+        end = ": no difference is to be expected. --anyway measures." if kept else "."
+        yield f"{said} under {under}{drawn}{end}"
+        return
+    yield f"{len(another)} of {count(len(changes), 'statement')} with another plan under {under}:"
+    for change in changes:
+        statement = shorten(change.statement, _STATEMENT, placeholder="…")
+        if change.unknown:
+            yield f"  {change.script}: {statement}\n    not known: {change.unknown}"
+        elif change.changed:
+            share = f" ({change.changed} of {change.drawn} sets)" if change.drawn > 1 else ""
+            yield f"  {change.script}: {statement}{share}"
+            if is_answer:
+                yield from (f"    now      {line}" for line in change.before)
+                yield from (f"    changed  {line}" for line in change.after)
+    yield ""
+
+
+_STATEMENT: Final = 100  # characters of a statement in a line
 
 
 def _trial_facts(assembly: Assembly) -> dict[str, str]:

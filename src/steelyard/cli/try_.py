@@ -17,7 +17,7 @@ from steelyard.cli.options import (
 @click.command(
     "try",
     cls=GeneratorCommand,
-    usual="dsn set profile script clients margin budget gate dir dry-run output yes",
+    usual="dsn set profile script clients margin budget plans gate dir dry-run output yes",
     epilog="pgbench flags follow `--`: steelyard try --set jit=off -- --random-seed=7",
 )
 @click.option(
@@ -63,6 +63,10 @@ from steelyard.cli.options import (
     metavar="FILE",
     help="Write the experiment file, for `steelyard run`, and stop.",
 )
+@click.option(
+    "--plans", "only_plans", is_flag=True, help="Tell which statements get another plan, and stop."
+)
+@click.option("--anyway", is_flag=True, help="Measure also if no statement gets another plan.")
 @click.option("--dry-run", is_flag=True, help="Tell what is touched, and minutes; start nothing.")
 @output_option("summary.json")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
@@ -77,6 +81,9 @@ def command(context: click.Context, /, **_: object) -> None:
     itself (random_page_cost, work_mem, jit), nothing of the server is changed, and unless scripts
     write both take turns within a second. Else ALTER SYSTEM and a reload switch between them, for
     everyone on the server, and are undone at the end.
+
+    Settings such as random_page_cost act through the choice of a plan alone. If all statements of
+    scripts keep their plan, that is the answer, and nothing is measured; --anyway measures.
 
     Without --script pgbench's reads are measured in a database of Steelyard's own, which is
     dropped at the end. Scripts run in the database that the DSN names; what they change stays,

@@ -784,6 +784,25 @@ class StatementPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlanChange:
+    """Whether other settings give a statement another plan.
+
+    Attributes:
+        statement: As its script has it.
+        unknown: Why that cannot be told.
+        before: Lines of the first plan that is another one; empty where none is.
+    """
+
+    script: Annotated[str, "Script of the statement."]
+    statement: Annotated[str, "The statement."]
+    drawn: Annotated[int, "Sets of parameters that were drawn; 1 where it has none."] = 0
+    changed: Annotated[int, "Of these, how many have another plan."] = 0
+    unknown: Annotated[str, "Why its plans are not known; may be null."] = ""
+    before: Annotated[tuple[str, ...], "Lines of the first plan that changes."] = ()
+    after: Annotated[tuple[str, ...], "The same under the settings that are tried."] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerEnvironment:
     """One configuration's server as it was found running.
 

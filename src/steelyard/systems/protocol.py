@@ -333,6 +333,17 @@ class Programs(Protocol):
         """Return what is worth knowing of the programs."""
         return ()
 
+    def acts_by_plan(self, names: Sequence[str]) -> bool:  # noqa: ARG002 - likewise
+        """Return whether settings act through the choice of plans alone."""
+        return False
+
+    def plan_changes(self, now: str, changed: str) -> tuple[measurement.PlanChange, ...]:  # noqa: ARG002 - likewise
+        """Return whether a configuration's settings change the plans on a server that is there.
+
+        Empty where there is no such server, or no statement that a script names.
+        """
+        return ()
+
 
 class SettingsOf(Protocol):
     """What settings are and cost, without a server that runs."""

@@ -12,6 +12,7 @@ from typing import Final
 from steelyard.core import experiment as model
 from steelyard.core import wording
 from steelyard.core.findings import Finding, Severity
+from steelyard.core.measurement import PlanChange
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.target import CloudNativePgTarget, EndpointTarget, LocalTarget
 from steelyard.gateways.doors import Doors
@@ -31,6 +32,7 @@ from steelyard.systems.postgres.server import (
     version_numbers,
     wheel_parts,
 )
+from steelyard.systems.postgres.statements import acts_by_plan, plan_changes
 from steelyard.systems.protocol import Dataset, RunRequest
 
 
@@ -346,6 +348,36 @@ class EndpointEngine(PostgresEngine):
                 problems = self.unknown(workload, address, protocol, empty=empty, tables=tables)
                 found |= dict.fromkeys(problems)
         return tuple(found)
+
+    def acts_by_plan(self, names: Sequence[str]) -> bool:
+        """Return whether settings act through the choice of plans alone."""
+        return bool(names) and all(map(acts_by_plan, names))
+
+    def plan_changes(self, now: str, changed: str) -> tuple[PlanChange, ...]:
+        """Return whether a configuration's settings change the plans on the server of another.
+
+        Raises:
+            InputError: Not every session can have a setting for itself.
+        """
+        address, experiment = self._servers[now].address, self._experiment
+        configuration = experiment.configuration(changed)
+        asked = configuration.asked()
+        if beyond := settings.beyond_sessions(tuple(asked), self._servers[now].catalogue):
+            raise wording.InputError(
+                f"a session cannot have {', '.join(beyond)} for itself, so the server cannot be"
+                " asked for plans under it",
+                hint="Leave --plans out, to measure with the setting.",
+            )
+        if address is None:
+            return ()
+        protocol = configuration.protocol or experiment.protocol
+        return tuple(
+            change
+            for workload in experiment.workloads
+            for change in plan_changes(
+                workload, address, asked, self._sql, seed=experiment.seed, protocol=protocol
+            )
+        )
 
     def asks_the_same(self, one: str, other: str, names: Sequence[str]) -> bool:
         """Return whether two configurations mean the same by these settings.

@@ -7,10 +7,11 @@ looked for everywhere in a statement, in literals and comments, too.
 
 import re
 from bisect import bisect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+PREPARED = "prepared"  # the protocol by which the server may keep a generic plan
 SIMPLE = "simple"  # the protocol that sends a statement with the values in its text
 # Literals and quoted names, as PostgreSQL's lexer has them (psqlscan.l).
 _LITERAL = (
@@ -292,21 +293,26 @@ def variables(statement: str) -> tuple[str, ...]:
     return tuple(found["name"] for found in _VARIABLE.finditer(statement) if found["name"])
 
 
-def typical_values(script: str) -> tuple[tuple[str, str], ...]:
+def typical_values(
+    script: str, share: Callable[[], float] = lambda: 0.5
+) -> tuple[tuple[str, str], ...]:
     r"""Return what ``\set`` makes of variables, as SQL expressions, in the script's order.
 
-    Of a random number it is the middle of its range; one inside of an expression has none. What
-    else pgbench computes is left as it is: most of its functions are PostgreSQL's, too.
+    Of a random number it is that share of its range, by default its middle; one inside of an
+    expression has none. What else pgbench computes is left as it is: most of its functions are
+    PostgreSQL's, too.
     """
     words = (each.text.split(maxsplit=2) for each in commands(script) if each.own == "set")
-    told = ((name, _typical(value)) for _, name, value in (each for each in words if each[2:]))
-    return tuple((name, value) for name, value in told if value)
+    values = (
+        (name, _typical(value, share)) for _, name, value in (each for each in words if each[2:])
+    )
+    return tuple((name, value) for name, value in values if value)
 
 
 _RANDOM: Final = re.compile(r"\brandom(?:_\w+)?[ \t]*\(", re.IGNORECASE)
 
 
-def _typical(value: str) -> str:
+def _typical(value: str, share: Callable[[], float]) -> str:
     if not _RANDOM.search(value):
         return value
     drawn = _RANDOM.match(value)
@@ -315,7 +321,8 @@ def _typical(value: str) -> str:
     parts = [*_divide(value[drawn.end() :])]
     if not parts or parts[-1] != ")" or len(parts) < 3:
         return ""
-    return f"(({parts[0]}) + ({parts[1]})) / 2"
+    low, high = parts[:2]
+    return f"floor(({low}) + {share():.9f} * (({high}) - ({low})))::bigint"
 
 
 def _divide(given: str) -> Iterator[str]:

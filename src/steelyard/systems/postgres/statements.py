@@ -1,20 +1,25 @@
 """What a PostgreSQL server says of the statements of scripts, without load: plans, what is unknown.
 
-Plans are read before the first block. Generic
-plans, for parameters that are not known: they are the same whenever they are asked for, and those
-that pgbench's prepared statements get unless the values favour another one. Source: PostgreSQL 18,
-PREPARE (generic and custom plans); ``plan_cache_mode`` since version 12. Statements of scripts that
-only read are executed by that plan, too, twice, with values from the middle of their ranges.
+Plans are read before the first block. Generic plans, for parameters that are not known: they are
+the same whenever they are asked for, and those that pgbench's prepared statements get unless the
+values favour another one. Source: PostgreSQL 18, PREPARE (generic and custom plans);
+``plan_cache_mode`` since version 12. Statements of scripts that only read are executed by that
+plan, too, twice, with values from the middle of their ranges.
+
+Some settings act through the choice of a plan alone. Where all plans are the same under them,
+generic ones and those for drawn values, no difference is to be expected, and no load has to run.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from steelyard.core.experiment import Script, Workload
-from steelyard.core.measurement import StatementPlan
+from steelyard.core.measurement import PlanChange, StatementPlan
 from steelyard.core.outside import ServerAddress
 from steelyard.core.wording import RefusedError, TargetError
 from steelyard.gateways.sql import Sql, SqlSession
@@ -196,12 +201,171 @@ def _with_runs(
     return replace(plan, runs=tuple(runs))
 
 
-def _values(session: SqlSession, workload: Workload, script: Script) -> dict[str, str]:
-    """Return typical values of a script's variables, computed by the server."""
+def _values(
+    session: SqlSession,
+    workload: Workload,
+    script: Script,
+    share: Callable[[], float] = lambda: 0.5,
+) -> dict[str, str]:
+    """Return values of a script's variables, computed by the server: typical, or as drawn."""
     # In parentheses: what is below 0 may follow a minus.
     values = {name: f"({value})" for name, value in workload.variables}
     values["scale"] = str(workload.scale or 1)
-    for name, expression in scripts.typical_values(script.text):
+    for name, expression in scripts.typical_values(script.text, share):
         ((value,),) = session.rows(f"SELECT {scripts.fill(expression, values)}")
         values[name] = f"({value})"
     return values
+
+
+DRAWN: Final = (
+    20  # sets of parameters: a guess; a plan that one value in ten gets is missed in 12 %
+)
+# Source: PostgreSQL 18, "Query Planning". Not `enable_partition_pruning`, which acts while a plan
+# runs, too, nor what gives a plan its memory, workers or compiled code.
+_BY_PLAN: Final = re.compile(
+    r"(seq|random)_page_cost|cpu_(tuple|index_tuple|operator)_cost|effective_cache_size"
+    r"|(join|from)_collapse_limit|geqo(_\w+)?|enable_(?!partition_pruning$)\w+",
+    re.IGNORECASE,
+)
+_COSTS: Final = re.compile(r"  \(cost=[^)]*\)")
+_CUSTOM: Final = "SET LOCAL plan_cache_mode = force_custom_plan"
+_FUNCTIONS: Final = (
+    "SELECT DISTINCT p.proname FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang"
+    " WHERE l.lanname NOT IN ('internal', 'c')"
+    " AND p.pronamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)"
+)
+
+
+def acts_by_plan(name: str) -> bool:
+    """Return whether a setting acts through the choice of a plan alone."""
+    return _BY_PLAN.fullmatch(name) is not None
+
+
+def plan_changes(
+    workload: Workload,
+    address: ServerAddress,
+    changes: Mapping[str, str],
+    sql: Sql,
+    *,
+    seed: int,
+    protocol: str,
+) -> Iterator[PlanChange]:
+    """Yield for each statement of a workload's scripts whether other settings change its plan.
+
+    Compared are the tree with its conditions, the planned workers, and what is compiled (JIT).
+
+    Args:
+        workload: Has the scripts.
+        address: Of its database, with the settings as they are.
+        changes: The other settings, which every session may have for itself.
+        sql: Reaches it.
+        seed: Of the parameters that are drawn.
+        protocol: By which pgbench sends the statements.
+
+    Raises:
+        RefusedError: The server refuses a setting.
+        TargetError: The server lets nobody in.
+    """
+    with closing(sql.session(address, _PLANNING, patience_s=_PLANS_WITHIN_S)) as session:
+        functions = [str(name) for (name,) in session.rows(_FUNCTIONS)]
+        planner = _Planner(session, changes, is_prepared=protocol == scripts.PREPARED)
+        for number, script in enumerate(workload.scripts):
+            values = tuple(_drawn(session, workload, script, np.random.default_rng([seed, number])))
+            for statement in dict.fromkeys(filter(_PLANNED.match, scripts.statements(script.text))):
+                change = PlanChange(script=script.name, statement=statement)
+                if hidden := _hidden(script, statement, functions):
+                    yield replace(change, unknown=hidden)
+                    continue
+                try:
+                    yield planner.compared(change, values)
+                except KeyError as error:
+                    yield replace(change, unknown=f"the value of :{error.args[0]} is not known")
+                except RefusedError as error:
+                    yield replace(change, unknown=error.message)
+
+
+def _hidden(script: Script, statement: str, functions: Sequence[str]) -> str:
+    """Return why a statement plans more than EXPLAIN shows; empty where it does not."""
+    if not scripts.only_reads(script.text):
+        return "its script may write: what triggers and foreign keys do has plans of its own"
+    named = (name for name in functions if re.search(rf"\b{re.escape(name)}\"?\s*\(", statement))
+    called = next(named, "")
+    return f"the statements of function {called} have plans of their own" if called else ""
+
+
+def _drawn(
+    session: SqlSession, workload: Workload, script: Script, coin: np.random.Generator
+) -> Iterator[Mapping[str, str]]:
+    """Yield drawn values of a script's variables, as far as the server can compute them."""
+    for _ in range(DRAWN):
+        with suppress(TargetError):
+            yield _values(session, workload, script, coin.random)
+
+
+class _Planner:
+    """Asks one session for plans, under the settings as they are and under others."""
+
+    def __init__(
+        self, session: SqlSession, changes: Mapping[str, str], *, is_prepared: bool
+    ) -> None:
+        self._session = session
+        self._changes = changes
+        self._is_prepared = is_prepared
+
+    def compared(self, change: PlanChange, values: Sequence[Mapping[str, str]]) -> PlanChange:
+        """Return a statement with how many of its plans change.
+
+        Raises:
+            KeyError: The value of a variable is not known.
+            RefusedError: The server does not plan the statement.
+        """
+        names = scripts.variables(change.statement)
+        drawn = [[each[name] for name in names] for each in values] if names else [[]]
+        if not drawn:
+            raise KeyError(names[0])
+        prepared, _ = scripts.parametrised(change.statement)
+        self._session.do(f"PREPARE {_COMPARED} AS {prepared}")
+        try:
+            changed = 0
+            for given in drawn:
+                pairs = [*self._pairs(given, is_generic=bool(names) and self._is_prepared)]
+                another = next((pair for pair in pairs if pair[0] != pair[1]), None)
+                changed += another is not None
+                if another is not None and not change.before:
+                    change = replace(change, before=another[0], after=another[1])
+                if another is None and len({_shape(plan) for pair in pairs for plan in pair}) > 1:
+                    message = "its generic plan is another one, and costs decide which of them runs"
+                    return replace(change, unknown=message)
+        finally:
+            self._session.do(f"DEALLOCATE {_COMPARED}")
+        return replace(change, drawn=len(drawn), changed=changed)
+
+    def _pairs(
+        self, given: Sequence[str], *, is_generic: bool
+    ) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+        """Yield the plans for these values before and after the change, of each kind."""
+        for kind in (_CUSTOM, _GENERIC) if is_generic else (_CUSTOM,):
+            yield self._plan(given, kind, {}), self._plan(given, kind, self._changes)
+
+    def _plan(
+        self, given: Sequence[str], kind: str, settings: Mapping[str, str]
+    ) -> tuple[str, ...]:
+        values = f" ({', '.join(given)})" if given else ""
+        self._session.do("BEGIN READ ONLY")
+        try:
+            self._session.do(kind)
+            for name, value in settings.items():
+                self._session.rows("SELECT set_config(%s, %s, true)", (name, value))
+            self._session.do("DISCARD PLANS")  # one that is kept knows nothing of the settings
+            rows = self._session.rows(f"EXPLAIN EXECUTE {_COMPARED}{values}")
+        finally:
+            self._session.do("ROLLBACK")
+        return tuple(_COSTS.sub("", str(line)) for (line,) in rows)
+
+
+_COMPARED: Final = "steelyard_compared"
+
+
+def _shape(plan: Sequence[str]) -> tuple[str, ...]:
+    """Return the nodes of a plan with the planned workers, without their conditions."""
+    return (plan[0], *(line for line in plan if "->" in line or "Workers Planned" in line))
