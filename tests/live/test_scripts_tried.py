@@ -173,7 +173,8 @@ def test_a_plan_that_changes_for_some_parameters_is_found(
     steelyard: Steelyard, parts: Server
 ) -> None:
     """`--plans` names the statement, for how many sets, and both plans; the other is not named."""
-    done = tried(steelyard, parts, "random_page_cost=40", "--plans", key=_BY_KEY, kind=_BY_KIND)
+    options = ("--plans", "--protocol", "extended")
+    done = tried(steelyard, parts, "random_page_cost=40", *options, key=_BY_KEY, kind=_BY_KIND)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("1 of 2 statements with another plan under random_page_cost")
     found = re.search(r"kind\.sql: .*\((\d+) of 20 sets\)", done.stdout)
@@ -212,8 +213,8 @@ def test_plans_that_nobody_can_ask_for(steelyard: Steelyard, parts: Server) -> N
     assert "no script names statements" in done.stderr
 
 
-def test_what_is_compiled_belongs_to_a_plan(steelyard: Steelyard, parts: Server) -> None:
-    """The tree is the same, and JIT is not: another plan."""
+def test_planned_workers_belong_to_a_plan(steelyard: Steelyard, parts: Server) -> None:
+    """They are seen in a plan that becomes parallel, also under a setting that does more."""
     text = "SELECT sum(length(note)) FROM parts;"
-    done = tried(steelyard, parts, "jit_above_cost=10", "--plans", sum=text)
-    assert "changed  JIT:" in done.stdout, done.stdout + done.stderr
+    done = tried(steelyard, parts, "parallel_setup_cost=0", "--plans", sum=text)
+    assert re.search(r"changed .*Workers Planned: [12]", done.stdout), done.stdout + done.stderr

@@ -418,7 +418,7 @@ class TrialOptions(WrittenOptions):
     restart_command: str | None
     reset_command: str | None
     margin: str | None
-    only_plans: bool
+    plans: bool
     anyway: bool
     save: Path | None
     conditions: tuple[str, ...]
@@ -454,7 +454,7 @@ def run_trial(options: TrialOptions) -> None:
                 raise InputError(f"{options.save} is there already", hint="Name another file.")
             write_text(options.save, text, error_type=RecordError)
             click.echo(f"steelyard run {shlex.quote(str(options.save))}")
-        elif options.dry_run and not options.only_plans:
+        elif options.dry_run and not options.plans:
             foresee(loaded, run, doors, told=tell)
         else:
             command = _trial_command(replace(options, seed=seed))
@@ -641,16 +641,17 @@ def answer_by_plans(experiment: Experiment, assembly: Assembly, options: TrialOp
     """
     asked = experiment.configuration(CHANGED).asked()
     by_plan = assembly.engine.acts_by_plan(tuple(asked))
-    if not options.only_plans and (options.anyway or not by_plan):
+    measured = options.anyway or bool(options.conditions)  # a gate judges measurements
+    if not options.plans and (measured or not by_plan):
         return False
     changes = assembly.engine.plan_changes(NOW, CHANGED)
-    if not changes and options.only_plans:
+    if not changes and options.plans:
         raise InputError(
             "no script names statements on tables that are there, so no plan can be compared",
             hint="Name a script: --script FILE.",
         )
     kept = bool(changes) and by_plan and not any(each.changed or each.unknown for each in changes)
-    is_answer = options.only_plans or kept
+    is_answer = options.plans or kept
     if options.as_json and is_answer:
         statements = [keys_of(change) for change in changes]
         answer = {"format": FORMAT, "settings": dict(asked), "statements": statements}

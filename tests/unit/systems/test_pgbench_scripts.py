@@ -169,5 +169,5 @@ def test_what_a_trial_says_of_a_script(printed: str, found: tuple[int, str] | No
 def test_values_of_a_continued_line_are_typical_ones() -> None:
     """A backslash before the end of the line goes on with the next one."""
     assert scripts.typical_values("\\set a random(1,\\\n  9)\nSELECT :a;") == (
-        ("a", "((1) + (9)) / 2"),
+        ("a", "floor((1) + 0.500000000 * ((9) - (1)))::bigint"),
     )

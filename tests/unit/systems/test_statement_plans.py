@@ -115,7 +115,7 @@ def test_what_pgbench_sets_becomes_sql() -> None:
     """Of what is drawn the middle of its range; commas within parentheses divide no arguments."""
     assert scripts.typical_values(READING) == (
         ("pages", "10 * :scale"),
-        ("n", "((1) + (greatest(:pages - 100, 7))) / 2"),
+        ("n", "floor((1) + 0.500000000 * ((greatest(:pages - 100, 7)) - (1)))::bigint"),
     )
     assert scripts.fill("9-:n, ':n', x::n", {"n": "(-1)"}) == "9-(-1), ':n', x::n"
     assert scripts.variables("SELECT :b + :a, ':c', x::d, :b") == ("b", "a", "b")
@@ -133,11 +133,12 @@ def test_a_script_that_reads_is_executed_twice() -> None:
     """With values that the server computed, where nothing can be written."""
     executed = "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) EXECUTE steelyard_plan_0 ((4), (4))"
     lines = iter([[("Result",), ("Execution Time: 4 ms",)], [("Result",)]])
+    middle = "floor((1) + 0.500000000 * ((greatest((30) - 100, 7)) - (1)))::bigint"
     sql = FakeSql(
         {
             "EXPLAIN (COSTS OFF) EXECUTE steelyard_plan_0 (NULL, NULL)": [("Result",)],
             "SELECT 10 * 3": [(30,)],
-            "SELECT ((1) + (greatest((30) - 100, 7))) / 2": [(4,)],
+            f"SELECT {middle}": [(4,)],
             executed: lambda: next(lines),
         }
     )
