@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 115831,
-    "lines of tests": 106229,
-    "files": 318,
+    "lines of src": 116152,
+    "lines of tests": 106336,
+    "files": 319,
     "longest file": 879,
-    "import edges": 2274,
+    "import edges": 2284,
     "modules with one importer": 24,
     "branches on kind or system": 9,
 }

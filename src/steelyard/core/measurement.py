@@ -796,7 +796,7 @@ class PlanChange:
     script: Annotated[str, "Script of the statement."]
     statement: Annotated[str, "The statement."]
     drawn: Annotated[int, "Sets of parameters that were drawn; 1 where it has none."] = 0
-    changed: Annotated[int, "Of these, how many have another plan."] = 0
+    changed: Annotated[int, "How many of the sets have another plan."] = 0
     unknown: Annotated[str, "Why its plans are not known; may be null."] = ""
     before: Annotated[tuple[str, ...], "Lines of the first plan that changes."] = ()
     after: Annotated[tuple[str, ...], "The same under the settings that are tried."] = ()

@@ -338,7 +338,7 @@ class Programs(Protocol):
         return False
 
     def plan_changes(self, now: str, changed: str) -> tuple[measurement.PlanChange, ...]:  # noqa: ARG002 - likewise
-        """Return whether a configuration's settings change the plans on a server that is there.
+        """Return whether a configuration's settings change the plans on an existing server.
 
         Empty where there is no such server, or no statement that a script names.
         """

@@ -327,8 +327,8 @@ class _Planner:
         self._session.do(f"PREPARE {_COMPARED} AS {prepared}")
         try:
             changed = 0
-            for given in drawn:
-                pairs = [*self._pairs(given, is_generic=bool(names) and self._is_prepared)]
+            for row in drawn:
+                pairs = [*self._pairs(row, is_generic=bool(names) and self._is_prepared)]
                 another = next((pair for pair in pairs if pair[0] != pair[1]), None)
                 changed += another is not None
                 if another is not None and not change.before:
@@ -341,16 +341,14 @@ class _Planner:
         return replace(change, drawn=len(drawn), changed=changed)
 
     def _pairs(
-        self, given: Sequence[str], *, is_generic: bool
+        self, row: Sequence[str], *, is_generic: bool
     ) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
         """Yield the plans for these values before and after the change, of each kind."""
         for kind in (_CUSTOM, _GENERIC) if is_generic else (_CUSTOM,):
-            yield self._plan(given, kind, {}), self._plan(given, kind, self._changes)
+            yield self._plan(row, kind, {}), self._plan(row, kind, self._changes)
 
-    def _plan(
-        self, given: Sequence[str], kind: str, settings: Mapping[str, str]
-    ) -> tuple[str, ...]:
-        values = f" ({', '.join(given)})" if given else ""
+    def _plan(self, row: Sequence[str], kind: str, settings: Mapping[str, str]) -> tuple[str, ...]:
+        values = f" ({', '.join(row)})" if row else ""
         self._session.do("BEGIN READ ONLY")
         try:
             self._session.do(kind)
