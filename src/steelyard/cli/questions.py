@@ -647,7 +647,7 @@ def answer_by_plans(experiment: Experiment, assembly: Assembly, options: TrialOp
     changes = assembly.engine.plan_changes(NOW, CHANGED)
     if not changes and options.plans:
         raise InputError(
-            "no script names statements on existing tables, so no plan can be compared",
+            "a plan can be compared only of statements of scripts, on existing tables",
             hint="Name a script: --script FILE.",
         )
     kept = bool(changes) and by_plan and not any(each.changed or each.unknown for each in changes)

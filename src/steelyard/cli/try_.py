@@ -81,7 +81,7 @@ def command(context: click.Context, /, **_: object) -> None:
     everyone on the server, and are undone at the end.
 
     Settings such as random_page_cost act through the choice of a plan alone. If all statements of
-    scripts keep their plan, that is the answer, and nothing is measured; --anyway measures.
+    scripts keep their plan, that is the answer, without a measurement; --anyway measures.
 
     Without --script pgbench's reads are measured in a database of Steelyard's own, which is
     dropped at the end. Scripts run in the database that the DSN names; what they change stays,

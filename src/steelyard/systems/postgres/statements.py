@@ -1,4 +1,4 @@
-"""What a PostgreSQL server says of the statements of scripts, without load: plans, what is unknown.
+"""Statements of scripts on a PostgreSQL server without load: their plans, and unknown names.
 
 Plans are read before the first block. Generic plans, for parameters that are not known: they are
 the same whenever they are asked for, and those that pgbench's prepared statements get unless the
@@ -287,7 +287,7 @@ def plan_changes(
 def _hidden(script: Script, statement: str, functions: Sequence[str]) -> str:
     """Return why a statement plans more than EXPLAIN shows; empty where it does not."""
     if not scripts.only_reads(script.text):
-        return "its script may write: what triggers and foreign keys do has plans of its own"
+        return "its script may write, and triggers and foreign keys have plans of their own"
     named = (name for name in functions if re.search(rf"\b{re.escape(name)}\"?\s*\(", statement))
     called = next(named, "")
     return f"the statements of function {called} have plans of their own" if called else ""
