@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 116152,
-    "lines of tests": 106336,
+    "lines of src": 116145,
+    "lines of tests": 106342,
     "files": 319,
     "longest file": 879,
-    "import edges": 2284,
+    "import edges": 2293,
     "modules with one importer": 24,
     "branches on kind or system": 9,
 }
