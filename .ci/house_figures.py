@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 116145,
-    "lines of tests": 106342,
-    "files": 319,
+    "lines of src": 117010,
+    "lines of tests": 106843,
+    "files": 321,
     "longest file": 879,
-    "import edges": 2293,
+    "import edges": 2306,
     "modules with one importer": 24,
     "branches on kind or system": 9,
 }

@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 
 from fakes.clock import FakeClock
+from fakes.standing import AtHome
 from steelyard.core.outside import Command, Completed
 from steelyard.core.wording import MeasurementError, TargetError
 from steelyard.gateways.process import RunningProcess
@@ -157,7 +158,7 @@ class FakeProcesses:
 
 
 @dataclass(kw_only=True)
-class FakeTogether(AbstractContextManager["FakeTogether"]):
+class FakeTogether(AtHome, AbstractContextManager["FakeTogether"]):
     """Commands that run at the same time; they take as long as the longest."""
 
     commands: Sequence[Command]

@@ -15,7 +15,7 @@ from signal import SIGALRM
 
 from fakes.clock import FakeClock
 from fakes.programs import FakeProgram
-from fakes.standing import FakeGenerators, FakeStandstill, FakeTurnLog
+from fakes.standing import AtHome, FakeGenerators, FakeStandstill, FakeTurnLog
 from steelyard.core import measurement
 from steelyard.core.experiment import (
     EffectiveSetting,
@@ -476,7 +476,7 @@ class FakeEngine:
 
 
 @dataclass(kw_only=True)
-class FakePiece(AbstractContextManager["FakePiece"]):
+class FakePiece(AtHome, AbstractContextManager["FakePiece"]):
     """A generator that works for as long as it says."""
 
     world: World

@@ -44,6 +44,9 @@ class FakeStandstill:
     def __post_init__(self) -> None:
         self.running_since = self.world.clock.now()
 
+    def announce(self) -> None:
+        """Return: it is on one machine."""
+
     def pause(self) -> bool:
         """Stop it, unless the world's server is restless at this pause: then it goes on."""
         number, self.world.pauses = self.world.pauses, self.world.pauses + 1
@@ -63,8 +66,18 @@ class FakeStandstill:
             self.running_since = self.world.clock.now()
 
 
+class AtHome:
+    """Generators of this machine: no worker has them."""
+
+    cpu_s = 0.0
+
+    def levels(self) -> dict[str, float]:
+        """Return nothing."""
+        return {}
+
+
 @dataclass(kw_only=True, eq=False)
-class FakeGenerators:
+class FakeGenerators(AtHome):
     """One generator that works at a rate whenever its server does not stand still."""
 
     world: _World

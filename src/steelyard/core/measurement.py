@@ -168,6 +168,11 @@ class Quantity(StrEnum):
     QUOTA_PERIODS = "quota_periods"
     THROTTLED_PERIODS = "throttled_periods"
     THROTTLED_S = "throttled_s"
+    # Of workers that put the load on; levels. The skew is the most from the first to the last of
+    # them when they began or went on; what their clocks leave in doubt is in it.
+    WORKERS = "workers"
+    START_SKEW_S = "start_skew_s"
+    START_DOUBT_S = "start_doubt_s"
     # The CPU limit of the load generator, in its pod or on a machine of its own; differences.
     GENERATOR_QUOTA_PERIODS = "generator_quota_periods"
     GENERATOR_THROTTLED_PERIODS = "generator_throttled_periods"

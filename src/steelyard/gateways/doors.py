@@ -12,11 +12,16 @@ from steelyard.gateways.process import Operator, Processes
 from steelyard.gateways.redis import RedisDoor
 from steelyard.gateways.sql import Sql
 from steelyard.gateways.stores import Stores, Volumes
+from steelyard.gateways.workers import Workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doors:
-    """The gateways that verbs and campaigns use; the real ones where none is given."""
+    """The gateways that verbs and campaigns use; the real ones where none is given.
+
+    Attributes:
+        workers: Have the load generators of a campaign; None: this machine does.
+    """
 
     processes: Processes = field(default_factory=Processes)
     sql: Sql = field(default_factory=Sql)
@@ -36,6 +41,7 @@ class Doors:
     stores: Stores = field(default_factory=lambda: Stores(Processes(), is_root=os.geteuid() == 0))
     families: Families = field(default_factory=Families)
     guards: Guards = field(default_factory=Guards)
+    workers: Workers | None = None
 
 
 def system_doors() -> Doors:

@@ -45,7 +45,13 @@ class _Member:
 
 
 class Together:
-    """Programs that belong together; whatever ends this ends all of them."""
+    """Programs that belong together; whatever ends this ends all of them.
+
+    Attributes:
+        cpu_s: CPU time of those that have ended and are no children of ours.
+    """
+
+    cpu_s = 0.0
 
     def __init__(self, *, timeout_s: float) -> None:
         self._deadline = time.monotonic() + timeout_s
@@ -100,6 +106,10 @@ class Together:
         for member in self._members:
             if member.process.poll() is None:
                 _signal_group(member.process, number)
+
+    def levels(self) -> dict[str, float]:
+        """Return how they were started, by ``Quantity``; empty on this machine."""
+        return {}
 
     def close(self) -> None:
         """End all that still run, without regard to what they would have printed."""

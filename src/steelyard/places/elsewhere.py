@@ -27,6 +27,7 @@ from steelyard.gateways.process import Processes, RunningProcess
 from steelyard.places import protocol
 from steelyard.places.local.groups import PausedGenerators
 from steelyard.places.local.server import WithCampaignDirectory
+from steelyard.places.workers import WorkerGenerators
 
 _LENGTH: Final = 10
 
@@ -50,7 +51,11 @@ class ServerElsewhere(WithCampaignDirectory, ABC):
     root: None = None
 
     def __init__(self, campaign_id: str, ledger: protocol.Ledger, doors: Doors) -> None:
-        generators = PausedGenerators(doors.processes, doors.clock)
+        generators = (
+            PausedGenerators(doors.processes, doors.clock)
+            if doors.workers is None
+            else WorkerGenerators(doors.workers, doors.clock)
+        )
         super().__init__(cache_directory() / "live" / campaign_id, ledger, generators)
         self._doors = doors
         self._prepared: protocol.PreparedState | None = None

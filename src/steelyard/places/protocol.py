@@ -67,6 +67,9 @@ class Standstill(Protocol):
     def kind(self) -> Pausing:
         """Return what stands still."""
 
+    def announce(self) -> None:
+        """Let what is on several machines go on at an agreed instant, and return then."""
+
     def pause(self) -> bool:
         """Stop everything; return whether nothing runs, in time: else it goes on."""
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from steelyard.core.experiment import Experiment, Layer
-from steelyard.core.outside import Outside
+from steelyard.core.outside import MadeDirectory, Outside
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import (
     CloudNativePgTarget,
@@ -33,6 +33,7 @@ from steelyard.core.wording import InputError, PreflightError, undo_after
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import cache_directory
 from steelyard.gateways.host import memory_bytes
+from steelyard.gateways.workers import Workers, require_workers
 from steelyard.places.local.groups import GroupPlan, ServerGroups, pausing_of
 from steelyard.places.local.machine import MadeStores, capacity
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
@@ -166,13 +167,38 @@ def assemble(
     )
     parts = []
     with ExitStack() as made:
+        workers = _workers(asked)
+        if workers is not None:
+            asked = replace(asked, doors=replace(doors, workers=workers))
+            made.callback(workers.close)
         for way in _ways_of(experiment):
             part = way(asked)
             made.callback(part.close)
             parts.append(part)
         whole = put_together(experiment, asked.doors, parts)
         made.pop_all()
-    return whole
+    if workers is None:
+        return whole
+    return replace(whole, leave=partial(endpoint.leave_each, [workers.close, whole.leave]))
+
+
+def _workers(request: endpoint.Asked) -> Workers | None:
+    """Return the workers that have the load generators, if any; no program starts yet.
+
+    Raises:
+        PreflightError: What starts workers is not installed.
+    """
+    number, ledger = request.experiment.workers, request.ledger
+    if number is None:
+        return None
+    require_workers()
+    return Workers(
+        number,
+        request.doors.processes,
+        request.doors.clock,
+        created=lambda path: ledger.created(MadeDirectory(path=path)),
+        removed=lambda path: ledger.removed(MadeDirectory(path=path)),
+    )
 
 
 _Way = Callable[[endpoint.Asked], Assembly]
@@ -343,9 +369,9 @@ class _Ground:
         """Return whether all servers are here.
 
         Those that take turns with others go on in pauses as these do: else background work would
-        cost the ones and not the others.
+        cost the ones and not the others. Those with generators on workers do, too.
         """
-        return self.asked.experiment.is_all_here
+        return self.asked.experiment.is_all_here and self.asked.doors.workers is None
 
     @property
     def _pausing(self) -> Pausing:
@@ -401,7 +427,9 @@ class _Ground:
         )
         needed = plan.keys or plan.pausing
         groups = ServerGroups(plan, doors.cgroups, ledger, doors.clock) if needed else None
-        return LocalPlatform(options, ledger, doors.processes, doors.clock, groups)
+        return LocalPlatform(
+            options, ledger, doors.processes, doors.clock, groups, workers=doors.workers
+        )
 
     def room(self) -> Room:
         """Return what this machine offers to servers that are up together."""

@@ -74,6 +74,7 @@ NUMBERS = {
         format_share(run_rules.THROTTLED_SHARE),
         f"{run_rules.LEAST_PERIODS} periods",
     ],
+    "workers-apart": [f"{1000 * run_rules.APART_S:.0f} ms from"],
     "slice-length": [f"a factor of {run_rules.OFF_LENGTH:g}"],
     "rate-not-reached": [
         format_share(run_rules.DONE_SHARE),

@@ -3,7 +3,7 @@
 What they show and do not show is written from the design, not from the result.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from steelyard.answers import results
 from steelyard.answers.attribution import warnings
@@ -29,9 +29,16 @@ from steelyard.core.experiment import (
     Workload,
 )
 from steelyard.core.findings import Verdict
+from steelyard.core.measurement import Quantity, Run
 from steelyard.core.schedule import Mode, Pausing
 from steelyard.core.target import EngineName
-from steelyard.core.wording import format_bytes, format_duration, format_log_ratio, format_share
+from steelyard.core.wording import (
+    MS_PER_S,
+    format_bytes,
+    format_duration,
+    format_log_ratio,
+    format_share,
+)
 from steelyard.report import document as doc
 from steelyard.stats.noise import LEAST_INSTANCES
 from steelyard.stats.spending import has_many_cells
@@ -61,6 +68,7 @@ def _shown(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) -> I
             f"After each switch on the running server {thrown_s} s of the workload were thrown"
             " away: the generator leaves out no start of a run."
         )
+    yield from _workers(analysis.runs)
     if analysis.blocks_redone:
         tries = len(analysis.blocks_redone)
         yield (
@@ -69,6 +77,27 @@ def _shown(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) -> I
             "alike. The findings say why; what a configuration itself brings about is hidden by"
             " this."
         )
+
+
+def _workers(runs: Sequence[Run]) -> Iterator[str]:
+    """Yield how far apart the workers of the load began, if it had some."""
+    seen = [run.evidence for run in runs if run.evidence is not None]
+    worst = max(seen, key=lambda one: one.level(Quantity.START_SKEW_S) or 0.0, default=None)
+    if worst is None or (skew_s := worst.level(Quantity.START_SKEW_S)) is None:
+        return
+    doubt_s = worst.level(Quantity.START_DOUBT_S) or 0.0
+    pressure_s = worst.total(Quantity.CPU_PRESSURE_S)
+    waited = (
+        ""
+        if pressure_s is None
+        else f" In that run tasks waited for a CPU for {format_share(pressure_s / worst.seconds)}"
+        " of the time."
+    )
+    yield (
+        f"The load came from {worst.level(Quantity.WORKERS):.0f} workers. They began and went on at"
+        f" agreed instants, at most {MS_PER_S * skew_s:.1f} ms apart, of which"
+        f" {MS_PER_S * doubt_s:.1f} ms are what their clocks leave in doubt.{waited}"
+    )
 
 
 def _blocks(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) -> str:

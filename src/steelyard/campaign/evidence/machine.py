@@ -144,6 +144,7 @@ class MachineProbe(Probe):
             one piece, and all processes are looked at before and after it.
         generators: Returns the ids of this run's load generators; None: all children that Steelyard
             gets in the run.
+        elsewhere_s: As of ``GeneratorProcesses``.
     """
 
     subject = "the machine"
@@ -155,12 +156,13 @@ class MachineProbe(Probe):
         vantage: Vantage | None,
         crowd: neighbours.Crowd | None = None,
         generators: Callable[[], Sequence[int]] | None = None,
+        elsewhere_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.interval_s = _ROW_S if crowd is None else None
         self._host = host
         self._vantage = vantage
         self._crowd = crowd
-        self._chosen = generators
+        self._chosen, self._elsewhere_s = generators, elsewhere_s
         times = cpu_times(host.read("/proc/stat"))
         self._cpus = times.cpus if times is not None else host.cpus()
         # Of a server here nothing goes through a link: it is not worth a look at every edge.
@@ -178,7 +180,9 @@ class MachineProbe(Probe):
 
     def begin(self) -> None:
         """Take the first reading of what stands still with the run."""
-        generator = GeneratorProcesses(host=self._host, chosen=self._chosen)
+        generator = GeneratorProcesses(
+            host=self._host, chosen=self._chosen, elsewhere_s=self._elsewhere_s
+        )
         self._sources = Sources.of(self._host, self._vantage, generator)
         vantage = self._vantage
         ours = () if vantage is None else (vantage.pid, *vantage.beside)

@@ -240,10 +240,12 @@ class GeneratorProcesses:
 
     Attributes:
         chosen: Tells which of them it is about; None: all.
+        elsewhere_s: Returns the CPU time of generators that have ended and are no children.
     """
 
     host: Host
     chosen: Callable[[], Sequence[int]] | None = None
+    elsewhere_s: Callable[[], float] = lambda: 0.0
     own_pid: int = field(init=False)
     _before: frozenset[int] = field(init=False)
     _tasks: TaskSet = field(init=False)
@@ -256,7 +258,7 @@ class GeneratorProcesses:
 
     def ended(self) -> dict[Quantity, float]:
         """Return the CPU time of all children that Steelyard has waited for, whosoever."""
-        return {Quantity.GENERATOR_CPU_S: self.host.children_cpu_s()}
+        return {Quantity.GENERATOR_CPU_S: self.host.children_cpu_s() + self.elsewhere_s()}
 
     def queued(self) -> dict[Quantity, float]:
         """Return how long they waited for a CPU so far."""

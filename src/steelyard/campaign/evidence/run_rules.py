@@ -186,6 +186,28 @@ def _generator_throttled(facts: RunFacts) -> Iterator[Ruling]:
     )
 
 
+APART_S: Final = 0.05  # a guess: half of what a turn throws away at least
+
+
+def _workers_apart(facts: RunFacts) -> Iterator[Ruling]:
+    skew_s = facts.level(Quantity.START_SKEW_S)
+    if skew_s is None:
+        yield NOTHING_TO_JUDGE  # this machine has the load
+        return
+    if skew_s <= APART_S:
+        yield KEPT
+        return
+    doubt_s, pressure_s = facts.level(Quantity.START_DOUBT_S), facts.total(Quantity.CPU_PRESSURE_S)
+    waited = (
+        "" if pressure_s is None else f"; tasks of this machine waited {pressure_s:.1f} s for a CPU"
+    )
+    yield broken(
+        f"the workers of the load began up to {MS_PER_S * skew_s:.0f} ms apart (more than"
+        f" {MS_PER_S * APART_S:.0f} ms), of which {MS_PER_S * (doubt_s or 0.0):.1f} ms are what"
+        f" their clocks leave in doubt{waited}"
+    )
+
+
 def _slice_length(facts: RunFacts) -> Iterator[Ruling]:
     taken, asked_s = facts.measurement, facts.asked_s
     if facts.takes_time:
@@ -224,6 +246,13 @@ THROTTLED: Final = RunRule(
     remedy=_MORE_CPU,
     source="the kernel's cgroup cpu.stat; threshold: a guess",
     judge=_generator_throttled,
+)
+WORKERS_APART: Final = RunRule(
+    code="workers-apart",
+    severity=Severity.ERROR,
+    remedy="Give the workers CPUs of their own, or a quicker network.",
+    source="the workers' clocks, by round trips; threshold: a guess",
+    judge=_workers_apart,
 )
 SLICE_LENGTH: Final = RunRule(
     code="slice-length",
@@ -539,6 +568,7 @@ RUN_RULES: Final[tuple[RunRule, ...]] = (
     SATURATED,
     THROTTLED,
     LOG_UNUSABLE,
+    WORKERS_APART,
     SLICE_LENGTH,
     RunRule(
         code="shared-cpus",

@@ -323,11 +323,13 @@ class WatchedPlace:
         place: None where its server is gone.
         generators: Returns the ids of its load generators' processes; None: all children that
             Steelyard gets in the run.
+        elsewhere_s: As of ``GeneratorProcesses``.
         is_shared: Others of them are sessions of the same server.
     """
 
     place: Place | None
     generators: Callable[[], Sequence[int]] | None = None
+    elsewhere_s: Callable[[], float] = lambda: 0.0
     is_shared: bool = False
 
     @property
@@ -409,5 +411,11 @@ def _watch(
         probes = (*probes, pod)
         if not in_turns:  # it reads the generator's side of this machine, too
             return Watch(clock=clock, probes=probes, absent=absent)
-    machine = MachineProbe(host=host, vantage=place.vantage, crowd=crowd, generators=one.generators)
+    machine = MachineProbe(
+        host=host,
+        vantage=place.vantage,
+        crowd=crowd,
+        generators=one.generators,
+        elsewhere_s=one.elsewhere_s,
+    )
     return Watch(clock=clock, probes=probes, machine=machine, absent=absent)

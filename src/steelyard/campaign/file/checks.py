@@ -43,7 +43,7 @@ def load_issues(draft: Draft) -> Iterator[Issue]:
             yield from _twice(("load", key), numbers, "Give each number once.")
         yield from _twice(("load", "rate"), [str(rate) for rate in draft.load.rate or ()], _ONCE)
         yield from _threads(draft.load)
-        yield from _generators(draft.load)
+        yield from _generators(draft.load, draft.generator.workers if draft.generator else None)
         yield from _rates(draft, draft.load)
         yield from _capacity(draft, draft.load)
         yield from _uncompared(draft)
@@ -91,20 +91,20 @@ def _threads(loads: LoadsAsked) -> Iterator[Issue]:
         yield Issue(path=path, message=message, hint=hint)
 
 
-def _generators(loads: LoadsAsked) -> Iterator[Issue]:
-    path = ("load", "generators")
-    if loads.generators > min(loads.clients):
+def _generators(loads: LoadsAsked, workers: int | None) -> Iterator[Issue]:
+    number, key = loads.generators * (workers or 1), "workers" if workers else "generators"
+    path = ("generator" if workers else "load", key)
+    each = f" on {workers} workers" if workers else ""
+    if number > min(loads.clients):
         message = (
-            f"{loads.generators} generators need as many clients, and the smallest load has"
+            f"{number} generators{each} need as many clients, and the smallest load has"
             f" {min(loads.clients)}"
         )
-        hint = "Lower `generators`, or remove the loads with fewer clients."
+        hint = f"Lower `{key}`, or remove the loads with fewer clients."
         yield Issue(path=path, message=message, hint=hint)
-    given = (*(loads.threads or ()), *(each.threads for each in loads.clients if each.threads))
-    if few := [count for count in given if count < loads.generators]:
-        message = (
-            f"threads {', '.join(map(str, few))} are fewer than the {loads.generators} generators"
-        )
+    given = (*(loads.threads or ()), *(pair.threads for pair in loads.clients if pair.threads))
+    if few := [count for count in given if count < number]:
+        message = f"threads {', '.join(map(str, few))} are fewer than the {number} generators{each}"
         hint = "Each generator needs a thread of its own; `threads: auto` always fits."
         yield Issue(path=("load", "threads"), message=message, hint=hint)
 

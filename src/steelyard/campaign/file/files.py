@@ -95,8 +95,10 @@ def resolve(
     about = workloads[0].command.seen_in(system.about) if workloads[0].command else system.about
     generator = model.GeneratorName(about.words.generator)
     by_pgbench = generator is model.GeneratorName.PGBENCH  # others prepare no statements
-    cpus = _generator_cpus(configurations, form.load, surroundings)
-    loads = form.load.loads(form.slo, partial(system.threads, cpus))
+    processes = form.load.generators * (form.generator.workers or 1)
+    asked = replace(form.load, generators=processes)
+    cpus = _generator_cpus(configurations, asked, surroundings)
+    loads = asked.loads(form.slo, partial(system.threads, cpus))
     return model.Experiment(
         name=form.name,
         description=form.description or "",
@@ -117,6 +119,7 @@ def resolve(
         sustained_s=form.sustain,
         generator=generator,
         generator_flags=(*form.generator.flags, *surroundings.generator_flags),
+        workers=form.generator.workers,
     )
 
 

@@ -65,6 +65,7 @@ def has_command(draft: Draft) -> bool:
 
 def generator_issues(draft: Draft) -> Iterator[Issue]:
     """Yield what is wrong with a command, and what does not go with one."""
+    yield from _unfit_workers(draft)
     if not has_command(draft):
         for key in section_keys(LoadCommand):
             if draft.document.at(("generator", key)) is not None:
@@ -78,6 +79,21 @@ def generator_issues(draft: Draft) -> Iterator[Issue]:
     yield from _places(draft)
     for index in draft.workloads:
         yield from _workload(draft, ("workloads", index))
+
+
+def _unfit_workers(draft: Draft) -> Iterator[Issue]:
+    """Yield what has no use for workers: one process of a command, and pods that have the load."""
+    path = ("generator", "workers")
+    if draft.document.at(path) is None:
+        return
+    if has_command(draft):
+        message = "a command is one process, which cannot be divided among workers"
+        yield Issue(path=path, message=message, hint=_KEEP, at_key=True)
+    for home in draft.homes:
+        if _is_in_pods(draft, home):
+            message = "the load comes from a pod there, not from workers of this machine"
+            hint = "Remove `workers`, or name a target that is reached from this machine."
+            yield Issue(path=(*home, "target"), message=message, hint=hint, at_key=True)
 
 
 def _unfit_command(command: LoadCommand, keys: Collection[str]) -> Iterator[Issue]:
@@ -167,14 +183,21 @@ def _places(draft: Draft) -> Iterator[Issue]:
         yield Issue(path=path, message=message, hint=_KEEP, at_key=True)
         return
     for home in draft.homes:
-        target = draft.document.at((*home, "target"))
-        kinds = TARGETS[draft.engine]
-        kind = kinds.get(str(target.get("kind"))) if isinstance(target, dict) else None
-        in_pods = kind is not None and "place" in {each.name for each in fields(kind)}
-        if isinstance(target, dict) and ("kubernetes" in target or in_pods):
+        if _is_in_pods(draft, home):
             message = "the load comes from a pod there, whose programs are the database's own"
             hint = "Name a target that is reached from this machine: `local` or `existing`."
             yield Issue(path=(*home, "target"), message=message, hint=hint, at_key=True)
+
+
+def _is_in_pods(draft: Draft, home: KeyPath) -> bool:
+    """Return whether the load on a target comes from a pod."""
+    target = draft.document.at((*home, "target"))
+    if not isinstance(target, dict):
+        return False
+    kind = TARGETS[draft.engine].get(str(target.get("kind")))
+    return "kubernetes" in target or (
+        kind is not None and "place" in {each.name for each in fields(kind)}
+    )
 
 
 def _workload(draft: Draft, path: KeyPath) -> Iterator[Issue]:

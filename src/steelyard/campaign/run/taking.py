@@ -105,6 +105,8 @@ class Seat:
         age: Where its server stood in its checkpoint cycle at the beginning.
         connected_at: Of the generators that ended last, when all of their clients were.
         failure: Why its own generators gave no result.
+        elsewhere_s: CPU time of its generators that were no children of ours.
+        levels: How workers began it, by ``Quantity``; empty without workers.
     """
 
     slot: Slot
@@ -118,6 +120,8 @@ class Seat:
     age: CheckpointAge = field(default_factory=lambda: CheckpointAge(seconds=None))
     connected_at: float = 0.0
     failure: str = ""
+    elsewhere_s: float = 0.0
+    levels: dict[str, float] = field(default_factory=dict)
     _standstill: Standstill | None = None  # None: it runs in one piece
     _stands: bool = False
     _counts: tuple[float, float] | None = None  # from when to when, of the turn that it has
@@ -267,10 +271,17 @@ class Seat:
         """End what is left of the generators; a second time changes nothing."""
         generators, self._generators = self._generators, None
         if generators is not None:
+            self._note(generators)
             try:
                 self.proceed()
             finally:
                 generators.close()
+
+    def _note(self, generators: Together) -> None:
+        """Add CPU time and levels of generators on workers."""
+        self.elsewhere_s += generators.cpu_s
+        for name, level in generators.levels().items():
+            self.levels[name] = max(level, self.levels.get(name, 0.0))
 
     @property
     def unconnected(self) -> set[int]:
@@ -282,6 +293,8 @@ class Seat:
     @contextmanager
     def _going_on(self) -> Iterator[None]:
         """Let it run meanwhile, and stand still afterwards."""
+        if self._standstill is not None:
+            self._standstill.announce()
         self.watch.resume()
         began_at = self.clock.now()
         self.proceed()
@@ -300,7 +313,12 @@ class Seat:
         """Run generators to their own end and return what they printed."""
         timeout_s = self.engine.load.deadline_s(self.request.seconds)
         with self.platform.begin_together(commands, timeout_s=timeout_s) as running:
-            return running.completed()
+            self._generators = running
+            try:
+                return running.completed()
+            finally:
+                self._generators = None
+                self._note(running)
 
     def _let_die(self) -> None:
         """Wait a moment for the end of a server that let its clients down.
@@ -476,7 +494,8 @@ class RunTaker:
         places = [
             WatchedPlace(
                 place=seat.slot.bench.place(seat.planned),
-                generators=None if self.times is None else seat.generator_pids,
+                generators=None if self._has_children(seat) else seat.generator_pids,
+                elsewhere_s=partial(getattr, seat, "elsewhere_s"),
                 is_shared=seat.slot.is_shared,
             )
             for seat in seats
@@ -485,6 +504,10 @@ class RunTaker:
         made = watches(places, host, self.clock, ramp_s=ramp_s)
         for seat, watch in zip(seats, made, strict=True):
             seat.watch = watch
+
+    def _has_children(self, seat: Seat) -> bool:
+        """Return whether all children that Steelyard gets in a run are its generators."""
+        return self.times is None and seat.slot.bench.experiment.workers is None
 
     def _taken(
         self,
@@ -507,6 +530,8 @@ class RunTaker:
         bench, experiment = seat.slot.bench, seat.slot.bench.experiment
         configuration = experiment.configuration(seat.planned.configuration)
         evidence = seat.watch.evidence()
+        if evidence is not None and seat.levels:
+            evidence = replace(evidence, levels={**evidence.levels, **seat.levels})
         died = not bench.is_running()  # backends may outlive their postmaster to the end of a run
         facts = replace(
             facts,

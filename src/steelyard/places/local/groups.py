@@ -465,6 +465,9 @@ def start_guard(places: Iterable[Guarded], guards: Guards) -> Guard:
 class _Standing(ABC):
     """What stands still as a whole, or goes on."""
 
+    def announce(self) -> None:  # noqa: B027 - there is nothing to agree on
+        """Return: all of it is on this machine."""
+
     def pause(self) -> bool:
         """Stop all; return whether it did within 50 ms."""
         is_still = False

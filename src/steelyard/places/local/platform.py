@@ -24,6 +24,7 @@ from steelyard.gateways.cgroups import Families
 from steelyard.gateways.files import free_bytes
 from steelyard.gateways.host import Clock, require_free_port
 from steelyard.gateways.process import Processes
+from steelyard.gateways.workers import Workers
 from steelyard.places import protocol
 from steelyard.places.local.groups import PausedGenerators, ServerGroups
 from steelyard.places.local.server import (
@@ -35,6 +36,7 @@ from steelyard.places.local.server import (
     end_processes,
     state_key,
 )
+from steelyard.places.workers import WorkerGenerators
 
 _HOME: Final = "beside"  # within the home of the first
 
@@ -156,8 +158,11 @@ class LocalPlatform(WithCampaignDirectory):
         clock: Clock,
         groups: ServerGroups | None = None,
         families: Families | None = None,
+        *,
+        workers: Workers | None = None,
     ) -> None:
-        generators = PausedGenerators(processes, clock, families)
+        here = PausedGenerators(processes, clock, families)
+        generators = here if workers is None else WorkerGenerators(workers, clock)
         super().__init__(options.live, ledger, generators, options.account)
         self.root: Path = options.root
         self._groups = groups

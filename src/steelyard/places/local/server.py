@@ -65,6 +65,7 @@ from steelyard.gateways.process import (
 )
 from steelyard.places.local.groups import PausedGenerators
 from steelyard.places.protocol import Ledger, Platform, PreparedState
+from steelyard.places.workers import WorkerGenerators
 
 _PROGRAM_COPY_TIMEOUT_S = 300.0
 
@@ -302,7 +303,11 @@ class WithCampaignDirectory(Platform):
     """
 
     def __init__(
-        self, live: Path, ledger: Ledger, generators: PausedGenerators, account: str | None = None
+        self,
+        live: Path,
+        ledger: Ledger,
+        generators: PausedGenerators | WorkerGenerators,
+        account: str | None = None,
     ) -> None:
         self._live = live
         self._ledger = ledger

@@ -1,7 +1,7 @@
 """A load generator that the file names: what it comes down to, and what does not go with it."""
 
 import pytest
-from experiment_texts import load
+from experiment_texts import SMALL, load, problems_of
 
 FILE = """\
 version: 1
@@ -63,3 +63,37 @@ def test_what_goes_with_a_log_only() -> None:
     """Turns may be asked for and the log kept."""
     text = _LOGGED.replace("LOG", "[time]")
     assert load(text.replace("seed: 1", "seed: 1\ndesign: alternating\nmeasure: {log: keep}"))
+
+
+_WORKERS = SMALL.replace("clients: 1", "clients: [4, 8]").replace(
+    "seed: 1", "generator: {workers: 4}\nseed: 1"
+)
+
+
+def test_workers_divide_the_load_as_processes_do() -> None:
+    """Each has so many generators; clients and threads are the total, and one thread each."""
+    experiment = load(_WORKERS).experiment
+    assert experiment.workers == 4
+    assert [(one.clients, one.threads, one.generators) for one in experiment.loads] == [
+        (4, 4, 4),
+        (8, 4, 4),
+    ]
+    two = load(_WORKERS.replace("protocol", "generators: 2, protocol").replace("[4, 8]", "8"))
+    assert [one.generators for one in two.experiment.loads] == [8]
+    assert load(SMALL).experiment.workers is None
+
+
+def test_what_does_not_go_with_workers_is_said_at_once() -> None:
+    """Fewer clients or threads than generators, a command, and pods that have the load."""
+    text = _WORKERS.replace("[4, 8]", "[2, 8], threads: 3").replace(
+        "default: {}", "default: {target: {kind: kubernetes}}"
+    )
+    told = " ".join(problem.message for problem in problems_of(text))
+    assert "4 generators on 4 workers need as many clients, and the smallest load has 2" in told
+    assert "threads 3 are fewer than the 4 generators on 4 workers" in told
+    assert "the load comes from a pod there, not from workers of this machine" in told
+    named = FILE.replace("generator:\n", "generator:\n  workers: 2\n")
+    (problem,) = problems_of(named)
+    assert "a command is one process" in problem.message
+    (problem,) = problems_of(_WORKERS.replace("workers: 4", "workers: 0"))
+    assert "`0` is out of range" in problem.message

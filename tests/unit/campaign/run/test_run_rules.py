@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import poisson
 
 from steelyard.campaign.evidence.run_rules import (
+    APART_S,
     CLOCK_JUMP_S,
     OFF_LENGTH,
     RUN_RULES,
@@ -104,6 +105,12 @@ def generating(share: float, *, threads: int = 2, generators: int = 1) -> RunFac
     return RunFacts(load=Load(clients=8, threads=threads, generators=generators), evidence=seen)
 
 
+def begun(skew_s: float) -> RunFacts:
+    """Return a run whose workers began so far apart, while tasks waited for a CPU."""
+    levels = {Quantity.START_SKEW_S: skew_s, Quantity.START_DOUBT_S: 0.0021}
+    return RunFacts(evidence=evidence({Quantity.CPU_PRESSURE_S: 3.0}, levels))
+
+
 def limited(used: float, *, limit: float = 1.0, threads: int = 2) -> RunFacts:
     """Return a run whose generator, away from the server, used so many CPUs of what it may."""
     levels = {Quantity.GENERATOR_CPUS: limit}
@@ -166,6 +173,7 @@ KEPT = [
     ("generator-throttled", throttled(THROTTLED_SHARE)),
     ("shared-cpus", RunFacts(limits={"cpuset": "0", "generator_cpuset": "0"})),
     ("log-unusable", RunFacts(log_trouble="")),
+    ("workers-apart", begun(APART_S)),
     ("slice-length", lasting(5.0, OFF_LENGTH)),
     ("slice-length", lasting(5.0, 1.0 / OFF_LENGTH)),
     ("no-transactions", RunFacts(measurement=measured(1))),
@@ -207,6 +215,11 @@ BROKEN = [
     ("generator-saturated", generating(0.97, threads=1, generators=2), "2 threads in 2 processes"),
     ("log-unusable", RunFacts(log_trouble="3 lines are damaged"), "3 lines are damaged"),
     (
+        "workers-apart",
+        begun(0.061),
+        "of which 2.1 ms are what their clocks leave in doubt; tasks of this machine waited 3.0 s",
+    ),
+    (
         "slice-length",
         lasting(5.0, 2.1),
         "5 s were meant (longer by a factor of 2.1): the server was slower",
@@ -244,6 +257,7 @@ LACKING = {
 NEVER_LACKING = {"generator-failed", "server-died", "not-in-force", "no-huge-pages", "shared-cpus"}
 NEVER_LACKING |= {"log-unusable"}  # a run without a log has none to judge
 NEVER_LACKING |= {"generator-throttled"}  # without a limit of its own there is nothing to judge
+NEVER_LACKING |= {"workers-apart"}  # this machine has the load
 NEVER_LACKING |= {"slice-length"}  # pgbench is told how long to run
 NEVER_LACKING |= {"rate-not-reached"}  # in a closed loop there is nothing to judge
 

@@ -1,0 +1,292 @@
+"""The only door to Dask: a scheduler and workers of a campaign's own, and calls of actors on them.
+
+Whoever reaches a scheduler runs any code on all workers. So both take TLS alone, with a certificate
+that is made for the campaign and lies in a private directory, in files of mode 600; without it
+nobody is let in. Pages of their own they serve to nobody.
+
+They are programs of this machine, which the kernel ends with Steelyard. What is lost or does not
+answer ends all of them: the next call for workers starts new ones.
+
+``distributed`` is imported when workers are started, and this module is their program.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import steelyard
+from steelyard.core.outside import Command
+from steelyard.core.wording import MeasurementError, PreflightError
+from steelyard.gateways.files import read_text, remove_tree, short_directory
+from steelyard.gateways.host import Clock, until
+from steelyard.gateways.process import Processes, RunningProcess
+
+_HOST: Final = "127.0.0.1"
+_SCHEDULER: Final = "scheduler"
+_WORKER: Final = "worker"
+_ADDRESS: Final = "scheduler.json"
+_LOG: Final = "log"
+_CERTIFICATE, _KEY = "certificate.pem", "key.pem"
+_START_S: Final = 60.0  # a guess: imports take some seconds of CPU, on a busy machine more
+_ANSWER_S: Final = 10.0  # a guess: beyond that a worker hangs
+_CLOSE_S: Final = 1.0
+_LOOK_S: Final = 0.5  # at who has died, while an answer is waited for
+_POLL_S: Final = 0.05
+# What a worker does beside our calls would be in what is measured.
+_QUIET: Final = {
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+    "distributed.worker.profile.enabled": False,
+    "distributed.scheduler.work-stealing": False,
+    "distributed.scheduler.active-memory-manager.start": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.tick.limit": "1h",
+}
+
+
+def require_workers() -> None:
+    """Raise a PreflightError where what starts workers is not installed."""
+    absent = [name for name in ("distributed", "cryptography") if find_spec(name) is None]
+    if absent:
+        raise PreflightError(
+            f"`generator.workers` needs {' and '.join(absent)}, which this Python does not have",
+            hint="Install it: pip install 'steelyard[workers]'.",
+        )
+
+
+class Workers:
+    """So many workers, from the first call for them until ``close``.
+
+    Args:
+        number: Of workers.
+        processes: Starts their programs.
+        clock: To wait by.
+        created: Hears of a directory before it is made.
+        removed: Hears of it when it is gone.
+
+    Attributes:
+        generation: Another one after each end: actors of an earlier one are lost.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        processes: Processes,
+        clock: Clock,
+        *,
+        created: Callable[[Path], None],
+        removed: Callable[[Path], None],
+    ) -> None:
+        self.number = number
+        self.generation = 0
+        self._processes = processes
+        self._clock = clock
+        self._created, self._removed = created, removed
+        self._home: Path | None = None
+        self._programs: list[RunningProcess] = []
+        self._client: Any = None
+
+    def actors(self, kind: type) -> tuple[Any, ...]:
+        """Return a new actor of a class on each worker, in their order; workers are started now.
+
+        Raises:
+            MeasurementError: A worker does not start.
+        """
+        if not self.run():
+            self.stop()
+            self._start()
+        client = self._client
+        try:
+            return tuple(
+                client.submit(
+                    kind, actor=True, workers=[address], pure=False, allow_other_workers=False
+                ).result(timeout=_ANSWER_S)
+                for address in self._addresses()
+            )
+        except Exception as error:
+            raise self._lost(error) from error
+
+    def run(self) -> bool:
+        """Return whether all were started and still run."""
+        return self._client is not None and not self._dead()
+
+    def _addresses(self) -> list[str]:
+        known = self._client.scheduler_info(n_workers=-1)["workers"]
+        return sorted(known, key=lambda address: int(known[address]["name"]))
+
+    def call(
+        self,
+        actors: Sequence[Any],
+        method: str,
+        *arguments: Sequence[object],
+        within_s: float = 0.0,
+    ) -> list[Any]:
+        """Call a method of actors at the same time; return what each gave.
+
+        Args:
+            actors: On different workers.
+            method: Its name.
+            arguments: Of each, in order; none: none of them has any.
+            within_s: How long it takes by itself.
+
+        Raises:
+            MeasurementError: A worker is lost or does not answer: then all of them are ended.
+        """
+        return self.answers(self.send(actors, method, *arguments), within_s=within_s)
+
+    def send(self, actors: Sequence[Any], method: str, *arguments: Sequence[object]) -> list[Any]:
+        """Call a method as ``call`` does, and return futures of ``answers``."""
+        given = arguments or ((),) * len(actors)
+        try:
+            return [getattr(actor, method)(*own) for actor, own in zip(actors, given, strict=True)]
+        except Exception as error:
+            raise self._lost(error) from error
+
+    def answers(self, futures: Sequence[Any], *, within_s: float = 0.0) -> list[Any]:
+        """Return what calls gave; an error of an actor is raised as it is."""
+        ends = self._clock.monotonic() + within_s + _ANSWER_S
+        return [self._answer(future, ends) for future in futures]
+
+    def _answer(self, future: Any, ends: float) -> Any:  # noqa: ANN401 - of Dask
+        while True:
+            left_s = ends - self._clock.monotonic()
+            try:
+                return future.result(timeout=max(min(left_s, _LOOK_S), _POLL_S))
+            except TimeoutError as error:
+                if left_s <= 0.0 or self._dead():
+                    raise self._lost(error) from error
+            except MeasurementError:
+                raise
+            except Exception as error:
+                raise self._lost(error) from error
+
+    def _dead(self) -> str:
+        """Return the name of a program that has ended; empty where all run."""
+        names = (_SCHEDULER, *(f"{_WORKER} {place + 1}" for place in range(self.number)))
+        ended = (each.exit_status() is not None for each in self._programs)
+        return next((name for name, is_over in zip(names, ended, strict=False) if is_over), "")
+
+    def _lost(self, error: Exception) -> MeasurementError:
+        """End everything, and return why."""
+        dead, trouble = self._dead(), f"{type(error).__name__}: {error}".rstrip(": ")
+        log = self._home and read_text(self._home / _LOG)
+        last = (log or "").strip().rpartition("\n")[2]
+        self.stop()
+        what = f"{dead} of the load generator has ended" if dead else "a worker does not answer"
+        message = ": ".join(filter(None, (what, last or trouble)))
+        return MeasurementError(message, hint="Was it killed, or has its machine no memory left?")
+
+    def _start(self) -> None:
+        import dask  # noqa: PLC0415 - large, and only where used
+
+        dask.config.set({"logging": dict.fromkeys(("distributed", "tornado"), "critical")})
+        from distributed import Client, Security  # noqa: PLC0415 - likewise
+
+        self._home = short_directory("steelyard-", announce=self._created)
+        made = Security.temporary()
+        _write_private(self._home / _CERTIFICATE, made.tls_ca_file)
+        _write_private(self._home / _KEY, made.tls_client_key)
+        address = self._home / _ADDRESS
+        self._begin(_SCHEDULER)
+        for place in range(self.number):
+            self._begin(_WORKER, str(place))
+        self._await(address.exists)
+        try:
+            self._client = Client(
+                scheduler_file=str(address),
+                security=security_of(self._home),
+                direct_to_workers=True,
+                timeout=_START_S,
+            )
+        except Exception as error:
+            raise self._lost(error) from error
+        self._await(lambda: len(self._addresses()) == self.number)
+
+    def _await(self, is_there: Callable[[], bool]) -> None:
+        """Return once what is started is there; a MeasurementError where a program ended."""
+        until(lambda: bool(self._dead()) or is_there(), self._clock, _START_S, _POLL_S)
+        if self._dead() or not is_there():
+            raise self._lost(TimeoutError(f"not started within {_START_S:.0f} s"))
+
+    def _begin(self, *words: str) -> None:
+        assert self._home is not None  # noqa: S101 - it was made just before
+        command = Command(
+            argv=(sys.executable, "-P", "-m", __name__, *words, str(self._home)),
+            environment={"PYTHONPATH": str(Path(steelyard.__file__).parents[1])},
+            directory=self._home,
+            parent_death_signal=signal.SIGKILL,
+        )
+        self._programs.append(self._processes.start(command, output=self._home / _LOG))
+
+    def stop(self) -> None:
+        """End all programs, and whatever they have started; remove the certificate."""
+        self.generation += 1
+        client, self._client = self._client, None
+        if client is not None:
+            with suppress(Exception):  # who would answer may be gone
+                client.close(timeout=_CLOSE_S)
+        programs, self._programs = self._programs, []
+        for program in reversed(programs):
+            program.kill_all()
+        home, self._home = self._home, None
+        if home is not None:
+            remove_tree(home)
+            self._removed(home)
+
+    close = stop
+
+
+def _write_private(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with open(descriptor, "w", encoding="ascii") as file:  # noqa: PTH123 - of a descriptor
+        file.write(text)
+
+
+def security_of(home: Path) -> Any:  # noqa: ANN401 - of Dask
+    """Return what scheduler, workers and client show each other, by files of a directory."""
+    from distributed import Security  # noqa: PLC0415 - large, and only where used
+
+    certificate, key = str(home / _CERTIFICATE), str(home / _KEY)
+    roles: dict[str, str] = {}
+    for role in ("client", _SCHEDULER, _WORKER):
+        roles |= {f"tls_{role}_cert": certificate, f"tls_{role}_key": key}
+    return Security(require_encryption=True, tls_ca_file=certificate, **roles)
+
+
+async def _serve(role: str, name: str, home: Path) -> None:
+    """Be a scheduler or a worker until somebody ends it."""
+    import dask  # noqa: PLC0415 - large, and only where used
+    from distributed import Scheduler, Worker  # noqa: PLC0415 - likewise
+
+    dask.config.set(_QUIET)
+    common = {
+        "host": _HOST,
+        "protocol": "tls",
+        "security": security_of(home),
+        "dashboard_address": f"{_HOST}:0",
+        "scheduler_file": str(home / _ADDRESS),
+    }
+    server: Any
+    if role == _SCHEDULER:
+        server = Scheduler(port=0, dashboard=False, **common)
+    else:
+        server = Worker(name=name, nthreads=1, memory_limit=0, local_directory=str(home), **common)
+    async with server:
+        server.http_server.stop()
+        await server.finished()
+
+
+def main(words: Sequence[str]) -> None:
+    """Be the program that the words name: a role, of a worker its number, and the directory."""
+    role, *number, home = words
+    asyncio.run(_serve(role, "".join(number), Path(home)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,233 @@
+"""The load from Dask workers: real ones on this machine, and what ends them."""
+
+import gzip
+import os
+import re
+import signal
+import socket
+import ssl
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from steelyard.core.measurement import Quantity
+from steelyard.core.outside import Command
+from steelyard.core.wording import MeasurementError
+from steelyard.gateways import workers as gateway
+from steelyard.gateways.host import Clock
+from steelyard.gateways.process import Processes
+from steelyard.gateways.workers import Workers
+from steelyard.places.workers import WorkerGenerators
+from steelyard.record.directory import read_campaign
+from support.live import TINY, Steelyard, ending, in_turns, lasting, one_by_one, wait_for
+from support.striking import strike
+from support.waiting import eventually
+
+pytestmark = pytest.mark.live
+pytest.importorskip("distributed")
+
+SLEEP = Command(argv=("sleep", "300"), parent_death_signal=signal.SIGKILL)
+LOAD = "load: {clients: 4, threads: 2, protocol: simple}\ngenerator: {workers: 2}"
+WITH_WORKERS = TINY.replace("load: {clients: 2, threads: 1, protocol: simple}", LOAD)
+
+
+@pytest.fixture
+def ours() -> Iterator[tuple[Workers, list[Path]]]:
+    """Two workers, and the directories that were made for them; afterwards nothing is left."""
+    made: list[Path] = []
+    workers = Workers(2, Processes(), Clock(), created=made.append, removed=made.remove)
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    yield workers, made
+    workers.close()
+    assert not made
+    assert {child.pid for child in psutil.Process().children(recursive=True)} <= before
+
+
+def _programs() -> list[psutil.Process]:
+    """Return the scheduler and the workers that this process has started."""
+    found = psutil.Process().children()
+    return [each for each in found if "steelyard.gateways.workers" in each.cmdline()]
+
+
+def _listening(programs: list[psutil.Process]) -> list[tuple[str, int]]:
+    return [
+        tuple(connection.laddr)
+        for each in programs
+        for connection in each.net_connections(kind="tcp")
+        if connection.status == psutil.CONN_LISTEN
+    ]
+
+
+def test_nobody_without_the_certificate_gets_in(ours: tuple[Workers, list[Path]]) -> None:
+    """Not in clear, not without a certificate, not with another; its files are ours alone.
+
+    Only this machine reaches what listens, and after the end nothing does.
+    """
+    from distributed import Client, Security  # noqa: PLC0415 - where it is installed
+
+    workers, made = ours
+    WorkerGenerators(workers, Clock()).begin_together([SLEEP], timeout_s=60).close()
+    (home,) = made
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in home.glob("*.pem")} == {0o600}
+    listening = _listening(_programs())
+    assert len(listening) == 3  # no pages
+    assert {host for host, _ in listening} == {"127.0.0.1"}
+    for place in listening:
+        _refuses(place, None)
+        stranger = ssl.create_default_context()
+        stranger.check_hostname, stranger.verify_mode = False, ssl.CERT_NONE
+        _refuses(place, stranger)
+    address = workers._client.scheduler.address
+    assert address.startswith("tls://")
+    with pytest.raises(OSError):  # noqa: PT011 - of TLS, as it likes
+        Client(address, security=Security.temporary(), timeout=3, set_as_default=False)
+    workers.close()
+    for place in listening:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(place, timeout=3)
+
+
+def _refuses(place: tuple[str, int], context: ssl.SSLContext | None) -> None:
+    """Check that a place answers nothing to who comes in clear, or without a certificate."""
+    try:
+        with ExitStack() as stack:
+            sock = stack.enter_context(socket.create_connection(place, timeout=10))
+            if context is not None:
+                sock = stack.enter_context(context.wrap_socket(sock))
+            sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            answer = sock.recv(100)
+    except OSError:  # as ssl.SSLError is
+        return
+    assert answer == b""
+
+
+@pytest.mark.parametrize("victim", [0, 1], ids=["scheduler", "worker"])
+def test_a_program_that_is_killed_is_told_and_replaced(
+    ours: tuple[Workers, list[Path]], victim: int
+) -> None:
+    """What waits for its generators hears of it within seconds; none of them goes on."""
+    generators = WorkerGenerators(ours[0], Clock())
+    running = generators.begin_together([SLEEP, SLEEP], timeout_s=60)
+    pids = running.pids
+    began = time.monotonic()
+    _programs()[victim].kill()
+    with pytest.raises(MeasurementError, match=r"has ended|does not answer"):
+        running.completed()
+    assert time.monotonic() - began < 30
+    running.close()
+    assert eventually(lambda: not any(map(psutil.pid_exists, pids)))
+    again = generators.begin_together([Command(argv=("true",))] * 2, timeout_s=60)
+    assert [each.exit_status for each in again.completed()] == [0, 0]
+    again.close()
+
+
+def test_a_worker_that_hangs_is_ended(
+    ours: tuple[Workers, list[Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not answer, so it counts as lost: a turn of which nobody knows is none."""
+    monkeypatch.setattr(gateway, "_ANSWER_S", 2.0)
+    generators = WorkerGenerators(ours[0], Clock())
+    running = generators.begin_together([SLEEP, SLEEP], timeout_s=60)
+    pids = running.pids
+    _programs()[2].suspend()
+    assert not generators.standstill.pause()
+    with pytest.raises(MeasurementError, match="does not answer"):
+        running.completed()
+    running.close()
+    assert eventually(lambda: not any(map(psutil.pid_exists, pids)))
+
+
+@pytest.mark.parametrize("design", [one_by_one, in_turns])
+def test_the_sum_of_two_workers_is_what_the_server_counts(
+    steelyard: Steelyard, design: Callable[[str], str]
+) -> None:
+    """pg_stat_database and the generators agree within 0.1 %; the percentiles are of all."""
+    text = design(ending(WITH_WORKERS)).replace("simple-update", "select-only")
+    text = text.replace("run_time: 1s", "run_time: 2s")
+    done = steelyard.run("run", steelyard.experiment(text), "--dir", "c", "--no-verdict")
+    assert done.returncode == 0, done.stderr
+    record = read_campaign(steelyard.directory / "c")
+    assert record.plan is not None
+    assert record.experiment.workers == 2
+    for run in record.counted_runs:
+        assert run.measurement is not None
+        assert run.evidence is not None
+        assert run.latency is not None
+        output = gzip.decompress((steelyard.directory / "c" / "raw" / run.raw).read_bytes())
+        done_by = re.findall(rb"actually processed: (\d+)", output)
+        assert len(done_by) == 2
+        commits = run.evidence.total(Quantity.COMMITS)
+        assert commits == pytest.approx(sum(map(int, done_by)), rel=1e-3)
+        assert run.evidence.level(Quantity.WORKERS) == 2.0
+        skew_s = run.evidence.level(Quantity.START_SKEW_S)
+        assert skew_s is not None
+        assert 0.0 < skew_s < 0.05
+        assert (run.evidence.total(Quantity.GENERATOR_CPU_S) or 0.0) > 0.1
+    assert _left() == []
+
+
+def _left() -> list[psutil.Process]:
+    """Return what is left of any campaign's workers."""
+    found = []
+    for each in psutil.process_iter():
+        with suppress(psutil.Error):
+            if "steelyard.gateways.workers" in each.cmdline():
+                found.append(each)
+    return found
+
+
+def test_a_campaign_redoes_the_block_of_a_lost_worker(steelyard: Steelyard) -> None:
+    """The block is void and comes again with new workers."""
+    process = steelyard.start(
+        *("run", steelyard.experiment(lasting(in_turns(WITH_WORKERS))), "--dir", "c"),
+        "--no-verdict",
+    )
+    strike(steelyard, process, lambda: bool(_at_work(process.pid)), lambda: _kill(process.pid))
+    wait_for(lambda: any(not block["complete"] for block in steelyard.blocks), process)
+    lost = next(block for block in steelyard.blocks if not block["complete"])
+    assert "worker" in lost["reason"]
+    wait_for(
+        lambda: any(
+            block["complete"] and block["index"] == lost["index"] for block in steelyard.blocks
+        ),
+        process,
+    )
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=120)
+    assert _left() == []
+
+
+def _at_work(pid: int) -> list[psutil.Process]:
+    """Return the workers of a campaign that have a generator now."""
+    with suppress(psutil.Error):
+        ours = [each for each in _left() if each.ppid() == pid]
+        return [each for each in ours if each.children()]
+    return []
+
+
+def _kill(pid: int) -> None:
+    for worker in _at_work(pid)[:1]:
+        with suppress(psutil.Error):
+            worker.kill()
+
+
+def test_nothing_goes_on_after_a_campaign_that_was_killed(steelyard: Steelyard) -> None:
+    """The kernel ends scheduler and workers with it, and generators with these."""
+    process = steelyard.start(
+        *("run", steelyard.experiment(lasting(in_turns(WITH_WORKERS))), "--dir", "c"),
+        "--no-verdict",
+    )
+    wait_for(lambda: steelyard.complete_blocks >= 1, process)
+    assert len(_left()) == 3
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait(timeout=60)
+    assert eventually(lambda: _left() == [])
+    done = steelyard.run("clean", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert not list(Path("/tmp").glob(f"steelyard-*/{gateway._KEY}"))  # noqa: S108 - of the campaign
