@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 117010,
-    "lines of tests": 106843,
+    "lines of src": 117003,
+    "lines of tests": 106849,
     "files": 321,
     "longest file": 879,
-    "import edges": 2306,
+    "import edges": 2315,
     "modules with one importer": 24,
     "branches on kind or system": 9,
 }

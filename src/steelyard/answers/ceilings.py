@@ -10,13 +10,21 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Annotated, Final
 
 from steelyard.answers import observations
-from steelyard.answers.results import CampaignAnalysis, CellSummary
+from steelyard.answers.results import CampaignAnalysis, CellSummary, Grounds
 from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Evidence, Quantity, Run
-from steelyard.core.schedule import LOG_WRITE_BYTES, Ceiling, CeilingKind
+from steelyard.core.quantities import PERCENT, SECONDS, Named
+from steelyard.core.schedule import (
+    LOG_WRITE_BYTES,
+    Ceiling,
+    CeilingKind,
+    ConfigurationName,
+    WorkloadName,
+)
 from steelyard.core.wording import KIB, MIB, US_PER_S, format_bytes, format_share
 from steelyard.report import document as doc
 from steelyard.report.document import share
@@ -39,17 +47,18 @@ class LogRate:
     """The log of one configuration under one workload beside what its device takes.
 
     Attributes:
-        bytes_per_s: Median over its runs, ramp included.
-        most_bytes_per_s: That the device took in long writes; None where it was not measured.
-        absent: Why it was not.
         how: The source of the ceiling, in words.
     """
 
-    configuration: str
-    workload: str
-    bytes_per_s: float
-    most_bytes_per_s: float | None = None
-    absent: str = ""
+    configuration: ConfigurationName
+    workload: WorkloadName
+    bytes_per_s: Annotated[float, "Bytes of the log per second: median over runs, ramp included."]
+    most_bytes_per_s: Annotated[
+        float | None,
+        Named("device_bytes_per_s"),
+        "Bytes per second that the device took in long writes; null where it was not measured.",
+    ] = None
+    absent: Annotated[str, "Why the device was not measured; null where it was."] = ""
     how: str = ""
 
     @property
@@ -119,6 +128,11 @@ def read_findings(
             " was measured under a throttle or a neighbour, or the counter is of several devices",
             ceiling,
         )
+
+
+def logs(grounds: Grounds) -> tuple[LogRate, ...]:
+    """Return the logs of the runs that count, and what their devices take."""
+    return log_rates(grounds.analysis.ceilings, grounds.analysis.runs)
 
 
 def log_rates(ceilings: Sequence[Ceiling], runs: Iterable[Run]) -> tuple[LogRate, ...]:
@@ -273,24 +287,42 @@ _LOG_NOTE = (
 )
 
 
+_PER_S: Final = doc.Form(show=doc.rate, heading="1/s")
+_MICROSECONDS: Final = doc.Form(show=doc.microseconds, unit=SECONDS, heading="µs")
+_BANDWIDTH: Final = doc.Form(show=lambda bytes_per_s: doc.rate(bytes_per_s / MIB), heading="MiB/s")
+
+
 def ceiling_tables(analysis: CampaignAnalysis) -> tuple[doc.Table, ...]:
     """Return the ceilings of this place as a table; none where there are none."""
     if not analysis.ceilings:
         return ()
     place = doc.table_of(
         analysis.ceilings,
-        ("ceiling", lambda each: _NAMES[each.kind]),
-        ("of", lambda each: each.subject or doc.MISSING),
-        (doc.number_column("rate", "1/s"), lambda each: doc.rate(each.rate_per_s)),
-        (doc.number_column("latency", "µs"), lambda each: doc.microseconds(each.latency_s)),
-        (doc.number_column("5 %", "µs"), lambda each: doc.microseconds(each.fastest_s)),
-        (doc.number_column("99 %", "µs"), lambda each: doc.microseconds(each.p99_s)),
-        ("holds for", lambda each: doc.enumeration(each.configurations) or doc.MISSING),
-        ("how, or why not", lambda each: each.unknown or each.how),
+        doc.Cells(
+            doc.Column(name="ceiling"),
+            lambda ceiling: _NAMES[ceiling.kind],
+            lambda ceiling: (("kind", ceiling.kind.value),),
+        ),
+        doc.column("of", lambda ceiling: ceiling.subject or None),
+        doc.column("rate", lambda ceiling: ceiling.rate_per_s, _PER_S, key="rate_per_s"),
+        doc.column("latency", lambda ceiling: ceiling.latency_s, _MICROSECONDS),
+        doc.column("5 %", lambda ceiling: ceiling.fastest_s, _MICROSECONDS, key="fastest"),
+        doc.column("99 %", lambda ceiling: ceiling.p99_s, _MICROSECONDS, key="p99"),
+        doc.column(
+            "holds for",
+            lambda ceiling: doc.enumeration(ceiling.configurations) or None,
+            key="configurations",
+        ),
+        doc.Cells(
+            doc.Column(name="how, or why not"),
+            lambda ceiling: ceiling.unknown or ceiling.how,
+            lambda ceiling: (("how", ceiling.how or None),),
+        ),
         title="Ceilings of this place",
         note=_NOTE,
+        reason=lambda ceiling: ceiling.unknown,
     )
-    return (place, *_log_table(log_rates(analysis.ceilings, analysis.runs)))
+    return (place, *_log_table(analysis.answer(logs) or ()))
 
 
 def _log_table(rates: Sequence[LogRate]) -> tuple[doc.Table, ...]:
@@ -299,51 +331,19 @@ def _log_table(rates: Sequence[LogRate]) -> tuple[doc.Table, ...]:
         return ()
     table = doc.table_of(
         rates,
-        ("configuration", lambda each: each.configuration),
-        ("workload", lambda each: each.workload),
-        (doc.number_column("log", "MiB/s"), lambda each: doc.rate(each.bytes_per_s / MIB)),
-        (
-            doc.number_column("device, long writes", "MiB/s"),
-            lambda each: doc.rate(each.most_bytes_per_s and each.most_bytes_per_s / MIB),
+        doc.column("configuration", lambda log: log.configuration),
+        doc.column("workload", lambda log: log.workload),
+        doc.column("log", lambda log: log.bytes_per_s, _BANDWIDTH, key="bytes_per_s"),
+        doc.column(
+            "device, long writes",
+            lambda log: log.most_bytes_per_s,
+            _BANDWIDTH,
+            key="device_bytes_per_s",
         ),
-        (doc.number_column("share"), lambda each: doc.proportion(each.share)),
-        ("why not", lambda each: each.absent or doc.MISSING),
+        doc.column("share", lambda log: log.share, doc.Form(show=format_share, unit=PERCENT)),
+        ("why not", lambda log: log.absent or doc.MISSING),
         title="Bytes of the log beside what the device takes",
         note=_LOG_NOTE,
+        reason=lambda log: log.absent,
     )
     return (table,)
-
-
-def ceilings_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
-    """Return the ceilings for ``summary.json``, where there are some."""
-    if not analysis.ceilings:
-        return {}
-    return {
-        "machine_limits": [
-            {
-                "kind": ceiling.kind.value,
-                "of": ceiling.subject,
-                **doc.attributes(ceiling, "rate_per_s", "latency_s", "low_s", "high_s"),
-                **doc.attributes(ceiling, "fastest_s", "p99_s", "samples", "configurations"),
-                "how": ceiling.how or None,
-                "unknown": ceiling.unknown or None,
-            }
-            for ceiling in analysis.ceilings
-        ],
-        **_log_json(log_rates(analysis.ceilings, analysis.runs)),
-    }
-
-
-def _log_json(rates: Sequence[LogRate]) -> dict[str, doc.Json]:
-    if not rates:
-        return {}
-    return {
-        "log_rates": [
-            {
-                **doc.attributes(each, "configuration", "workload", "bytes_per_s"),
-                "device_bytes_per_s": doc.number(each.most_bytes_per_s),
-                "absent": each.absent or None,
-            }
-            for each in rates
-        ]
-    }

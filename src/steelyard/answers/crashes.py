@@ -8,9 +8,10 @@ and whether that is as promised.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final
+from functools import partial
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from steelyard.answers.durability.results import BY_WEIGHT, Fate, Loss, Survival
 from steelyard.core.crash import Crash, CrashMode, CrashTest
 from steelyard.core.findings import Estimate, Fact
 from steelyard.core.kubernetes import class_in, is_longhorn, is_node_bound, replicas
+from steelyard.core.quantities import SECONDS, Computed, Named
 from steelyard.core.redis import (
     Death,
     PromisedDeath,
@@ -30,7 +32,7 @@ from steelyard.core.stack import StorageClassFacts
 from steelyard.core.target import RedisKubernetesTarget, RedisLocalTarget, Target
 from steelyard.core.wording import format_bytes, format_share
 from steelyard.report import document as doc
-from steelyard.report.document import number
+from steelyard.report.keys import keys_of
 from steelyard.stats.intervals import highest_chance, ranked_median_interval
 
 LEVEL = 0.05
@@ -38,58 +40,52 @@ LEVEL = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrashSummary:
-    """One mode under one kind of death.
+    """One mode under one kind of death."""
 
-    Attributes:
-        losing: Crashes after which something acknowledged was gone.
-        unusable: Crashes after which the server did not start or could not read its data.
-        acknowledged: Median over crashes.
-        lost: Acknowledged writes that are gone: median over crashes, with its interval.
-        most_lost: The same of the worst crash.
-        lost_s: Seconds before the death of the oldest lost one, 0 where none is: median over
-            crashes, with its interval.
-        most_lost_s: The same of the worst crash.
-        chance_at_most: Of a crash that loses something, by an exact upper bound at 95 %.
-        whole_load: Crashes that lost all that was written: how far back it would go is not seen.
-        uncounted: Writes that were answered while the power was being cut: no promise.
-        uncounted_lost: Those of them that are gone.
-        promised: What it may lose, by its settings.
-        is_control: Something was lost each time, and only because it was not flushed: so the test
-            finds such a loss.
-        longest_window_s: The longest call that cut; None: there was none, or nobody looked.
-        tried: Cuts before which a file was left unflushed.
-        took: Those of them that took it.
-    """
-
-    mode: str
-    death: Death
-    crashes: int
-    losing: int
-    unusable: int
-    acknowledged: float
-    lost: Estimate
-    most_lost: int
-    lost_s: Estimate
-    most_lost_s: float
-    chance_at_most: float
-    whole_load: int
-    uncounted: int
-    uncounted_lost: int
-    promised: PromisedDeath
-    is_control: bool
-    longest_window_s: float | None
-    tried: int
-    took: int
+    mode: Annotated[str, "Name of the mode."]
+    death: Annotated[Death, "How the server died."]
+    crashes: Annotated[int, "Crashes that were taken."]
+    losing: Annotated[int, "Crashes after which something acknowledged was gone."]
+    unusable: Annotated[int, "Crashes after which the server failed to start or to read its data."]
+    acknowledged: Annotated[
+        float, Named("acknowledged_median"), "Acknowledged writes: median over crashes."
+    ]
+    lost: Annotated[Estimate, "Acknowledged writes that are gone: median over crashes."]
+    most_lost: Annotated[int, "The same of the worst crash."]
+    lost_s: Annotated[
+        Estimate,
+        "Seconds before the death of the oldest lost one, 0 without a loss: median over crashes.",
+    ]
+    most_lost_s: Annotated[float, "The same of the worst crash."]
+    chance_at_most: Annotated[
+        float, "Chance of a crash that loses something, by an exact upper bound at 95 %."
+    ]
+    whole_load: Annotated[
+        int, "Crashes that lost all that was written: how far back it would go is not seen."
+    ]
+    uncounted: Annotated[
+        int, "Writes that were answered while the power was being cut: no promise."
+    ]
+    uncounted_lost: Annotated[int, "Those of them that are gone."]
+    promised: Annotated[PromisedDeath, Named("may_lose"), "Possible loss, by its settings."]
+    is_broken: ClassVar = Computed(
+        lambda mode: mode.promised.most_s == 0 and mode.losing > 0,
+        Annotated[bool, Named("broken"), "Something is lost that must be kept."],
+    )
+    is_control: Annotated[
+        bool,
+        Named("control"),
+        "Something was lost each time, and only because it was not flushed: so the test finds such"
+        " a loss.",
+    ]
+    longest_window_s: Annotated[float | None, "The longest call that cut; null if it is not known."]
+    tried: Annotated[int, Named("unflushed_left"), "Cuts before which a file was left unflushed."]
+    took: Annotated[int, Named("unflushed_taken"), "Those of them that took it."]
 
     @property
     def is_shown_to_cut(self) -> bool:
         """Return whether each cut took a file with it that was not flushed."""
         return self.took == self.tried == self.crashes
-
-    @property
-    def is_broken(self) -> bool:
-        """Return whether something is lost where nothing may be."""
-        return self.promised.most_s == 0 and self.losing > 0
 
     @property
     def exceeds(self) -> bool:
@@ -213,7 +209,7 @@ def _survival(footing: Footing, loss: Loss) -> Survival:
         if footing.keeper is Keeper.OTHERS:
             return _elsewhere(footing, Loss.SITE)
         why = "no copy outside: neither a backup nor a replica elsewhere was made"
-        return Survival(loss=Loss.SITE, fate=Fate.ALL, reason=why, source="")
+        return Survival(loss=Loss.SITE, fate=Fate.ALL, reason=why)
     if footing.standbys:
         return _with_standby(footing, loss)
     if loss in (Loss.SERVER, Loss.POWER):
@@ -349,9 +345,9 @@ def _elsewhere(footing: Footing, loss: Loss) -> Survival:
     """Return what is left of a server that Steelyard did not make, or made on this machine."""
     if footing.keeper is Keeper.MACHINE:
         why = "the data lie on this machine alone"
-        return Survival(loss=loss, fate=Fate.ALL, reason=why, source="")
+        return Survival(loss=loss, fate=Fate.ALL, reason=why)
     why = "Steelyard did not make this server, and sees neither its disks nor its standbys"
-    return Survival(loss=loss, fate=Fate.UNKNOWN, reason=why, source="")
+    return Survival(loss=loss, fate=Fate.UNKNOWN, reason=why)
 
 
 _REDIS_REPLICATION: Final = "Redis documentation, 'Redis replication'"
@@ -387,15 +383,15 @@ def _redis_survival(
         return _started_again(target, settings, loss, promised)
     if target.is_here:
         why = "the data lie on this machine alone"
-        return Survival(loss=loss, fate=Fate.ALL, reason=why, source="")
+        return Survival(loss=loss, fate=Fate.ALL, reason=why)
     if isinstance(target, RedisKubernetesTarget) and target.is_made:
         if loss is Loss.SITE:
             why = "no copy outside: neither a backup nor a replica elsewhere was made"
-            return Survival(loss=loss, fate=Fate.ALL, reason=why, source="")
+            return Survival(loss=loss, fate=Fate.ALL, reason=why)
         left = _own(loss, promised.power)
         return volume_survival(class_in(facts, target.storage_class), loss, left)
     why = "Steelyard did not make this server, and sees neither its disks nor its replicas"
-    return Survival(loss=loss, fate=Fate.UNKNOWN, reason=why, source="")
+    return Survival(loss=loss, fate=Fate.UNKNOWN, reason=why)
 
 
 def _started_again(
@@ -404,7 +400,7 @@ def _started_again(
     """Return what is left of a server that died, or its machine with it, and nothing else."""
     if not target.is_made and "appendonly" not in settings:
         why = "Steelyard did not make this server, and it does not show its settings"
-        return Survival(loss=loss, fate=Fate.UNKNOWN, reason=why, source="")
+        return Survival(loss=loss, fate=Fate.UNKNOWN, reason=why)
     return _beside(
         target, settings, _own(loss, promised.kill if loss is Loss.SERVER else promised.power)
     )
@@ -497,29 +493,29 @@ def _section(test: CrashTest, summaries: Sequence[CrashSummary], death: Death) -
     return doc.Section(anchor=death.value, title=_TITLES[death], blocks=blocks)
 
 
+_COUNT: Final = doc.Form(show="{:,.0f}".format)
+_COUNTS: Final = doc.Form(show=partial(doc.with_interval, shown="{:,.0f}".format))
+_TIME: Final = doc.Form(show="{:.2f}".format, unit=SECONDS, heading="s")
+_TIMES: Final = replace(_TIME, show=partial(doc.with_interval, shown="{:,.2f}".format))
+_CHANCE: Final = doc.Form(show=format_share)
+
+
 def crash_table(summaries: Sequence[CrashSummary], death: Death) -> doc.Table:
     """Return the table of one kind of death, a row for each mode."""
     return doc.table_of(
         (each for each in summaries if each.death is death),
-        ("mode", lambda each: each.mode),
-        (doc.number_column("crashes"), lambda each: str(each.crashes)),
-        (doc.number_column("with a loss"), lambda each: str(each.losing)),
-        (doc.number_column("acknowledged"), lambda each: f"{each.acknowledged:,.0f}"),
-        (
-            doc.number_column("lost writes"),
-            lambda each: doc.with_interval(each.lost, "{:,.0f}".format),
+        doc.column("mode", lambda mode: mode.mode),
+        doc.column("crashes", lambda mode: mode.crashes, doc.Form()),
+        doc.column("with a loss", lambda mode: mode.losing, doc.Form(), key="losing"),
+        doc.column(
+            "acknowledged", lambda mode: mode.acknowledged, _COUNT, key="acknowledged_median"
         ),
-        (doc.number_column("most", spare=True), lambda each: f"{each.most_lost:,}"),
-        (
-            doc.number_column("lost", "s"),
-            lambda each: doc.with_interval(each.lost_s, "{:,.2f}".format),
-        ),
-        (doc.number_column("most", "s"), lambda each: f"{each.most_lost_s:.2f}"),
-        (
-            doc.number_column("chance at most", spare=True),
-            lambda each: format_share(each.chance_at_most),
-        ),
-        ("may lose", lambda each: each.promised.words),
+        doc.column("lost writes", lambda mode: mode.lost, _COUNTS, key="lost"),
+        doc.column("most", lambda mode: mode.most_lost, doc.WHOLE, key="most_lost", spare=True),
+        doc.column("lost", lambda mode: mode.lost_s, _TIMES),
+        doc.column("most", lambda mode: mode.most_lost_s, _TIME, key="most_lost"),
+        doc.column("chance at most", lambda mode: mode.chance_at_most, _CHANCE, spare=True),
+        doc.column("may lose", lambda mode: mode.promised.words),
         title=_TITLES[death],
         note=_READING,
         tone=_tone,
@@ -666,21 +662,6 @@ def _method(test: CrashTest) -> Iterator[doc.Block]:
 def crash_json(summaries: Sequence[CrashSummary]) -> dict[str, doc.Json]:
     """Return what is derived, for programs; the crashes themselves are the test's own form."""
     return {
-        "broken": any(each.is_broken for each in summaries),
-        "summaries": [_summary_json(each) for each in summaries],
-    }
-
-
-def _summary_json(each: CrashSummary) -> dict[str, doc.Json]:
-    return {
-        **doc.attributes(each, "mode", "death", "crashes", "losing", "unusable"),
-        "acknowledged_median": number(each.acknowledged),
-        **doc.attributes(each, "lost", "most_lost", "lost_s", "most_lost_s", "chance_at_most"),
-        **doc.attributes(each, "whole_load", "uncounted", "uncounted_lost"),
-        "may_lose": doc.attributes(each.promised, "most_s", "words", "reason", "source"),
-        "broken": each.is_broken,
-        "control": each.is_control,
-        "longest_window_s": number(each.longest_window_s),
-        "unflushed_left": each.tried,
-        "unflushed_taken": each.took,
+        "broken": any(mode.is_broken for mode in summaries),
+        "summaries": [keys_of(mode) for mode in summaries],
     }

@@ -25,7 +25,7 @@ from steelyard.answers.attribution import (
 )
 from steelyard.answers.capacity.compute import capacity_findings, open_loops
 from steelyard.answers.capacity.section import capacity_section, open_loops_json
-from steelyard.answers.ceilings import ceilings_json
+from steelyard.answers.ceilings import LogRate, logs
 from steelyard.answers.cells import (
     instance_noise,
     instance_noise_json,
@@ -42,7 +42,8 @@ from steelyard.answers.contract import (
 )
 from steelyard.answers.costs import campaign_ledger, cost_section
 from steelyard.answers.durability.compute import campaign_durability, measured_lags
-from steelyard.answers.durability.section import durability_json, durability_section
+from steelyard.answers.durability.results import ConfigurationDurability, ReplicaLag
+from steelyard.answers.durability.section import durability_section
 from steelyard.answers.findings import (
     checkpoint_phases,
     explained_section,
@@ -85,12 +86,14 @@ from steelyard.answers.statements.section import (
     traced,
     waits_of,
 )
-from steelyard.answers.sustained.compute import burst_findings, long_runs, within_bursts
-from steelyard.answers.sustained.section import (
-    sustained_json,
-    sustained_section,
-    what_lasts,
+from steelyard.answers.sustained.compute import (
+    SustainedSummary,
+    WithinBurst,
+    burst_findings,
+    long_runs,
+    within_bursts,
 )
+from steelyard.answers.sustained.section import burst_only, sustained_section, what_lasts
 from steelyard.answers.tables import (
     cell_section,
     chart_section,
@@ -98,12 +101,13 @@ from steelyard.answers.tables import (
     fact_section,
     settings_section,
 )
-from steelyard.answers.timeline import phases_json, timeline_section, timelines
+from steelyard.answers.timeline import timeline_section, timelines
 from steelyard.answers.turns import DESIGN, design_of
 from steelyard.core.campaign import Status
 from steelyard.core.experiment import Configuration, Experiment
 from steelyard.core.findings import Finding
 from steelyard.core.measurement import ProviderSeries
+from steelyard.core.schedule import Ceiling
 from steelyard.core.wording import format_bytes, format_duration
 from steelyard.report import document as doc
 from steelyard.report.document import share
@@ -154,6 +158,7 @@ def _computed(
     *,
     shown: doc.Shown = doc.Shown.NOTHING,
     single_pass: bool | None = None,
+    at_looks: bool = False,
 ) -> Answer:
     """Return an answer that is told by what it computes, and not where that is nothing."""
 
@@ -173,6 +178,7 @@ def _computed(
         declared=json if isinstance(json, Declared) else None,
         shown=shown,
         single_pass=single_pass,
+        at_looks=at_looks,
     )
 
 
@@ -182,11 +188,34 @@ _MONEY: Final = Declared(
     "money",
     "Costs of transactions, if the experiment or a price list says what servers cost.",
 )
+_LIMITS: Final = Declared(
+    tuple[Ceiling, ...], "machine_limits", "The most that the place was measured to do."
+)
+_BURST_ONLY: Final = Declared(
+    tuple[WithinBurst, ...], "burst_only", "Results within burst credits that no run outlasted."
+)
 ANSWERS: Final = (
     # Others rest on these.
-    Answer(compute=long_runs, at_looks=True),
-    Answer(compute=within_bursts, at_looks=True),
-    Answer(compute=campaign_durability, at_looks=True),
+    _computed(
+        long_runs,
+        json=Declared(tuple[SustainedSummary, ...], "sustained", "Long runs after the last block."),
+        at_looks=True,
+    ),
+    Answer(
+        compute=within_bursts,
+        json=lambda analysis: _BURST_ONLY.of(burst_only(analysis)),
+        declared=_BURST_ONLY,
+        at_looks=True,
+    ),
+    _computed(
+        campaign_durability,
+        json=Declared(
+            tuple[ConfigurationDurability, ...],
+            "durability",
+            "Possible loss of each configuration, and the latency of its writes.",
+        ),
+        at_looks=True,
+    ),
     Answer(compute=campaign_latency),
     Answer(compute=campaign_ledger),
     Answer(sections=_always(result_section), shown=doc.Shown.ALL, single_pass=False),
@@ -230,12 +259,13 @@ ANSWERS: Final = (
         declared=_LATENCY,
         shown=doc.Shown.ALL,
     ),
-    Answer(
-        compute=measured_lags,
-        sections=durability_section,
-        json=durability_json,
-        shown=doc.Shown.TABLES,  # the reasons are in the files
+    _computed(
+        measured_lags,
+        json=Declared(
+            tuple[ReplicaLag, ...], "replica_lag", "How far replicas were behind under writes."
+        ),
     ),
+    Answer(sections=durability_section, shown=doc.Shown.TABLES),  # the reasons are in the files
     _computed(
         traced,
         plan_section,
@@ -305,7 +335,14 @@ ANSWERS: Final = (
         shown=doc.Shown.TABLES,
     ),
     Answer(compute=timelines, sections=timeline_section),
-    Answer(compute=checkpoint_phases, json=phases_json),
+    _computed(
+        checkpoint_phases,
+        json=Declared(
+            tuple[results.CheckpointPhase, ...],
+            "checkpoint_phase",
+            "Phase of the checkpoint cycle in which runs began.",
+        ),
+    ),
     Answer(compute=other_programs),
     _computed(
         scalability_curves,
@@ -314,16 +351,21 @@ ANSWERS: Final = (
         shown=doc.Shown.ALL,
         single_pass=False,
     ),
-    Answer(
-        findings=burst_findings,
-        sections=sustained_section,
-        json=sustained_json,
-        shown=doc.Shown.ALL,
-    ),
+    Answer(findings=burst_findings, sections=sustained_section, shown=doc.Shown.ALL),
     Answer(sections=explained_section, shown=doc.Shown.ALL),
     Answer(sections=_always(finding_section), shown=doc.Shown.ALL),
     Answer(sections=_always(settings_section), shown=doc.Shown.ALL, single_pass=False),
-    Answer(sections=_always(fact_section), json=ceilings_json),
+    _computed(
+        logs,
+        json=Declared(
+            tuple[LogRate, ...], "log_rates", "Bytes of the log, and what its device takes."
+        ),
+    ),
+    Answer(
+        sections=_always(fact_section),
+        json=lambda analysis: _LIMITS.of(analysis.ceilings),
+        declared=_LIMITS,
+    ),
     Answer(sections=_always(method_section)),
     Answer(sections=_always(limits_section), single_pass=False),
     Answer(sections=_always(pass_limits), single_pass=True),

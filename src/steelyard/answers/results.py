@@ -178,24 +178,15 @@ class WarmupCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointPhase:
-    """Where in the checkpoint cycle the runs of a configuration began.
+    """Where in the checkpoint cycle the runs of a configuration began."""
 
-    Attributes:
-        runs: That count.
-        known: Of them, those whose phase the server told.
-        least_s: Seconds since the cycle began, the least of them; None when none is known.
-        median_s: Their median; None likewise.
-        most_s: The largest; None likewise.
-        unknown: Why the others are not known; empty when all are.
-    """
-
-    configuration: str
-    runs: int
-    known: int
-    least_s: float | None
-    median_s: float | None
-    most_s: float | None
-    unknown: str = ""
+    configuration: ConfigurationName
+    runs: Annotated[int, "Runs that count."]
+    known: Annotated[int, "Runs with a known phase."]
+    least_s: Annotated[float | None, "Least seconds since the cycle began; null: none is known."]
+    median_s: Annotated[float | None, "Median, s; may be null."]
+    most_s: Annotated[float | None, "Most, s; may be null."]
+    unknown: Annotated[str, "Why the others are not known; null where all are."] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

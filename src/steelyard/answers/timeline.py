@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from steelyard.answers.findings import checkpoint_phases
 from steelyard.answers.observations import Observations, ResultContrast, result_contrasts
 from steelyard.answers.results import CampaignAnalysis, Grounds, cell_name
 from steelyard.core.experiment import MANY, RATE, Experiment
@@ -285,20 +284,3 @@ def _values(track: Track) -> Iterator[tuple[doc.Value, ...]]:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
-
-
-def phases_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
-    """Return where in the checkpoint cycle the runs began, where that was recorded."""
-    phases = analysis.answer(checkpoint_phases)
-    if not phases:
-        return {}
-    return {
-        "checkpoint_phase": [
-            {
-                **doc.attributes(phase, "configuration", "runs", "known"),
-                **doc.attributes(phase, "least_s", "median_s", "most_s"),
-                "unknown": phase.unknown or None,
-            }
-            for phase in phases
-        ]
-    }

@@ -167,7 +167,7 @@ class By:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A key without a field of its own: ``clients: ClassVar = Computed(of, hint)``.
+    """A key without a field of its own, and a property: ``clients: ClassVar = Computed(of, hint)``.
 
     Attributes:
         of: Returns its value from the whole.
@@ -177,6 +177,10 @@ class Computed:
     of: Callable[[Any], Any]
     hint: Any
 
+    def __get__(self, thing: object, kind: type | None = None) -> Any:  # noqa: ANN401 - as of `of`
+        """Return its value, of a class itself."""
+        return self if thing is None else self.of(thing)
+
 
 class Mark(Enum):
     """Other ways to print a field of an answer."""
@@ -184,6 +188,7 @@ class Mark(Enum):
     OPTIONAL = auto()  # no key where the value is the default, or there is none
     EMPTY = auto()  # an empty text is written as one, and not as null
     INLINE = auto()  # not its key but its own ones; of an interval a key for each bound
+    BOUNDS = auto()  # of an interval: its key, and a longer one for each bound
 
 
 EMPTY: Final = Mark.EMPTY
@@ -193,6 +198,7 @@ SECONDS: Final = Unit("_s", 1.0, "s")
 PER_SECOND: Final = Unit("_per_s", 1.0, "1/s")
 OPTIONAL: Final = Mark.OPTIONAL
 INLINE: Final = Mark.INLINE
+BOUNDS: Final = Mark.BOUNDS
 
 
 def whole(least: int = 1, most: int | None = None) -> Quantity:

@@ -15,10 +15,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, ClassVar, Final
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from steelyard.core.experiment import Workload
+from steelyard.core.quantities import Computed, Named
 from steelyard.core.target import REDIS, REDIS_PORT
 from steelyard.core.wording import MS_PER_S, InputError
 
@@ -59,10 +60,7 @@ class PromisedDeath:
     """What may be gone of what was acknowledged after one death.
 
     Attributes:
-        most_s: Only what was acknowledged in so many seconds before it; 0: nothing is gone; None:
-            there is no such bound.
-        reason: Why, to be read after "because".
-        source: Who says so.
+        reason: To be read after "because".
         known_as: The bound in words, where it is none of time.
         on_top: What is added to the seconds, in words: its length follows from no setting.
         most_writes: So many writes may be gone however old they are, and more where they come fast;
@@ -71,9 +69,16 @@ class PromisedDeath:
             ``most_writes``.
     """
 
-    most_s: float | None
-    reason: str
-    source: str
+    most_s: Annotated[
+        float | None,
+        "Only what was acknowledged in so many seconds before the death; 0: all is kept; null:"
+        " there is no such bound.",
+    ]
+    bound: ClassVar = Computed(
+        lambda death: death.words, Annotated[str, Named("words"), "The bound in words."]
+    )
+    reason: Annotated[str, "Why."]
+    source: Annotated[str, "Source."]
     known_as: str = ""
     on_top: str = ""
     most_writes: int | None = None

@@ -611,32 +611,34 @@ class Ceiling:
     """One ceiling, or why it is not known.
 
     Attributes:
-        subject: What it is of: the server, the CPUs, the method of forcing out, the size of a read.
-        latency_s: The median; of pg_test_fsync, which prints no other, the mean. None when unknown.
-        fastest_s: The 5 % quantile: nearly nothing was faster. None when not measured.
-        p99_s: The 99 % quantile; None likewise.
-        rate_per_s: The most per second; None where only a latency was measured, or nothing.
-        samples: Measurements behind the quantiles.
-        low_s: Lower bound of the 95 % interval of the median; None where only a mean is known.
-        high_s: Upper bound; None likewise.
-        how: The source, in words.
-        unknown: Why there is no value; empty when there is one.
-        configurations: Those whose server it holds for; of a method of forcing out, those whose
-            commits wait for it. Empty: it holds for none in particular.
+        latency_s: Of pg_test_fsync, which prints no other, the mean.
+        configurations: Of a method of forcing out, those whose commits wait for it. Empty: it holds
+            for none in particular.
     """
 
-    kind: CeilingKind
-    subject: str
-    latency_s: float | None = None
-    fastest_s: float | None = None
-    p99_s: float | None = None
-    rate_per_s: float | None = None
-    samples: int = 0
-    low_s: float | None = None
-    high_s: float | None = None
-    how: str = ""
-    unknown: str = ""
-    configurations: tuple[str, ...] = ()
+    kind: Annotated[CeilingKind, "Kind of limit."]
+    subject: Annotated[
+        str, Named("of"), "The server, CPUs, method of forcing out or size of a read."
+    ]
+    rate_per_s: Annotated[
+        float | None, "The most per second; null if only a latency was measured, or it failed."
+    ] = None
+    latency_s: Annotated[
+        float | None, "Median latency, s (mean of forced writes); null if unknown."
+    ] = None
+    low_s: Annotated[
+        float | None,
+        "Lower bound of the 95 % interval of the median, s; null where only a mean is known.",
+    ] = None
+    high_s: Annotated[float | None, "Upper bound, s; may be null."] = None
+    fastest_s: Annotated[
+        float | None, "5 % quantile, s: few were faster; null when not measured."
+    ] = None
+    p99_s: Annotated[float | None, "99th percentile, s; may be null."] = None
+    samples: Annotated[int, "Measurements behind the quantiles."] = 0
+    configurations: Annotated[tuple[str, ...], "Configurations whose server it holds for."] = ()
+    how: Annotated[str, "How it was found; null if it was not."] = ""
+    unknown: Annotated[str, "Why it is not known; null where it is."] = ""
 
 
 JSON_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\"([^\"]+)\"\]")  # of a JSON path

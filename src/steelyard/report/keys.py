@@ -16,7 +16,17 @@ from types import UnionType
 from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
 
 from steelyard.core.findings import Estimate
-from steelyard.core.quantities import EMPTY, INLINE, OPTIONAL, PLAIN, By, Computed, Named, Unit
+from steelyard.core.quantities import (
+    BOUNDS,
+    EMPTY,
+    INLINE,
+    OPTIONAL,
+    PLAIN,
+    By,
+    Computed,
+    Named,
+    Unit,
+)
 from steelyard.report.document import Json, bounds, interval, number
 
 Schema = dict[str, Any]
@@ -46,12 +56,12 @@ class _Key:
     sentences: Mapping[str, str] = field(default_factory=dict)
     is_optional: bool = False
     is_inline: bool = False
+    has_bounds: bool = False
     is_null_if_empty: bool = False
 
     def value_of(self, thing: object) -> Any:  # noqa: ANN401 - whatever the field holds
         """Return the value of the field."""
         value = getattr(thing, self.attribute)
-        value = value.of(thing) if isinstance(value, Computed) else value
         return {getattr(each, self.by): each for each in value} if self.by else value
 
     def is_left_out(self, value: object) -> bool:
@@ -61,12 +71,13 @@ class _Key:
     @property
     def is_effect(self) -> bool:
         """Return whether it has a key for each bound."""
-        return self.is_inline and Estimate in _kinds(self.hint)
+        return (self.is_inline or self.has_bounds) and Estimate in _kinds(self.hint)
 
     @property
     def ends(self) -> tuple[str, str, str]:
         """Return the keys of a value and of its bounds."""
-        return (self.name, f"low{self.unit.suffix}", f"high{self.unit.suffix}")
+        stem = f"{self.name.removesuffix(self.unit.suffix)}_" if self.has_bounds else ""
+        return (self.name, f"{stem}low{self.unit.suffix}", f"{stem}high{self.unit.suffix}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +135,7 @@ def _keys(kind: Any) -> tuple[_Key, ...]:  # noqa: ANN401 - a type
             sentences=sentences,
             is_optional=OPTIONAL in marks,
             is_inline=INLINE in marks,
+            has_bounds=BOUNDS in marks,
             is_null_if_empty=value is str and defaults.get(name) == "" and EMPTY not in marks,
         )
         if description or key.is_inline:

@@ -23,6 +23,7 @@ from steelyard.core.findings import Fact, Finding, Validity
 from steelyard.core.schedule import CellKey, Load
 from steelyard.core.target import EndpointTarget, LocalTarget
 from steelyard.record.directory import read_campaign
+from steelyard.report.document import bounds
 from steelyard.report.html import render_markdown
 
 CELL = CellKey(workload="reads", load=Load(clients=1, threads=1))
@@ -127,9 +128,9 @@ def test_a_cliff_is_found_with_its_bounds(record: CampaignRecord) -> None:
     analysis = analysed(record, a_long_run(falling()))
     cliff = only(analysis).cliff
     assert cliff is not None
-    assert cliff.at_low_s <= FALLS_AT_S <= cliff.at_high_s
-    low, high = cliff.scan.capacity_bounds
-    assert low <= 400.0 * FALLS_AT_S <= high
+    for truth, estimate in ((1.0, cliff.at), (400.0, cliff.least_capacity)):
+        low, high = bounds(estimate) or (0.0, 0.0)
+        assert low <= truth * FALLS_AT_S <= high
     told = finding(analysis, "burst-cliff")
     assert told is not None
     assert "METHOD 7" in told.source

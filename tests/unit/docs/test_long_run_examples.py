@@ -6,6 +6,7 @@ import pytest
 
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.sustained.compute import SustainedSummary, joined, long_runs
+from steelyard.report.document import bounds
 from steelyard.report.terminal import render_terminal
 from support.examples import analysis_of, report_of
 
@@ -25,13 +26,14 @@ def test_a_bucket_that_closed_is_found_and_measured(name: str) -> None:
     """The closing lies in the interval, the capacity within 10 % of what the seconds count."""
     analysis, long = analysed(name)
     assert long.cliff is not None
-    assert long.cliff.at_low_s <= CLOSED_S[name] <= long.cliff.at_high_s
+    low_s, high_s = bounds(long.cliff.at) or (0.0, 0.0)
+    assert low_s <= CLOSED_S[name] <= high_s
     series = joined(long.parts)
     before = series.rates[series.starts_s < CLOSED_S[name]]
     after = series.rates[series.starts_s >= CLOSED_S[name]]
     counted = float(before.sum() - after.mean() * len(before))
-    assert long.cliff.scan.least_capacity == pytest.approx(counted, rel=0.1)
-    low, high = long.cliff.scan.capacity_bounds
+    assert long.cliff.least_capacity.value == pytest.approx(counted, rel=0.1)
+    low, high = bounds(long.cliff.least_capacity) or (0.0, 0.0)
     assert low <= counted <= high
     assert long.cliff.runs_were_burst
     assert "burst-cliff" in {finding.code for finding in analysis.findings}

@@ -339,13 +339,16 @@ def _latencies(
     writers: Sequence[str],
     cells: Sequence[CellSummary],
 ) -> tuple[results.WriteLatency, ...]:
+    redis = experiment.engine is EngineName.REDIS
     load = min(experiment.loads, key=lambda each: (each.is_open, each.size))
     keys = [CellKey(workload=name, load=load) for name in writers]
     seen = {each.cell: each for each in cells if each.configuration == configuration}
     return tuple(
         results.WriteLatency(cell=key)
         if (cell := seen.get(key)) is None
-        else results.WriteLatency(cell=key, mean_s=cell.latency_mean_s, per_s=cell.tps.value)
+        else results.WriteLatency(
+            cell=key, mean_s=cell.latency_mean_s, per_s=cell.tps.value if redis else None
+        )
         for key in keys
     )
 

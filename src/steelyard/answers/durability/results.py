@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Final
 
-from steelyard.core.quantities import Named
-from steelyard.core.schedule import CellKey
+from steelyard.core.quantities import INLINE, OPTIONAL, By, Named
+from steelyard.core.schedule import CellKey, ConfigurationName
 
 
 class Loss(StrEnum):
@@ -36,21 +36,22 @@ class Survival:
     """What becomes of an acknowledged commit under one failure.
 
     Attributes:
-        fate: What may be lost of what was acknowledged.
-        source: Empty where nothing but the set-up says so.
-        seconds: What is lost was acknowledged so long before the failure at most; None where
-            nothing is lost or there is no such bound.
-        known_as: What is lost, in words, where seconds alone do not say it; else empty.
         most_writes: So many writes at most; None where there is no such bound.
         writes: So many at the rate that was measured, and at least what ``most_writes`` says.
     """
 
     loss: Loss
-    fate: Fate
-    reason: str
-    source: str
-    seconds: float | None = None
-    known_as: str = ""
+    fate: Annotated[Fate, Named("what"), "Possible loss of acknowledged writes."]
+    reason: Annotated[str, "Why."]
+    source: Annotated[str, "Source; null if it follows from the set-up alone."] = ""
+    seconds: Annotated[
+        float | None,
+        OPTIONAL,
+        "Longest time from the acknowledgement of a lost write to the failure, s, if bounded.",
+    ] = None
+    known_as: Annotated[
+        str, Named("words"), OPTIONAL, "The loss in words, if seconds alone do not say it."
+    ] = ""
     most_writes: int | None = None
     writes: float | None = None
 
@@ -84,30 +85,26 @@ class DurabilityTrade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteLatency:
-    """What a transaction takes under a workload that may write, with the fewest clients.
+    """What a transaction takes under a workload that may write, with the fewest clients."""
 
-    Attributes:
-        mean_s: Median over the runs of their mean latency; None where it was not measured.
-        per_s: Median of their throughput; None likewise.
-    """
-
-    cell: CellKey
-    mean_s: float | None = None
-    per_s: float | None = None
+    cell: Annotated[CellKey, INLINE]
+    mean_s: Annotated[float | None, "Mean latency, s: median over runs."] = None
+    per_s: Annotated[float | None, OPTIONAL, "Writes of a Redis per second: median over runs."] = (
+        None
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigurationDurability:
-    """One configuration.
+    """One configuration."""
 
-    Attributes:
-        survivals: One for each failure, in their order.
-        latencies: One for each workload that may write.
-    """
-
-    configuration: str
-    survivals: tuple[Survival, ...]
-    latencies: tuple[WriteLatency, ...]
+    configuration: ConfigurationName
+    survivals: Annotated[
+        tuple[Survival, ...], Named("may_lose"), By("loss"), "Possible loss by kind of failure."
+    ]
+    latencies: Annotated[
+        tuple[WriteLatency, ...], Named("write_latency"), "Each workload that may write."
+    ]
 
     def fate(self, loss: Loss) -> Fate:
         """Return what becomes of acknowledged commits under one failure."""
@@ -129,22 +126,18 @@ class ConfigurationDurability:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaLag:
-    """The replica of one configuration in one cell whose load writes.
+    """The replica of one configuration in one cell whose load writes."""
 
-    Attributes:
-        runs: In which it was seen.
-        most_bytes: Of the stream, the most at any moment of any run.
-        usual_bytes: Median over runs of the most in each.
-        usual_s: Median over runs of what the primary took to write the most of each, at the rate of
-            that run.
-        compared: Both servers were asked at nearly one moment; else the primary alone was, which
-            knows of its replica once a second: a second of the stream is in it.
-    """
-
-    configuration: str
-    cell: CellKey
-    runs: int
-    most_bytes: float
-    usual_bytes: float
-    usual_s: float
-    compared: bool
+    configuration: ConfigurationName
+    cell: Annotated[CellKey, INLINE]
+    runs: Annotated[int, "Runs with such a reading."]
+    most_bytes: Annotated[float, "Bytes of the stream, the most at any moment of any run."]
+    usual_bytes: Annotated[float, "Median over runs of the most bytes in each."]
+    usual_s: Annotated[
+        float, "Median over runs of the time in which the primary wrote the most bytes of each, s."
+    ]
+    compared: Annotated[
+        bool,
+        "Both servers answered at nearly one moment. False: the primary alone was, which knows of"
+        " its replica once a second: a second of the stream is in it.",
+    ]

@@ -1,21 +1,22 @@
 """The section that says what each configuration may lose, beside what its writes take."""
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from steelyard.answers.durability.compute import campaign_durability, measured_lags
 from steelyard.answers.durability.results import (
     ConfigurationDurability,
     Fate,
     Loss,
-    ReplicaLag,
     Survival,
+    WriteLatency,
 )
 from steelyard.answers.results import CampaignAnalysis, place_name
 from steelyard.core.experiment import Experiment
+from steelyard.core.quantities import PER_SECOND, SECONDS
 from steelyard.core.target import EngineName
 from steelyard.core.wording import format_bytes, format_latencies
 from steelyard.report import document as doc
-from steelyard.report.keys import keys_of
 
 TITLE = "What may be lost of acknowledged commits"
 REDIS_TITLE = "What may be lost of acknowledged writes"
@@ -52,6 +53,10 @@ _IN_WORDS = {
     Fate.ALL: "everything may be lost",
     Fate.UNKNOWN: "not known",
 }
+_RATE: Final = doc.Form(show=doc.rate, unit=PER_SECOND, heading="1/s")
+_LATENCY_MEAN: Final = doc.Form(show=doc.milliseconds, unit=SECONDS, heading="ms")
+_BYTES: Final = doc.Form(show=format_bytes)
+_WRITTEN_IN: Final = doc.Form(show=lambda seconds: format_latencies((seconds,))[0], unit=SECONDS)
 
 
 def durability_section(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
@@ -75,30 +80,45 @@ def _table(
     experiment: Experiment, found: Sequence[ConfigurationDurability], title: str
 ) -> doc.Table:
     redis, noun = experiment.engine is EngineName.REDIS, _noun(experiment)
-    latencies = tuple(
-        doc.number_column(
-            place_name(experiment, each.cell), "1/s" if redis else "ms", spare=place > 0
-        )
-        for place, each in enumerate(found[0].latencies)
+    return doc.table_of(
+        found,
+        doc.column("configuration", lambda side: side.configuration),
+        *(
+            _write_column(place, place_name(experiment, latency.cell), latency, redis=redis)
+            for place, latency in enumerate(found[0].latencies)
+        ),
+        *(_loss_column(found[0], places, noun) for places in _told_together(found, noun)),
+        title=title,
+        common=doc.load_data(found[0].latencies[0].cell.load) if found[0].latencies else (),
     )
-    groups = _told_together(found, noun)
-    rows = tuple(
-        doc.Row(
-            cells=(
-                each.configuration,
-                *(
-                    doc.rate(s.per_s) if redis else doc.milliseconds(s.mean_s)
-                    for s in each.latencies
-                ),
-                *(_told(each.survivals[places[0]], noun) for places in groups),
-            )
-        )
-        for each in found
+
+
+def _write_column(place: int, name: str, first: WriteLatency, *, redis: bool) -> doc.Cells:
+    """Return what writes of one workload take: the rate of a Redis, or their latency."""
+    return doc.column(
+        name,
+        lambda side: side.latencies[place].per_s if redis else side.latencies[place].mean_s,
+        _RATE if redis else _LATENCY_MEAN,
+        key=f"{first.cell.workload}{'' if redis else '_mean'}",
+        spare=place > 0,
     )
-    losses = (doc.Column(name=_lost([found[0].survivals[p].loss for p in ps])) for ps in groups)
-    return doc.Table(
-        title=title, columns=(doc.Column(name="configuration"), *latencies, *losses), rows=rows
+
+
+def _loss_column(first: ConfigurationDurability, places: Sequence[int], noun: str) -> doc.Cells:
+    """Return what failures of which the same is to be said may take, with the bound of each."""
+    losses = [first.survivals[place].loss for place in places]
+    return doc.Cells(
+        doc.Column(name=_lost(losses)),
+        lambda side: _told(side.survivals[places[0]], noun),
+        lambda side: tuple(
+            datum for place in places for datum in _loss_data(side.survivals[place])
+        ),
     )
+
+
+def _loss_data(survival: Survival) -> tuple[doc.Datum, ...]:
+    key = survival.loss.replace(" ", "_")
+    return (key, survival.known_as or survival.fate.value), (f"{key}_most_s", survival.seconds)
 
 
 def _told_together(found: Sequence[ConfigurationDurability], noun: str) -> list[list[int]]:
@@ -170,67 +190,23 @@ def _lags(analysis: CampaignAnalysis) -> Iterator[doc.Table]:
     if not lags:
         return
     alone = any(not each.compared for each in lags)
-
     yield doc.table_of(
         lags,
-        ("configuration", lambda each: each.configuration),
-        ("under", lambda each: place_name(experiment, each.cell)),
-        (doc.number_column("runs"), lambda each: str(each.runs)),
-        (doc.number_column("usual most"), lambda each: format_bytes(each.usual_bytes)),
-        (doc.number_column("is written in"), lambda each: format_latencies((each.usual_s,))[0]),
-        (doc.number_column("most"), lambda each: format_bytes(each.most_bytes)),
+        doc.column("configuration", lambda lag: lag.configuration),
+        doc.Cells(
+            doc.Column(name="under"),
+            lambda lag: place_name(experiment, lag.cell),
+            lambda lag: (("workload", lag.cell.workload), *doc.load_data(lag.cell.load)),
+        ),
+        doc.column("runs", lambda lag: lag.runs, doc.Form()),
+        doc.column("usual most", lambda lag: lag.usual_bytes, _BYTES, key="usual_bytes"),
+        doc.column("is written in", lambda lag: lag.usual_s, _WRITTEN_IN, key="usual"),
+        doc.column("most", lambda lag: lag.most_bytes, _BYTES, key="most_bytes"),
         title="How far replicas were behind under load",
         note=f"{_LAG} {_BY_THE_PRIMARY}" if alone else _LAG,
     )
 
 
-def _lags_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
-    """Return the same for ``summary.json``, where any was seen."""
-    lags = analysis.answer(measured_lags)
-    return {"replica_lag": [_lag_json(each) for each in lags]} if lags else {}
-
-
-def _lag_json(each: ReplicaLag) -> dict[str, doc.Json]:
-    return {
-        "configuration": each.configuration,
-        **keys_of(each.cell),
-        **doc.attributes(each, "runs", "most_bytes", "usual_bytes", "usual_s", "compared"),
-    }
-
-
 def _noun(experiment: Experiment) -> str:
     """Return what is acknowledged, in the plural."""
     return "writes" if experiment.engine is EngineName.REDIS else _COMMITS
-
-
-def durability_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
-    """Return the same for ``summary.json``, where it is asked; of Redis with its throughput."""
-    told = _lags_json(analysis)
-    if found := analysis.answer(campaign_durability):
-        redis = analysis.experiment.engine is EngineName.REDIS
-        told["durability"] = [_configuration(each, redis=redis) for each in found]
-    return told
-
-
-def _configuration(each: ConfigurationDurability, *, redis: bool) -> dict[str, doc.Json]:
-    return {
-        "configuration": each.configuration,
-        "may_lose": {
-            survival.loss.value: {
-                "what": survival.fate.value,
-                "reason": survival.reason,
-                "source": survival.source or None,
-                **({} if survival.seconds is None else {"seconds": doc.number(survival.seconds)}),
-                **({"words": survival.known_as} if survival.known_as else {}),
-            }
-            for survival in each.survivals
-        },
-        "write_latency": [
-            {
-                **keys_of(latency.cell),
-                "mean_s": doc.number(latency.mean_s),
-                **({"per_s": doc.number(latency.per_s)} if redis else {}),
-            }
-            for latency in each.latencies
-        ],
-    }

@@ -13,15 +13,18 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
 
 from steelyard.answers.results import BURST_ONLY, Grounds
 from steelyard.core.campaign import CampaignRecord
-from steelyard.core.findings import Finding, Severity, Validity
+from steelyard.core.findings import Estimate, Finding, Severity, Validity
 from steelyard.core.measurement import Measurement, Quantity, SustainedRun, WaitClass
+from steelyard.core.quantities import BOUNDS, SECONDS, Computed, Named
+from steelyard.core.schedule import CLIENTS, THREADS, ConfigurationName, WorkloadName
 from steelyard.core.wording import format_duration, format_share
+from steelyard.report.document import between
 from steelyard.stats.capacity import (
     LEAST_DROP,
     LEAST_S,
@@ -31,6 +34,8 @@ from steelyard.stats.capacity import (
     scan_for_cliff,
 )
 from steelyard.stats.intervals import FloatArray
+
+_TIME_DIGITS: Final = 3  # clocks of records are no better
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +57,7 @@ class LongSeries:
         if not len(self.rates):
             return 0.0
         times = np.append(self.starts_s, self.end_s)
-        return float(np.interp(second, np.arange(len(times)), times))
+        return round(float(np.interp(second, np.arange(len(times)), times)), _TIME_DIGITS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,23 +65,25 @@ class BurstCliff:
     """A lasting drop within a long run, as of credits that have run out (METHOD 7).
 
     Attributes:
-        scan: The drop and the rates on both sides of it.
-        at_s: Seconds from the start of the run.
-        at_low_s: Lower bound of about 95 % for it; ``at_high_s`` the upper one.
-        runs_tps: Median of the same cell's slices in the blocks before, 1/s; None without any.
+        at: From the start of the run.
+        runs_tps: Median of the same cell's slices in the blocks before; None without any.
     """
 
-    scan: CliffScan
-    at_s: float
-    at_low_s: float
-    at_high_s: float
-    runs_tps: float | None
-
-    @property
-    def runs_were_burst(self) -> bool:
-        """Return whether the slices were nearer to the burst's rate than to the sustained one."""
-        middle = math.sqrt(self.scan.burst * self.scan.sustained)
-        return self.runs_tps is not None and self.runs_tps > middle
+    at: Annotated[Estimate, SECONDS, BOUNDS, "When, s from the start."]
+    drop: Annotated[float, "How much the rate fell, a fraction."]
+    burst_tps: Annotated[Estimate, BOUNDS, "Rate before, 1/s."]
+    sustained_tps: Annotated[Estimate, BOUNDS, "Rate after, 1/s."]
+    least_capacity: Annotated[Estimate, BOUNDS, "Transactions that the bucket held at least."]
+    refill_s: Annotated[Estimate, BOUNDS, "Time to refill it, s."]
+    runs_tps: Annotated[float | None, "Rate of the short runs, 1/s."]
+    runs_were_burst: ClassVar = Computed(
+        lambda cliff: (
+            None
+            if cliff.runs_tps is None
+            else cliff.runs_tps > math.sqrt(cliff.burst_tps.value * cliff.sustained_tps.value)
+        ),
+        Annotated[bool | None, "The short runs were within the burst; null without any."],
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,16 +109,7 @@ class SustainedSummary:
         run: Its first part.
         parts: All that count, the first among them.
         broken: A further part that failed; None where none did.
-        validity: The worst of the parts that count.
-        length_s: From its start to the end of its last second; 0 without seconds.
-        tps: Of all parts after their ramps, 1/s; None without a measurement.
-        seconds: Measured; None likewise.
         windows: Whole windows of 10 s in it.
-        variation: Coefficient of variation of their means; None below two windows.
-        worst_tps: The least of their means, 1/s; None without a window.
-        cliff: None where none was found.
-        drop_beside_neighbours: A lasting drop that neighbours explain, which is no cliff.
-        too_short: It has too few seconds for a cliff to show.
         unsettled: It still ended in what may be a cliff when it was not extended any more.
         burst_only: It is shorter than the burst credits of its target last at full load, or an
             open loop, which takes less out of them than full load.
@@ -120,22 +118,56 @@ class SustainedSummary:
     """
 
     run: SustainedRun
-    tps: float | None
-    seconds: float | None
+    workload: ClassVar = Computed(lambda long: long.run.cell.workload, WorkloadName)
+    clients: ClassVar = Computed(lambda long: long.run.cell.load.clients, Annotated[int, CLIENTS])
+    threads: ClassVar = Computed(lambda long: long.run.cell.load.threads, Annotated[int, THREADS])
+    configuration: ClassVar = Computed(lambda long: long.run.configuration, ConfigurationName)
+    seconds: Annotated[float | None, "Seconds that were measured; null if not."]
+    tps: Annotated[float | None, "Rate of all parts after their ramps, 1/s; null if not measured."]
     windows: int
-    variation: float | None
-    worst_tps: float | None
+    variation: Annotated[
+        float | None,
+        Named("variation_10s"),
+        "Coefficient of variation of the means of 10 s; null below two of them.",
+    ]
+    worst_tps: Annotated[
+        float | None, Named("worst_10s_tps"), "Least of these means, 1/s; null without any."
+    ]
+    validity: Annotated[Validity, "valid, suspect or invalid: the worst of the parts that count."]
+    findings: ClassVar = Computed(
+        lambda long: tuple(finding for part in long.parts for finding in part.findings),
+        Annotated[tuple[Finding, ...], "Facts to know before relying on it, gravest first."],
+    )
     parts: tuple[SustainedRun, ...]
+    pieces: ClassVar = Computed(
+        lambda long: len(long.parts),
+        Annotated[int, Named("parts"), "In how many pieces it was measured."],
+    )
     broken: SustainedRun | None
-    validity: Validity
-    length_s: float
-    cliff: BurstCliff | None
-    drop_beside_neighbours: BurstCliff | None
-    too_short: bool
-    unsettled: bool
-    burst_only: bool
+    length_s: Annotated[float, "From its start to the end of its last second; 0 without seconds."]
+    too_short: Annotated[
+        bool, Named("too_short_for_a_cliff"), "Too few seconds for a cliff to show."
+    ]
+    unsettled: Annotated[
+        bool, Named("ends_in_a_fall"), "The rate fell at the end, too late to judge it."
+    ]
+    burst_only: Annotated[bool, "It lies within burst credits."]
+    drop_beside_neighbours: Annotated[
+        BurstCliff | None,
+        Named("drop_beside_other_load"),
+        "A lasting drop while other processes took the machine; null: none seen.",
+    ]
+    cliff: Annotated[BurstCliff | None, "Drop as of an empty bucket of credits; null: none seen."]
     apart: RatesApart | None
     discarded: BurstCliff | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithinBurst:
+    """A configuration whose burst credits no run of a workload outlasted."""
+
+    configuration: ConfigurationName
+    workload: WorkloadName
 
 
 def last_try(runs: Sequence[SustainedRun]) -> tuple[SustainedRun, ...]:
@@ -236,7 +268,7 @@ def _beside(long: SustainedSummary, drop: BurstCliff) -> Finding:
     finding = _warning(
         long,
         "drop-beside-neighbours",
-        f"the rate fell by {format_share(drop.scan.drop)} after {drop.at_s:,.0f} s of the long run;"
+        f"the rate fell by {format_share(drop.drop)} after {drop.at.value:,.0f} s of the long run;"
         " other processes took the CPU time that the server and the generator had less, so it is"
         " no sign of burst credits",
         "Repeat it on a quiet machine: what lasts there was not measured.",
@@ -245,16 +277,16 @@ def _beside(long: SustainedSummary, drop: BurstCliff) -> Finding:
 
 
 def _cliff(long: SustainedSummary, cliff: BurstCliff, many: str) -> Finding:
-    scan = cliff.scan
+    at, lasts = cliff.at, f"{cliff.sustained_tps.value:,.0f}"
     return _warning(
         long,
         "burst-cliff",
-        f"the rate fell by {format_share(scan.drop)} after {cliff.at_s:,.0f} s of the long run"
-        f" ({cliff.at_low_s:,.0f} to {cliff.at_high_s:,.0f}), from {scan.burst:,.0f} to"
-        f" {scan.sustained:,.0f} {many} a second, and stayed there, as when burst credits have run"
+        f"the rate fell by {format_share(cliff.drop)} after {at.value:,.0f} s of the long run"
+        f" ({between(at, '{:,.0f}'.format)}), from {cliff.burst_tps.value:,.0f} to"
+        f" {lasts} {many} a second, and stayed there, as when burst credits have run"
         f" out{_slices(cliff)}",
-        f"{scan.sustained:,.0f} a second is what lasts: plan with it. To confirm a bucket of"
-        f" credits, idle for {format_duration(scan.refill_s)} or more and repeat.",
+        f"{lasts} a second is what lasts: plan with it. To confirm a bucket of"
+        f" credits, idle for {format_duration(cliff.refill_s.value)} or more and repeat.",
     )
 
 
@@ -275,13 +307,12 @@ def _range(rates: tuple[float, float]) -> str:
 
 
 def _discarded(long: SustainedSummary, drop: BurstCliff) -> Finding:
-    scan = drop.scan
     return _warning(
         long,
         "cliff-of-a-discarded-try",
-        f"the rate fell by {format_share(scan.drop)} after {drop.at_s:,.0f} s of a try of the long"
-        f" run that was discarded, from {scan.burst:,.0f} to {scan.sustained:,.0f} a second, and in"
-        " the try that counts it did not fall",
+        f"the rate fell by {format_share(drop.drop)} after {drop.at.value:,.0f} s of a try of the"
+        f" long run that was discarded, from {drop.burst_tps.value:,.0f} to"
+        f" {drop.sustained_tps.value:,.0f} a second, and in the try that counts it did not fall",
         "It may have begun after the burst: repeat it with full credits on a quiet machine.",
     )
 
@@ -412,7 +443,7 @@ class _Sides:
         return all(name in self.before and name in self.after for name in names)
 
 
-def taken_by_neighbours(parts: Sequence[SustainedRun], at_s: float, scan: CliffScan) -> bool:
+def taken_by_neighbours(parts: Sequence[SustainedRun], drop: BurstCliff) -> bool:
     """Return whether other processes took what server and generator have less after a drop.
 
     Yes, when they use more CPU time by the larger part of it, the server was not held back by a
@@ -422,10 +453,9 @@ def taken_by_neighbours(parts: Sequence[SustainedRun], at_s: float, scan: CliffS
 
     Args:
         parts: Of the long run, with their evidence.
-        at_s: The drop, in seconds from the start of the run.
-        scan: The rates on both sides of it.
+        drop: In the run.
     """
-    host = _sides(parts, "host", at_s)
+    host = _sides(parts, "host", drop.at.value)
     own = (Quantity.SERVER_CPU_S, Quantity.GENERATOR_CPU_S)
     if not host.has(*own, Quantity.OTHERS_CPU_S):
         return False
@@ -435,20 +465,21 @@ def taken_by_neighbours(parts: Sequence[SustainedRun], at_s: float, scan: CliffS
         lost > 0.0
         and host.rise(Quantity.OTHERS_CPU_S) >= LARGER_PART * lost
         and held_back < LARGER_PART * lost
-        and not _waits_for_devices(parts, at_s, scan)
+        and not _waits_for_devices(parts, drop)
     )
 
 
-def _waits_for_devices(parts: Sequence[SustainedRun], at_s: float, scan: CliffScan) -> bool:
-    waits = _sides(parts, "waits", at_s)
+def _waits_for_devices(parts: Sequence[SustainedRun], drop: BurstCliff) -> bool:
+    waits = _sides(parts, "waits", drop.at.value)
     devices = (WaitClass.IO, WaitClass.WAL)
     if not waits.has(*devices):
         return False
+    burst, sustained = drop.burst_tps.value, drop.sustained_tps.value
     clients = parts[0].cell.load.clients
-    longer_s = clients / scan.sustained - clients / scan.burst
+    longer_s = clients / sustained - clients / burst
     waiting_s = (
-        sum(waits.after[name] for name in devices) / scan.sustained
-        - sum(waits.before[name] for name in devices) / scan.burst
+        sum(waits.after[name] for name in devices) / sustained
+        - sum(waits.before[name] for name in devices) / burst
     )
     return waiting_s >= LARGER_PART * longer_s
 
@@ -519,14 +550,14 @@ def _summary(record: CampaignRecord, runs: Sequence[SustainedRun]) -> SustainedS
     seconds = sum(each.seconds for each in measured)
     slices = _slices_of(record, parts[0])
     drop = _drop(parts, slices)
-    beside = drop is not None and taken_by_neighbours(parts, drop.at_s, drop.scan)
+    beside = drop is not None and taken_by_neighbours(parts, drop)
     lasts_s = record.experiment.configuration(parts[0].configuration).target.burst_lasts_s
     return SustainedSummary(
         run=parts[0],
         parts=parts,
         broken=tried[len(parts)] if len(tried) > len(parts) else None,
         validity=min((part.validity for part in parts), key=_WORST_FIRST.index),
-        length_s=series.end_s,
+        length_s=round(series.end_s, _TIME_DIGITS),
         tps=sum(each.transactions for each in measured) / seconds if measured else None,
         seconds=seconds if measured else None,
         windows=even.windows,
@@ -558,13 +589,20 @@ def _drop(parts: Sequence[SustainedRun], slices: Sequence[Measurement]) -> Burst
     scan = scan_of(series)
     if scan is None or not scan.found:
         return None
+    at_s, low_s, high_s = map(series.time_of, (scan.at_s, scan.at_low_s, scan.at_high_s))
     return BurstCliff(
-        scan=scan,
-        at_s=series.time_of(scan.at_s),
-        at_low_s=series.time_of(scan.at_low_s),
-        at_high_s=series.time_of(scan.at_high_s),
+        at=_bounded(at_s, (low_s, high_s)),
+        drop=scan.drop,
+        burst_tps=_bounded(scan.burst, scan.burst_bounds),
+        sustained_tps=_bounded(scan.sustained, scan.sustained_bounds),
+        least_capacity=_bounded(scan.least_capacity, scan.capacity_bounds),
+        refill_s=_bounded(scan.refill_s, scan.refill_bounds_s),
         runs_tps=float(np.median([each.tps for each in slices])) if slices else None,
     )
+
+
+def _bounded(value: float, bounds: tuple[float, float]) -> Estimate:
+    return Estimate(value=value, low=bounds[0], high=bounds[1])
 
 
 def _discarded_drop(
@@ -573,7 +611,7 @@ def _discarded_drop(
     """Return the drop of the last of some tries; None where other processes explain it."""
     parts = usable_parts(last_try(runs))
     drop = _drop(parts, slices) if parts else None
-    beside = drop is not None and taken_by_neighbours(parts, drop.at_s, drop.scan)
+    beside = drop is not None and taken_by_neighbours(parts, drop)
     return None if beside else drop
 
 

@@ -1,7 +1,7 @@
 """The long runs of a report, beside the slices and never mixed with them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from steelyard.answers.observations import sum_of
@@ -9,14 +9,16 @@ from steelyard.answers.results import BURST_ONLY, CampaignAnalysis, cell_name
 from steelyard.answers.sustained.compute import (
     BurstCliff,
     SustainedSummary,
+    WithinBurst,
     long_runs,
     within_bursts,
 )
 from steelyard.core.experiment import RATE, RATE_UNIT
+from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Quantity, Series, SustainedRun
+from steelyard.core.quantities import PLAIN, SECONDS
 from steelyard.core.wording import MIB, MS_PER_S, format_duration, format_share
 from steelyard.report import document as doc
-from steelyard.report.keys import keys_of
 from steelyard.report.texts import Texts
 
 TITLE = "Sustained runs"
@@ -51,17 +53,20 @@ def what_lasts(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
     return (doc.Section(anchor="what-lasts", title="Long runs", blocks=(told,), first=True),)
 
 
+def _whole(estimate: Estimate) -> str:
+    return doc.between(estimate, "{:,.0f}".format)
+
+
 def _lasts(each: SustainedSummary) -> str:
     who = f"{each.run.cell.workload}, {each.run.configuration}"
     if each.cliff is not None:
-        cliff, scan = each.cliff, each.cliff.scan
+        cliff = each.cliff
         return _TEXTS.falls(
             run=who,
-            burst=doc.rate(scan.burst),
-            at_s=f"{cliff.at_s:,.0f}",
-            low_s=f"{cliff.at_low_s:,.0f}",
-            high_s=f"{cliff.at_high_s:,.0f}",
-            sustained=doc.rate(scan.sustained),
+            burst=doc.rate(cliff.burst_tps.value),
+            at_s=f"{cliff.at.value:,.0f}",
+            interval=_whole(cliff.at),
+            sustained=doc.rate(cliff.sustained_tps.value),
         )
     if each.tps is None or each.seconds is None:
         return f"{who}: nothing, it failed"
@@ -80,38 +85,55 @@ def _lasts(each: SustainedSummary) -> str:
     )
 
 
+_PER_S: Final = doc.Form(show=doc.rate, heading="1/s")
+_PART: Final = doc.Form(show=format_share)
+_LENGTH: Final = doc.Form(show=format_duration, unit=SECONDS)
+_MS: Final = doc.Form(show=doc.milliseconds, unit=SECONDS, heading="ms")
+_AT: Final = doc.Form(show="{:,.0f}".format, unit=SECONDS, heading="s")
+_OF_RATE: Final = replace(_PER_S, show=lambda rate: doc.rate(rate.value))
+
+
 def _table(analysis: CampaignAnalysis) -> doc.Table:
     return doc.table_of(
         _runs(analysis),
-        ("workload", lambda each: each.run.cell.workload),
-        ("configuration", lambda each: each.run.configuration),
-        (
+        doc.column("workload", lambda long: long.workload),
+        doc.column("configuration", lambda long: long.configuration),
+        doc.Cells(
             doc.Column(name="load", spare=True),
-            lambda each: cell_name(analysis.experiment, each.run.cell.load),
+            lambda long: cell_name(analysis.experiment, long.run.cell.load),
+            lambda long: doc.load_data(long.run.cell.load),
         ),
-        (
-            doc.number_column("length"),
-            lambda each: doc.MISSING if each.seconds is None else format_duration(each.seconds),
+        doc.column(
+            "length", lambda long: long.seconds, replace(_LENGTH, unit=PLAIN), key="seconds"
         ),
-        (doc.number_column(RATE, RATE_UNIT), lambda each: doc.rate(each.tps)),
-        (doc.number_column("variation of 10 s"), lambda each: doc.proportion(each.variation)),
-        (doc.number_column("worst 10 s", "1/s"), lambda each: doc.rate(each.worst_tps)),
-        ("cliff", _cliff_word),
-        (doc.number_column("mean latency", "ms", spare=True), _latency),
-        ("validity", lambda each: each.validity.value),
+        doc.column(RATE, lambda long: long.tps, replace(_PER_S, heading=RATE_UNIT), key="tps"),
+        doc.column("variation of 10 s", lambda long: long.variation, _PART, key="variation_10s"),
+        doc.column("worst 10 s", lambda long: long.worst_tps, _PER_S, key="worst_10s_tps"),
+        doc.Cells(
+            doc.Column(name="cliff"),
+            _cliff_word,
+            lambda long: _AT.data("cliff_at", long.cliff and long.cliff.at.value),
+        ),
+        doc.column("mean latency", _latency, _MS, key="latency_mean", spare=True),
+        doc.column("validity", lambda long: long.validity.value),
         title=TITLE,
         note=_note(analysis),
-        tone=lambda each: doc.Tone.ERROR if each.run.measurement is None else doc.Tone.PLAIN,
+        tone=lambda long: doc.Tone.ERROR if long.run.measurement is None else doc.Tone.PLAIN,
         tone_column=9,
+        reason=_missing,
     )
 
 
-def _latency(each: SustainedSummary) -> str:
+def _missing(long: SustainedSummary) -> str:
+    if long.tps is None:
+        return "; ".join(_findings(long)) or "not measured"
+    return "" if long.cliff else f"cliff: {_cliff_word(long)}"
+
+
+def _latency(long: SustainedSummary) -> float | None:
     """Return the mean latency of a run of one part."""
-    measured = each.run.measurement
-    return doc.milliseconds(
-        None if len(each.parts) > 1 or not measured else measured.latency_mean_s
-    )
+    measured = long.run.measurement
+    return None if len(long.parts) > 1 or measured is None else measured.latency_mean_s
 
 
 def _cliff_word(each: SustainedSummary) -> str:
@@ -119,7 +141,7 @@ def _cliff_word(each: SustainedSummary) -> str:
     if each.tps is None:
         return doc.MISSING
     if each.cliff is not None:
-        return f"at {each.cliff.at_s:,.0f} s"
+        return f"at {each.cliff.at.value:,.0f} s"
     words = {
         "no: neighbours came": each.drop_beside_neighbours is not None,
         "too short to tell": each.too_short,
@@ -135,12 +157,12 @@ def _note(analysis: CampaignAnalysis) -> str:
     told = [
         f"{each.run.configuration}, {each.run.cell.workload}: {doc.ended(text)}"
         for each in _runs(analysis)
-        for text in (*_extended(each), *_found(each))
+        for text in (*_extended(each), *_findings(each))
     ]
     return " ".join([_TEXTS.runs(), *told])
 
 
-def _found(each: SustainedSummary) -> Iterator[str]:
+def _findings(each: SustainedSummary) -> Iterator[str]:
     runs = (*each.parts, *(() if each.broken is None else (each.broken,)))
     for run in runs:
         yield from (finding.message for finding in run.findings)
@@ -154,42 +176,39 @@ def _extended(each: SustainedSummary) -> Iterator[str]:
 
 
 def _cliff_table(analysis: CampaignAnalysis) -> tuple[doc.Table, ...]:
-    rows = tuple(_cliff_row(each, each.cliff) for each in _runs(analysis) if each.cliff)
+    rows = tuple((long, long.cliff) for long in _runs(analysis) if long.cliff)
     if not rows:
         return ()
-    columns = (
-        doc.Column(name="workload"),
-        doc.Column(name="configuration"),
-        doc.number_column("burst", "1/s"),
-        doc.number_column("sustained", "1/s"),
-        doc.number_column("drop"),
-        doc.number_column("at", "s"),
-        doc.number_column(f"{doc.CONFIDENCE} interval", "s"),
-        doc.number_column("capacity, at least"),
-        doc.number_column("refill, at least"),
-        doc.number_column("interval of the capacity", spare=True),
-    )
-    return (doc.Table(title="Burst cliffs", columns=columns, rows=rows, note=_TEXTS.cliffs()),)
-
-
-def _cliff_row(each: SustainedSummary, cliff: BurstCliff) -> doc.Row:
-    scan = cliff.scan
-    low, high = scan.capacity_bounds
-    return doc.Row(
-        cells=(
-            each.run.cell.workload,
-            each.run.configuration,
-            doc.rate(scan.burst),
-            doc.rate(scan.sustained),
-            format_share(scan.drop),
-            f"{cliff.at_s:,.0f}",
-            f"{cliff.at_low_s:,.0f} to {cliff.at_high_s:,.0f}",
-            f"{scan.least_capacity:,.0f}",
-            format_duration(scan.refill_s),
-            f"{low:,.0f} to {high:,.0f}",
+    table = doc.table_of(
+        rows,
+        doc.column("workload", lambda row: row[0].workload),
+        doc.column("configuration", lambda row: row[0].configuration),
+        doc.column("burst", lambda row: row[1].burst_tps, _OF_RATE, key="burst_tps"),
+        doc.column("sustained", lambda row: row[1].sustained_tps, _OF_RATE, key="sustained_tps"),
+        doc.column("drop", lambda row: row[1].drop, _PART),
+        doc.column("at", lambda row: row[1].at, replace(_AT, show=lambda at: f"{at.value:,.0f}")),
+        (doc.number_column(f"{doc.CONFIDENCE} interval", "s"), lambda row: _whole(row[1].at)),
+        doc.column(
+            "capacity, at least",
+            lambda row: row[1].least_capacity,
+            doc.Form(show=lambda capacity: f"{capacity.value:,.0f}"),
+            key="least_capacity",
         ),
-        tone=doc.Tone.WARNING,
+        doc.column(
+            "refill, at least",
+            lambda row: row[1].refill_s,
+            replace(_LENGTH, show=lambda refill: format_duration(refill.value)),
+            key="refill",
+        ),
+        (
+            doc.number_column("interval of the capacity", spare=True),
+            lambda row: _whole(row[1].least_capacity),
+        ),
+        title="Burst cliffs",
+        note=_TEXTS.cliffs(),
+        tone=lambda _: doc.Tone.WARNING,
     )
+    return (table,)
 
 
 def _strips(analysis: CampaignAnalysis) -> tuple[doc.Figure, ...]:
@@ -217,9 +236,8 @@ def _strips(analysis: CampaignAnalysis) -> tuple[doc.Figure, ...]:
 def _cliffs_told(analysis: CampaignAnalysis) -> str:
     return "".join(
         f"; {each.run.configuration}, {each.run.cell.workload} falls from"
-        f" {doc.rate(each.cliff.scan.burst)} to {doc.rate(each.cliff.scan.sustained)} per second"
-        " after"
-        f" {each.cliff.at_s:,.0f} s"
+        f" {doc.rate(each.cliff.burst_tps.value)} to {doc.rate(each.cliff.sustained_tps.value)}"
+        f" per second after {each.cliff.at.value:,.0f} s"
         for each in _runs(analysis)
         if each.cliff is not None
     )
@@ -285,11 +303,10 @@ def _second_rows(
 
 
 def _mark_rows(cliff: BurstCliff, strip: _Strip) -> Iterator[tuple[doc.Value, ...]]:
-    at = strip.at(cliff.at_s)
-    band = (strip.at(cliff.at_low_s), strip.at(cliff.at_high_s))
-    yield (at, None, False, "cliff", *band)
-    yield (at, round(cliff.scan.burst, 2), False, "level", strip.at(0.0), at)
-    yield (at, round(cliff.scan.sustained, 2), False, "level", at, strip.at(strip.whole_s))
+    at = strip.at(cliff.at.value)
+    yield (at, None, False, "cliff", *map(strip.at, doc.bounds(cliff.at) or ()))
+    yield (at, round(cliff.burst_tps.value, 2), False, "level", strip.at(0.0), at)
+    yield (at, round(cliff.sustained_tps.value, 2), False, "level", at, strip.at(strip.whole_s))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -420,64 +437,9 @@ def _device_line(parts: Sequence[SustainedRun], track: _Track, name: str, step: 
     return tuple(found)
 
 
-def cliff_json(cliff: BurstCliff) -> dict[str, doc.Json]:
-    """Return a cliff with the intervals of everything in it; rates in 1/s."""
-    scan = cliff.scan
-    return {
-        "at_s": doc.number(round(cliff.at_s, 3)),
-        "at_low_s": doc.number(round(cliff.at_low_s, 3)),
-        "at_high_s": doc.number(round(cliff.at_high_s, 3)),
-        "drop": doc.number(scan.drop),
-        "burst_tps": doc.number(scan.burst),
-        **_bounds("burst_tps", scan.burst_bounds),
-        "sustained_tps": doc.number(scan.sustained),
-        **_bounds("sustained_tps", scan.sustained_bounds),
-        "least_capacity": doc.number(scan.least_capacity),
-        **_bounds("least_capacity", scan.capacity_bounds),
-        "refill_s": doc.number(scan.refill_s),
-        **_bounds("refill_s", scan.refill_bounds_s),
-        "runs_tps": doc.number(cliff.runs_tps),
-        "runs_were_burst": None if cliff.runs_tps is None else cliff.runs_were_burst,
-    }
-
-
-def _bounds(name: str, bounds: tuple[float, float]) -> dict[str, doc.Json]:
-    return {f"{name}_low": doc.number(bounds[0]), f"{name}_high": doc.number(bounds[1])}
-
-
-def sustained_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
-    """Return the long runs, where there are some, apart from the cells, and what needs one."""
-    within: list[doc.Json] = [
-        {"configuration": configuration, "workload": workload}
+def burst_only(analysis: CampaignAnalysis) -> tuple[WithinBurst, ...]:
+    """Return the results within bursts for programs."""
+    return tuple(
+        WithinBurst(configuration=configuration, workload=workload)
         for configuration, workload in sorted(analysis.answer(within_bursts) or ())
-    ]
-    told: dict[str, doc.Json] = {"burst_only": within} if within else {}
-    if not _runs(analysis):
-        return told
-    return {
-        **told,
-        "sustained": [
-            {
-                "workload": each.run.cell.workload,
-                "clients": each.run.cell.load.clients,
-                "threads": each.run.cell.load.threads,
-                "configuration": each.run.configuration,
-                "seconds": doc.number(each.seconds),
-                "tps": doc.number(each.tps),
-                "variation_10s": doc.number(each.variation),
-                "worst_10s_tps": doc.number(each.worst_tps),
-                "validity": each.validity.value,
-                "findings": [keys_of(found) for part in each.parts for found in part.findings],
-                "parts": len(each.parts),
-                "length_s": doc.number(round(each.length_s, 3)),
-                "too_short_for_a_cliff": each.too_short,
-                "ends_in_a_fall": each.unsettled,
-                "burst_only": each.burst_only,
-                "drop_beside_other_load": None
-                if each.drop_beside_neighbours is None
-                else cliff_json(each.drop_beside_neighbours),
-                "cliff": None if each.cliff is None else cliff_json(each.cliff),
-            }
-            for each in _runs(analysis)
-        ],
-    }
+    )
