@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     help="Write article.html, article.md with charts/, tables/ as CSV, and article.json.",
 )
 @output_option()
-def command(directories: tuple[Path, ...], *, title: str, out: Path | None, as_json: bool) -> None:
+def command(directories: tuple[Path, ...], *, title: str, out: Path | None, form: str) -> None:
     """Write one article of the campaigns in DIRECTORIES; without --dir it is printed.
 
     A table of all results; what to choose for which use, by rules that stand there and with the
@@ -43,12 +43,12 @@ def command(directories: tuple[Path, ...], *, title: str, out: Path | None, as_j
     from steelyard.cli import campaigns
 
     article = _article(directories, title=title)
-    if as_json:
-        campaigns.print_json(article_json(article))
+    if out is None or form != "text":
+        campaigns.print_answer(
+            form, lambda: article_document(article), lambda: article_json(article)
+        )
     if out is not None:
         click.echo(_written(article, out), err=True)
-    elif not as_json:
-        campaigns.print_whole(article_document(article))
 
 
 def _labels(directories: Sequence[Path]) -> list[str]:

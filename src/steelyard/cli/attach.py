@@ -23,7 +23,7 @@ from steelyard.cli.options import PATH, context_option, namespace_option, output
 )
 @click.option("--remove", is_flag=True, help="Remove it, with its record in the cluster.")
 @click.option("--yes", is_flag=True, help="Remove without asking what is not needed any more.")
-@output_option("the list, or summary.json")
+@output_option()
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.pass_context
 def command(context: click.Context, /, **_: object) -> int:

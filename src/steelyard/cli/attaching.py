@@ -20,9 +20,9 @@ from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign import in_cluster
 from steelyard.campaign.in_cluster import Fetch, Fetched, Follower, JobAsked, fetch
 from steelyard.campaign.run import session
-from steelyard.cli.campaigns import Gate, keep_noise, print_json, rendered, show, write_reports
+from steelyard.cli.campaigns import Gate, keep_noise, print_json, show, write_reports
 from steelyard.cli.kubernetes import manifest_text
-from steelyard.cli.options import at_terminal
+from steelyard.cli.options import at_terminal, require_form
 from steelyard.cli.progress import LiveProgress, progress_for
 from steelyard.core import wording
 from steelyard.core.campaign import CampaignRecord, Status
@@ -52,7 +52,7 @@ class AttachOptions:
     resume: bool = False
     remove: bool = False
     yes: bool = False
-    as_json: bool = False
+    form: str = "text"
     quiet: bool = False
     gate: Gate = field(default_factory=Gate)
 
@@ -148,10 +148,8 @@ class _Attached:
         analysis = analyse(record)
         if analysis.blocks or record.status is not Status.RUNNING:
             write_reports(record, analysis, self.path)
-        if self.options.as_json:
-            click.echo(rendered(analysis, "json"), nl=False)
-        elif analysis.blocks:
-            show(analysis, self.path)
+        if analysis.blocks or self.options.form != "text":
+            show(analysis, self.path, self.options.form)
         if record.status.is_finished:
             keep_noise(analysis)
         return analysis
@@ -213,7 +211,8 @@ class _Attached:
 
 def _list(found: tuple[JobPlan, ...], api: KubernetesApi, options: AttachOptions) -> None:
     stands = [(plan, jobs.standing(plan, api)) for plan in found]
-    if options.as_json:
+    require_form(options.form, "a list of campaigns in a cluster")
+    if options.form == "json":
         entries = [
             {
                 "campaign": plan.campaign_id,
@@ -360,7 +359,7 @@ def run_as_job(job: ReadyJob, options: JobOptions, doors: Doors, attach: AttachO
     ):
         Follower(plan, job.api, doors.clock, progress, _tell).until_sent()
     name, namespace = plan.campaign_id, plan.namespace
-    if attach.as_json:
+    if attach.form == "json":
         print_json({"format": 1, "campaign": name, "namespace": namespace, "attach": way})
     else:
         click.echo(f"Campaign {name} runs in namespace {namespace}: {way}")

@@ -102,10 +102,11 @@ def run_article(options: launching.RunOptions) -> None:
     doors = launching.real_doors()
     looked = tuple(_look(study, options, doors) for study in bundle.studies)
     looked = tuple(_divided(looked, options, doors))
-    if options.as_json:
-        campaigns.print_json(_bundle_json(options, bundle, looked))
-    else:
-        campaigns.print_whole(_bundle_document(options, bundle, looked))
+    campaigns.print_answer(
+        options.form,
+        lambda: _bundle_document(options, bundle, looked),
+        lambda: _bundle_json(options, bundle, looked),
+    )
     runnable = [each for each in looked if not each.trouble]
     if options.dry_run:
         return
@@ -248,10 +249,10 @@ def _require_plain(options: launching.RunOptions) -> None:
             f"{', '.join(names)}: not for an article, whose campaigns differ in it",
             hint="Run one of its presets alone: `--dry-run` names them.",
         )
-    if options.as_json and not options.dry_run:
+    if options.form != "text" and not options.dry_run:
         raise wording.InputError(
-            "--json: of an article only with --dry-run",
-            hint="The records and article.json have everything in JSON.",
+            f"-o {options.form}: of an article only with --dry-run",
+            hint="The article and its records are written as pages, CSV and JSON.",
         )
 
 

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ from steelyard.record.directory import (
     read_with_standing,
 )
 from steelyard.record.tables import INSTALL, can_make_tables, write_tables
-from steelyard.report.document import Document
+from steelyard.report.document import Document, harmless
 from steelyard.report.terminal import render_terminal
 
 if TYPE_CHECKING:
@@ -229,9 +229,21 @@ def keep_noise(analysis: CampaignAnalysis) -> None:
         click.echo(f"The noise profile is kept in {kept}; later plans use it.", err=True)
 
 
-def print_whole(document: Document) -> None:
-    """Print every section of a document for this terminal."""
-    click.echo(for_this_terminal(document, whole=True), nl=False)
+def print_answer(
+    form: str, document: Callable[[], Document], content: Callable[[], object]
+) -> None:
+    """Print an answer in a form: its document, or as JSON what programs read."""
+    if form == "json":
+        print_json(content())
+    else:
+        print_document(form, document())
+
+
+def print_document(form: str, document: Document) -> None:
+    """Print every section of a document in a form; as text for this terminal."""
+    is_text = form == "text"
+    text = for_this_terminal(document, whole=True) if is_text else in_form(document, form)
+    click.echo(text, nl=False)
 
 
 def for_this_terminal(
@@ -322,31 +334,49 @@ def rendered(analysis: CampaignAnalysis, form: str) -> str:
 
 
 def in_form(document: Document, form: str) -> str:
-    """Return a document in a form: ``csv``, ``markdown``, ``summary``, ``html``."""
+    """Return a document in a form: ``csv``, ``markdown``, ``summary``, ``html``.
+
+    Raises:
+        InputError: It has no table, and CSV is made of tables.
+    """
     from steelyard.report import html
 
-    return {
+    text = {
         "csv": html.render_csv,
         "markdown": html.render_markdown,
         "summary": html.render_summary,
         "html": html.render_html,
-    }[form](document)
+    }[form](harmless(document))
+    if not text:
+        raise wording.InputError(
+            f"-o {form}: this answer has no table", hint="Use -o text or -o json."
+        )
+    return text
 
 
 def show(
-    analysis: CampaignAnalysis, path: Path, *, full: bool = False, is_written: bool = True
+    analysis: CampaignAnalysis,
+    path: Path,
+    form: str = "text",
+    *,
+    full: bool = False,
+    is_written: bool = True,
 ) -> None:
-    """Print the first screen of the report for this terminal, or its tables and findings too.
+    """Print the first screen of the report for this terminal, or the report in another form.
 
     Args:
         analysis: The campaign.
         path: Its directory.
+        form: As the command line names it.
         full: Tables and findings, too.
         is_written: The files beside the record are written, or about to be; else only those are
             named that are there.
     """
     from steelyard.answers.report import build_document
 
+    if form != "text":
+        click.echo(rendered(analysis, form), nl=False)
+        return
     document = build_document(analysis)
     names = [path / name for name in ("report.html", "report.md", "summary.json")]
     files = tuple(str(each) for each in names if is_written or each.exists())

@@ -39,7 +39,7 @@ from steelyard.cli.options import (
     "--allow-existing", is_flag=True, help="Measure in an endpoint's database that is named."
 )
 @click.option("--dry-run", is_flag=True, help="Show schedule, minutes and disk; start nothing.")
-@output_option("summary.json")
+@output_option()
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @no_verdict_option

@@ -39,7 +39,7 @@ def command(
     others: tuple[str, ...],
     *,
     renamed: tuple[str, ...],
-    as_json: bool,
+    form: str,
     **gate: Any,  # noqa: ANN401 - the options of a gate
 ) -> int:
     """Compare two configurations of one campaign, or several campaigns.
@@ -60,7 +60,7 @@ def command(
     # A configuration has no journal.
     are_campaigns = all((Path(name) / "journal.jsonl").exists() for name in others)
     if len(others) == 2 and not (renamed or are_campaigns):
-        analysis = _configurations(directory, *others, as_json=as_json)
+        analysis = _configurations(directory, *others, form=form)
         from steelyard.cli.campaigns import Gate
 
         return Gate(**gate).code(analysis)
@@ -74,12 +74,12 @@ def command(
             "campaigns were measured at different times, so no gate can rest on them",
             hint="Measure both configurations in one campaign: steelyard run --gate.",
         )
-    _campaigns(directories, dict(map(renaming, renamed)), as_json=as_json)
+    _campaigns(directories, dict(map(renaming, renamed)), form=form)
     return 0
 
 
 def _configurations(
-    directory: Path, reference: str, configuration: str, *, as_json: bool
+    directory: Path, reference: str, configuration: str, *, form: str
 ) -> "CampaignAnalysis":
     from steelyard.answers.campaign import analyse
     from steelyard.answers.comparison import compare_pair, pair_document, pair_summary
@@ -88,14 +88,11 @@ def _configurations(
 
     record = read_campaign(directory)
     pair = compare_pair(record, analyse(record), reference=reference, configuration=configuration)
-    if as_json:
-        campaigns.print_json(pair_summary(pair))
-    else:
-        campaigns.print_whole(pair_document(pair))
+    campaigns.print_answer(form, lambda: pair_document(pair), lambda: pair_summary(pair))
     return pair.campaign
 
 
-def _campaigns(directories: Sequence[Path], names: Mapping[str, str], *, as_json: bool) -> None:
+def _campaigns(directories: Sequence[Path], names: Mapping[str, str], *, form: str) -> None:
     from steelyard.answers.environments import (
         compare_environments,
         environments_document,
@@ -105,7 +102,6 @@ def _campaigns(directories: Sequence[Path], names: Mapping[str, str], *, as_json
     from steelyard.record.directory import read_campaign
 
     found = compare_environments([read_campaign(each) for each in directories], names)
-    if as_json:
-        campaigns.print_json(environments_summary(found))
-        return
-    campaigns.print_whole(environments_document(found))
+    campaigns.print_answer(
+        form, lambda: environments_document(found), lambda: environments_summary(found)
+    )

@@ -11,7 +11,7 @@ import click
 from pydantic import TypeAdapter
 
 from steelyard.answers.crashes import crash_document, crash_json, crash_summaries
-from steelyard.cli.campaigns import as_json, print_json, print_whole
+from steelyard.cli.campaigns import as_json, print_answer
 from steelyard.core.crash import CrashMode, CrashTest
 from steelyard.core.redis import Death
 from steelyard.core.wording import ExitCode, InputError, parse_duration_s
@@ -42,7 +42,7 @@ class CrashOptions:
     directory: Path | None
     run_as: str | None
     out: Path | None
-    as_json: bool
+    form: str
     quiet: bool
     pipeline: int = 1
 
@@ -70,11 +70,11 @@ def run_crash_test(
         found = crash_test(subject, asked, doors, taken)
     if options.out is not None:
         _write(found, options.out)
-    if options.as_json:
-        print_json(crash_content(found))
-    else:
-        print_whole(crash_document(found, crash_summaries(found)))
-    broken = any(each.is_broken for each in crash_summaries(found))
+    summaries = crash_summaries(found)
+    print_answer(
+        options.form, lambda: crash_document(found, summaries), lambda: crash_content(found)
+    )
+    broken = any(each.is_broken for each in summaries)
     return ExitCode.GATE if broken else ExitCode.DONE
 
 

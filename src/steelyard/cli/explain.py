@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from steelyard.cli.completion import complete_cell
-from steelyard.cli.options import campaign_argument, output_forms
+from steelyard.cli.options import campaign_argument, output_option
 
 if TYPE_CHECKING:
     from steelyard.answers.reasons.section import Choice
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     shell_complete=complete_cell,
     help="Only this workload, or this load of it.",
 )
-@output_forms("text", "json", "csv", "markdown", "html")
+@output_option()
 def command(directory: Path | None, cell: str | None, form: str) -> None:
     """Explain the comparisons of the campaign in DIRECTORY from what was seen around its runs.
 
@@ -37,12 +37,9 @@ def command(directory: Path | None, cell: str | None, form: str) -> None:
     require_campaign(path)
     analysis = campaigns.readable(campaigns.listed_campaign(path))
     choice = _choice(analysis, cell)
-    if form == "json":
-        campaigns.print_json(explain_json(analysis, choice))
-    elif form == "text":
-        campaigns.print_whole(explain_document(analysis, choice))
-    else:
-        click.echo(campaigns.in_form(explain_document(analysis, choice), form), nl=False)
+    campaigns.print_answer(
+        form, lambda: explain_document(analysis, choice), lambda: explain_json(analysis, choice)
+    )
 
 
 def _choice(analysis: "CampaignAnalysis", cell: str | None) -> "Choice":

@@ -84,7 +84,7 @@ def command(context: click.Context, /, **_: object) -> int:
     is violated.
     """
     from steelyard.answers.stack.inspection import inspection_document, inspection_json
-    from steelyard.cli.campaigns import print_json, print_whole
+    from steelyard.cli.campaigns import print_answer
     from steelyard.gateways.files import require_place_for
     from steelyard.tuning.facts.file import plain, write_facts
 
@@ -94,11 +94,12 @@ def command(context: click.Context, /, **_: object) -> int:
     inspection = _inspected(_asked(params), params)
     if params["save"] is not None:
         write_facts(params["save"], inspection.facts)
-    if params["as_json"]:
-        told = {"format": 1, "facts": plain(inspection.facts)}
-        print_json({**told, **inspection_json(inspection)})
-    else:
-        print_whole(inspection_document(inspection, every=params["every"]))
+    facts = inspection.facts
+    print_answer(
+        params["form"],
+        lambda: inspection_document(inspection, every=params["every"]),
+        lambda: {"format": 1, "facts": plain(facts), **inspection_json(inspection)},
+    )
     counted = {"error": ("error",), "warning": ("error", "warning"), "never": ()}
     is_grave = set(inspection.severities()).intersection(counted[params["fail_on"]])
     return ExitCode.GATE if is_grave else ExitCode.DONE

@@ -29,7 +29,7 @@ from steelyard.campaign.run.runner import Progress
 from steelyard.cli import campaigns
 from steelyard.cli.attaching import AttachOptions, JobOptions, ReadyJob, ready_job, run_as_job
 from steelyard.cli.kubernetes import manifest_text
-from steelyard.cli.options import at_terminal
+from steelyard.cli.options import at_terminal, require_form
 from steelyard.cli.progress import TerminalOperator, dry_run_json, forecast_text, progress_for
 from steelyard.core import wording
 from steelyard.core.experiment import Experiment
@@ -137,7 +137,7 @@ class RunOptions:
     overrides: tuple[str, ...] = ()
     short: bool = False
     dry_run: bool
-    as_json: bool
+    form: str
     quiet: bool
     yes: bool
     no_verdict: bool = False
@@ -235,6 +235,8 @@ def start(
     nobody agrees.
     """
     options.gate.conditions_of(loaded.experiment)
+    if options.job.detach:
+        require_form(options.form, "a campaign that goes on by itself")
     with options.gate.covering(loaded.experiment.name):
         where = place_of(loaded.experiment, options, doors)
         release_frozen(doors, _told(options))
@@ -255,7 +257,7 @@ def start(
                 namespace=None,
                 out=path,
                 yes=options.yes,
-                as_json=options.as_json,
+                form=options.form,
                 quiet=options.quiet,
                 gate=options.gate,
             )
@@ -437,11 +439,12 @@ def foresee(
 
     ``told`` tells what else is to be known before it.
     """
+    require_form(options.form, "a dry run")
     where = place_of(loaded.experiment, options, doors)
     try:
         assembly = assemble(loaded.experiment, doors, told=_told(options))
     except (wording.UnconfiguredError, wording.TargetError) as error:
-        if options.as_json or not _is_unseen(loaded.experiment, doors):
+        if options.form == "json" or not _is_unseen(loaded.experiment, doors):
             raise
         print_unseen(loaded.experiment, _directory(loaded, options, doors), error)
         return
@@ -450,7 +453,7 @@ def foresee(
     _require_machine(loaded.experiment, doors)
     measured = profile_for(loaded.experiment)
     expected = forecasts.forecast_either(loaded.experiment, assembly, measured=measured)
-    if options.as_json:
+    if options.form == "json":
         campaigns.print_json(dry_run_json(loaded.experiment, expected))
     else:
         warning = _shortfall(options, loaded.experiment, assembly)
@@ -512,10 +515,9 @@ def estimate(options: RunOptions) -> None:
         job = _foreseen_job(loaded, assembly, findings, expected, options, doors)
     _tell_place(where, job, options)
     found = planning.plan_campaign(loaded.experiment, assembly)
-    if options.as_json:
-        campaigns.print_json(outlook_json(found))
-    else:
-        campaigns.print_whole(outlook_document(found))
+    campaigns.print_answer(
+        options.form, lambda: outlook_document(found), lambda: outlook_json(found)
+    )
     _require_affordable(loaded.experiment, found.expected.most_s(loaded.experiment), options)
 
 
@@ -616,7 +618,7 @@ def _finish(work: Callable[[Progress], CampaignAnalysis], path: Path, options: R
         raise
     with options.gate.covering(analysis.experiment.name):
         # First what a full disk cannot take away.
-        _print_analysis(analysis, path, options)
+        campaigns.show(analysis, path, options.form)
         campaigns.write_reports(read_campaign(path), analysis, path)
         campaigns.keep_noise(analysis)
         code = options.gate.code(analysis)
@@ -631,7 +633,7 @@ def _report_what_there_is(path: Path, options: RunOptions) -> CampaignAnalysis |
         return None  # the error itself follows
     analysis = analyse(record)
     if analysis.blocks:
-        _print_analysis(analysis, path, options)
+        campaigns.show(analysis, path, options.form)
     with suppress(wording.SteelyardError):  # the disk that failed may be this one
         campaigns.write_reports(record, analysis, path)
     click.echo(f"The record is in {path}.", err=True)
@@ -640,10 +642,3 @@ def _report_what_there_is(path: Path, options: RunOptions) -> CampaignAnalysis |
     except wording.SteelyardError as left:
         click.echo(f"{left.message}; {left.hint}", err=True)
     return analysis
-
-
-def _print_analysis(analysis: CampaignAnalysis, path: Path, options: RunOptions) -> None:
-    if options.as_json:
-        click.echo(campaigns.rendered(analysis, "json"), nl=False)
-    else:
-        campaigns.show(analysis, path)

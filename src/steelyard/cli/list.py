@@ -10,14 +10,13 @@ from steelyard.cli.options import output_option
 @click.command("list")
 @click.argument("directories", nargs=-1, type=click.Path(path_type=Path))
 @output_option()
-def command(directories: tuple[Path, ...], *, as_json: bool) -> None:
+def command(directories: tuple[Path, ...], *, form: str) -> None:
     """List the campaigns below DIRECTORIES, or below campaigns/, oldest first."""
     from steelyard.answers.report import listing_document, listing_json
     from steelyard.cli import campaigns
 
     found = campaigns.listed_campaigns(directories)
-    if as_json:
-        campaigns.print_json(listing_json(found))
-        return
     places = ", ".join(map(str, directories or (campaigns.HOME,)))
-    campaigns.print_whole(listing_document(found, places))
+    campaigns.print_answer(
+        form, lambda: listing_document(found, places), lambda: listing_json(found)
+    )

@@ -103,41 +103,26 @@ _json_option: Final = click.option(
 )
 
 
-def output_option(as_json: str = "") -> Callable[[Command], Command]:
+FORMS: Final = ("text", "json", "csv", "markdown", "html")
+
+
+def output_option(*further: str) -> Callable[[Command], Command]:
     """Return the option for the form of the output, and its short form ``--json``.
 
-    ``as_json`` is what the form ``json`` prints. The verb gets ``as_json``, whether it is that.
+    The verb gets it as ``form``; ``further`` are forms that it has beside those of all verbs.
     """
-    return _adding(
-        _json_option,
-        click.option(
-            "-o",
-            "--output",
-            "as_json",
-            type=click.Choice(["text", "json"]),
-            default="text",
-            callback=lambda *given: chosen_form(*given) == "json",
-            metavar="FORM",
-            help=f"Form: text, or json (or --json){as_json and f': {as_json}'}.",
-        ),
-    )
-
-
-def output_forms(*forms: str) -> Callable[[Command], Command]:
-    """Return the option for the form of the output; the verb gets it as ``form``.
-
-    The first form is the default. ``--json`` is the short form of ``-o json``.
-    """
+    *forms, last = (*FORMS[2:], *further)
     return _adding(
         _json_option,
         click.option(
             "-o",
             "--output",
             "form",
-            type=click.Choice(forms),
-            default=forms[0],
+            type=click.Choice((*FORMS, *further)),
+            default=FORMS[0],
             callback=chosen_form,
-            help=f"Form (default: {forms[0]}); --json is short for -o json.",
+            metavar="FORM",
+            help=f"Form: text, json (or --json), {', '.join(forms)} or {last}.",
         ),
     )
 
@@ -155,6 +140,18 @@ def chosen_form(context: click.Context, parameter: click.Parameter, form: str) -
     if is_given and form != "json":
         raise click.UsageError(f"--json is short for -o json, and -o says {form}", ctx=context)
     return "json"
+
+
+def require_form(form: str, what: str) -> None:
+    """Raise if something that has only text and JSON is to have another form.
+
+    Raises:
+        InputError: It has no tables.
+    """
+    if form not in ("text", "json"):
+        raise InputError(
+            f"-o {form}: {what} has only text and json", hint="Use -o text or -o json."
+        )
 
 
 def context_option(help_: str) -> Callable[[Any], Any]:
@@ -233,7 +230,7 @@ _CAMPAIGN: Final = (
     click.option("--dir", "out", type=PATH, metavar="DIR", help="Campaign directory."),
     *_EXPERIMENT,
     click.option("--dry-run", is_flag=True, help="Show schedule, minutes and disk; start nothing."),
-    output_option("summary.json"),
+    output_option(),
     click.option("--quiet", is_flag=True, help="Show no progress."),
     click.option("--yes", is_flag=True, help="Do not ask."),
     no_verdict_option,
@@ -400,7 +397,7 @@ crash_options: Final = _adding(
         metavar="DIR",
         help="Write report.html, report.md and crash.json there, after every death.",
     ),
-    output_option("crash.json"),
+    output_option(),
     click.option("--quiet", is_flag=True, help="Show no progress."),
 )
 

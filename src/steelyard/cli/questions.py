@@ -39,7 +39,7 @@ from steelyard.cli.launching import (
     real_doors,
     start,
 )
-from steelyard.cli.options import at_terminal
+from steelyard.cli.options import at_terminal, require_form
 from steelyard.core.campaign import RoundsFor
 from steelyard.core.experiment import Design, Experiment, OtherDesign, SwitchCost
 from steelyard.core.measurement import PlanChange
@@ -176,7 +176,7 @@ class WrittenOptions:
     seed: int | None
     out: Path | None
     dry_run: bool
-    as_json: bool
+    form: str
     quiet: bool
     yes: bool
     no_verdict: bool
@@ -207,7 +207,7 @@ class WrittenOptions:
             seed=self.seed,
             out=self.out,
             dry_run=self.dry_run,
-            as_json=self.as_json,
+            form=self.form,
             quiet=self.quiet,
             yes=self.yes,
             no_verdict=self.no_verdict,
@@ -652,7 +652,9 @@ def answer_by_plans(experiment: Experiment, assembly: Assembly, options: TrialOp
         )
     kept = bool(changes) and by_plan and not any(each.changed or each.unknown for each in changes)
     is_answer = options.plans or kept
-    if options.as_json and is_answer:
+    if is_answer:
+        require_form(options.form, "a comparison of plans")
+    if options.form == "json" and is_answer:
         statements = [keys_of(change) for change in changes]
         answer = {"format": FORMAT, "settings": dict(asked), "statements": statements}
         click.echo(json.dumps(answer, indent=2))

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
-from steelyard.cli.options import campaign_argument, gate_options, output_forms
+from steelyard.cli.options import campaign_argument, gate_options, output_option
 
 
 @click.command("report")
 @campaign_argument
-@output_forms("text", "markdown", "summary", "html", "json", "csv")
+@output_option("summary")
 @click.option("--full", is_flag=True, help="Show tables and findings, too (text only).")
 @click.option(
     "--write", is_flag=True, help="Also write report.html, report.md, summary.json and the tables."
@@ -35,7 +35,7 @@ def command(
     if full and form != "text":
         raise click.UsageError(f"--full is for text: {form} has a length of its own.")
     from steelyard.answers.campaign import analyse
-    from steelyard.cli.campaigns import Gate, named_or_newest, rendered, show, write_again
+    from steelyard.cli.campaigns import Gate, named_or_newest, show, write_again
     from steelyard.record.directory import read_campaign
 
     path = named_or_newest(directory)
@@ -44,10 +44,7 @@ def command(
     gate = Gate(conditions=conditions, undecided=undecided, junit=junit)
     shown = gate.shown(analysis)
     trouble = write_again(record, analysis, path) if write else None
-    if form == "text":
-        show(shown, path, full=full, is_written=write and trouble is None)
-    else:
-        click.echo(rendered(shown, form), nl=False)
+    show(shown, path, form, full=full, is_written=write and trouble is None)
     code = gate.code(analysis)
     if trouble is not None:
         raise trouble

@@ -62,7 +62,7 @@ def command(context: click.Context, /, **_: object) -> int:
 
 
 # Options with which a campaign goes on as it is.
-_HARMLESS = {"resume", "as_json", "quiet", "yes", "no_verdict", "undecided", "junit", "image"}
+_HARMLESS = {"resume", "form", "quiet", "yes", "no_verdict", "undecided", "junit", "image"}
 
 
 def _given(context: click.Context) -> list[str]:

@@ -10,7 +10,7 @@ from steelyard.cli.options import campaign_argument, output_option
 @click.command("show")
 @campaign_argument
 @output_option()
-def command(directory: Path | None, *, as_json: bool) -> None:
+def command(directory: Path | None, *, form: str) -> None:
     """Show the campaign in DIRECTORY: experiment, plan, position, environment, leftovers.
 
     Without DIRECTORY the newest below campaigns/. Also while it runs. `steelyard report` shows
@@ -24,7 +24,6 @@ def command(directory: Path | None, *, as_json: bool) -> None:
     require_campaign(path)
     found = campaigns.listed_campaign(path)
     analysis = campaigns.readable(found)
-    if as_json:
-        campaigns.print_json(campaign_json(found, analysis))
-        return
-    campaigns.print_whole(campaign_document(found, analysis))
+    campaigns.print_answer(
+        form, lambda: campaign_document(found, analysis), lambda: campaign_json(found, analysis)
+    )

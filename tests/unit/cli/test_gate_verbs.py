@@ -128,7 +128,7 @@ def test_a_junit_file_is_written_at_every_end(
     a_record(path, speed=1.1)
     gate = Gate(conditions=("faster > 1%",), junit=tmp_path / "gate.xml")
     options = RunOptions(
-        source="e.yaml", flags=(), seed=1, out=path, dry_run=False, as_json=False, quiet=True,
+        source="e.yaml", flags=(), seed=1, out=path, dry_run=False, form="text", quiet=True,
         yes=True, gate=gate,
     )  # fmt: skip
 

@@ -258,7 +258,7 @@ def test_a_job_for_servers_elsewhere_has_the_place_of_the_command_line(
         seed=1,
         out=None,
         dry_run=True,
-        as_json=False,
+        form="text",
         quiet=True,
         yes=True,
         context="lab",

@@ -341,7 +341,7 @@ def test_the_command_repeats_it() -> None:
         slo="p99 < 10ms",
         seed=3,
         out=Path("c"),
-        as_json=True,
+        form="json",
         allow_existing=True,
     )
     assert _capacity_command(options) == (

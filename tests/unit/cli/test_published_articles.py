@@ -96,7 +96,7 @@ def test_what_is_for_one_campaign_is_refused() -> None:
     """With the options by name; so are unknown articles."""
     done = invoked("run", "article:003", "--target", "16", "--width", "1%")
     assert "--width, --target" in refused(done)
-    assert "--json" in refused(invoked("run", "article:003", "--json"))
+    assert "-o json" in refused(invoked("run", "article:003", "--json"))
     assert "--resume" in refused(invoked("run", "article:003", "--resume", "out"))
     assert "article" in refused(invoked("run", "article:3", "--dry-run"))
 

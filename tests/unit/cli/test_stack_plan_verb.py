@@ -287,7 +287,7 @@ def test_objects_are_applied_verified_and_reverted(
     apply(world.options(), world.outside)
     assert "In effect." in capsys.readouterr().out
     assert world.api.get(CLUSTER, "pg", "bench")["spec"]["resources"]["limits"]["cpu"] == "1"
-    verify(world.options(), as_json=True, outside=world.outside)
+    verify(world.options(), form="json", outside=world.outside)
     (said,) = json.loads(capsys.readouterr().out)["knobs"]
     assert said["in_effect"] is True
     begun = json.loads((tmp_path / "p/applied.jsonl").read_text().splitlines()[0])["entry"]
@@ -354,12 +354,12 @@ def test_knobs_of_a_node_are_looked_at_there(
     capsys.readouterr()
     node = world.api.files["steelyard-inspect-"]
     world.files("steelyard-inspect-", lambda: {**node(), "/proc/sys/vm/swappiness": "10\n"})
-    verify(world.options(), as_json=True, outside=world.outside)
+    verify(world.options(), form="json", outside=world.outside)
     said = {
         each["kind"]: each["in_effect"] for each in json.loads(capsys.readouterr().out)["knobs"]
     }
     assert said == {"sysctl": True, "file": None, "object": True}
-    verify(world.options(probe=False), as_json=True, outside=world.outside)
+    verify(world.options(probe=False), form="json", outside=world.outside)
     said = {
         each["kind"]: each["in_effect"] for each in json.loads(capsys.readouterr().out)["knobs"]
     }

@@ -459,7 +459,7 @@ def test_no_systemd_keeps_nothing_and_costs_nothing(
     outside = Doors(host=kernel, kernel=kernel)
     options = ApplyOptions(directory=tmp_path, layers=(), dsn=None, yes=True)
     told = "Nothing is kept over a reboot here: no systemd runs."
-    for done in (apply, lambda *each: verify(each[0], as_json=False, outside=each[1])):
+    for done in (apply, lambda *each: verify(each[0], form="text", outside=each[1])):
         left = 0
         try:
             done(options, outside)

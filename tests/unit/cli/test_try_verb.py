@@ -192,7 +192,7 @@ def test_the_present_value_is_no_trial(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(launching, "same_twice", lambda *_: (("now", "changed"),))
     assembly = cast("Assembly", SimpleNamespace(engine=None))
     options = launching.RunOptions(
-        source="try", flags=(), seed=1, out=None, dry_run=True, as_json=False, quiet=True, yes=True,
+        source="try", flags=(), seed=1, out=None, dry_run=True, form="text", quiet=True, yes=True,
         is_named=False,
     )  # fmt: skip
     timed = replace(options, ttl="4h", prices=Path("prices.yaml"))
@@ -257,7 +257,7 @@ def test_what_is_touched_comes_before_the_plan(
     monkeypatch.setattr(launching, "foretell", lambda *_: order.append("plan"))
     monkeypatch.setattr(launching, "_finish", lambda *_: order.append("run"))
     options = launching.RunOptions(
-        source="try", flags=(), seed=1, out=tmp_path / "c", dry_run=False, as_json=False,
+        source="try", flags=(), seed=1, out=tmp_path / "c", dry_run=False, form="text",
         quiet=False, yes=True, is_named=False,
     )  # fmt: skip
     launching.start(

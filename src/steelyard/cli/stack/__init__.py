@@ -115,7 +115,7 @@ def command() -> None:
     "--name", help="Name of the domain or Cluster (default: that in --domain-xml, else postgres)."
 )
 @click.option("--dir", "out", type=PATH, metavar="DIR", help="Write plan.json and files/ there.")
-@output_option("plan.json")
+@output_option()
 @click.pass_context
 def plan(context: click.Context, /, **_: object) -> None:
     """Make one consistent plan for all layers, with ready files; nothing is changed.
@@ -180,8 +180,8 @@ def verify(context: click.Context, /, **_: object) -> None:
     from steelyard.cli.stack import applying
 
     params = dict(context.params)
-    as_json = params.pop("as_json")
-    applying.verify(applying.ApplyOptions(**params), as_json=as_json)
+    form = params.pop("form")
+    applying.verify(applying.ApplyOptions(**params), form=form)
 
 
 @command.command("revert")

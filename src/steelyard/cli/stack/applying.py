@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from steelyard.cli.options import at_terminal
+from steelyard.cli.options import at_terminal, require_form
 from steelyard.core import stack, wording
 from steelyard.core.outside import OnServer, ServerAddress, host_and_port
 from steelyard.gateways.doors import Doors, system_doors
@@ -344,8 +344,9 @@ def counted(count: int, noun: str) -> str:
 _FORMAT = 1  # of what --json prints
 
 
-def verify(options: ApplyOptions, *, as_json: bool, outside: Doors | None = None) -> None:
+def verify(options: ApplyOptions, *, form: str, outside: Doors | None = None) -> None:
     """Say of every knob of a plan whether it is in effect; leaves with a code when one is not."""
+    require_form(form, "stack verify")
     outside = outside or system_doors()
     plan = read_plan(options.directory)
     server = read_applied_server(options.directory)
@@ -363,7 +364,7 @@ def verify(options: ApplyOptions, *, as_json: bool, outside: Doors | None = None
         name, probe = plan.design.request.name, options.node_probe
         doors = with_node(doors, knobs, name, cluster, outside, probe=probe)
     checked = applier.verify_all(knobs, doors, applier.read_applied(options.directory))
-    if as_json:
+    if form == "json":
         found = [_as_json(knob, check) for knob, check in checked]
         click.echo(json.dumps({"format": _FORMAT, "knobs": found}, indent=2))
     else:

@@ -12,7 +12,7 @@ from typing import Final
 import click
 
 from steelyard.answers.stack.plan import plan_document
-from steelyard.cli.campaigns import print_whole
+from steelyard.cli.campaigns import print_document
 from steelyard.cli.inspect import (
     asked_cluster,
     collected,
@@ -77,7 +77,7 @@ class PlanOptions:
     logical_decoding: bool
     name: str | None
     out: Path | None
-    as_json: bool
+    form: str
 
 
 def plan_stack(options: PlanOptions) -> None:
@@ -103,10 +103,11 @@ def plan_stack(options: PlanOptions) -> None:
         plan = make_plan(request, facts, counter, present)
     if options.out is not None:
         write_plan(options.out, plan)
-    if options.as_json:
+    if options.form == "json":
         click.echo(plan_json(plan), nl=False)
     else:
-        print_whole(plan_document(plan, None if options.out is None else str(options.out)))
+        place = None if options.out is None else str(options.out)
+        print_document(options.form, plan_document(plan, place))
 
 
 def _domain_here(
