@@ -27,6 +27,7 @@ from steelyard.answers.report import build_document, short_verdicts, summary
 from steelyard.answers.result.section import place_line
 from steelyard.answers.sustained.compute import long_runs, within_bursts
 from steelyard.core.findings import Verdict
+from steelyard.core.quantities import PERCENT, SECONDS
 from steelyard.core.wording import (
     SECONDS_PER_MINUTE,
     format_duration,
@@ -42,6 +43,7 @@ _CHAPTER: Final = (  # sections of a report that its chapter has, in the order o
     *("latency", "plans", "durability", "time", "devices", "read-amplification", "money"),
     *("scalability", "sustained", "explained", "findings"),
 )
+_TIME: Final = replace(doc.TEXT, show=format_duration, unit=SECONDS)
 _TOLD_ALONE: Final = 3  # so many that are not decided are told one by one
 _FIGURES: Final = (
     "effects",
@@ -495,34 +497,33 @@ def article_document(article: Article) -> doc.Document:
 
 def _results(article: Article) -> doc.Section:
     every = [(chapter.label, chapter.analysis) for chapter in article.chapters]
-    rows = tuple(
-        doc.Row(
-            cells=(
-                label,
-                c.workload,
-                c.configuration,
-                c.baseline,
-                results.verdict_word(c, analysis.experiment.stop.margin),
-                _difference(analysis, c),
-                str(c.blocks),
-            )
-        )
-        for label, analysis in every
-        for c in analysis.results
-    )
-    columns = (
-        *(doc.Column(name=name) for name in ("campaign", "workload", "configuration", "against")),
-        *(
-            doc.Column(name="verdict"),
-            doc.Column(name="difference, 95 %"),
-            doc.Column(name="blocks"),
-        ),
-    )
+    compared = [(label, analysis, c) for label, analysis in every for c in analysis.results]
     note = (
         "Each line compares two configurations within the blocks of one campaign. Lines of"
         " different campaigns are other machines or other hours, and say nothing of each other."
     )
-    blocks: list[doc.Block] = [doc.Table(title="Results", columns=columns, rows=rows, note=note)]
+    table = doc.table_of(
+        compared,
+        doc.column("campaign", lambda row: row[0]),
+        doc.column("workload", lambda row: row[2].workload),
+        doc.column("configuration", lambda row: row[2].configuration),
+        doc.column("against", lambda row: row[2].baseline, key="baseline"),
+        doc.Cells(
+            doc.Column(name="verdict"),
+            lambda row: results.verdict_word(row[2], row[1].experiment.stop.margin),
+            lambda row: (("verdict", row[2].verdict.value),),
+        ),
+        doc.Cells(
+            doc.Column(name="difference, 95 %"),
+            lambda row: _difference(row[1], row[2]),
+            lambda row: doc.Form(unit=PERCENT).data("effect", row[2].effect),
+        ),
+        doc.column("blocks", lambda row: row[2].blocks),
+        title="Results",
+        note=note,
+        common=doc.load_data(None),
+    )
+    blocks: list[doc.Block] = [table]
     blocks += [
         doc.Paragraph(text=f"{label}: {short_verdicts(analysis)}.")
         for label, analysis in every
@@ -605,28 +606,26 @@ def _anchored(number: int, item: doc.FindingItem) -> doc.FindingItem:
 
 
 def _measured(article: Article) -> doc.Section:
-    names = ("campaign", "servers and machine", "loads", "design", "blocks", "tries redone")
-    columns = tuple(doc.Column(name=name) for name in (*names, "ended", "took", "began"))
     title = "How it was measured"
-    rows = tuple(doc.Row(cells=_setting(chapter)) for chapter in article.chapters)
-    table = doc.Table(title=title, columns=columns, rows=rows)
+    table = doc.table_of(
+        article.chapters,
+        doc.column("campaign", lambda chapter: chapter.label),
+        doc.column("servers and machine", lambda chapter: place_line(chapter.analysis) or None),
+        doc.column("loads", _loads),
+        doc.column("design", lambda chapter: chapter.analysis.plan and chapter.analysis.plan.mode),
+        doc.column("blocks", lambda chapter: chapter.analysis.blocks),
+        doc.column("tries redone", lambda chapter: len(chapter.analysis.blocks_redone)),
+        doc.column("ended", lambda chapter: results.ending(chapter.analysis)),
+        doc.column("took", lambda chapter: chapter.analysis.elapsed_s, _TIME, key="elapsed"),
+        doc.column("began", lambda chapter: doc.utc(chapter.analysis.started_at)),
+        title=title,
+    )
     return doc.Section(anchor="measured", title=title, blocks=(table,))
 
 
-def _setting(chapter: Chapter) -> tuple[str, ...]:
-    analysis = chapter.analysis
-    experiment = analysis.experiment
-    return (
-        chapter.label,
-        place_line(analysis) or doc.MISSING,
-        "; ".join(results.cell_name(experiment, load) for load in experiment.loads),
-        doc.MISSING if analysis.plan is None else analysis.plan.mode.value,
-        str(analysis.blocks),
-        str(len(analysis.blocks_redone)),
-        results.ending(analysis),
-        format_duration(analysis.elapsed_s),
-        doc.utc(analysis.started_at),
-    )
+def _loads(chapter: Chapter) -> str:
+    experiment = chapter.analysis.experiment
+    return "; ".join(results.cell_name(experiment, load) for load in experiment.loads)
 
 
 def _limits(article: Article) -> doc.Section:

@@ -6,9 +6,10 @@ import pytest
 
 from steelyard.cli.campaigns import rendered
 from steelyard.record.directory import read_campaign
-from steelyard.report.document import VerdictCards
-from steelyard.report.html import render_summary
+from steelyard.report.document import Table, VerdictCards
+from steelyard.report.html import render_summary, table_csv
 from steelyard.report.terminal import render_terminal
+from support.csv_tables import TEXT_TABLES, flaws, kind_of, strangers
 from support.examples import CAMPAIGNS, EXAMPLES, analysis_of, report_of
 from support.snapshots import differences
 
@@ -42,6 +43,26 @@ def test_the_record_gives_the_report_that_is_shown(name: str) -> None:
     stored = json.loads((path / "summary.json").read_text())
     written = json.loads(rendered(analysis, "json"))
     assert differences(stored, written, rel=1e-9) == []
+
+
+def test_its_tables_are_data(name: str) -> None:
+    """A program reads numbers in base units, and finds each row in the summary by its keys.
+
+    Tables that have texts alone are named, with a campaign that has it: none more, none less.
+    """
+    tables = [
+        (kind_of(section, block), block)
+        for section in report_of(name).sections
+        for block in section.blocks
+        if isinstance(block, Table) and block.rows
+    ]
+    texts = {kind for kind, table in tables if not table.data}
+    assert texts <= {*TEXT_TABLES}
+    assert {kind for kind, example in TEXT_TABLES.items() if example == name} <= texts
+    for kind, table in tables:
+        if table.data:
+            assert [*flaws(table_csv(table))] == [], kind
+            assert [*strangers(table_csv(table), name)] == [], kind
 
 
 def test_an_example_takes_at_most_fifteen_minutes(name: str) -> None:
