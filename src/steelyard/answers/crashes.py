@@ -33,6 +33,7 @@ from steelyard.core.target import RedisKubernetesTarget, RedisLocalTarget, Targe
 from steelyard.core.wording import format_bytes, format_share
 from steelyard.report import document as doc
 from steelyard.report.keys import keys_of
+from steelyard.report.texts import Texts
 from steelyard.stats.intervals import highest_chance, ranked_median_interval
 
 LEVEL = 0.05
@@ -454,19 +455,7 @@ _TITLES = {
     Death.KILL: "The server is killed (SIGKILL)",
     Death.POWER: "The power is cut",
 }
-_NOTES = {
-    Death.KILL: "The kernel and its cache live on: what the server had written to a file before it"
-    " answered is there, flushed or not. So a kill says next to nothing of what a power cut costs.",
-    Death.POWER: "What was not flushed is gone: the file system is shut down under the running"
-    " server without a flush of its journal, the server is killed, and the file system is mounted"
-    " again. A loop device keeps what the kernel has written to it: disks that answer a flush"
-    " before they have it, or lose their own cache, lose more than this shows.",
-}
-_READING = (
-    "Medians over crashes; in brackets their exact intervals at 95 %, from 6 crashes on. Seconds"
-    " are those before the death at which the oldest lost write was acknowledged, 0 where none is"
-    " lost. The chance is the exact upper bound at 95 % of a crash that loses something."
-)
+_TEXTS: Final = Texts(__name__)
 
 
 def crash_document(test: CrashTest, summaries: Sequence[CrashSummary]) -> doc.Document:
@@ -488,7 +477,7 @@ def _section(test: CrashTest, summaries: Sequence[CrashSummary], death: Death) -
     blocks: tuple[doc.Block, ...] = (
         crash_table(summaries, death),
         *_findings(test, own),
-        doc.Paragraph(text=_NOTES[death]),
+        doc.Paragraph(text=_TEXTS.note(is_power=death is Death.POWER)),
     )
     return doc.Section(anchor=death.value, title=_TITLES[death], blocks=blocks)
 
@@ -517,7 +506,7 @@ def crash_table(summaries: Sequence[CrashSummary], death: Death) -> doc.Table:
         doc.column("chance at most", lambda mode: mode.chance_at_most, _CHANCE, spare=True),
         doc.column("may lose", lambda mode: mode.promised.words),
         title=_TITLES[death],
-        note=_READING,
+        note=_TEXTS.reading(),
         tone=_tone,
         tone_column=2,
     )
@@ -531,109 +520,75 @@ def _tone(each: CrashSummary) -> doc.Tone:
 
 def _findings(test: CrashTest, own: Sequence[CrashSummary]) -> Iterator[doc.Block]:
     """Yield what must not be overlooked, gravest first, then why each mode may lose what it may."""
-    for each in own:
-        if each.is_broken:
-            text = (
-                f"{each.mode} promises that nothing is lost, and {each.losing} of {each.crashes}"
-                f" crashes lost something: {doc.ended(each.promised.reason)}"
+    for mode in own:
+        reason = doc.ended(mode.promised.reason)
+        if mode.is_broken:
+            text = _TEXTS.broken(
+                mode=mode.mode, losing=mode.losing, crashes=mode.crashes, reason=reason
             )
             yield doc.Paragraph(text=text, tone=doc.Tone.ERROR)
-        if each.exceeds:
-            text = (
-                f"{each.mode} lost {each.most_lost_s:.2f} s in one crash, more than"
-                f" {each.promised.words}: {doc.ended(each.promised.reason)}"
+        if mode.exceeds:
+            most_s, promised_words = f"{mode.most_lost_s:.2f}", mode.promised.words
+            text = _TEXTS.exceeds(
+                mode=mode.mode, most_s=most_s, promised=promised_words, reason=reason
             )
             yield doc.Paragraph(text=text, tone=doc.Tone.WARNING)
-        if each.unusable:
-            words = next(c.unusable for c in test.of(each.mode, each.death) if c.unusable)
-            text = (
-                f"After {each.unusable} of {each.crashes} crashes of {each.mode} the server did not"
-                f" come back with its data; everything counts as lost. It said: {words}"
+        if mode.unusable:
+            words = next(c.unusable for c in test.of(mode.mode, mode.death) if c.unusable)
+            text = _TEXTS.unusable(
+                mode=mode.mode, unusable=mode.unusable, crashes=mode.crashes, words=words
             )
             yield doc.Paragraph(text=text, tone=doc.Tone.WARNING)
-    windows = [w for each in own if (w := each.longest_window_s) is not None]
-    if windows:
-        text = (
-            f"The call that cuts took {max(windows) * 1000:.1f} ms at most. A write counts that was"
-            " answered before it began; none that was answered during it or after."
-        )
-        yield doc.Paragraph(text=text)
+    windows_s = [w for mode in own if (w := mode.longest_window_s) is not None]
+    if windows_s:
+        yield doc.Paragraph(text=_TEXTS.window(longest_ms=f"{1000 * max(windows_s):.1f}"))
     yield from _heirs(test, own)
     yield from _reach(test, own)
-    late = [each for each in own if each.uncounted_lost and each.losing == 0]
+    late = ", ".join(
+        f"{mode.mode} {mode.uncounted:,}, of which {mode.uncounted_lost:,} are gone"
+        for mode in own
+        if mode.uncounted_lost and mode.losing == 0
+    )
     if late:
-        told = ", ".join(
-            f"{each.mode} {each.uncounted:,}, of which {each.uncounted_lost:,} are gone"
-            for each in late
-        )
-        yield doc.Paragraph(
-            text="Not counted are writes that were answered while the file system was being shut"
-            f" down: {told}. The power would have stopped the server at that moment, too; XFS may"
-            " end a flush without an error when the shutdown has dropped what it waited for."
-        )
+        yield doc.Paragraph(text=_TEXTS.uncounted(modes=late))
     items = tuple(
-        f"{each.mode}: {each.promised.words}, because {each.promised.reason}."
-        f" Source: {doc.ended(each.promised.source)}"
-        for each in own
+        f"{mode.mode}: {mode.promised.words}, because {mode.promised.reason}."
+        f" Source: {doc.ended(mode.promised.source)}"
+        for mode in own
     )
     yield doc.BulletList(lead="What each may lose, by its settings", items=items)
 
 
 def _heirs(test: CrashTest, own: Sequence[CrashSummary]) -> Iterator[doc.Block]:
     """Yield how far the replicas were behind that took the place of a dead server."""
-    for each in own:
-        crashes = test.of(each.mode, each.death)
-        seen = [one.behind_bytes for one in crashes if one.behind_bytes is not None]
-        if seen:
-            text = (
-                f"{each.mode}: the server stays down, and its replica is promoted and asked for"
-                " every number once it has taken what had reached it. Under load it was behind by"
-                f" at most {format_bytes(max(seen))} of the stream (the worst of {len(seen)}"
-                " crashes). Both are on one machine: a network between them keeps more back, and a"
-                " machine that dies does not send what its kernel still holds. A primary that"
-                " restarts empty would wipe the replica; docs/redis.md has a recipe against it,"
-                " 'Keep the data when an empty primary restarts'."
-            )
+    for mode in own:
+        crashes = test.of(mode.mode, mode.death)
+        behind = [crash.behind_bytes for crash in crashes if crash.behind_bytes is not None]
+        if behind:
+            most = format_bytes(max(behind))
+            text = _TEXTS.heir(mode=mode.mode, behind=most, crashes=len(behind))
             yield doc.Paragraph(text=text)
 
 
 def _reach(test: CrashTest, own: Sequence[CrashSummary]) -> Iterator[doc.Block]:
     """Yield what the test cannot see: losses longer than the load, or any without a control."""
-    for each in own:
-        if each.took < each.tried:
-            text = (
-                f"{each.mode}: a file that was not flushed outlived {each.tried - each.took} of"
-                f" {each.tried} cuts: these did not cut, and what they kept says nothing."
-            )
+    for mode in own:
+        if mode.took < mode.tried:
+            cuts = mode.tried - mode.took
+            text = _TEXTS.outlived(mode=mode.mode, cuts=cuts, tried=mode.tried)
             yield doc.Paragraph(text=text, tone=doc.Tone.WARNING)
-    whole = [each.mode for each in own if each.whole_load]
-    if whole:
-        text = (
-            f"{', '.join(whole)}: some crashes lost all that had been written, so the seconds are"
-            " those that the load had lasted; a longer load would lose more."
-        )
-        yield doc.Paragraph(text=text)
+    if whole := ", ".join(mode.mode for mode in own if mode.whole_load):
+        yield doc.Paragraph(text=_TEXTS.whole(modes=whole))
     heirs = {mode.name for mode in test.modes if mode.replica is not None}
-    kept = [each for each in own if each.losing == 0 and each.mode not in heirs]
+    kept = [mode for mode in own if mode.losing == 0 and mode.mode not in heirs]
     if not kept or own[0].death is not Death.POWER:
         return
-    names = ", ".join(each.mode for each in kept)
-    if all(each.is_shown_to_cut for each in kept):
-        text = (
-            f"{names}: nothing was lost, in cuts each of which took a file with it that had been"
-            " written just before and not been flushed."
-        )
-        yield doc.Paragraph(text=text)
-        return
-    if any(each.is_control for each in own):
-        text = f"{names}: nothing was lost, in cuts that other modes never survived unharmed."
-        yield doc.Paragraph(text=text)
-        return
-    text = (
-        f"{names}: nothing was lost, and no mode was taken along that lost what it had not flushed"
-        " in each of its cuts: that these cuts find such a loss is not shown."
-    )
-    yield doc.Paragraph(text=text, tone=doc.Tone.WARNING)
+    is_shown = all(mode.is_shown_to_cut for mode in kept)
+    has_control = any(mode.is_control for mode in own)
+    names = ", ".join(mode.mode for mode in kept)
+    text = _TEXTS.kept(modes=names, is_shown=is_shown, has_control=has_control)
+    is_open = not is_shown and not has_control
+    yield doc.Paragraph(text=text, tone=doc.Tone.WARNING if is_open else doc.Tone.PLAIN)
 
 
 def _method(test: CrashTest) -> Iterator[doc.Block]:
@@ -650,13 +605,7 @@ def _method(test: CrashTest) -> Iterator[doc.Block]:
         replica = f"; its replica: {', '.join(beside)}" if mode.replica is not None else ""
         pairs.append((f"mode {mode.name}", ", ".join(settings) + replica))
     yield doc.KeyValues(title="", pairs=tuple(pairs))
-    yield doc.Paragraph(
-        text="A write counts as acknowledged when the client has its answer; with a power cut only"
-        " before the cut began, as a real one would have stopped the server, too. After each"
-        " death the server is started again on what is left, and every number is asked for. Each"
-        " crash has fresh data; modes take turns in an order drawn anew in each round, in which all"
-        " live equally long."
-    )
+    yield doc.Paragraph(text=_TEXTS.method())
 
 
 def crash_json(summaries: Sequence[CrashSummary]) -> dict[str, doc.Json]:
