@@ -17,35 +17,11 @@ from steelyard.core.quantities import PER_SECOND, SECONDS
 from steelyard.core.target import EngineName
 from steelyard.core.wording import format_bytes, format_latencies
 from steelyard.report import document as doc
+from steelyard.report.texts import Texts
 
 TITLE = "What may be lost of acknowledged commits"
 REDIS_TITLE = "What may be lost of acknowledged writes"
-_NOTE = (
-    "The worst that each configuration allows under one failure, by its settings, standbys and"
-    " volumes: nothing was made to fail here. That disks keep what they have flushed is taken for"
-    " granted; so is that there is no backup."
-)
-_LATENCY = (
-    "Latencies are the mean ones of the table of cells, with the fewest clients, where a commit"
-    " shows most; whether they differ is for the table of comparisons to say."
-)
-_THROUGHPUT = (
-    "Throughput is that of the table of cells, with the fewest clients; whether it differs is for"
-    " the table of comparisons to say."
-)
-_TESTED = (
-    "When only the process dies, the kernel's cache survives it, so with an append-only file next"
-    " to nothing is lost however it is flushed; what differs is the power cut. `steelyard"
-    " crash-test redis` measures both."
-)
-_LAG = (
-    "Of the stream of writes: the most that was seen at any moment of a run, its median over runs,"
-    " the time in which as much was written in that run, and the worst of all runs."
-)
-_BY_THE_PRIMARY = (
-    "Where the replica could not be asked the primary was, which hears of it once a second: then a"
-    " second of writes is in it."
-)
+_TEXTS: Final = Texts(__name__)
 _COMMITS = "commits"  # as in the words of ``Fate``
 _IN_WORDS = {
     Fate.KEPT: "nothing is lost",
@@ -65,12 +41,12 @@ def durability_section(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
     if not found:
         return ()
     redis = analysis.experiment.engine is EngineName.REDIS
-    title, beside = (REDIS_TITLE, _THROUGHPUT) if redis else (TITLE, _LATENCY)
-    note = f"{_NOTE} {beside}" if found[0].latencies else _NOTE
+    title = REDIS_TITLE if redis else TITLE
+    note = _TEXTS.note(has_latencies=bool(found[0].latencies), is_redis=redis)
     noun = _noun(analysis.experiment)
     reasons = tuple(_reasons(alike, noun) for alike in _alike(found))
     table = _table(analysis.experiment, found, title)
-    tested = (doc.Paragraph(text=_TESTED),) if redis else ()
+    tested = (doc.Paragraph(text=_TEXTS.crash_test()),) if redis else ()
     lags = tuple(_lags(analysis))
     blocks: tuple[doc.Block, ...] = (table, *reasons, *lags, doc.Paragraph(text=note), *tested)
     return (doc.Section(anchor="durability", title=title, blocks=blocks),)
@@ -189,7 +165,6 @@ def _lags(analysis: CampaignAnalysis) -> Iterator[doc.Table]:
     experiment, lags = analysis.experiment, analysis.answer(measured_lags) or ()
     if not lags:
         return
-    alone = any(not each.compared for each in lags)
     yield doc.table_of(
         lags,
         doc.column("configuration", lambda lag: lag.configuration),
@@ -203,7 +178,7 @@ def _lags(analysis: CampaignAnalysis) -> Iterator[doc.Table]:
         doc.column("is written in", lambda lag: lag.usual_s, _WRITTEN_IN, key="usual"),
         doc.column("most", lambda lag: lag.most_bytes, _BYTES, key="most_bytes"),
         title="How far replicas were behind under load",
-        note=f"{_LAG} {_BY_THE_PRIMARY}" if alone else _LAG,
+        note=_TEXTS.lag(by_primary=any(not lag.compared for lag in lags)),
     )
 
 
