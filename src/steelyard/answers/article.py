@@ -20,7 +20,7 @@ from steelyard.answers.durability.compute import (
     what_is_lost,
     writing,
 )
-from steelyard.answers.durability.results import ConfigurationDurability, Fate, Loss
+from steelyard.answers.durability.rules import ConfigurationDurability, Fate, Loss
 from steelyard.answers.latency.compute import LatencyChange, campaign_latency, percentile_name
 from steelyard.answers.money import CostChange, analyse_money
 from steelyard.answers.report import build_document, short_verdicts, summary

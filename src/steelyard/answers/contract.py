@@ -10,7 +10,7 @@ from typing import Final
 
 from steelyard.answers.cells import differing_settings, shown_settings
 from steelyard.answers.durability.compute import survivals_of
-from steelyard.answers.durability.results import Fate, Loss
+from steelyard.answers.durability.rules import Fate, Loss
 from steelyard.answers.results import CampaignAnalysis, Grounds, SettingDifference
 from steelyard.answers.validity.work_rules import trips_differ
 from steelyard.core.experiment import Experiment, ServerTerms

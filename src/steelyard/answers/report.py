@@ -42,7 +42,7 @@ from steelyard.answers.contract import (
 )
 from steelyard.answers.costs import campaign_ledger, cost_section
 from steelyard.answers.durability.compute import campaign_durability, measured_lags
-from steelyard.answers.durability.results import ConfigurationDurability, ReplicaLag
+from steelyard.answers.durability.rules import ConfigurationDurability, ReplicaLag
 from steelyard.answers.durability.section import durability_section
 from steelyard.answers.findings import (
     checkpoint_phases,

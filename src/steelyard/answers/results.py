@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Final, TypeVar, cast
 
-from steelyard.answers.durability.results import DurabilityTrade
+from steelyard.answers.durability.rules import DurabilityTrade
 from steelyard.answers.observations import Observations
 from steelyard.core.campaign import CampaignPlan, CampaignRecord, Status
 from steelyard.core.experiment import Experiment, Workload

@@ -8,7 +8,7 @@ from fakes.analyses import quick
 from fakes.crashes import ALWAYS, EVERYSEC, NO, OFF, a_crash, a_test
 from steelyard.answers.crashes import CrashSummary, crash_summaries
 from steelyard.answers.durability.compute import campaign_durability, measured_lags, replica_lags
-from steelyard.answers.durability.results import (
+from steelyard.answers.durability.rules import (
     ConfigurationDurability,
     Fate,
     Loss,

@@ -7,14 +7,13 @@ import pytest
 from fakes import durable
 from fakes.analyses import quick
 from fakes.durable import ALONE, CLASSES, PREFERRED, REPLICATED, REQUIRED
-from steelyard.answers.crashes import Keeper
 from steelyard.answers.durability.compute import (
     campaign_durability,
     durability_of,
     footing,
     with_trades,
 )
-from steelyard.answers.durability.results import DurabilityTrade, Fate, Loss
+from steelyard.answers.durability.rules import DurabilityTrade, Fate, Keeper, Loss
 from steelyard.core.experiment import Configuration, Experiment, Layer, Setting
 from steelyard.core.measurement import Environment
 from steelyard.core.places import ClusterService

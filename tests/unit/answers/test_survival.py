@@ -7,9 +7,16 @@ import pytest
 
 from fakes.analyses import quick
 from fakes.durable import CLASSES, LOCAL, TWICE
-from steelyard.answers.crashes import Footing, Keeper, redis_survivals, survivals
 from steelyard.answers.durability.compute import durability_of
-from steelyard.answers.durability.results import Fate, Loss, Survival
+from steelyard.answers.durability.rules import (
+    Fate,
+    Footing,
+    Keeper,
+    Loss,
+    Survival,
+    redis_survivals,
+    survivals,
+)
 from steelyard.core import target as targets
 from steelyard.core.experiment import (
     Configuration,

@@ -16,7 +16,7 @@ from fakes.durable import high_availability
 from fakes.latencies import tails
 from steelyard.answers.article import USES, Article, Chapter, Evidence, article_document
 from steelyard.answers.durability.compute import campaign_durability
-from steelyard.answers.durability.results import ConfigurationDurability, Fate, Loss
+from steelyard.answers.durability.rules import ConfigurationDurability, Fate, Loss
 from steelyard.answers.money import CostChange, Money, analyse_money
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.sustained.compute import long_runs, within_bursts

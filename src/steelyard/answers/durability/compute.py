@@ -12,8 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from steelyard.answers import observations as obs
-from steelyard.answers.crashes import NO_WAIT, Footing, Keeper, redis_survivals, survivals
-from steelyard.answers.durability import results
+from steelyard.answers.durability import rules
 from steelyard.answers.results import CellSummary, Comparison, Grounds
 from steelyard.core.campaign import ANEW, CampaignPlan
 from steelyard.core.experiment import Configuration, Experiment, Reset, SwitchCost, Workload
@@ -38,13 +37,13 @@ GIVEN_UP: Final = {
     "synchronous_commit": ("committed transactions", "after a crash"),
 }
 """Settings of PostgreSQL that give up durability: what may be lost, and when."""
-OF_SETTINGS: Final = (results.Loss.SERVER, results.Loss.POWER)
+OF_SETTINGS: Final = (rules.Loss.SERVER, rules.Loss.POWER)
 WHEN: Final = {
-    results.Loss.SERVER: "the server is killed",
-    results.Loss.POWER: "the power fails",
-    results.Loss.NODE: "its node is lost",
-    results.Loss.DISK: "its disk is lost",
-    results.Loss.SITE: "the site is lost",
+    rules.Loss.SERVER: "the server is killed",
+    rules.Loss.POWER: "the power fails",
+    rules.Loss.NODE: "its node is lost",
+    rules.Loss.DISK: "its disk is lost",
+    rules.Loss.SITE: "the site is lost",
 }
 
 
@@ -54,7 +53,7 @@ def write_rates(seen: obs.Observations, experiment: Experiment) -> dict[str, flo
     return seen.largest_rates(writing(experiment.workloads, runs))
 
 
-def campaign_durability(grounds: Grounds) -> tuple[results.ConfigurationDurability, ...]:
+def campaign_durability(grounds: Grounds) -> tuple[rules.ConfigurationDurability, ...]:
     """Return what every configuration of a campaign may lose."""
     record = grounds.record
     return durability_of(
@@ -72,7 +71,7 @@ def durability_of(
     cells: Sequence[CellSummary],
     rates: Mapping[str, float] = MappingProxyType({}),
     runs: Sequence[Run] = (),
-) -> tuple[results.ConfigurationDurability, ...]:
+) -> tuple[rules.ConfigurationDurability, ...]:
     """Return what every configuration may lose; nothing where that is beside the question.
 
     It is not where servers run in Kubernetes, where configurations differ in it, where settings
@@ -80,7 +79,7 @@ def durability_of(
     """
     writers = writing(experiment.workloads, runs)
     found = tuple(
-        results.ConfigurationDurability(
+        rules.ConfigurationDurability(
             configuration=configuration.name,
             survivals=survivals_of(configuration, environment, rates.get(configuration.name)),
             latencies=_latencies(configuration.name, experiment, writers, cells),
@@ -118,7 +117,7 @@ def _trades(
     experiment: Experiment,
     environment: Environment | None,
     rates: Mapping[str, float],
-) -> tuple[results.DurabilityTrade, ...]:
+) -> tuple[rules.DurabilityTrade, ...]:
     """Return what is traded by settings, then what else differs, by failure."""
     mine, theirs = (
         _Side(name=name, configurations=tuple(experiment.configurations[place] for place in places))
@@ -151,7 +150,7 @@ def keeps_commits(name: str, in_force: Mapping[str, str]) -> bool | None:
 
 def _by_setting(
     mine: _Side, theirs: _Side, environment: Environment | None
-) -> Iterator[results.DurabilityTrade]:
+) -> Iterator[rules.DurabilityTrade]:
     """Yield one trade for each loss that settings allow on one side only."""
     causes: dict[tuple[str, str, str, str], list[str]] = {}
     for name, loss in GIVEN_UP.items():
@@ -161,7 +160,7 @@ def _by_setting(
                 because = causes.setdefault((weak.name, strong.name, *loss), [])
                 because.append(f"{name} = {value}")
     for (weaker, stronger, what, when), settings in causes.items():
-        yield results.DurabilityTrade(
+        yield rules.DurabilityTrade(
             weaker=weaker, stronger=stronger, what=what, when=when, because=", ".join(settings)
         )
 
@@ -180,17 +179,17 @@ def _given_up(name: str, side: _Side, environment: Environment | None) -> str | 
 
 def _by_failure(
     mine: _Side, theirs: _Side, environment: Environment | None, rates: Mapping[str, float]
-) -> Iterator[results.DurabilityTrade]:
+) -> Iterator[rules.DurabilityTrade]:
     """Yield one trade for each loss that a side is exposed to more, with all its failures."""
-    failures: dict[results.DurabilityTrade, list[str]] = {}
-    for loss in results.Loss:
+    failures: dict[rules.DurabilityTrade, list[str]] = {}
+    for loss in rules.Loss:
         ours, other = (_fate_of(side, loss, environment, rates) for side in (mine, theirs))
         if ours is None or other is None or ours.rank == other.rank:
             continue
         sides = ((mine, ours), (theirs, other))
         (strong, less), (weak, more) = sorted(sides, key=lambda pair: pair[1].rank)
         one = weak.configurations[0]
-        trade = results.DurabilityTrade(
+        trade = rules.DurabilityTrade(
             weaker=weak.name,
             stronger=strong.name,
             what=what_is_lost(more, one),
@@ -204,8 +203,8 @@ def _by_failure(
 
 
 def _fate_of(
-    side: _Side, loss: results.Loss, environment: Environment | None, rates: Mapping[str, float]
-) -> results.Survival | None:
+    side: _Side, loss: rules.Loss, environment: Environment | None, rates: Mapping[str, float]
+) -> rules.Survival | None:
     """Return what a side's commits survive; None where it is not known or not one answer."""
     found = [
         survival
@@ -213,16 +212,16 @@ def _fate_of(
         for survival in survivals_of(configuration, environment, rates.get(configuration.name))
         if survival.loss is loss
     ]
-    unknown = any(survival.fate is results.Fate.UNKNOWN for survival in found)
+    unknown = any(survival.fate is rules.Fate.UNKNOWN for survival in found)
     return found[0] if not unknown and len({each.rank for each in found}) == 1 else None
 
 
-def what_is_lost(survival: results.Survival, configuration: Configuration) -> str:
+def what_is_lost(survival: rules.Survival, configuration: Configuration) -> str:
     """Return what may be lost as an object of a sentence; empty for nothing."""
     noun = "writes" if configuration.target.system.name is EngineName.REDIS else "commits"
-    if survival.fate is results.Fate.KEPT or survival.known_as:
+    if survival.fate is rules.Fate.KEPT or survival.known_as:
         return survival.known_as
-    if survival.fate is results.Fate.ALL:
+    if survival.fate is rules.Fate.ALL:
         return "everything"
     return (
         f"the last {noun}"
@@ -232,7 +231,7 @@ def what_is_lost(survival: results.Survival, configuration: Configuration) -> st
 
 
 def _cause(
-    survival: results.Survival, configuration: Configuration, environment: Environment | None
+    survival: rules.Survival, configuration: Configuration, environment: Environment | None
 ) -> str:
     """Return why: the settings of a Redis that starts again, else what the set-up says."""
     if configuration.target.system.name is not EngineName.REDIS or survival.loss not in OF_SETTINGS:
@@ -248,7 +247,7 @@ def _cause(
 
 def survivals_of(
     configuration: Configuration, environment: Environment | None, per_s: float | None = None
-) -> tuple[results.Survival, ...]:
+) -> tuple[rules.Survival, ...]:
     """Return what the acknowledged commits of a configuration survive, by failure.
 
     Args:
@@ -259,36 +258,36 @@ def survivals_of(
     if configuration.target.system.name is EngineName.REDIS:
         facts = () if environment is None else environment.facts
         in_force = _in_force(configuration, environment)
-        return redis_survivals(configuration.target, in_force, facts, per_s)
-    return survivals(footing(configuration, environment))
+        return rules.redis_survivals(configuration.target, in_force, facts, per_s)
+    return rules.survivals(footing(configuration, environment))
 
 
-def _is_at_stake(found: Sequence[results.ConfigurationDurability]) -> bool:
+def _is_at_stake(found: Sequence[rules.ConfigurationDurability]) -> bool:
     """Return whether they differ in what they lose, or one loses what a restart brings."""
     known = [
-        {each.fate(loss) for each in found if each.fate(loss) is not results.Fate.UNKNOWN}
-        for loss in results.Loss
+        {each.fate(loss) for each in found if each.fate(loss) is not rules.Fate.UNKNOWN}
+        for loss in rules.Loss
     ]
     weak = any(
-        each.fate(loss) not in (results.Fate.KEPT, results.Fate.UNKNOWN)
+        each.fate(loss) not in (rules.Fate.KEPT, rules.Fate.UNKNOWN)
         for each in found
-        for loss in (results.Loss.SERVER, results.Loss.POWER)
+        for loss in (rules.Loss.SERVER, rules.Loss.POWER)
     )
     return weak or any(len(fates) > 1 for fates in known)
 
 
-def footing(configuration: Configuration, environment: Environment | None) -> Footing:
+def footing(configuration: Configuration, environment: Environment | None) -> rules.Footing:
     """Return what an acknowledged commit rests on, by settings, target and facts."""
     settings = _in_force(configuration, environment)
     target = configuration.target
     if isinstance(target, LocalTarget):
-        return Footing(keeper=Keeper.MACHINE, settings=settings)
+        return rules.Footing(keeper=rules.Keeper.MACHINE, settings=settings)
     if not isinstance(target, CloudNativePgTarget) or target.cluster is not None:
-        return Footing(keeper=Keeper.OTHERS, settings=settings)
+        return rules.Footing(keeper=rules.Keeper.OTHERS, settings=settings)
     facts = () if environment is None else environment.facts
     waits, why_not = _waiting(target, settings)
-    return Footing(
-        keeper=Keeper.CLUSTER,
+    return rules.Footing(
+        keeper=rules.Keeper.CLUSTER,
         settings=settings,
         standbys=target.instances - 1,
         waits=waits,
@@ -319,7 +318,7 @@ def _waiting(target: CloudNativePgTarget, settings: Mapping[str, str]) -> tuple[
         return "", "no commit waits for it (synchronous: is not asked for)"
     if not settings.get("synchronous_standby_names", "unseen"):
         return "", "synchronous_standby_names is empty on the server"
-    if commit in NO_WAIT:
+    if commit in rules.NO_WAIT:
         return "", f"synchronous_commit = {commit} waits for none"
     return target.synchronous.data_durability, ""
 
@@ -338,15 +337,15 @@ def _latencies(
     experiment: Experiment,
     writers: Sequence[str],
     cells: Sequence[CellSummary],
-) -> tuple[results.WriteLatency, ...]:
+) -> tuple[rules.WriteLatency, ...]:
     redis = experiment.engine is EngineName.REDIS
     load = min(experiment.loads, key=lambda each: (each.is_open, each.size))
     keys = [CellKey(workload=name, load=load) for name in writers]
     seen = {each.cell: each for each in cells if each.configuration == configuration}
     return tuple(
-        results.WriteLatency(cell=key)
+        rules.WriteLatency(cell=key)
         if (cell := seen.get(key)) is None
-        else results.WriteLatency(
+        else rules.WriteLatency(
             cell=key, mean_s=cell.latency_mean_s, per_s=cell.tps.value if redis else None
         )
         for key in keys
@@ -489,12 +488,12 @@ def _starts(seen: obs.Observations, configuration: str) -> int:
 Runs = Mapping[tuple[str, CellKey], Sequence[Run]]
 
 
-def measured_lags(grounds: Grounds) -> tuple[results.ReplicaLag, ...]:
+def measured_lags(grounds: Grounds) -> tuple[rules.ReplicaLag, ...]:
     """Return how far the replicas of a campaign were behind under writes."""
     return replica_lags(grounds.seen.runs)
 
 
-def replica_lags(runs: Runs) -> tuple[results.ReplicaLag, ...]:
+def replica_lags(runs: Runs) -> tuple[rules.ReplicaLag, ...]:
     """Return the lag by configuration and cell; nothing where no replica was seen under writes.
 
     Args:
@@ -503,12 +502,12 @@ def replica_lags(runs: Runs) -> tuple[results.ReplicaLag, ...]:
     return tuple(_lags(runs))
 
 
-def _lags(all_runs: Runs) -> Iterator[results.ReplicaLag]:
+def _lags(all_runs: Runs) -> Iterator[rules.ReplicaLag]:
     for (configuration, cell), runs in all_runs.items():
         for quantity in (Quantity.REPLICA_LAG_BYTES, Quantity.REPLICA_BEHIND_BYTES):
             behind = _behind(runs, quantity)
             if behind:
-                yield results.ReplicaLag(
+                yield rules.ReplicaLag(
                     configuration=configuration,
                     cell=cell,
                     runs=len(behind),

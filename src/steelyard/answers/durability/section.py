@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from steelyard.answers.durability.compute import campaign_durability, measured_lags
-from steelyard.answers.durability.results import (
+from steelyard.answers.durability.rules import (
     ConfigurationDurability,
     Fate,
     Loss,
