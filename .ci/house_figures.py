@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 117017,
-    "lines of tests": 107044,
+    "lines of src": 116940,
+    "lines of tests": 107050,
     "files": 321,
     "longest file": 879,
-    "import edges": 2316,
+    "import edges": 2318,
     "modules with one importer": 24,
     "branches on kind or system": 9,
 }
