@@ -25,15 +25,16 @@ from steelyard.core.measurement import Run
 from steelyard.core.schedule import Mode
 from steelyard.core.target import EngineName, RedisKubernetesTarget, RedisLocalTarget, Target
 from steelyard.core.wording import (
-    format_duration,
     format_log_ratio,
     format_percent,
     format_utc,
     whole_minutes,
 )
 from steelyard.report import document as doc
+from steelyard.report.texts import Texts
 from steelyard.stats.drift import position_slope
 
+_TEXTS: Final = Texts(__name__)
 LEAST_BLOCKS = 6
 LEAST_RUNS = 2
 
@@ -106,12 +107,8 @@ def _single_pass(record: CampaignRecord) -> Iterator[findings.Finding]:
         yield findings.Finding(
             code="single-pass",
             severity=findings.Severity.WARNING,
-            message=(
-                "single unrepeated pass: no interval, no verdict; order and time are confounded "
-                "with the load"
-            ),
-            remedy="Compare configurations by blocks: remove `design: single-pass` and add"
-            " another.",
+            message=_TEXTS.single_pass(),
+            remedy=_TEXTS.single_pass_remedy(),
             source="METHOD 2",
             subject="campaign",
         )
@@ -125,17 +122,15 @@ def _continued(record: CampaignRecord) -> Iterator[findings.Finding]:
     if len(parts) < 2:
         return
     begun = {run.attempt: run.started_at for run in reversed(record.counted_runs)}
-    told = ", then ".join(
+    taken = ", then ".join(
         f"{doc.count(number, 'run')} from {format_utc(begun[attempt])}"
         for attempt, number in sorted(parts.items())
     )
     yield findings.Finding(
         code="pass-continued",
         severity=findings.Severity.WARNING,
-        message=f"the pass was interrupted and continued: {told}; before each part the"
-        " configuration was activated anew and the data went back to the prepared state",
-        remedy="Runs of different parts met other caches and other numbers of rows: where that"
-        " matters, take a whole pass anew.",
+        message=_TEXTS.continued(parts=taken),
+        remedy=_TEXTS.continued_remedy(),
         subject="campaign",
     )
 
@@ -159,15 +154,17 @@ _SLACK: Final = 1.05  # a guess: blocks are not equally long
 
 def _way_to_first_look(missing: int, record: CampaignRecord, plan: CampaignPlan) -> str:
     """Return how long it would have taken with the blocks that are missing, and the option."""
-    took = f"a block takes about {format_duration(plan.block_s)}"
-    part, seconds, shorter = _longest_part(record.experiment, plan)
-    took += f", {format_duration(seconds)} of it {part}"
-    if record.status is not Status.BUDGET:
-        return f"Let it go on (`steelyard run --resume`): {took}."
-    needed_s = _SLACK * (record.elapsed_s + missing * plan.block_s)
-    return (
-        f"It would have taken about {format_duration(needed_s)}: run it with --budget"
-        f" {whole_minutes(needed_s)}m, or with {shorter} ({took})."
+    needed_s = None
+    if record.status is Status.BUDGET:
+        needed_s = _SLACK * (record.elapsed_s + missing * plan.block_s)
+    longest, longest_s, shorter = _longest_part(record.experiment, plan)
+    return _TEXTS.blocks_needed(
+        needed_s=needed_s,
+        minutes=whole_minutes(needed_s or 0.0),
+        block_s=plan.block_s,
+        longest=longest,
+        longest_s=longest_s,
+        shorter=shorter,
     )
 
 
@@ -211,21 +208,20 @@ def _differing_stalls(stalls: Sequence[results.StallTest]) -> Iterator[findings.
             yield findings.Finding(
                 code="stalls-differ",
                 severity=findings.Severity.WARNING,
-                message=(
-                    f"{test.configuration} stalled in {test.configuration_stalled} of "
-                    f"{test.configuration_runs} runs of {test.workload}, {test.baseline} in "
-                    f"{test.baseline_stalled} of {test.baseline_runs} (p = {test.p_value:.2g})"
+                message=_TEXTS.stalls_differ(
+                    workload=test.workload,
+                    name=test.configuration,
+                    stalled=test.configuration_stalled,
+                    runs=test.configuration_runs,
+                    baseline=test.baseline,
+                    baseline_stalled=test.baseline_stalled,
+                    baseline_runs=test.baseline_runs,
+                    p=f"{test.p_value:.2g}",
                 ),
                 remedy="The effect discounts stalls: weigh them beside it, and look for the cause.",
                 source="METHOD 3.6, Fisher's exact test",
                 subject=test.configuration,
             )
-
-
-def _why_it_changes(plan: CampaignPlan | None) -> str:
-    if plan is not None and plan.rounds_for is RoundsFor.CYCLE:
-        return "the configurations may warm up differently, or differ over the checkpoint cycle"
-    return "the configurations may warm up differently"
 
 
 def _visible_warmup(
@@ -236,10 +232,11 @@ def _visible_warmup(
             yield findings.Finding(
                 code="warm-up-differs",
                 severity=findings.Severity.WARNING,
-                message=(
-                    f"{check.configuration}: its effect changes by "
-                    f"{format_log_ratio(check.slope_per_position)} per run of a "
-                    f"start (p = {check.p_value:.2g}): {_why_it_changes(plan)}"
+                message=_TEXTS.warm_up_differs(
+                    name=check.configuration,
+                    change=format_log_ratio(check.slope_per_position),
+                    p=f"{check.p_value:.2g}",
+                    over_cycle=plan is not None and plan.rounds_for is RoundsFor.CYCLE,
                 ),
                 remedy="Measure the warm-up (calibration), or set a longer warm-up.",
                 source="METHOD 3.7",
@@ -291,10 +288,7 @@ def _drift(seen: Observations) -> Iterator[findings.Finding]:
         yield findings.Finding(
             code="drift",
             severity=findings.Severity.INFO,
-            message=(
-                f"throughput of all configurations changed by {format_percent(change)} from the "
-                "first third of the blocks to the last"
-            ),
+            message=_TEXTS.drift(change=format_percent(change)),
             remedy=f"The comparison is unaffected; the absolute {RATE} values are not.",
             source="METHOD 3.8",
             subject="campaign",
@@ -308,15 +302,15 @@ def _redone(record: CampaignRecord) -> Iterator[findings.Finding]:
     under = Counter(block.configuration for block in thrown if block.configuration)
     advice = _advice(thrown)
     many = len(thrown) > max(1, _FEW_FRACTION * len(record.blocks))
-    was = "was" if len(thrown) == 1 else "were"
     by_configuration = ", ".join(f"{number} under {name}" for name, number in sorted(under.items()))
     yield findings.Finding(
         code="blocks-redone",
         severity=findings.Severity.WARNING if many or advice else findings.Severity.INFO,
-        message=(
-            f"{len(thrown)} of {len(record.blocks)} tries of a block {was} discarded and repeated,"
-            " in all configurations"
-            f"{f' ({by_configuration})' if by_configuration else ''}{_causes(thrown)}"
+        message=_TEXTS.redone(
+            thrown=len(thrown),
+            blocks=len(record.blocks),
+            by_configuration=by_configuration,
+            causes=_causes(thrown),
         ),
         remedy=advice or "OK if rare. Otherwise stop other work on this machine.",
         source="METHOD 3.1",
@@ -328,16 +322,9 @@ def _advice(thrown: Sequence[BlockOutcome]) -> str:
     """Return what to do where the tries fell under one configuration alone; empty where not."""
     own = [block for block in thrown if block.cause not in findings.ENVIRONMENT]
     if _under_one(own, _ONE_SIDED):
-        return (
-            "They all fell under one configuration: look into its server's log in raw/, for what it"
-            " brings about itself is not in the intervals."
-        )
+        return _TEXTS.under_one()
     if _under_one([b for b in thrown if b.cause in findings.ENVIRONMENT], _ONE_SIDED_NEIGHBOURS):
-        return (
-            "Neighbours were met under one configuration alone: perhaps it asks for more of what"
-            " they take, and then that is not in the intervals; `measure.max_other_load: ignore`"
-            " keeps it in."
-        )
+        return _TEXTS.neighbours_under_one()
     return ""
 
 
@@ -353,7 +340,7 @@ def _causes(thrown: Sequence[BlockOutcome]) -> str:
         return ""
     others = len(thrown) - sum(causes.values())
     told = [f"{findings.words_of(code)} ({number})" for code, number in sorted(causes.items())]
-    return f"; causes: {', '.join([*told, *([f'others ({others})'] if others else [])])}"
+    return ", ".join([*told, *([f"others ({others})"] if others else [])])
 
 
 SOURCE: Final = "METHOD 3.16"
@@ -541,17 +528,9 @@ def control_findings(
     agreeing = [each for each in quiet if each.verdict.decided]
     undecided = [each for each in quiet if not each.verdict.decided]
     if agreeing:
-        yield _told(
-            "negative-control-agrees",
-            agreeing,
-            "equal within the margin, which speaks for the other results of these comparisons",
-        )
+        yield _without_difference("negative-control-agrees", agreeing, decided=True)
     if undecided:
-        yield _told(
-            "negative-control-undecided",
-            undecided,
-            "not told apart, which says as little as its interval is wide",
-        )
+        yield _without_difference("negative-control-undecided", undecided, decided=False)
 
 
 def _judged(
@@ -572,27 +551,26 @@ def _differs(found: results.Comparison) -> bool:
 
 
 def _differing(found: results.Comparison, control: Control) -> findings.Finding:
-    behind = ""
-    if control.writers:
-        behind = (
-            f", or the log of {', '.join(control.writers)} is still written in the background"
-            " beside it"
-        )
     return findings.Finding(
         code="negative-control-differs",
         severity=findings.Severity.WARNING,
-        message=f"{found.configuration} against {found.baseline}: the negative control"
-        f" {found.workload} differs by {_effect(found)}. It writes no log, so"
-        f" {', '.join(control.names)} cannot touch it: the configurations differ in something else,"
-        f" such as host, order or limits{behind}. The other results of this comparison are suspect",
-        remedy="Find what else differs before relying on them: compare each with itself"
-        " (`steelyard noise`), and measure the control alone, in an experiment without writes.",
+        message=_TEXTS.control_differs(
+            name=found.configuration,
+            baseline=found.baseline,
+            workload=found.workload,
+            effect=_effect(found),
+            settings=", ".join(control.names),
+            writers=", ".join(control.writers),
+        ),
+        remedy=_TEXTS.control_differs_remedy(),
         source=SOURCE,
         subject=found.configuration,
     )
 
 
-def _told(code: str, found: Sequence[results.Comparison], words: str) -> findings.Finding:
+def _without_difference(
+    code: str, found: Sequence[results.Comparison], *, decided: bool
+) -> findings.Finding:
     """Return one line on controls that do not differ: each with its comparisons."""
     listed = "; ".join(
         _span([each for each in found if each.workload == workload])
@@ -601,7 +579,7 @@ def _told(code: str, found: Sequence[results.Comparison], words: str) -> finding
     return findings.Finding(
         code=code,
         severity=findings.Severity.INFO,
-        message=f"negative controls, which nothing of what differs can touch: {words}. {listed}",
+        message=_TEXTS.controls(decided=decided, comparisons=listed),
         source=SOURCE,
         subject="campaign",
     )
@@ -674,15 +652,8 @@ def phase_findings(seen: Observations, experiment: Experiment) -> Iterator[findi
             yield findings.Finding(
                 code="checkpoint-phase-differs",
                 severity=findings.Severity.INFO,
-                message=(
-                    f"{name}: its runs began {format_duration(abs(later_s))} "
-                    f"{'later' if later_s > 0 else 'earlier'} in the checkpoint cycle than those "
-                    f"of {asked.baseline} (median over blocks)"
-                ),
-                remedy=(
-                    "Where a configuration makes checkpoints rarer or more frequent this is a part"
-                    " of its effect; else cover whole cycles with `measure.runs_per_start`."
-                ),
+                message=_TEXTS.phase_differs(name=name, baseline=asked.baseline, later_s=later_s),
+                remedy=_TEXTS.phase_differs_remedy(),
                 source="METHOD 12",
                 subject=name,
             )
@@ -805,16 +776,16 @@ def _lengths(analysis: results.CampaignAnalysis) -> tuple[findings.Finding, ...]
     if found is None:
         return ()
     meant = {analysis.experiment.run_time_s(each.name) for each in analysis.experiment.workloads}
-    asked = f"the {meant.pop():g} s" if len(meant) == 1 else "the time"
     number = sum(len(lengths) for by_name in taken.values() for lengths in by_name.values())
     cells = (
         f"{cell}: {', '.join(f'{name} {_span_s(s)}' for name, s in by_name.items())}"
         for cell, by_name in taken.items()
     )
-    message = (
-        f"{number} of {doc.count(len(analysis.runs), 'run')} took less than half or more than twice"
-        f" {asked} that were meant: the server was faster or slower than in the runs before."
-        f" {'; '.join(cells)}"
+    message = _TEXTS.lengths(
+        number=number,
+        runs=len(analysis.runs),
+        meant_s=meant.pop() if len(meant) == 1 else None,
+        cells="; ".join(cells),
     )
     return (replace(found, message=message, subject="campaign"),)
 

@@ -26,14 +26,16 @@ from steelyard.answers.validity.facts import (
 )
 from steelyard.core import findings
 from steelyard.core.aws import gp3_price
-from steelyard.core.experiment import ONE, Configuration, Layer
+from steelyard.core.experiment import Configuration, Layer
 from steelyard.core.linux import THROTTLES
 from steelyard.core.measurement import Quantity, Run
 from steelyard.core.target import EngineName
 from steelyard.core.wording import MIB, format_bytes, format_share, in_unit
 from steelyard.report.document import count
+from steelyard.report.texts import Texts
 from steelyard.stats.turns import LEAST_BLOCKS, SUSPECT_LEVEL
 
+_TEXTS: Final = Texts(__name__)
 MEMORY_PRESSURE_SHARE: Final = 0.01
 SWAPPED_PER_S: Final = 10.0
 DISK_FREE_SHARE: Final = 0.10
@@ -52,13 +54,12 @@ def _throttled(facts: CampaignFacts) -> Iterator[findings.Ruling]:
                 yield findings.lacking("throttled_periods")
         elif found[1] > 0 and max(found) >= LEAST_PERIODS:
             waited_s = totals(runs, Quantity.THROTTLED_S)
-            waiting = f", {waited_s[0]:.1f} s in all" if waited_s else ""
-            share = found[1] / max(found[0], found[1])
-            yield findings.broken(
-                f"{name}: its CPU quota held it back in {format_share(share)} of the"
-                f" periods{waiting}",
-                subject=name,
+            message = _TEXTS.throttled(
+                name=name,
+                share=found[1] / max(found[0], found[1]),
+                waited_s=f"{waited_s[0]:.1f}" if waited_s else "",
             )
+            yield findings.broken(message, subject=name)
 
 
 def _memory_pressure(facts: CampaignFacts) -> Iterator[findings.Ruling]:
@@ -90,13 +91,14 @@ def _device_limit(facts: CampaignFacts) -> Iterator[findings.Ruling]:
             runs = facts.seen.runs[name, cell]
             limit = obs.device_limit(run.evidence for run in runs if run.evidence)
             if limit is not None:
-                yield findings.broken(
-                    f"{name}: the data's device was busy all the time and let through"
-                    f" {limit.words}, second by second the same, under {cell.workload} with"
-                    f" {count(cell.load.clients, 'client')}: a limit of the storage",
-                    subject=name,
-                    remedy=_wanted(facts, name, place, limit),
+                message = _TEXTS.device_limit(
+                    name=name,
+                    limit=limit.words,
+                    workload=cell.workload,
+                    clients=cell.load.clients,
                 )
+                remedy = _wanted(facts, name, place, limit)
+                yield findings.broken(message, subject=name, remedy=remedy)
                 break
 
 
@@ -109,10 +111,7 @@ def _wanted(facts: CampaignFacts, name: str, place: int, limit: obs.DeviceLimit)
         return ""
     needs = limit.times(float(np.exp(rates[best] - rates[name])))
     price = gp3_price(needs.requests_per_s or 0.0, (needs.bytes_per_s or 0.0) / MIB)
-    return (
-        f"Raise it, or keep more of the data in memory: the rate of {best}, with as many requests a"
-        f" {ONE} as here, takes about {needs.words}. In the cloud: {price}."
-    )
+    return _TEXTS.device_limit_remedy(best=best, needs=needs.words, price=price)
 
 
 def _disk_nearly_full(facts: CampaignFacts) -> Iterator[findings.Ruling]:
@@ -123,11 +122,10 @@ def _disk_nearly_full(facts: CampaignFacts) -> Iterator[findings.Ruling]:
         return
     free, size = min(disks, key=lambda disk: disk[0] / disk[1])  # configurations may have several
     if free / size < DISK_FREE_SHARE:
-        yield findings.broken(
-            f"only {format_share(free / size)} of the data's disk was free at the least"
-            f" ({format_bytes(free)} of {format_bytes(size)})",
-            subject="campaign",
+        message = _TEXTS.disk_nearly_full(
+            free_share=free / size, free=format_bytes(free), size=format_bytes(size)
         )
+        yield findings.broken(message, subject="campaign")
 
 
 def _disk(run: Run) -> tuple[float, float] | None:
@@ -153,11 +151,13 @@ def _read_amplification(facts: CampaignFacts) -> Iterator[findings.Ruling]:
             and found[1] > 0
             and found[0] / found[1] > AMPLIFICATION
         ):
-            yield findings.broken(
-                f"{name}: the disk read {found[0] / found[1]:.1f} bytes for each that the server"
-                f" asked for ({format_bytes(found[0])} for {format_bytes(found[1])})",
-                subject=name,
+            message = _TEXTS.read_amplification(
+                name=name,
+                factor=f"{found[0] / found[1]:.1f}",
+                read=format_bytes(found[0]),
+                wanted=format_bytes(found[1]),
             )
+            yield findings.broken(message, subject=name)
 
 
 def _huge_pages_tried(facts: CampaignFacts) -> Iterator[findings.Ruling]:
@@ -177,23 +177,15 @@ def _not_on_huge_pages(facts: CampaignFacts, configuration: Configuration) -> fi
     kib = int(in_unit(in_force.get("huge_page_size", "0"), "kB") or 0)
     runs = () if kib else facts.runs_of(configuration.name)  # these count the default size
     free = levels(runs, Quantity.HUGE_PAGES_FREE)
-    there = f"; {free[-1]:.0f} huge pages were free" if free else ""
     needed = in_force.get("shared_memory_size_in_huge_pages", "")
-    needs = f" of the {needed} that it needs" if free and needed.isdigit() else ""
-    pages = needed if needed.isdigit() else "..."
-    how = f"sysctl -w vm.nr_hugepages={pages}"
-    if kib:
-        how = f"echo {pages} > /sys/kernel/mm/hugepages/hugepages-{kib}kB/nr_hugepages"
-    remedy = (
-        f'Reserve them (root): {how}, and ask for `huge_pages: "on"`, which does not start without'
-        " them."
-    )
+    needed = needed if needed.isdigit() else ""
     kind = in_force.get("shared_memory_type", "mmap")
     return findings.broken(
-        f"{configuration.name}: huge_pages = try is not in effect: the server uses"
-        f" none{there}{needs}",
+        _TEXTS.not_on_huge_pages(
+            name=configuration.name, free=f"{free[-1]:.0f}" if free else None, needed=needed
+        ),
         subject=configuration.name,
-        remedy=remedy
+        remedy=_TEXTS.huge_pages_remedy(pages=needed or "...", kib=kib)
         if kind == "mmap"
         else f"Set `shared_memory_type: mmap`: {kind} is never on huge pages.",
     )
@@ -213,11 +205,8 @@ def _shared_machine(facts: CampaignFacts) -> Iterator[findings.Ruling]:
     if per_s is None or not cpus or cpus[-1] <= 0:
         yield findings.lacking("generator_cpu_s and cpus")
         return
-    yield findings.broken(
-        f"the load generator ran on the server's {count(int(cpus[-1]), 'CPU')} and used"
-        f" {format_share(per_s / cpus[-1])} of their time",
-        subject="campaign",
-    )
+    message = _TEXTS.shared_machine(cpus=int(cpus[-1]), share=per_s / cpus[-1])
+    yield findings.broken(message, subject="campaign")
 
 
 def _is_beside(run: Run) -> bool:
@@ -226,17 +215,12 @@ def _is_beside(run: Run) -> bool:
 
 
 def _shared_node(beside: Sequence[Run], facts: CampaignFacts) -> findings.Ruling:
-    runs = f"{len(beside)} of {count(len(facts.runs), 'run')}"
     cpus, per_s = levels(beside, Quantity.CPUS), rate(beside, Quantity.GENERATOR_CPU_S)
-    used = ""
-    if cpus and cpus[-1] > 0 and per_s is not None:
-        used = f"; it used {format_share(per_s / cpus[-1])} of its CPU time"
+    share = per_s / cpus[-1] if cpus and cpus[-1] > 0 and per_s is not None else None
     return findings.broken(
-        f"in {runs} the load generator shared the database's machine{used}",
+        _TEXTS.shared_node(beside=len(beside), runs=len(facts.runs), share=share),
         subject="campaign",
-        remedy="For numbers of the server alone leave `same_node` off, and give the cluster a node"
-        " for the generator (`generators.node_selector`). Nodes that are containers of one machine"
-        " are one machine.",
+        remedy=_TEXTS.shared_node_remedy(),
     )
 
 
@@ -252,24 +236,25 @@ def _beside_neighbours(facts: CampaignFacts) -> Iterator[findings.Ruling]:
         (run, finding) for run, finding in found if finding.severity is findings.Severity.WARNING
     ]
     if borne:
-        blocks = {run.block for run, _ in borne}
-        yield findings.broken(
-            f"{len(blocks)} of {count(facts.seen.blocks, 'block')} were measured beside a neighbour"
-            f" ({_by_code([finding.code for _, finding in borne])}), the first time:"
-            f" {borne[0][1].message}",
-            subject="campaign",
+        message = _TEXTS.beside_neighbours(
+            beset=len({run.block for run, _ in borne}),
+            blocks=facts.seen.blocks,
+            causes=_by_code([finding.code for _, finding in borne]),
+            first=borne[0][1].message,
         )
+        yield findings.broken(message, subject="campaign")
     elif found:
         beset = len({run.place for run, _ in found})
         in_turns = any(run.turns for run, _ in found)
         most = beset > len(facts.runs) * MOST_RUNS and not in_turns
-        ruling = findings.broken(
-            f"neighbours were there in {beset} of {count(len(facts.runs), 'run')}"
-            f" ({_by_code([finding.code for _, finding in found])}), the first time:"
-            f" {found[0][1].message}",
-            subject="campaign",
-            remedy=_BESET if most else _ALIKE if in_turns else _NOTED,
+        message = _TEXTS.neighbours(
+            beset=beset,
+            runs=len(facts.runs),
+            causes=_by_code([finding.code for _, finding in found]),
+            first=found[0][1].message,
         )
+        remedy = _TEXTS.neighbours_remedy(is_most=most, in_turns=in_turns)
+        ruling = findings.broken(message, subject="campaign", remedy=remedy)
         yield ruling if most else replace(ruling, severity=findings.Severity.INFO)
 
 
@@ -285,25 +270,18 @@ def _foreign_load(facts: CampaignFacts) -> Iterator[findings.Ruling]:
             names = result.configuration, result.baseline
             more, less = names if share.estimate > 0 else reversed(names)
             low, high = sorted((abs(share.low), abs(share.high)))
-            yield findings.broken(
-                f"{more}: under {result.workload} other programs took more CPU time in its runs"
-                f" than in those of {less}, by {format_share(abs(share.estimate))} of what server"
-                f" and load generator of both used ({100 * (1 - SUSPECT_LEVEL):g} % interval"
-                f" {format_share(low)} to {format_share(high)}, {count(found.blocks, 'block')};"
-                f" more than {format_share(found.limit)} puts the verdict in doubt)",
-                subject=result.configuration,
+            message = _TEXTS.foreign_load(
+                more=more,
+                less=less,
+                workload=result.workload,
+                share=abs(share.estimate),
+                confidence=f"{100 * (1 - SUSPECT_LEVEL):g}",
+                low=low,
+                high=high,
+                blocks=found.blocks,
+                limit=found.limit,
             )
-
-
-_NOTED: Final = "None: `measure.max_other_load: ignore` asks to note them only."
-_ALIKE: Final = (
-    "None: in turns all configurations meet them alike; foreign-load-differs checks that."
-)
-_BESET: Final = (
-    "Stop what else runs on the machine, or measure on one where nothing else does. Until then"
-    " absolute figures are those of what others left of it, and the intervals are as wide as that"
-    " makes them; `measure.max_other_load: ignore` let no block be redone."
-)
+            yield findings.broken(message, subject=result.configuration)
 
 
 def _by_code(codes: list[str]) -> str:
@@ -546,12 +524,10 @@ def _fits_in_memory(facts: CampaignFacts) -> Iterator[findings.Ruling]:
         yield findings.lacking("database_bytes, shared_buffers_bytes and memory_bytes")
     elif held:
         what, room = held[0]
-        yield findings.broken(
-            f"the configurations differ in storage ({why}), and the data"
-            f" ({format_bytes(max(sizes))}) fit in {what} ({format_bytes(room)}): reads do not"
-            " reach it",
-            subject="campaign",
+        message = _TEXTS.fits_in_memory(
+            why=why, data=format_bytes(max(sizes)), where=what, room=format_bytes(room)
         )
+        yield findings.broken(message, subject="campaign")
 
 
 def _judges_storage(facts: CampaignFacts) -> str:
