@@ -14,30 +14,13 @@ from support.examples import EXAMPLES
 # Tables that have texts alone, each with a kept campaign that has it. A table leaves this list
 # when its columns are typed; none comes in.
 TEXT_TABLES = {
-    "attribution: Effects": "attribution",
-    "attribution: Levels, step by step": "published-stack",
     "cells: Cells": "aa",
     "comparisons: Comparisons per cell, against": "aa",
     "comparisons: Stalls": "article-001/persistence",
     "contract: Contract": "places",
-    "costs: CPU per request, and how steady it is": "article-001/persistence",
-    "costs: CPU per transaction, and how steady it is": "aa",
-    "costs: of a cell": "article-004/burst",
-    "costs: of a cell against": "aa",
-    "devices: Devices": "aa",
-    "devices: Wait events by share": "aa",
-    "latency: Latency": "aa",
-    "latency: Latency against": "aa",
-    "money: Cost of a transaction against": "places",
-    "money: Cost per million transactions": "places",
-    "plans: Executed by EXPLAIN (ANALYZE, BUFFERS)": "article-002/page-size",
-    "provider: What AWS saw": "places",
     "published: Beside the published figures": "article-001/persistence",
-    "read-amplification: Reads of the device": "article-002/page-size",
     "scalability: Throughput over clients": "scalability",
     "settings: Effective settings that differ": "article-001/persistence",
-    "statements: Differences, block by block": "published-storage",
-    "statements: Statements and commits at one client": "published-matrix",
 }
 LOAD = ("clients", "threads", "rate_per_s")
 # Of any characters: a configuration may be called 4KiB.

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from itertools import combinations as subsets
 from itertools import product
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, ClassVar, Final, NamedTuple
 
 from steelyard.answers.observations import Observations
 from steelyard.answers.result.compute import Pair, Terms, compare_result, terms_of
@@ -20,10 +21,10 @@ from steelyard.answers.results import (
     verdict_word,
 )
 from steelyard.core.campaign import StoppingRule
-from steelyard.core.experiment import RATE, Attribution, AttributionKind, Effect
+from steelyard.core.experiment import RATE, Attribution, AttributionKind, Effect, Workload
 from steelyard.core.findings import Estimate
 from steelyard.core.quantities import INLINE, PERCENT, Computed, Named
-from steelyard.core.schedule import Blocks, WorkloadName
+from steelyard.core.schedule import Blocks, Load, WorkloadName
 from steelyard.report import document as doc
 from steelyard.report.keys import Declared
 from steelyard.stats import factorial
@@ -304,27 +305,45 @@ def _standing_out(analysis: CampaignAnalysis) -> Iterator[doc.BulletList]:
         yield doc.BulletList(lead="Factors that change each other's effect", items=items)
 
 
+class _Line(NamedTuple):
+    """A row of the table: the result of a factor, or a further effect."""
+
+    workload: str
+    kind: str
+    of: str
+    effect: Estimate | None
+    word: str
+    tone: doc.Tone
+
+
+_EFFECT: Final = doc.Form(show=doc.effect_value, unit=PERCENT)
+_PER_S: Final = doc.Form(show=doc.rate, heading="1/s")
+
+
 def _table(analysis: CampaignAnalysis, attribution: Attribution) -> doc.Table:
-    columns = (
-        doc.Column(name="workload"),
-        doc.Column(name="effect"),
-        doc.Column(name="of"),
-        doc.Column(name=f"on {RATE}", align=doc.Align.RIGHT),
-        doc.Column(name=f"{doc.CONFIDENCE} interval", align=doc.Align.RIGHT),
-        doc.Column(name="so"),
-    )
-    rows = [
-        row
-        for workload in analysis.experiment.workloads
-        for row in _rows(analysis, attribution, workload.name)
-    ]
-    found = _effects(analysis)
-    families = dict.fromkeys(effect.family for effect in found)
-    told = [_MEANING[attribution.kind], *(_FAMILIES[f] for f in families if f in _FAMILIES)]
+    families = dict.fromkeys(effect.family for effect in _effects(analysis))
+    notes = [_MEANING[attribution.kind], *(_FAMILIES[f] for f in families if f in _FAMILIES)]
     if families:
-        told.append(f"Each kind of effect keeps {doc.CONFIDENCE} over all its rows, by Bonferroni.")
-    note = " ".join(told)
-    return doc.Table(title="Effects", columns=columns, rows=tuple(rows), tone_column=5, note=note)
+        notes.append(
+            f"Each kind of effect keeps {doc.CONFIDENCE} over all its rows, by Bonferroni."
+        )
+    return doc.table_of(
+        (
+            line
+            for workload in analysis.experiment.workloads
+            for line in _lines(analysis, attribution, workload.name)
+        ),
+        doc.column("workload", lambda line: line.workload),
+        doc.column("effect", lambda line: line.kind),
+        doc.column("of", lambda line: line.of),
+        doc.column(f"on {RATE}", lambda line: line.effect, _EFFECT, key="effect"),
+        doc.numbers(f"{doc.CONFIDENCE} interval", lambda line: doc.effect_interval(line.effect)),
+        doc.column("so", lambda line: line.word),
+        title="Effects",
+        tone=lambda line: line.tone,
+        tone_column=5,
+        note=" ".join(notes),
+    )
 
 
 def _levels(analysis: CampaignAnalysis, attribution: Attribution) -> Iterator[doc.Table]:
@@ -332,46 +351,44 @@ def _levels(analysis: CampaignAnalysis, attribution: Attribution) -> Iterator[do
     if attribution.kind is not AttributionKind.LADDER:
         return
     experiment = analysis.experiment
-    found = {
+    rates = {
         (each.configuration, each.cell.workload, each.cell.load): each.tps.value
         for each in analysis.cells
     }
-    names = [step.name for step in experiment.configurations]
-    rows = []
-    for workload, load in product(experiment.workloads, experiment.closed_loads):
-        levels = [found.get((name, workload.name, load)) for name in names]
-        shown = (doc.MISSING if level is None else doc.rate(level) for level in levels)
-        rows.append(doc.Row(cells=(workload.name, cell_name(experiment, load), *shown)))
     steps = ("at the start", *(f"+ {factor.name}" for factor in attribution.factors))
-    yield doc.Table(
-        title="Levels, step by step",
-        columns=(
-            *(doc.Column(name="workload"), doc.Column(name="load")),
-            *(doc.number_column(step, "1/s") for step in steps),
+
+    def rate(configuration: str, place: tuple[Workload, Load]) -> float | None:
+        return rates.get((configuration, place[0].name, place[1]))
+
+    yield doc.table_of(
+        product(experiment.workloads, experiment.closed_loads),
+        doc.column("workload", lambda place: place[0].name),
+        doc.Cells(
+            doc.Column(name="load"),
+            lambda place: cell_name(experiment, place[1]),
+            lambda place: doc.load_data(place[1]),
         ),
-        rows=tuple(rows),
+        *(
+            doc.column(step, partial(rate, each.name), _PER_S, key=f"tps_{each.name}")
+            for step, each in zip(steps, experiment.configurations, strict=True)
+        ),
+        title="Levels, step by step",
         note="Medians over blocks; each step keeps those before it. They move with the machine:"
         " what a step does is its effect above, which is taken within blocks.",
     )
 
 
-def _rows(analysis: CampaignAnalysis, attribution: Attribution, workload: str) -> Iterator[doc.Row]:
+def _lines(analysis: CampaignAnalysis, attribution: Attribution, workload: str) -> Iterator[_Line]:
     margin = analysis.experiment.stop.margin
     results = _results(analysis, workload)
-    for place, result in enumerate(results):
-        factor = attribution.factors[place]
-        yield doc.Row(
-            cells=(
-                *(workload, _RESULT[attribution.kind], factor.name),
-                *(doc.effect_value(result.effect), doc.effect_interval(result.effect)),
-                verdict_word(result, margin),
-            ),
-            tone=tone_of(result),
-        )
-    found = _effects(analysis)
-    for effect in (effect for effect in found if effect.workload == workload):
-        factors = [results[place] for place in effect.factors]
-        yield _effect_row(effect, costs=any(each.is_less_durable for each in factors))
+    kind = _RESULT[attribution.kind]
+    for factor, result in zip(attribution.factors, results, strict=False):
+        word = verdict_word(result, margin)
+        yield _Line(workload, kind, factor.name, result.effect, word, tone_of(result))
+    for effect in _effects(analysis):
+        if effect.workload == workload:
+            factors = [results[place] for place in effect.factors]
+            yield _effect_line(effect, costs=any(each.is_less_durable for each in factors))
 
 
 def _results(analysis: CampaignAnalysis, workload: str) -> tuple[Comparison, ...]:
@@ -379,7 +396,7 @@ def _results(analysis: CampaignAnalysis, workload: str) -> tuple[Comparison, ...
     return tuple(c for c in analysis.results if c.workload == workload)
 
 
-def _effect_row(effect: AttributedEffect, *, costs: bool) -> doc.Row:
+def _effect_line(effect: AttributedEffect, *, costs: bool) -> _Line:
     """Return one row; ``costs``: a factor of it gives up durability, so no gain is a plain one."""
     sign = _sign(effect.effect)
     traded = (
@@ -390,13 +407,8 @@ def _effect_row(effect: AttributedEffect, *, costs: bool) -> doc.Row:
     word = f"{_word(effect)}, less durable" if traded else _word(effect)
     tone = {1: doc.Tone.GOOD, -1: doc.Tone.BAD, 0: doc.Tone.OPEN}[sign]
     of = "all factors" if effect.family is EffectFamily.TOTAL else effect.name
-    return doc.Row(
-        cells=(
-            *(effect.workload, effect.family.value, of),
-            *(doc.effect_value(effect.effect), doc.effect_interval(effect.effect), word),
-        ),
-        tone=doc.Tone.WARNING if traded and sign >= 0 else tone,
-    )
+    tone = doc.Tone.WARNING if traded and sign >= 0 else tone
+    return _Line(effect.workload, effect.family.value, of, effect.effect, word, tone)
 
 
 def _sign(estimate: Estimate | None) -> int:

@@ -15,7 +15,13 @@ import numpy as np
 
 from steelyard.answers import observations as obs
 from steelyard.answers.observations import change
-from steelyard.answers.results import CampaignAnalysis, Grounds, place_name, short_load
+from steelyard.answers.results import (
+    CampaignAnalysis,
+    Grounds,
+    compared_data,
+    place_name,
+    short_load,
+)
 from steelyard.core.experiment import ONE, RATE, Experiment, Workload
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Quantity, Run
@@ -31,6 +37,7 @@ from steelyard.core.schedule import (
 from steelyard.core.target import EngineName
 from steelyard.core.wording import US_PER_S
 from steelyard.report import document as doc
+from steelyard.report.keys import row_of
 from steelyard.stats.intervals import FloatArray, robust_variation
 
 
@@ -527,16 +534,22 @@ def change_table(
         [each for each in change.costs if each.change is not None],
         (f"per {ONE}", lambda each: KINDS[each.cost].label),
         ("unit", lambda each: KINDS[each.cost].unit),
-        (doc.number_column(change.baseline), lambda each: _written(each.cost, each.baseline)),
-        (
-            doc.number_column(change.configuration),
-            lambda each: _written(each.cost, each.configuration),
-        ),
-        (doc.number_column("difference"), _difference),
-        (doc.number_column("95 % interval"), _interval),
+        doc.numbers(change.baseline, lambda each: _written(each.cost, each.baseline)),
+        doc.numbers(change.configuration, lambda each: _written(each.cost, each.configuration)),
+        doc.numbers("difference", _difference),
+        doc.numbers("95 % interval", _interval),
         title=f"{place}: {change.configuration} against {change.baseline}",
         note=" ".join(_missing(change.costs, absent)),
+        common=compared_data(change),
+        data=_change_data,
     )
+
+
+def _change_data(each: CostChange) -> tuple[doc.Datum, ...]:
+    form = doc.Form(unit=PERCENT) if each.relative else doc.WHOLE
+    sides = {"value_baseline": each.baseline, "value_configuration": each.configuration}
+    values = ((name, doc.number(value)) for name, value in sides.items())
+    return (("cost", each.cost.value), *values, *form.data("change", each.change))
 
 
 def _difference(each: CostChange) -> str:
@@ -592,11 +605,17 @@ def _level_table(
         [each for each in ledger.costs if each.value is not None],
         (f"per {ONE}", lambda each: KINDS[each.cost].label),
         ("unit", lambda each: KINDS[each.cost].unit),
-        (doc.number_column(ledger.configuration), _level_text),
-        (doc.number_column("95 % interval"), _level_interval),
+        doc.numbers(ledger.configuration, _level_text),
+        doc.numbers("95 % interval", _level_interval),
         title=place_name(analysis.experiment, ledger.cell),
         note=" ".join([doc.POINTWISE, *_missing(ledger.costs, absent)]),
+        common=_cell_data(ledger),
+        data=lambda each: (("cost", each.cost.value), *doc.WHOLE.data("value", each.value)),
     )
+
+
+def _cell_data(ledger: CellLedger) -> tuple[doc.Datum, ...]:
+    return (*row_of(ledger.cell), ("configuration", ledger.configuration))
 
 
 def _steadiness(ledger: Ledger, experiment: Experiment) -> Sequence[doc.Table]:
@@ -608,28 +627,34 @@ def _steadiness(ledger: Ledger, experiment: Experiment) -> Sequence[doc.Table]:
         cells,
         ("workload", lambda each: each.cell.workload),
         ("configuration", lambda each: each.configuration),
-        (doc.number_column("clients"), lambda each: short_load(experiment, each.cell.load)),
-        (
-            doc.number_column("CPU of the server", "µs"),
-            lambda each: _level_text(each.cost(Cost.SERVER_CPU)),
+        doc.numbers("clients", lambda each: short_load(experiment, each.cell.load)),
+        doc.numbers(
+            "CPU of the server", lambda each: _level_text(each.cost(Cost.SERVER_CPU)), "µs"
         ),
-        (
-            doc.number_column("95 % interval", "µs"),
-            lambda each: _level_interval(each.cost(Cost.SERVER_CPU)),
+        doc.numbers(
+            "95 % interval", lambda each: _level_interval(each.cost(Cost.SERVER_CPU)), "µs"
         ),
-        (
-            doc.number_column("its variation"),
-            lambda each: doc.proportion(each.cost(Cost.SERVER_CPU).variation),
+        doc.numbers(
+            "its variation", lambda each: doc.proportion(each.cost(Cost.SERVER_CPU).variation)
         ),
-        (
-            doc.number_column(f"variation of {RATE}"),
-            lambda each: doc.proportion(each.tps_variation),
-        ),
-        (
-            doc.number_column("CPU of the generator", "µs", spare=True),
+        doc.numbers(f"variation of {RATE}", lambda each: doc.proportion(each.tps_variation)),
+        doc.numbers(
+            "CPU of the generator",
             lambda each: _level_text(each.cost(Cost.GENERATOR_CPU)),
+            "µs",
+            spare=True,
         ),
         title=f"CPU per {ONE}, and how steady it is",
         note=_STEADY_NOTE,
+        data=lambda each: (
+            *_cell_data(each),
+            ("tps_variation", doc.number(each.tps_variation)),
+            *(
+                datum
+                for cost in (Cost.SERVER_CPU, Cost.GENERATOR_CPU)
+                for datum in doc.WHOLE.data(cost.value, each.cost(cost).value)
+            ),
+            ("server_cpu_variation", doc.number(each.cost(Cost.SERVER_CPU).variation)),
+        ),
     )
     return (table,)

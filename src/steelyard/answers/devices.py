@@ -13,7 +13,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, ClassVar, Final
+from functools import partial
+from typing import Annotated, ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from steelyard.core.quantities import INLINE, PER_SECOND, Computed, Named
 from steelyard.core.schedule import CellKey, ConfigurationName, WorkloadName
 from steelyard.core.wording import KIB, MIB, format_bytes, format_share
 from steelyard.report import document as doc
+from steelyard.report.keys import row_of
 
 
 class Device(StrEnum):
@@ -394,34 +396,35 @@ def _device_blocks(
         )
         return
     with_wal = any(each.device is Device.WAL for each in devices)
-    columns = (
-        doc.Column(name="workload"),
-        doc.Column(name="load", spare=True),
-        doc.Column(name="configuration"),
-        *((doc.Column(name="device"),) if with_wal else ()),
-        *(doc.number_column(each.name, each.unit, spare=each.spare) for each in DEVICE_COLUMNS),
-    )
-    rows = []
-    for each in devices:
-        device = ("WAL" if each.device is Device.WAL else "data",) if with_wal else ()
-        cells = (_device_cell(each, column) for column in DEVICE_COLUMNS)
-        rows.append(doc.Row(cells=(*_place(analysis, each), *device, *cells)))
+    device = ("device", lambda each: "WAL" if each.device is Device.WAL else "data")
     reach = _IN_TURNS if analysis.is_in_turns else _IN_ONE_PIECE
-    note = " ".join((_DEVICE_NOTE, reach, *_not_counted_words(devices)))
-    yield doc.Table(title="Devices", columns=columns, rows=tuple(rows), note=note)
+    yield doc.table_of(
+        devices,
+        ("workload", lambda each: each.cell.workload),
+        (doc.Column(name="load", spare=True), partial(_load, analysis)),
+        ("configuration", lambda each: each.configuration),
+        *((device,) if with_wal else ()),
+        *(
+            doc.numbers(column.name, partial(_device_cell, column), column.unit, spare=column.spare)
+            for column in DEVICE_COLUMNS
+        ),
+        title="Devices",
+        note=" ".join((_DEVICE_NOTE, reach, *_not_counted_words(devices))),
+        data=row_of,
+        reason=lambda each: "; ".join(dict.fromkeys(each.not_counted.values())),
+    )
 
 
-def _device_cell(each: DeviceFigures, column: DeviceColumn) -> str:
+def _device_cell(column: DeviceColumn, each: DeviceFigures) -> str:
     if column.key in each.not_counted:
         return NOT_COUNTED
     value = each.values[column.key]
     return doc.MISSING if value is None else column.show(value.value)
 
 
-def _place(analysis: CampaignAnalysis, each: DeviceFigures | RankedWaits) -> tuple[str, str, str]:
+def _load(analysis: CampaignAnalysis, each: DeviceFigures | RankedWaits) -> str:
     load = cell_name(analysis.experiment, each.cell.load)
-    load = f"{load}, long run" if each.sustained else load
-    return each.cell.workload, load, each.configuration
+    return f"{load}, long run" if each.sustained else load
 
 
 def _not_counted_words(devices: Sequence[DeviceFigures]) -> Iterator[str]:
@@ -444,43 +447,53 @@ def _wait_table(analysis: CampaignAnalysis, waits: Sequence[RankedWaits]) -> Ite
         if reasons:
             yield doc.Paragraph(text=doc.ended(f"Wait events: {'; '.join(reasons)}"))
         return
-    columns = (
-        doc.Column(name="workload"),
-        doc.Column(name="load", spare=True),
-        doc.Column(name="configuration"),
-        doc.Column(name="wait event"),
-        doc.number_column("share"),
-        doc.number_column("95 % interval"),
-        doc.number_column("sessions"),
-    )
-    rows = tuple(row for each in shown for row in _wait_rows(analysis, each))
     least = format_share(_LEAST_SHOWN)
     left = f"At most {_MOST_SHOWN} of a configuration and from {least} on, at the largest load; the"
     left += " others are in summary.json."
-    yield doc.Table(
-        title="Wait events by share", columns=columns, rows=rows, note=f"{_WAIT_NOTE} {left}"
+    yield doc.table_of(
+        (row for each in shown for row in _wait_rows(each)),
+        ("workload", lambda row: row.waits.cell.workload if row.is_first else ""),
+        (
+            doc.Column(name="load", spare=True),
+            lambda row: _load(analysis, row.waits) if row.is_first else "",
+        ),
+        ("configuration", lambda row: row.waits.configuration if row.is_first else ""),
+        (
+            "wait event",
+            lambda row: row.event.label if row.event else f"not sampled: {row.waits.missing}",
+        ),
+        doc.numbers(
+            "share", lambda row: format_share(row.event.share.value) if row.event else doc.MISSING
+        ),
+        doc.numbers(
+            "95 % interval",
+            lambda row: doc.between(row.event.share if row.event else None, format_share),
+        ),
+        doc.numbers(
+            "sessions",
+            lambda row: doc.significant(row.event.sessions) if row.event else doc.MISSING,
+        ),
+        title="Wait events by share",
+        note=f"{_WAIT_NOTE} {left}",
+        data=lambda row: (*row_of(row.waits), *(row_of(row.event) if row.event else ())),
     )
 
 
-def _wait_rows(analysis: CampaignAnalysis, each: RankedWaits) -> Iterator[doc.Row]:
-    place = _place(analysis, each)
-    if not each.events:
-        yield doc.Row(
-            cells=(*place, f"not sampled: {each.missing}", doc.MISSING, doc.MISSING, doc.MISSING)
-        )
-    for event in each.events[:_MOST_SHOWN]:
+class _WaitRow(NamedTuple):
+    """A wait event of a configuration; None where it was not sampled."""
+
+    waits: RankedWaits
+    event: WaitShare | None
+    is_first: bool = True
+
+
+def _wait_rows(waits: RankedWaits) -> Iterator[_WaitRow]:
+    if not waits.events:
+        yield _WaitRow(waits, None)
+    for place, event in enumerate(waits.events[:_MOST_SHOWN]):
         if event.share.value < _LEAST_SHOWN:
             return
-        yield doc.Row(
-            cells=(
-                *place,
-                event.label,
-                format_share(event.share.value),
-                doc.between(event.share, format_share),
-                doc.significant(event.sessions),
-            )
-        )
-        place = ("", "", "")
+        yield _WaitRow(waits, event, is_first=not place)
 
 
 PAGE_BYTES: Final = 8 * KIB  # of PostgreSQL, unless it was built otherwise
@@ -615,27 +628,19 @@ def _read_table(experiment: Experiment, found: Sequence[ReadFigures]) -> doc.Tab
         ("workload", lambda each: each.cell.workload),
         (doc.Column(name="load", spare=True), lambda each: cell_name(experiment, each.cell.load)),
         ("configuration", lambda each: each.configuration),
-        (
-            doc.number_column("amplification"),
-            lambda each: doc.significant(each.amplification.value),
-        ),
-        (
-            doc.number_column("95 % interval"),
-            lambda each: doc.between(each.amplification, doc.significant),
-        ),
-        (doc.number_column("asked for", "MiB/s"), lambda each: _mebibytes(each.asked_bytes.value)),
-        (doc.number_column("read", "MiB/s"), lambda each: _mebibytes(each.device_bytes.value)),
-        (doc.number_column("request", "KiB"), lambda each: _kibibytes(each.request_bytes.value)),
-        (doc.number_column("file-system block"), lambda each: _size(each.place.block_bytes)),
-        (doc.number_column("memory page", spare=True), lambda each: _size(each.place.page_bytes)),
-        (
-            doc.number_column("read-ahead", spare=True),
-            lambda each: _size(each.place.read_ahead_bytes),
-        ),
+        doc.numbers("amplification", lambda each: doc.significant(each.amplification.value)),
+        doc.numbers("95 % interval", lambda each: doc.between(each.amplification, doc.significant)),
+        doc.numbers("asked for", lambda each: _mebibytes(each.asked_bytes.value), "MiB/s"),
+        doc.numbers("read", lambda each: _mebibytes(each.device_bytes.value), "MiB/s"),
+        doc.numbers("request", lambda each: _kibibytes(each.request_bytes.value), "KiB"),
+        doc.numbers("file-system block", lambda each: _size(each.place.block_bytes)),
+        doc.numbers("memory page", lambda each: _size(each.place.page_bytes), spare=True),
+        doc.numbers("read-ahead", lambda each: _size(each.place.read_ahead_bytes), spare=True),
         title="Reads of the device",
         note="Amplification is what the device of the data read over what the server asked the"
         " operating system for, WAL left out; below 1 the rest was in the kernel's page cache. A"
         f" request is one read of the device, on average. Medians over blocks. {doc.POINTWISE}",
+        data=lambda each: (*row_of(each.cell), *row_of(each)),
     )
 
 

@@ -7,9 +7,10 @@ What the provider of a server saw of it is here, too: its own counts, minute by 
 They are of the whole instance, with everything that ran on it: of all configurations that it had.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from statistics import fmean
 from typing import Annotated, ClassVar, Final
 
 from steelyard.answers.results import CampaignAnalysis, CellSummary, Comparison, Grounds, place_name
@@ -40,6 +41,7 @@ from steelyard.core.schedule import (
 )
 from steelyard.core.wording import MS_PER_S, SECONDS_PER_MINUTE, format_bytes, format_duration
 from steelyard.report import document as doc
+from steelyard.report.keys import row_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -366,18 +368,13 @@ def _levels(experiment: Experiment, found: Money) -> doc.Table:
         found.cells,
         ("configuration", lambda each: each.configuration),
         ("cell", lambda each: place_name(experiment, each.cell)),
-        (doc.number_column(RATE), lambda each: doc.rate(each.tps)),
-        (
-            doc.number_column("an hour"),
-            lambda each: format_money(each.rates.per_hour, each.rates.currency),
-        ),
-        (
-            doc.number_column("a million"),
-            lambda each: format_money(each.total, each.rates.currency),
-        ),
-        (doc.number_column("95 % interval", spare=True), _between),
+        doc.numbers(RATE, lambda each: doc.rate(each.tps)),
+        doc.numbers("an hour", lambda each: format_money(each.rates.per_hour, each.rates.currency)),
+        doc.numbers("a million", lambda each: format_money(each.total, each.rates.currency)),
+        doc.numbers("95 % interval", _between, spare=True),
         (doc.Column(name="of which", spare=True), lambda each: "; ".join(_parts(each))),
         title=f"Cost per million {MANY}",
+        data=row_of,
     )
 
 
@@ -411,10 +408,11 @@ def _changes(found: Money) -> Iterator[doc.Table]:
         found.changes,
         ("configuration", lambda each: each.configuration),
         ("workload", lambda each: each.workload),
-        (doc.number_column("change"), lambda each: doc.effect_value(each.change)),
-        (doc.number_column("95 % interval"), lambda each: doc.effect_interval(each.change)),
+        doc.numbers("change", lambda each: doc.effect_value(each.change)),
+        doc.numbers("95 % interval", lambda each: doc.effect_interval(each.change)),
         ("why not known", lambda each: each.missing),
         title=f"Cost of a {ONE} against the baseline",
+        data=row_of,
     )
 
 
@@ -555,17 +553,12 @@ def provider_section(
 ) -> tuple[doc.Section, ...]:
     """Return a row for each metric, and what was not published, which is not 0."""
     title = "What AWS saw"
-    columns = (
-        *(doc.Column(name=name) for name in ("instance", "configurations", "metric")),
-        *(doc.number_column(name) for name in ("mean", "least", "most", "last", "minutes")),
-    )
     published = [each for each in every if each.values]
     blocks: list[doc.Block] = []
     if published:
-        rows = tuple(doc.Row(cells=_series_cells(each)) for each in published)
         note = _SERIES_NOTE + (_BILLED_NOTE if any(each.is_billed for each in published) else "")
         note += _LOAD_NOTE if any(each.unit == "sessions" for each in published) else ""
-        blocks.append(doc.Table(title=title, columns=columns, rows=rows, note=note))
+        blocks.append(_series_table(published, title, note))
     for server in dict.fromkeys(each.server for each in every):
         missing = tuple(e.metric for e in every if e.server == server and not e.values)
         if missing:
@@ -574,15 +567,34 @@ def provider_section(
     return (doc.Section(anchor="provider", title=title, blocks=tuple(blocks)),)
 
 
-def _series_cells(each: ProviderSeries) -> tuple[str, ...]:
-    mean = sum(each.values) / len(each.values)
-    told = (mean, min(each.values), max(each.values), each.values[-1])
-    return (
-        each.server,
-        ", ".join(each.configurations),
-        each.metric,
-        *(_value_shown(each, value) for value in told),
-        f"{len(each.values) * each.period_s / SECONDS_PER_MINUTE:.0f}",
+_OF_SERIES: Final[Mapping[str, Callable[[Sequence[float]], float]]] = {
+    "mean": fmean,
+    "least": min,
+    "most": max,
+    "last": lambda values: values[-1],
+}
+
+
+def _series_table(published: Sequence[ProviderSeries], title: str, note: str) -> doc.Table:
+    def shown(of: Callable[[Sequence[float]], float], each: ProviderSeries) -> str:
+        return _value_shown(each, of(each.values))
+
+    def minutes(each: ProviderSeries) -> float:
+        return len(each.values) * each.period_s / SECONDS_PER_MINUTE
+
+    return doc.table_of(
+        published,
+        ("instance", lambda each: each.server),
+        doc.column("configurations", lambda each: ", ".join(each.configurations)),
+        ("metric", lambda each: each.metric),
+        *(doc.numbers(name, partial(shown, of)) for name, of in _OF_SERIES.items()),
+        doc.column("minutes", minutes, doc.Form(show="{:.0f}".format)),
+        title=title,
+        note=note,
+        data=lambda each: (
+            *row_of(each),
+            *((name, doc.number(of(each.values))) for name, of in _OF_SERIES.items()),
+        ),
     )
 
 

@@ -7,7 +7,7 @@ those of verdicts, of how a campaign ended, of what a load is called.
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Final, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Final, TypeVar, cast
 
 from steelyard.answers.durability.rules import DurabilityTrade
 from steelyard.answers.observations import Observations
@@ -29,6 +29,7 @@ from steelyard.core.schedule import (
 )
 from steelyard.core.wording import format_duration, format_percent
 from steelyard.report import document as doc
+from steelyard.report.keys import row_of
 from steelyard.stats.noise import LEAST_INSTANCES
 from steelyard.stats.spending import has_many_cells
 
@@ -393,6 +394,12 @@ def _has_twin(experiment: Experiment, load: Load) -> bool:
 def place_name(experiment: Experiment, cell: CellKey) -> str:
     """Return a cell by its workload and its load."""
     return f"{cell.workload}, {cell_name(experiment, cell.load)}"
+
+
+def compared_data(each: Any) -> tuple[doc.Datum, ...]:  # noqa: ANN401 - whatever has them
+    """Return by which keys programs find a configuration against the baseline in a cell."""
+    sides = ("baseline", each.baseline), ("configuration", each.configuration)
+    return (*row_of(each.cell), *sides)
 
 
 def compared_names(analysis: CampaignAnalysis) -> tuple[str, ...]:

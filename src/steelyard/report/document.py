@@ -281,12 +281,17 @@ class Form:
 
     def data(self, key: str, value: object) -> tuple[Datum, ...]:
         """Return the number under its key, and after it its bounds under theirs."""
-        key += self.unit.suffix
+        key = column_key(key) + self.unit.suffix
         if isinstance(value, Estimate):
             ends = (value.value, *(bounds(value) or (None, None)))
             names = (key, f"{key}_low", f"{key}_high")
             return tuple(zip(names, (number(end, self.unit) for end in ends), strict=True))
         return ((key, _datum(value, self.unit)),)
+
+
+def column_key(name: str) -> str:
+    """Return a name without what no key of data has: a space, a dot."""
+    return re.sub(r"[^\w-]+", "_", name)
 
 
 def _datum(value: Any, unit: Unit) -> Value:  # noqa: ANN401 - whatever a cell shows
@@ -318,12 +323,17 @@ def column(
         key: Under which programs find it; the name where there is none.
         spare: May be left out where the whole table is too wide.
     """
-    named = key or re.sub(r"\W+", "_", name)
+    named = key or column_key(name)
     return Cells(
         Column(name=name, unit=form.heading, align=form.align, spare=spare),
         lambda item: form.text(of(item)),
         lambda item: form.data(named, of(item)),
     )
+
+
+def numbers(name: str, text: Callable[[Any], str], unit: str = "", *, spare: bool = False) -> Cells:
+    """Return a column of numbers as texts: programs read them from the data of the rows."""
+    return Cells(number_column(name, unit, spare=spare), text)
 
 
 def table_of(
@@ -334,6 +344,7 @@ def table_of(
     brief: str = "",
     tone: Callable[[_T], Tone] = lambda _: Tone.PLAIN,
     tone_column: int | None = None,
+    data: Callable[[_T], tuple[Datum, ...]] = lambda _: (),
     common: tuple[Datum, ...] = (),
     reason: Callable[[_T], str] | None = None,
 ) -> Table:
@@ -348,6 +359,7 @@ def table_of(
         brief: What is said of that even in short.
         tone: Gives the tone of a row.
         tone_column: That the tone belongs to.
+        data: Gives what programs read of a row, before that of typed columns.
         common: Data of each row that no column shows.
         reason: Gives why values of a row are missing; empty where they are not.
     """
@@ -359,8 +371,9 @@ def table_of(
         for each in columns
     ]
     why = (lambda _: ()) if reason is None else lambda item: (("reason", reason(item) or None),)
-    data = [
-        [*(datum for each in filled for datum in each.data(item)), *why(item)] for item in items
+    values = [
+        [*data(item), *(datum for each in filled for datum in each.data(item)), *why(item)]
+        for item in items
     ]
     return Table(
         title=title,
@@ -371,7 +384,7 @@ def table_of(
         tone_column=tone_column,
         note=note,
         brief=brief,
-        data=tuple((*common, *row) for row in data) if any(data) else (),
+        data=tuple((*common, *row) for row in values) if any(values) else (),
     )
 
 

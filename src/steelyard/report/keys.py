@@ -8,7 +8,7 @@ Fields without a sentence are for Steelyard alone. A key has the name of its fie
 unit. What is not there is null: a text is that where it is empty and may be so by its default.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import cache, partial
@@ -27,7 +27,7 @@ from steelyard.core.quantities import (
     Named,
     Unit,
 )
-from steelyard.report.document import Json, bounds, interval, number
+from steelyard.report.document import Datum, Json, bounds, column_key, interval, number
 
 Schema = dict[str, Any]
 _NULL: Final = type(None)
@@ -162,6 +162,23 @@ def keys_of(thing: object) -> dict[str, Json]:
             is_nothing = key.is_null_if_empty and not value
             written[key.name] = None if is_nothing else _plain(value, key.unit)
     return written
+
+
+def row_of(thing: object, prefix: str = "") -> tuple[Datum, ...]:
+    """Return the keys of an object as a row of data: a column for a value, and for a bound.
+
+    The keys of an object below have the name of its key before theirs; lists are left out.
+    """
+    keys = keys_of(thing).items()
+    return tuple(datum for key, value in keys for datum in _columns(f"{prefix}{key}", value))
+
+
+def _columns(name: str, value: Json) -> Iterator[Datum]:
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from _columns(name if key == "estimate" else f"{name}_{key}", part)
+    elif not isinstance(value, list):
+        yield column_key(name), value
 
 
 def _plain(value: Any, unit: Unit) -> Json:  # noqa: ANN401 - whatever a field holds

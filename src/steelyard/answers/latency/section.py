@@ -5,7 +5,9 @@ a schedule is told in ``capacity``.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain
 
 from steelyard.answers import results
 from steelyard.answers.latency.compute import (
@@ -26,9 +28,11 @@ from steelyard.answers.latency.compute import (
 from steelyard.answers.turns import ABSOLUTE_LATENCY, CUT_LATENCY
 from steelyard.core.experiment import GENERATOR, MANY, ONE, RATE, Experiment, GeneratorName
 from steelyard.core.findings import Verdict
-from steelyard.core.schedule import CellKey, Pausing
+from steelyard.core.quantities import PERCENT
+from steelyard.core.schedule import CellKey, Load, Pausing
 from steelyard.core.wording import MS_PER_S, format_percent, format_share
 from steelyard.report import document as doc
+from steelyard.report.keys import row_of
 
 _MOST_PANELS = 6
 _MOST_POINTS = 6000  # as many as keep the page light
@@ -313,38 +317,39 @@ def _tables(analysis: results.CampaignAnalysis, found: LatencyAnalysis) -> Itera
 
 
 def _levels(analysis: results.CampaignAnalysis, found: LatencyAnalysis) -> doc.Table:
-    told = [each for each in found.levels if each.timed is Timed.LATENCY]
-    scripts = any(each.script for each in told)
-    whole = all(each.sampled >= 1.0 for each in told)
-    columns = (
-        doc.Column(name="workload"),
-        doc.Column(name="configuration"),
-        doc.number_column("clients"),
-        *((doc.Column(name="script", spare=True),) if scripts else ()),
-        doc.number_column(MANY if whole else f"{MANY} logged", spare=True),
-        *(doc.number_column(percentile_name(s), "ms", spare=s in _SPARE) for s in SHARES),
-        doc.number_column("max", "ms"),
+    levels = [each for each in found.levels if each.timed is Timed.LATENCY]
+    script: tuple[doc.Column, Callable[[LatencyLevels], str]] = (
+        doc.Column(name="script", spare=True),
+        lambda each: each.script or "all",
     )
-    rows = tuple(_level_row(analysis, each, scripts=scripts) for each in told)
-    is_open = any(each.cell.load.is_open for each in told)
+    whole = all(each.sampled >= 1.0 for each in levels)
+    is_open = any(each.cell.load.is_open for each in levels)
     exact = _LOGGED_NOTE if _logs(analysis) else ""
-    note = f"{_LEVEL_NOTE}{exact}{_LONGEST_NOTE}{_OPEN_NOTE if is_open else ''}"
-    return doc.Table(title=TITLE, columns=columns, rows=rows, note=note)
-
-
-def _level_row(
-    analysis: results.CampaignAnalysis, each: LatencyLevels, *, scripts: bool
-) -> doc.Row:
-    return doc.Row(
-        cells=(
-            each.cell.workload,
-            each.configuration,
-            results.short_load(analysis.experiment, each.cell.load),
-            *((each.script or "all",) if scripts else ()),
-            f"{each.transactions:,}",
-            *(level_text(each.at(share)) for share in SHARES),
-            _longest(analysis, each.at(MAXIMUM)),
-        )
+    return doc.table_of(
+        levels,
+        ("workload", lambda each: each.cell.workload),
+        ("configuration", lambda each: each.configuration),
+        doc.numbers(
+            "clients", lambda each: results.short_load(analysis.experiment, each.cell.load)
+        ),
+        *((script,) if any(each.script for each in levels) else ()),
+        (
+            doc.number_column(MANY if whole else f"{MANY} logged", spare=True),
+            lambda each: f"{each.transactions:,}",
+        ),
+        *(
+            doc.numbers(
+                percentile_name(share),
+                partial(lambda share, each: level_text(each.at(share)), share),
+                "ms",
+                spare=share in _SPARE,
+            )
+            for share in SHARES
+        ),
+        doc.numbers("max", lambda each: _longest(analysis, each.at(MAXIMUM)), "ms"),
+        title=TITLE,
+        note=f"{_LEVEL_NOTE}{exact}{_LONGEST_NOTE}{_OPEN_NOTE if is_open else ''}",
+        data=row_of,
     )
 
 
@@ -371,43 +376,41 @@ def level_text(found: PercentileLevel | None) -> str:
 
 
 def _changes(analysis: results.CampaignAnalysis, changes: Sequence[LatencyChange]) -> doc.Table:
-    columns = (
-        doc.Column(name="workload"),
-        doc.Column(name="configuration"),
-        doc.number_column("clients"),
-        doc.Column(name="clearly"),
-        *(doc.number_column(percentile_name(share), spare=share in _SPARE) for share in SHARES),
-        doc.number_column("blocks", spare=True),
-    )
-    cells = dict.fromkeys((c.workload, c.load, c.configuration) for c in changes)
-    rows = tuple(
-        _change_row(
-            analysis, [c for c in changes if (c.workload, c.load, c.configuration) == place]
-        )
-        for place in cells
-    )
-    return doc.Table(
+    cells: dict[tuple[str, Load, str], list[LatencyChange]] = {}
+    for each in changes:
+        cells.setdefault((each.workload, each.load, each.configuration), []).append(each)
+    return doc.table_of(
+        cells.values(),
+        ("workload", lambda cell: cell[0].workload),
+        ("configuration", lambda cell: cell[0].configuration),
+        doc.numbers("clients", lambda cell: results.short_load(analysis.experiment, cell[0].load)),
+        doc.column("clearly", _called),
+        *(
+            doc.numbers(
+                percentile_name(share),
+                partial(lambda place, cell: _change_text(cell[place]), place),
+                spare=share in _SPARE,
+            )
+            for place, share in enumerate(SHARES)
+        ),
+        doc.column("blocks", lambda cell: max(each.blocks for each in cell), doc.WHOLE, spare=True),
         title=f"Latency against {results.compared_names(analysis)[0]}",
-        columns=columns,
-        rows=rows,
+        tone=lambda cell: _tone({each.called for each in cell if each.called}),
         tone_column=3,
         note=_CHANGE_NOTE,
+        data=_change_data,
+        reason=lambda cell: "; ".join(dict.fromkeys(each.reason for each in cell if each.reason)),
     )
 
 
-def _change_row(analysis: results.CampaignAnalysis, cell: Sequence[LatencyChange]) -> doc.Row:
-    first = cell[0]
-    return doc.Row(
-        cells=(
-            first.workload,
-            first.configuration,
-            results.short_load(analysis.experiment, first.load),
-            _called(cell),
-            *(_change_text(each) for each in cell),
-            str(max(each.blocks for each in cell)),
-        ),
-        tone=_tone({each.called for each in cell if each.called}),
+def _change_data(cell: Sequence[LatencyChange]) -> tuple[doc.Datum, ...]:
+    """Return the keys of a comparison, and the change of each percentile under its name."""
+    first, form = cell[0], doc.Form(unit=PERCENT)
+    sides = ("baseline", first.baseline), ("configuration", first.configuration)
+    changes = (
+        form.data(percentile_name(each.share).replace(".", "_"), each.change) for each in cell
     )
+    return (("workload", first.workload), *doc.load_data(first.load), *sides, *chain(*changes))
 
 
 def _called(cell: Sequence[LatencyChange]) -> str:

@@ -33,6 +33,7 @@ from steelyard.core.campaign import (
     WorkloadNoise,
 )
 from steelyard.core.experiment import MANY, Design, Experiment
+from steelyard.core.quantities import PERCENT, SECONDS
 from steelyard.core.schedule import LONGEST_LATENCY_S, Mode
 from steelyard.core.wording import MS_PER_S, format_bytes, format_duration, format_share, quoted
 from steelyard.report import document as doc
@@ -197,33 +198,56 @@ def _table(each: WorkloadOutlook, found: CampaignOutlook) -> doc.Table:
         scopes.append(("cell", each.cells))
     if each.synergies is not None:
         scopes.append(("synergy", each.synergies))
-    columns = [doc.Column(name="true effect", align=doc.Align.RIGHT)]
-    for name, _ in scopes:
-        columns.append(doc.Column(name=f"{name}, median", align=doc.Align.RIGHT))
-        columns.append(doc.Column(name=f"{name}, 90th percentile"))
     budget_s = found.experiment.stop.budget_s
-    rows = tuple(
-        doc.Row(
-            cells=(
-                doc.share(effect.effect),
-                *(text for _, scope in scopes for text in _times(scope.effects[place], budget_s)),
-            )
-        )
-        for place, effect in enumerate(each.pooled.effects)
+    columns: list[doc.Cells] = []
+    for name, scope in scopes:
+        columns += _scope_columns(name, scope, budget_s)
+    return doc.table_of(
+        enumerate(each.pooled.effects),
+        doc.column(
+            "true effect",
+            lambda row: row[1].effect,
+            doc.Form(show=doc.share, unit=PERCENT),
+            key="effect",
+        ),
+        *columns,
+        title=doc.enumeration(each.names),
+        common=(("workloads", ", ".join(each.names)),),
     )
-    return doc.Table(title=doc.enumeration(each.names), columns=tuple(columns), rows=rows)
 
 
-def _times(effect: EffectOutlook, budget_s: float) -> tuple[str, str]:
-    half = doc.MISSING if effect.half_s is None else format_duration(effect.half_s)
+def _scope_columns(name: str, scope: ScopeOutlook, budget_s: float) -> tuple[doc.Cells, doc.Cells]:
+    """Return when half of the campaigns decide an effect, and when nine in ten do."""
+
+    def most(row: tuple[int, EffectOutlook]) -> tuple[doc.Datum, ...]:
+        effect = scope.effects[row[0]]
+        most, needed = doc.number(effect.most_s), doc.number(effect.needed_s)
+        return ((f"{name}_most_s", most), (f"{name}_needed_s", needed))
+
+    return (
+        doc.column(
+            f"{name}, median",
+            lambda row: scope.effects[row[0]].half_s,
+            doc.Form(show=format_duration, unit=SECONDS),
+            key=f"{name}_half",
+        ),
+        doc.Cells(
+            doc.Column(name=f"{name}, 90th percentile"),
+            lambda row: _most(scope.effects[row[0]], budget_s),
+            most,
+        ),
+    )
+
+
+def _most(effect: EffectOutlook, budget_s: float) -> str:
     if effect.most_s is not None:
-        return half, format_duration(effect.most_s)
+        return format_duration(effect.most_s)
     needed = (
         "no budget within reach does it"
         if effect.needed_s is None
         else f"needs about {doc.about(effect.needed_s)}"
     )
-    return half, f"not within {format_duration(budget_s)} ({needed})"
+    return f"not within {format_duration(budget_s)} ({needed})"
 
 
 def _cheaper(found: CampaignOutlook) -> tuple[doc.Section, ...]:

@@ -18,6 +18,7 @@ from steelyard.answers.observations import Watching
 from steelyard.answers.reasons.compute import Explanation, Reasons, campaign_reasons
 from steelyard.answers.results import (
     CampaignAnalysis,
+    compared_data,
     ending,
     place_name,
     short_load,
@@ -298,19 +299,14 @@ def change_table(
             change.configuration, lambda line: line.configuration_s, _MS, key="configuration"
         ),
         doc.column("difference", lambda line: line.change, _DIFFERENCE, key="change"),
-        (
-            doc.number_column("95 % interval", "ms"),
-            lambda line: doc.in_brackets(line.change, doc.changed_ms),
+        doc.numbers(
+            "95 % interval", lambda line: doc.in_brackets(line.change, doc.changed_ms), "ms"
         ),
         doc.column("of the change", lambda line: line.share, _SHARE, spare=with_bars),
         title=f"{place_name(analysis.experiment, change.cell)}: {change.configuration} against"
         f" {change.baseline}",
         note=f"{doc.count(change.blocks, 'block')}.",
-        common=(
-            ("workload", change.cell.workload),
-            *doc.load_data(change.cell.load),
-            *(("baseline", change.baseline), ("configuration", change.configuration)),
-        ),
+        common=compared_data(change),
     )
     if not with_bars:
         return table
@@ -390,7 +386,7 @@ def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> l
             lambda each: doc.load_data(each.cell.load),
         ),
         doc.column("latency", lambda each: each.latency, _IN_TITLE),
-        (doc.number_column("95 % interval"), lambda each: doc.between(each.latency, doc.part_ms)),
+        doc.numbers("95 % interval", lambda each: doc.between(each.latency, doc.part_ms)),
         *(
             doc.column(
                 PART_LABELS[part],

@@ -1,6 +1,7 @@
 """Plans of the stack as documents: arithmetic, topology, settings of each layer and files."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from steelyard.core import stack
 from steelyard.core.linux import cpu_list
@@ -49,12 +50,17 @@ def plan_document(plan: stack.StackPlan, directory: str | None) -> doc.Document:
 def _arithmetic(lines: Sequence[stack.ArithmeticLine]) -> doc.Table:
     return doc.table_of(
         lines,
-        ("line", lambda line: f"= {line.label}" if line.total else line.label),
-        (
+        doc.Cells(
+            doc.Column(name="line"),
+            lambda line: f"= {line.label}" if line.total else line.label,
+            lambda line: (("line", line.label),),
+        ),
+        doc.Cells(
             doc.number_column("memory", "MiB"),
             lambda line: f"{line.amount_bytes / MIB:{',.0f' if line.total else '+,.0f'}}",
+            lambda line: (("memory_bytes", line.amount_bytes), ("is_total", line.total)),
         ),
-        ("why", lambda line: line.why),
+        doc.column("why", lambda line: line.why),
         title="Line by line",
         tone=lambda line: doc.Tone.GOOD if line.total else doc.Tone.PLAIN,
         tone_column=0,
@@ -95,40 +101,63 @@ def _settings(plan: stack.StackPlan) -> Iterator[doc.Block]:
     """Yield a table per layer; a cluster's settings are in its objects, and told here, too."""
     for layer, machine in _MACHINES.items():
         knobs = [knob for knob in plan.knobs if knob.layer == layer]
-        rows = [_knob_row(knob) for knob in knobs]
-        if rows:
-            yield doc.Table(title=f"{layer}: on {machine}", columns=_COLUMNS, rows=tuple(rows))
+        if knobs:
+            yield _setting_table(f"{layer}: on {machine}", layer, map(_of_knob, knobs))
     if not any(knob.kind.site is stack.Site.SERVER for knob in plan.knobs):
-        rows = [_row(each.name, each.value, each) for each in plan.design.postgres.settings]
-        yield doc.Table(title="postgres: in these objects", columns=_COLUMNS, rows=tuple(rows))
+        rows = (_Row(each.name, each.value, each) for each in plan.design.postgres.settings)
+        yield _setting_table("postgres: in these objects", "postgres", rows)
 
 
-_COLUMNS = (
-    doc.Column(name="what"),
-    doc.Column(name="value"),
-    doc.Column(name="in effect by"),
-    doc.Column(name="reason, source, effect"),
-)
+class _Row(NamedTuple):
+    """What is set; ``to_do`` is what the operator does instead, in words."""
+
+    name: str
+    value: str
+    setting: stack.Knob | stack.PlannedSetting
+    to_do: str = ""
 
 
-def _knob_row(knob: stack.Knob) -> doc.Row:
+def _setting_table(title: str, layer: str, rows: Iterable[_Row]) -> doc.Table:
+    return doc.table_of(
+        rows,
+        ("what", lambda row: _short_name(row.name)),
+        ("value", lambda row: _shortened(row.value)),
+        ("in effect by", lambda row: row.setting.scope.value),
+        ("reason, source, effect", _words),
+        title=title,
+        common=(("layer", layer),),
+        data=lambda row: (
+            ("what", row.name),
+            ("value", None if row.to_do else row.value),
+            ("to_do", row.to_do or None),
+            ("in_effect_by", row.setting.scope.value),
+            ("reason", row.setting.reason),
+            ("source", row.setting.source or None),
+            ("effect", row.setting.effect or None),
+        ),
+    )
+
+
+def _of_knob(knob: stack.Knob) -> _Row:
     name = knob.name.partition(":")[2]
     if knob.kind.is_whole:
-        return _row(name, f"{len(knob.value.splitlines())} lines", knob)
+        return _Row(name, f"{len(knob.value.splitlines())} lines", knob)
     if knob.kind.is_by_hand:
-        told = f"To do: {knob.place}. {_why(knob)}"
-        what = "a step" if name == knob.place else _short_name(name)
-        return doc.Row(cells=(what, "by you", knob.scope.value, told))
-    return _row(name, knob.value, knob)
+        return _Row("a step" if name == knob.place else name, "by you", knob, knob.place)
+    return _Row(name, knob.value, knob)
 
 
-def _row(name: str, value: str, setting: stack.Knob | stack.PlannedSetting) -> doc.Row:
-    """Return a row whose long value is shortened in its cell and whole among the words."""
-    words = _why(setting)
-    if len(value) > _LONGEST_VALUE:
-        words = f"{words} In full: {value}"
-        value = f"{value[: _LONGEST_VALUE - len(_LEFT_OUT)]}{_LEFT_OUT}"
-    return doc.Row(cells=(_short_name(name), value, setting.scope.value, words))
+def _shortened(value: str) -> str:
+    if len(value) <= _LONGEST_VALUE:
+        return value
+    return f"{value[: _LONGEST_VALUE - len(_LEFT_OUT)]}{_LEFT_OUT}"
+
+
+def _words(row: _Row) -> str:
+    """Return why it is set, and whole what its cell has no room for."""
+    before = f"To do: {row.to_do}. " if row.to_do else ""
+    after = f" In full: {row.value}" if len(row.value) > _LONGEST_VALUE else ""
+    return f"{before}{_why(row.setting)}{after}"
 
 
 def _short_name(name: str) -> str:

@@ -10,25 +10,28 @@ work in the server differs from statement to statement. It is no distance of mem
 which a transaction meets at its commit.
 """
 
+import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Final
+from itertools import chain
+from typing import Annotated, Final, NamedTuple
 
 import numpy as np
 
 from steelyard.answers import observations as obs
 from steelyard.answers.costs import SCRIPTS
 from steelyard.answers.observations import change
-from steelyard.answers.results import CampaignAnalysis, Grounds, place_name
+from steelyard.answers.results import CampaignAnalysis, Grounds, compared_data, place_name
 from steelyard.core.experiment import ONE, Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import BEGIN, COMMIT, ROLLBACK, Run, StatementUse
-from steelyard.core.quantities import INLINE, Named
+from steelyard.core.quantities import INLINE, PERCENT, Named
 from steelyard.core.schedule import BaselineName, Blocks, CellKey, ConfigurationName
 from steelyard.core.wording import format_share
 from steelyard.report import document as doc
+from steelyard.report.keys import row_of
 from steelyard.stats.intervals import FloatArray, signed_rank_interval
 from steelyard.stats.statements import StatementCosts, fit_statements
 
@@ -315,62 +318,83 @@ def _said(tally: StatementTally, names: str) -> str:
     return f"{whole}; most of what is clear is `{clear[0].title}` with {first} ms."
 
 
-def _time_table(names: str, tally: StatementTally, shown: Sequence[StatementTimes]) -> doc.Table:
-    columns = (
-        doc.Column(name="statement"),
-        doc.number_column("calls", spare=True),
-        doc.number_column("share of time"),
-        doc.number_column(f"a call, {tally.baseline}", "ms"),
-        doc.number_column(f"a call, {tally.configuration}", "ms"),
-        doc.number_column("difference"),
-        doc.number_column(f"adds per {ONE}", "ms"),
+def _sides(
+    name: str, of: Callable[[StatementTimes], tuple[float, float]], form: doc.Form, *, spare: bool
+) -> doc.Cells:
+    """Return a column with a figure of the baseline and that of the configuration."""
+    keys = [f"{re.sub(' ', '_', name)}_{side}" for side in ("baseline", "configuration")]
+    return doc.Cells(
+        doc.number_column(name, spare=spare),
+        lambda each: ", ".join(map(form.show, of(each))),
+        lambda each: tuple(chain(*map(form.data, keys, of(each)))),
     )
-    return doc.Table(
+
+
+def _time_table(names: str, tally: StatementTally, shown: Sequence[StatementTimes]) -> doc.Table:
+    def call(side: str, each: StatementTimes) -> str:
+        return doc.milliseconds(getattr(each.seconds_per_call, side, None))
+
+    return doc.table_of(
+        shown,
+        ("statement", lambda each: each.title),
+        _sides("calls", lambda each: each.calls, _SIGNIFICANT, spare=True),
+        _sides("share of time", lambda each: each.shares, _SHARE, spare=False),
+        doc.numbers(f"a call, {tally.baseline}", partial(call, "baseline"), "ms"),
+        doc.numbers(f"a call, {tally.configuration}", partial(call, "configuration"), "ms"),
+        doc.numbers(
+            "difference",
+            lambda each: doc.effect_value(getattr(each.seconds_per_call, "change", None)),
+        ),
+        doc.numbers(
+            f"adds per {ONE}", lambda each: doc.with_interval(each.added, doc.changed_ms), "ms"
+        ),
         title=f"{names}: time on the server",
-        columns=columns,
-        rows=tuple(_time_row(each) for each in shown),
         note=f"Medians over {tally.blocks} blocks; calls per {ONE} and shares of the time of all"
         f" statements: {tally.baseline}, then {tally.configuration}. {doc.POINTWISE}",
+        common=compared_data(tally),
+        data=row_of,
     )
 
 
-def _time_row(each: StatementTimes) -> doc.Row:
-    call = each.seconds_per_call
-    return doc.Row(
-        cells=(
-            each.title,
-            ", ".join(map(doc.significant, each.calls)),
-            ", ".join(map(format_share, each.shares)),
-            doc.milliseconds(None if call is None else call.baseline),
-            doc.milliseconds(None if call is None else call.configuration),
-            doc.MISSING if call is None else doc.effect_value(call.change),
-            doc.with_interval(each.added, doc.changed_ms),
-        )
-    )
+class _Used(NamedTuple):
+    """What a call of a statement used of one thing; its title stands once."""
+
+    statement: StatementTimes
+    title: str
+    name: str
+    per_call: PerCall
 
 
 def _call_table(names: str, tally: StatementTally, shown: Sequence[StatementTimes]) -> doc.Table:
-    columns = (
-        doc.Column(name="statement"),
-        doc.Column(name="per call"),
-        doc.number_column(tally.baseline),
-        doc.number_column(tally.configuration),
-        doc.number_column("difference"),
-        doc.number_column("95 % interval"),
+    return doc.table_of(
+        (used for each in shown for used in _call_rows(each)),
+        ("statement", lambda used: used.title),
+        doc.column("per call", lambda used: used.name),
+        doc.numbers(tally.baseline, lambda used: doc.significant(used.per_call.baseline)),
+        doc.numbers(tally.configuration, lambda used: doc.significant(used.per_call.configuration)),
+        doc.numbers("difference", lambda used: _changed(used.per_call)[0]),
+        doc.numbers("95 % interval", lambda used: _changed(used.per_call)[1]),
+        title=f"{names}: what a call used",
+        common=compared_data(tally),
+        data=lambda used: (
+            ("statement", used.statement.text),
+            *row_of(used.per_call, "value_"),
+        ),
     )
-    rows = [row for each in shown for row in _call_rows(each)]
-    return doc.Table(title=f"{names}: what a call used", columns=columns, rows=tuple(rows))
 
 
-def _call_rows(each: StatementTimes) -> Iterator[doc.Row]:
+def _call_rows(each: StatementTimes) -> Iterator[_Used]:
     """Yield a row for each figure that is not 0 on both sides."""
     title = each.title
     for figure, name in _PER_CALL[1:]:
         found: PerCall | None = getattr(each, f"{figure}_per_call")
         if found is not None and (found.baseline or found.configuration):
-            sides = (doc.significant(found.baseline), doc.significant(found.configuration))
-            yield doc.Row(cells=(title, name, *sides, *_changed(found)))
+            yield _Used(each, title, name, found)
             title = ""
+
+
+_SIGNIFICANT: Final = doc.Form(show=doc.significant)
+_SHARE: Final = doc.Form(show=format_share, unit=PERCENT)
 
 
 def _changed(found: PerCall) -> tuple[str, str]:

@@ -10,10 +10,11 @@ those that the servers gave before the first block (``systems.postgres.reader``)
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Annotated, ClassVar, Final
+from functools import partial
+from typing import Annotated, ClassVar, Final, NamedTuple
 
 from steelyard.answers.costs import SCRIPTS, Cost, CostChange, Ledger, LedgerChange, campaign_ledger
 from steelyard.answers.results import CampaignAnalysis, Grounds
@@ -27,7 +28,7 @@ from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate, Fact
 from steelyard.core.linux import recorded_suspects
 from steelyard.core.measurement import Quantity, Run, StatementPlan
-from steelyard.core.quantities import INLINE, OPTIONAL, Computed, Named
+from steelyard.core.quantities import INLINE, OPTIONAL, Computed, Named, Unit
 from steelyard.core.schedule import (
     BaselineName,
     Ceiling,
@@ -38,7 +39,7 @@ from steelyard.core.schedule import (
 )
 from steelyard.core.wording import format_share
 from steelyard.report import document as doc
-from steelyard.report.keys import Declared
+from steelyard.report.keys import Declared, row_of
 
 # Guesses: below the first the CPU is called no cause, from the second on the main one.
 LITTLE_FRACTION = 0.25
@@ -328,39 +329,32 @@ def measured_apart(ceilings: Sequence[Ceiling]) -> tuple[doc.BulletList, ...]:
 
 
 def _costs(costs: Sequence[StatementCost]) -> doc.Table:
-    columns = (
-        doc.Column(name="configuration"),
-        *(doc.number_column(script, "ms", spare=True) for script in SCRIPTS),
-        *(doc.number_column(name, "ms") for name in ("each statement", "commit", "largest miss")),
+    def latency(script: str, cost: StatementCost) -> str:
+        return doc.milliseconds(cost.latency_s[script])
+
+    return doc.table_of(
+        costs,
+        doc.column("configuration", lambda cost: cost.name),
+        *(doc.numbers(name, partial(latency, name), "ms", spare=True) for name in SCRIPTS),
+        doc.numbers("each statement", lambda cost: doc.signed_ms(cost.per_statement_s), "ms"),
+        doc.numbers("commit", lambda cost: doc.signed_ms(cost.per_commit_s), "ms"),
+        doc.numbers("largest miss", lambda cost: doc.milliseconds(cost.residual_s), "ms"),
+        title=TITLE,
+        note=_FIT_NOTE,
+        data=row_of,
     )
-    rows = tuple(
-        doc.Row(
-            cells=(
-                cost.name,
-                *(doc.milliseconds(cost.latency_s[script]) for script in SCRIPTS),
-                doc.signed_ms(cost.per_statement_s),
-                doc.signed_ms(cost.per_commit_s),
-                doc.milliseconds(cost.residual_s),
-            )
-        )
-        for cost in costs
-    )
-    return doc.Table(title=TITLE, columns=columns, rows=rows, note=_FIT_NOTE)
 
 
 def _differences(fit: StatementFit) -> doc.Table:
     return doc.table_of(
         fit.differences,
         ("configuration", lambda each: f"{each.configuration} against {each.baseline}"),
-        (
-            doc.number_column("each statement", "ms"),
-            lambda each: doc.signed_ms(each.per_statement_s, plus=True),
+        doc.numbers(
+            "each statement", lambda each: doc.signed_ms(each.per_statement_s, plus=True), "ms"
         ),
-        (
-            doc.number_column("commit", "ms"),
-            lambda each: doc.signed_ms(each.per_commit_s, plus=True),
-        ),
+        doc.numbers("commit", lambda each: doc.signed_ms(each.per_commit_s, plus=True), "ms"),
         title="Differences, block by block",
+        data=row_of,
     )
 
 
@@ -538,27 +532,56 @@ def _has(number: int) -> str:
     return "has" if number == 1 else "have"
 
 
+class _Planned(NamedTuple):
+    """A plan of a statement in one configuration; the title stands once."""
+
+    statement: TracedStatement
+    title: str
+    configuration: str
+    plan: StatementPlan
+
+
+def _planned(
+    statements: Iterable[TracedStatement],
+    plans: Callable[[TracedStatement], Iterable[tuple[str, StatementPlan]]],
+) -> Iterator[_Planned]:
+    for each in statements:
+        for place, (name, plan) in enumerate(plans(each)):
+            yield _Planned(each, "" if place else each.title, name, plan)
+
+
+def _statement_data(row: _Planned) -> tuple[doc.Datum, ...]:
+    return (("workload", row.statement.workload), ("statement", row.statement.statement))
+
+
 def _plan_table(differing: list[TracedStatement], baseline: str) -> doc.Table:
-    columns = (
-        doc.Column(name="statement"),
-        doc.Column(name="configuration"),
-        doc.Column(name="plan"),
-    )
-    rows = tuple(
-        doc.Row(cells=(each.title if place == 0 else "", name, chain(plan)))
-        for each in differing
-        for place, (name, plan) in enumerate(each.unlike(baseline))
-    )
+    rows = [*_planned(differing, lambda each: each.unlike(baseline))]
     alike = len(rows) < sum(len(each.plans) for each in differing)
-    note = _PLAN_NOTE + " Configurations with the baseline's plan are not listed." * alike
-    return doc.Table(title="Plans that differ", columns=columns, rows=rows, note=note)
+    return doc.table_of(
+        rows,
+        ("statement", lambda row: row.title),
+        doc.column("configuration", lambda row: row.configuration),
+        doc.column("plan", lambda row: chain(row.plan)),
+        title="Plans that differ",
+        note=_PLAN_NOTE + " Configurations with the baseline's plan are not listed." * alike,
+        data=_statement_data,
+    )
 
 
 # What EXPLAIN (ANALYZE, BUFFERS) says of a whole execution: the topmost node counts all below it.
 _READ: Final = {
-    "execution time": (re.compile(r"(?m)^\s*Execution Time: (\d+(?:\.\d+)?) ms"), "{:,.3g}"),
-    "buffers read": (re.compile(r"Buffers: shared[^\n,]*? read=(\d+)"), "{:,.0f}"),
-    "buffers hit": (re.compile(r"Buffers: shared[^\n,]*? hit=(\d+)"), "{:,.0f}"),
+    "execution": (
+        re.compile(r"(?m)^\s*Execution Time: (\d+(?:\.\d+)?) ms"),
+        doc.Form(show="{:,.3g}".format, unit=Unit("_s", 1e-3, "s"), heading="ms"),
+    ),
+    "read": (
+        re.compile(r"Buffers: shared[^\n,]*? read=(\d+)"),
+        doc.Form(show="{:,.0f}".format, heading="pages"),
+    ),
+    "hit": (
+        re.compile(r"Buffers: shared[^\n,]*? hit=(\d+)"),
+        doc.Form(show="{:,.0f}".format, heading="pages"),
+    ),
 }
 # What planning took in buffers stands below the nodes, under a heading of its own.
 _PLANNING: Final = re.compile(r"(?m)^([ \t]*)Planning:\n(?:\1[ \t]+.*\n)*")
@@ -566,28 +589,25 @@ _PLANNING: Final = re.compile(r"(?m)^([ \t]*)Planning:\n(?:\1[ \t]+.*\n)*")
 
 def _executed(statements: Sequence[TracedStatement]) -> Iterator[doc.Table]:
     """Yield what the first execution took and read, and the one after it."""
-    rows = [
-        doc.Row(cells=(each.title if place == 0 else "", name, *_of_runs(plan)))
-        for each in statements
-        for place, (name, plan) in enumerate(each.plans.items())
-        if plan.runs
-    ]
+
+    def figure(name: str, execution: int, row: _Planned) -> float:
+        return figures_of_plan(row.plan.runs[execution]).get(name, 0.0)  # a missing count is 0
+
+    rows = [row for row in _planned(statements, lambda each: each.plans.items()) if row.plan.runs]
     if rows:
-        columns = [doc.Column(name="statement"), doc.Column(name="configuration")]
-        for title, unit in (("execution", "ms"), ("read", "pages"), ("hit", "pages")):
-            columns += [
-                doc.Column(name=f"{title}, {moment}", unit=unit, align=doc.Align.RIGHT)
-                for moment in ("first", "again")
-            ]
-        title = "Executed by EXPLAIN (ANALYZE, BUFFERS)"
-        yield doc.Table(title=title, columns=tuple(columns), rows=tuple(rows), note=_RUNS_NOTE)
-
-
-def _of_runs(plan: StatementPlan) -> Iterator[str]:
-    runs = [figures_of_plan(lines) for lines in plan.runs]
-    for name, (_, shown) in _READ.items():
-        for run in runs:  # a count that is missing is 0
-            yield shown.format(run.get(name, 0.0))
+        yield doc.table_of(
+            rows,
+            ("statement", lambda row: row.title),
+            doc.column("configuration", lambda row: row.configuration),
+            *(
+                doc.column(f"{name}, {moment}", partial(figure, name, execution), form)
+                for name, (_, form) in _READ.items()
+                for execution, moment in enumerate(("first", "again"))
+            ),
+            title="Executed by EXPLAIN (ANALYZE, BUFFERS)",
+            note=_RUNS_NOTE,
+            data=_statement_data,
+        )
 
 
 def figures_of_plan(lines: Sequence[str]) -> dict[str, float]:
