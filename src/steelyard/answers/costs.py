@@ -18,14 +18,14 @@ from steelyard.answers.observations import change
 from steelyard.answers.results import (
     CampaignAnalysis,
     Grounds,
+    cell_columns,
     compared_data,
     place_name,
-    short_load,
 )
 from steelyard.core.experiment import ONE, RATE, Experiment, Workload
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Quantity, Run
-from steelyard.core.quantities import INLINE, OPTIONAL, PERCENT, By, Computed, Named
+from steelyard.core.quantities import INLINE, OPTIONAL, PERCENT, By, Computed, Named, Unit
 from steelyard.core.schedule import (
     BaselineName,
     Blocks,
@@ -35,10 +35,13 @@ from steelyard.core.schedule import (
     Pausing,
 )
 from steelyard.core.target import EngineName
-from steelyard.core.wording import US_PER_S
+from steelyard.core.wording import US_PER_S, format_share
 from steelyard.report import document as doc
 from steelyard.report.keys import row_of
+from steelyard.report.texts import Texts
 from steelyard.stats.intervals import FloatArray, robust_variation
+
+_TEXTS: Final = Texts(__name__)
 
 
 class Cost(StrEnum):
@@ -409,18 +412,6 @@ _WITHIN_BLOCKS = (
     f"Differences are taken within blocks: relative where both sides are above 0. {doc.POINTWISE}"
 )
 _NOTE = f"Medians over blocks, per {ONE}, of the whole runs with their ramp. {_WITHIN_BLOCKS}"
-_NOTE_IN_TURNS = (
-    f"Medians over blocks, per {ONE}, of all the time in which runs went on: of their turns, and of"
-    " what their servers warmed up with; pauses are left out. What a server hands to the kernel in"
-    " its turns may be written in those of another: writes of the device other than the WAL are"
-    f" shared in part. {_WITHIN_BLOCKS}"
-)
-_WITH_PAUSES = " The servers go on in pauses, and their own figures hold that, too."
-_STEADY_NOTE = (
-    "Variation is 1.4826 times the median absolute deviation over blocks, over the median: what"
-    " varies less shows a difference sooner. CPU time counts work, not waiting, so a busy"
-    f" neighbour moves it less than {RATE}."
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -509,7 +500,7 @@ def cost_note(analysis: CampaignAnalysis) -> str:
         return _NOTE
     plan = analysis.plan
     goes_on = plan is not None and plan.pausing is Pausing.GENERATOR
-    return _NOTE_IN_TURNS + (_WITH_PAUSES if goes_on else "")
+    return _TEXTS.in_turns(goes_on=goes_on, pointwise=doc.POINTWISE)
 
 
 def _in_none(every: Sequence[Sequence[CostChange | CostLevel]]) -> Sequence[CostChange | CostLevel]:
@@ -609,13 +600,12 @@ def _level_table(
         doc.numbers("95 % interval", _level_interval),
         title=place_name(analysis.experiment, ledger.cell),
         note=" ".join([doc.POINTWISE, *_missing(ledger.costs, absent)]),
-        common=_cell_data(ledger),
+        common=(*row_of(ledger.cell), ("configuration", ledger.configuration)),
         data=lambda each: (("cost", each.cost.value), *doc.WHOLE.data("value", each.value)),
     )
 
 
-def _cell_data(ledger: CellLedger) -> tuple[doc.Datum, ...]:
-    return (*row_of(ledger.cell), ("configuration", ledger.configuration))
+_PART: Final = doc.Form(show=format_share, unit=Unit("_variation"))
 
 
 def _steadiness(ledger: Ledger, experiment: Experiment) -> Sequence[doc.Table]:
@@ -623,38 +613,30 @@ def _steadiness(ledger: Ledger, experiment: Experiment) -> Sequence[doc.Table]:
     cells = [each for each in ledger.cells if each.cost(Cost.SERVER_CPU).value is not None]
     if not cells:
         return ()
+
+    def server(cell: CellLedger) -> CostLevel:
+        return cell.cost(Cost.SERVER_CPU)
+
+    def generator(cell: CellLedger) -> CostLevel:
+        return cell.cost(Cost.GENERATOR_CPU)
+
     table = doc.table_of(
         cells,
-        ("workload", lambda each: each.cell.workload),
-        ("configuration", lambda each: each.configuration),
-        doc.numbers("clients", lambda each: short_load(experiment, each.cell.load)),
-        doc.numbers(
-            "CPU of the server", lambda each: _level_text(each.cost(Cost.SERVER_CPU)), "µs"
+        *cell_columns(experiment),
+        doc.numbers("CPU of the server", lambda cell: _level_text(server(cell)), "µs"),
+        doc.numbers("95 % interval", lambda cell: _level_interval(server(cell)), "µs"),
+        doc.column("its variation", lambda cell: server(cell).variation, _PART, key="server_cpu"),
+        doc.column(
+            f"variation of {RATE}", lambda cell: cell.tps_variation, _PART, key="throughput"
         ),
         doc.numbers(
-            "95 % interval", lambda each: _level_interval(each.cost(Cost.SERVER_CPU)), "µs"
-        ),
-        doc.numbers(
-            "its variation", lambda each: doc.proportion(each.cost(Cost.SERVER_CPU).variation)
-        ),
-        doc.numbers(f"variation of {RATE}", lambda each: doc.proportion(each.tps_variation)),
-        doc.numbers(
-            "CPU of the generator",
-            lambda each: _level_text(each.cost(Cost.GENERATOR_CPU)),
-            "µs",
-            spare=True,
+            "CPU of the generator", lambda cell: _level_text(generator(cell)), "µs", spare=True
         ),
         title=f"CPU per {ONE}, and how steady it is",
-        note=_STEADY_NOTE,
-        data=lambda each: (
-            *_cell_data(each),
-            ("tps_variation", doc.number(each.tps_variation)),
-            *(
-                datum
-                for cost in (Cost.SERVER_CPU, Cost.GENERATOR_CPU)
-                for datum in doc.WHOLE.data(cost.value, each.cost(cost).value)
-            ),
-            ("server_cpu_variation", doc.number(each.cost(Cost.SERVER_CPU).variation)),
+        note=_TEXTS.steadiness(),
+        data=lambda cell: (
+            *doc.WHOLE.data("server_cpu_s", server(cell).value),
+            *doc.WHOLE.data("generator_cpu_s", generator(cell).value),
         ),
     )
     return (table,)

@@ -31,6 +31,9 @@ from steelyard.core.schedule import CellKey, ConfigurationName, WorkloadName
 from steelyard.core.wording import KIB, MIB, format_bytes, format_share
 from steelyard.report import document as doc
 from steelyard.report.keys import row_of
+from steelyard.report.texts import Texts
+
+_TEXTS: Final = Texts(__name__)
 
 
 class Device(StrEnum):
@@ -361,21 +364,6 @@ DEVICES_TITLE: Final = "Devices and wait events"
 _MOST_SHOWN: Final = 6  # wait events of a configuration; all are in summary.json
 _MOST_TOLD: Final = 30  # there
 _LEAST_SHOWN: Final = 0.01
-_DEVICE_NOTE: Final = (
-    "Medians over blocks, with intervals in summary.json. The columns are those of iostat -x of"
-    " the block device or partition that holds the data: what others asked of it is in them. An"
-    " await has the time in the queue in it. %util is the part of the time with any request in"
-    " flight, no limit of a device that serves many at once. \N{EN DASH}: a mean over no request;"
-    " awaits and sizes are of the blocks that had any."
-)
-_WAIT_NOTE: Final = (
-    "Share of all samples of the load generator's sessions, the wait for the client's next command"
-    " among them; CPU is on one or waiting for one. Medians over blocks, pointwise 95 % intervals."
-)
-_IN_TURNS: Final = (
-    "In turns a run's counters are summed over its own turns and their warm-up, pauses left out;"
-    " what the kernel writes back later is counted in the turns of another, or in none."
-)
 _IN_ONE_PIECE: Final = "Counters are of the whole run, ramp included; samples come after it."
 
 
@@ -397,7 +385,7 @@ def _device_blocks(
         return
     with_wal = any(each.device is Device.WAL for each in devices)
     device = ("device", lambda each: "WAL" if each.device is Device.WAL else "data")
-    reach = _IN_TURNS if analysis.is_in_turns else _IN_ONE_PIECE
+    reach = _TEXTS.in_turns() if analysis.is_in_turns else _IN_ONE_PIECE
     yield doc.table_of(
         devices,
         ("workload", lambda each: each.cell.workload),
@@ -409,7 +397,7 @@ def _device_blocks(
             for column in DEVICE_COLUMNS
         ),
         title="Devices",
-        note=" ".join((_DEVICE_NOTE, reach, *_not_counted_words(devices))),
+        note=" ".join((_TEXTS.devices(), reach, *_not_counted_words(devices))),
         data=row_of,
         reason=lambda each: "; ".join(dict.fromkeys(each.not_counted.values())),
     )
@@ -474,7 +462,7 @@ def _wait_table(analysis: CampaignAnalysis, waits: Sequence[RankedWaits]) -> Ite
             lambda row: doc.significant(row.event.sessions) if row.event else doc.MISSING,
         ),
         title="Wait events by share",
-        note=f"{_WAIT_NOTE} {left}",
+        note=f"{_TEXTS.waits()} {left}",
         data=lambda row: (*row_of(row.waits), *(row_of(row.event) if row.event else ())),
     )
 
@@ -658,8 +646,8 @@ def _told(found: tuple[ReadFigures, ...]) -> Iterator[str]:
     for each in worst.values():
         yield f"{each.configuration}: {_CAUSES[each.cause].format(**_words(each))}"
     if any(each.cause in _WITH_EFFECTS for each in worst.values()):
-        yield _IN_THE_CACHE
-        yield _IN_BANDWIDTH
+        yield _TEXTS.in_the_cache()
+        yield _TEXTS.in_bandwidth()
 
 
 def _words(each: ReadFigures) -> dict[str, str]:
@@ -689,14 +677,3 @@ _CAUSES: Final = {
     " ({block}) nor memory pages ({page}) are of that size: other programs, or other files on the"
     " device, may have read, too.",
 }
-_IN_THE_CACHE: Final = (
-    "What is read beyond the need takes room in the page cache, which then holds fewer pages that"
-    " somebody wants: `effective_cache_size` should count what shared buffers hold and, of the"
-    " rest, the wanted part (one over the amplification)."
-)
-_IN_BANDWIDTH: Final = (
-    "A device that is limited in bytes per second reaches that limit sooner, by the amplification,"
-    " and one that is limited in requests does not. A random page then costs as many bytes as"
-    " several in sequence: `random_page_cost` should be higher than on the same device with small"
-    " blocks, where bytes are what is short."
-)

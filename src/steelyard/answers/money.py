@@ -42,6 +42,9 @@ from steelyard.core.schedule import (
 from steelyard.core.wording import MS_PER_S, SECONDS_PER_MINUTE, format_bytes, format_duration
 from steelyard.report import document as doc
 from steelyard.report.keys import row_of
+from steelyard.report.texts import Texts
+
+_TEXTS: Final = Texts(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -475,19 +478,6 @@ _SPENT: Final = 0.02  # of a balance: less is how it breathes; a guess
 _LEAST_BALANCE = 1.0  # a credit, or a percent of a bucket: less was spent before
 _SURPLUS: Final = "CPUSurplusCreditBalance"
 _GUIDE: Final = '"Amazon RDS User Guide", sections "DB instance storage" and "DB instance classes"'
-_SERIES_NOTE: Final = (
-    "By CloudWatch, from the first run to the end, of the whole instance: all configurations on it,"
-    " pauses between runs included. Averages of a minute, of credits of five. The last minutes may"
-    " be missing."
-)
-_LOAD_NOTE: Final = (
-    " db.load.avg is the mean number of active sessions by Performance Insights, all and by what"
-    " they waited for: one look a second, means of a minute."
-)
-_BILLED_NOTE: Final = (
-    f" {doc.enumeration(BILLED_REQUESTS)} are what Aurora bills, sums of five minutes from the"
-    " making of the cluster on: units of its own, no requests of a volume."
-)
 
 
 def provider_series(grounds: Grounds) -> tuple[ProviderSeries, ...]:
@@ -556,8 +546,10 @@ def provider_section(
     published = [each for each in every if each.values]
     blocks: list[doc.Block] = []
     if published:
-        note = _SERIES_NOTE + (_BILLED_NOTE if any(each.is_billed for each in published) else "")
-        note += _LOAD_NOTE if any(each.unit == "sessions" for each in published) else ""
+        note = _TEXTS.series(
+            is_billed=any(each.is_billed for each in published),
+            has_load=any(each.unit == "sessions" for each in published),
+        )
         blocks.append(_series_table(published, title, note))
     for server in dict.fromkeys(each.server for each in every):
         missing = tuple(e.metric for e in every if e.server == server and not e.values)
@@ -576,11 +568,11 @@ _OF_SERIES: Final[Mapping[str, Callable[[Sequence[float]], float]]] = {
 
 
 def _series_table(published: Sequence[ProviderSeries], title: str, note: str) -> doc.Table:
-    def shown(of: Callable[[Sequence[float]], float], each: ProviderSeries) -> str:
-        return _value_shown(each, of(each.values))
+    def shown(of: Callable[[Sequence[float]], float], series: ProviderSeries) -> str:
+        return _value_shown(series, of(series.values))
 
-    def minutes(each: ProviderSeries) -> float:
-        return len(each.values) * each.period_s / SECONDS_PER_MINUTE
+    def minutes(series: ProviderSeries) -> float:
+        return len(series.values) * series.period_s / SECONDS_PER_MINUTE
 
     return doc.table_of(
         published,

@@ -396,10 +396,23 @@ def place_name(experiment: Experiment, cell: CellKey) -> str:
     return f"{cell.workload}, {cell_name(experiment, cell.load)}"
 
 
-def compared_data(each: Any) -> tuple[doc.Datum, ...]:  # noqa: ANN401 - whatever has them
+def compared_data(change: Any) -> tuple[doc.Datum, ...]:  # noqa: ANN401 - whatever has them
     """Return by which keys programs find a configuration against the baseline in a cell."""
-    sides = ("baseline", each.baseline), ("configuration", each.configuration)
-    return (*row_of(each.cell), *sides)
+    sides = ("baseline", change.baseline), ("configuration", change.configuration)
+    return (*row_of(change.cell), *sides)
+
+
+def cell_columns(experiment: Experiment) -> tuple[doc.Cells, ...]:
+    """Return the columns by which cells are found."""
+    return (
+        doc.column("workload", lambda item: item.cell.workload),
+        doc.column("configuration", lambda item: item.configuration),
+        doc.Cells(
+            doc.number_column("clients"),
+            lambda item: short_load(experiment, item.cell.load),
+            lambda item: doc.load_data(item.cell.load),
+        ),
+    )
 
 
 def compared_names(analysis: CampaignAnalysis) -> tuple[str, ...]:

@@ -290,7 +290,7 @@ class Form:
 
 
 def column_key(name: str) -> str:
-    """Return a name without what no key of data has: a space, a dot."""
+    """Return a name as a key of data, which has letters, digits, _ and - alone."""
     return re.sub(r"[^\w-]+", "_", name)
 
 

@@ -433,8 +433,8 @@ def test_what_was_executed_is_told_first_and_again() -> None:
 @pytest.mark.parametrize(
     ("version", "figures"),
     [
-        (15, {"execution time": 49.016, "buffers read": 195.0, "buffers hit": 773.0}),
-        (18, {"execution time": 4.852, "buffers read": 56.0, "buffers hit": 89.0}),
+        (15, {"execution": 49.016, "read": 195.0, "hit": 773.0}),
+        (18, {"execution": 4.852, "read": 56.0, "hit": 89.0}),
     ],
 )
 def test_figures_of_a_recorded_execution(version: int, figures: dict[str, float]) -> None:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
+from typing import Final
 
 from steelyard.answers import results
 from steelyard.answers.latency.compute import (
@@ -26,13 +27,16 @@ from steelyard.answers.latency.compute import (
     percentile_name,
 )
 from steelyard.answers.turns import ABSOLUTE_LATENCY, CUT_LATENCY
-from steelyard.core.experiment import GENERATOR, MANY, ONE, RATE, Experiment, GeneratorName
+from steelyard.core.experiment import GENERATOR, MANY, ONE, Experiment, GeneratorName
 from steelyard.core.findings import Verdict
 from steelyard.core.quantities import PERCENT
 from steelyard.core.schedule import CellKey, Load, Pausing
 from steelyard.core.wording import MS_PER_S, format_percent, format_share
 from steelyard.report import document as doc
 from steelyard.report.keys import row_of
+from steelyard.report.texts import Texts
+
+_TEXTS: Final = Texts(__name__)
 
 _MOST_PANELS = 6
 _MOST_POINTS = 6000  # as many as keep the page light
@@ -150,55 +154,7 @@ def _moment_rows(
 
 TITLE = "Latency"
 NOT_ENOUGH = "not enough"
-UNTOLD = (
-    f"No {ONE} was timed: {GENERATOR} keeps no log, and what it prints is of all that it did, its"
-    " pauses included. With `design: one-by-one` its percentiles are told."
-)
-UNLOGGED = (
-    f"No {ONE} was timed here: Steelyard reads no log of {GENERATOR}. Percentiles with intervals,"
-    " stalls and what goes on within a second are not known."
-)
-UNTIMED = (
-    f"No {ONE} was timed here: the log of {GENERATOR} tells when each ended, and not how long it"
-    " took. Percentiles are not known."
-)
-_PRINTED_NOTE = (
-    f"As {GENERATOR} prints them, of each whole run; shown is the median over runs. They take no"
-    f" part in the verdicts, which are on {RATE}."
-)
 _SPARE = (0.9, 0.95, 0.999)  # left out first where a table is too wide
-_CLOSED_LOOP = (
-    f"Closed loop: a client sends its next {ONE} when the last one is answered, and latency"
-    " counts from then. While the server stalls nothing more is sent, so a stall of any length is"
-    f" one slow {ONE} per client: percentiles hide it (coordinated omission), the maximum"
-    " shows it. A load with a rate tells how long users would have waited."
-)
-_OPEN_LOOP = (
-    f"Open loop: {MANY} are due at a rate, whatever the server does, and latency counts from"
-    " the scheduled start. What had to wait behind a stall counts with all its waiting."
-)
-_LEVEL_NOTE = (
-    "The runs and scripts of a block are counted together, and each block gives one value of a"
-    " percentile; shown is their median with the signed-rank interval over blocks,"
-    f" {doc.CONFIDENCE},"
-    f" taken alone (none below 6 blocks). That takes 10 / (1 - q) {MANY} in every block: 1,000"
-    " for p99, 10,000 for p99.9. With fewer, but enough in all blocks together, it is their"
-    " percentile, without an interval; else the brackets say how many there are of how many it"
-    " takes. Percentiles are never averaged"
-)
-_LOGGED_NOTE = f", and each is within 0.4 % of that of its {MANY}"
-_LONGEST_NOTE = ". max is the longest of all: it grows with their number."
-_OPEN_NOTE = (
-    f" Under a rate the {MANY} are those that were scheduled in the slice, however late they"
-    f" ended: {GENERATOR} goes on for a second after it, which does not count."
-)
-_CHANGE_NOTE = (
-    "Relative differences of the percentiles within blocks, Hodges-Lehmann with"
-    f" {doc.CONFIDENCE} intervals, each taken alone. Called lower or higher only where the interval"
-    " leaves out zero also when its error is shared by all percentiles and cells of the"
-    f" configuration (Bonferroni). They take no part in the verdicts, which are on {RATE}. A side"
-    f" with a block of less than 10 / (1 - q) {MANY} is not compared."
-)
 
 
 def latency_section(analysis: results.CampaignAnalysis) -> tuple[doc.Section, ...]:
@@ -206,11 +162,15 @@ def latency_section(analysis: results.CampaignAnalysis) -> tuple[doc.Section, ..
     found = analysis.answer(campaign_latency)
     commands = [w.command for w in analysis.experiment.workloads if w.command is not None]
     if commands and not any(command.logs_latencies for command in commands):
-        why = UNTIMED if any(command.log for command in commands) else UNLOGGED
+        why = _TEXTS.untimed() if any(command.log for command in commands) else _TEXTS.unlogged()
         told: list[doc.Block] = [doc.Paragraph(text=why), *_printed(analysis)]
         return (doc.Section(anchor="latency", title=TITLE, blocks=tuple(told)),)
     if found is None and analysis.is_in_turns and not _logs(analysis):
-        return (doc.Section(anchor="latency", title=TITLE, blocks=(doc.Paragraph(text=UNTOLD),)),)
+        return (
+            doc.Section(
+                anchor="latency", title=TITLE, blocks=(doc.Paragraph(text=_TEXTS.no_log()),)
+            ),
+        )
     if found is None:
         return ()
     blocks: list[doc.Block] = [*_lead(analysis, found), *_tables(analysis, found)]
@@ -245,7 +205,7 @@ def _printed(analysis: results.CampaignAnalysis) -> Iterator[doc.Table]:
             )
             for cell in cells
         ),
-        note=_PRINTED_NOTE,
+        note=_TEXTS.printed(),
     )
 
 
@@ -255,8 +215,8 @@ def _logs(analysis: results.CampaignAnalysis) -> bool:
 
 def _lead(analysis: results.CampaignAnalysis, found: LatencyAnalysis) -> Iterator[doc.Paragraph]:
     kinds = {each.cell.load.is_open for each in found.levels}
-    texts = [_CLOSED_LOOP] if False in kinds else []
-    texts += [_OPEN_LOOP] if True in kinds else []
+    texts = [_TEXTS.closed_loop()] if False in kinds else []
+    texts += [_TEXTS.open_loop()] if True in kinds else []
     sampled = min((each.sampled for each in found.levels), default=1.0)
     if sampled < 1.0:
         share = format_share(sampled)
@@ -272,16 +232,6 @@ def _lead(analysis: results.CampaignAnalysis, found: LatencyAnalysis) -> Iterato
 
 # redis-benchmark.c, showLatencyReport: powers of two of the share that is left, and every 0.1 ms
 # up to 2 ms, every 1 ms after it; its histogram tells 8 us apart, and 0.1 %.
-_TABLES = (
-    "Latencies are those of redis-benchmark's tables: how many requests took no longer than each of"
-    " its steps. Counts are exact, and p50, p95 and p99 are within 8 µs or 0.4 %; any other"
-    " percentile (p90, p99.9) is rounded up to the next step. It counts a latency above 3 s as 3 s,"
-    " also in means."
-)
-_BATCH = (
-    " In a pipeline redis-benchmark takes the first answer of a batch for all of it: what the later"
-    " ones waited is in no latency."
-)
 _LONGEST_S = 3.0  # CONFIG_LATENCY_HISTOGRAM_MAX_VALUE of redis-benchmark.c
 
 
@@ -290,7 +240,7 @@ def _latency_label(experiment: Experiment) -> str:
     if experiment.generator is not GeneratorName.REDIS_BENCHMARK:
         return ""
     piped = any(load.pipeline > 1 for load in experiment.loads)
-    return f"{_TABLES}{_BATCH if piped else ''}"
+    return _TEXTS.tables(is_piped=piped)
 
 
 def _is_clipped(experiment: Experiment, latency_s: float) -> bool:
@@ -324,14 +274,9 @@ def _levels(analysis: results.CampaignAnalysis, found: LatencyAnalysis) -> doc.T
     )
     whole = all(each.sampled >= 1.0 for each in levels)
     is_open = any(each.cell.load.is_open for each in levels)
-    exact = _LOGGED_NOTE if _logs(analysis) else ""
     return doc.table_of(
         levels,
-        ("workload", lambda each: each.cell.workload),
-        ("configuration", lambda each: each.configuration),
-        doc.numbers(
-            "clients", lambda each: results.short_load(analysis.experiment, each.cell.load)
-        ),
+        *results.cell_columns(analysis.experiment),
         *((script,) if any(each.script for each in levels) else ()),
         (
             doc.number_column(MANY if whole else f"{MANY} logged", spare=True),
@@ -348,7 +293,7 @@ def _levels(analysis: results.CampaignAnalysis, found: LatencyAnalysis) -> doc.T
         ),
         doc.numbers("max", lambda each: _longest(analysis, each.at(MAXIMUM)), "ms"),
         title=TITLE,
-        note=f"{_LEVEL_NOTE}{exact}{_LONGEST_NOTE}{_OPEN_NOTE if is_open else ''}",
+        note=_TEXTS.levels(is_exact=_logs(analysis), is_open=is_open),
         data=row_of,
     )
 
@@ -397,7 +342,7 @@ def _changes(analysis: results.CampaignAnalysis, changes: Sequence[LatencyChange
         title=f"Latency against {results.compared_names(analysis)[0]}",
         tone=lambda cell: _tone({each.called for each in cell if each.called}),
         tone_column=3,
-        note=_CHANGE_NOTE,
+        note=_TEXTS.changes(),
         data=_change_data,
         reason=lambda cell: "; ".join(dict.fromkeys(each.reason for each in cell if each.reason)),
     )
@@ -407,9 +352,7 @@ def _change_data(cell: Sequence[LatencyChange]) -> tuple[doc.Datum, ...]:
     """Return the keys of a comparison, and the change of each percentile under its name."""
     first, form = cell[0], doc.Form(unit=PERCENT)
     sides = ("baseline", first.baseline), ("configuration", first.configuration)
-    changes = (
-        form.data(percentile_name(each.share).replace(".", "_"), each.change) for each in cell
-    )
+    changes = (form.data(percentile_name(each.share), each.change) for each in cell)
     return (("workload", first.workload), *doc.load_data(first.load), *sides, *chain(*changes))
 
 

@@ -5,6 +5,7 @@ The form for programs is public and has a version; missing values are null.
 
 import math
 from collections.abc import Iterator
+from typing import Final
 
 from steelyard.answers.money import burst_words, cost_json, cost_words
 from steelyard.answers.outlook.compute import (
@@ -37,7 +38,10 @@ from steelyard.core.quantities import PERCENT, SECONDS
 from steelyard.core.schedule import LONGEST_LATENCY_S, Mode
 from steelyard.core.wording import MS_PER_S, format_bytes, format_duration, format_share, quoted
 from steelyard.report import document as doc
+from steelyard.report.texts import Texts
 from steelyard.stats.planning import turn_noise
+
+_TEXTS: Final = Texts(__name__)
 
 ASSUMED = "assumed, not measured here: the typical profile of METHOD; `steelyard noise` measures it"
 ASSUMED_TURNS = (
@@ -50,25 +54,6 @@ OTHER_DESIGN = {
     False: "; it was measured in turns: what one run varied by against one of the next block",
 }
 SINGLE = "Nothing is compared, so no effect is decided."
-_HOW_TO_READ = (
-    "Time to a verdict, preparation included, for an effect of this true size at this noise: median"
-    " and 90th percentile over campaigns. A cell's minutes are those of any one cell, at the level"
-    " that the cells share. In brackets: the least budget that detects it with 90 % power."
-)
-_PRECISION = (
-    "With a precision asked for, no verdict ends the campaign: each interim result is judged by"
-    " itself, and the campaign ends when the precision is reached, also before these times."
-)
-_MANY_CELLS = (
-    "Of so many cells the minutes are those of one that differs alone. Where several differ, the"
-    " false discovery rate calls them earlier; by how much depends on how many, which nobody knows"
-    " before."
-)
-_SYNERGIES = (
-    "A pooled effect is that of one factor, a synergy what two do together beyond both: its"
-    " interval is twice as wide. A campaign ends with its results and does not wait for"
-    " synergies; with a precision asked for it goes on."
-)
 _PART_NAMES = {"slice_sd": "runs", "restart_sd": "restarts", "drift_sd": "drift"}
 _AS_GOOD = 0.05  # of the time: less is not worth a changed file
 
@@ -183,10 +168,10 @@ def _minutes(found: CampaignOutlook) -> tuple[doc.Section, ...]:
         return ()
     tables = tuple(_table(each, found) for each in found.workloads)
     said = {
-        _HOW_TO_READ: True,
-        _MANY_CELLS: found.has_many_cells,
-        _SYNERGIES: any(each.synergies is not None for each in found.workloads),
-        _PRECISION: found.experiment.stop.width is not None,
+        _TEXTS.how_to_read(): True,
+        _TEXTS.many_cells(): found.has_many_cells,
+        _TEXTS.synergies(): any(each.synergies is not None for each in found.workloads),
+        _TEXTS.precision(): found.experiment.stop.width is not None,
     }
     note = doc.Paragraph(text=" ".join(text for text, applies in said.items() if applies))
     return (doc.Section(anchor="minutes", title="Time to decide", blocks=(*tables, note)),)

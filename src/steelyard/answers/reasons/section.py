@@ -18,10 +18,10 @@ from steelyard.answers.observations import Watching
 from steelyard.answers.reasons.compute import Explanation, Reasons, campaign_reasons
 from steelyard.answers.results import (
     CampaignAnalysis,
+    cell_columns,
     compared_data,
     ending,
     place_name,
-    short_load,
     verdict_sentence,
 )
 from steelyard.answers.statements.section import (
@@ -30,7 +30,7 @@ from steelyard.answers.statements.section import (
     wait_blocks,
     waits_of,
 )
-from steelyard.core.experiment import MANY, ONE, RATE
+from steelyard.core.experiment import ONE
 from steelyard.core.findings import Estimate
 from steelyard.core.quantities import PERCENT, SECONDS
 from steelyard.core.schedule import CellKey
@@ -38,6 +38,9 @@ from steelyard.core.target import EngineName
 from steelyard.core.wording import MS_PER_S, format_duration, format_share
 from steelyard.report import document as doc
 from steelyard.report.keys import keys_of
+from steelyard.report.texts import Texts
+
+_TEXTS: Final = Texts(__name__)
 
 PART_LABELS = {
     Part.ON_CPU: "server on a CPU",
@@ -233,23 +236,6 @@ def _in_words(analysis: CampaignAnalysis, change: BudgetChange) -> str:
 _NOTABLE_BEYOND = 0.05  # of the latency: a guess
 _LEAST_SHARE = 0.0005
 TITLE = "Where the time goes"
-NOTE = (
-    f"Sessions in a class / {RATE}, by Little's law; on a CPU and waiting for one: by the kernel's"
-    f" account of the server's processes, where they are on this machine; unseen: clients / {RATE}"
-    " minus the rest, which may be below 0 within noise. Differences are taken within blocks."
-    f" {doc.POINTWISE} Medians do not add exactly."
-)
-_THREAD_NOTE = (
-    "One thread serves all clients, so each waits while it is with the others: a part is the time"
-    " that the main thread spends so per request, times the requests in flight. Executing and"
-    " forking: as the server counts; blocked by storage: in uninterruptible sleep, sampled at 10 Hz"
-    " and only where the server is on this machine; client: the rest, in which it waits for"
-    f" requests. Differences are taken within blocks. {doc.POINTWISE} Medians do not add exactly."
-)
-_CELL_NOTE = (
-    f"Milliseconds, medians over blocks: a closed loop's latency, clients / {RATE}, and its parts."
-    f" As the generator tells it the latency lacks its own time between two {MANY}"
-)
 
 
 def budget_section(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
@@ -277,7 +263,9 @@ def budget_section(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
 
 def time_note(analysis: CampaignAnalysis) -> str:
     """Return what the parts of a latency are, and where they come from."""
-    return _THREAD_NOTE if analysis.experiment.engine is EngineName.REDIS else NOTE
+    if analysis.experiment.engine is EngineName.REDIS:
+        return _TEXTS.one_thread(pointwise=doc.POINTWISE)
+    return _TEXTS.parts(pointwise=doc.POINTWISE)
 
 
 def explanation_line(analysis: CampaignAnalysis, explanation: Explanation) -> str:
@@ -378,13 +366,7 @@ def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> l
     )
     table = doc.table_of(
         split,
-        doc.column("workload", lambda each: each.cell.workload),
-        doc.column("configuration", lambda each: each.configuration),
-        doc.Cells(
-            doc.number_column("clients"),
-            lambda each: short_load(analysis.experiment, each.cell.load),
-            lambda each: doc.load_data(each.cell.load),
-        ),
+        *cell_columns(analysis.experiment),
         doc.column("latency", lambda each: each.latency, _IN_TITLE),
         doc.numbers("95 % interval", lambda each: doc.between(each.latency, doc.part_ms)),
         *(
@@ -411,9 +393,7 @@ def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> l
 
 
 def _cell_note(analysis: CampaignAnalysis) -> str:
-    if analysis.is_in_turns:
-        return f"{_CELL_NOTE}, and is of what counts of its turns."
-    return f"{_CELL_NOTE}, and has the ramp in it."
+    return _TEXTS.cells(in_turns=analysis.is_in_turns)
 
 
 def _beyond(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> tuple[str, ...]:
@@ -465,12 +445,6 @@ def _cost(watched: Watching) -> str:
     return f"Watching {runs} cost {own} of CPU time here, and on the server {server}{share}."
 
 
-NOTHING = (
-    "No reason can be told: no run of a complete block was watched. The record is of a version"
-    " without probes, or no block is complete."
-)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """The cells to be explained; None stands for all.
@@ -494,7 +468,7 @@ def explain_document(analysis: CampaignAnalysis, choice: Choice) -> doc.Document
     reasons = analysis.answer(campaign_reasons)
     sections: tuple[doc.Section, ...]
     if reasons is None:
-        text = doc.Paragraph(text=NOTHING, tone=doc.Tone.WARNING)
+        text = doc.Paragraph(text=_TEXTS.nothing(), tone=doc.Tone.WARNING)
         sections = (doc.Section(anchor="nothing", title="No evidence", blocks=(text,)),)
     elif not reasons.explanations:
         sections = (*budget_section(analysis), *cost_section(analysis))
@@ -578,7 +552,13 @@ def explain_json(analysis: CampaignAnalysis, choice: Choice) -> dict[str, doc.Js
         "name": analysis.experiment.name,
     }
     if reasons is None:
-        return {**head, "comparisons": [], "waits": [], "watching": None, "missing": NOTHING}
+        return {
+            **head,
+            "comparisons": [],
+            "waits": [],
+            "watching": None,
+            "missing": _TEXTS.nothing(),
+        }
     chosen = [each for each in reasons.explanations if choice.holds(each.cell)]
     return {
         **head,

@@ -109,7 +109,7 @@ def _settings(plan: stack.StackPlan) -> Iterator[doc.Block]:
 
 
 class _Row(NamedTuple):
-    """What is set; ``to_do`` is what the operator does instead, in words."""
+    """A setting; ``to_do`` is a step of the operator instead, in words."""
 
     name: str
     value: str

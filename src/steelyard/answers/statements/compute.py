@@ -32,8 +32,11 @@ from steelyard.core.schedule import BaselineName, Blocks, CellKey, Configuration
 from steelyard.core.wording import format_share
 from steelyard.report import document as doc
 from steelyard.report.keys import row_of
+from steelyard.report.texts import Texts
 from steelyard.stats.intervals import FloatArray, signed_rank_interval
 from steelyard.stats.statements import StatementCosts, fit_statements
+
+_TEXTS: Final = Texts(__name__)
 
 # Of a call, by their names in the record: figure, and name in a table.
 _PER_CALL: Final = (
@@ -49,17 +52,7 @@ _MOST: Final = 30  # statements of a cell that are told, those with the most tim
 _SHOWN: Final = 10
 _DETAILED: Final = 5
 _TEXT: Final = 80  # characters of a statement
-_LEAD: Final = (
-    "From pg_stat_statements: for how long the server executed each statement, without planning,"
-    f" the way to the client and what a client does in between, per {ONE}. Sorted by what a"
-    " statement adds to the difference."
-)
 _PREPARED: Final = "prepared"
-_FIRST_ONLY: Final = (
-    f"Of {BEGIN}, {COMMIT} and {ROLLBACK} that a session has prepared the server counts the first"
-    " execution alone: under the protocol `prepared` their time is not in these figures, nor is the"
-    " wait for the WAL at the commit."
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,9 +272,9 @@ def use_section(
     tallies = [each for each in every if each.cell.load == analysis.experiment.largest_load]
     if not tallies:
         return ()
-    blocks: list[doc.Block] = [doc.Paragraph(text=_LEAD)]
+    blocks: list[doc.Block] = [doc.Paragraph(text=_TEXTS.lead())]
     if _is_control_uncounted(analysis, tallies):
-        blocks.append(doc.Paragraph(text=_FIRST_ONLY))
+        blocks.append(doc.Paragraph(text=_TEXTS.first_only()))
     for tally in tallies:
         blocks += _blocks(analysis, tally)
     return (doc.Section(anchor="uses", title="Statements on the server", blocks=tuple(blocks)),)
@@ -357,7 +350,7 @@ def _time_table(names: str, tally: StatementTally, shown: Sequence[StatementTime
 
 
 class _Used(NamedTuple):
-    """What a call of a statement used of one thing; its title stands once."""
+    """A figure of the calls of a statement, whose title stands once."""
 
     statement: StatementTimes
     title: str

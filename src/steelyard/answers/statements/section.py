@@ -40,6 +40,9 @@ from steelyard.core.schedule import (
 from steelyard.core.wording import format_share
 from steelyard.report import document as doc
 from steelyard.report.keys import Declared, row_of
+from steelyard.report.texts import Texts
+
+_TEXTS: Final = Texts(__name__)
 
 # Guesses: below the first the CPU is called no cause, from the second on the main one.
 LITTLE_FRACTION = 0.25
@@ -219,29 +222,6 @@ def _why_missing(parts: Sequence[CostChange]) -> str:
 
 
 WAITS_TITLE = "Wake-up or memory distance"
-_LEAD = (
-    f"{WAITS_TITLE}. A CPU that waits for memory counts as busy: distance of memory shows as CPU"
-    " time of server and load generator, as do the clock, the statement's work and the kernel's"
-    " part of waking up another CPU. What is none is waiting:"
-)
-_SUSPECTS = (
-    "What the record shows of the campaign's machine, as it was found at the start, that makes"
-    " wake-ups slow. A configuration that changes one of them can be the cause:"
-)
-_WAITING = (
-    "so it is waiting: being woken up (idle states, halted virtual CPUs, the hypervisor's"
-    " scheduler) or the network, and not distance of memory"
-)
-_VERDICTS = {
-    WaitCause.WAITING: _WAITING,
-    WaitCause.CPU: "so it is mainly work of the CPU, of whatever kind",
-    WaitCause.BOTH: "so part of it is waiting, and part work of the CPU, of whatever kind",
-    WaitCause.UNDECIDED: "so these runs do not tell whether it is waiting or work of the CPU",
-}
-_ONE_NODE = (
-    "; this machine shows one memory node, so none of it is distance of memory, unless a hypervisor"
-    " below spreads that over several"
-)
 
 
 def wait_blocks(waits: Sequence[WaitReasoning]) -> tuple[doc.BulletList, ...]:
@@ -251,10 +231,10 @@ def wait_blocks(waits: Sequence[WaitReasoning]) -> tuple[doc.BulletList, ...]:
     """
     if not waits:
         return ()
-    told = doc.BulletList(lead=_LEAD, items=tuple(_sentence(each) for each in waits))
+    told = doc.BulletList(lead=_TEXTS.waits(), items=tuple(_sentence(each) for each in waits))
     open_ones = (each for each in waits if each.cause is not WaitCause.CPU)
     suspects = tuple(dict.fromkeys(clause for each in open_ones for clause in each.suspects))
-    return (told, doc.BulletList(lead=_SUSPECTS, items=suspects)) if suspects else (told,)
+    return (told, doc.BulletList(lead=_TEXTS.suspects(), items=suspects)) if suspects else (told,)
 
 
 def _sentence(each: WaitReasoning) -> str:
@@ -264,9 +244,13 @@ def _sentence(each: WaitReasoning) -> str:
     if shares is None:
         return f"{begun}; how much of it is CPU time is not known ({each.missing})."
     least, most = (format_share(share) for share in shares)
-    told = f"at most {most}" if shares[0] <= 0.0 else f"{least} to {most}"
-    node = _ONE_NODE if each.one_node else ""
-    return f"{begun}, of which {told} is CPU time{_queue(each)}; {_VERDICTS[each.cause]}{node}."
+    return _TEXTS.reasoning(
+        begun=begun,
+        share=f"at most {most}" if shares[0] <= 0.0 else f"{least} to {most}",
+        queue=_queue(each),
+        cause=each.cause.value,
+        one_node=each.one_node,
+    )
 
 
 def _queue(each: WaitReasoning) -> str:
@@ -278,15 +262,6 @@ def _queue(each: WaitReasoning) -> str:
 
 
 TITLE = "Statements and commits at one client"
-_FIT_LEAD = (
-    "Latency at one client is fitted, block by block, as a x statements + b x commit: select-only"
-    " is 1 statement, simple-update 5 and a commit, tpcb-like 7 and a commit. Three points and two"
-    " parameters leave one degree of freedom, so a small miss is weak evidence."
-)
-_FIT_NOTE = (
-    f"Centres over blocks with {doc.CONFIDENCE} intervals, each taken alone; they take part in no"
-    " verdict. The largest miss is that of the fit to the median latencies."
-)
 
 
 def statement_section(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
@@ -296,7 +271,7 @@ def statement_section(analysis: CampaignAnalysis) -> tuple[doc.Section, ...]:
         return ()
     words = tuple(_words(each) for each in fit.differences)
     blocks = (
-        doc.Paragraph(text=_FIT_LEAD),
+        doc.Paragraph(text=_TEXTS.fit()),
         _costs(fit.costs),
         *((_differences(fit),) if fit.differences else ()),
         *((doc.BulletList(lead="What the differences say:", items=words),) if words else ()),
@@ -320,12 +295,7 @@ def measured_apart(ceilings: Sequence[Ceiling]) -> tuple[doc.BulletList, ...]:
         for each in known
         if each.kind is CeilingKind.PING_PONG
     ]
-    lead = (
-        "Measured apart, before the first block: what a statement costs beyond the round trip is"
-        " the server's work and the load generator's; what the round trip costs beyond the"
-        " ping-pong is the way between them:"
-    )
-    return (doc.BulletList(lead=lead, items=tuple(told)),) if told else ()
+    return (doc.BulletList(lead=_TEXTS.apart(), items=tuple(told)),) if told else ()
 
 
 def _costs(costs: Sequence[StatementCost]) -> doc.Table:
@@ -340,7 +310,7 @@ def _costs(costs: Sequence[StatementCost]) -> doc.Table:
         doc.numbers("commit", lambda cost: doc.signed_ms(cost.per_commit_s), "ms"),
         doc.numbers("largest miss", lambda cost: doc.milliseconds(cost.residual_s), "ms"),
         title=TITLE,
-        note=_FIT_NOTE,
+        note=_TEXTS.costs(),
         data=row_of,
     )
 
@@ -359,26 +329,13 @@ def _differences(fit: StatementFit) -> doc.Table:
 
 
 def _words(each: StatementDifference) -> str:
-    names = f"{each.configuration} against {each.baseline}"
-    statement = f"each statement {doc.signed_ms(each.per_statement_s, plus=True)} ms"
-    commit = f"the commit {doc.signed_ms(each.per_commit_s, plus=True)} ms"
-    if each.is_of_round_trips and each.is_of_commits:
-        return (
-            f"{names}: {statement} and {commit}. Both the round trips (network, or waking up the"
-            " other side) and what a commit waits for (storage, replication) differ."
-        )
-    if each.is_of_round_trips:
-        return (
-            f"{names}: {statement}, the commit not surely. The same at every statement is a cost of"
-            " the round trip (network, or waking up the other side): memory distance would grow"
-            " with the work of a statement, storage would show at the commit."
-        )
-    if each.is_of_commits:
-        return (
-            f"{names}: {commit}, each statement not surely. What a commit waits for differs"
-            " (storage, replication), not the round trip."
-        )
-    return f"{names}: neither cost surely differs."
+    return _TEXTS.difference(
+        names=f"{each.configuration} against {each.baseline}",
+        statement=doc.signed_ms(each.per_statement_s, plus=True),
+        commit=doc.signed_ms(each.per_commit_s, plus=True),
+        is_of_round_trips=each.is_of_round_trips,
+        is_of_commits=each.is_of_commits,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -407,18 +364,6 @@ def statements_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
 _ARROW: Final = re.compile(r"\s*->\s+")  # conditions may have one, too, but not in front
 _SHOWN: Final = 100  # characters of a statement
 _FIRST: Final = 2  # so many statements fit on the first screen
-_RUNS_NOTE: Final = (
-    "One execution each of the plan above, without an interval, before the first block, with values"
-    " from the middle of their ranges, and the same once more. Read is what was not in"
-    " shared_buffers, where statements before may have put it; the system may have had it cached,"
-    " unless a limit of memory held it back. EXPLAIN itself takes time for each row. summary.json"
-    " has the plans whole."
-)
-_PLAN_NOTE: Final = (
-    "Generic plans, for parameters that are not known, read once before the first block under the"
-    " settings in force. From the leaves to the root, without costs; summary.json has them whole."
-    " A server may run a statement by another plan where it knows the parameters."
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -563,7 +508,7 @@ def _plan_table(differing: list[TracedStatement], baseline: str) -> doc.Table:
         doc.column("configuration", lambda row: row.configuration),
         doc.column("plan", lambda row: chain(row.plan)),
         title="Plans that differ",
-        note=_PLAN_NOTE + " Configurations with the baseline's plan are not listed." * alike,
+        note=_TEXTS.plans(some_alike=alike),
         data=_statement_data,
     )
 
@@ -605,7 +550,7 @@ def _executed(statements: Sequence[TracedStatement]) -> Iterator[doc.Table]:
                 for execution, moment in enumerate(("first", "again"))
             ),
             title="Executed by EXPLAIN (ANALYZE, BUFFERS)",
-            note=_RUNS_NOTE,
+            note=_TEXTS.executed(),
             data=_statement_data,
         )
 
