@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
     "lines of src": 116884,
-    "lines of tests": 107033,
+    "lines of tests": 107058,
     "files": 321,
     "longest file": 879,
     "import edges": 2336,

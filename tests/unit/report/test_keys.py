@@ -16,7 +16,7 @@ from steelyard.core.quantities import INLINE, OPTIONAL, PERCENT, SECONDS, By, Co
 from steelyard.core.schedule import CellKey, Load
 from steelyard.report.document import MISSING, Form, column, milliseconds, table_of
 from steelyard.report.html import render_csv, table_csv
-from steelyard.report.keys import Declared
+from steelyard.report.keys import Declared, row_of
 from support.examples import analysis_of
 
 
@@ -141,3 +141,28 @@ def test_a_mark_of_a_name_is_no_part_of_the_data() -> None:
         "tuned,0.002,0.002,0.001,0.004,",
         "tuned,,,,,not measured",
     ]
+
+
+def test_a_row_has_a_column_for_each_value_and_bound() -> None:
+    """Keys of objects below stand after the name of theirs; lists are left out."""
+    row = dict(row_of(replace(FULL, latency=Estimate(value=0.2, low=0.1, high=0.3)), "x_"))
+    assert [row[f"x_latency_s{bound}"] for bound in ("", "_low", "_high")] == [0.2, 0.1, 0.3]
+    assert row["x_parts_wal_low_percent"] == 1.0
+    assert row["x_parts_client_effect_percent"] is None
+    assert row["x_shares_percent_10"] == 50.0
+    assert "x_remarks" not in row
+
+
+def test_the_data_of_a_row_stand_beside_texts() -> None:
+    """Columns of texts are only shown; a dot of a name is no part of a key."""
+    table = table_of(
+        [FULL],
+        ("severity", lambda answer: answer.severity.value),
+        column("p99.9", lambda answer: answer.latency, Form(unit=SECONDS, show=str)),
+        title="Answers",
+        data=lambda answer: row_of(answer.cell),
+    )
+    assert table.rows[0].cells[0] == "warning"
+    assert dict(table.data[0])["p99_9_s"] == 0.001
+    assert dict(table.data[0])["workload"] == "reads"
+    assert "severity" not in dict(table.data[0])
