@@ -213,7 +213,7 @@ def _plan(scene: Scene) -> campaign.CampaignPlan:
         block_s=38.0,
         stopping=stopping_rule(
             results=len(scene.workloads) * (len(scene.configurations) - 1),
-            cells_per_result=len(scene.clients),
+            first_look=8 if len(scene.clients) > 1 else 6,
             max_blocks=scene.max_blocks,
             precision=None,
         ),

@@ -44,7 +44,7 @@ def compare(sim, budget_s):
     block_s = 2 * (sim.p.restart_s + WARM_UP_S + len(cells) * (SLICE_S + RAMP_S))
     rule = spending.stopping_rule(
         results=1,
-        cells_per_result=len(cells),
+        first_look=spending.first_look_of(len(CONFIGURATIONS)),
         max_blocks=spending.blocks_within(budget_s, block_s),
         precision=None,
     )

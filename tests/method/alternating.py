@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from sequential import CHANGED, at_its_end, holds, terms_of
 
+from steelyard.campaign.design.schedule import SQUARES, SlotDraw
 from steelyard.stats import spending
 from steelyard.stats.intervals import block_interval
 from steelyard.stats.factorial import pooled_contrasts
@@ -201,6 +202,7 @@ def take(
     order = order if drawn else np.broadcast_to(np.arange(k), shape)
     places = np.argsort(order, axis=-1)
     slots = np.argsort(rng.random((campaigns, blocks, k)), axis=-1)
+    slots[:, : SQUARES * k] = drawn_slots(k, campaigns, blocks, seed)[:, : SQUARES * k]
     slots = slots if coin else np.broadcast_to(np.arange(k), slots.shape)
     numbers = np.arange(way.rounds)[:, None] * k + places
     began = numbers * way.turn_s
@@ -226,6 +228,13 @@ def take(
         slots=slots,
         way=way,
     )
+
+
+def drawn_slots(configurations, campaigns, blocks, seed):
+    """Return the slot of each configuration as the product draws it, (campaigns, blocks, k)."""
+    draws = [[SlotDraw(seed + campaign, b) for b in range(blocks)] for campaign in range(campaigns)]
+    order = np.array([[draw.order(configurations, draw.coin) for draw in row] for row in draws])
+    return np.argsort(order, axis=-1)
 
 
 def _starts(machine, rng, shape):
@@ -336,7 +345,7 @@ def at_fixed_n(y, effects):
 
 def sequential(y, effects):
     """Return how campaigns end that stop as the product's do: all contenders decided, or budget."""
-    rule, terms = terms_of(y.shape[1], cells=y.shape[2], results=y.shape[-1], block_s=CELL_S)
+    rule, terms = terms_of(y.shape[1], results=y.shape[-1], block_s=CELL_S)
     ended = [at_its_end(_each(each), rule, terms) for each in y]
     truth = np.expm1(np.asarray(effects[1:]))
     return Outcomes(

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from steelyard.stats.spending import first_look_of
 from steelyard.stats.spending import stopping_rule
 from steelyard.core.campaign import BlockOutcome
 from steelyard.core.campaign import CampaignRecord
@@ -58,7 +59,7 @@ def record_with(experiment, runs, blocks, mode):
         block_s=15.0,
         stopping=stopping_rule(
             results=len(experiment.configurations) - 1,
-            cells_per_result=len(experiment.loads),
+            first_look=first_look_of(len(experiment.configurations)),
             max_blocks=blocks,
             precision=None,
         ),

@@ -11,6 +11,7 @@ from simulator import Simulator, log_effects
 
 from steelyard.answers.result.compute import Terms
 from steelyard.answers.result.compute import compare_result
+from steelyard.stats.spending import first_look_of
 from steelyard.stats.spending import stopping_rule
 from steelyard.campaign.design.schedule import make_schedule
 from steelyard.core.schedule import Load
@@ -113,7 +114,7 @@ def walsh_averages():
 
 def looks():
     """Return the interval at every look of one campaign with a true effect of 3 %."""
-    rule = stopping_rule(results=1, cells_per_result=5, max_blocks=30, precision=None)
+    rule = stopping_rule(results=1, first_look=first_look_of(2), max_blocks=30, precision=None)
     terms = Terms(rule=rule, margin=MARGIN, detect=0.03, block_s=120)
     machine = Simulator("typical", log_effects([0.0, 0.03]), seed=33)
     y, _ = pairs(machine, HOUR_S, secs=5)

@@ -103,10 +103,13 @@ def _enter(sim):
         sim.idle(adapter.WARM_UP_S)
 
 
-def terms_of(max_blocks, *, cells=1, results=1, block_s=60.0):
+def terms_of(max_blocks, *, results=1, block_s=60.0):
     """Return the stopping rule of a campaign and on what terms it compares."""
     rule = spending.stopping_rule(
-        results=results, cells_per_result=cells, max_blocks=max_blocks, precision=None
+        results=results,
+        first_look=spending.first_look_of(results + 1),
+        max_blocks=max_blocks,
+        precision=None,
     )
     stop = Stop()
     return rule, comparisons.Terms(
@@ -139,7 +142,7 @@ def judged(contrasts, effect, *, max_blocks=None, block_s=60.0):
         block_s: How long a block takes.
     """
     _, blocks, cells = contrasts.shape
-    rule, terms = terms_of(max_blocks or blocks, cells=cells, block_s=block_s)
+    rule, terms = terms_of(max_blocks or blocks, block_s=block_s)
     loads = [Load(clients=number + 1, threads=1) for number in range(cells)]
     ended = []
     for each in contrasts:

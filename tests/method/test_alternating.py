@@ -20,6 +20,7 @@ from steelyard.answers.observations import observe
 from steelyard.answers.turns import TurnChange
 from steelyard.answers.turns import check_turns
 from steelyard.answers.turns import still_warming
+from steelyard.stats.spending import CHECKS_FROM
 
 pytestmark = pytest.mark.slow
 
@@ -103,6 +104,53 @@ def test_equal_configurations(machine, configurations, cells, beside, judge):
     assert found.called.mean() <= false_positive_bound(campaigns)
     assert found.covered.mean() >= 0.93
     assert found.called.mean() > 0.0  # it can fail
+
+
+@pytest.mark.parametrize("planned", [8, 30])
+@pytest.mark.parametrize(("configurations", "cells"), [(2, 1), (2, 5), (3, 1)])
+@pytest.mark.parametrize(
+    ("slot_effect", "start_sd"), [(0.01, 0.003), (0.02, 0.003), (0.05, 0.003), (0.02, 0.06)]
+)
+def test_a_constant_difference_of_slots_decides_nothing(
+    slot_effect, start_sd, configurations, cells, planned
+):
+    """Equal configurations under calm noise and with starts of 6 %: at most 5 % within chance.
+
+    Looks begin at 4 blocks (6 with three configurations).
+    """
+    campaigns = CAMPAIGNS
+    found = in_slots(slot_effect, start_sd, configurations, cells, planned, campaigns, seed=1)
+    if found.called.mean() > false_positive_bound(campaigns):
+        campaigns *= MORE
+        found = in_slots(slot_effect, start_sd, configurations, cells, planned, campaigns, seed=2)
+    early = found.called & (found.blocks < CHECKS_FROM)
+    print(f"{found.called.mean():.3f} called, {early.mean():.3f} before block {CHECKS_FROM}")
+    assert found.called.mean() <= false_positive_bound(campaigns)
+
+
+def test_slots_that_are_drawn_freely_are_rejected():
+    """With a free coin two blocks alike in their slots decide, and the bound is no formality."""
+    y = of_slots(0.05, 0.003, 2, 1, 15, 500, seed=3, restricted=False)
+    found = alternating.sequential(y, (0.0, 0.0))
+    assert found.called.mean() > 0.1
+
+
+def of_slots(slot_effect, start_sd, k, cells, blocks, campaigns, *, seed, restricted=True):
+    """Return contrasts of equal configurations: what starts differ by, and a constant of slots."""
+    rng = np.random.default_rng(np.random.SeedSequence([20261129, seed]))
+    slots = alternating.drawn_slots(k, campaigns, blocks, seed * 100_000)
+    if not restricted:
+        slots = np.argsort(rng.random(slots.shape), axis=-1)
+    start = start_sd * rng.standard_normal((campaigns, blocks, 1, k))
+    cell = start_sd / 2 * rng.standard_normal((campaigns, blocks, cells, k))
+    levels = start + cell + slot_effect * slots[:, :, None, :]
+    return levels[..., 1:] - levels[..., :1]
+
+
+def in_slots(slot_effect, start_sd, k, cells, blocks, campaigns, *, seed):
+    """Return how campaigns of equal configurations end, looked at as the product does."""
+    y = of_slots(slot_effect, start_sd, k, cells, blocks, campaigns, seed=seed)
+    return alternating.sequential(y, (0.0,) * k)
 
 
 @pytest.mark.parametrize("judge", [alternating.at_fixed_n, alternating.sequential])

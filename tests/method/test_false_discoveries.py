@@ -15,7 +15,7 @@ from steelyard.core.findings import Verdict
 CELLS, REAL, BLOCKS = 39, 19, 24
 CAMPAIGNS, MORE = 60, 10
 LOADS = tuple(Load(clients=clients, threads=1) for clients in range(1, CELLS + 1))
-RULE, TERMS = terms_of(BLOCKS, cells=CELLS, block_s=596.0)
+RULE, TERMS = terms_of(BLOCKS, block_s=596.0)
 
 
 def campaigns_of(effect, campaigns, seed):

@@ -11,6 +11,7 @@ from steelyard.core.campaign import ASSUMED_NOISE
 from steelyard.core.campaign import WorkloadNoise
 from steelyard.core.schedule import Mode
 from steelyard.stats.planning import BlockShape
+from steelyard.stats.spending import first_look_of
 
 BUDGET_S, CAMPAIGNS = 3600.0, 200
 # Profile, mode, effect; how far half and nine in ten may be off, as a share of the simulated
@@ -63,6 +64,7 @@ def foretold(profile, mode, effect):
         block_s=block_s,
         budget_s=BUDGET_S,
         max_blocks=int((BUDGET_S - before_s) // block_s),
+        first_look=first_look_of(2),
     )
     return outlook(noise_of(profile), terms, (effect,), pooled=True).at(effect)
 
@@ -95,7 +97,13 @@ def test_a_plan_without_the_restart_would_be_rejected():
     noise = noise_of("typical")
     shape = BlockShape(mode=Mode.STARTS, configurations=2, cells=5, run_time_s=5.0, step_s=60.0)
     terms = OutlookTerms(
-        shape=shape, results=1, preparation_s=0.0, block_s=120.0, budget_s=3600.0, max_blocks=30
+        shape=shape,
+        results=1,
+        preparation_s=0.0,
+        block_s=120.0,
+        budget_s=3600.0,
+        max_blocks=30,
+        first_look=first_look_of(2),
     )
     forgetful = WorkloadNoise(
         workload="x",

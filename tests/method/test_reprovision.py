@@ -96,6 +96,6 @@ def test_a_pair_that_is_never_remade_is_called_different_most_of_the_time():
     """Two equal servers, 60 minutes, 1.4 % between instances: METHOD 3.8's reason to refuse."""
     simulator = OnePair("typical", log_effects([0.0, 0.0]), seed=3, lanes=100, instance_sd=0.014)
     contrasts = contrasts_of(simulator, blocks=int(3600 // block_seconds(simulator)), seed=0)
-    assert 0.55 <= called_different(contrasts) <= 0.85
+    assert 0.5 <= called_different(contrasts) <= 0.85  # of 100; 0.65 within 3 Monte Carlo sd
     # With looks some end as equivalent before: no better, for they are not of the configurations.
     assert 0.4 <= judged(contrasts, 0.0).called.mean() <= 0.85

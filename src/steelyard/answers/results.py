@@ -31,7 +31,7 @@ from steelyard.core.wording import format_duration, format_percent
 from steelyard.report import document as doc
 from steelyard.report.keys import row_of
 from steelyard.stats.noise import LEAST_INSTANCES
-from steelyard.stats.spending import has_many_cells
+from steelyard.stats.spending import CHECKS_FROM, has_many_cells
 
 T = TypeVar("T")
 
@@ -678,12 +678,17 @@ def _undecided_clause(analysis: CampaignAnalysis, comparison: Comparison) -> str
     return f"{clause}: {told}{'; ' if more else ''}{more}"
 
 
-def early_note(verdict: Verdict) -> str:
-    """Return what an early stop means for the estimate: that of a difference is too large."""
-    early = "stopped early"
-    return (
-        early if verdict is Verdict.EQUIVALENT else f"{early}: the estimate is a little too large"
+def early_note(verdict: Verdict, blocks: int) -> str:
+    """Return what an early stop means: the estimate of a difference is too large.
+
+    A verdict may come before the checks of the design have enough blocks.
+    """
+    unchecked = blocks < CHECKS_FROM
+    notes = (
+        "" if verdict is Verdict.EQUIVALENT else "the estimate is a little too large",
+        f"the checks of the design need {CHECKS_FROM} blocks (--stop-early no)" * unchecked,
     )
+    return ": ".join(filter(None, ("stopped early", "; ".join(filter(None, notes)))))
 
 
 def verdict_sentence(analysis: CampaignAnalysis, comparison: Comparison) -> str:
@@ -692,7 +697,7 @@ def verdict_sentence(analysis: CampaignAnalysis, comparison: Comparison) -> str:
     if doc.bounds(comparison.effect) is None:
         return f"{comparison.workload}: {clause}"
     is_early = decided_early(analysis, comparison)
-    early = f", {early_note(comparison.verdict)}" if is_early else ""
+    early = f", {early_note(comparison.verdict, comparison.blocks)}" if is_early else ""
     blocks = doc.count(comparison.blocks, "block")
     price = durability_clause(comparison)
     told = f"{clause}, {price}" if price else clause

@@ -131,6 +131,7 @@ class RunOptions:
     flags: tuple[str, ...]
     budget: str | None = None
     width: str | None = None
+    stop_early: str | None = None
     seed: int | None
     out: Path | None
     resume: Path | None = None
@@ -168,6 +169,7 @@ class RunOptions:
             "cpus": self.cpus,
             "stop.budget": self.budget,
             "stop.width": self.width,
+            "stop.early": self.stop_early,
             "gate": ", ".join(self.gate.conditions) or None,
         }
         return (

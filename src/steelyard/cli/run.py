@@ -24,6 +24,11 @@ from steelyard.cli.options import (
 @click.option("--budget", metavar="TIME", help="End after this long, such as 20m.")
 @click.option("--width", metavar="SHARE", help="Stop at this half-width, such as 1%.")
 @click.option(
+    "--stop-early",
+    type=click.Choice(["yes", "no"]),
+    help="End at a verdict before block 6, from which on the design is checked.  [default: yes]",
+)
+@click.option(
     "--short", is_flag=True, help="Try it in minutes: short runs, few loads, little data."
 )
 @click.option("--resume", type=PATH, metavar="DIR", help="Go on with this campaign.")

@@ -156,6 +156,7 @@ class StoppingRule:
     Attributes:
         max_blocks: N of the spending function.
         is_fixed: So many blocks were asked for: there is one look, after the last of them.
+        ends_from: Blocks from which on verdicts end the campaign.
     """
 
     max_blocks: Annotated[int, "Blocks at most."]
@@ -170,6 +171,7 @@ class StoppingRule:
         float | None, Named("width"), "Asked half-width, a fraction; null: verdicts stop it."
     ] = None
     is_fixed: bool = False
+    ends_from: int = 0
 
     def stopped_early(self, status: Status, blocks: int) -> bool:
         """Return whether the verdicts ended a campaign before its last look.

@@ -554,6 +554,9 @@ class Stop:
     blocks: int | None = key(
         None, whole(3), "Take so many blocks and look once, after the last: for few long runs.", 4
     )
+    early: bool = key(
+        True, SWITCH, "End at a verdict before block 6, from which on the design is checked.", False
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

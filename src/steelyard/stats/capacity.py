@@ -29,7 +29,6 @@ from steelyard.stats.intervals import (
     median_interval,
     signed_rank_interval,
 )
-from steelyard.stats.spending import FIRST_LOOK_CELL
 
 LEVEL = 0.05
 CAPACITY_COVERAGE = "91 to 96 %"  # simulated, where 95 % is said: docs/methods.md, "Capacity"
@@ -117,7 +116,7 @@ def _as_good(contrasts: FloatArray) -> bool:
     return len(contrasts) < 2 or block_interval(contrasts, LEVEL).high >= 0.0
 
 
-LEAST_GAIN_BLOCKS = FIRST_LOOK_CELL  # below, a cell has no interval either
+LEAST_GAIN_BLOCKS = 6  # below, the rate of a cell has no interval either
 
 
 def fewest_without_gain(log_tps: FloatArray, level: float) -> int | None:

@@ -232,30 +232,42 @@ def false_discovery_level(q: float, called: int, comparisons: int) -> float:
 
 SEQUENTIAL_ALPHA = 0.04  # printed as 95 %: the margin absorbs many looks under bursty noise
 FIXED_ALPHA = 0.045  # the same for one look
-FIRST_LOOK_POOLED = 8
-FIRST_LOOK_CELL = 6
+FIRST_LOOK = 4  # the least blocks that a t interval is asked at
+LATEST_FIRST_LOOK = 8  # also where more configurations do not fill whole squares by then
+CHECKS_FROM = 6  # blocks: below, t at the level of the checks of a design bounds nothing
 PRECISION_FROM = 12
 SIMULTANEOUS_UP_TO = 10  # cells of a result; beyond, the false discovery rate is what is kept
+
+
+def first_look_of(configurations: int, *, least: int = FIRST_LOOK) -> int:
+    """Return the blocks of the first look: whole Latin squares of slots, at least ``least`` blocks.
+
+    Then each configuration stood in each slot equally often, and a constant difference of slots
+    decides nothing. With the default it is 4 with two configurations or four, 6 with three.
+    """
+    squares = math.ceil(least / configurations)
+    return min(squares * configurations, LATEST_FIRST_LOOK)
 
 
 def stopping_rule(
     *,
     results: int,
-    cells_per_result: int,
+    first_look: int,
     max_blocks: int,
     precision: float | None,
     blocks: int | None = None,
+    ends_from: int = 0,
 ) -> StoppingRule:
     """Return the rule that a campaign freezes and a resumed campaign keeps.
 
     Args:
         results: Pooled comparisons (workloads times contenders, or times factors) that share
             the error, by Bonferroni; 0 counts as 1.
-        cells_per_result: Loads pooled in one; a single cell needs no centring and can be
-            looked at earlier.
+        first_look: Blocks at the first look of results and of cells.
         max_blocks: What the budget allows, at least 0.
         precision: Half-width asked for, relative; None stops at verdicts.
         blocks: So many are taken and looked at once, after the last; None: as many as it takes.
+        ends_from: Blocks from which on verdicts end it.
     """
     total = SEQUENTIAL_ALPHA if precision is None and blocks is None else FIXED_ALPHA
     shared_by = max(results, 1)
@@ -273,10 +285,11 @@ def stopping_rule(
         max_blocks=max_blocks,
         alpha=total / shared_by,
         results=shared_by,
-        first_look=FIRST_LOOK_POOLED if cells_per_result > 1 else FIRST_LOOK_CELL,
-        cell_first_look=FIRST_LOOK_CELL,
+        first_look=first_look,
+        cell_first_look=first_look,
         spending_power=spending_power(max_blocks),
         precision=precision,
+        ends_from=ends_from,
     )
 
 

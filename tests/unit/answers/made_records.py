@@ -45,7 +45,7 @@ def a_plan(experiment: Experiment, switch: SwitchCost, max_blocks: int) -> Campa
         block_s=120.0,
         stopping=stopping_rule(
             results=result_count(experiment),
-            cells_per_result=len(experiment.loads),
+            first_look=8 if len(experiment.loads) > 1 else 6,
             max_blocks=max_blocks,
             precision=experiment.stop.width,
         ),

@@ -137,7 +137,7 @@ def test_each_family_shares_an_error_of_its_own() -> None:
         (EffectFamily.ADDED_ALONE, 6),
         (EffectFamily.TOTAL, 2),
     ]:
-        rule = stopping_rule(results=size, cells_per_result=2, max_blocks=30, precision=None)
+        rule = stopping_rule(results=size, first_look=8, max_blocks=30, precision=None)
         assert rule.alpha == pytest.approx(0.04 / size)
         (level,) = {e.level for e in told(analysis, family).values()}
         assert level == pytest.approx(result_level(rule, 12, is_last=True))  # the time was up

@@ -17,7 +17,9 @@ LOADS = tuple(Load(clients=clients, threads=1) for clients in (1, 8, 32, 64))
 
 def terms(cells: int = 4, *, max_blocks: int = 30, stopped_early: bool = False) -> compute.Terms:
     """Return the terms of an hour of two-minute blocks: decide 3 %, margin 1 %."""
-    rule = stopping_rule(results=1, cells_per_result=cells, max_blocks=max_blocks, precision=None)
+    rule = stopping_rule(
+        results=1, first_look=8 if cells > 1 else 6, max_blocks=max_blocks, precision=None
+    )
     return compute.Terms(
         rule=rule, margin=0.01, detect=0.03, block_s=120.0, stopped_early=stopped_early
     )
@@ -108,12 +110,12 @@ def test_an_early_stop_is_said() -> None:
 
 
 def test_cells_hold_simultaneously() -> None:
-    """Four cells share the result's error, from 6 blocks on."""
-    cells = compute.compare(contrasts(6, 0.05, 0.004), PAIR, LOADS, terms())[1:]
+    """Four cells share the result's error, from the first look on."""
+    cells = compute.compare(contrasts(8, 0.05, 0.004), PAIR, LOADS, terms())[1:]
     assert [cell.load for cell in cells] == list(LOADS)
-    assert all(cell.level == pytest.approx(0.01 * (6 / 30) ** 2) for cell in cells)
+    assert all(cell.level == pytest.approx(0.01 * (8 / 30) ** 2) for cell in cells)
     assert all(cell.verdict is Verdict.FASTER for cell in cells)
-    assert cells[2].contrasts == tuple(contrasts(6, 0.05, 0.004)[:, 2])
+    assert cells[2].contrasts == tuple(contrasts(8, 0.05, 0.004)[:, 2])
 
 
 def test_one_cell_and_its_result_are_the_same() -> None:
@@ -173,7 +175,7 @@ def test_simultaneous_cells_of_identical_systems() -> None:
 def test_precision_keeps_its_promise() -> None:
     """Stopped when the interval is as narrow as asked, it still covers the truth in 93 %."""
     campaigns, covered = 300, 0
-    rule = stopping_rule(results=1, cells_per_result=4, max_blocks=60, precision=0.012)
+    rule = stopping_rule(results=1, first_look=8, max_blocks=60, precision=0.012)
     asked = compute.Terms(rule=rule, margin=0.01, detect=0.03, block_s=120.0)
     for seed in range(campaigns):
         taken = contrasts(60, 0.02, 0.05, seed=seed)

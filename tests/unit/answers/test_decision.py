@@ -21,6 +21,7 @@ from steelyard.stats.spending import (
     FIXED_ALPHA,
     blocks_within,
     cell_level,
+    first_look_of,
     has_many_cells,
     looks_taken,
     result_level,
@@ -28,8 +29,8 @@ from steelyard.stats.spending import (
 )
 from steelyard.targets.assembly import Assembly
 
-SEQUENTIAL = stopping_rule(results=2, cells_per_result=5, max_blocks=30, precision=None)
-PRECISE = stopping_rule(results=2, cells_per_result=5, max_blocks=30, precision=0.01)
+SEQUENTIAL = stopping_rule(results=2, first_look=8, max_blocks=30, precision=None)
+PRECISE = stopping_rule(results=2, first_look=8, max_blocks=30, precision=0.01)
 
 
 def result(verdict: Verdict, low: float | None = -0.5, high: float | None = 0.5) -> Comparison:
@@ -92,14 +93,17 @@ def rule(
 ) -> StoppingRule:
     """Return a rule, by default that of an hour of five cells."""
     return stopping_rule(
-        results=results, cells_per_result=cells, max_blocks=max_blocks, precision=precision
+        results=results,
+        first_look=8 if cells > 1 else 6,
+        max_blocks=max_blocks,
+        precision=precision,
     )
 
 
 def test_an_hour_of_five_cells() -> None:
-    """The error is 4 %, the first look at 8 blocks (6 for cells), and rho is 2."""
+    """The error is 4 %, results and cells are looked at from the same block on, and rho is 2."""
     made = rule()
-    assert (made.alpha, made.first_look, made.cell_first_look) == (0.04, 8, 6)
+    assert (made.alpha, made.first_look, made.cell_first_look) == (0.04, 8, 8)
     assert (made.spending_power, made.max_blocks, made.precision) == (2.0, 30, None)
 
 
@@ -117,9 +121,32 @@ def test_levels_of_the_result() -> None:
 
 
 def test_levels_of_cells() -> None:
-    """Five simultaneous cells look first at 6 blocks, with a fifth of the error each."""
-    assert cell_level(rule(), 5, 5) is None
-    assert cell_level(rule(), 6, 5) == pytest.approx(0.04 / 5 * (6 / 30) ** 2)
+    """Five simultaneous cells have a fifth of the error each."""
+    assert cell_level(rule(), 7, 5) is None
+    assert cell_level(rule(), 8, 5) == pytest.approx(0.04 / 5 * (8 / 30) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("configurations", "least", "blocks"),
+    [
+        *((1, 4, 4), (2, 4, 4), (3, 4, 6), (4, 4, 4), (5, 4, 5), (8, 4, 8), (16, 4, 8)),
+        *((2, 6, 6), (3, 6, 6), (4, 6, 8)),
+    ],
+)
+def test_the_first_look_is_at_whole_squares_of_slots(
+    configurations: int, least: int, blocks: int
+) -> None:
+    """Then each configuration stood in each slot equally often; with many it is at 8 blocks."""
+    assert first_look_of(configurations, least=least) == blocks
+
+
+def test_verdicts_may_wait_for_the_checks_of_the_design() -> None:
+    """Without early ends a verdict before block 6 ends nothing, and one at block 6 does."""
+    waits = stopping_rule(results=1, first_look=4, max_blocks=30, precision=None, ends_from=6)
+    for blocks, status in ((4, None), (5, None), (6, Status.DECIDED)):
+        decided = replace(result(Verdict.FASTER), blocks=blocks)
+        assert decide((decided,), waits) is status
+        assert decide((decided,), replace(waits, ends_from=0)) is Status.DECIDED
 
 
 def test_a_single_cell_is_its_result() -> None:
@@ -155,7 +182,7 @@ def test_blocks_within_a_budget() -> None:
     assert [blocks_within(budget, 120.0) for budget in (3600.0, 3599.0, -5.0)] == [30, 29, 0]
 
 
-FOUR = stopping_rule(results=1, cells_per_result=1, max_blocks=9, precision=None, blocks=4)
+FOUR = stopping_rule(results=1, first_look=6, max_blocks=9, precision=None, blocks=4)
 _RATIOS = np.array([0.10, 0.12, 0.09, 0.13])
 
 
@@ -169,7 +196,7 @@ def test_the_whole_error_is_spent_at_the_last_block() -> None:
     """No look before it; and a wider level for a further result."""
     assert [result_level(FOUR, blocks) for blocks in (1, 2, 3)] == [None] * 3
     assert result_level(FOUR, 4) == pytest.approx(FIXED_ALPHA, rel=1e-6)
-    two = stopping_rule(results=2, cells_per_result=3, max_blocks=9, precision=None, blocks=4)
+    two = stopping_rule(results=2, first_look=8, max_blocks=9, precision=None, blocks=4)
     assert result_level(two, 4) == pytest.approx(FIXED_ALPHA / 2, rel=1e-6)
 
 
@@ -199,7 +226,7 @@ def test_three_of_four_blocks_have_no_interval() -> None:
 
 def test_a_rule_that_looks_often_is_left_as_it_was() -> None:
     """The label belongs to a fixed number of blocks."""
-    rule = stopping_rule(results=1, cells_per_result=1, max_blocks=9, precision=None)
+    rule = stopping_rule(results=1, first_look=6, max_blocks=9, precision=None)
     assert not rule.is_fixed
     assert rule.first_look == 6
 
@@ -247,7 +274,7 @@ def loads(cells: int) -> tuple[Load, ...]:
 
 def terms(cells: int) -> Terms:
     """Return what so many cells are judged by."""
-    rule = stopping_rule(results=1, cells_per_result=cells, max_blocks=30, precision=None)
+    rule = stopping_rule(results=1, first_look=8 if cells > 1 else 6, max_blocks=30, precision=None)
     return Terms(rule=rule, margin=0.01, detect=0.03, block_s=60.0)
 
 

@@ -17,7 +17,7 @@ from steelyard.core.findings import Severity
 from steelyard.core.measurement import CheckpointAge
 from steelyard.core.schedule import Mode
 from steelyard.stats.planning import BlockShape
-from steelyard.stats.spending import cell_level, result_level, stopping_rule
+from steelyard.stats.spending import cell_level, first_look_of, result_level, stopping_rule
 
 TYPICAL = ASSUMED_NOISE.workloads[0]
 SILENT = WorkloadNoise(
@@ -35,6 +35,7 @@ def terms(budget_s: float = 3600.0, **changes: object) -> compute.OutlookTerms:
         block_s=BLOCK_S,
         budget_s=budget_s,
         max_blocks=int(budget_s // BLOCK_S),
+        first_look=first_look_of(2),
     )
     return replace(made, **changes)  # type: ignore[arg-type]
 
@@ -123,33 +124,33 @@ def test_times_count_from_the_start_of_the_preparation() -> None:
 
 def test_levels_are_those_of_the_campaign() -> None:
     """Every look's level is the stopping rule's, to the 2 % of a coarser grid."""
-    rule = stopping_rule(results=3, cells_per_result=5, max_blocks=30, precision=None)
+    rule = stopping_rule(results=3, first_look=8, max_blocks=30, precision=None)
     for look in compute.looks_of(rule):
         assert look.level == pytest.approx(result_level(rule, look.blocks), rel=0.02)
     for look in compute.looks_of(rule, 5):
         assert look.level == pytest.approx(cell_level(rule, look.blocks, 5), rel=0.02)
     assert [look.blocks for look in compute.looks_of(rule)] == list(range(8, 31))
-    long = stopping_rule(results=1, cells_per_result=5, max_blocks=500, precision=None)
+    long = stopping_rule(results=1, first_look=8, max_blocks=500, precision=None)
     thinned = [look.blocks for look in compute.looks_of(long)]
     assert (thinned[0], thinned[-1], len(thinned)) == (8, 500, 40)
 
 
 def test_a_budget_without_a_look_decides_nothing() -> None:
     """The plan says what would, and divides by nothing."""
-    found = compute.outlook(TYPICAL, terms(600.0), compute.EFFECTS, pooled=True)
+    found = compute.outlook(TYPICAL, terms(400.0), compute.EFFECTS, pooled=True)
     assert (found.half_width, found.smallest) == (None, None)
     for each in found.effects:
         assert (each.half_s, each.most_s, each.within_budget) == (None, None, 0.0)
         assert each.needed_s is not None
-        assert each.needed_s > 600.0
+        assert each.needed_s > 400.0
 
 
 def test_without_noise_the_first_look_decides() -> None:
     """Zero deviation is no division by zero, and a tiny effect takes no longer."""
     found = compute.outlook(SILENT, terms(), (1e-6, 0.03), pooled=True)
     assert found.contrast_sd == 0.0
-    assert {each.most_s for each in found.effects} == {8 * BLOCK_S}
-    assert {each.needed_s for each in found.effects} == {8 * BLOCK_S}
+    assert {each.most_s for each in found.effects} == {4 * BLOCK_S}
+    assert {each.needed_s for each in found.effects} == {4 * BLOCK_S}
     assert found.smallest == 0.0
 
 

@@ -7,13 +7,13 @@ from made_records import an_experiment, compared
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.comparison import compare_pair
+from steelyard.campaign.design.schedule import stopping_for
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import SwitchCost
 from steelyard.core.findings import Severity, Verdict
 from steelyard.core.places import ClusterService
 from steelyard.core.target import CloudNativePgTarget, EndpointTarget, LocalTarget, Target
 from steelyard.stats.noise import LEAST_INSTANCES
-from steelyard.stats.spending import FIRST_LOOK_CELL, FIRST_LOOK_POOLED
 
 ONE, OTHER = EndpointTarget(host="one"), EndpointTarget(host="other")
 
@@ -86,8 +86,11 @@ def test_what_is_not_made_anew_is_one_instance(one: Target, other: Target) -> No
 
 
 def test_no_verdict_comes_before_there_are_enough_instances() -> None:
-    """The first look of a campaign has at least as many as a cause needs."""
-    assert min(FIRST_LOOK_CELL, FIRST_LOOK_POOLED) >= LEAST_INSTANCES
+    """Where each start makes a new server, the first look has as many as a cause needs."""
+    experiment = an_experiment()
+    rules = {switch: stopping_for(experiment, switch, 30).first_look for switch in SwitchCost}
+    assert rules.pop(SwitchCost.REPROVISION) >= LEAST_INSTANCES
+    assert set(rules.values()) == {4}
 
 
 def _cluster(**keys: str) -> CloudNativePgTarget:

@@ -277,7 +277,8 @@ def test_a_faster_server_at_the_same_price_costs_less_per_transaction(tmp_path: 
         assert cost.value is not None
         assert cost.tps is not None
         assert cost.value.total == pytest.approx(0.36 / 3600 / cost.tps * 1e6)
-        assert (cost.low or 0) <= (cost.value.total or 0) <= (cost.high or 0)
+        if cost.low is not None and cost.high is not None:  # a rate has no bounds below 6 blocks
+            assert cost.low <= cost.value.total <= cost.high
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ from steelyard.stats.noise import (
     noise_parts,
 )
 from steelyard.stats.planning import contrast_sd, half_width, width_ratio
-from steelyard.stats.spending import cell_level, result_level, stopping_rule
+from steelyard.stats.spending import cell_level, first_look_of, result_level, stopping_rule
 from steelyard.stats.turns import (
     TurnNoiseParts,
     TurnNoiseSample,
@@ -368,6 +368,7 @@ def _terms(
         block_s=block_s,
         budget_s=twin.stop.budget_s,
         max_blocks=0,
+        first_look=first_look_of(twin.configurations),
     )
 
 
@@ -789,7 +790,7 @@ def _level(experiment: Experiment, blocks: int, *, pooled: bool) -> float | None
     looks = min(blocks, _MOST_LOOKS)
     rule = stopping_rule(
         results=len(experiment.workloads) * twin.results,
-        cells_per_result=len(experiment.closed_loads),
+        first_look=first_look_of(twin.configurations),
         max_blocks=looks,
         precision=twin.stop.width,
     )

@@ -30,7 +30,7 @@ HALF, MOST = 0.5, 0.9  # the shares of campaigns that the minutes are given for
 _MOST_LOOKS = 40  # of longer plans every second, third, ... look stands for its neighbours
 _SEARCH_LOOKS = 16
 _GRID_POINTS = 201  # of the levels' recursion: a forecast needs no more
-_SEARCHED = tuple(dict.fromkeys(round(8 * 1.25**step) for step in range(-1, 16)))  # blocks
+_SEARCHED = tuple(dict.fromkeys(round(8 * 1.25**step) for step in range(-3, 16)))  # blocks
 _NEVER = 1e6  # blocks
 
 
@@ -45,6 +45,7 @@ class OutlookTerms:
         block_s: Of one block with all its workloads.
         budget_s: From the start of the preparation.
         max_blocks: That fit into it.
+        first_look: Blocks at the first look.
         precision: Half-width asked for; then the verdicts do not stop the campaign.
         weights: Of the configurations in a contrast.
         is_fixed: A number of blocks is asked for, and looked at once.
@@ -56,6 +57,7 @@ class OutlookTerms:
     block_s: float
     budget_s: float
     max_blocks: int
+    first_look: int
     precision: float | None = None
     weights: tuple[float, ...] = PAIR
     is_fixed: bool = False
@@ -68,7 +70,7 @@ class OutlookTerms:
         """Return what a campaign of at most so many blocks stops by."""
         return stopping_rule(
             results=self.results,
-            cells_per_result=self.shape.cells,
+            first_look=self.first_look,
             max_blocks=max_blocks,
             precision=self.precision,
             blocks=max_blocks if self.is_fixed else None,

@@ -95,7 +95,7 @@ def compare_result(
     level = result_level(terms.rule, blocks, is_last=terms.time_is_up)
     result = _compared(pooled, pair, None, level, terms)
     decided_early = terms.stopped_early and result.verdict.decided
-    note = early_note(result.verdict) if decided_early else result.note
+    note = early_note(result.verdict, blocks) if decided_early else result.note
     return replace(result, depends_on_load=depends_on_load, note=note)
 
 
@@ -251,7 +251,7 @@ def decide(
             interval holds at whatever block one stops.
     """
     results = [comparison for comparison in comparisons if comparison.load is None]
-    if not results:
+    if not results or results[0].blocks < rule.ends_from:
         return None
     if rule.precision is None and conditions:
         outcomes = [each.outcome for each in judge_results(comparisons, conditions)]

@@ -1,6 +1,8 @@
 """The order of runs, drawn by coin before the first of them (METHOD 3.1), and how long they take.
 
 The comparison is valid because of this coin, whatever the noise: never replace it by a pattern.
+The first blocks are drawn such that each configuration stands in each slot equally often: a
+constant difference of slots then cancels at the first interim results.
 
 A start has one round, as many as a checkpoint cycle needs, or the best for instances. A round is
 one run in every cell (back to back: of every configuration). What a start costs before its first
@@ -14,12 +16,14 @@ from itertools import combinations
 
 import numpy as np
 
+from steelyard.answers.observations import result_count
 from steelyard.core.campaign import (
     ASSUMED_NOISE,
     NoiseOrigin,
     NoiseProfile,
     Rounds,
     RoundsFor,
+    StoppingRule,
     settling_s,
 )
 from steelyard.core.experiment import Configuration, Experiment, Reset, SwitchCost
@@ -37,8 +41,19 @@ from steelyard.core.schedule import (
     sub_block_sizes,
 )
 from steelyard.core.wording import InputError, format_duration, format_percent, parse_duration_s
-from steelyard.stats.noise import instances_needed, mean_variance, optimal_runs
-from steelyard.stats.spending import blocks_within
+from steelyard.stats.noise import (
+    LEAST_INSTANCES,
+    instances_needed,
+    mean_variance,
+    optimal_runs,
+)
+from steelyard.stats.spending import (
+    CHECKS_FROM,
+    FIRST_LOOK,
+    blocks_within,
+    first_look_of,
+    stopping_rule,
+)
 from steelyard.systems.protocol import Engine
 from steelyard.targets.differences import differing_settings
 
@@ -60,6 +75,24 @@ def blocks_planned(experiment: Experiment, left_s: float, block_s: float) -> int
         return 1
     within = blocks_within(left_s, block_s)
     return within if experiment.stop.blocks is None else min(within, experiment.stop.blocks)
+
+
+def stopping_for(experiment: Experiment, switch: SwitchCost, max_blocks: int) -> StoppingRule:
+    """Return the rule that a campaign freezes, where so many blocks fit into its budget.
+
+    Where each start makes a new server, no look has fewer than a cause needs (METHOD 3.8).
+    """
+    remade = switch is SwitchCost.REPROVISION
+    return stopping_rule(
+        results=result_count(experiment),
+        first_look=first_look_of(
+            len(experiment.configurations), least=LEAST_INSTANCES if remade else FIRST_LOOK
+        ),
+        max_blocks=max_blocks,
+        precision=experiment.stop.width,
+        blocks=experiment.stop.blocks,
+        ends_from=0 if experiment.stop.early else CHECKS_FROM,
+    )
 
 
 def cells_of(experiment: Experiment) -> tuple[CellKey, ...]:
@@ -107,7 +140,8 @@ def schedule_of(
     return replace(drawn, blocks=tuple(blocks_drawn))
 
 
-_SUB_BLOCKS = 0  # what a further coin of a block is for
+_SUB_BLOCKS, _SQUARES = 0, 1  # what further coins are for
+SQUARES = 2  # Latin squares before the free draw: the first result of two configurations needs both
 
 
 def in_sub_blocks(block: PlannedBlock, baseline: str, at_once: int, seed: int) -> PlannedBlock:
@@ -174,9 +208,7 @@ def make_schedule(
         )
     draw = _back_to_back if mode is Mode.BACK_TO_BACK else _starts
     planned = tuple(
-        PlannedBlock(
-            index=index, starts=draw(configurations, cells, block_coin(seed, index), rounds)
-        )
+        PlannedBlock(index=index, starts=draw(configurations, cells, SlotDraw(seed, index), rounds))
         for index in range(blocks)
     )
     return Schedule(seed=seed, mode=mode, blocks=planned)
@@ -198,10 +230,44 @@ def block_coin(seed: int, index: int, *further: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(sequence))
 
 
+@dataclass(frozen=True, slots=True)
+class SlotDraw:
+    """The draws of one block, a function of the campaign's seed."""
+
+    seed: int
+    block: int
+
+    @property
+    def coin(self) -> np.random.Generator:
+        """Return the block's own random numbers."""
+        return block_coin(self.seed, self.block)
+
+    def order(self, count: int, coin: np.random.Generator, *part: int) -> Sequence[int]:
+        """Return which of ``count`` configurations stands in which slot.
+
+        Args:
+            count: At least 1.
+            coin: Of the block, for blocks behind the squares.
+            *part: Of the block that has an order of its own; empty for the whole block.
+        """
+        square, row = divmod(self.block, count)
+        if square >= SQUARES:
+            return tuple(coin.permutation(count))
+        return latin_square(count, block_coin(self.seed, square, _SQUARES, *part))[row]
+
+
+def latin_square(count: int, coin: np.random.Generator) -> tuple[tuple[int, ...], ...]:
+    """Return rows that hold each number below ``count`` once, as does each of their columns."""
+    rows, columns, numbers = (coin.permutation(count) for _ in range(3))
+    square = numbers[np.add.outer(rows, columns) % count]
+    return tuple(tuple(int(number) for number in row) for row in square)
+
+
 def _starts(
-    configurations: Sequence[str], cells: Sequence[CellKey], coin: np.random.Generator, rounds: int
+    configurations: Sequence[str], cells: Sequence[CellKey], draw: SlotDraw, rounds: int
 ) -> tuple[PlannedStart, ...]:
-    first_to_last = [configurations[place] for place in coin.permutation(len(configurations))]
+    coin = draw.coin
+    first_to_last = [configurations[place] for place in draw.order(len(configurations), coin)]
     order = [cells[place] for _ in range(rounds) for place in coin.permutation(len(cells))]
     return tuple(
         PlannedStart(
@@ -213,13 +279,14 @@ def _starts(
 
 
 def _back_to_back(
-    configurations: Sequence[str], cells: Sequence[CellKey], coin: np.random.Generator, rounds: int
+    configurations: Sequence[str], cells: Sequence[CellKey], draw: SlotDraw, rounds: int
 ) -> tuple[PlannedStart, ...]:
+    coin, sides = draw.coin, len(configurations)
     runs = tuple(
         PlannedRun(configuration=configurations[side], cell=cells[place])
-        for _ in range(rounds)
+        for number in range(rounds)
         for place in coin.permutation(len(cells))
-        for side in coin.permutation(len(configurations))
+        for side in draw.order(sides, coin, number, int(place))
     )
     return (PlannedStart(configuration=runs[0].configuration, runs=runs),)
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from steelyard.answers.observations import result_contrasts, result_count
+from steelyard.answers.observations import result_contrasts
 from steelyard.answers.outlook.compute import Forecast
 from steelyard.campaign.design import schedule as durations
 from steelyard.campaign.design.schedule import (
@@ -19,6 +19,7 @@ from steelyard.campaign.design.schedule import (
     blocks_planned,
     choose_rounds,
     mode_for,
+    stopping_for,
 )
 from steelyard.campaign.file.files import LoadedExperiment
 from steelyard.campaign.run import beside_blocks as sustained
@@ -51,7 +52,6 @@ from steelyard.core.wording import (
     whole_minutes,
 )
 from steelyard.gateways.files import free_bytes
-from steelyard.stats.spending import stopping_rule
 from steelyard.systems.protocol import Engine, content_of
 from steelyard.systems.redis.datasets import aof_bytes
 from steelyard.targets.assembly import Assembly
@@ -114,13 +114,7 @@ def forecast(
         preparation_s=preparation,
         block_s=block,
         max_blocks=max_blocks,
-        stopping=stopping_rule(
-            results=result_count(experiment),
-            cells_per_result=len(experiment.closed_loads),
-            max_blocks=max_blocks,
-            precision=experiment.stop.width,
-            blocks=experiment.stop.blocks,
-        ),
+        stopping=stopping_for(experiment, switch, max_blocks),
         warm_up_s=warm_up_s,
         disk_bytes=_disk(
             experiment,

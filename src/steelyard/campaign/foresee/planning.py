@@ -315,6 +315,7 @@ def outlook_terms(
         block_s=expected.block_s,
         budget_s=experiment.stop.budget_s,
         max_blocks=expected.max_blocks,
+        first_look=expected.stopping.first_look,
         precision=experiment.stop.width,
         # All results of a design have the same sum of squares.
         weights=next((asked.weights for asked in result_contrasts(experiment)), planning.PAIR),

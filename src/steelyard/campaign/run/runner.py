@@ -12,7 +12,6 @@ from typing import Final, Self
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.contract import contract, contract_in_brief, require_matched
-from steelyard.answers.observations import result_count
 from steelyard.answers.result.compute import decide
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.campaign.design import schedule as durations
@@ -25,6 +24,7 @@ from steelyard.campaign.design.schedule import (
     early_phase_finding,
     mode_for,
     schedule_of,
+    stopping_for,
 )
 from steelyard.campaign.run import beside_blocks
 from steelyard.campaign.run.bench import Bench, do_each
@@ -62,7 +62,6 @@ from steelyard.gateways.host import Clock
 from steelyard.record import journal
 from steelyard.record.directory import CampaignDirectory, read_schedule
 from steelyard.report.document import Table
-from steelyard.stats.spending import stopping_rule
 from steelyard.systems.protocol import Engine
 from steelyard.targets.differences import Room, choose_design, reset_for, switch_cost
 
@@ -294,12 +293,8 @@ class Campaign:
             restore=restoring.means,
             restore_s=restoring.tried_s,
             block_s=block_s,
-            stopping=stopping_rule(
-                results=result_count(self.experiment),
-                cells_per_result=len(self.experiment.closed_loads),
-                max_blocks=blocks_planned(self.experiment, left_s, block_s),
-                precision=self.experiment.stop.width,
-                blocks=self.experiment.stop.blocks,
+            stopping=stopping_for(
+                self.experiment, switch, blocks_planned(self.experiment, left_s, block_s)
             ),
             warm_up=warm_up,
             start_s=round(times.start_s, 3),

@@ -96,7 +96,7 @@ def expected(block_s: float, twin: LoadedExperiment) -> Forecast:
         preparation_s=60.0,
         block_s=block_s,
         max_blocks=1,
-        stopping=stopping_rule(results=1, cells_per_result=1, max_blocks=1, precision=None),
+        stopping=stopping_rule(results=1, first_look=6, max_blocks=1, precision=None),
         warm_up_s=20.0,
         disk_bytes={},
         cached=0,

@@ -79,8 +79,8 @@ def test_a_short_budget_says_what_it_does_decide(tmp_path: Path) -> None:
     assert f"30 min detect differences of {format_share(least)} and more in the results" in warning
     assert "to detect 3 %: " in warning
     assert "do not decide" not in warning
-    shorter = planned(replace(short, name="shorter", stop=Stop(budget_s=900.0)), tmp_path)
-    assert shortfall(shorter, None).startswith("15 min end before the first interim result")
+    shorter = planned(replace(short, name="shorter", stop=Stop(budget_s=400.0)), tmp_path)
+    assert shortfall(shorter, None).startswith("7 min end before the first interim result")
 
 
 def test_too_many_cells_are_said_with_fewer_loads_and_their_minutes(tmp_path: Path) -> None:

@@ -314,7 +314,7 @@ def test_the_plan_says_that_nothing_is_compared(tmp_path: Path) -> None:
         plan_campaign(each, assembled(each, tmp_path / name))
         for each, name in ((closed, "closed"), (mixed, "mixed"))
     ]
-    assert [each.expected.stopping.first_look for each in plans] == [6, 6]  # one cell, not three
+    assert [each.expected.stopping.first_look for each in plans] == [4, 4]
     assert [each.workloads[0].cells for each in plans] == [None, None]
     assert plans[0].expected.block_s < plans[1].expected.block_s
 

@@ -118,7 +118,7 @@ def test_a_budget_that_ends_before_the_first_look_is_refused(tmp_path: Path) -> 
     experiment = an_experiment(stop=experiments.Stop(budget_s=60.0))
     expected = _forecast(experiment, tmp_path)
     with pytest.raises(
-        PreflightError, match="ends before the first interim result: 6 blocks"
+        PreflightError, match="ends before the first interim result: 4 blocks"
     ) as caught:
         require_first_look(expected, experiment)
     assert caught.value.exit_code is ExitCode.REFUSED

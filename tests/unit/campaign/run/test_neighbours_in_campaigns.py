@@ -106,7 +106,7 @@ def test_a_neighbour_that_never_goes_fails_no_campaign(tmp_path: Path, disturb: 
     record, analysis = campaign(tmp_path / "c", an_experiment(stop=Stop(budget_s=600.0)))
     assert record.status in (Status.DECIDED, Status.BUDGET)
     complete = sum(block.complete for block in record.blocks)
-    assert complete >= 6
+    assert complete >= 4
     assert tries(record)[:2] == [(0, 0, "neighbour-cpu"), (0, 1, "neighbour-cpu")]
     assert sum(block.lasted_s or 0.0 for block in record.blocks if not block.complete) <= 60.0
     assert all(run.validity is Validity.SUSPECT for run in record.counted_runs)
