@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 116974,
+    "lines of src": 116993,
     "lines of tests": 107160,
     "files": 321,
     "longest file": 879,
-    "import edges": 2334,
+    "import edges": 2336,
     "modules with one importer": 24,
     "branches on kind or system": 9,
 }

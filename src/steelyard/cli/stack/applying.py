@@ -1,15 +1,15 @@
 """``stack apply``, ``verify`` and ``revert``: a plan into effect, whether it is, and back."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 import click
 
-from steelyard.cli.options import at_terminal, require_form
+from steelyard.cli.options import at_terminal
 from steelyard.core import stack, wording
 from steelyard.core.outside import OnServer, ServerAddress, host_and_port
 from steelyard.gateways.doors import Doors, system_doors
@@ -346,7 +346,6 @@ _FORMAT = 1  # of what --json prints
 
 def verify(options: ApplyOptions, *, form: str, outside: Doors | None = None) -> None:
     """Say of every knob of a plan whether it is in effect; leaves with a code when one is not."""
-    require_form(form, "stack verify")
     outside = outside or system_doors()
     plan = read_plan(options.directory)
     server = read_applied_server(options.directory)
@@ -364,14 +363,34 @@ def verify(options: ApplyOptions, *, form: str, outside: Doors | None = None) ->
         name, probe = plan.design.request.name, options.node_probe
         doors = with_node(doors, knobs, name, cluster, outside, probe=probe)
     checked = applier.verify_all(knobs, doors, applier.read_applied(options.directory))
-    if form == "json":
-        found = [_as_json(knob, check) for knob, check in checked]
-        click.echo(json.dumps({"format": _FORMAT, "knobs": found}, indent=2))
-    else:
+    if form == "text":
         for knob, check in checked:
             _say_check(knob, check)
+    else:
+        _print_checks(form, options.directory, [_as_json(*each) for each in checked])
     if any(check.holds is False for _, check in checked):
         raise click.exceptions.Exit(wording.ExitCode.GATE)
+
+
+def _print_checks(form: str, directory: Path, checks: Sequence[Mapping[str, object]]) -> None:
+    """Print the checks of all knobs: as JSON, or as a table with the same keys."""
+    from steelyard.cli.campaigns import print_answer
+    from steelyard.report import document as doc
+
+    keys = ("name", "layer", "kind", "place", "asked", "in_effect", "pending", "remedy")
+    table = doc.table_of(
+        checks,
+        *(doc.column(key.replace("_", " "), itemgetter(key), key=key) for key in keys),
+        doc.column("facts", lambda check: "; ".join(check["facts"])),
+        title="Knobs",
+    )
+    document = doc.Document(
+        title=f"The plan in {directory}",
+        subtitle="Each knob, and whether it is in effect",
+        sections=(doc.Section(anchor="knobs", title="Knobs", blocks=(table,)),),
+    )
+    content = {"format": _FORMAT, "knobs": list(checks)}
+    print_answer(form, lambda: document, lambda: content)
 
 
 def _as_json(knob: stack.Knob, check: Check) -> dict[str, object]:
