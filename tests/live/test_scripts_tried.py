@@ -1,5 +1,6 @@
 """Scripts are tried before anything is measured, by a real server and pgbench: all told at once."""
 
+import csv
 import json
 import re
 import subprocess
@@ -218,3 +219,15 @@ def test_planned_workers_belong_to_a_plan(steelyard: Steelyard, parts: Server) -
     text = "SELECT sum(length(note)) FROM parts;"
     done = tried(steelyard, parts, "parallel_setup_cost=0", "--plans", sum=text)
     assert re.search(r"changed .*Workers Planned: [12]", done.stdout), done.stdout + done.stderr
+
+
+def test_the_plans_are_a_table(steelyard: Steelyard, parts: Server) -> None:
+    """As CSV a row for each statement, with numbers and the reason of what is not known."""
+    options = ("--plans", "-o", "csv", "--protocol", "extended")
+    texts = {"kind": _BY_KIND, "hidden": "SELECT of_kind(5);"}
+    done = tried(steelyard, parts, "random_page_cost=40", *options, **texts)
+    assert done.returncode == 0, done.stderr
+    kind, hidden = csv.DictReader(done.stdout.splitlines())
+    assert (kind["script"].endswith("kind.sql"), kind["drawn"]) == (True, "20")
+    assert 0 < int(kind["changed"]) < 20
+    assert "of_kind" in hidden["reason"]

@@ -29,7 +29,7 @@ from steelyard.campaign.foresee.forecast import (
 )
 from steelyard.campaign.run import session
 from steelyard.cli.attaching import JobOptions
-from steelyard.cli.campaigns import Gate
+from steelyard.cli.campaigns import Gate, print_answer
 from steelyard.cli.launching import (
     RunOptions,
     command_of,
@@ -39,7 +39,7 @@ from steelyard.cli.launching import (
     real_doors,
     start,
 )
-from steelyard.cli.options import at_terminal, require_form
+from steelyard.cli.options import at_terminal
 from steelyard.core.campaign import RoundsFor
 from steelyard.core.experiment import Design, Experiment, OtherDesign, SwitchCost
 from steelyard.core.measurement import PlanChange
@@ -52,10 +52,11 @@ from steelyard.core.wording import (
     format_bytes,
     format_duration,
     parse_budget_s,
+    printable,
 )
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import write_text
-from steelyard.report.document import FORMAT, count
+from steelyard.report import document as doc
 from steelyard.report.keys import keys_of
 from steelyard.targets.assembly import Assembly, assemble
 from steelyard.targets.differences import choose_design, switch_cost
@@ -652,16 +653,39 @@ def answer_by_plans(experiment: Experiment, assembly: Assembly, options: TrialOp
         )
     kept = bool(changes) and by_plan and not any(each.changed or each.unknown for each in changes)
     is_answer = options.plans or kept
-    if is_answer:
-        require_form(options.form, "a comparison of plans")
-    if options.form == "json" and is_answer:
-        statements = [keys_of(change) for change in changes]
-        answer = {"format": FORMAT, "settings": dict(asked), "statements": statements}
-        click.echo(json.dumps(answer, indent=2))
+    if is_answer and options.form != "text":
+        print_answer(
+            options.form,
+            lambda: plan_document(changes, asked),
+            lambda: {
+                "format": doc.FORMAT,
+                "settings": dict(asked),
+                "statements": [keys_of(change) for change in changes],
+            },
+        )
     elif changes and (is_answer or not options.quiet):
         lines = plan_lines(changes, asked, is_answer=is_answer, kept=kept)
-        click.echo("\n".join(lines), err=not is_answer)
+        click.echo(printable("\n".join(lines)), err=not is_answer)
     return is_answer
+
+
+def plan_document(changes: Sequence[PlanChange], settings: Mapping[str, str]) -> doc.Document:
+    """Return which statements get another plan, as a table."""
+    under = ", ".join(f"{name} = {value}" for name, value in settings.items())
+    table = doc.table_of(
+        changes,
+        doc.column("script", lambda change: change.script),
+        doc.column("statement", lambda change: " ".join(change.statement.split())),
+        doc.column("drawn", lambda change: change.drawn, doc.WHOLE),
+        doc.column("changed", lambda change: change.changed, doc.WHOLE),
+        doc.column("now", lambda change: "; ".join(change.before) or None),
+        doc.column("changed to", lambda change: "; ".join(change.after) or None),
+        title="Plans",
+        note="Sets of parameters that were drawn, and of how many the plan is another one.",
+        reason=lambda change: change.unknown,
+    )
+    section = doc.Section(anchor="plans", title="Plans", blocks=(table,))
+    return doc.Document(title="Plans of statements", subtitle=under, sections=(section,))
 
 
 def plan_lines(
@@ -678,7 +702,8 @@ def plan_lines(
         end = ": no difference is to be expected. --anyway measures." if kept else "."
         yield f"{said} under {under}{drawn}{end}"
         return
-    yield f"{len(another)} of {count(len(changes), 'statement')} with another plan under {under}:"
+    statements = doc.count(len(changes), "statement")
+    yield f"{len(another)} of {statements} with another plan under {under}:"
     for change in changes:
         statement = shorten(change.statement, _STATEMENT, placeholder="…")
         if change.unknown:
