@@ -23,8 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 116993,
-    "lines of tests": 107160,
+    "lines of src": 117018,
+    "lines of tests": 107173,
     "files": 321,
     "longest file": 879,
     "import edges": 2336,
