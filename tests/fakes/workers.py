@@ -17,6 +17,7 @@ class FakeWorkers(Workers):
 
     def __init__(self, number: int, made: Callable[[int, Any], None] = lambda _, __: None) -> None:
         self.number, self.generation, self.starts = number, 0, 0
+        self._scheduler = None
         self._made = made
         self._are_up = False
 

@@ -1,15 +1,20 @@
 """The load from Dask workers: real ones on this machine, and what ends them."""
 
 import gzip
+import json
 import os
 import re
+import shlex
 import signal
 import socket
 import ssl
 import stat
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
@@ -17,13 +22,16 @@ import pytest
 
 from steelyard.core.measurement import Quantity
 from steelyard.core.outside import Command
+from steelyard.core.schedule import WorkersAsked
 from steelyard.core.wording import MeasurementError
 from steelyard.gateways import workers as gateway
-from steelyard.gateways.host import Clock
+from steelyard.gateways.host import Clock, free_port
 from steelyard.gateways.process import Processes
 from steelyard.gateways.workers import Workers
 from steelyard.places.workers import WorkerGenerators
 from steelyard.record.directory import read_campaign
+from support.endpoint import Server
+from support.lacking import lacking
 from support.live import TINY, Steelyard, ending, in_turns, lasting, one_by_one, wait_for
 from support.striking import strike
 from support.waiting import eventually
@@ -32,6 +40,7 @@ pytestmark = pytest.mark.live
 pytest.importorskip("distributed")
 
 SLEEP = Command(argv=("sleep", "300"), parent_death_signal=signal.SIGKILL)
+PAGE = (Path(__file__).parents[2] / "docs" / "workers.md").read_text("utf-8")
 LOAD = "load: {clients: 4, threads: 2, protocol: simple}\ngenerator: {workers: 2}"
 WITH_WORKERS = TINY.replace("load: {clients: 2, threads: 1, protocol: simple}", LOAD)
 
@@ -40,7 +49,9 @@ WITH_WORKERS = TINY.replace("load: {clients: 2, threads: 1, protocol: simple}", 
 def ours() -> Iterator[tuple[Workers, list[Path]]]:
     """Two workers, and the directories that were made for them; afterwards nothing is left."""
     made: list[Path] = []
-    workers = Workers(2, Processes(), Clock(), created=made.append, removed=made.remove)
+    workers = Workers(
+        WorkersAsked(number=2), Processes(), Clock(), created=made.append, removed=made.remove
+    )
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     yield workers, made
     workers.close()
@@ -117,7 +128,7 @@ def test_a_program_that_is_killed_is_told_and_replaced(
     pids = running.pids
     began = time.monotonic()
     _programs()[victim].kill()
-    with pytest.raises(MeasurementError, match=r"has ended|does not answer"):
+    with pytest.raises(MeasurementError, match=r"is gone|does not answer"):
         running.completed()
     assert time.monotonic() - began < 30
     running.close()
@@ -154,7 +165,7 @@ def test_the_sum_of_two_workers_is_what_the_server_counts(
     assert done.returncode == 0, done.stderr
     record = read_campaign(steelyard.directory / "c")
     assert record.plan is not None
-    assert record.experiment.workers == 2
+    assert record.experiment.workers == WorkersAsked(number=2)
     for run in record.counted_runs:
         assert run.measurement is not None
         assert run.evidence is not None
@@ -231,3 +242,159 @@ def test_nothing_goes_on_after_a_campaign_that_was_killed(steelyard: Steelyard) 
     done = steelyard.run("clean", "--yes")
     assert done.returncode == 0, done.stderr
     assert not list(Path("/tmp").glob(f"steelyard-*/{gateway._KEY}"))  # noqa: S108 - of the campaign
+
+
+@dataclass
+class Somebodys:
+    """A scheduler with two workers that somebody has started, on a machine with files of its own.
+
+    Attributes:
+        home: Has the certificate.
+        hidden: Directories of this machine that the workers do not see.
+    """
+
+    home: Path
+    port: int
+    hidden: tuple[Path, ...]
+    running: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return Dask's configuration of who may come."""
+        (exports,) = re.findall(r"^export .*?^done$", PAGE, re.MULTILINE | re.DOTALL)
+        asked = ["bash", "-c", f"{exports}\nenv"]
+        shown = subprocess.run(asked, cwd=self.home, check=True, capture_output=True, text=True)
+        pairs = (line.partition("=") for line in shown.stdout.splitlines())
+        return {name: value for name, _, value in pairs if name.startswith("DASK_")}
+
+    @property
+    def url(self) -> str:
+        """Return where the scheduler is."""
+        return f"tls://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start the scheduler and its workers."""
+        (scheduler,) = re.findall(r"^dask (scheduler .*)$", PAGE, re.MULTILINE)
+        (worker,) = re.findall(r"^dask (worker .*)$", PAGE, re.MULTILINE)
+        hiding = "; ".join(f"mount -t tmpfs none {path}" for path in self.hidden)
+        self._begin(self._dask(scheduler))
+        for _ in range(2):
+            script = f"{hiding}; exec {shlex.join(self._dask(worker))}"
+            self._begin(("unshare", "--mount", "sh", "-c", script))
+
+    def _dask(self, line: str) -> list[str]:
+        """Return a command of the page, on this machine and a port of ours."""
+        here = line.replace("10.0.0.5", "127.0.0.1").replace("8786", str(self.port))
+        return [sys.executable, "-m", "dask", *shlex.split(here)]
+
+    def _begin(self, argv: Sequence[str]) -> None:
+        env = {**os.environ, **self.environment}
+        with (self.home / "log").open("ab") as log:
+            self.running.append(
+                subprocess.Popen(argv, stdout=log, stderr=log, env=env, cwd=self.home)
+            )
+
+    def stop(self) -> None:
+        """Kill all of it."""
+        for process in reversed(self.running):
+            process.kill()
+            process.wait()
+        self.running.clear()
+
+
+@pytest.fixture
+def somebodys(steelyard: Steelyard, tmp_path: Path) -> Iterator[Somebodys]:
+    """Workers that are there, with a network of this machine and files of their own."""
+    if os.geteuid() != 0:
+        lacking("only root hides directories from a process")
+    home = tmp_path / "somebody"
+    home.mkdir()
+    (making,) = re.findall(r"^openssl .*$", PAGE, re.MULTILINE)
+    subprocess.run(shlex.split(making), cwd=home, check=True, capture_output=True)
+    there = Somebodys(home, free_port(), (Path("/dev/shm"), steelyard.cache))  # noqa: S108
+    yield there
+    there.stop()
+
+
+def _there(somebodys: Somebodys, server: Server, text: str = WITH_WORKERS) -> str:
+    """Return an experiment on a server that is there, from workers that are there."""
+    local = "{kind: local, server: embedded}"
+    assert local in text
+    target = json.dumps({"kind": "existing", "uri": server.uri})
+    named = text.replace("workers: 2", f"workers: 2, scheduler: '{somebodys.url}', wait: 5s")
+    return named.replace(local, target).replace("shared_buffers: 64MB", "work_mem: 9MB")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("design", [one_by_one, in_turns])
+def test_workers_that_are_there_get_their_files_and_give_back_their_logs(
+    steelyard: Steelyard, somebodys: Somebodys, server: Server, design: Callable[[str], str]
+) -> None:
+    """They see neither scripts nor logs of this machine; the sums are the server's all the same."""
+    somebodys.start()
+    (steelyard.directory / "reads.sql").write_text(
+        "\\set aid random(1, 100000)\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;\n"
+    )
+    text = design(ending(_there(somebodys, server))).replace("simple-update", "select-only")
+    text = text.replace("builtin: select-only", "scripts: [{file: reads.sql}]")
+    there = replace(steelyard, extra=somebodys.environment)
+    done = there.run("run", steelyard.experiment(text), "--dir", "c", "--no-verdict")
+    assert done.returncode == 0, done.stderr
+    for run in read_campaign(steelyard.directory / "c").counted_runs:
+        assert run.evidence is not None
+        assert run.latency is not None
+        assert bool(run.turns) is (design is in_turns)
+        output = gzip.decompress((steelyard.directory / "c" / "raw" / run.raw).read_bytes())
+        done_by = re.findall(rb"actually processed: (\d+)", output)
+        assert len(done_by) == 2
+        if not run.turns:  # in turns sessions of the other configuration count, too
+            commits = run.evidence.total(Quantity.COMMITS)
+            assert commits == pytest.approx(sum(map(int, done_by)), rel=1e-3)
+        assert run.evidence.level(Quantity.GENERATOR_CPUS) == 2.0 * len(os.sched_getaffinity(0))
+    assert _generators_of(somebodys) == []
+    assert all(process.poll() is None for process in somebodys.running)
+
+
+def _generators_of(somebodys: Somebodys) -> list[psutil.Process]:
+    with suppress(psutil.Error):
+        workers = [psutil.Process(process.pid) for process in somebodys.running[1:]]
+        return [child for worker in workers for child in worker.children(recursive=True)]
+    return []
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_gone_is_waited_for_and_the_campaign_goes_on_later(
+    steelyard: Steelyard, somebodys: Somebodys, server: Server
+) -> None:
+    """Exit code 5 names what was waited for; resumed with a new scheduler the campaign ends."""
+    somebodys.start()
+    there = replace(steelyard, extra=somebodys.environment)
+    text = ending(in_turns(_there(somebodys, server)))
+    process = there.start("run", steelyard.experiment(text), "--dir", "c", "--no-verdict")
+    wait_for(lambda: steelyard.complete_blocks >= 1, process)
+    somebodys.stop()
+    _, trouble = process.communicate(timeout=300)
+    assert process.returncode == 5
+    assert "was waited for 5 s" in trouble
+    assert "--resume" in trouble
+    somebodys.start()
+    done = there.run("run", "--resume", "c", "--no-verdict")
+    assert done.returncode == 0, done.stderr
+    assert steelyard.complete_blocks == 3
+
+
+@pytest.mark.slow
+def test_generators_there_end_with_a_campaign_that_was_killed(
+    steelyard: Steelyard, somebodys: Somebodys, server: Server
+) -> None:
+    """Dask forgets who is gone, and with it the actors; the workers stay."""
+    somebodys.start()
+    there = replace(steelyard, extra=somebodys.environment)
+    text = lasting(in_turns(_there(somebodys, server)))
+    process = there.start("run", steelyard.experiment(text), "--dir", "c", "--no-verdict")
+    wait_for(lambda: bool(_generators_of(somebodys)), process)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait(timeout=60)
+    assert eventually(lambda: _generators_of(somebodys) == [])
+    assert all(each.poll() is None for each in somebodys.running)
+    assert steelyard.run("clean", "--yes").returncode == 0

@@ -15,8 +15,8 @@ GROUPS: Final = {
     ),
     "Time": "budget width stop-early margin short no-verdict plans anyway resume",
     "Target": (
-        "target on dsn redis server data-directory server-memory server-cpus allow-existing "
-        "restart-command reset-command"
+        "target scheduler wait on dsn redis server data-directory server-memory server-cpus "
+        "allow-existing restart-command reset-command"
     ),
     "Facts": "facts host-facts domain-xml ping-pong instance-metadata",
     "Virtual machine": "disk bridge",

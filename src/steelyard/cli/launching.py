@@ -130,6 +130,8 @@ class RunOptions:
     source: str
     flags: tuple[str, ...]
     budget: str | None = None
+    scheduler: str | None = None
+    wait: str | None = None
     width: str | None = None
     stop_early: str | None = None
     seed: int | None
@@ -170,6 +172,8 @@ class RunOptions:
             "stop.budget": self.budget,
             "stop.width": self.width,
             "stop.early": self.stop_early,
+            "generator.scheduler": self.scheduler,
+            "generator.wait": self.wait,
             "gate": ", ".join(self.gate.conditions) or None,
         }
         return (

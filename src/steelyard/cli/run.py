@@ -31,6 +31,8 @@ from steelyard.cli.options import (
 @click.option(
     "--short", is_flag=True, help="Try it in minutes: short runs, few loads, little data."
 )
+@click.option("--scheduler", metavar="URL", help="Take `generator.workers` of it: tls://HOST:PORT.")
+@click.option("--wait", metavar="TIME", help="Wait for a scheduler so long (default: 5m).")
 @click.option("--resume", type=PATH, metavar="DIR", help="Go on with this campaign.")
 @campaign_options
 @gate_options

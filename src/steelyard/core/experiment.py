@@ -43,7 +43,15 @@ from steelyard.core.quantities import (
     whole,
     word,
 )
-from steelyard.core.schedule import LatencyGoal, Load, LoadCommand, MachineLimits, Mode, TurnTimes
+from steelyard.core.schedule import (
+    LatencyGoal,
+    Load,
+    LoadCommand,
+    MachineLimits,
+    Mode,
+    TurnTimes,
+    WorkersAsked,
+)
 from steelyard.core.target import (
     DatabaseSystem,
     EndpointTarget,
@@ -621,7 +629,7 @@ class Experiment:
             block; None: no long runs.
         generator: What puts the load on.
         generator_flags: Flags handed to the generator unchanged (after ``--``).
-        workers: So many Dask workers have the load generators; None: this machine has them.
+        workers: Have the load generators; None: this machine has them.
         generator_host: The host that pgbench ran on; only in records of when it need not be this
             machine.
         description: Why the question is asked; empty when the file does not say.
@@ -649,7 +657,7 @@ class Experiment:
     sustained_s: float | None = None
     generator: GeneratorName = GeneratorName.PGBENCH
     generator_flags: tuple[str, ...] = ()
-    workers: int | None = None
+    workers: WorkersAsked | None = None
     generator_host: str | None = None
     description: str = ""
     attribution: Attribution | None = None

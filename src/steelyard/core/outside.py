@@ -48,6 +48,9 @@ class Command:
         account: Name of the account to run as when Steelyard is root; None means no change.
         parent_death_signal: Signal the kernel sends it when Steelyard dies; 0 means none.
         groups: Directories of the control groups that it joins before it becomes the program.
+        reads: Files of ours that it reads.
+        writes: How the names of files begin that it writes for us, with their directory; None:
+            it writes none.
     """
 
     argv: tuple[str, ...]
@@ -57,6 +60,8 @@ class Command:
     account: str | None = None
     parent_death_signal: int = 0
     groups: tuple[Path, ...] = ()
+    reads: tuple[Path, ...] = ()
+    writes: Path | None = None
 
     @property
     def whole_argv(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The only door to Dask: a scheduler and workers of a campaign's own, and calls of actors on them.
+"""The only door to Dask: schedulers with workers, of a campaign or of others, and their actors.
 
 Whoever reaches a scheduler runs any code on all workers. So both take TLS alone, with a certificate
 that is made for the campaign and lies in a private directory, in files of mode 600; without it
@@ -6,6 +6,9 @@ nobody is let in. Pages of their own they serve to nobody.
 
 They are programs of this machine, which the kernel ends with Steelyard. What is lost or does not
 answer ends all of them: the next call for workers starts new ones.
+
+An existing scheduler has TLS, too; what shows it who we are is in Dask's own configuration. Its
+workers are left as they are: our actors go with our connection. What is lost there is waited for.
 
 ``distributed`` is imported when workers are started, and this module is their program.
 """
@@ -22,9 +25,10 @@ from typing import Any, Final
 
 import steelyard
 from steelyard.core.outside import Command
+from steelyard.core.schedule import WorkersAsked
 from steelyard.core.wording import MeasurementError, PreflightError
 from steelyard.gateways.files import read_text, remove_tree, short_directory
-from steelyard.gateways.host import Clock, until
+from steelyard.gateways.host import Clock, looks, until
 from steelyard.gateways.process import Processes, RunningProcess
 
 _HOST: Final = "127.0.0.1"
@@ -36,6 +40,7 @@ _CERTIFICATE, _KEY = "certificate.pem", "key.pem"
 _START_S: Final = 60.0  # a guess: imports take some seconds of CPU, on a busy machine more
 _ANSWER_S: Final = 10.0  # a guess: beyond that a worker hangs
 _CLOSE_S: Final = 1.0
+_AGAIN_S: Final = 2.0  # between two looks for an existing scheduler
 _LOOK_S: Final = 0.5  # at who has died, while an answer is waited for
 _POLL_S: Final = 0.05
 # What a worker does beside our calls would be in what is measured.
@@ -64,7 +69,7 @@ class Workers:
     """So many workers, from the first call for them until ``close``.
 
     Args:
-        number: Of workers.
+        wanted: How many, and where.
         processes: Starts their programs.
         clock: To wait by.
         created: Hears of a directory before it is made.
@@ -76,14 +81,15 @@ class Workers:
 
     def __init__(
         self,
-        number: int,
+        wanted: WorkersAsked,
         processes: Processes,
         clock: Clock,
         *,
         created: Callable[[Path], None],
         removed: Callable[[Path], None],
     ) -> None:
-        self.number = number
+        self.number = wanted.number
+        self._scheduler, self._wait_s = wanted.scheduler, wanted.wait_s
         self.generation = 0
         self._processes = processes
         self._clock = clock
@@ -91,6 +97,12 @@ class Workers:
         self._home: Path | None = None
         self._programs: list[RunningProcess] = []
         self._client: Any = None
+        self._chosen: list[str] = []
+
+    @property
+    def are_ours(self) -> bool:
+        """Return whether they are programs of this machine."""
+        return self._scheduler is None
 
     def actors(self, kind: type) -> tuple[Any, ...]:
         """Return a new actor of a class on each worker, in their order; workers are started now.
@@ -100,14 +112,17 @@ class Workers:
         """
         if not self.run():
             self.stop()
-            self._start()
+            if self._scheduler is None:
+                self._start()
+            else:
+                self._connect(self._scheduler)
         client = self._client
         try:
             return tuple(
                 client.submit(
                     kind, actor=True, workers=[address], pure=False, allow_other_workers=False
                 ).result(timeout=_ANSWER_S)
-                for address in self._addresses()
+                for address in self._chosen
             )
         except Exception as error:
             raise self._lost(error) from error
@@ -117,8 +132,10 @@ class Workers:
         return self._client is not None and not self._dead()
 
     def _addresses(self) -> list[str]:
+        """Return the workers that the scheduler has, in an order that stays."""
         known = self._client.scheduler_info(n_workers=-1)["workers"]
-        return sorted(known, key=lambda address: int(known[address]["name"]))
+        names = {address: str(known[address]["name"]) for address in known}
+        return sorted(known, key=lambda address: (len(names[address]), names[address]))
 
     def call(
         self,
@@ -167,10 +184,50 @@ class Workers:
                 raise self._lost(error) from error
 
     def _dead(self) -> str:
-        """Return the name of a program that has ended; empty where all run."""
+        """Return the name of what has ended; empty if all run."""
+        if self._scheduler is not None:
+            return self._missing()
         names = (_SCHEDULER, *(f"{_WORKER} {place + 1}" for place in range(self.number)))
         ended = (each.exit_status() is not None for each in self._programs)
         return next((name for name, is_over in zip(names, ended, strict=False) if is_over), "")
+
+    def _missing(self) -> str:
+        """Return which of the workers that we have chosen is gone, or the scheduler."""
+        try:
+            there = set(self._addresses()) if self._client.status == "running" else None
+        except Exception:  # noqa: BLE001 - it does not answer
+            there = None
+        if there is None:
+            return _SCHEDULER
+        places = (n for n, address in enumerate(self._chosen, 1) if address not in there)
+        return next((f"{_WORKER} {place}" for place in places), "")
+
+    def _connect(self, scheduler: str) -> None:
+        """Connect to an existing scheduler, once it has enough workers.
+
+        Raises:
+            MeasurementError: It has not in time. Who has waited once does not wait again.
+        """
+        connected, shown = _dask()
+        wait_s, self._wait_s, trouble = self._wait_s, 0.0, ""
+        for _ in looks(self._clock, wait_s, _AGAIN_S):
+            try:
+                self._client = connected(
+                    scheduler, security=shown(), direct_to_workers=True, timeout=_ANSWER_S
+                )
+                self._chosen = self._addresses()[: self.number]
+            except Exception as error:  # noqa: BLE001 - of whatever layer
+                trouble = f"{type(error).__name__}: {error}"
+            else:
+                if len(self._chosen) == self.number:
+                    self._wait_s = wait_s
+                    return
+                trouble = f"it has {len(self._chosen)} of {self.number} workers"
+            self._close()
+        raise MeasurementError(
+            f"the scheduler at {scheduler} was waited for {wait_s:.0f} s: {trouble}",
+            hint="Are certificates in Dask's configuration (DASK_DISTRIBUTED__COMM__TLS__CA_FILE)?",
+        )
 
     def _lost(self, error: Exception) -> MeasurementError:
         """End everything, and return why."""
@@ -178,18 +235,14 @@ class Workers:
         log = self._home and read_text(self._home / _LOG)
         last = (log or "").strip().rpartition("\n")[2]
         self.stop()
-        what = f"{dead} of the load generator has ended" if dead else "a worker does not answer"
+        what = f"{dead} of the load generator is gone" if dead else "a worker does not answer"
         message = ": ".join(filter(None, (what, last or trouble)))
         return MeasurementError(message, hint="Was it killed, or has its machine no memory left?")
 
     def _start(self) -> None:
-        import dask  # noqa: PLC0415 - large, and only where used
-
-        dask.config.set({"logging": dict.fromkeys(("distributed", "tornado"), "critical")})
-        from distributed import Client, Security  # noqa: PLC0415 - likewise
-
+        connected, shown = _dask()
         self._home = short_directory("steelyard-", announce=self._created)
-        made = Security.temporary()
+        made = shown.temporary()
         _write_private(self._home / _CERTIFICATE, made.tls_ca_file)
         _write_private(self._home / _KEY, made.tls_client_key)
         address = self._home / _ADDRESS
@@ -198,7 +251,7 @@ class Workers:
             self._begin(_WORKER, str(place))
         self._await(address.exists)
         try:
-            self._client = Client(
+            self._client = connected(
                 scheduler_file=str(address),
                 security=security_of(self._home),
                 direct_to_workers=True,
@@ -207,6 +260,7 @@ class Workers:
         except Exception as error:
             raise self._lost(error) from error
         self._await(lambda: len(self._addresses()) == self.number)
+        self._chosen = self._addresses()
 
     def _await(self, is_there: Callable[[], bool]) -> None:
         """Return once what is started is there; a MeasurementError where a program ended."""
@@ -227,10 +281,7 @@ class Workers:
     def stop(self) -> None:
         """End all programs, and whatever they have started; remove the certificate."""
         self.generation += 1
-        client, self._client = self._client, None
-        if client is not None:
-            with suppress(Exception):  # who would answer may be gone
-                client.close(timeout=_CLOSE_S)
+        self._close()
         programs, self._programs = self._programs, []
         for program in reversed(programs):
             program.kill_all()
@@ -239,7 +290,23 @@ class Workers:
             remove_tree(home)
             self._removed(home)
 
+    def _close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            with suppress(Exception):  # who would answer may be gone
+                client.close(timeout=_CLOSE_S)
+
     close = stop
+
+
+def _dask() -> tuple[Any, Any]:
+    """Return the classes of a client and of what it shows, imported without words of theirs."""
+    import dask  # noqa: PLC0415 - large, and only where used
+
+    dask.config.set({"logging": dict.fromkeys(("distributed", "tornado"), "critical")})
+    from distributed import Client, Security  # noqa: PLC0415 - likewise
+
+    return Client, Security
 
 
 def _write_private(path: Path, text: str) -> None:

@@ -7,11 +7,18 @@ round trips the shortest tells best, to half of its length.
 
 A transaction log has the times of its worker's clock, so a worker whose clock is apart from ours
 puts no load on.
+
+Workers on other machines get the files that a generator reads, at the same paths, and give back
+what it wrote. A program that is not at its path there is looked for in their PATH. When our
+connection ends, however, the actor goes, and with it its generators and files.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shutil import which
 from typing import Any, Final
 
 import steelyard
@@ -19,6 +26,7 @@ from steelyard.core.measurement import Quantity
 from steelyard.core.outside import Command, Completed
 from steelyard.core.schedule import Pausing
 from steelyard.core.wording import MeasurementError, PreflightError
+from steelyard.gateways.files import make_directory, read_text, write_text
 from steelyard.gateways.host import Clock, LocalHost
 from steelyard.gateways.process import Processes, Together
 from steelyard.gateways.workers import Workers
@@ -29,12 +37,19 @@ _LEAD_S: Final = 0.02  # a guess: so long before an agreed instant all workers h
 _DOUBTS_OF_LEAD: Final = 8.0  # a guess: four round trips
 _APART_S: Final = 0.005  # a guess: a thirtieth of what counts of a turn
 _VERSION_S: Final = 30.0
+_FETCH_S: Final = 60.0  # a guess
 
 
 def versions(program: str) -> tuple[str, str]:
     """Return the version of Steelyard, and what a load generator says of itself."""
-    told = Processes().run(Command(argv=(program, "--version")), timeout_s=_VERSION_S)
+    command = Command(argv=(_program(program), "--version"))
+    told = Processes().run(command, timeout_s=_VERSION_S)
     return steelyard.__version__, told.stdout.strip()
+
+
+def _program(path: str) -> str:
+    """Return a program where it is; one of its name in PATH if it is not there."""
+    return path if Path(path).exists() else which(Path(path).name) or path
 
 
 class Hand:
@@ -44,6 +59,14 @@ class Hand:
         self._clock, self._host = Clock(), LocalHost()
         self._generators = PausedGenerators(Processes(), self._clock)
         self._running: Together | None = None
+        self._files: dict[Path, None] = {}
+        self._made: list[Path] = []  # directories, parents first
+        self._written: tuple[Path, ...] = ()
+
+    def __del__(self) -> None:
+        """Do as ``close`` does: the connection to whoever made this has ended."""
+        with suppress(Exception):
+            self.close()
 
     async def now(self) -> float:
         """Return the wall clock; without a change of threads on the way."""
@@ -53,10 +76,44 @@ class Hand:
         """Return the versions that are here."""
         return versions(program)
 
+    def take(self, files: Mapping[Path, str], commands: Sequence[Command]) -> float:
+        """Put files where generators read them, and make room for what these write.
+
+        Returns the CPUs that they may use.
+        """
+        self._written = tuple(each.writes for each in commands if each.writes is not None)
+        wanted = {path.parent for path in (*files, *self._written)}
+        wanted |= {each.directory for each in commands if each.directory is not None}
+        for directory in sorted(wanted):
+            self._make(directory)
+        for path, text in files.items():
+            if read_text(path) != text:  # as on a shared file system
+                self._files[path] = None
+                write_text(path, text)
+        return float(self._host.cpus())
+
+    def _make(self, directory: Path) -> None:
+        absent = [each for each in (directory, *directory.parents) if not each.exists()]
+        for each in reversed(absent):
+            self._made.append(each)
+            make_directory(each, mode=0o700)
+
+    def fetch(self) -> dict[Path, bytes]:
+        """Return what generators have written, compressed; it is no longer here."""
+        found = {}
+        for prefix in self._written:
+            for path in sorted(prefix.parent.glob(f"{prefix.name}*")):
+                found[path] = zlib.compress(path.read_bytes(), level=1)
+                path.unlink()
+        return found
+
     def begin(
         self, commands: Sequence[Command], timeout_s: float, at: float
     ) -> tuple[float, tuple[int, ...]]:
         """Start generators at an instant; return when that was, and their processes."""
+        commands = [
+            replace(each, argv=(_program(each.argv[0]), *each.argv[1:])) for each in commands
+        ]
         began = self._wait_for(at)
         self._running = self._generators.begin_together(commands, timeout_s=timeout_s)
         return began, self._running.pids
@@ -93,6 +150,14 @@ class Hand:
         if running is not None:
             self._generators.standstill.proceed()
             running.close()
+        if self._made or self._files:
+            self.fetch()
+        for path in self._files:
+            path.unlink(missing_ok=True)
+        self._files.clear()
+        while self._made:
+            with suppress(OSError):  # somebody else uses it, too
+                self._made.pop().rmdir()
 
     def _wait_for(self, at: float) -> float:
         self._clock.sleep(max(at - self._clock.now(), 0.0))
@@ -107,11 +172,13 @@ class Starts:
         offsets_s: How far each worker's clock is ahead of ours.
         doubts_s: How wrong each of them may be: half of the shortest round trip.
         skew_s: From the first worker to the last, the most of all starts.
+        cpus: Of all workers together; None: they are on this machine.
     """
 
     offsets_s: Sequence[float]
     doubts_s: Sequence[float]
     skew_s: float = 0.0
+    cpus: float | None = None
 
     @property
     def lead_s(self) -> float:
@@ -143,7 +210,9 @@ class Starts:
 
     def levels(self) -> dict[str, float]:
         """Return them as evidence has them: the skew includes its doubt."""
+        cpus = {} if self.cpus is None else {Quantity.GENERATOR_CPUS.value: self.cpus}
         return {
+            **cpus,
             Quantity.WORKERS: float(len(self.offsets_s)),
             Quantity.START_SKEW_S: round(self.skew_s + self.doubt_s, 6),
             Quantity.START_DOUBT_S: round(self.doubt_s, 6),
@@ -164,13 +233,14 @@ class RunningThere(Together):
         self._starts = self._compared()
         self._within_s = 0.0
         self._known: tuple[int, ...] = ()
+        self._runs = False
         self._stands = False
         self._agreed: list[Any] = []
         self._failure: MeasurementError | None = None
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         super().__exit__(kind, *rest)
-        self._known = ()
+        self._known, self._runs = (), False
         with self._losing():
             self._call("close")
 
@@ -199,11 +269,17 @@ class RunningThere(Together):
             MeasurementError: A worker is lost.
         """
         self._within_s = timeout_s
+        if not self._workers.are_ours:
+            paths = {path for part in parts for each in part for path in each.reads}
+            files = {path: path.read_text(encoding="utf-8") for path in sorted(paths)}
+            self._starts.cpus = sum(self._call("take", *((files, part) for part in parts)))
         _, instants = self._instant()
         orders = [(part, timeout_s, at) for part, at in zip(parts, instants, strict=True)]
         began = self._call("begin", *orders)
         self._starts.note([at for at, _ in began])
-        self._known = tuple(pid for _, pids in began for pid in pids)
+        self._runs = True
+        if self._workers.are_ours:  # others mean nothing here
+            self._known = tuple(pid for _, pids in began for pid in pids)
 
     def announce(self) -> None:
         """Agree on an instant at which those that stand still go on, and return then."""
@@ -224,6 +300,8 @@ class RunningThere(Together):
 
     def pause(self) -> bool:
         """Let them stand still; return whether all do in time: else all go on."""
+        if not self._runs:
+            return True
         self._stands, still = True, [False]
         with self._losing():
             still = self._call("pause")
@@ -259,9 +337,17 @@ class RunningThere(Together):
         patience_s = self._within_s if within_s is None else within_s
         ended = self._send("completed", *((patience_s,) for _ in self._hands))
         told = self._workers.answers(ended, within_s=patience_s)
-        self._known = ()
+        self._known, self._runs = (), False
+        if not self._workers.are_ours:
+            self._keep(self._call("fetch", within_s=_FETCH_S))
         self.cpu_s += sum(cpu_s for _, cpu_s in told)
         return tuple(completed for printed, _ in told for completed in printed)
+
+    @staticmethod
+    def _keep(written: Sequence[Mapping[Path, bytes]]) -> None:
+        """Write what generators wrote where they would have written it here."""
+        for path, packed in (each for files in written for each in files.items()):
+            write_text(path, zlib.decompress(packed).decode())
 
     def levels(self) -> dict[str, float]:
         return self._starts.levels()
@@ -271,8 +357,8 @@ class RunningThere(Together):
         at = self._wall.now() + self._starts.lead_s
         return at, [at + offset_s for offset_s in self._starts.offsets_s]
 
-    def _call(self, method: str, *arguments: Sequence[object]) -> list[Any]:
-        return self._workers.answers(self._send(method, *arguments))
+    def _call(self, method: str, *arguments: Sequence[object], within_s: float = 0.0) -> list[Any]:
+        return self._workers.answers(self._send(method, *arguments), within_s=within_s)
 
     def _send(self, method: str, *arguments: Sequence[object]) -> list[Any]:
         if self._failure is not None or self._workers.generation != self._generation:
@@ -303,7 +389,7 @@ class StandingThere:
 
     def pause(self) -> bool:
         """Stop them; return whether all stand still in time."""
-        return self.running is None or not self.running.pids or self.running.pause()
+        return self.running is None or self.running.pause()
 
     def proceed(self) -> None:
         """Let them go on."""

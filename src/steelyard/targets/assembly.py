@@ -188,12 +188,12 @@ def _workers(request: endpoint.Asked) -> Workers | None:
     Raises:
         PreflightError: What starts workers is not installed.
     """
-    number, ledger = request.experiment.workers, request.ledger
-    if number is None:
+    workers, ledger = request.experiment.workers, request.ledger
+    if workers is None:
         return None
     require_workers()
     return Workers(
-        number,
+        workers,
         request.doors.processes,
         request.doors.clock,
         created=lambda path: ledger.created(MadeDirectory(path=path)),

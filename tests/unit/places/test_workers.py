@@ -1,7 +1,10 @@
 """Load generators on workers: agreed instants, clocks, versions, and a worker that is lost."""
 
+import gc
 import signal
 import time
+import zlib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,7 +67,7 @@ def test_all_stand_still_between_turns_and_go_on_at_an_instant() -> None:
         still.announce()
         still.proceed()
         assert time.time() - asked_at >= 0.02  # nobody is told too late
-        assert _state(running.pids[0]) == "S"
+        assert "T" not in {_state(pid) for pid in running.pids}
         still.proceed()  # what runs already is no error
         running.signal(signal.SIGTERM)
         assert {each.exit_status for each in running.completed(within_s=10)} == {-signal.SIGTERM}
@@ -148,3 +151,37 @@ def test_a_worker_without_the_program_is_refused() -> None:
     generators = WorkerGenerators(FakeWorkers(2, made), Clock())
     with pytest.raises(PreflightError, match="Steelyard of worker 2 is other"):
         generators.begin_together([SLEEP, SLEEP], timeout_s=9)
+
+
+def test_a_worker_elsewhere_has_the_files_for_a_run_only(tmp_path: Path) -> None:
+    """What is read is put where it is read, what was written comes back, and nothing stays.
+
+    What is there already, as on a shared file system, stays as it is.
+    """
+    script, shared, log = tmp_path / "a/s.sql", tmp_path / "shared.sql", tmp_path / "b/c/log-0"
+    shared.write_text("SELECT 2;")
+    command = Command(
+        argv=("/nowhere/sh", "-c", f"cat {script} > {log}.7"),
+        directory=tmp_path / "d",
+        reads=(script, shared),
+        writes=log,
+    )
+    hand = Hand()
+    assert hand.take({script: "SELECT 1;", shared: "SELECT 2;"}, [command]) >= 1.0
+    hand.begin([command], 10.0, 0.0)  # the program is found by its name
+    ((completed,), _) = hand.completed(10.0)
+    assert completed.succeeded
+    assert {path: zlib.decompress(got) for path, got in hand.fetch().items()} == {
+        Path(f"{log}.7"): b"SELECT 1;"
+    }
+    hand.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["shared.sql"]
+
+
+def test_generators_end_with_whoever_holds_them() -> None:
+    """Dask forgets the actor of a connection that has ended."""
+    hand = Hand()
+    _, pids = hand.begin([SLEEP], 60.0, 0.0)
+    del hand
+    gc.collect()
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)

@@ -129,8 +129,10 @@ _LEAST_S: Final = 1e-3  # of a run, as far as a generator's clock tells
 OFF_LENGTH: Final = 2.0  # between the length that was meant and that of the run
 _MORE_GENERATORS: Final = (
     "Add a generator (`load.generators: {more}`) or threads (`load.threads`), make the scripts"
-    " simpler, or put the load generator on a machine of its own."
+    " simpler, or take the load from other machines (`generator.workers`)."
 )
+
+_MORE_WORKERS: Final = "Add a worker (`generator.workers: {workers}`), or make the scripts simpler."
 
 
 _MORE_CPU: Final = (
@@ -159,12 +161,14 @@ def _generator_saturated(facts: RunFacts) -> Iterator[Ruling]:
         if threads <= cpus
         else f"the {cpus:g} CPUs that it may use"
     )
+    workers = facts.level(Quantity.WORKERS)
+    remedy = _MORE_CPU if own_cpus and threads > cpus else _MORE_GENERATORS
+    if own_cpus and workers:
+        remedy = _MORE_WORKERS
     yield broken(
         f"the load generator used {format_share(share)} of {limit} (at least"
         f" {format_share(SATURATED_SHARE)}): it was measured, not the server",
-        remedy=_MORE_CPU
-        if own_cpus and threads > cpus
-        else _MORE_GENERATORS.format(more=processes + 1),
+        remedy=remedy.format(more=processes + 1, workers=round(workers or 0) + 1),
     )
 
 

@@ -22,7 +22,7 @@ from steelyard.campaign.file.systems import (
 from steelyard.core import linux as host_settings
 from steelyard.core.experiment import Design, LogPolicy, Measure, SwitchCost
 from steelyard.core.quantities import SETTING, as_name, shown
-from steelyard.core.schedule import CLOSED, LoadsAsked, Rate
+from steelyard.core.schedule import CLOSED, LoadsAsked, Rate, WorkersAsked
 from steelyard.core.wording import (
     InputError,
     choice,
@@ -43,7 +43,9 @@ def load_issues(draft: Draft) -> Iterator[Issue]:
             yield from _twice(("load", key), numbers, "Give each number once.")
         yield from _twice(("load", "rate"), [str(rate) for rate in draft.load.rate or ()], _ONCE)
         yield from _threads(draft.load)
-        yield from _generators(draft.load, draft.generator.workers if draft.generator else None)
+        yield from _generators(
+            draft.load, None if draft.generator is None else draft.generator.workers
+        )
         yield from _rates(draft, draft.load)
         yield from _capacity(draft, draft.load)
         yield from _uncompared(draft)
@@ -91,10 +93,12 @@ def _threads(loads: LoadsAsked) -> Iterator[Issue]:
         yield Issue(path=path, message=message, hint=hint)
 
 
-def _generators(loads: LoadsAsked, workers: int | None) -> Iterator[Issue]:
-    number, key = loads.generators * (workers or 1), "workers" if workers else "generators"
-    path = ("generator" if workers else "load", key)
-    each = f" on {workers} workers" if workers else ""
+def _generators(loads: LoadsAsked, workers: WorkersAsked | None) -> Iterator[Issue]:
+    path, number, each = ("load", "generators"), loads.generators, ""
+    if workers is not None:
+        path, each = ("generator", "workers"), f" on {workers.number} workers"
+        number *= workers.number
+    key = path[-1]
     if number > min(loads.clients):
         message = (
             f"{number} generators{each} need as many clients, and the smallest load has"

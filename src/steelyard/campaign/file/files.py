@@ -95,7 +95,9 @@ def resolve(
     about = workloads[0].command.seen_in(system.about) if workloads[0].command else system.about
     generator = model.GeneratorName(about.words.generator)
     by_pgbench = generator is model.GeneratorName.PGBENCH  # others prepare no statements
-    processes = form.load.generators * (form.generator.workers or 1)
+    processes = form.load.generators * (
+        form.generator.workers.number if form.generator.workers else 1
+    )
     asked = replace(form.load, generators=processes)
     cpus = _generator_cpus(configurations, asked, surroundings)
     loads = asked.loads(form.slo, partial(system.threads, cpus))

@@ -8,6 +8,7 @@ that the file names by ``generator.command`` is in ``docs/generators.md``.
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -85,15 +86,40 @@ def _unfit_workers(draft: Draft) -> Iterator[Issue]:
     """Yield what has no use for workers: one process of a command, and pods that have the load."""
     path = ("generator", "workers")
     if draft.document.at(path) is None:
+        told = "`{}` is about workers, and `workers` is missing"
+        unused: dict[KeyPath, str] = {
+            ("generator", key): told.format(key) for key in ("scheduler", "wait")
+        }
+        yield from _useless_keys(draft, unused)
         return
     if has_command(draft):
         message = "a command is one process, which cannot be divided among workers"
         yield Issue(path=path, message=message, hint=_KEEP, at_key=True)
+    for home in filter(partial(_is_in_pods, draft), draft.homes):
+        message = "the load comes from a pod there, not from workers"
+        hint = "Remove `workers`, or name a target that is reached from this machine."
+        yield Issue(path=(*home, "target"), message=message, hint=hint, at_key=True)
+    if draft.document.at(("generator", "scheduler")) is not None:
+        yield from _elsewhere(draft)
+    else:
+        told = "workers of this machine are not waited for"
+        yield from _useless_keys(draft, {("generator", "wait"): told})
+
+
+def _elsewhere(draft: Draft) -> Iterator[Issue]:
+    """Yield what workers on other machines cannot do."""
+    path = ("generator", "scheduler")
     for home in draft.homes:
-        if _is_in_pods(draft, home):
-            message = "the load comes from a pod there, not from workers of this machine"
-            hint = "Remove `workers`, or name a target that is reached from this machine."
-            yield Issue(path=(*home, "target"), message=message, hint=hint, at_key=True)
+        target = draft.document.at((*home, "target"))
+        if isinstance(target, dict) and str(target.get("kind", "local")) == "local":
+            message = "a local server is not reached from workers on other machines"
+            hint = "Remove `scheduler`, or name a server that they reach: `kind: existing`."
+            yield Issue(path=path, message=message, hint=hint, at_key=True)
+            break
+    if draft.document.at(("sustain",)) is not None:
+        message = "the log of a long run is too large to be fetched from other machines"
+        hint = "Remove `sustain` or `scheduler`."
+        yield Issue(path=("sustain",), message=message, hint=hint, at_key=True)
 
 
 def _unfit_command(command: LoadCommand, keys: Collection[str]) -> Iterator[Issue]:

@@ -382,6 +382,8 @@ class Pgbench(PostgresLoad):
                 environment=pgbench.environment(address),
                 account=self.account,
                 parent_death_signal=signal.SIGKILL,
+                reads=tuple(path for path, _ in part.scripts),
+                writes=part.log,
             )
             for part in pgbench.divided(request)
         )

@@ -3,6 +3,8 @@
 import pytest
 from experiment_texts import SMALL, load, problems_of
 
+from steelyard.core.schedule import WorkersAsked
+
 FILE = """\
 version: 1
 name: small
@@ -73,7 +75,7 @@ _WORKERS = SMALL.replace("clients: 1", "clients: [4, 8]").replace(
 def test_workers_divide_the_load_as_processes_do() -> None:
     """Each has so many generators; clients and threads are the total, and one thread each."""
     experiment = load(_WORKERS).experiment
-    assert experiment.workers == 4
+    assert experiment.workers == WorkersAsked(number=4)
     assert [(one.clients, one.threads, one.generators) for one in experiment.loads] == [
         (4, 4, 4),
         (8, 4, 4),
@@ -91,9 +93,48 @@ def test_what_does_not_go_with_workers_is_said_at_once() -> None:
     told = " ".join(problem.message for problem in problems_of(text))
     assert "4 generators on 4 workers need as many clients, and the smallest load has 2" in told
     assert "threads 3 are fewer than the 4 generators on 4 workers" in told
-    assert "the load comes from a pod there, not from workers of this machine" in told
+    assert "the load comes from a pod there, not from workers" in told
     named = FILE.replace("generator:\n", "generator:\n  workers: 2\n")
     (problem,) = problems_of(named)
     assert "a command is one process" in problem.message
     (problem,) = problems_of(_WORKERS.replace("workers: 4", "workers: 0"))
     assert "`0` is out of range" in problem.message
+
+
+_ELSEWHERE = _WORKERS.replace("workers: 4", "workers: 4, scheduler: 'tls://load:8786'").replace(
+    "default: {}", "default: {target: {kind: existing, uri: 'postgresql://db/shop'}}"
+)
+
+
+def test_workers_of_a_scheduler_are_waited_for() -> None:
+    """Five minutes, or as long as the file says; without TLS none is reached."""
+    assert load(_ELSEWHERE).experiment.workers == WorkersAsked(
+        number=4, scheduler="tls://load:8786", wait_s=300.0
+    )
+    changed = _ELSEWHERE.replace("8786'", "8786', wait: 10s")
+    assert load(changed).experiment.workers == WorkersAsked(
+        number=4, scheduler="tls://load:8786", wait_s=10.0
+    )
+    (problem,) = problems_of(_ELSEWHERE.replace("tls://", "tcp://"))
+    assert "is not the address of a scheduler with TLS" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            _ELSEWHERE.replace("workers: 4, ", ""),
+            "`scheduler` is about workers, and `workers` is missing",
+        ),
+        (_WORKERS.replace("workers: 4", "workers: 4, wait: 10s"), "are not waited for"),
+        (
+            _ELSEWHERE.replace("uri: 'postgresql://db/shop'", "").replace("existing, ", "local"),
+            "a local",
+        ),
+        (_ELSEWHERE.replace("seed: 1", "seed: 1\nsustain: 10m"), "the log of a long run"),
+    ],
+)
+def test_what_does_not_go_with_a_scheduler(text: str, message: str) -> None:
+    """What would have no effect there, and what cannot be done there."""
+    (problem,) = problems_of(text)
+    assert message in problem.message

@@ -105,6 +105,17 @@ def generating(share: float, *, threads: int = 2, generators: int = 1) -> RunFac
     return RunFacts(load=Load(clients=8, threads=threads, generators=generators), evidence=seen)
 
 
+def test_workers_elsewhere_are_named_where_their_cpus_are_the_limit() -> None:
+    """Those of this machine would only share its CPUs."""
+    elsewhere = {Quantity.WORKERS: 2.0, Quantity.GENERATOR_CPUS: 4.0}
+    seen = evidence({Quantity.GENERATOR_CPU_S: 4.0 * SECONDS}, elsewhere)
+    facts = RunFacts(load=Load(clients=8, threads=8, generators=2), evidence=seen)
+    (finding,) = (one for one in judge(facts) if one.code == "generator-saturated")
+    assert "`generator.workers: 3`" in finding.remedy
+    (finding,) = (one for one in judge(generating(1.0)) if one.code == "generator-saturated")
+    assert "(`generator.workers`)" in finding.remedy
+
+
 def begun(skew_s: float) -> RunFacts:
     """Return a run whose workers began so far apart, while tasks waited for a CPU."""
     levels = {Quantity.START_SKEW_S: skew_s, Quantity.START_DOUBT_S: 0.0021}
