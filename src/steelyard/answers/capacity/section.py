@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from steelyard.answers.capacity.compute import (
     GoalContrast,
@@ -11,59 +13,42 @@ from steelyard.answers.capacity.compute import (
     RatePoint,
     open_loops,
 )
-from steelyard.answers.latency.compute import MAXIMUM, Timed
+from steelyard.answers.latency.compute import MAXIMUM, PercentileLevel, Timed
 from steelyard.answers.latency.section import TITLE as LATENCY
 from steelyard.answers.latency.section import level_text
 from steelyard.answers.results import CampaignAnalysis, pool_name, short_pool
 from steelyard.core.campaign import Capacity, CapacityPoint
 from steelyard.core.experiment import MANY, MANY_FIRST, RATE, RATE_UNIT, Experiment
 from steelyard.core.findings import Estimate
+from steelyard.core.quantities import PER_SECOND, PERCENT, SECONDS
 from steelyard.core.schedule import LatencyGoal
 from steelyard.core.wording import format_log_ratio, format_percent
 from steelyard.report import document as doc
 from steelyard.report.document import bounds, interval, rate
 from steelyard.report.keys import keys_of
+from steelyard.report.texts import Texts
 from steelyard.stats.capacity import CAPACITY_COVERAGE, Reached
 
 TITLE = "Capacity and rates"
 NOT_ENOUGH = f"not enough {MANY}"
 _NO_INTERVAL = "no interval below 6 blocks"
 _SPLIT = "undecided, as many blocks lie below all measured rates as above them"
-_CAPACITY_NOTE = (
-    "Closed loops of the baseline before the first block: medians over the rounds, each round with"
-    f" every number of clients in random order, {doc.CONFIDENCE} intervals (none below 6 rounds)."
-    " The"
-    " capacity has the fewest clients that are not clearly below the best; its throughput is read"
-    " in each round where the other rounds choose, so that choosing gains nothing; its interval"
-    f" held in {CAPACITY_COVERAGE} of simulated campaigns. Rates are shares of it, the same for all"
-    " configurations."
-)
-_RATE_NOTE = (
-    f"Open loops: {MANY} start by schedule, and latency counts from the scheduled start."
-    f" Medians over blocks with {doc.CONFIDENCE} intervals (none below 6); percentiles and their"
-    f' brackets as in the section "{LATENCY}". Lag is from the scheduled start to sending, service'
-    f" time from sending to the answer; their sum is the latency. Skipped {MANY} were late by"
-    " more than the latency limit already and were never sent; late ones took longer than the"
-    " limit. Both are shares of all that were scheduled, and skipped ones are in no percentile."
-)
 _NEEDED = (Timed.LATENCY, 0.99)  # the others are left out first where a table is too wide
 _TIMES = (
-    (Timed.LATENCY, 0.5, "p50"),
-    (Timed.LATENCY, 0.99, "p99"),
-    (Timed.LAG, 0.5, "lag p50"),
-    (Timed.LAG, 0.99, "lag p99"),
-    (Timed.LAG, MAXIMUM, "lag max"),
-    (Timed.SERVICE, 0.5, "service p50"),
-    (Timed.SERVICE, 0.99, "service p99"),
-    (Timed.SERVICE, MAXIMUM, "service max"),
+    (Timed.LATENCY, 0.5, "p50", "latency_p50"),
+    (Timed.LATENCY, 0.99, "p99", "latency_p99"),
+    (Timed.LAG, 0.5, "lag p50", "schedule_lag_p50"),
+    (Timed.LAG, 0.99, "lag p99", "schedule_lag_p99"),
+    (Timed.LAG, MAXIMUM, "lag max", "schedule_lag_max"),
+    (Timed.SERVICE, 0.5, "service p50", "service_time_p50"),
+    (Timed.SERVICE, 0.99, "service p99", "service_time_p99"),
+    (Timed.SERVICE, MAXIMUM, "service max", "service_time_max"),
 )
-_GOAL_NOTE = (
-    "The value is read between two measured rates on a line of log latency, the median over blocks;"
-    f" the {doc.CONFIDENCE} interval rests on the measured rates alone: it assumes only that"
-    " latency"
-    " does not fall as the rate rises. Rates closer together make it narrower, and tell"
-    f" two configurations apart. Skipped and failed {MANY} count as having missed the goal."
-)
+_TEXTS: Final = Texts(__name__)
+_WHOLE: Final = doc.Form()
+_SHARE: Final = doc.Form(show=doc.proportion, unit=PERCENT)
+_RATED: Final = doc.Form(show=partial(doc.with_interval, shown=rate), heading="1/s")
+_SECONDS: Final = doc.Form(unit=SECONDS)
 
 
 def rate_answers(analysis: CampaignAnalysis) -> tuple[doc.BulletList, ...]:
@@ -196,7 +181,10 @@ def _side(bound: float | None) -> float | None:
 
 
 def _goal_table(experiment: Experiment, found: OpenLoops, goal: LatencyGoal) -> doc.Table:
-    notes = [_GOAL_NOTE, *(_goal_remark(experiment, each) for each in found.goals)]
+    notes = [
+        _TEXTS.goal(confidence=doc.CONFIDENCE),
+        *(_goal_remark(experiment, each) for each in found.goals),
+    ]
     return doc.table_of(
         found.goals,
         ("workload", lambda each: each.workload),
@@ -251,26 +239,43 @@ def _goal_remark(experiment: Experiment, goal: GoalRate) -> str:
 def _rate_table(analysis: CampaignAnalysis, found: OpenLoops) -> doc.Table:
     return doc.table_of(
         found.points,
-        ("workload", lambda point: point.cell.workload),
-        ("configuration", lambda point: point.configuration),
-        (
+        doc.column("workload", lambda point: point.cell.workload),
+        doc.column("configuration", lambda point: point.configuration),
+        doc.Cells(
             doc.number_column("clients"),
             lambda point: short_pool(analysis.experiment, point.cell.load),
+            lambda point: doc.load_data(point.cell.load),
         ),
-        (doc.number_column("offered", "1/s"), _offered),
-        (doc.number_column("achieved", "1/s"), lambda point: _rated(point.achieved)),
-        (doc.number_column("skipped"), lambda point: doc.proportion(point.skipped)),
-        (doc.number_column("late"), lambda point: doc.proportion(point.late)),
-        *(
-            (
-                doc.number_column(n, "ms", spare=(timed, share) != _NEEDED),
-                partial(_timed, timed, share),
-            )
-            for timed, share, n in _TIMES
+        doc.Cells(
+            doc.number_column("offered", "1/s"),
+            _offered,
+            lambda point: replace(_WHOLE, unit=PER_SECOND).data("offered", point.offered_per_s),
         ),
+        doc.column("achieved", lambda point: point.achieved, replace(_RATED, unit=PER_SECOND)),
+        doc.column("skipped", lambda point: point.skipped, _SHARE),
+        doc.column("late", lambda point: point.late, _SHARE),
+        *(_time_column(*time) for time in _TIMES),
         title="Rates",
-        note=_RATE_NOTE,
+        note=_TEXTS.rates(confidence=doc.CONFIDENCE, section=LATENCY),
+        reason=_missing,
     )
+
+
+def _time_column(timed: Timed, share: float, name: str, key: str) -> doc.Cells:
+    def level(point: RatePoint) -> PercentileLevel | None:
+        return point.at(timed, share)
+
+    return doc.Cells(
+        doc.number_column(name, "ms", spare=(timed, share) != _NEEDED),
+        lambda point: level_text(level(point)) if point.levels else "not logged",
+        lambda point: _SECONDS.data(key, (found := level(point)) and found.value_s),
+    )
+
+
+def _missing(point: RatePoint) -> str:
+    levels = (point.at(timed, share) for timed, share, _, _ in _TIMES)
+    lacking = (level.reason for level in levels if level is not None and level.value_s is None)
+    return "; ".join(dict.fromkeys(filter(None, lacking))) if point.levels else "not logged"
 
 
 def _offered(point: RatePoint) -> str:
@@ -278,46 +283,30 @@ def _offered(point: RatePoint) -> str:
     return f"{rate(point.offered_per_s)}{'' if load.share is None else f' ({load.rate_label})'}"
 
 
-def _rated(estimate: Estimate | None) -> str:
-    return doc.MISSING if estimate is None else doc.with_interval(estimate, rate)
-
-
-def _timed(timed: Timed, share: float, point: RatePoint) -> str:
-    return level_text(point.at(timed, share)) if point.levels else "not logged"
-
-
 def _capacity_table(found: OpenLoops) -> doc.Table:
-    columns = (
-        doc.Column(name="workload"),
-        doc.Column(name="configuration"),
-        doc.number_column("clients"),
-        doc.number_column("threads", spare=True),
-        doc.number_column(RATE, RATE_UNIT),
-        doc.number_column("slices", spare=True),
-        doc.Column(name="capacity"),
-    )
-    rows = tuple(
-        _capacity_row(capacity, point) for capacity in found.capacities for point in capacity.points
-    )
-    return doc.Table(
-        title="Capacity", columns=columns, rows=rows, tone_column=6, note=_CAPACITY_NOTE
-    )
-
-
-def _capacity_row(capacity: Capacity, point: CapacityPoint) -> doc.Row:
-    reaches = point.clients == capacity.clients
-    return doc.Row(
-        cells=(
-            capacity.workload,
-            capacity.configuration,
-            str(point.clients),
-            str(point.threads),
-            _rated(point.tps),
-            str(len(point.slices)),
-            per_s(capacity.tps) if reaches else "",
+    return doc.table_of(
+        [(capacity, point) for capacity in found.capacities for point in capacity.points],
+        doc.column("workload", lambda pair: pair[0].workload),
+        doc.column("configuration", lambda pair: pair[0].configuration),
+        doc.column("clients", lambda pair: pair[1].clients, _WHOLE),
+        doc.column("threads", lambda pair: pair[1].threads, _WHOLE, spare=True),
+        doc.column(RATE, lambda pair: pair[1].tps, replace(_RATED, heading=RATE_UNIT), key="tps"),
+        doc.column("slices", lambda pair: len(pair[1].slices), _WHOLE, spare=True),
+        doc.column(
+            "capacity",
+            lambda pair: pair[0].tps if _reaches(*pair) else None,
+            doc.Form(show=per_s, align=doc.Align.LEFT, missing=""),
+            key="capacity_tps",
         ),
-        tone=doc.Tone.GOOD if reaches else doc.Tone.PLAIN,
+        title="Capacity",
+        tone=lambda pair: doc.Tone.GOOD if _reaches(*pair) else doc.Tone.PLAIN,
+        tone_column=6,
+        note=_TEXTS.capacity(confidence=doc.CONFIDENCE, coverage=CAPACITY_COVERAGE),
     )
+
+
+def _reaches(capacity: Capacity, point: CapacityPoint) -> bool:
+    return point.clients == capacity.clients
 
 
 # --- the chart ---
@@ -328,9 +317,7 @@ def _figure(analysis: CampaignAnalysis, found: OpenLoops) -> doc.Figure:
         identity="capacity",
         kind=doc.ChartKind.CAPACITY,
         title="Throughput of closed loops before the first block",
-        caption=f"Medians over the rounds with {doc.CONFIDENCE} intervals; the diamond marks the"
-        " fewest"
-        " clients that are not clearly below the best. Clients on a logarithmic axis.",
+        caption=_TEXTS.figure(confidence=doc.CONFIDENCE),
         alt=f"{MANY_FIRST} per second over clients, by workload. "
         + " ".join(_capacity_sentence(capacity) for capacity in found.capacities),
         columns=("workload", "configuration", "clients", "tps", "low", "high", "capacity", "text"),
