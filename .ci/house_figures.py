@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
     "lines of src": 117255,
-    "lines of tests": 107430,
+    "lines of tests": 107434,
     "files": 321,
     "longest file": 879,
     "import edges": 2340,

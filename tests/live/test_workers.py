@@ -37,7 +37,6 @@ from support.striking import strike
 from support.waiting import eventually
 
 pytestmark = pytest.mark.live
-pytest.importorskip("distributed")
 
 SLEEP = Command(argv=("sleep", "300"), parent_death_signal=signal.SIGKILL)
 PAGE = (Path(__file__).parents[2] / "docs" / "workers.md").read_text("utf-8")
@@ -118,6 +117,7 @@ def _refuses(place: tuple[str, int], context: ssl.SSLContext | None) -> None:
     assert answer == b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", [0, 1], ids=["scheduler", "worker"])
 def test_a_program_that_is_killed_is_told_and_replaced(
     ours: tuple[Workers, list[Path]], victim: int
@@ -138,6 +138,7 @@ def test_a_program_that_is_killed_is_told_and_replaced(
     again.close()
 
 
+@pytest.mark.slow
 def test_a_worker_that_hangs_is_ended(
     ours: tuple[Workers, list[Path]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,6 +155,7 @@ def test_a_worker_that_hangs_is_ended(
     assert eventually(lambda: not any(map(psutil.pid_exists, pids)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", [one_by_one, in_turns])
 def test_the_sum_of_two_workers_is_what_the_server_counts(
     steelyard: Steelyard, design: Callable[[str], str]
@@ -193,6 +195,7 @@ def _left() -> list[psutil.Process]:
     return found
 
 
+@pytest.mark.slow
 def test_a_campaign_redoes_the_block_of_a_lost_worker(steelyard: Steelyard) -> None:
     """The block is void and comes again with new workers."""
     process = steelyard.start(
@@ -228,6 +231,7 @@ def _kill(pid: int) -> None:
             worker.kill()
 
 
+@pytest.mark.slow
 def test_nothing_goes_on_after_a_campaign_that_was_killed(steelyard: Steelyard) -> None:
     """The kernel ends scheduler and workers with it, and generators with these."""
     process = steelyard.start(
