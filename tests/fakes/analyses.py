@@ -245,7 +245,11 @@ def hostile() -> CampaignAnalysis:
         analysis_of(scene),
         findings=(finding,),
         facts=(Fact(name="CPU | <b>", value=f"{bad}\nsecond line"),),
-        settings=(SettingDifference(name="search_path", values=("a|b", bad), requested=True),),
+        settings=(
+            SettingDifference(
+                name="search_path", values={"default": "a|b", "a|b<b>`c`": bad}, requested=True
+            ),
+        ),
         command=f"steelyard run '{bad}.yaml' --seed 1",
     )
 

@@ -91,7 +91,10 @@ def _analysed(scene: Scene, attribution: Attribution) -> CampaignAnalysis:
     settings = tuple(
         SettingDifference(
             name=name,
-            values=tuple(factor.second if x else factor.first for x in levels),
+            values={
+                each.name: factor.second if level else factor.first
+                for each, level in zip(record.experiment.configurations, levels, strict=True)
+            },
             requested=requested,
         )
         for name, requested, factor, levels in zip(

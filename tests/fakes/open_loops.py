@@ -1,10 +1,12 @@
 """A synthetic campaign of open loops: capacity, rates, and a goal with every kind of answer."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 from fakes import analyses
 from steelyard.answers.capacity.compute import (
+    Goal,
     GoalContrast,
     GoalRate,
     OpenLoops,
@@ -32,29 +34,40 @@ def rates() -> OpenLoops:
     return OpenLoops(
         capacities=(_capacity("reads", 20_000.0), _capacity("writes", 3_000.0)),
         points=tuple(_point("reads", "default", share, 20_000.0) for share in SHARES),
-        goal=LatencyGoal(share=0.99, limit_s=0.01),
-        goals=(
-            _goal("reads", "default", Reached(value=16_100.0, low=14_000.0, high=18_000.0)),
-            _goal("reads", "fitted", Reached(value=math.inf, low=18_000.0, high=math.inf)),
-            replace(
-                _goal("writes", "default", Reached(value=-math.inf, low=-math.inf, high=1_500.0)),
-                rates_per_s=(1_500.0, 2_100.0),
-                untold=(2_700.0,),
-                pooled=3,
-            ),
-            _goal("writes", "fitted", None),
-        ),
-        contrasts=(
-            GoalContrast(
-                baseline="default",
-                configuration="fitted",
-                workload="reads",
-                load=POOL,
-                ratio=Reached(value=math.log(1.12), low=math.log(1.1), high=math.inf),
-                blocks=12,
+        goal=Goal(
+            asked_for=LatencyGoal(share=0.99, limit_s=0.01),
+            rates=tuple(_rates_within()),
+            contrasts=(
+                GoalContrast(
+                    baseline="default",
+                    configuration="fitted",
+                    workload="reads",
+                    load=POOL,
+                    ratio=Reached(value=math.log(1.12), low=math.log(1.1), high=math.inf),
+                    blocks=12,
+                ),
             ),
         ),
     )
+
+
+def goal() -> Goal:
+    """Return what came of its goal."""
+    found = rates().goal
+    assert found is not None
+    return found
+
+
+def _rates_within() -> Iterator[GoalRate]:
+    yield _goal("reads", "default", Reached(value=16_100.0, low=14_000.0, high=18_000.0))
+    yield _goal("reads", "fitted", Reached(value=math.inf, low=18_000.0, high=math.inf))
+    yield replace(
+        _goal("writes", "default", Reached(value=-math.inf, low=-math.inf, high=1_500.0)),
+        rates_per_s=(1_500.0, 2_100.0),
+        untold=(2_700.0,),
+        pooled=3,
+    )
+    yield _goal("writes", "fitted", None)
 
 
 def _capacity(workload: str, tps: float) -> Capacity:

@@ -14,12 +14,7 @@ from support.examples import EXAMPLES
 # Tables that have texts alone, each with a kept campaign that has it. A table leaves this list
 # when its columns are typed; none comes in.
 TEXT_TABLES = {
-    "cells: Cells": "aa",
-    "comparisons: Comparisons per cell, against": "aa",
-    "comparisons: Stalls": "article-001/persistence",
     "contract: Contract": "places",
-    "published: Beside the published figures": "article-001/persistence",
-    "scalability: Throughput over clients": "scalability",
     "settings: Effective settings that differ": "article-001/persistence",
 }
 LOAD = ("clients", "threads", "rate_per_s")

@@ -36,6 +36,7 @@ from steelyard.core.wording import (
 )
 from steelyard.report import document as doc
 from steelyard.report.document import number
+from steelyard.report.keys import load_data
 
 _CHAPTER: Final = (  # sections of a report that its chapter has, in the order of the report
     *("verdicts", "what-lasts", "effects", "attribution", "published", "capacity", "charts"),
@@ -521,7 +522,7 @@ def _results(article: Article) -> doc.Section:
         doc.column("blocks", lambda row: row[2].blocks),
         title="Results",
         note=note,
-        common=doc.load_data(None),
+        common=load_data(None),
     )
     blocks: list[doc.Block] = [table]
     blocks += [

@@ -26,7 +26,7 @@ from steelyard.core.findings import Estimate
 from steelyard.core.quantities import INLINE, PERCENT, Computed, Named
 from steelyard.core.schedule import Blocks, Load, WorkloadName
 from steelyard.report import document as doc
-from steelyard.report.keys import Declared
+from steelyard.report.keys import Declared, load_data
 from steelyard.stats import factorial
 from steelyard.stats.intervals import FloatArray
 
@@ -366,7 +366,7 @@ def _levels(analysis: CampaignAnalysis, attribution: Attribution) -> Iterator[do
         doc.Cells(
             doc.Column(name="load"),
             lambda place: cell_name(experiment, place[1]),
-            lambda place: doc.load_data(place[1]),
+            lambda place: load_data(place[1]),
         ),
         *(
             doc.column(step, partial(rate, each.name), _PER_S, key=f"tps_{each.name}")

@@ -4,9 +4,11 @@ Every page is a document, as a report is. Addresses in them are those that ``ste
 answers; within a campaign they are relative.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
+from typing import Final
 from urllib.parse import quote
 
 from steelyard.answers.report import (
@@ -16,9 +18,11 @@ from steelyard.answers.report import (
     listing_row,
     state,
 )
-from steelyard.answers.results import CampaignAnalysis, cell_name
+from steelyard.answers.results import CampaignAnalysis, Comparison, cell_name
 from steelyard.core.campaign import BlockOutcome, CampaignRecord, Status
-from steelyard.core.measurement import Run
+from steelyard.core.measurement import Run, Second
+from steelyard.core.quantities import PER_SECOND, SECONDS
+from steelyard.core.schedule import Turn
 from steelyard.core.wording import format_bytes, format_log_ratio
 from steelyard.report import document as doc
 
@@ -177,53 +181,42 @@ def live_page(listed: Listed, analysis: CampaignAnalysis) -> doc.Document:
 
 def blocks_page(record: CampaignRecord, analysis: CampaignAnalysis, page: int = 1) -> doc.Document:
     """Return tries of blocks with what they gave, oldest first; pages count from 1."""
-    results = analysis.results
-    columns = (
-        doc.number_column("block"),
-        doc.number_column("try"),
-        doc.Column(name="began"),
-        doc.Column(name="outcome"),
-        *(
-            doc.number_column(f"{c.workload}: {c.configuration} against {c.baseline}")
-            for c in results
-        ),
-    )
     began: dict[tuple[int, int], float] = {}
     for run in record.runs:
         key = run.block, run.attempt
         began[key] = min(run.started_at, began.get(key, run.started_at))
     complete = {key: place for place, key in enumerate(record.complete_blocks)}
-    rows = []
-    for outcome in record.blocks[(page - 1) * _LINES : page * _LINES]:
-        key = outcome.index, outcome.attempt
-        place = complete.get(key)
-        effects = [
-            doc.MISSING
-            if place is None or place >= len(c.contrasts)
-            else format_log_ratio(c.contrasts[place])
-            for c in results
-        ]
-        cells = (
-            str(outcome.index + 1),
-            str(outcome.attempt + 1),
-            doc.utc(began[key]) if key in began else doc.MISSING,
-            "counts" if outcome.complete else f"thrown away: {outcome.reason}",
-            *effects,
-        )
-        tone = doc.Tone.PLAIN if outcome.complete else doc.Tone.WARNING
-        rows.append(doc.Row(cells=cells, tone=tone, links=((0, f"block/{_try(outcome)}"),)))
-    block: doc.Block = doc.Paragraph(text="No block has ended.")
-    if rows:
-        note = "An effect is that of all loads of a workload together, ln of the ratio in %."
-        block = doc.Table(
-            title="Blocks", columns=columns, rows=tuple(rows), tone_column=3, note=note
-        )
+
+    def effect(compared: Comparison, outcome: BlockOutcome) -> float | None:
+        place = complete.get((outcome.index, outcome.attempt), len(compared.contrasts))
+        return compared.contrasts[place] if place < len(compared.contrasts) else None
+
+    table = doc.table_of(
+        record.blocks[(page - 1) * _LINES : page * _LINES],
+        doc.column("block", lambda each: each.index + 1, _NUMBER),
+        doc.column("try", lambda each: each.attempt + 1, _NUMBER),
+        doc.column("began", lambda each: began.get((each.index, each.attempt)), _MOMENT),
+        ("outcome", lambda each: "counts" if each.complete else f"thrown away: {each.reason}"),
+        *(
+            doc.column(
+                f"{c.workload}: {c.configuration} against {c.baseline}", partial(effect, c), _EFFECT
+            )
+            for c in analysis.results
+        ),
+        title="Blocks",
+        note="An effect is that of all loads of a workload together, ln of the ratio in %.",
+        tone=lambda each: doc.Tone.PLAIN if each.complete else doc.Tone.WARNING,
+        tone_column=3,
+        links=lambda each: ((0, f"block/{each.index + 1}-{each.attempt + 1}"),),
+    )
+    block = table if table.rows else doc.Paragraph(text="No block has ended.")
     section = doc.Section(anchor="blocks", title="Blocks", blocks=(block,))
     return _page(record, "blocks", (section,), root="", at=(page, len(record.blocks)))
 
 
-def _try(outcome: BlockOutcome) -> str:
-    return f"{outcome.index + 1}-{outcome.attempt + 1}"
+_NUMBER: Final = doc.Form()
+_MOMENT: Final = doc.Form(show=doc.utc, align=doc.Align.LEFT)
+_EFFECT: Final = doc.Form(show=format_log_ratio)
 
 
 def _page(
@@ -245,18 +238,6 @@ def _page(
     return doc.filled(document, record.experiment.words)
 
 
-_RUN_COLUMNS = (
-    doc.number_column("run"),
-    doc.Column(name="configuration"),
-    doc.Column(name="workload"),
-    doc.Column(name="load"),
-    doc.number_column("rate", "1/s"),
-    doc.number_column("mean latency", "ms"),
-    doc.number_column("failed"),
-    doc.Column(name="validity"),
-)
-
-
 def block_page(record: CampaignRecord, block: int, attempt: int) -> doc.Document | None:
     """Return the runs of one try of a block, in run order; None where there is none.
 
@@ -272,25 +253,31 @@ def block_page(record: CampaignRecord, block: int, attempt: int) -> doc.Document
     ]
     if not runs:
         return None
-    rows = tuple(_run_row(record, number, run) for number, run in runs)
-    table = doc.Table(title="Runs", columns=_RUN_COLUMNS, rows=rows, tone_column=7)
+    table = doc.table_of(
+        runs,
+        doc.column("run", lambda each: each[0], _NUMBER),
+        doc.column("configuration", lambda each: each[1].configuration),
+        doc.column("workload", lambda each: each[1].cell.workload),
+        doc.column("load", lambda each: cell_name(record.experiment, each[1].cell.load)),
+        doc.column("rate", _of("tps"), doc.Form(show=doc.rate, heading="1/s")),
+        doc.column("mean latency", _of("latency_mean_s"), _MS),
+        doc.column("failed", _of("failed"), _NUMBER),
+        doc.column("validity", lambda each: each[1].validity.value),
+        title="Runs",
+        tone=lambda each: doc.TONES[each[1].validity],
+        tone_column=7,
+        links=lambda each: ((0, f"../run/{each[0]}"),),
+    )
     section = doc.Section(anchor="runs", title="Runs", blocks=(table,))
     return _page(record, f"block {block}, try {attempt}", (section,), root="../")
 
 
-def _run_row(record: CampaignRecord, number: int, run: Run) -> doc.Row:
-    measured = run.measurement
-    cells = (
-        str(number),
-        run.configuration,
-        run.cell.workload,
-        cell_name(record.experiment, run.cell.load),
-        doc.MISSING if measured is None else doc.rate(measured.tps),
-        doc.MISSING if measured is None else doc.milliseconds(measured.latency_mean_s),
-        doc.MISSING if measured is None else str(measured.failed),
-        run.validity.value,
-    )
-    return doc.Row(cells=cells, tone=doc.TONES[run.validity], links=((0, f"../run/{number}"),))
+_MS: Final = doc.Form(show=doc.milliseconds, unit=SECONDS, heading="ms")
+
+
+def _of(attribute: str) -> Callable[[tuple[int, Run]], float | None]:
+    """Return what gives a figure of a run; None if it was not measured."""
+    return lambda each: getattr(each[1].measurement, attribute, None)
 
 
 def run_page(record: CampaignRecord, number: int) -> doc.Document | None:
@@ -343,31 +330,32 @@ def _course(run: Run) -> doc.Section:
 def _turns(run: Run) -> doc.Table:
     return doc.table_of(
         run.turns,
-        (doc.number_column("round"), lambda turn: str(turn.round + 1)),
-        (doc.number_column("place"), lambda turn: str(turn.place + 1)),
-        (doc.number_column("began", "s"), lambda turn: f"{turn.began_s:.3f}"),
-        (doc.number_column("counted", "s"), lambda turn: f"{turn.seconds:.3f}"),
-        (doc.number_column("rate", "1/s"), lambda turn: _per_s(turn.transactions, turn.seconds)),
+        doc.column("round", lambda turn: turn.round + 1, _NUMBER),
+        doc.column("place", lambda turn: turn.place + 1, _NUMBER),
+        doc.column("began", lambda turn: turn.began_s, _SECONDS),
+        doc.column("counted", lambda turn: turn.seconds, _SECONDS),
+        doc.column("rate", _per_s, _RATE),
         title="Turns",
     )
+
+
+_SECONDS: Final = doc.Form(show="{:.3f}".format, unit=SECONDS, heading="s")
+_RATE: Final = doc.Form(show=doc.rate, unit=PER_SECOND, heading="1/s")
 
 
 def _seconds(run: Run) -> doc.Table:
     return doc.table_of(
         run.measurement.series if run.measurement is not None else (),
-        (doc.number_column("ended", "s"), lambda second: f"{second.end_s:.1f}"),
-        (doc.number_column("rate", "1/s"), lambda each: _per_s(each.transactions, each.seconds)),
-        (
-            doc.number_column("mean latency", "ms"),
-            lambda second: doc.milliseconds(second.latency_mean_s),
-        ),
-        (doc.number_column("failed"), lambda second: str(second.failed)),
+        doc.column("ended", lambda second: second.end_s, replace(_SECONDS, show="{:.1f}".format)),
+        doc.column("rate", _per_s, _RATE),
+        doc.column("mean latency", lambda second: second.latency_mean_s, _MS),
+        doc.column("failed", lambda second: second.failed, _NUMBER),
         title="Seconds",
     )
 
 
-def _per_s(transactions: float, seconds: float) -> str:
-    return doc.rate(transactions / seconds) if seconds else doc.MISSING
+def _per_s(counted: Turn | Second) -> float | None:
+    return counted.transactions / counted.seconds if counted.seconds else None
 
 
 def _waits(run: Run) -> doc.Section:
@@ -376,9 +364,9 @@ def _waits(run: Run) -> doc.Section:
         return doc.Section(anchor="waits", title="Wait events", blocks=())
     table = doc.table_of(
         waits.events,
-        ("type", lambda event: event.kind),
-        ("event", lambda event: event.name or doc.MISSING),
-        (doc.number_column("sessions"), lambda event: f"{event.sessions:.3f}"),
+        doc.column("type", lambda event: event.kind),
+        doc.column("event", lambda event: event.name or None),
+        doc.column("sessions", lambda event: event.sessions, doc.Form(show="{:.3f}".format)),
         title="Wait events",
         note=f"Mean number of sessions; {waits.source}, {doc.count(waits.samples, 'sample')}.",
     )
@@ -412,12 +400,12 @@ def files_page(
         names: Relative to its directory, with sizes in bytes.
         page: Counts from 1.
     """
-    rows = tuple(
-        doc.Row(cells=(name, format_bytes(size)), links=((0, f"file/{quote(name, safe='/')}"),))
-        for name, size in names[(page - 1) * _LINES : page * _LINES]
-    )
-    table = doc.Table(
-        title="Files", columns=(doc.Column(name="file"), doc.number_column("size")), rows=rows
+    table = doc.table_of(
+        names[(page - 1) * _LINES : page * _LINES],
+        doc.column("file", lambda each: each[0]),
+        doc.column("size", lambda each: each[1], doc.Form(show=format_bytes), key="size_bytes"),
+        title="Files",
+        links=lambda each: ((0, f"file/{quote(each[0], safe='/')}"),),
     )
     section = doc.Section(anchor="files", title="Files", blocks=(table,))
     return _page(record, "files", (section,), root="", at=(page, len(names)))
@@ -427,16 +415,14 @@ def choices_page(record: CampaignRecord, others: Sequence[Head]) -> doc.Document
     """Return the campaigns that one can be compared with: those of its experiment first."""
     name = record.experiment.name
     ordered = sorted(others, key=lambda head: (head.name != name, -head.started_at))
-    rows = tuple(
-        doc.Row(
-            cells=(doc.utc(head.started_at), head.key, head.name),
-            links=((1, f"compare?with={head.identity}"),),
-        )
-        for head in ordered[:PAGE]
+    table = doc.table_of(
+        ordered[:PAGE],
+        doc.column("started", lambda head: head.started_at, _MOMENT),
+        doc.column("campaign", lambda head: head.key),
+        doc.column("name", lambda head: head.name),
+        title="Compare with",
+        links=lambda head: ((1, f"compare?with={head.identity}"),),
     )
-    columns = (doc.Column(name="started"), doc.Column(name="campaign"), doc.Column(name="name"))
-    block: doc.Block = doc.Paragraph(text="There is no other campaign here.")
-    if rows:
-        block = doc.Table(title="Compare with", columns=columns, rows=rows)
+    block = table if table.rows else doc.Paragraph(text="There is no other campaign here.")
     section = doc.Section(anchor="compare", title="Compare with", blocks=(block,))
     return _page(record, "compare with another campaign", (section,), root="")

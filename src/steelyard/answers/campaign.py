@@ -22,6 +22,7 @@ from steelyard.answers.observations import observe
 from steelyard.answers.results import CampaignAnalysis, Grounds
 from steelyard.answers.validity.work_rules import judged
 from steelyard.core.campaign import CampaignRecord
+from steelyard.core.schedule import Mode
 from steelyard.stats.drift import stalled_slices
 from steelyard.stats.spending import looks_taken
 
@@ -37,7 +38,8 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
     experiment, plan = record.experiment, record.plan
     seen = observe(record)
     stalled = stalled_slices(seen.by_slice) if seen.blocks else seen.by_slice > 0.0
-    cells = summarise_cells(seen, stalled)
+    in_turns = plan is not None and plan.mode is Mode.ALTERNATING
+    cells = summarise_cells(seen, stalled, in_turns=in_turns)
     # What an open loop completes was asked for: it says nothing of the configurations.
     closed = seen.of_closed_loops()
     stalls = compare_stalls(closed, experiment)

@@ -11,10 +11,12 @@ would have been best.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from steelyard.answers import results
+from steelyard.answers.latency.compute import percentile_name
 from steelyard.answers.observations import (
     Observations,
     ResultContrast,
@@ -30,9 +32,10 @@ from steelyard.core.experiment import (
     Experiment,
     SwitchCost,
 )
-from steelyard.core.findings import Finding, Validity
+from steelyard.core.findings import Estimate, Finding, Validity
 from steelyard.core.measurement import Environment, Run, ServerEnvironment
-from steelyard.core.schedule import CellKey
+from steelyard.core.quantities import INLINE, PERCENT, Computed, Named
+from steelyard.core.schedule import ConfigurationName, WorkloadName
 from steelyard.core.target import (
     CloudNativePgTarget,
     EndpointTarget,
@@ -42,7 +45,7 @@ from steelyard.core.target import (
 )
 from steelyard.report import document as doc
 from steelyard.stats.drift import stalled_slices, stalls_p_value
-from steelyard.stats.intervals import BoolArray, FloatArray, median_interval
+from steelyard.stats.intervals import BoolArray, median_interval
 from steelyard.stats.noise import Components, optimal_runs, pair_components
 
 # Where a server lives and how it is called differs always, and says nothing about its speed.
@@ -74,13 +77,33 @@ class InstanceNoise:
     Attributes:
         configuration: The contender; the parts are those of one side, from both.
         parts: Of ln(tps), over the workload's loads.
-        best_rounds: Runs per server that would give the narrowest interval in a given time.
+        best_rounds: They give the narrowest interval in a given time.
     """
 
-    configuration: str
-    workload: str
+    configuration: ConfigurationName
+    workload: WorkloadName
     parts: Components
-    best_rounds: int
+    instance_sd: ClassVar = Computed(
+        lambda noise: Estimate(
+            value=noise.parts.instance_sd,
+            low=noise.parts.instance_low,
+            high=noise.parts.instance_high,
+        ),
+        Annotated[Estimate, PERCENT, INLINE, "Deviation from server to server, %."],
+    )
+    run_sd: ClassVar = Computed(
+        lambda noise: noise.parts.run_sd,
+        Annotated[float, PERCENT, "Deviation from run to run, %."],
+    )
+    instances: ClassVar = Computed(
+        lambda noise: noise.parts.instances,
+        Annotated[int, Named("instances_per_side"), "Servers of each side, if they differ."],
+    )
+    rounds: ClassVar = Computed(
+        lambda noise: noise.parts.runs,
+        Annotated[int, Named("runs_per_instance"), "Runs of each server."],
+    )
+    best_rounds: Annotated[int, Named("best_runs_per_instance"), "Runs that would be best."]
 
 
 def differing_settings(
@@ -103,7 +126,7 @@ def differing_settings(
     differences = [
         results.SettingDifference(
             name=name,
-            values=tuple(seen.get(t.name, {}).get(name) for t in experiment.configurations),
+            values={t.name: seen.get(t.name, {}).get(name) for t in experiment.configurations},
             requested=name.lower() in asked,
         )
         for name in names
@@ -123,8 +146,9 @@ def differing_sides(
     apart = [
         each
         for each in settings
-        if not {each.values[place] for place in asked.negative}
-        & {each.values[place] for place in asked.positive}
+        for values in [[*each.values.values()]]
+        if not {values[place] for place in asked.negative}
+        & {values[place] for place in asked.positive}
     ]
     requested = tuple(each.name for each in apart if each.requested)
     return requested or tuple(each.name for each in apart)
@@ -191,8 +215,11 @@ def _outside_the_server(experiment: Experiment) -> tuple[results.SettingDifferen
         ],
         **_targets(experiment),
     }
+    names = [each.name for each in experiment.configurations]
     return tuple(
-        results.SettingDifference(name=name, values=tuple(values), requested=True)
+        results.SettingDifference(
+            name=name, values=dict(zip(names, values, strict=True)), requested=True
+        )
         for name, values in asked.items()
         if len(set(values)) > 1
     )
@@ -309,74 +336,47 @@ def _costs(seen: Observations, plan: CampaignPlan, experiment: Experiment) -> tu
     return max(start_s - plan.rounds * round_s, 0.0), round_s
 
 
-def instance_noise_json(found: Sequence[InstanceNoise]) -> dict[str, doc.Json]:
-    """Return the two levels of noise of newly made servers."""
-    return {
-        "instance_noise": [
-            {
-                "configuration": noise.configuration,
-                "workload": noise.workload,
-                "instance_sd_percent": doc.percent(noise.parts.instance_sd),
-                "low_percent": doc.percent(noise.parts.instance_low),
-                "high_percent": doc.percent(noise.parts.instance_high),
-                "run_sd_percent": doc.percent(noise.parts.run_sd),
-                "instances_per_side": noise.parts.instances,
-                "runs_per_instance": noise.parts.runs,
-                "best_runs_per_instance": noise.best_rounds,
-            }
-            for noise in found
-        ]
-    }
-
-
 _WORST_LAST = (Validity.VALID, Validity.SUSPECT, Validity.INVALID)
 
 
-def summarise_cells(seen: Observations, stalled: BoolArray) -> tuple[results.CellSummary, ...]:
+def summarise_cells(
+    seen: Observations, stalled: BoolArray, *, in_turns: bool = False
+) -> tuple[results.CellSummary, ...]:
     """Return a summary of each configuration in each cell; none before the first block.
 
     Args:
         seen: The observations.
         stalled: Which of the single runs stalled, same shape as ``seen.by_slice``.
+        in_turns: Whether the runs were taken in turns.
     """
     if not seen.blocks:
         return ()
     return tuple(
-        _summary(
-            configuration,
-            cell,
-            seen.runs[configuration, cell],
-            seen.log_tps[:, side, column],
-            int(stalled[:, side, column].sum()),
+        results.CellSummary(
+            configuration=configuration,
+            cell=cell,
+            runs=len(runs),
+            tps=estimate_of(median_interval(np.exp(seen.log_tps[:, side, column]))),
+            latency_mean_s=median_latency_s(runs),
+            in_turns=in_turns,
+            validity=max((run.validity for run in runs), key=_WORST_LAST.index),
+            stalled=int(stalled[:, side, column].sum()),
+            findings=_distinct_findings(runs),
+            percentiles=_printed_percentiles(runs) or None,
         )
         for column, cell in enumerate(seen.cells)
         for side, configuration in enumerate(seen.configurations)
+        for runs in [seen.runs[configuration, cell]]
     )
 
 
-def _summary(
-    configuration: str, cell: CellKey, runs: Sequence[Run], log_tps: FloatArray, stalled: int
-) -> results.CellSummary:
-    return results.CellSummary(
-        configuration=configuration,
-        cell=cell,
-        runs=len(runs),
-        tps=estimate_of(median_interval(np.exp(log_tps))),
-        latency_mean_s=median_latency_s(runs),
-        validity=max((run.validity for run in runs), key=_WORST_LAST.index),
-        stalled=stalled,
-        findings=_distinct_findings(runs),
-        percentiles=_printed_percentiles(runs),
-    )
-
-
-def _printed_percentiles(runs: Sequence[Run]) -> tuple[tuple[float, float], ...]:
+def _printed_percentiles(runs: Sequence[Run]) -> dict[str, float]:
     """Return the median over the runs of each percentile that the generator prints."""
     printed: dict[float, list[float]] = {}
     for run in runs:
         for share, seconds in run.measurement.percentiles if run.measurement else ():
             printed.setdefault(share, []).append(seconds)
-    return tuple((share, float(np.median(printed[share]))) for share in sorted(printed))
+    return {percentile_name(share): float(np.median(printed[share])) for share in sorted(printed)}
 
 
 def _distinct_findings(runs: Sequence[Run]) -> tuple[Finding, ...]:
@@ -500,7 +500,7 @@ def level_settings(
 
 
 def _values(attribution: Attribution, difference: results.SettingDifference) -> str:
-    shown = [doc.MISSING if value is None else value for value in difference.values]
+    shown = [doc.MISSING if value is None else value for value in difference.values.values()]
     for place, factor in enumerate(attribution.factors):
         first, second = (
             {

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
 
@@ -37,14 +38,12 @@ from steelyard.core.campaign import CampaignPlan, CampaignRecord
 from steelyard.core.experiment import Experiment, LogPolicy, Measure, SwitchCost
 from steelyard.core.findings import Estimate, Finding, Severity
 from steelyard.core.measurement import Environment
-from steelyard.core.schedule import CellKey
-from steelyard.core.target import (
-    Target,
-)
+from steelyard.core.quantities import INLINE, PERCENT, Computed, Named
+from steelyard.core.schedule import CellKey, ConfigurationName
+from steelyard.core.target import Target
 from steelyard.core.wording import InputError, format_share
 from steelyard.report import document as doc
-from steelyard.report.document import number
-from steelyard.report.keys import keys_of
+from steelyard.report.keys import keys_of, row_of
 from steelyard.stats.intervals import FloatArray, welch_interval
 from steelyard.stats.noise import LEAST_INSTANCES
 
@@ -56,18 +55,22 @@ Described = dict[tuple[str, str], str]  # (subject, name) to value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One thing that is not the same in both campaigns.
+    """One thing that is not the same in both campaigns."""
 
-    Attributes:
-        subject: What it is about: ``machine``, ``experiment``, ``settings of fitted``.
-        first: As in the first campaign; None where it was not recorded.
-        second: As in the second; None likewise.
-    """
+    subject: Annotated[
+        str, Named("about"), "The subject: `machine`, `experiment`, `settings of fitted`."
+    ]
+    name: Annotated[str, "Name."]
+    first: Annotated[str | None, "As in the first campaign; null: not recorded."]
+    second: Annotated[str | None, "As in the second; null: not recorded."]
 
-    subject: str
-    name: str
-    first: str | None
-    second: str | None
+
+# By whether the interval leaves out zero.
+_WORDS: Final = {
+    None: "too few blocks for an interval",
+    True: "differs",
+    False: "no clear difference",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,38 +78,41 @@ class UnpairedCell:
     """One configuration in one cell, in the second campaign against the first.
 
     Attributes:
-        effect: Relative difference in tps, with Welch's interval over blocks; bounds are None
-            with fewer than two blocks on a side, all of it is without any.
+        effect: With Welch's interval over blocks; bounds are None with fewer than two blocks on a
+            side, all of it is without any.
         differs: The interval leaves out zero; None when there is no interval.
-        level: Two-sided level of the interval.
     """
 
-    configuration: str
-    cell: CellKey
-    first_blocks: int
-    second_blocks: int
-    effect: Estimate | None
+    cell: Annotated[CellKey, INLINE]
+    configuration: ConfigurationName
+    blocks: Annotated[tuple[int, int], "Complete blocks of the two."]
+    effect: Annotated[
+        Estimate | None, PERCENT, INLINE, "Relative difference in throughput, %; may be null."
+    ]
     differs: bool | None
-    level: float
+    word: ClassVar = Computed(
+        lambda cell: _WORDS[cell.differs], Annotated[str, "The strongest word that is allowed."]
+    )
+    level: Annotated[float, "Two-sided level of the interval."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignPair:
-    """The second campaign against the first.
+    """The second campaign against the first."""
 
-    Attributes:
-        ids: Of the two.
-        started_at: Wall clock of the two, seconds since the epoch.
-        differences: Of environment, experiment and settings: to be read before the cells.
-        cells: What both measured, in the first one's order.
-        left_out: A sentence for what only one measured, or both under one name but differently.
-    """
-
-    ids: tuple[str, str]
-    started_at: tuple[float, float]
-    differences: tuple[Difference, ...]
-    cells: tuple[UnpairedCell, ...]
-    left_out: tuple[str, ...]
+    ids: Annotated[tuple[str, str], Named("campaigns"), "Their ids."]
+    started_at: Annotated[tuple[float, float], "Starts, seconds since 1970 (UTC)."]
+    differences: Annotated[
+        tuple[Difference, ...],
+        "Differences of environment, experiment and settings.",
+    ]
+    cells: Annotated[
+        tuple[UnpairedCell, ...], "Cells that both measured, in the first one's order."
+    ]
+    left_out: Annotated[
+        tuple[str, ...],
+        "Sentences on cells that only one measured, or both under one name but differently.",
+    ]
 
 
 def compare_campaigns(first: CampaignRecord, second: CampaignRecord) -> CampaignPair:
@@ -155,8 +161,7 @@ def _cell(
     return UnpairedCell(
         configuration=configuration,
         cell=cell,
-        first_blocks=len(before),
-        second_blocks=len(after),
+        blocks=(len(before), len(after)),
         effect=effect,
         differs=differs,
         level=level,
@@ -569,27 +574,22 @@ def _cells(pair: CampaignPair) -> doc.Section:
         ("configuration", lambda each: each.configuration),
         (doc.number_column("clients"), lambda each: str(each.cell.load.clients)),
         (doc.number_column("threads", spare=True), lambda each: str(each.cell.load.threads)),
-        (
+        doc.Cells(
             doc.number_column("blocks", spare=True),
-            lambda each: f"{each.first_blocks} and {each.second_blocks}",
+            lambda each: "{} and {}".format(*each.blocks),
+            lambda each: tuple(zip(("first_blocks", "second_blocks"), each.blocks, strict=True)),
         ),
         (doc.number_column("ratio - 1"), lambda each: doc.effect_value(each.effect)),
         (
             doc.number_column(f"{doc.CONFIDENCE} interval"),
             lambda each: doc.effect_interval(each.effect),
         ),
-        ("so", unpaired_word),
+        ("so", lambda each: each.word),
+        data=row_of,
         title=title,
         note=_NOTE,
     )
     return doc.Section(anchor="unpaired", title=title, blocks=(table,))
-
-
-def unpaired_word(cell: UnpairedCell) -> str:
-    """Return the strongest word that two campaigns allow."""
-    if cell.differs is None:
-        return "too few blocks for an interval"
-    return "differs" if cell.differs else "no clear difference"
 
 
 def _left_out_section(pair: CampaignPair) -> tuple[doc.Section, ...]:
@@ -606,26 +606,7 @@ def across_summary(pair: CampaignPair) -> dict[str, doc.Json]:
         "kind": "campaigns",
         "note": CONFOUNDED,
         "interleaved": False,
-        "campaigns": list(pair.ids),
-        "started_at": [number(moment) for moment in pair.started_at],
-        "differences": [
-            {"about": d.subject, "name": d.name, "first": d.first, "second": d.second}
-            for d in pair.differences
-        ],
-        "cells": [_cell_json(cell) for cell in pair.cells],
-        "left_out": list(pair.left_out),
-    }
-
-
-def _cell_json(cell: UnpairedCell) -> dict[str, doc.Json]:
-    return {
-        "workload": cell.cell.workload,
-        "configuration": cell.configuration,
-        **keys_of(cell.cell.load),
-        "blocks": [cell.first_blocks, cell.second_blocks],
-        **doc.effect_json(cell.effect),
-        "word": unpaired_word(cell),
-        "level": number(cell.level),
+        **keys_of(pair),
     }
 
 

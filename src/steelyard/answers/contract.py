@@ -6,7 +6,8 @@ in the report, and whoever is not on equal terms with the baseline is marked in 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import partial
+from typing import Annotated, ClassVar, Final
 
 from steelyard.answers.cells import differing_settings, shown_settings
 from steelyard.answers.durability.compute import survivals_of
@@ -17,6 +18,7 @@ from steelyard.core.experiment import Experiment, ServerTerms
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Environment, ServerEnvironment
 from steelyard.core.places import Provision
+from steelyard.core.quantities import Computed, Named
 from steelyard.core.schedule import Ceiling, CeilingKind, MachineLimits
 from steelyard.core.wording import MS_PER_S, PreflightError, format_bytes
 from steelyard.report import document as doc
@@ -40,20 +42,27 @@ class Term:
     """One line of a contract.
 
     Attributes:
-        values: In words, in the order of the configurations; ``NOT_KNOWN`` or more of why.
-        unequal: Of each configuration: whether it is known to differ from the baseline in this.
+        values: ``NOT_KNOWN`` or more of why.
+        unequal: Configurations that are known to differ from the baseline in this.
         is_of_terms: A difference makes terms unequal; else it is only told.
     """
 
-    name: str
-    values: tuple[str, ...]
-    unequal: tuple[bool, ...]
+    name: Annotated[
+        str,
+        Named("item"),
+        "Subject: CPUs, memory, version, flush, round trip and so on.",
+    ]
+    values: Annotated[
+        Mapping[str, str],
+        "Its value by configuration, in words, or `not known`.",
+    ]
+    unequal: frozenset[str]
     is_of_terms: bool = True
 
     @property
     def is_known(self) -> bool:
         """Return whether the value of every configuration is known."""
-        return not any(value.startswith(NOT_KNOWN) for value in self.values)
+        return not any(value.startswith(NOT_KNOWN) for value in self.values.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,23 +75,37 @@ class Contract:
 
     baseline: str
     configurations: tuple[str, ...]
-    items: tuple[Term, ...]
-    terms: ServerTerms | None = None
+    terms: Annotated[
+        ServerTerms | None, "as-shipped, matched, or null if the file has no terms."
+    ] = None
+    unequal: ClassVar = Computed(
+        lambda contract: {name: contract.apart(name) for name in contract.marked},
+        Annotated[
+            Mapping[str, tuple[str, ...]],
+            "Terms in which a configuration is known to differ from the baseline, by its name;"
+            " without those that are equal in all.",
+        ],
+    )
+    unknown: ClassVar = Computed(
+        lambda contract: tuple(
+            term.name for term in contract.items if term.is_of_terms and not term.is_known
+        ),
+        Annotated[
+            tuple[str, ...],
+            Named("not_known"),
+            "Terms that are not known of every configuration.",
+        ],
+    )
+    items: Annotated[tuple[Term, ...], "The lines of the contract."]
 
     def apart(self, configuration: str) -> tuple[str, ...]:
         """Return the names of the terms in which one is known to differ from the baseline."""
-        place = self.configurations.index(configuration)
-        return tuple(t.name for t in self.items if t.is_of_terms and t.unequal[place])
+        return tuple(t.name for t in self.items if t.is_of_terms and configuration in t.unequal)
 
     @property
     def marked(self) -> tuple[str, ...]:
         """Return the configurations that are not on equal terms with the baseline."""
         return tuple(name for name in self.configurations if self.apart(name))
-
-    @property
-    def unknown(self) -> tuple[str, ...]:
-        """Return the names of the terms that are not known of all."""
-        return tuple(t.name for t in self.items if t.is_of_terms and not t.is_known)
 
 
 def contract_of(grounds: Grounds) -> Contract | None:
@@ -123,7 +146,7 @@ class _Terms:
 
     def all(self) -> Iterator[Term]:
         """Yield the lines in the order of reading."""
-        servers = [self.servers[each.name] for each in self.experiment.configurations]
+        servers = [self.servers[name] for name in self.names]
         given = [server.provision or Provision() for server in servers]
         settings = [shown_settings(server) for server in servers]
         sizes = [each.memory_bytes for each in given]
@@ -138,40 +161,40 @@ class _Terms:
         if any(_STANDBYS in each for each in settings):
             waits = [each.get(_STANDBYS) for each in settings]
             yield self._plain("commits wait for", [w if w != "" else "no standby" for w in waits])
-        yield self._losses(servers)
+        yield self._losses()
         yield self._plain("storage", [p.storage or None for p in given], is_of_terms=False)
         yield self._plain("its limits", [p.limits or None for p in given], is_of_terms=False)
         yield self._round_trips()
-        yield self._plain("load generator", list(self._generators()))
+        yield self._plain("load generator", [self._generator()] * len(self.names))
         yield self._settings()
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the configurations in file order."""
+        return tuple(each.name for each in self.experiment.configurations)
+
     def _plain(self, name: str, values: Sequence[str | None], *, is_of_terms: bool = True) -> Term:
-        base = values[self._base]
+        by_name = dict(zip(self.names, values, strict=True))
+        base = by_name[self.experiment.baseline]
         return Term(
             name=name,
-            values=tuple(NOT_KNOWN if value is None else value for value in values),
-            unequal=tuple(None not in (value, base) and value != base for value in values),
+            values={n: NOT_KNOWN if value is None else value for n, value in by_name.items()},
+            unequal=frozenset(n for n, v in by_name.items() if None not in (v, base) and v != base),
             is_of_terms=is_of_terms,
         )
 
-    @property
-    def _base(self) -> int:
-        names = [each.name for each in self.experiment.configurations]
-        return names.index(self.experiment.baseline)
-
-    def _losses(self, servers: Sequence[ServerEnvironment]) -> Term:
+    def _losses(self) -> Term:
         """Return what acknowledged commits do not survive; compared where both sides know it."""
-        fates = [self._fates(server.configuration) for server in servers]
-        base = fates[self._base]
+        fates = {name: self._fates(name) for name in self.names}
+        base = fates[self.experiment.baseline]
         return Term(
             name="may be lost",
-            values=tuple(_fate_words(each) for each in fates),
-            unequal=tuple(
-                any(
-                    Fate.UNKNOWN not in (fate, base[loss]) and fate is not base[loss]
-                    for loss, fate in each.items()
-                )
-                for each in fates
+            values={name: _fate_words(each) for name, each in fates.items()},
+            unequal=frozenset(
+                name
+                for name, each in fates.items()
+                for loss, fate in each.items()
+                if Fate.UNKNOWN not in (fate, base[loss]) and fate is not base[loss]
             ),
         )
 
@@ -180,14 +203,14 @@ class _Terms:
         return {each.loss: each.fate for each in found}
 
     def _round_trips(self) -> Term:
-        found = [self._trip(each.name) for each in self.experiment.configurations]
-        base = _latency_s(found[self._base])
+        trips = {name: self._trip(name) for name in self.names}
+        known = {n: t.latency_s for n, t in trips.items() if t and t.latency_s is not None}
+        base = known.get(self.experiment.baseline)
         return Term(
             name="round trip",
-            values=tuple(self._trip_words(each) for each in found),
-            unequal=tuple(
-                trip is not None and base is not None and trips_differ(trip, base)
-                for trip in map(_latency_s, found)
+            values={name: self._trip_words(trip) for name, trip in trips.items()},
+            unequal=frozenset(
+                name for name, s in known.items() if base is not None and trips_differ(s, base)
             ),
         )
 
@@ -206,25 +229,24 @@ class _Terms:
             ms += f" [{trip.low_s * MS_PER_S:.3f}, {trip.high_s * MS_PER_S:.3f}]"
         return f"{ms}, of {trip.samples}"
 
-    def _generators(self) -> Iterator[str]:
-        targets = [each.target for each in self.experiment.configurations]
-        here = self.experiment.generator_host or "this machine"
+    def _generator(self) -> str:
         # A Job knows no context; in records of before, pods carried the load from anywhere.
-        told = {fact.name: fact.value for fact in self.environment.facts}
+        facts = {fact.name: fact.value for fact in self.environment.facts}
+        targets = [each.target for each in self.experiment.configurations]
         pods = all(target.home is not None for target in targets) and (
-            told.get("context") == "in-cluster" or "generators' image" in told
+            facts.get("context") == "in-cluster" or "generators' image" in facts
         )
-        return iter(["pods of the cluster" if pods else here] * len(targets))
+        return "pods of the cluster" if pods else self.experiment.generator_host or "this machine"
 
     def _settings(self) -> Term:
         apart = differing_settings(self.environment, self.experiment)
         own = [each for each in apart if not each.name.startswith("target: ")]
-        places = range(len(self.experiment.configurations))
-        unequal = [[d for d in own if d.values[p] != d.values[self._base]] for p in places]
+        base = self.experiment.baseline
+        unequal = {n: [d for d in own if d.values[n] != d.values[base]] for n in self.names}
         return Term(
             name="settings that differ",
-            values=tuple(_listed(found) for found in unequal),
-            unequal=tuple(bool(found) for found in unequal),
+            values={name: _listed(settings) for name, settings in unequal.items()},
+            unequal=frozenset(name for name, settings in unequal.items() if settings),
             is_of_terms=False,
         )
 
@@ -245,32 +267,34 @@ def _listed(found: Sequence[SettingDifference]) -> str:
     return ", ".join(each.name for each in found) or "none"
 
 
-def _latency_s(trip: Ceiling | None) -> float | None:
-    return None if trip is None else trip.latency_s
-
-
 def contract_table(found: Contract) -> doc.Table:
     """Return the contract as a table, a column for each configuration."""
-    rows = tuple(doc.Row(cells=(term.name, *term.values)) for term in found.items)
-    columns = (doc.Column(name="term"), *(doc.Column(name=name) for name in found.configurations))
-    return doc.Table(title="Contract", columns=columns, rows=rows, note=_note(found))
+    return doc.table_of(
+        found.items,
+        ("term", lambda term: term.name),
+        *(
+            (doc.Column(name=name), partial(lambda name, term: term.values[name], name))
+            for name in found.configurations
+        ),
+        title="Contract",
+        note=_note(found),
+    )
 
 
 def contract_in_brief(found: Contract) -> doc.Table:
     """Return what a run is told of it before it begins: the terms that differ, and which do not."""
-    whole = contract_table(found)
-    apart = [any(term.unequal) for term in found.items]
-    rows = tuple(row for row, differs in zip(whole.rows, apart, strict=True) if differs)
-    rest = [term for term, differs in zip(found.items, apart, strict=True) if not differs]
+    apart = tuple(term for term in found.items if term.unequal)
+    rest = [term for term in found.items if not term.unequal]
     equal = tuple(term.name for term in rest if term.is_known)
     unknown = tuple(term.name for term in rest if not term.is_known)
     told = (
         f"Equal: {doc.enumeration(equal)}." if equal else "",
         f"Not known of all: {doc.enumeration(unknown)}." if unknown else "",
-        "" if rows else "Nothing is known to differ.",
+        "" if apart else "Nothing is known to differ.",
         "The report has all of it.",
     )
-    return replace(whole, rows=rows, note=" ".join(filter(None, told)))
+    table = contract_table(replace(found, items=apart))
+    return replace(table, note=" ".join(filter(None, told)))
 
 
 def _note(found: Contract) -> str:
@@ -285,21 +309,6 @@ def _note(found: Contract) -> str:
 def contract_section(_: CampaignAnalysis, found: Contract) -> tuple[doc.Section, ...]:
     """Return the contract as a section."""
     return (doc.Section(anchor=ANCHOR, title="Contract", blocks=(contract_table(found),)),)
-
-
-def contract_json(found: Contract) -> dict[str, doc.Json]:
-    """Return the contract for ``summary.json``."""
-    return {
-        "contract": {
-            "terms": None if found.terms is None else found.terms.value,
-            "unequal": {name: list(found.apart(name)) for name in found.marked},
-            "not_known": list(found.unknown),
-            "items": [
-                {"item": t.name, "values": dict(zip(found.configurations, t.values, strict=True))}
-                for t in found.items
-            ],
-        }
-    }
 
 
 def contract_findings(grounds: Grounds) -> Iterator[Finding]:
@@ -332,10 +341,9 @@ def contract_findings(grounds: Grounds) -> Iterator[Finding]:
 
 
 def _apart_words(found: Contract, name: str) -> Iterator[str]:
-    place, base = (found.configurations.index(each) for each in (name, found.baseline))
     for term in found.items:
-        if term.is_of_terms and term.unequal[place]:
-            yield f"{term.name} {term.values[place]} against {term.values[base]}"
+        if term.is_of_terms and name in term.unequal:
+            yield f"{term.name} {term.values[name]} against {term.values[found.baseline]}"
 
 
 # Where the load comes from and how far away it is are no terms that a server can be matched in.
@@ -395,18 +403,17 @@ def _detail(name: str, found: Contract) -> Iterator[str]:
 
 
 def _marked_table(table: doc.Table, found: Contract) -> doc.Table:
-    place = next((n for n, c in enumerate(table.columns) if c.name == "configuration"), None)
-    named = () if place is None else {row.cells[place] for row in table.rows}
-    marked = [name for name in found.marked if name in named]
+    """Return a table with a sign at each name of who is not on equal terms; its data stay."""
+    keys = [column.key or column.name for column in table.columns]
+    place = keys.index("configuration") if "configuration" in keys else None
+    # Rows that are made by hand do not say whose they are.
+    whose = [row.configuration or (place is not None and row.cells[place]) for row in table.rows]
+    marked = [name for name in found.marked if name in whose]
     if place is None or not marked:
         return table
     rows = (
-        replace(
-            row, cells=(*row.cells[:place], f"{row.cells[place]}{_MARK}", *row.cells[place + 1 :])
-        )
-        if row.cells[place] in marked
-        else row
-        for row in table.rows
+        replace(row, marks=((place, _MARK),)) if name in marked else row
+        for row, name in zip(table.rows, whose, strict=True)
     )
     apart = "; ".join(f"{name}: {', '.join(found.apart(name))}" for name in marked)
     foot = f"\N{DAGGER} not on equal terms with {found.baseline} ({apart}), see the contract."

@@ -8,7 +8,7 @@ averaged into one number, and campaigns are not interleaved: each pair says what
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Annotated, Final
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.comparison import (
@@ -20,10 +20,11 @@ from steelyard.answers.comparison import (
 )
 from steelyard.answers.results import CellSummary
 from steelyard.core.campaign import CampaignRecord
+from steelyard.core.findings import Estimate
 from steelyard.core.schedule import CellKey
 from steelyard.core.wording import InputError
 from steelyard.report import document as doc
-from steelyard.report.keys import keys_of
+from steelyard.report.keys import keys_of, row_of
 
 Names = Mapping[str, str]  # from a configuration's name to that of its role
 _NOTE: Final = (
@@ -37,16 +38,19 @@ class Environment:
     """One column.
 
     Attributes:
-        configuration: Its name in its campaign; ``role`` is what it is counted as.
         label: Heads the column, no two of which are alike.
         cells: What was measured of it under closed loops.
     """
 
-    campaign: str
-    configuration: str
-    role: str
+    campaign: Annotated[str, "Id of the campaign."]
+    configuration: Annotated[str, "Its name in its campaign."]
+    role: Annotated[str, "The name that it is counted as."]
     label: str
     cells: Mapping[CellKey, CellSummary]
+
+    def tps(self, cell: CellKey) -> Estimate | None:
+        """Return the rate of a cell; None where it was not measured."""
+        return self.cells[cell].tps if cell in self.cells else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,32 +202,25 @@ def environments_document(found: Environments) -> doc.Document:
 
 def _side_by_side(found: Environments) -> doc.Section:
     title = "Environments side by side"
-    columns = (
-        doc.Column(name="workload"),
-        doc.number_column("clients"),
-        doc.number_column("threads", spare=True),
-        *(doc.number_column(each.label, "1/s") for each in found.columns),
+    table = doc.table_of(
+        found.cells,
+        ("workload", lambda cell: cell.workload),
+        (doc.number_column("clients"), lambda cell: str(cell.load.clients)),
+        (doc.number_column("threads", spare=True), lambda cell: str(cell.load.threads)),
+        *(doc.column(each.label, each.tps, _RATE, key=each.label) for each in found.columns),
+        title=title,
+        note=_NOTE,
+        data=row_of,
     )
-    rows = tuple(
-        doc.Row(
-            cells=(
-                cell.workload,
-                str(cell.load.clients),
-                str(cell.load.threads),
-                *(_figure(each.cells.get(cell)) for each in found.columns),
-            )
-        )
-        for cell in found.cells
-    )
-    table = doc.Table(title=title, columns=columns, rows=rows, note=_NOTE)
     return doc.Section(anchor="environments", title=title, blocks=(table,))
 
 
-def _figure(cell: CellSummary | None) -> str:
-    if cell is None:
-        return doc.MISSING
-    told = doc.rate(cell.tps.value)
-    return told if doc.bounds(cell.tps) is None else f"{told} ({doc.between(cell.tps, doc.rate)})"
+def _rate(tps: Estimate) -> str:
+    interval = "" if doc.bounds(tps) is None else f" ({doc.between(tps, doc.rate)})"
+    return f"{doc.rate(tps.value)}{interval}"
+
+
+_RATE: Final = doc.Form(show=_rate, heading="1/s")
 
 
 def environments_summary(found: Environments) -> dict[str, doc.Json]:
@@ -250,13 +247,7 @@ def environments_summary(found: Environments) -> dict[str, doc.Json]:
 
 
 def _figure_json(column: Environment, cell: CellKey) -> dict[str, doc.Json]:
-    measured = column.cells.get(cell)
-    low, high = (None, None) if measured is None else doc.bounds(measured.tps) or (None, None)
-    return {
-        "campaign": column.campaign,
-        "configuration": column.configuration,
-        "role": column.role,
-        "tps": None if measured is None else doc.number(measured.tps.value),
-        "low": doc.number(low),
-        "high": doc.number(high),
-    }
+    tps = column.tps(cell)
+    low, high = doc.bounds(tps) or (None, None)
+    ends = {"tps": None if tps is None else tps.value, "low": low, "high": high}
+    return {**keys_of(column), **{key: doc.number(value) for key, value in ends.items()}}

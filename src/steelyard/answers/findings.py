@@ -478,7 +478,8 @@ def _apart(
     """Return the names of all that differs between two configurations."""
     first, second = experiment.configurations[one], experiment.configurations[other]
     asked = {each.label.lower() for each in set(first.settings) ^ set(second.settings)}
-    seen = {each.name.lower() for each in settings if each.values[one] != each.values[other]}
+    names = (first.name, second.name)
+    seen = {each.name.lower() for each in settings if len({*map(each.values.get, names)}) > 1}
     return frozenset(asked | seen | set(_around(first, second)))
 
 

@@ -6,12 +6,15 @@ A result that depends on the load is judged load by load: pooled it would hide w
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Annotated, ClassVar, Final
 from xml.etree import ElementTree as ET
 
 from steelyard.answers.results import CampaignAnalysis, Comparison
 from steelyard.core.findings import Condition, Outcome
+from steelyard.core.quantities import Computed, Named
+from steelyard.core.schedule import CLIENTS, BaselineName, ConfigurationName, WorkloadName
 from steelyard.report import document as doc
+from steelyard.report.keys import Declared
 
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _TONES: Final = {
@@ -23,16 +26,24 @@ _TONES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What one condition makes of one effect.
-
-    Attributes:
-        why: What keeps it from a decision, where that is not the interval; else empty.
-    """
+    """What one condition makes of one effect."""
 
     comparison: Comparison
     condition: Condition
-    outcome: Outcome
-    why: str = ""
+    written: ClassVar = Computed(
+        lambda judged: str(judged.condition),
+        Annotated[str, Named("condition"), "As it was written."],
+    )
+    outcome: Annotated[Outcome, "failed, passed or undecided."]
+    baseline: ClassVar = Computed(lambda judged: judged.comparison.baseline, BaselineName)
+    configuration: ClassVar = Computed(
+        lambda judged: judged.comparison.configuration, ConfigurationName
+    )
+    workload: ClassVar = Computed(lambda judged: judged.comparison.workload, WorkloadName)
+    clients: ClassVar = Computed(
+        lambda judged: judged.comparison.under.clients, Annotated[int | str, CLIENTS]
+    )
+    why: Annotated[str, "Cause that keeps it undecided; null if that is the interval."] = ""
 
     @property
     def name(self) -> str:
@@ -127,21 +138,14 @@ def _capital(judged: Judged) -> str:
     return judged.line[:1].upper() + judged.line[1:]
 
 
+GATE: Final = Declared(
+    tuple[Judged, ...], "gate", "Outcome of each condition of the experiment for each result."
+)
+
+
 def gate_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
     """Return the same for programs; nothing where the experiment has no condition."""
-    judged = judge(analysis, analysis.experiment.gate)
-    return {"gate": [_row(each) for each in judged]} if judged else {}
-
-
-def _row(judged: Judged) -> dict[str, doc.Json]:
-    load = judged.comparison.load
-    return {
-        "condition": str(judged.condition),
-        "outcome": str(judged.outcome),
-        **doc.attributes(judged.comparison, "baseline", "configuration", "workload"),
-        "clients": "pooled" if load is None else load.clients,
-        "why": judged.why or None,
-    }
+    return GATE.of(judge(analysis, analysis.experiment.gate))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

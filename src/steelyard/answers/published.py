@@ -2,18 +2,21 @@
 
 import csv
 import math
+import re
 import tomllib
-from collections.abc import Iterator
-from dataclasses import replace
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from importlib.resources import files
-from typing import Final, NamedTuple
+from typing import Annotated, Final
 
 from steelyard.answers.latency.compute import campaign_latency
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.core.schedule import Load
+from steelyard.core.quantities import OPTIONAL
+from steelyard.core.schedule import CLIENTS, ConfigurationName, Load, WorkloadName
 from steelyard.core.wording import MS_PER_S
 from steelyard.report import document as doc
+from steelyard.report.keys import Declared, row_of
 
 _FILES: Final = files(__package__) / "published_files"
 _TEXTS: Final = tomllib.loads(_FILES.joinpath("texts.toml").read_text("utf-8"))
@@ -25,27 +28,44 @@ _KEY: Final = (1, 180_000)  # keys, bytes of a value
 _COMMANDS: Final = {"set": "SET", "get": "GET", "ping_mbulk": "PING", "ping_inline": "PING"}
 
 
-class RateRow(NamedTuple):
-    """Rates of a pgbench script, 1/s: own by threads or configuration, published by environment."""
+@dataclass(frozen=True, slots=True)
+class RateRow:
+    """Own and published rates of a pgbench script."""
 
-    workload: str
-    builtin: str
-    clients: int
-    own_tps: dict[str, float | None]
-    published_tps: dict[str, float]
+    workload: WorkloadName
+    builtin: Annotated[str, "Builtin script."]
+    clients: Annotated[int, CLIENTS]
+    own_tps: Annotated[Mapping[str, float | None], "Own rates by threads or configuration, 1/s."]
+    published_tps: Annotated[Mapping[str, float], "Published rates by environment, 1/s."]
 
 
-class RequestRow(NamedTuple):
-    """A command of Redis; ``of_aof_off`` is over the rate without AOF on the same side."""
+@dataclass(frozen=True, slots=True)
+class RequestRow:
+    """A command of Redis."""
 
-    command: str
-    configuration: str
-    held_keys: int
-    requests_per_s: float
-    of_aof_off: float | None
-    latency_mean_s: float | None
-    latency_p99_s: float | None
-    published: bool = False
+    command: Annotated[str, "Redis command."]
+    configuration: ConfigurationName
+    held_keys: Annotated[int, "Keys that the server held."]
+    requests_per_s: Annotated[float, "Requests per second."]
+    of_aof_off: Annotated[
+        float | None, "As a fraction of those without an append-only file on the same side."
+    ]
+    latency_mean_s: Annotated[float | None, "Median over runs of their mean latency, s."]
+    latency_p99_s: Annotated[float | None, "99th percentile, s."]
+    published: Annotated[bool, "Whether it is a published figure, not an own one."] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """Own and published figures: no program compares by them."""
+
+    single_pass: Annotated[
+        bool, OPTIONAL, "True: each cell was run once, so no difference has an interval."
+    ]
+    published: Annotated[tuple[RateRow, ...] | None, "Published figures and own ones."]
+    published_requests: Annotated[
+        tuple[RequestRow, ...], OPTIONAL, "Redis requests, own and published ones."
+    ]
 
 
 @cache
@@ -89,36 +109,65 @@ def rate_section(analysis: CampaignAnalysis) -> Iterator[doc.Section]:
     if not rows:
         return
     single = experiment.is_single_pass
-    environments = [_TEXTS["names"][name] for name in rows[0].published_tps]
-    own = doc.number_column(f"here ({'threads' if single else 'configuration'})")
-    shown = (doc.number_column(n, spare=place > 1) for place, n in enumerate(environments))
+    environments = rows[0].published_tps
     lengths = {experiment.run_time_s(workload.name) for workload in experiment.workloads}
     changed = "" if lengths == {60.0} else ", not 60 s"
     runs = "one run per cell" if single else f"medians of {analysis.blocks} blocks"
     here = f"{experiment.slices} per cell{changed}, {runs}, protocol {experiment.protocol}"
-    whole = doc.Table(
-        title=_TITLE,
-        columns=(doc.Column(name="workload"), doc.number_column("clients"), own, *shown),
-        rows=tuple(_shown(row) for row in rows),
-        note=f"{_TEXTS['rates']} Here: {here}.",
-    )
     loads = sorted(row.clients for row in rows)
+
+    def table(rows: Iterable[RateRow], brief: str = "") -> doc.Table:
+        own = f"here ({'threads' if single else 'configuration'})"
+        return doc.table_of(
+            rows,
+            doc.Cells(
+                doc.Column(name="workload"),
+                lambda row: row.builtin,
+                lambda row: (("workload", row.workload), ("builtin", row.builtin)),
+            ),
+            # On any number of threads: it is no load of the campaign.
+            doc.column("clients", lambda row: row.clients, doc.Form(), key="number_of_clients"),
+            doc.Cells(doc.number_column(own), _own_text, _own_data),
+            *(
+                doc.column(
+                    _TEXTS["names"][name],
+                    partial(lambda name, row: row.published_tps[name], name),
+                    _PUBLISHED,
+                    key=name,
+                    spare=place > 1,
+                )
+                for place, name in enumerate(environments)
+            ),
+            title=_TITLE,
+            note=f"{_TEXTS['rates']} Here: {here}.",
+            brief=brief,
+        )
+
     ends = replace(
-        whole,
-        rows=tuple(_shown(row) for row in rows if row.clients in (loads[0], loads[-1])),
-        brief="The least and the largest load; all others are in the whole report.",
+        table(
+            (row for row in rows if row.clients in (loads[0], loads[-1])),
+            brief="The least and the largest load; all others are in the whole report.",
+        ),
         gist=f"{doc.count(len(rows), 'rate')} of this machine beside those of"
         f" {doc.count(len(environments), 'published environment')}, which no test compares: the"
         " table is in the report.",
     )
     brief = (ends,) if single else ()
-    yield doc.Section(anchor="published", title=_TITLE, blocks=(whole,), first=single, brief=brief)
+    blocks = (table(rows),)
+    yield doc.Section(anchor="published", title=_TITLE, blocks=blocks, first=single, brief=brief)
 
 
-def _shown(row: RateRow) -> doc.Row:
-    own = " · ".join(f"{doc.rate(tps)} ({name})" for name, tps in row.own_tps.items())
-    published = (f"{tps:,.0f}" for tps in row.published_tps.values())
-    return doc.Row(cells=(row.builtin, str(row.clients), own, *published))
+_PUBLISHED: Final = doc.Form(show="{:,.0f}".format)
+
+
+def _own_text(row: RateRow) -> str:
+    return " · ".join(f"{doc.rate(tps)} ({name})" for name, tps in row.own_tps.items())
+
+
+def _own_data(row: RateRow) -> tuple[doc.Datum, ...]:
+    return tuple(
+        (re.sub(r"[^\w-]+", "_", f"here_{name}"), tps) for name, tps in row.own_tps.items()
+    )
 
 
 def requests_beside(analysis: CampaignAnalysis) -> Iterator[RequestRow]:
@@ -179,6 +228,7 @@ def request_section(analysis: CampaignAnalysis) -> Iterator[doc.Section]:
         ),
         (doc.number_column("mean", unit="ms"), lambda row: doc.milliseconds(row.latency_mean_s)),
         (doc.number_column("p99", unit="ms"), lambda row: doc.milliseconds(row.latency_p99_s)),
+        data=row_of,
         title=_TITLE,
         note=f"{_TEXTS['requests']} Here: {here}, not 50,000 requests{by}.",
     )
@@ -186,15 +236,15 @@ def request_section(analysis: CampaignAnalysis) -> Iterator[doc.Section]:
         yield doc.Section(anchor="published", title=_TITLE, blocks=(table,))
 
 
+PUBLISHED: Final = Declared(Beside)
+
+
 def published_json(analysis: CampaignAnalysis) -> dict[str, doc.Json]:
-    """Return both tables for programs, and that a single pass is one: no program compares by it."""
-    requests = (row._asdict().items() for row in requests_beside(analysis))
-    beside: dict[str, doc.Json] = {
-        "published": [row._asdict() for row in rates_beside(analysis)],
-        "published_requests": [
-            {key: doc.number(value) if isinstance(value, float) else value for key, value in row}
-            for row in requests
-        ],
-    }
-    single = {"single_pass": True, "published": None} if analysis.experiment.is_single_pass else {}
-    return single | {key: rows for key, rows in beside.items() if rows}
+    """Return both tables for programs, and that a single pass is one."""
+    beside = Beside(
+        single_pass=analysis.experiment.is_single_pass,
+        published=tuple(rates_beside(analysis)) or None,
+        published_requests=tuple(requests_beside(analysis)),
+    )
+    keys = PUBLISHED(beside)
+    return keys if beside.single_pass else {key: rows for key, rows in keys.items() if rows}

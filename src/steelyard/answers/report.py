@@ -23,19 +23,19 @@ from steelyard.answers.attribution import (
     attribution_section,
     design_words,
 )
-from steelyard.answers.capacity.compute import capacity_findings, open_loops
-from steelyard.answers.capacity.section import capacity_section, open_loops_json
+from steelyard.answers.capacity.compute import OpenLoops, capacity_findings, open_loops
+from steelyard.answers.capacity.section import capacity_section
 from steelyard.answers.ceilings import LogRate, logs
 from steelyard.answers.cells import (
+    InstanceNoise,
     instance_noise,
-    instance_noise_json,
     pass_limits,
     pass_result,
     pass_title,
 )
 from steelyard.answers.contract import (
+    Contract,
     contract_findings,
-    contract_json,
     contract_of,
     contract_section,
     with_marks,
@@ -49,13 +49,18 @@ from steelyard.answers.findings import (
     explained_section,
     finding_section,
 )
-from steelyard.answers.gate import gate_json, gate_section
-from steelyard.answers.latency.compute import LatencyAnalysis, campaign_latency, percentile_name
+from steelyard.answers.gate import GATE, gate_json, gate_section
+from steelyard.answers.latency.compute import LatencyAnalysis, campaign_latency
 from steelyard.answers.latency.section import latency_section
 from steelyard.answers.neighbours import other_programs
 from steelyard.answers.noise.compute import NoiseFloor, analyse_noise, noise_findings
 from steelyard.answers.noise.section import noise_section
-from steelyard.answers.published import published_json, rate_section, request_section
+from steelyard.answers.published import (
+    PUBLISHED,
+    published_json,
+    rate_section,
+    request_section,
+)
 from steelyard.answers.reasons.compute import Reasons, campaign_reasons
 from steelyard.answers.reasons.section import budget_section
 from steelyard.answers.result.method import (
@@ -67,8 +72,8 @@ from steelyard.answers.result.method import (
 from steelyard.answers.result.section import place_line, rankings, result_section
 from steelyard.answers.results import is_interim
 from steelyard.answers.scalability import (
+    ScalabilityCurve,
     scalability_curves,
-    scalability_json,
     scalability_section,
 )
 from steelyard.answers.statements.compute import (
@@ -221,8 +226,8 @@ ANSWERS: Final = (
     Answer(sections=_always(result_section), shown=doc.Shown.ALL, single_pass=False),
     Answer(sections=_always(pass_result), shown=doc.Shown.ALL, single_pass=True),
     Answer(sections=what_lasts, shown=doc.Shown.ALL, single_pass=True),
-    Answer(sections=gate_section, json=gate_json, single_pass=False),
-    Answer(sections=rate_section, json=published_json, shown=doc.Shown.ALL),
+    Answer(sections=gate_section, json=gate_json, declared=GATE, single_pass=False),
+    Answer(sections=rate_section, json=published_json, declared=PUBLISHED, shown=doc.Shown.ALL),
     _computed(
         analyse_noise,
         noise_section,
@@ -231,8 +236,26 @@ ANSWERS: Final = (
         shown=doc.Shown.ALL,
         single_pass=False,
     ),
-    _computed(contract_of, contract_section, contract_json, contract_findings, shown=doc.Shown.ALL),
-    _computed(instance_noise, json=instance_noise_json),
+    _computed(
+        contract_of,
+        contract_section,
+        Declared(
+            Contract,
+            "contract",
+            "On what terms servers of several places were compared, as it was before the first"
+            " run.",
+        ),
+        contract_findings,
+        shown=doc.Shown.ALL,
+    ),
+    _computed(
+        instance_noise,
+        json=Declared(
+            tuple[InstanceNoise, ...],
+            "instance_noise",
+            "Noise if every start made its own server.",
+        ),
+    ),
     Answer(
         compute=analyse_attribution,
         sections=attribution_section,
@@ -244,7 +267,7 @@ ANSWERS: Final = (
     _computed(
         open_loops,
         capacity_section,
-        open_loops_json,
+        Declared(OpenLoops),
         lambda grounds: capacity_findings(grounds.record),
         shown=doc.Shown.ALL,
         single_pass=False,
@@ -347,7 +370,11 @@ ANSWERS: Final = (
     _computed(
         scalability_curves,
         scalability_section,
-        scalability_json,
+        Declared(
+            tuple[ScalabilityCurve, ...],
+            "scalability",
+            "Throughput over clients, if 5 or more numbers of clients ran without a rate.",
+        ),
         shown=doc.Shown.ALL,
         single_pass=False,
     ),
@@ -409,22 +436,14 @@ def summary(analysis: results.CampaignAnalysis) -> dict[str, doc.Json]:
     return doc.worded(_summary(analysis), analysis.experiment.words)
 
 
-_COMPARISONS: Final = Declared(
-    tuple[results.Comparison, ...],
-    "comparisons",
-    "Configurations against the baseline: for each workload one entry for all loads together"
-    " (`clients` is `pooled`), and one for each cell.",
-)
-_STALLS: Final = Declared(
-    tuple[results.StallTest, ...], "stalls", "Whether one side stalls more often (Fisher)."
-)
+_CAMPAIGN: Final = Declared(results.CampaignAnalysis)
 _FINDINGS: Final = Declared(
     tuple[Finding, ...], "findings", "Facts to know before relying on it, gravest first."
 )
 _EXPLAINED: Final = Declared(
     tuple[Finding, ...], "explained_by", "Causes of differences, each of its configuration."
 )
-_DECLARED: Final = (_COMPARISONS, _STALLS, _FINDINGS, _EXPLAINED, DESIGN)
+_DECLARED: Final = (_CAMPAIGN, _FINDINGS, _EXPLAINED, DESIGN)
 
 
 def summary_schema() -> Schema:
@@ -437,67 +456,14 @@ def summary_schema() -> Schema:
 
 
 def _summary(analysis: results.CampaignAnalysis) -> dict[str, doc.Json]:
-    experiment = analysis.experiment
     weakening, explaining = findings.split_by_weight(analysis)
     return {
         "format": doc.FORMAT,
-        "campaign": analysis.campaign_id,
-        "name": experiment.name,
-        "status": analysis.status.value,
-        "configurations": [t.name for t in experiment.configurations],
-        "baseline": experiment.baseline,
-        "workloads": [w.name for w in experiment.workloads],
-        **_COMPARISONS(analysis.comparisons),
-        "cells": [_cell(cell, in_turns=analysis.is_in_turns) for cell in analysis.cells],
-        **_STALLS(analysis.stalls),
+        **_CAMPAIGN(analysis),
         **_FINDINGS(weakening),
         **(_EXPLAINED(explaining) if explaining else {}),
-        "settings": [_setting(analysis, difference) for difference in analysis.settings],
-        "blocks": analysis.blocks,
-        "blocks_redone": list(analysis.blocks_redone),
-        "seed": experiment.seed,
         **DESIGN(design_of(analysis)),
-        "interim_results": analysis.looks,
-        "unit": analysis.unit or None,
-        **doc.attributes(analysis, "measured_s", "elapsed_s", "started_at"),
-        "command": analysis.command or None,
         **{key: value for answer in ANSWERS for key, value in answer.json(analysis).items()},
-    }
-
-
-def _printed(cell: results.CellSummary) -> dict[str, doc.Json]:
-    return {percentile_name(share): doc.number(seconds) for share, seconds in cell.percentiles}
-
-
-def _cell(cell: results.CellSummary, *, in_turns: bool) -> dict[str, doc.Json]:
-    low, high = doc.bounds(cell.tps) or (None, None)
-    measured = cell.runs > 0
-    return {
-        **keys_of(cell.cell),
-        "configuration": cell.configuration,
-        "runs": cell.runs,
-        "tps": {
-            "estimate": doc.number(cell.tps.value) if measured else None,
-            "low": doc.number(low) if measured else None,
-            "high": doc.number(high) if measured else None,
-        },
-        "latency_mean_s": doc.number(cell.latency_mean_s),
-        **({"printed_percentiles_s": _printed(cell)} if cell.percentiles else {}),
-        **({"in_turns": True} if in_turns else {}),
-        "validity": cell.validity.value,
-        "stalled": cell.stalled,
-        "findings": [keys_of(finding) for finding in cell.findings],
-    }
-
-
-def _setting(
-    analysis: results.CampaignAnalysis, difference: results.SettingDifference
-) -> dict[str, doc.Json]:
-    names = (t.name for t in analysis.experiment.configurations)
-    return {
-        "name": difference.name,
-        "values": dict(zip(names, difference.values, strict=True)),
-        "requested": difference.requested,
     }
 
 

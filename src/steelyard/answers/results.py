@@ -29,7 +29,7 @@ from steelyard.core.schedule import (
 )
 from steelyard.core.wording import format_duration, format_percent
 from steelyard.report import document as doc
-from steelyard.report.keys import row_of
+from steelyard.report.keys import load_data, row_of
 from steelyard.stats.noise import LEAST_INSTANCES
 from steelyard.stats.spending import CHECKS_FROM, has_many_cells
 
@@ -41,25 +41,35 @@ class CellSummary:
     """One configuration in one cell.
 
     Attributes:
-        runs: How many runs count.
-        tps: Median of the runs, 1/s, with the signed-rank interval over blocks; bounds are None
-            below 6 blocks. With several rounds in a start they count as one run. Never used for a
-            comparison.
-        latency_mean_s: Median over the runs of their mean latency; None when not reported.
-        percentiles: Likewise of those that the generator prints, by their share; empty without any.
-        validity: The worst of its runs.
-        stalled: Runs that stalled (METHOD.md 3.6).
+        runs: That count.
+        tps: Bounds are None below 6 blocks. With several rounds in a start they count as one run.
+        latency_mean_s: None when not reported.
+        stalled: See METHOD.md 3.6.
     """
 
-    configuration: str
-    cell: CellKey
-    runs: int
-    tps: Estimate
-    latency_mean_s: float | None
-    validity: Validity
-    stalled: int
-    findings: tuple[Finding, ...] = ()
-    percentiles: tuple[tuple[float, float], ...] = ()
+    cell: Annotated[CellKey, INLINE]
+    configuration: ConfigurationName
+    runs: Annotated[int, "Number of runs."]
+    tps: Annotated[
+        Estimate,
+        "Transactions or commands per second: median of the runs with its signed-rank interval over"
+        " blocks. Never compare two of these: that is what `comparisons` are for.",
+    ]
+    latency_mean_s: Annotated[float | None, "Median over runs of their mean latency, s."]
+    percentiles: Annotated[
+        Mapping[str, float] | None,
+        Named("printed_percentiles_s"),
+        OPTIONAL,
+        "Percentiles that the load generator prints, by name, s: medians over runs.",
+    ] = None
+    in_turns: Annotated[bool, OPTIONAL, "Measured in turns: other servers were up and paused."] = (
+        False
+    )
+    validity: Annotated[Validity, "valid, suspect or invalid: the worst of the runs."]
+    stalled: Annotated[int, "Runs that stalled."]
+    findings: Annotated[
+        tuple[Finding, ...], "Facts to know before relying on it, gravest first."
+    ] = ()
 
 
 EFFECT: Final = (
@@ -192,11 +202,13 @@ class CheckpointPhase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingDifference:
-    """An effective setting that differs between configurations; values in configuration order."""
+    """An effective setting that differs between configurations."""
 
-    name: str
-    values: tuple[str | None, ...]
-    requested: bool
+    name: Annotated[str, "Name."]
+    values: Annotated[
+        Mapping[str, str | None], "Value by configuration; null if it does not apply."
+    ]
+    requested: Annotated[bool, "The experiment has this setting."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,37 +218,55 @@ class CampaignAnalysis:
     Attributes:
         plan: What was frozen before the first block; None when the campaign did not get there.
         runs: Runs that count, in run order.
-        blocks_redone: Tries thrown away, with the reason of each.
-        measured_s: Seconds of measured slices.
-        elapsed_s: Wall seconds from the start to the last entry.
-        unit: What was replicated, in words (the unit of replication).
-        command: The command line that reproduces the campaign.
         ceilings: What the place can do at most; empty where that was not measured.
         warm_ups_s: Where configurations alternate: for how long of load each server was warmed up,
             the first length and every longer one after it.
         answers: What registered answers computed, by the function that does.
     """
 
-    campaign_id: str
+    campaign_id: Annotated[str, Named("campaign"), "Id of the campaign."]
     experiment: Experiment
-    status: Status
+    name: ClassVar = Computed(
+        lambda analysis: analysis.experiment.name, Annotated[str, "Name of the experiment."]
+    )
+    status: Annotated[Status, "State of the campaign: how it ended, or that it runs."]
+    configurations: ClassVar = Computed(
+        lambda analysis: tuple(each.name for each in analysis.experiment.configurations),
+        Annotated[
+            tuple[str, ...], "Names of the configurations, in the order of the experiment file."
+        ],
+    )
+    baseline: ClassVar = Computed(lambda analysis: analysis.experiment.baseline, BaselineName)
+    workloads: ClassVar = Computed(
+        lambda analysis: tuple(each.name for each in analysis.experiment.workloads),
+        Annotated[tuple[str, ...], "Names of the workloads."],
+    )
+    comparisons: Annotated[
+        tuple[Comparison, ...],
+        "Configurations against the baseline: for each workload one entry for all loads together"
+        " (`clients` is `pooled`), and one for each cell.",
+    ]
+    cells: Annotated[tuple[CellSummary, ...], "Each configuration, workload and load."]
+    stalls: Annotated[tuple[StallTest, ...], "Whether one side stalls more often (Fisher)."]
+    settings: Annotated[tuple[SettingDifference, ...], "Effective settings that differ."]
     plan: CampaignPlan | None
-    blocks: int
-    blocks_redone: tuple[str, ...]
-    looks: int
-    measured_s: float
-    elapsed_s: float
-    started_at: float
-    comparisons: tuple[Comparison, ...]
-    cells: tuple[CellSummary, ...]
-    stalls: tuple[StallTest, ...]
+    blocks: Blocks
+    blocks_redone: Annotated[tuple[str, ...], "Tries that were thrown away, each with the reason."]
+    seed: ClassVar = Computed(
+        lambda analysis: analysis.experiment.seed, Annotated[int, "Seed of the random order."]
+    )
+    looks: Annotated[int, Named("interim_results"), "Analyses before the end."]
+    unit: Annotated[
+        str, "The repeated unit, in words: the intervals speak of it; null before the plan."
+    ] = ""
+    measured_s: Annotated[float, "Seconds of measured runs."]
+    elapsed_s: Annotated[float, "Seconds of work, from the start to the last entry."]
+    started_at: Annotated[float, "Start, seconds since 1970 (UTC)."]
+    command: Annotated[str, "Command line that repeats the campaign; may be null."] = ""
     warmup: tuple[WarmupCheck, ...]
     runs: tuple[Run, ...]
     findings: tuple[Finding, ...]
-    settings: tuple[SettingDifference, ...]
     facts: tuple[Fact, ...]
-    unit: str
-    command: str
     ceilings: tuple[Ceiling, ...] = ()
     warm_ups_s: tuple[float, ...] = ()
     answers: "Mapping[Computing, object]" = field(default_factory=dict)
@@ -410,7 +440,7 @@ def cell_columns(experiment: Experiment) -> tuple[doc.Cells, ...]:
         doc.Cells(
             doc.number_column("clients"),
             lambda item: short_load(experiment, item.cell.load),
-            lambda item: doc.load_data(item.cell.load),
+            lambda item: load_data(item.cell.load),
         ),
     )
 

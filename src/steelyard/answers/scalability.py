@@ -1,16 +1,27 @@
 """Throughput over clients, and the number of clients above which more bring no clear gain."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
+from typing import Annotated, ClassVar, Final
 
 from steelyard.answers.observations import Observations
 from steelyard.answers.results import CampaignAnalysis, Grounds
 from steelyard.core.experiment import MANY_FIRST, RATE, RATE_UNIT, Experiment
 from steelyard.core.findings import Estimate
-from steelyard.core.schedule import CellKey, Load
+from steelyard.core.quantities import Computed, Named
+from steelyard.core.schedule import (
+    CLIENTS,
+    THREADS,
+    Blocks,
+    CellKey,
+    ConfigurationName,
+    Load,
+    WorkloadName,
+)
 from steelyard.report import document as doc
+from steelyard.report.keys import row_of
 from steelyard.stats.capacity import LEAST_GAIN_BLOCKS, fewest_without_gain
 from steelyard.stats.spending import FIXED_ALPHA
 
@@ -28,34 +39,62 @@ _ASIDE = 1.025  # factor between two configurations' points, so that they do not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """The rate of a cell."""
+
+    load: Load
+    clients: ClassVar = Computed(lambda point: point.load.clients, Annotated[int, CLIENTS])
+    tps: Annotated[Estimate, "Rate, 1/s."]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScalabilityCurve:
     """How one configuration's throughput under one workload grows with its clients (METHOD 6).
 
     Attributes:
         threads: Of the generator when one number is used for all these loads; None where they
             follow the clients.
-        blocks: Behind it.
-        measured: The rate of its cell, 1/s, by load in rising order of clients.
+        measured: In rising order of clients.
         enough: The fewest clients above which more bring no clear gain; None below 6 blocks.
     """
 
-    workload: str
-    configuration: str
-    threads: int | None
-    blocks: int
-    measured: Mapping[Load, Estimate]
+    workload: WorkloadName
+    configuration: ConfigurationName
+    threads: Annotated[int | None, THREADS]
+    blocks: Blocks
     enough: Load | None
+    gain_until: ClassVar = Computed(
+        lambda curve: curve.enough and curve.enough.clients,
+        Annotated[
+            int | None,
+            Named("no_gain_above_clients"),
+            "Fewest clients above which no larger number has clearly more throughput; null below 6"
+            " blocks.",
+        ],
+    )
+    still_rises: ClassVar = Computed(
+        lambda curve: curve.enough == curve.measured[-1].load,
+        Annotated[
+            bool,
+            "That number is the largest that ran: it has clearly more throughput than all smaller"
+            " ones.",
+        ],
+    )
+    reason: ClassVar = Computed(
+        lambda curve: (
+            None
+            if curve.enough
+            else f"{doc.count(curve.blocks, 'block')}; the number needs {LEAST_GAIN_BLOCKS}"
+        ),
+        Annotated[str | None, "Why there is no such number; may be null."],
+    )
+    measured: Annotated[tuple[CurvePoint, ...], "The points that were measured."]
 
     @property
     def load_label(self) -> str:
         """Return the workload, and the threads where they tell curves apart."""
         threads = "" if self.threads is None else f", {doc.count(self.threads, 'thread')}"
         return f"{self.workload}{threads}"
-
-    @property
-    def still_rises(self) -> bool:
-        """Return whether the most clients that ran have a clear gain over all fewer ones."""
-        return self.enough == list(self.measured)[-1]
 
     @property
     def gain_ends(self) -> str:
@@ -65,10 +104,9 @@ class ScalabilityCurve:
         clients = doc.count(self.enough.clients, "client")
         return f"still rising at {clients}" if self.still_rises else clients
 
-    def rate_at(self, clients: int) -> str:
-        """Return the rate of so many clients as a text, or a dash where they did not run."""
-        rates = (tps.value for load, tps in self.measured.items() if load.clients == clients)
-        return doc.rate(next(rates, None))
+    def rate_at(self, clients: int) -> Estimate | None:
+        """Return the rate of so many clients; None where they did not run."""
+        return next((point.tps for point in self.measured if point.clients == clients), None)
 
 
 def scalability_curves(grounds: Grounds) -> tuple[ScalabilityCurve, ...]:
@@ -93,7 +131,10 @@ def scalability_curves(grounds: Grounds) -> tuple[ScalabilityCurve, ...]:
             configuration=name,
             threads=threads,
             blocks=seen.blocks,
-            measured={load: rates[name, CellKey(workload=workload, load=load)] for load in loads},
+            measured=tuple(
+                CurvePoint(load=load, tps=rates[name, CellKey(workload=workload, load=load)])
+                for load in loads
+            ),
             enough=_enough(seen, workload, name, loads, FIXED_ALPHA / len(series)),
         )
         for workload, name, threads, loads in series
@@ -143,26 +184,39 @@ def scalability_section(
 
 
 def _table(curves: Sequence[ScalabilityCurve]) -> doc.Table:
-    clients = sorted({load.clients for curve in curves for load in curve.measured})
+    clients = sorted({point.clients for curve in curves for point in curve.measured})
     return doc.table_of(
         curves,
         ("workload", lambda curve: curve.load_label),
         ("configuration", lambda curve: curve.configuration),
         *(
-            (
-                doc.number_column(doc.count(number_of, "client")),
-                partial(ScalabilityCurve.rate_at, clients=number_of),
+            doc.column(
+                doc.count(number_of, "client"),
+                partial(lambda number_of, curve: curve.rate_at(number_of), number_of),
+                _RATE,
+                key=f"tps_at_{number_of}",
             )
             for number_of in clients
         ),
         (doc.number_column("no clear gain above"), lambda curve: curve.gain_ends),
         title=TITLE,
         note=_NOTE,
+        data=_data,
     )
 
 
+def _data(curve: ScalabilityCurve) -> tuple[doc.Datum, ...]:
+    # Threads alone are no load of the campaign: a curve is of many.
+    named = {"threads": "threads_of_all"}
+    return tuple((named.get(key, key), value) for key, value in row_of(curve))
+
+
+_RATE: Final = doc.Form(show=lambda tps: doc.rate(tps.value))
+
+
 def _figure(analysis: CampaignAnalysis, curves: Sequence[ScalabilityCurve]) -> doc.Figure:
-    return doc.Figure(
+    return doc.figure_of(
+        (row for curve in curves for row in _rows(analysis, curve)),
         identity="scalability",
         kind=doc.ChartKind.SCALABILITY,
         title=TITLE,
@@ -170,42 +224,20 @@ def _figure(analysis: CampaignAnalysis, curves: Sequence[ScalabilityCurve]) -> d
         " contain what moves all loads of a block together. Clients on a logarithmic axis.",
         alt=f"{MANY_FIRST} per second over clients, by workload and configuration; the table above"
         " holds the same numbers.",
-        columns=("workload", "configuration", "line", "clients", "place", "tps", "low", "high"),
-        rows=tuple(row for curve in curves for row in _rows(analysis, curve)),
         configurations=analysis.names,
     )
 
 
-def _rows(analysis: CampaignAnalysis, curve: ScalabilityCurve) -> Iterator[tuple[doc.Value, ...]]:
+def _rows(analysis: CampaignAnalysis, curve: ScalabilityCurve) -> Iterator[dict[str, doc.Value]]:
     names = analysis.names
     aside = _ASIDE ** (names.index(curve.configuration) - (len(names) - 1) / 2)
     for is_line in (True, False):
-        for load, tps in curve.measured.items():
-            low, high = doc.bounds(tps) or (None, None)
-            place = round(load.clients * aside, 4)
-            yield (
-                *(curve.load_label, curve.configuration, is_line, load.clients, place),
-                *(tps.value, low, high),
-            )
-
-
-def scalability_json(curves: Sequence[ScalabilityCurve]) -> dict[str, doc.Json]:
-    """Return the curves for programs."""
-    return {"scalability": [_curve_json(curve) for curve in curves]}
-
-
-def _curve_json(curve: ScalabilityCurve) -> dict[str, doc.Json]:
-    return {
-        **doc.attributes(curve, "workload", "configuration", "threads", "blocks"),
-        "no_gain_above_clients": None if curve.enough is None else curve.enough.clients,
-        "still_rises": curve.still_rises,
-        "reason": None if curve.enough else _too_few(curve.blocks),
-        "measured": [
-            {"clients": doc.number(load.clients), "tps": doc.interval(tps)}
-            for load, tps in curve.measured.items()
-        ],
-    }
-
-
-def _too_few(blocks: int) -> str:
-    return f"{doc.count(blocks, 'block')}; the number needs {LEAST_GAIN_BLOCKS}"
+        for point in curve.measured:
+            yield {
+                "workload": curve.load_label,
+                "configuration": curve.configuration,
+                "line": is_line,
+                "clients": point.clients,
+                "place": round(point.clients * aside, 4),
+                **doc.ends("tps", point.tps),
+            }

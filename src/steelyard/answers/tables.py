@@ -2,21 +2,24 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from functools import partial
 from itertools import product
+from typing import Final
 
 from steelyard.answers import results
 from steelyard.answers.ceilings import ceiling_tables
 from steelyard.answers.cells import level_settings
-from steelyard.answers.latency.compute import LatencyAnalysis, campaign_latency
+from steelyard.answers.latency.compute import campaign_latency
 from steelyard.answers.result.section import rankings
 from steelyard.answers.sustained.compute import within_bursts
 from steelyard.answers.turns import absolute_words
 from steelyard.core.experiment import MANY_FIRST, RATE, RATE_UNIT
 from steelyard.core.findings import Fact
 from steelyard.core.measurement import Run
+from steelyard.core.quantities import PERCENT, SECONDS
 from steelyard.core.schedule import CellKey, Load
 from steelyard.report import document as doc
+from steelyard.report.keys import row_of
 from steelyard.stats.spending import has_many_cells
 
 # A strip of five to ten points per run stays legible, and the page light, up to about this many.
@@ -40,11 +43,6 @@ def _charts(*figures: doc.Figure) -> tuple[doc.Section, ...]:
     return (doc.Section(anchor="charts", title="Charts", blocks=drawn),) if drawn else ()
 
 
-def _percent(fraction: float | None) -> float | None:
-    value = doc.present(fraction)
-    return None if value is None else 100.0 * value
-
-
 def _effects_by_load(analysis: results.CampaignAnalysis) -> tuple[doc.Figure, ...]:
     """Return the effects; none of factors under one load, which have their own section."""
     attributed = analysis.experiment.attribution is not None
@@ -60,7 +58,8 @@ def _effects(analysis: results.CampaignAnalysis) -> doc.Figure:
         marks = "diamonds are results over all loads, dots cells "
         marks += f"({results.cells_together(analysis.experiment)})"
     sentences = "; ".join(results.verdict_sentence(analysis, c) for c in analysis.results)
-    return doc.Figure(
+    return doc.figure_of(
+        _effect_rows(analysis),
         identity="effects",
         kind=doc.ChartKind.EFFECTS,
         title="Effects with their intervals",
@@ -68,32 +67,30 @@ def _effects(analysis: results.CampaignAnalysis) -> doc.Figure:
         " grey "
         f"band is ±{margin}, of no practical weight. Each workload has its own axis.",
         alt=f"Forest plot of effects on {RATE}. {sentences}.",
-        columns=(
-            *("workload", "configuration", "place", "row", "pooled", "text"),
-            *("effect", "low", "high", "below", "margin"),
-        ),
-        rows=tuple(_effect_rows(analysis)),
         configurations=results.compared_names(analysis),
     )
 
 
-def _effect_rows(analysis: results.CampaignAnalysis) -> Iterator[tuple[doc.Value, ...]]:
-    margin = _percent(analysis.experiment.stop.margin)
+def _effect_rows(analysis: results.CampaignAnalysis) -> Iterator[dict[str, doc.Value]]:
+    margin = 100.0 * analysis.experiment.stop.margin
     places: dict[str, int] = {}
     for c in analysis.comparisons:
         if c.effect is None or _redundant(analysis, c):
             continue
         place = places[c.workload] = places.get(c.workload, -1) + 1
-        low, high = doc.bounds(c.effect) or (None, None)
-        interval = (
-            "no interval yet" if doc.bounds(c.effect) is None else doc.effect_interval(c.effect)
-        )
-        yield (
-            *(c.workload, c.configuration, place, _effect_name(analysis, c), c.load is None),
-            f"{doc.effect_value(c.effect)} {interval}",
-            *(_percent(c.effect.value), _percent(low), _percent(high)),
-            *(None if margin is None else -margin, margin),
-        )
+        is_ranged = doc.bounds(c.effect) is not None
+        interval = doc.effect_interval(c.effect) if is_ranged else "no interval yet"
+        yield {
+            "workload": c.workload,
+            "configuration": c.configuration,
+            "place": place,
+            "row": _effect_name(analysis, c),
+            "pooled": c.load is None,
+            "text": f"{doc.effect_value(c.effect)} {interval}",
+            **doc.ends("effect", c.effect, PERCENT),
+            "below": -margin,
+            "margin": margin,
+        }
 
 
 def _redundant(analysis: results.CampaignAnalysis, comparison: results.Comparison) -> bool:
@@ -111,7 +108,8 @@ def _effect_name(analysis: results.CampaignAnalysis, comparison: results.Compari
 
 def _loads(analysis: results.CampaignAnalysis) -> doc.Figure:
     several = len(analysis.experiment.closed_loads) > 1
-    return doc.Figure(
+    return doc.figure_of(
+        _load_rows(analysis),
         identity="loads",
         kind=doc.ChartKind.LOADS,
         title=f"{MANY_FIRST} per second over loads" if several else f"{MANY_FIRST} per second",
@@ -119,11 +117,6 @@ def _loads(analysis: results.CampaignAnalysis) -> doc.Figure:
         alt=f"{MANY_FIRST} per second of {doc.enumeration(analysis.names)} by workload and load;"
         " the"
         " table of cells holds the same numbers.",
-        columns=(
-            *("workload", "configuration", "row", "pooled", "text"),
-            *("clients", "order", "place", "tps", "low", "high"),
-        ),
-        rows=tuple(_load_rows(analysis)),
         configurations=analysis.names,
     )
 
@@ -137,7 +130,7 @@ def _load_caption(analysis: results.CampaignAnalysis) -> str:
     )
 
 
-def _load_rows(analysis: results.CampaignAnalysis) -> Iterator[tuple[doc.Value, ...]]:
+def _load_rows(analysis: results.CampaignAnalysis) -> Iterator[dict[str, doc.Value]]:
     loads, names = analysis.experiment.closed_loads, analysis.names
     for cell in analysis.cells:
         # What an open loop completes was asked for: it is no throughput of the server.
@@ -149,21 +142,24 @@ def _load_rows(analysis: results.CampaignAnalysis) -> Iterator[tuple[doc.Value, 
         aside = min(_ASIDE, _ASIDE_IN_ALL / len(names)) * (
             names.index(cell.configuration) - (len(names) - 1) / 2
         )
-        interval = (
-            "no interval"
-            if doc.bounds(cell.tps) is None
-            else f"({doc.between(cell.tps, doc.rate)})"
-        )
-        text = f"{doc.rate(cell.tps.value)} {interval}"
-        yield (
-            *(cell.cell.workload, cell.configuration, cell.configuration, False, text),
-            *(results.short_load(analysis.experiment, load), order, round(order + aside, 4)),
-            *(cell.tps.value, *(doc.bounds(cell.tps) or (None, None))),
-        )
+        is_ranged = doc.bounds(cell.tps) is not None
+        interval = f"({doc.between(cell.tps, doc.rate)})" if is_ranged else "no interval"
+        yield {
+            "workload": cell.cell.workload,
+            "configuration": cell.configuration,
+            "row": cell.configuration,
+            "pooled": False,
+            "text": f"{doc.rate(cell.tps.value)} {interval}",
+            "clients": results.short_load(analysis.experiment, load),
+            "order": order,
+            "place": round(order + aside, 4),
+            **doc.ends("tps", cell.tps),
+        }
 
 
 def _blocks(analysis: results.CampaignAnalysis) -> doc.Figure:
-    return doc.Figure(
+    return doc.figure_of(
+        (row for c in analysis.results for row in _contrast_rows(c)),
         identity="blocks",
         kind=doc.ChartKind.BLOCKS,
         title="Block by block",
@@ -174,18 +170,20 @@ def _blocks(analysis: results.CampaignAnalysis) -> doc.Figure:
         alt=f"Effect of each of {doc.count(analysis.blocks, 'block')} in run order, by workload"
         " and "
         "configuration, with the running mean and the final interval.",
-        columns=("workload", "configuration", "block", "log_ratio", "low", "high"),
-        rows=tuple(row for c in analysis.results for row in _contrast_rows(c)),
         configurations=results.compared_names(analysis),
     )
 
 
-def _contrast_rows(comparison: results.Comparison) -> Iterator[tuple[doc.Value, ...]]:
-    low, high = doc.bounds(comparison.effect) or (None, None)
+def _contrast_rows(comparison: results.Comparison) -> Iterator[dict[str, doc.Value]]:
     for number, contrast in enumerate(comparison.contrasts, start=1):
         if math.isfinite(contrast):
-            ends = (_percent(low), _percent(high))
-            yield (comparison.workload, comparison.configuration, number, contrast, *ends)
+            yield {
+                "workload": comparison.workload,
+                "configuration": comparison.configuration,
+                "block": number,
+                "log_ratio": contrast,
+                **doc.ends("effect", comparison.effect, PERCENT),
+            }
 
 
 _WITH_RAMP = "the faded start of each is the ramp, which does not count"
@@ -200,7 +198,8 @@ def _strips(analysis: results.CampaignAnalysis) -> doc.Figure:
     thinned = (
         "" if every == 1 else f" Of {analysis.blocks} blocks every {_ordinal(every)} is drawn."
     )
-    return doc.Figure(
+    return doc.figure_of(
+        _strip_rows(analysis, every),
         identity="strips",
         kind=doc.ChartKind.STRIPS,
         title="Turn by turn" if analysis.is_in_turns else "Second by second",
@@ -209,8 +208,6 @@ def _strips(analysis: results.CampaignAnalysis) -> doc.Figure:
         alt=f"{'Rates of the turns' if analysis.is_in_turns else 'One-second rates'} of"
         f" {doc.count(len(analysis.runs), 'run')}, by workload and load, coloured by"
         " configuration.",
-        columns=("workload", "load", "configuration", "run", "at", "tps", "ramp"),
-        rows=tuple(_strip_rows(analysis, every)),
         configurations=analysis.names,
     )
 
@@ -219,32 +216,38 @@ def _ordinal(number: int) -> str:
     return {2: "2nd", 3: "3rd"}.get(number, f"{number}th")
 
 
-def _strip_rows(analysis: results.CampaignAnalysis, every: int) -> Iterator[tuple[doc.Value, ...]]:
+def _strip_rows(analysis: results.CampaignAnalysis, every: int) -> Iterator[dict[str, doc.Value]]:
     experiment = analysis.experiment
     for workload, load in product(experiment.workloads, experiment.loads):
         cell = CellKey(workload=workload.name, load=load)
         runs = (r for r in analysis.runs if r.cell == cell and r.block % every == 0)
-        panel = (workload.name, results.cell_name(experiment, load))
+        panel = {"workload": workload.name, "load": results.cell_name(experiment, load)}
         for place, run in enumerate((r for r in runs if r.measurement is not None), start=1):
-            yield from _seconds(analysis, run, panel, place)
+            named: dict[str, doc.Value] = {
+                **panel,
+                "configuration": run.configuration,
+                "run": place,
+            }
+            yield from ({**named, **point} for point in _seconds(analysis, run, place))
 
 
 def _seconds(
-    analysis: results.CampaignAnalysis, run: Run, panel: tuple[str, str], place: int
-) -> Iterator[tuple[doc.Value, ...]]:
-    """Return a run's points; ``at`` counts runs from 1, and each run fills most of one unit."""
+    analysis: results.CampaignAnalysis, run: Run, place: int
+) -> Iterator[dict[str, doc.Value]]:
+    """Yield a run's points; ``at`` counts runs from 1, and each run fills most of one unit."""
     series = run.measurement.series if run.measurement is not None else ()
     if not series:
         return
-    yield (*panel, run.configuration, place, float(place), None, False)  # lifts the pen
+    yield {"at": float(place), "tps": None, "ramp": False}  # lifts the pen
     ramp_s = 0.0 if run.turns else analysis.experiment.measure.discard_start_s
     whole_s = series[-1].end_s
     for second in series:
         if second.seconds > 0 and whole_s > 0:
-            at = round(place + 0.1 + 0.9 * second.end_s / whole_s, 4)
-            tps = round(second.transactions / second.seconds, 2)
-            in_ramp = second.end_s - second.seconds / 2 < ramp_s
-            yield (*panel, run.configuration, place, at, tps, in_ramp)
+            yield {
+                "at": round(place + 0.1 + 0.9 * second.end_s / whole_s, 4),
+                "tps": round(second.transactions / second.seconds, 2),
+                "ramp": second.end_s - second.seconds / 2 < ramp_s,
+            }
 
 
 _CELL_NOTE = (
@@ -277,11 +280,8 @@ def comparison_section(analysis: results.CampaignAnalysis) -> doc.Section:
         cells,
         ("workload", lambda c: c.workload),
         ("configuration", lambda c: c.configuration),
-        (doc.number_column("clients"), lambda c: _clients(c.load)),
-        (
-            doc.number_column("threads", spare=True),
-            lambda c: doc.MISSING if c.load is None else str(c.load.threads),
-        ),
+        (doc.number_column("clients"), lambda c: _clients(c.under)),
+        (doc.number_column("threads", spare=True), lambda c: str(c.under.threads)),
         (doc.number_column(f"effect on {RATE}"), lambda c: doc.effect_value(c.effect)),
         (doc.number_column(f"{doc.CONFIDENCE} interval"), lambda c: doc.effect_interval(c.effect)),
         ("verdict", lambda c: results.verdict_word(c, margin)),
@@ -290,6 +290,7 @@ def comparison_section(analysis: results.CampaignAnalysis) -> doc.Section:
             doc.number_column("more time", spare=True),
             lambda c: results.time_to_decide(c) or doc.MISSING,
         ),
+        data=row_of,
         title=title,
         note=_comparison_note(analysis),
         brief=_BRIEF,
@@ -300,10 +301,8 @@ def comparison_section(analysis: results.CampaignAnalysis) -> doc.Section:
     return doc.Section(anchor="comparisons", title=title, blocks=blocks)
 
 
-def _clients(load: Load | None) -> str:
+def _clients(load: Load) -> str:
     """Return the clients of a load, with its rate where it has one."""
-    if load is None:
-        return results.load_name(load)
     return f"{load.clients} at {load.rate_label}" if load.is_open else f"{load.clients}"
 
 
@@ -354,6 +353,7 @@ def _stall_blocks(stalls: tuple[results.StallTest, ...]) -> tuple[doc.Block, ...
             lambda s: f"{s.baseline_stalled} of {s.baseline_runs}",
         ),
         ("Fisher's exact test", lambda s: doc.p_value(s.p_value)),
+        data=row_of,
         title="Stalls",
         note="A run stalled if it fell far below its cell's median. The effects above discount"
         " stalls.",
@@ -366,27 +366,43 @@ def cell_section(analysis: results.CampaignAnalysis) -> doc.Section:
     if not analysis.cells:
         text = "Not measured: no block is complete."
         return doc.Section(anchor="cells", title="Cells", blocks=(doc.Paragraph(text=text),))
-    logged = analysis.answer(campaign_latency) is not None
-    table = doc.Table(
-        title="Cells",
-        columns=(
-            doc.Column(name="configuration"),
-            doc.Column(name="workload"),
-            doc.number_column("clients"),
-            doc.number_column("threads", spare=True),
-            doc.number_column("runs", spare=True),
-            doc.number_column(RATE, RATE_UNIT),
+    latency, limited = analysis.answer(campaign_latency), analysis.answer(within_bursts)
+
+    def tail_s(cell: results.CellSummary) -> float | None:
+        return latency.percentile_s(cell.configuration, cell.cell, 0.99) if latency else None
+
+    def lasting(cell: results.CellSummary) -> str:
+        within = (cell.configuration, cell.cell.workload) in (limited or ())
+        return results.BURST_ONLY if within else doc.MISSING
+
+    # The section on latency says why a percentile is not there.
+    tail = (doc.column("p99", tail_s, _TAIL, key="latency_p99", spare=True),) if latency else ()
+    table = doc.table_of(
+        analysis.cells,
+        ("configuration", lambda c: c.configuration),
+        ("workload", lambda c: c.cell.workload),
+        (doc.number_column("clients"), lambda c: _clients(c.cell.load)),
+        (doc.number_column("threads", spare=True), lambda c: str(c.cell.load.threads)),
+        (doc.number_column("runs", spare=True), lambda c: str(c.runs)),
+        (doc.number_column(RATE, RATE_UNIT), lambda c: doc.rate(c.tps.value)),
+        (
             doc.number_column(f"{doc.CONFIDENCE} interval", "1/s"),
-            doc.number_column("mean latency", "ms", spare=True),
-            *((doc.number_column("p99", "ms", spare=True),) if logged else ()),
-            doc.Column(name="validity"),
-            doc.number_column("stalls", spare=True),
-            *((doc.Column(name="lasting"),) if analysis.answer(within_bursts) else ()),
+            lambda c: doc.between(c.tps, doc.rate),
         ),
-        rows=tuple(_lasting_row(analysis, cell) for cell in analysis.cells),
-        tone_column=9 if logged else 8,
+        (
+            doc.number_column("mean latency", "ms", spare=True),
+            lambda c: doc.milliseconds(c.latency_mean_s),
+        ),
+        *tail,
+        ("validity", lambda c: c.validity.value),
+        (doc.number_column("stalls", spare=True), lambda c: str(c.stalled)),
+        *((doc.column("lasting", lasting),) if limited else ()),
+        title="Cells",
         note=_note(analysis),
         brief=absolute_words(analysis.plan),
+        tone=lambda c: doc.TONES[c.validity],
+        tone_column=8 + len(tail),
+        data=row_of,
     )
     return doc.Section(anchor="cells", title="Cells", blocks=(table,))
 
@@ -398,37 +414,7 @@ def _note(analysis: results.CampaignAnalysis) -> str:
     return " ".join(filter(None, (told, turns, results.one_key_label(experiment))))
 
 
-def _lasting_row(analysis: results.CampaignAnalysis, cell: results.CellSummary) -> doc.Row:
-    """Return a cell's row; where burst credits are known, with what they leave unsaid."""
-    row = _cell_row(cell, analysis.answer(campaign_latency))
-    limited = analysis.answer(within_bursts)
-    if not limited:
-        return row
-    within = (cell.configuration, cell.cell.workload) in limited
-    return replace(row, cells=(*row.cells, results.BURST_ONLY if within else doc.MISSING))
-
-
-def _cell_row(cell: results.CellSummary, latency: LatencyAnalysis | None) -> doc.Row:
-    load = cell.cell.load
-    measured = cell.runs > 0
-    # The section on latency says why a percentile is not told.
-    tail_s = () if latency is None else (latency.percentile_s(cell.configuration, cell.cell, 0.99),)
-    return doc.Row(
-        cells=(
-            cell.configuration,
-            cell.cell.workload,
-            _clients(load),
-            str(load.threads),
-            str(cell.runs),
-            doc.rate(cell.tps.value) if measured else doc.MISSING,
-            doc.between(cell.tps, doc.rate) if measured else doc.MISSING,
-            doc.milliseconds(cell.latency_mean_s),
-            *map(doc.milliseconds, tail_s),
-            cell.validity.value if measured else "not measured",
-            str(cell.stalled) if measured else doc.MISSING,
-        ),
-        tone=doc.TONES[cell.validity],
-    )
+_TAIL: Final = doc.Form(show=doc.milliseconds, unit=SECONDS, heading="ms")
 
 
 def settings_section(analysis: results.CampaignAnalysis) -> doc.Section:
@@ -441,27 +427,22 @@ def settings_section(analysis: results.CampaignAnalysis) -> doc.Section:
         return doc.Section(anchor="settings", title=title, blocks=(doc.Paragraph(text=text),))
     if analysis.experiment.attribution is not None:
         return level_settings(analysis, analysis.experiment.attribution, title)
-    columns = (
-        doc.Column(name="setting"),
+    table = doc.table_of(
+        analysis.settings,
+        ("setting", lambda each: each.name),
         *(
-            doc.Column(name=t.name, align=doc.Align.RIGHT)
-            for t in analysis.experiment.configurations
+            (doc.number_column(name), partial(lambda name, each: _shown(each.values[name]), name))
+            for name in (each.name for each in analysis.experiment.configurations)
         ),
-        doc.Column(name="asked for"),
+        ("asked for", lambda each: "yes" if each.requested else "no"),
+        title=title,
+        note="As the running servers reported them, not as they were asked for.",
     )
-    rows = tuple(
-        doc.Row(
-            cells=(
-                difference.name,
-                *(doc.MISSING if value is None else value for value in difference.values),
-                "yes" if difference.requested else "no",
-            )
-        )
-        for difference in analysis.settings
-    )
-    note = "As the running servers reported them, not as they were asked for."
-    table = doc.Table(title=title, columns=columns, rows=rows, note=note)
     return doc.Section(anchor="settings", title=title, blocks=(table,))
+
+
+def _shown(value: str | None) -> str:
+    return doc.MISSING if value is None else value
 
 
 def fact_section(analysis: results.CampaignAnalysis) -> doc.Section:

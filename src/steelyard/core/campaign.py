@@ -24,7 +24,18 @@ from steelyard.core.findings import (
     Validity,
 )
 from steelyard.core.quantities import OPTIONAL, Computed, Named
-from steelyard.core.schedule import CellKey, Mode, Pausing, SharedMemory, TurnTimes, WorkloadTurns
+from steelyard.core.schedule import (
+    CLIENTS,
+    THREADS,
+    CellKey,
+    ConfigurationName,
+    Mode,
+    Pausing,
+    SharedMemory,
+    TurnTimes,
+    WorkloadName,
+    WorkloadTurns,
+)
 from steelyard.core.target import DatabaseSystem
 
 
@@ -36,10 +47,10 @@ class CapacityPoint:
         slices: In the order they were taken, 1/s; slice k of all points belongs to round k.
     """
 
-    clients: int
-    threads: int
-    tps: Estimate
-    slices: tuple[float, ...]
+    clients: Annotated[int, CLIENTS]
+    threads: Annotated[int, THREADS]
+    tps: Annotated[Estimate, "Rate, 1/s."]
+    slices: Annotated[tuple[float, ...], Named("runs_tps"), "Rate of the short runs, 1/s."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +61,13 @@ class Capacity:
         configuration: Whose it is: the baseline.
         points: One per number of clients, rising.
         clients: Fewest clients that reach it.
-        tps: There, 1/s.
     """
 
-    workload: str
-    configuration: str
-    points: tuple[CapacityPoint, ...]
-    clients: int
-    tps: Estimate
+    workload: WorkloadName
+    configuration: ConfigurationName
+    points: Annotated[tuple[CapacityPoint, ...], "Loads that were tried."]
+    clients: Annotated[int, "Fewest clients that reach it."]
+    tps: Annotated[Estimate, "Rate, 1/s."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

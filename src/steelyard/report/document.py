@@ -16,7 +16,6 @@ from typing import Any, Final, TypeVar
 from steelyard.core import wording
 from steelyard.core.findings import Estimate, Severity, Validity
 from steelyard.core.quantities import PLAIN, Unit
-from steelyard.core.schedule import Load
 from steelyard.core.wording import POSTGRES_WORDS, WorkWords
 
 _T = TypeVar("_T")
@@ -194,6 +193,7 @@ class Column:
     Attributes:
         spare: May be left out where the whole table is too wide.
         below: Its texts may stand below their rows where the whole table is too wide.
+        key: Under which programs find its values; empty where they do not.
     """
 
     name: str
@@ -201,6 +201,7 @@ class Column:
     align: Align = Align.LEFT
     spare: bool = False
     below: bool = False
+    key: str = ""
 
     @property
     def heading(self) -> str:
@@ -218,12 +219,23 @@ class Row:
     """Texts, one per column; ``tone`` colours the row's verdict or validity.
 
     Attributes:
+        cells: Without marks, as programs read them.
         links: Addresses that cells lead to in a browser, each with the cell's place.
+        configuration: Whose row it is; empty for none in particular.
+        marks: Signs that readers see after cells, each with the cell's place.
     """
 
     cells: tuple[str, ...]
     tone: Tone = Tone.PLAIN
     links: tuple[tuple[int, str], ...] = ()
+    configuration: str = ""
+    marks: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Return the cells as readers see them."""
+        marks = dict(self.marks)
+        return tuple(f"{cell}{marks.get(place, '')}" for place, cell in enumerate(self.cells))
 
     def link(self, place: int) -> str:
         """Return the address that a cell leads to; empty for none."""
@@ -325,7 +337,7 @@ def column(
     """
     named = key or column_key(name)
     return Cells(
-        Column(name=name, unit=form.heading, align=form.align, spare=spare),
+        Column(name=name, unit=form.heading, align=form.align, spare=spare, key=named),
         lambda item: form.text(of(item)),
         lambda item: form.data(named, of(item)),
     )
@@ -344,6 +356,7 @@ def table_of(
     brief: str = "",
     tone: Callable[[_T], Tone] = lambda _: Tone.PLAIN,
     tone_column: int | None = None,
+    links: Callable[[_T], tuple[tuple[int, str], ...]] = lambda _: (),
     data: Callable[[_T], tuple[Datum, ...]] = lambda _: (),
     common: tuple[Datum, ...] = (),
     reason: Callable[[_T], str] | None = None,
@@ -359,6 +372,7 @@ def table_of(
         brief: What is said of that even in short.
         tone: Gives the tone of a row.
         tone_column: That the tone belongs to.
+        links: Gives the addresses that cells of a row lead to.
         data: Gives what programs read of a row, before that of typed columns.
         common: Data of each row that no column shows.
         reason: Gives why values of a row are missing; empty where they are not.
@@ -367,7 +381,9 @@ def table_of(
     filled = [
         each
         if isinstance(each, Cells)
-        else Cells(each[0] if isinstance(each[0], Column) else Column(name=each[0]), each[1])
+        else Cells(
+            each[0] if isinstance(each[0], Column) else Column(name=each[0], key=each[0]), each[1]
+        )
         for each in columns
     ]
     why = (lambda _: ()) if reason is None else lambda item: (("reason", reason(item) or None),)
@@ -375,11 +391,18 @@ def table_of(
         [*data(item), *(datum for each in filled for datum in each.data(item)), *why(item)]
         for item in items
     ]
+    whose = next((each.text for each in filled if each.head.key == "configuration"), lambda _: "")
     return Table(
         title=title,
         columns=tuple(each.head for each in filled),
         rows=tuple(
-            Row(cells=tuple(each.text(item) for each in filled), tone=tone(item)) for item in items
+            Row(
+                cells=tuple(each.text(item) for each in filled),
+                tone=tone(item),
+                links=links(item),
+                configuration=whose(item),
+            )
+            for item in items
         ),
         tone_column=tone_column,
         note=note,
@@ -426,6 +449,21 @@ class Figure:
     words: WorkWords = POSTGRES_WORDS
     file: str = ""
     narrow: bool = False
+
+
+def figure_of(rows: Iterable[dict[str, Value]], **about: Any) -> Figure:  # noqa: ANN401 - as of Figure
+    """Return a figure of rows that name their values, all of them the same ones."""
+    named = tuple(rows)
+    values = tuple(tuple(row.values()) for row in named)
+    return Figure(columns=tuple(named[0]) if named else (), rows=values, **about)
+
+
+def ends(name: str, estimate: Estimate | None, unit: Unit = PLAIN) -> dict[str, Value]:
+    """Return a value and its bounds as part of the row of a figure."""
+    value = None if estimate is None else present(estimate.value)
+    low, high = bounds(estimate) or (None, None)
+    values = {name: value, "low": low, "high": high}
+    return {key: None if end is None else unit.factor * end for key, end in values.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -799,14 +837,3 @@ def _worded(value: Json, words: WorkWords) -> Json:
     if isinstance(value, list):
         return [_worded(each, words) for each in value]
     return worded(value, words) if isinstance(value, dict) else value
-
-
-def load_data(load: Load | None) -> tuple[Datum, ...]:
-    """Return by which keys programs find a load, or the result over all loads of a workload."""
-    if load is None:
-        return (("clients", "pooled"), ("threads", None), ("rate_per_s", None))
-    return (
-        ("clients", load.clients),
-        ("threads", load.threads),
-        ("rate_per_s", number(load.rate_per_s)),
-    )

@@ -350,7 +350,7 @@ def _(block: doc.VerdictCards) -> str:
 def _(block: doc.Table) -> str:
     rule = ["---:" if c.align is Align.RIGHT else "---" for c in block.columns]
     lines = [_row(tuple(c.heading for c in block.columns)), f"| {' | '.join(rule)} |"]
-    lines += [_row(row.cells) for row in block.rows]
+    lines += [_row(row.texts) for row in block.rows]
     note = f"\n\n{escape(block.note)}" if block.note else ""
     return "\n".join(lines) + note
 

@@ -27,6 +27,7 @@ from steelyard.core.quantities import (
     Named,
     Unit,
 )
+from steelyard.core.schedule import AllLoads, Load
 from steelyard.report.document import Datum, Json, bounds, column_key, interval, number
 
 Schema = dict[str, Any]
@@ -179,6 +180,11 @@ def _columns(name: str, value: Json) -> Iterator[Datum]:
             yield from _columns(name if key == "estimate" else f"{name}_{key}", part)
     elif not isinstance(value, list):
         yield column_key(name), value
+
+
+def load_data(load: Load | None) -> tuple[Datum, ...]:
+    """Return by which keys programs find a load, or the result over all loads of a workload."""
+    return row_of(load or AllLoads())
 
 
 def _plain(value: Any, unit: Unit) -> Json:  # noqa: ANN401 - whatever a field holds

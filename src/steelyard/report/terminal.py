@@ -250,12 +250,12 @@ class _Page:
         """Return a row as a paragraph: what it is about, then each value after its heading."""
         columns = list(enumerate(block.columns))
         first = next((p for p, c in columns if c.align is doc.Align.RIGHT), 1)
-        text = Text(", ".join(row.cells[:first]), style="bold")
+        text = Text(", ".join(row.texts[:first]), style="bold")
         shown = [(p, c) for p, c in columns[first:] if self.whole or not c.spare]
         for number, (place, column) in enumerate(shown):
             text.append("; " if number else ": ", style="not bold")
             text.append(f"{column.heading} ", style=f"not bold {_QUIET}")
-            text.append(row.cells[place], style=f"not bold {_tone(block, row, place)}")
+            text.append(row.texts[place], style=f"not bold {_tone(block, row, place)}")
         return Padding(text, (0, 0, 0, _GAP))
 
 
@@ -270,7 +270,7 @@ def _in_two_lines(
         yield _columns(block, (row,), widths, headed=number == 0)
         text = _cell(block, row, below[0])  # the others stand after their headings
         for place in below[1:]:
-            text.append(f"; {block.columns[place].heading}: {row.cells[place]}", style=_QUIET)
+            text.append(f"; {block.columns[place].heading}: {row.texts[place]}", style=_QUIET)
         yield Padding(text, (0, 0, 0, indent))
 
 
@@ -305,7 +305,7 @@ def _spaced(blocks: list[RenderableType]) -> list[RenderableType]:
 
 
 def _cell(block: doc.Table, row: doc.Row, place: int) -> Text:
-    return Text(row.cells[place], style=_tone(block, row, place))
+    return Text(row.texts[place], style=_tone(block, row, place))
 
 
 def _tone(block: doc.Table, row: doc.Row, place: int) -> str:
@@ -347,7 +347,7 @@ def _names(block: doc.Table, place: int) -> bool:
 def _wanted(block: doc.Table, place: int) -> int:
     """Return the width at which a column breaks nothing but its heading."""
     heading = _longest_word(block.columns[place].heading)
-    return max([heading, *(len(row.cells[place]) for row in block.rows)])
+    return max([heading, *(len(row.texts[place]) for row in block.rows)])
 
 
 def _least(block: doc.Table, place: int) -> int:
@@ -355,7 +355,7 @@ def _least(block: doc.Table, place: int) -> int:
     wanted = _wanted(block, place)
     if block.columns[place].align is doc.Align.RIGHT and wanted <= _LONGEST_NUMBER:
         return wanted
-    words = (_longest_word(row.cells[place]) for row in block.rows)
+    words = (_longest_word(row.texts[place]) for row in block.rows)
     return max([_longest_word(block.columns[place].heading), min(wanted, _LEAST_WORDS), *words])
 
 

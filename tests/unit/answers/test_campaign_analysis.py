@@ -241,7 +241,7 @@ def test_settings_that_differ() -> None:
     )
     experiment = replace(experiment, configurations=(*experiment.configurations, contender))
     record = replace(compared(0, experiment=experiment), environment=environment)
-    shown = [(s.name, s.values, s.requested) for s in analyse(record).settings]
+    shown = [(s.name, tuple(s.values.values()), s.requested) for s in analyse(record).settings]
     assert shown == [
         ("shared_buffers", ("128 MB", "256 MB"), True),
         ("huge_page_size", (None, "0 kB"), False),

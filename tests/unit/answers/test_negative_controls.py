@@ -38,6 +38,7 @@ SET = Workload(name="set", builtin="set", redis=RedisWork())
 READS = Workload(name="reads", builtin="select-only", scale=1)
 WRITES = Workload(name="writes", builtin="simple-update", scale=1)
 ASYNC = {"synchronous_commit": "off"}
+ON_OFF = {"t0": "on", "t1": "off"}
 
 
 def asked(
@@ -99,8 +100,8 @@ def test_what_may_touch_reads_makes_no_control(name: str) -> None:
 def test_what_differs_unasked_counts() -> None:
     """Two versions, or a setting that follows from the machine, may touch the reads."""
     experiment = asked(READS, **ASYNC)
-    unasked = SettingDifference(name="jit", values=("on", "off"), requested=False)
-    of_the_log = SettingDifference(name="synchronous_commit", values=("on", "off"), requested=True)
+    unasked = SettingDifference(name="jit", values=ON_OFF, requested=False)
+    of_the_log = SettingDifference(name="synchronous_commit", values=ON_OFF, requested=True)
     assert controls(experiment, of_the_log) == [("t1", "reads")]
     assert controls(experiment, of_the_log, unasked) == []
 
@@ -130,7 +131,8 @@ def test_redis_reads_none_of_its_files() -> None:
     assert controls(experiment) == [("t1", "get"), ("t1", "ping")]
     first, second = experiment.configurations
     elsewhere = replace(second, target=RedisLocalTarget(directory="/mnt/slow"))
-    moved = SettingDifference(name="target: directory", values=(None, "/mnt/slow"), requested=True)
+    values = {"t0": None, "t1": "/mnt/slow"}
+    moved = SettingDifference(name="target: directory", values=values, requested=True)
     there = replace(experiment, configurations=(first, elsewhere))
     assert controls(there, moved) == [("t1", "get"), ("t1", "ping")]
     followed = replace(second, target=RedisLocalTarget(replica=(("appendonly", "yes"),)))

@@ -16,7 +16,6 @@ from steelyard.answers.scalability import (
     ScalabilityCurve,
     gain_answers,
     scalability_curves,
-    scalability_json,
 )
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Design, Experiment
@@ -24,6 +23,7 @@ from steelyard.core.schedule import LatencyGoal, Load
 from steelyard.core.wording import InputError
 from steelyard.report.document import MISSING
 from steelyard.report.html import render_markdown
+from steelyard.report.keys import keys_of
 
 CLOSED = tuple(Load(clients=clients, threads=1) for clients in (1, 4, 8))
 OPEN = tuple(Load(clients=8, threads=1, rate_per_s=rate) for rate in (100.0, 500.0))
@@ -180,9 +180,9 @@ def test_each_configuration_has_its_curve() -> None:
     falling, rising = curves_of(analysis)
     assert (falling.configuration, rising.configuration) == ("t0", "t1")
     assert (falling.workload, falling.threads, falling.blocks) == ("w0", None, 12)
-    assert tuple(falling.measured) == closed()
+    assert tuple(point.load for point in falling.measured) == closed()
     of_t0 = {cell.cell.load: cell.tps for cell in analysis.cells if cell.configuration == "t0"}
-    assert falling.measured == of_t0
+    assert {point.load: point.tps for point in falling.measured} == of_t0
 
 
 def test_the_gain_of_more_clients_ends_where_the_rates_do() -> None:
@@ -201,7 +201,7 @@ def test_few_blocks_have_rates_and_no_such_number() -> None:
     curves = curves_of(analysis)
     assert [(curve.enough, curve.gain_ends) for curve in curves] == [(None, MISSING)] * 2
     assert gain_answers(analysis) == ()
-    kept = scalability_json(curves)["scalability"][0]
+    kept = keys_of(curves[0])
     assert kept["no_gain_above_clients"] is None
     assert kept["still_rises"] is False
     assert kept["reason"] == "5 blocks; the number needs 6"

@@ -108,7 +108,7 @@ def test_clusters_made_for_each_start_are_instances() -> None:
     assert not any(f.code == "pair-of-instances" for f in enough.findings)
     assert "6 newly made Clusters per configuration in the Kubernetes cluster" in enough.unit
     named = {each.name: each.values for each in enough.settings}
-    assert named["target: storage_class"] == ("fast", "slow")
+    assert named["target: storage_class"] == {"t0": "fast", "t1": "slow"}
     assert "target: storage" not in named
 
 

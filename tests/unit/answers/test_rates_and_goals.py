@@ -7,7 +7,7 @@ import pytest
 from made_records import a_record, an_experiment
 
 from steelyard.answers.campaign import analyse
-from steelyard.answers.capacity.compute import OpenLoops, RatePoint, _Taken, open_loops
+from steelyard.answers.capacity.compute import Goal, OpenLoops, RatePoint, _Taken, open_loops
 from steelyard.answers.latency.compute import Basis, Timed, campaign_latency
 from steelyard.core.campaign import CampaignRecord, CellRate
 from steelyard.core.experiment import Experiment
@@ -73,6 +73,11 @@ def _found(record: CampaignRecord) -> OpenLoops:
     return found
 
 
+def _goal(found: OpenLoops) -> Goal:
+    assert found.goal is not None
+    return found.goal
+
+
 def test_every_rate_has_its_percentiles() -> None:
     """Offered, achieved, p50 and p99 of the blocks, and the lag: those of the queue."""
     found = _found(a_record_of(an_asking()))
@@ -125,7 +130,7 @@ def test_a_block_with_a_run_that_was_not_logged_is_left_out_everywhere() -> None
     odd = next(run for run in record.runs if (run.block, run.configuration) == (3, "t1"))
     bare = replace(odd, latency=None)  # a second round of that block
     found = _found(replace(record, runs=(*record.runs, bare)))
-    assert {goal.blocks for goal in found.goals} == {BLOCKS - 1}
+    assert {goal.blocks for goal in _goal(found).rates} == {BLOCKS - 1}
     point = next(p for p in found.points if (p.configuration, p.cell) == ("t1", odd.cell))
     assert point.levels[Timed.LATENCY].transactions == (BLOCKS - 1) * 2000
     assert point.skipped == pytest.approx(10 / 2010)
@@ -137,7 +142,7 @@ def test_two_loads_of_one_rate_are_one_rung() -> None:
     fixed = Load(clients=8, threads=2, rate_per_s=700.0)
     loads = (*asking.loads[:2], fixed, asking.loads[2])
     record = a_record_of(replace(asking, loads=loads), number=60)
-    goal = _found(record).goals[0]
+    goal = _goal(_found(record)).rates[0]
     assert goal.rates_per_s == (500.0, 700.0, 900.0)
     twice = [
         replace(run, latency=_queue("t0", 100.0, 60, place))
@@ -145,7 +150,7 @@ def test_two_loads_of_one_rate_are_one_rung() -> None:
         else run
         for place, run in enumerate(record.runs)
     ]
-    other = _found(replace(record, runs=tuple(twice))).goals[0]
+    other = _goal(_found(replace(record, runs=tuple(twice)))).rates[0]
     assert goal.reached is not None
     assert other.reached is not None
     assert other.reached.value != goal.reached.value  # both loads have a say
@@ -154,7 +159,7 @@ def test_two_loads_of_one_rate_are_one_rung() -> None:
 def test_the_goal_is_found_for_every_configuration_and_compared() -> None:
     """A p90 of 10 ms is met up to 1000 - ln(10) / 0.01 = 770/s, and 100/s more by the faster."""
     found = _found(a_record_of(an_asking()))
-    slow, fast = found.goals
+    slow, fast = _goal(found).rates
     assert slow.reached is not None
     assert fast.reached is not None
     assert 730.0 < slow.reached.value < 775.0
@@ -162,7 +167,7 @@ def test_the_goal_is_found_for_every_configuration_and_compared() -> None:
     assert 830.0 < fast.reached.value < 875.0
     assert (slow.pooled, slow.untold, slow.rates_per_s) == (1, (), (500.0, 700.0, 900.0))
     assert slow.load == Load(clients=8, threads=2)
-    (contrast,) = found.contrasts
+    (contrast,) = _goal(found).contrasts
     assert (contrast.baseline, contrast.configuration) == ("t0", "t1")
     ratio = contrast.ratio
     assert ratio.value == pytest.approx(np.log(870.0 / 770.0), abs=0.03)
@@ -173,9 +178,9 @@ def test_the_goal_is_found_for_every_configuration_and_compared() -> None:
 def test_neighbouring_blocks_are_added_up_where_one_has_too_few() -> None:
     """A p90 takes 100 transactions: with 40 a run three blocks make one value, and it says so."""
     found = _found(a_record_of(an_asking(), number=40))
-    assert {goal.pooled for goal in found.goals} == {3}
-    assert all(goal.reached is not None for goal in found.goals)
-    reached = found.goals[0].reached
+    assert {goal.pooled for goal in _goal(found).rates} == {3}
+    assert all(goal.reached is not None for goal in _goal(found).rates)
+    reached = _goal(found).rates[0].reached
     assert reached is not None
     assert reached.low is None  # four values have no interval at 95 %
     assert _value(found.points[0], Timed.LATENCY, 0.5).low is not None
@@ -187,15 +192,15 @@ def test_neighbouring_blocks_are_added_up_where_one_has_too_few() -> None:
 def test_too_few_transactions_are_no_answer() -> None:
     """With 5 a run all blocks together do not tell a p90: no rate, but the counts."""
     found = _found(a_record_of(an_asking(), number=5))
-    assert {goal.reached for goal in found.goals} == {None}
-    assert found.goals[0].untold == (500.0, 700.0, 900.0)
-    assert found.contrasts == ()
+    assert {goal.reached for goal in _goal(found).rates} == {None}
+    assert _goal(found).rates[0].untold == (500.0, 700.0, 900.0)
+    assert _goal(found).contrasts == ()
 
 
 def test_skipped_and_failed_transactions_miss_the_goal() -> None:
     """Where a fifth is never started, no rate has nine of ten below any limit."""
     found = _found(a_record_of(an_asking(), skipped=300, failed={"deadlock": 200}, late=20))
-    reached = found.goals[0].reached
+    reached = _goal(found).rates[0].reached
     assert reached is not None
     assert (reached.value, reached.high) == (-np.inf, 500.0)
     assert found.points[0].skipped == pytest.approx(300 / 2500)
@@ -204,14 +209,14 @@ def test_skipped_and_failed_transactions_miss_the_goal() -> None:
 
 def test_all_rates_or_none_may_meet_it() -> None:
     """A limit of a second is met everywhere, one of a tenth of a millisecond nowhere."""
-    easy = _found(a_record_of(an_asking(limit_s=1.0))).goals[0].reached
-    hard = _found(a_record_of(an_asking(limit_s=1e-4))).goals[0].reached
+    easy = _goal(_found(a_record_of(an_asking(limit_s=1.0)))).rates[0].reached
+    hard = _goal(_found(a_record_of(an_asking(limit_s=1e-4)))).rates[0].reached
     assert easy is not None
     assert hard is not None
     assert (easy.value, hard.value) == (np.inf, -np.inf)
     both = [_found(a_record_of(an_asking(limit_s=limit_s))) for limit_s in (1.0, 1e-4)]
-    assert [found.contrasts[0].beyond for found in both] == [1, -1]
-    between = _found(a_record_of(an_asking())).contrasts[0]
+    assert [_goal(found).contrasts[0].beyond for found in both] == [1, -1]
+    between = _goal(_found(a_record_of(an_asking()))).contrasts[0]
     assert (between.beyond, between.blocks) == (0, BLOCKS)
 
 
@@ -222,7 +227,7 @@ def test_pools_of_clients_have_answers_of_their_own() -> None:
     loads = (*asking.loads, *wider, Load(clients=8, threads=2))
     record = a_record_of(replace(asking, loads=loads))
     found = _found(record)
-    assert [goal.load.clients for goal in found.goals] == [8, 16]
+    assert [goal.load.clients for goal in _goal(found).rates] == [8, 16]
     assert len(found.points) == 6
 
 
@@ -231,7 +236,7 @@ def test_runs_without_a_log_say_so() -> None:
     record = a_record_of(an_asking())
     bare = replace(record, runs=tuple(replace(run, latency=None) for run in record.runs))
     found = _found(bare)
-    assert {goal.reached for goal in found.goals} == {None}
+    assert {goal.reached for goal in _goal(found).rates} == {None}
     assert found.points[0].at(Timed.LATENCY, 0.99) is None
     assert (found.points[0].skipped, found.points[0].late) == (None, None)
     assert found.points[0].achieved is not None

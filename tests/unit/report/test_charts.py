@@ -12,6 +12,7 @@ from altair.vegalite.v6.schema.core import load_schema
 from jsonschema import Draft7Validator
 
 from fakes import analyses, latencies, open_loops, reasons
+from steelyard.answers.capacity.compute import Goal
 from steelyard.answers.capacity.compute import open_loops as of_rates
 from steelyard.answers.capacity.section import capacity_section, rate_answers
 from steelyard.answers.report import build_document, summary
@@ -401,7 +402,7 @@ def test_without_open_loops_nothing_is_said() -> None:
     """Other reports have neither the section nor the sentences; a capacity alone has no goal."""
     assert "capacity" not in [each.anchor for each in build_document(analyses.quick()).sections]
     assert rate_answers(analyses.quick()) == ()
-    alone = replace(open_loops.rates(), goal=None, goals=(), contrasts=(), points=())
+    alone = replace(open_loops.rates(), goal=None, points=())
     found = section_of(replace(analyses.quick(), answers={of_rates: alone}))
     assert len(found.blocks) == 2
     assert len(rate_answers(replace(analyses.quick(), answers={of_rates: alone}))) == 1
@@ -409,17 +410,18 @@ def test_without_open_loops_nothing_is_said() -> None:
 
 def test_threads_are_told_where_clients_do_not_tell_loads_apart() -> None:
     """16 clients on 2 and on 8 threads are two rows, so each says which it is."""
-    given = open_loops.rates()
+    given, goal = open_loops.rates(), open_loops.goal()
     two = [replace(open_loops.POOL, threads=threads) for threads in (2, 8)]
-    goals = tuple(replace(given.goals[0], load=load) for load in two)
+    goals = tuple(replace(goal.rates[0], load=load) for load in two)
     cells = [replace(given.points[0].cell, load=replace(load, share=0.5)) for load in two]
     points = tuple(replace(given.points[0], cell=cell) for cell in cells)
-    contrasts = tuple(replace(given.contrasts[0], load=load) for load in two)
+    contrasts = tuple(replace(goal.contrasts[0], load=load) for load in two)
+    goal = replace(goal, rates=goals, contrasts=contrasts)
     analysis = open_loops.with_rates()
     analysis = replace(
         analysis,
         experiment=replace(analysis.experiment, loads=tuple(cell.load for cell in cells)),
-        answers={of_rates: replace(given, points=points, goals=goals, contrasts=contrasts)},
+        answers={of_rates: replace(given, points=points, goal=goal)},
     )
     found = section_of(analysis)
     told = ["16 (2 threads)", "16 (8 threads)"]
@@ -428,6 +430,13 @@ def test_threads_are_told_where_clients_do_not_tell_loads_apart() -> None:
     items = rate_answers(analysis)[1].items
     assert len(set(items)) == 4
     assert items[0].startswith("default, reads, 16 clients, 2 threads: about")
+
+
+def with_goal(goal: Goal) -> CampaignAnalysis:
+    """Return a campaign of open loops with this goal."""
+    return replace(
+        open_loops.with_rates(), answers={of_rates: replace(open_loops.rates(), goal=goal)}
+    )
 
 
 @pytest.mark.parametrize(
@@ -447,12 +456,10 @@ def test_a_ratio_says_what_it_does_not_know(
 
     A program gets no figure for a difference that blocks beyond all rates may move.
     """
-    given = open_loops.rates()
+    goal = open_loops.goal()
     ratio = Reached(value=math.log(1.12), low=low, high=high)
-    contrast = replace(given.contrasts[0], ratio=ratio, beyond=beyond)
-    analysis = replace(
-        open_loops.with_rates(), answers={of_rates: replace(given, contrasts=(contrast,))}
-    )
+    contrast = replace(goal.contrasts[0], ratio=ratio, beyond=beyond)
+    analysis = with_goal(replace(goal, contrasts=(contrast,)))
     assert rate_answers(analysis)[1].items[-1].endswith(f"16 clients: {told}")
     effect = summary(analysis)["goal"]["comparisons"][0]["effect_percent"]
     assert effect == (None if low is not None else pytest.approx(12.0))
@@ -460,22 +467,20 @@ def test_a_ratio_says_what_it_does_not_know(
 
 def test_few_blocks_beyond_all_rates_tell_no_ratio() -> None:
     """One side meets the goal at every rate: the edge of what was measured is not its rate."""
-    given = open_loops.rates()
+    goal = open_loops.goal()
     ratio = Reached(value=math.log(5 / 3), low=None, high=None)
-    contrast = replace(given.contrasts[0], ratio=ratio, censored=True, blocks=4)
-    analysis = replace(
-        open_loops.with_rates(), answers={of_rates: replace(given, contrasts=(contrast,))}
-    )
+    contrast = replace(goal.contrasts[0], ratio=ratio, censored=True, blocks=4)
+    analysis = with_goal(replace(goal, contrasts=(contrast,)))
     assert rate_answers(analysis)[1].items[-1].endswith("undecided with 4 blocks.")
     assert summary(analysis)["goal"]["comparisons"][0]["effect_percent"] is None
 
 
 def test_blocks_on_both_sides_of_all_rates_are_no_rate() -> None:
     """Neither above nor below: the sentence, the table and the JSON say so."""
-    given = open_loops.rates()
+    goal = open_loops.goal()
     split = Reached(value=None, low=-math.inf, high=math.inf)
-    goals = (replace(given.goals[0], reached=split),)
-    analysis = replace(open_loops.with_rates(), answers={of_rates: replace(given, goals=goals)})
+    goal = replace(goal, rates=(replace(goal.rates[0], reached=split),))
+    analysis = with_goal(goal)
     (sentence, _) = rate_answers(analysis)[1].items
     assert "undecided, as many blocks lie below all measured rates as above them" in sentence
     section = section_of(analysis)

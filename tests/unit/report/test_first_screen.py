@@ -13,11 +13,11 @@ from fakes import analyses
 from fakes.factorial import factored
 from steelyard.answers.durability.compute import campaign_durability
 from steelyard.answers.report import build_document
-from steelyard.answers.result.section import ahead, level_lines, rankings, ranks
+from steelyard.answers.result.section import Ranked, ahead, level_lines, rankings, ranks
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.experiment import AttributionKind
 from steelyard.report import charts
-from steelyard.report.document import Command, Document, Figure, Row, Section, Table
+from steelyard.report.document import Command, Document, Figure, Section, Table
 from steelyard.report.html import render_html, render_summary
 from steelyard.report.terminal import render_terminal
 from support.examples import analysis_of, report_of
@@ -153,21 +153,20 @@ def test_a_ranking_says_who_is_ahead() -> None:
     """One alone, several that have no order, or nobody; in every form of the report."""
     orders = {
         "Under get a is ahead: each of the others is clearly slower than it.": (
-            "1",
-            "2\N{EN DASH}3",
-            "2\N{EN DASH}3",
+            (1, 1),
+            (2, 3),
+            (2, 3),
         ),
         "Under get a and b are ahead: each of the others is clearly slower than at least one of"
-        " these.": ("1\N{EN DASH}2", "1\N{EN DASH}2", "2"),
-        "Under get none is clearly faster than any other.": (
-            "1\N{EN DASH}3",
-            "1\N{EN DASH}2",
-            "1\N{EN DASH}3",
-        ),
-        "": ("1",),
+        " these.": ((1, 2), (1, 2), (2, 2)),
+        "Under get none is clearly faster than any other.": ((1, 3), (1, 2), (1, 3)),
+        "": ((1, 1),),
     }
     for said, order in orders.items():
-        rows = [Row(cells=(rank, name)) for rank, name in zip(order, "abc", strict=False)]
+        rows = [
+            Ranked(configuration=name, places=places)
+            for places, name in zip(order, "abc", strict=False)
+        ]
         assert ahead(rows, "get") == said
     document = report_of("redis-published")
     first = "Under set rdb and aof-off are ahead"

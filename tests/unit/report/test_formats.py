@@ -200,7 +200,7 @@ def test_what_is_missing_is_null() -> None:
     odd = replace(
         analysis,
         comparisons=(replace(result, effect=Estimate(value=math.nan, low=0.1)), *rest),
-        cells=(replace(cell, runs=0, latency_mean_s=None), *cells),
+        cells=(replace(cell, tps=Estimate(value=math.nan), latency_mean_s=None), *cells),
     )
     made = json.loads(json.dumps(summary(odd), allow_nan=False))
     assert made["comparisons"][0]["effect_percent"] is None

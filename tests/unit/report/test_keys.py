@@ -117,7 +117,8 @@ def test_a_table_is_data_that_joins_with_the_summary(name: str) -> None:
     for row in (row for table in typed for row in table):
         if "workload" in row:  # not in what is of a place or of a whole configuration
             assert (row["workload"], row.get("clients", "pooled")) in places
-        assert row.get("configuration", analysis.names[0]) in analysis.names
+        if row.get("published") != "True":  # those of other machines have names of their own
+            assert row.get("configuration", analysis.names[0]) in analysis.names
         for key, value in row.items():
             if re.search(r"(_s|_percent)(_low|_high)?$", key):
                 assert value == "" or math.isfinite(float(value))

@@ -8,9 +8,10 @@ Percentiles are those of blocks, never averages of percentiles: where one block 
 transactions for one, those of neighbouring blocks are added up (METHOD 8).
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Annotated, ClassVar, Final, TypeVar
 
 import numpy as np
 
@@ -27,7 +28,26 @@ from steelyard.core.campaign import CampaignRecord, Capacity, CapacityPoint
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate, Finding, Severity
 from steelyard.core.measurement import Run
-from steelyard.core.schedule import CellKey, LatencyGoal, Load
+from steelyard.core.quantities import (
+    INLINE,
+    OPTIONAL,
+    PER_SECOND,
+    PERCENT,
+    SECONDS,
+    Computed,
+    Named,
+)
+from steelyard.core.schedule import (
+    CLIENTS,
+    THREADS,
+    BaselineName,
+    Blocks,
+    CellKey,
+    ConfigurationName,
+    LatencyGoal,
+    Load,
+    WorkloadName,
+)
 from steelyard.core.wording import US_PER_S
 from steelyard.report.document import count
 from steelyard.stats.capacity import (
@@ -102,27 +122,73 @@ def _pool(load: Load | CapacityPoint) -> str:
 _Part = TypeVar("_Part")
 
 
+_CLIENTS: Final = Computed(lambda rate: rate.load.clients, Annotated[int, CLIENTS])
+_THREADS: Final = Computed(lambda rate: rate.load.threads, Annotated[int, THREADS])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoalRate:
     """The highest rate of one configuration that meets the goal.
 
     Attributes:
         load: Of all these rates; its own rate says nothing.
-        rates_per_s: That were measured and told the percentile, rising.
+        rates_per_s: That told the percentile, rising.
         reached: 1/s; None where no rate tells it.
-        blocks: That count: in which every run at every rate was logged, of all configurations.
-        pooled: Neighbouring blocks that were added up for one percentile.
-        untold: Rates with too few transactions for the percentile, even all blocks together.
+        blocks: In which every run at every rate was logged, of all configurations.
+        untold: Too few even with all blocks together.
     """
 
-    configuration: str
-    workload: str
+    workload: WorkloadName
+    configuration: ConfigurationName
     load: Load
-    rates_per_s: tuple[float, ...]
+    clients: ClassVar = _CLIENTS
+    threads: ClassVar = _THREADS
     reached: Reached | None
-    blocks: int
+    rate: ClassVar = Computed(
+        lambda goal: _as_estimate(goal.reached),
+        Annotated[
+            Estimate | None,
+            PER_SECOND,
+            "Highest rate within the goal, 1/s; null if no rate met it or all did.",
+        ],
+    )
+    beyond: ClassVar = Computed(
+        lambda goal: _beyond(goal.reached),
+        Annotated[
+            str | None,
+            "above or below: the rate lies beyond the measured ones; both: as many blocks lie above"
+            " as below.",
+        ],
+    )
+    rates_per_s: Annotated[
+        tuple[float, ...], Named("measured_per_s"), "Rates that were measured, 1/s."
+    ]
+    untold: Annotated[
+        tuple[float, ...],
+        Named("not_enough_transactions_per_s"),
+        "Rates with too few transactions for the percentile, 1/s.",
+    ] = ()
+    blocks: Blocks
     pooled: int
-    untold: tuple[float, ...] = ()
+    blocks_pooled: ClassVar = Computed(
+        lambda goal: goal.pooled or None,
+        Annotated[int | None, "Blocks that were pooled into one; may be null."],
+    )
+
+
+def _as_estimate(reached: Reached | None) -> Estimate | None:
+    """Return a value whose censored parts become null where it is printed."""
+    if reached is None:
+        return None
+    value = math.nan if reached.value is None else reached.value
+    return Estimate(value=value, low=reached.low, high=reached.high)
+
+
+def _beyond(reached: Reached | None) -> str | None:
+    if reached is None:
+        return None
+    sides = {-1.0: "below", 0.0: None, 1.0: "above"}
+    return "both" if reached.value is None else sides[reached.beyond]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,14 +204,41 @@ class GoalContrast:
             both sides of it: the ratio itself is not known.
     """
 
-    baseline: str
-    configuration: str
-    workload: str
+    workload: WorkloadName
+    baseline: BaselineName
+    configuration: ConfigurationName
     load: Load
+    clients: ClassVar = _CLIENTS
+    threads: ClassVar = _THREADS
     ratio: Reached
+    effect: ClassVar = Computed(
+        lambda contrast: None if contrast.is_open else side(contrast.ratio.value),
+        Annotated[
+            float | None, PERCENT, "Relative difference in that rate against the baseline, %."
+        ],
+    )
+    low: ClassVar = Computed(
+        lambda contrast: side(contrast.ratio.low),
+        Annotated[float | None, PERCENT, "Lower bound of the interval, %; may be null."],
+    )
+    high: ClassVar = Computed(
+        lambda contrast: side(contrast.ratio.high),
+        Annotated[float | None, PERCENT, "Upper bound of the interval, %; may be null."],
+    )
     blocks: int
     beyond: int = 0
     censored: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether a block's rate beyond the measured ones may move the ratio."""
+        ends = (self.ratio.low, self.ratio.high)
+        return self.censored or any(end is not None and not math.isfinite(end) for end in ends)
+
+
+def side(log_ratio: float | None) -> float | None:
+    """Return the relative difference of a log ratio; None where that is not finite."""
+    return None if log_ratio is None or not math.isfinite(log_ratio) else math.expm1(log_ratio)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -366,6 +459,14 @@ def _crossings(
     ]
 
 
+def _timed(timed: latencies.Timed, share: float, sentence: str) -> Computed:
+    """Return the key of one percentile of a time."""
+    return Computed(
+        lambda point: getattr(point.at(timed, share), "value_s", None),
+        Annotated[Estimate | None, SECONDS, sentence],
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatePoint:
     """One configuration at one rate: the percentiles are those of the latency section.
@@ -380,18 +481,55 @@ class RatePoint:
         late: Share over the latency limit, likewise; None without a limit, too.
     """
 
-    configuration: str
-    cell: CellKey
-    offered_per_s: float | None
-    achieved: Estimate | None
+    cell: Annotated[CellKey, INLINE]
+    configuration: ConfigurationName
+    offered_per_s: Annotated[float | None, "Scheduled rate, 1/s."]
+    achieved: Annotated[Estimate | None, PER_SECOND, "Completed rate, 1/s."]
     levels: Mapping[latencies.Timed, latencies.LatencyLevels]
-    skipped: float | None
-    late: float | None
+    logged: ClassVar = Computed(
+        lambda point: getattr(point.levels.get(latencies.Timed.LATENCY), "transactions", None),
+        Annotated[int | None, Named("logged_transactions"), "Transactions in the logs."],
+    )
+    latency_p50: ClassVar = _timed(latencies.Timed.LATENCY, 0.5, "Median, s.")
+    latency_p99: ClassVar = _timed(latencies.Timed.LATENCY, 0.99, "99th percentile, s.")
+    schedule_lag_p99: ClassVar = _timed(
+        latencies.Timed.LAG, 0.99, "How late transactions started, 99th percentile, s."
+    )
+    service_time_p99: ClassVar = _timed(
+        latencies.Timed.SERVICE, 0.99, "From the start, 99th percentile, s."
+    )
+    skipped: Annotated[float | None, PERCENT, "Skipped, %."]
+    late: Annotated[float | None, PERCENT, "Later than the limit, %."]
+    latency_limit_s: ClassVar = Computed(
+        lambda point: point.cell.load.latency_limit_s, Annotated[float | None, "The limit, s."]
+    )
 
     def at(self, timed: latencies.Timed, share: float) -> latencies.PercentileLevel | None:
         """Return one percentile of one of the times; None where it was not logged."""
         found = self.levels.get(timed)
         return None if found is None else found.at(share)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """A goal for latency, and what came of it.
+
+    Attributes:
+        rates: One per workload, configuration and pool of clients.
+        contrasts: Where both configurations tell a rate.
+    """
+
+    asked_for: LatencyGoal
+    percentile: ClassVar = Computed(
+        lambda goal: 100.0 * goal.asked_for.share, Annotated[float, "Percentile of the goal, %."]
+    )
+    limit_s: ClassVar = Computed(
+        lambda goal: goal.asked_for.limit_s, Annotated[float, "Limit of the goal, s."]
+    )
+    rates: Annotated[tuple[GoalRate, ...], "The highest rate of each configuration within it."]
+    contrasts: Annotated[
+        tuple[GoalContrast, ...], Named("comparisons"), "Configurations against the baseline."
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -401,16 +539,24 @@ class OpenLoops:
     Attributes:
         capacities: Of the baseline before the first block; empty where no load is a share.
         points: One per open load, configuration and workload, with blocks.
-        goal: What was looked for; None: nothing.
-        goals: One per workload, configuration and pool of clients.
-        contrasts: Against the baseline, where both configurations tell a rate.
+        goal: None: nothing was looked for, or measured.
     """
 
-    capacities: tuple[Capacity, ...]
-    points: tuple[RatePoint, ...]
-    goal: LatencyGoal | None = None
-    goals: tuple[GoalRate, ...] = ()
-    contrasts: tuple[GoalContrast, ...] = ()
+    capacities: Annotated[
+        tuple[Capacity, ...],
+        OPTIONAL,
+        Named("capacity"),
+        "The highest rate of the baseline by loads that were tried.",
+    ]
+    points: Annotated[
+        tuple[RatePoint, ...],
+        OPTIONAL,
+        Named("rates"),
+        "Open loops: scheduled and completed rates.",
+    ]
+    goal: Annotated[
+        Goal | None, OPTIONAL, "A goal for latency, and the highest rate within it."
+    ] = None
 
 
 def open_loops(grounds: Grounds) -> OpenLoops | None:
@@ -428,14 +574,16 @@ def open_loops(grounds: Grounds) -> OpenLoops | None:
         if (configuration, cell) in seen.runs
     ]
     points = tuple(_point(seen, latency, key, offered[key[1]]) for key in keys)
-    found = OpenLoops(capacities=capacities, points=points, goal=record.experiment.goal)
-    if found.goal is None:
+    found = OpenLoops(capacities=capacities, points=points)
+    goal = record.experiment.goal
+    if goal is None:
         return found
     measured = {cell for _, cell in keys}
     rates = {cell: rate for cell, rate in offered.items() if cell in measured and rate is not None}
     compared = result_contrasts(record.experiment)
-    goals, contrasts = goal_rates(found.goal, seen, rates, compared)
-    return replace(found, goals=goals, contrasts=contrasts)
+    reached, contrasts = goal_rates(goal, seen, rates, compared)
+    outcome = Goal(asked_for=goal, rates=reached, contrasts=contrasts)
+    return replace(found, goal=outcome if reached else None)
 
 
 def _offered(record: CampaignRecord) -> dict[CellKey, float | None]:

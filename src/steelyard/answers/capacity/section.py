@@ -1,17 +1,19 @@
 """Capacity, rates and goal: the answers in sentences, the section, its chart, and plain values."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from steelyard.answers.capacity.compute import (
+    Goal,
     GoalContrast,
     GoalRate,
     OpenLoops,
     RatePoint,
     open_loops,
+    side,
 )
 from steelyard.answers.latency.compute import MAXIMUM, PercentileLevel, Timed
 from steelyard.answers.latency.section import TITLE as LATENCY
@@ -21,11 +23,10 @@ from steelyard.core.campaign import Capacity, CapacityPoint
 from steelyard.core.experiment import MANY, MANY_FIRST, RATE, RATE_UNIT, Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.quantities import PER_SECOND, PERCENT, SECONDS
-from steelyard.core.schedule import LatencyGoal
 from steelyard.core.wording import format_log_ratio, format_percent
 from steelyard.report import document as doc
-from steelyard.report.document import bounds, interval, rate
-from steelyard.report.keys import keys_of
+from steelyard.report.document import bounds, rate
+from steelyard.report.keys import load_data
 from steelyard.report.texts import Texts
 from steelyard.stats.capacity import CAPACITY_COVERAGE, Reached
 
@@ -60,15 +61,15 @@ def rate_answers(analysis: CampaignAnalysis) -> tuple[doc.BulletList, ...]:
     if found.capacities:
         items = tuple(_capacity_sentence(capacity) for capacity in found.capacities)
         blocks.append(doc.BulletList(lead="The most that it sustains", items=items))
-    if found.goal is not None and found.goals:
+    if found.goal is not None:
         experiment = analysis.experiment
-        items = tuple(goal_sentence(experiment, goal) for goal in found.goals)
+        items = tuple(goal_sentence(experiment, goal) for goal in found.goal.rates)
         more = tuple(
             f"{contrast.configuration} against {contrast.baseline}, {contrast.workload},"
             f" {pool_name(experiment, contrast.load)}: {_ratio(contrast)}."
-            for contrast in found.contrasts
+            for contrast in found.goal.contrasts
         )
-        lead = f"The highest rate with {found.goal.label}"
+        lead = f"The highest rate with {found.goal.asked_for.label}"
         blocks.append(doc.BulletList(lead=lead, items=(*items, *more)))
     return tuple(blocks)
 
@@ -76,8 +77,8 @@ def rate_answers(analysis: CampaignAnalysis) -> tuple[doc.BulletList, ...]:
 def capacity_section(analysis: CampaignAnalysis, found: OpenLoops) -> tuple[doc.Section, ...]:
     """Return capacity, rates and goal in tables, and the chart."""
     blocks: list[doc.Block] = []
-    if found.goal is not None and found.goals:
-        blocks.append(_goal_table(analysis.experiment, found, found.goal))
+    if found.goal is not None:
+        blocks.append(_goal_table(analysis.experiment, found.goal))
     if found.points:
         blocks.append(_rate_table(analysis, found))
     if found.capacities:
@@ -157,7 +158,7 @@ def _high(goal: GoalRate, high: float) -> str:
 
 def _ratio(contrast: GoalContrast) -> str:
     ratio = contrast.ratio
-    low, high = _side(ratio.low), _side(ratio.high)
+    low, high = side(ratio.low), side(ratio.high)
     if contrast.beyond:
         where = "above" if contrast.beyond > 0 else "below"
         return f"not comparable, both lie {where} the measured rates"
@@ -173,20 +174,16 @@ def _ratio(contrast: GoalContrast) -> str:
     return f"{value} [{format_percent(low)}, {format_percent(high)}]"
 
 
-def _side(bound: float | None) -> float | None:
-    return None if bound is None or not math.isfinite(bound) else math.expm1(bound)
-
-
 # --- tables ---
 
 
-def _goal_table(experiment: Experiment, found: OpenLoops, goal: LatencyGoal) -> doc.Table:
+def _goal_table(experiment: Experiment, goal: Goal) -> doc.Table:
     notes = [
         _TEXTS.goal(confidence=doc.CONFIDENCE),
-        *(_goal_remark(experiment, each) for each in found.goals),
+        *(_goal_remark(experiment, each) for each in goal.rates),
     ]
     return doc.table_of(
-        found.goals,
+        goal.rates,
         ("workload", lambda each: each.workload),
         ("configuration", lambda each: each.configuration),
         (doc.number_column("clients"), lambda each: short_pool(experiment, each.load)),
@@ -197,7 +194,7 @@ def _goal_table(experiment: Experiment, found: OpenLoops, goal: LatencyGoal) -> 
             lambda each: ", ".join(map(rate, each.rates_per_s)) or doc.MISSING,
         ),
         (doc.number_column("blocks", spare=True), lambda each: str(each.blocks)),
-        title=f"The highest rate with {goal.label}",
+        title=f"The highest rate with {goal.asked_for.label}",
         note=" ".join(filter(None, notes)),
         tone=lambda each: doc.Tone.PLAIN if each.reached is not None else doc.Tone.WARNING,
     )
@@ -244,7 +241,7 @@ def _rate_table(analysis: CampaignAnalysis, found: OpenLoops) -> doc.Table:
         doc.Cells(
             doc.number_column("clients"),
             lambda point: short_pool(analysis.experiment, point.cell.load),
-            lambda point: doc.load_data(point.cell.load),
+            lambda point: load_data(point.cell.load),
         ),
         doc.Cells(
             doc.number_column("offered", "1/s"),
@@ -334,116 +331,3 @@ def _rows(capacity: Capacity) -> Iterator[tuple[doc.Value, ...]]:
     low, high = bounds(capacity.tps) or (None, None)
     text = f"{rate(capacity.tps.value)}/s"
     yield (*name, capacity.clients, capacity.tps.value, low, high, True, text)
-
-
-def open_loops_json(found: OpenLoops) -> dict[str, doc.Json]:
-    """Return the keys ``capacity``, ``rates`` and ``goal``, as far as there are any."""
-    told: dict[str, doc.Json] = {}
-    if found.capacities:
-        told["capacity"] = [_capacity(capacity) for capacity in found.capacities]
-    if found.points:
-        told["rates"] = [_point(point) for point in found.points]
-    if found.goal is not None and found.goals:
-        told["goal"] = {
-            "percentile": doc.percent(found.goal.share),
-            "limit_s": doc.number(found.goal.limit_s),
-            "rates": [_goal(goal) for goal in found.goals],
-            "comparisons": _contrasts(found.contrasts),
-        }
-    return told
-
-
-def _capacity(capacity: Capacity) -> dict[str, doc.Json]:
-    return {
-        **doc.attributes(capacity, "workload", "configuration", "clients", "tps"),
-        "points": [
-            {
-                **doc.attributes(point, "clients", "threads", "tps"),
-                "runs_tps": [doc.number(value) for value in point.slices],
-            }
-            for point in capacity.points
-        ],
-    }
-
-
-def _point(point: RatePoint) -> dict[str, doc.Json]:
-    return {
-        **keys_of(point.cell),
-        "configuration": point.configuration,
-        "offered_per_s": doc.number(point.offered_per_s),
-        "achieved_per_s": interval(point.achieved),
-        "logged_transactions": _logged(point),
-        "latency_p50_s": _time(point, Timed.LATENCY, 0.5),
-        "latency_p99_s": _time(point, Timed.LATENCY, 0.99),
-        "schedule_lag_p99_s": _time(point, Timed.LAG, 0.99),
-        "service_time_p99_s": _time(point, Timed.SERVICE, 0.99),
-        "skipped_percent": doc.percent(point.skipped),
-        "late_percent": doc.percent(point.late),
-        "latency_limit_s": doc.number(point.cell.load.latency_limit_s),
-    }
-
-
-def _logged(point: RatePoint) -> int | None:
-    found = point.levels.get(Timed.LATENCY)
-    return None if found is None else found.transactions
-
-
-def _time(point: RatePoint, timed: Timed, share: float) -> doc.Json:
-    found = point.at(timed, share)
-    return None if found is None else interval(found.value_s)
-
-
-def _goal(goal: GoalRate) -> dict[str, doc.Json]:
-    reached = goal.reached
-    return {
-        "workload": goal.workload,
-        "configuration": goal.configuration,
-        "clients": goal.load.clients,
-        "threads": goal.load.threads,
-        "rate_per_s": None if reached is None else _reached(reached),
-        "beyond": None if reached is None else _beyond(reached),
-        "measured_per_s": [doc.number(rate) for rate in goal.rates_per_s],
-        "not_enough_transactions_per_s": [doc.number(rate) for rate in goal.untold],
-        "blocks": goal.blocks,
-        "blocks_pooled": goal.pooled or None,
-    }
-
-
-def _reached(reached: Reached) -> dict[str, doc.Json]:
-    """Return the rate, null where it is censored: ``beyond`` says on which side."""
-    return {
-        "estimate": doc.number(reached.value),
-        "low": doc.number(reached.low),
-        "high": doc.number(reached.high),
-    }
-
-
-def _beyond(reached: Reached) -> str | None:
-    """Return ``above`` or ``below`` where the rate lies beyond what was measured.
-
-    ``both`` where as many blocks lie above as below.
-    """
-    if reached.value is None:
-        return "both"
-    return {-1.0: "below", 0.0: None, 1.0: "above"}[reached.beyond]
-
-
-def _contrasts(contrasts: Sequence[GoalContrast]) -> list[doc.Json]:
-    return [
-        {
-            **doc.attributes(contrast, "workload", "baseline", "configuration"),
-            "clients": contrast.load.clients,
-            "threads": contrast.load.threads,
-            "effect_percent": _effect(contrast),
-            "low_percent": doc.percent(_side(contrast.ratio.low)),
-            "high_percent": doc.percent(_side(contrast.ratio.high)),
-        }
-        for contrast in contrasts
-    ]
-
-
-def _effect(contrast: GoalContrast) -> float | None:
-    """Return the difference, null where a block's rate beyond the measured ones may move it."""
-    bounds = (contrast.ratio.low, contrast.ratio.high)
-    open_ended = any(bound is not None and not math.isfinite(bound) for bound in bounds)
-    return None if contrast.censored or open_ended else doc.percent(_side(contrast.ratio.value))

@@ -17,6 +17,7 @@ from steelyard.core.quantities import PER_SECOND, SECONDS
 from steelyard.core.target import EngineName
 from steelyard.core.wording import format_bytes, format_latencies
 from steelyard.report import document as doc
+from steelyard.report.keys import load_data
 from steelyard.report.texts import Texts
 
 TITLE = "What may be lost of acknowledged commits"
@@ -65,7 +66,7 @@ def _table(
         ),
         *(_loss_column(found[0], places, noun) for places in _told_together(found, noun)),
         title=title,
-        common=doc.load_data(found[0].latencies[0].cell.load) if found[0].latencies else (),
+        common=load_data(found[0].latencies[0].cell.load) if found[0].latencies else (),
     )
 
 
@@ -171,7 +172,7 @@ def _lags(analysis: CampaignAnalysis) -> Iterator[doc.Table]:
         doc.Cells(
             doc.Column(name="under"),
             lambda lag: place_name(experiment, lag.cell),
-            lambda lag: (("workload", lag.cell.workload), *doc.load_data(lag.cell.load)),
+            lambda lag: (("workload", lag.cell.workload), *load_data(lag.cell.load)),
         ),
         doc.column("runs", lambda lag: lag.runs, doc.Form()),
         doc.column("usual most", lambda lag: lag.usual_bytes, _BYTES, key="usual_bytes"),

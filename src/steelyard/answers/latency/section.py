@@ -33,7 +33,7 @@ from steelyard.core.quantities import PERCENT
 from steelyard.core.schedule import CellKey, Load, Pausing
 from steelyard.core.wording import MS_PER_S, format_percent, format_share
 from steelyard.report import document as doc
-from steelyard.report.keys import row_of
+from steelyard.report.keys import load_data, row_of
 from steelyard.report.texts import Texts
 
 _TEXTS: Final = Texts(__name__)
@@ -181,31 +181,28 @@ def latency_section(analysis: results.CampaignAnalysis) -> tuple[doc.Section, ..
 def _printed(analysis: results.CampaignAnalysis) -> Iterator[doc.Table]:
     """Yield the percentiles that the generator prints, if it prints any."""
     cells = [cell for cell in analysis.cells if cell.percentiles]
-    shares = sorted({share for cell in cells for share, _ in cell.percentiles})
     if not cells:
         return
-    yield doc.Table(
-        title=f"Percentiles that {GENERATOR} prints",
-        columns=(
-            *(
-                doc.Column(name="workload"),
-                doc.Column(name="configuration"),
-                doc.number_column("clients"),
-            ),
-            *(doc.number_column(percentile_name(share), "ms") for share in shares),
+    names = dict.fromkeys(name for cell in cells for name in cell.percentiles or ())
+    yield doc.table_of(
+        cells,
+        ("workload", lambda cell: cell.cell.workload),
+        ("configuration", lambda cell: cell.configuration),
+        (
+            doc.number_column("clients"),
+            lambda cell: results.short_load(analysis.experiment, cell.cell.load),
         ),
-        rows=tuple(
-            doc.Row(
-                cells=(
-                    cell.cell.workload,
-                    cell.configuration,
-                    results.short_load(analysis.experiment, cell.cell.load),
-                    *(doc.milliseconds(dict(cell.percentiles).get(share)) for share in shares),
-                )
+        *(
+            doc.numbers(
+                name,
+                partial(lambda name, c: doc.milliseconds((c.percentiles or {}).get(name)), name),
+                "ms",
             )
-            for cell in cells
+            for name in names
         ),
+        title=f"Percentiles that {GENERATOR} prints",
         note=_TEXTS.printed(),
+        data=row_of,
     )
 
 
@@ -353,7 +350,7 @@ def _change_data(cell: Sequence[LatencyChange]) -> tuple[doc.Datum, ...]:
     first, form = cell[0], doc.Form(unit=PERCENT)
     sides = ("baseline", first.baseline), ("configuration", first.configuration)
     changes = (form.data(percentile_name(each.share), each.change) for each in cell)
-    return (("workload", first.workload), *doc.load_data(first.load), *sides, *chain(*changes))
+    return (("workload", first.workload), *load_data(first.load), *sides, *chain(*changes))
 
 
 def _called(cell: Sequence[LatencyChange]) -> str:

@@ -14,6 +14,7 @@ from steelyard.core.quantities import PERCENT, SECONDS
 from steelyard.core.schedule import Mode
 from steelyard.core.wording import format_percent, format_share
 from steelyard.report import document as doc
+from steelyard.report.keys import load_data
 from steelyard.report.texts import Texts
 
 TITLE = "Noise"
@@ -111,7 +112,7 @@ def _sight_table(
         doc.Cells(
             doc.Column(name="load"),
             lambda row: _load(analysis, row[1]),
-            lambda row: doc.load_data(row[1].load),
+            lambda row: load_data(row[1].load),
         ),
         doc.column(
             "time", lambda row: row[2].minutes, replace(doc.WHOLE, heading="min"), key="minutes"

@@ -3,8 +3,8 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from steelyard.answers import findings
@@ -44,6 +44,7 @@ from steelyard.core.experiment import RATE
 from steelyard.core.findings import Finding, Severity, Validity, grouped, words_of
 from steelyard.core.schedule import Load
 from steelyard.report import document as doc
+from steelyard.report.keys import row_of
 
 _TAIL = 0.99
 _WHY_OTHERWISE = (
@@ -182,15 +183,62 @@ def rankings(analysis: CampaignAnalysis) -> tuple[doc.Table, ...]:
     return tuple(tables)
 
 
-def ahead(rows: Sequence[doc.Row], workload: str, *, on_average: bool = False) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """One row of a ranking.
+
+    Attributes:
+        result: None of the baseline.
+        places: The best and the last that it may have; None without an interval.
+    """
+
+    configuration: str
+    result: Comparison | None = None
+    places: tuple[int, int] | None
+
+    @property
+    def rank(self) -> str:
+        """Return the places, or the one place, as a text."""
+        if self.places is None:
+            return doc.MISSING
+        best, last = self.places
+        return str(best) if best == last else f"{best}\N{EN DASH}{last}"
+
+    @property
+    def change(self) -> str:
+        """Return the estimate as a text."""
+        if self.result is None:
+            return "0 %"
+        return doc.MISSING if self.places is None else doc.effect_value(self.result.effect)
+
+    @property
+    def estimate(self) -> float:
+        """Return what rows are ordered by."""
+        effect = self.result.effect if self.result else None
+        return effect.value if effect else 0.0
+
+    @property
+    def leads(self) -> bool:
+        """Return whether nobody is clearly faster: of its places the best is the first."""
+        return self.places is not None and self.places[0] == 1
+
+    @property
+    def data(self) -> tuple[doc.Datum, ...]:
+        """Return what programs read of it."""
+        best, last = self.places or (None, None)
+        whose = row_of(self.result) if self.result else (("configuration", self.configuration),)
+        return (*whose, ("rank_best", best), ("rank_last", last))
+
+
+def ahead(rows: Sequence[Ranked], workload: str, *, on_average: bool = False) -> str:
     """Return who leads a ranking, in a sentence; "" where nobody has an interval.
 
     Args:
-        rows: With rank and configuration in the first cells, the best first.
+        rows: The best first.
         workload: Its name.
         on_average: Effects depend on load.
     """
-    first = tuple(row.cells[1] for row in rows if _leads(row))
+    first = tuple(row.configuration for row in rows if row.leads)
     if len(rows) < 2:
         return ""
     if len(first) == len(rows):
@@ -205,21 +253,15 @@ def ahead(rows: Sequence[doc.Row], workload: str, *, on_average: bool = False) -
     )
 
 
-def _leads(row: doc.Row) -> bool:
-    """Return whether nobody is clearly faster: of its places the best is the first."""
-    return row.cells[0].partition(_TO)[0] == "1"
-
-
-_TO = "\N{EN DASH}"
 _NEXT = 5  # who comes after the leaders, by name where there is no room for a table
 
 
-def _gist(rows: Sequence[doc.Row], leading: str) -> str:
+def _gist(rows: Sequence[Ranked], leading: str) -> str:
     """Return a ranking in sentences: who leads, then who follows with its rank and effect."""
-    after = [row.cells for row in rows if not _leads(row) and row.cells[0] != doc.MISSING]
+    after = [row for row in rows if not row.leads]
     parts = []
-    for rank in dict.fromkeys(cells[0] for cells in after[:_NEXT]):
-        names = [f"{name} ({change})" for at, name, change, *_ in after[:_NEXT] if at == rank]
+    for rank in dict.fromkeys(row.rank for row in after[:_NEXT]):
+        names = [f"{row.configuration} ({row.change})" for row in after[:_NEXT] if row.rank == rank]
         parts.append(f"rank {rank}: {doc.enumeration(tuple(names))}")
     if len(after) > _NEXT:
         parts.append(f"{len(after) - _NEXT} more in the report")
@@ -242,36 +284,51 @@ def ranks(intervals: Sequence[tuple[float, float]]) -> list[tuple[int, int]]:
 def _ranking(analysis: CampaignAnalysis, workload: str) -> doc.Table:
     results = [each for each in analysis.results if each.workload == workload]
     known = [each for each in results if doc.bounds(each.effect) is not None]
-    intervals = [(0.0, 0.0), *(doc.bounds(each.effect) or (0.0, 0.0) for each in known)]
-    places = [
-        str(best) if best == last else f"{best}{_TO}{last}" for best, last in ranks(intervals)
-    ]
-    lost = _lost_in_a_power_cut(analysis)
-    baseline = (places[0], results[0].baseline, "0 %", doc.MISSING, "baseline")
-    rows = [(0.0, doc.Row(cells=baseline))]
-    for rank, each in zip(places[1:], known, strict=True):
-        value = 0.0 if each.effect is None else each.effect.value
-        rows.append((-value, _row(rank, each, _standing(analysis, each, durability=not lost))))
-    rows.sort(key=lambda row: row[0])
-    ranked = tuple(row for _, row in rows)
-    leading = ahead(ranked, workload, on_average=any(each.depends_on_load for each in known))
-    whole = (*ranked, *_unranked(results, known))
-    return doc.Table(
-        title=f"Ranking under {workload} by throughput",
-        columns=(
-            doc.number_column("rank"),
-            doc.Column(name="configuration"),
-            doc.number_column("change"),
-            doc.number_column("95 % interval"),
-            doc.Column(name="verdict", below=True),
-            *((doc.Column(name=_LOST, below=True),) if lost else ()),
+    own, *places = ranks([(0.0, 0.0), *(doc.bounds(each.effect) or (0.0, 0.0) for each in known)])
+    unsorted = [
+        Ranked(configuration=results[0].baseline, places=own),
+        *(
+            Ranked(configuration=each.configuration, result=each, places=span)
+            for each, span in zip(known, places, strict=True)
         ),
-        rows=tuple(_with_loss(row, lost) for row in whole) if lost else whole,
+    ]
+    ranked = sorted(unsorted, key=lambda row: -row.estimate)
+    without = (
+        Ranked(configuration=each.configuration, result=each, places=None)
+        for each in results
+        if each not in known
+    )
+    leading = ahead(ranked, workload, on_average=any(each.depends_on_load for each in known))
+    lost = _lost_in_a_power_cut(analysis)
+
+    def loss(row: Ranked) -> str:
+        return lost.get(row.configuration, doc.MISSING)
+
+    table = doc.table_of(
+        (*ranked, *without),
+        (doc.number_column("rank"), lambda row: row.rank),
+        ("configuration", lambda row: row.configuration),
+        (doc.number_column("change"), lambda row: row.change),
+        (
+            doc.number_column("95 % interval"),
+            lambda row: doc.effect_interval(row.result.effect if row.result else None),
+        ),
+        (
+            doc.Column(name="verdict", below=True),
+            lambda row: _standing(analysis, row, durability=not lost),
+        ),
+        *([(doc.Column(name=_LOST, below=True), loss)] if lost else []),
+        title=f"Ranking under {workload} by throughput",
+        tone=lambda row: doc.Tone.PLAIN if row.result is None else tone_of(row.result),
         tone_column=4,
         note=leading,
         brief=leading,
+        data=lambda row: row.data,
+    )
+    return replace(
+        table,
         gist=_gist(ranked, leading),
-        spare=bool(leading) and all(map(_leads, ranked)),  # the order says nothing
+        spare=bool(leading) and all(row.leads for row in ranked),  # the order says nothing
     )
 
 
@@ -285,35 +342,15 @@ def _lost_in_a_power_cut(analysis: CampaignAnalysis) -> dict[str, str]:
     return found if len(set(found.values())) > 1 else {}
 
 
-def _with_loss(row: doc.Row, lost: Mapping[str, str]) -> doc.Row:
-    return replace(row, cells=(*row.cells, lost.get(row.cells[1], doc.MISSING)))
-
-
-def _unranked(results: Sequence[Comparison], known: Sequence[Comparison]) -> Iterator[doc.Row]:
-    for each in results:
-        if each not in known:
-            cells = (doc.MISSING, each.configuration, doc.MISSING, doc.MISSING, "no interval yet")
-            yield doc.Row(cells=cells, tone=doc.Tone.OPEN)
-
-
-def _row(rank: str, result: Comparison, standing: str) -> doc.Row:
-    return doc.Row(
-        cells=(
-            rank,
-            result.configuration,
-            doc.effect_value(result.effect),
-            doc.effect_interval(result.effect),
-            standing,
-        ),
-        tone=tone_of(result),
-    )
-
-
-def _standing(analysis: CampaignAnalysis, result: Comparison, *, durability: bool) -> str:
+def _standing(analysis: CampaignAnalysis, row: Ranked, *, durability: bool) -> str:
     """Return a verdict in words for a row; one that depends on load with its extremes."""
+    if row.result is None:
+        return "baseline"
+    if row.places is None:
+        return "no interval yet"
     margin = analysis.experiment.stop.margin
-    word = plain_word(result, margin, span_of(analysis, result))
-    return f"{word}{durability_word(result)}" if durability else word
+    word = plain_word(row.result, margin, span_of(analysis, row.result))
+    return f"{word}{durability_word(row.result)}" if durability else word
 
 
 _DRAWING_SLACK = 0.08  # of the line's length, free at each end
@@ -352,15 +389,14 @@ def result_section(analysis: CampaignAnalysis) -> doc.Section:
 def _what_they_are(analysis: CampaignAnalysis) -> tuple[doc.BulletList, ...]:
     """Return what of each configuration was asked for and differs from the baseline."""
     experiment = analysis.experiment
-    names = [each.name for each in experiment.configurations]
-    base = names.index(experiment.baseline)
+    base = experiment.baseline
     asked = [each for each in analysis.settings if each.requested]
     items = []
-    for place, name in enumerate(names):
+    for name in (each.name for each in experiment.configurations):
         told = [
-            f"{each.name} = {each.values[place] or '(none)'}"
+            f"{each.name} = {each.values[name] or '(none)'}"
             for each in asked
-            if place == base or each.values[place] != each.values[base]
+            if name == base or each.values[name] != each.values[base]
         ]
         items.append(f"{name}: {', '.join(told) or 'as the baseline'}")
     lead = f"What they are (of {experiment.baseline}, the baseline, all that differs)"

@@ -19,6 +19,7 @@ from steelyard.core.measurement import Quantity, Series, SustainedRun
 from steelyard.core.quantities import PLAIN, SECONDS
 from steelyard.core.wording import MIB, MS_PER_S, format_duration, format_share
 from steelyard.report import document as doc
+from steelyard.report.keys import load_data
 from steelyard.report.texts import Texts
 
 TITLE = "Sustained runs"
@@ -101,7 +102,7 @@ def _table(analysis: CampaignAnalysis) -> doc.Table:
         doc.Cells(
             doc.Column(name="load", spare=True),
             lambda long: cell_name(analysis.experiment, long.run.cell.load),
-            lambda long: doc.load_data(long.run.cell.load),
+            lambda long: load_data(long.run.cell.load),
         ),
         doc.column(
             "length", lambda long: long.seconds, replace(_LENGTH, unit=PLAIN), key="seconds"
