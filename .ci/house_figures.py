@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 117255,
-    "lines of tests": 107434,
+    "lines of src": 117398,
+    "lines of tests": 107461,
     "files": 321,
     "longest file": 879,
-    "import edges": 2340,
+    "import edges": 2362,
     "modules with one importer": 24,
     "branches on kind or system": 9,
 }
