@@ -30,6 +30,11 @@ class FakeWorkers(Workers):
             self._made(place, actor)
         return actors
 
+    @property
+    def are_ours(self) -> bool:
+        """Return whether they are programs of this machine: a fake's always are."""
+        return True
+
     def run(self) -> bool:
         """Return whether they were started and not lost."""
         return self._are_up
@@ -44,6 +49,20 @@ class FakeWorkers(Workers):
     def answers(self, futures: Sequence[Any], *, within_s: float = 0.0) -> list[Any]:  # noqa: ARG002 - they are there
         """Return what they gave."""
         return [_awaited(future) for future in futures]
+
+    def call(
+        self,
+        actors: Sequence[Any],
+        method: str,
+        *arguments: Sequence[object],
+        within_s: float = 0.0,
+    ) -> list[Any]:
+        """Call a method of each now, and return what they gave."""
+        return self.answers(self.send(actors, method, *arguments), within_s=within_s)
+
+    def close(self) -> None:
+        """End them."""
+        self.stop()
 
     def stop(self) -> None:
         """Lose them."""

@@ -221,7 +221,13 @@ def test_an_amplification_of_trifles_is_in_no_table() -> None:
 # Findings without a ratio, or whose share is one of runs.
 WITHOUT_RATIO = frozenset(
     {
-        *("autovacuum-differs", "burst-hides", "burst-not-sustained", "burstable-machine"),
+        *(
+            "workers-apart",
+            "autovacuum-differs",
+            "burst-hides",
+            "burst-not-sustained",
+            "burstable-machine",
+        ),
         *("capacity-of-more-clients", "checkpoint-phase-differs", "checkpoints-differ"),
         *("clock-jump", "cluster-kept-elsewhere", "credits-not-back", "durability-traded"),
         *("early-checkpoint-phase", "failed-transactions", "few-transactions", "fits-in-memory"),

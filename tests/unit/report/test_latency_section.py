@@ -211,7 +211,7 @@ def test_what_is_too_noisy_is_said_with_what_can_be_seen() -> None:
     stop = replace(analysis.experiment.stop, detect=0.001)
     asked = replace(analysis, experiment=replace(analysis.experiment, stop=stop))
     assert "reads: an effect of 0.1 % is not reliably decided in 120 minutes" in advice(asked)
-    assert "reads: nine of ten campaigns of 20 minutes decide an effect of 3 %" in advice(analysis)
+    assert "reads: nine of ten campaigns of 60 minutes decide an effect of 3 %" in advice(analysis)
 
 
 def test_the_chart_has_what_the_table_has() -> None:
@@ -222,7 +222,7 @@ def test_the_chart_has_what_the_table_has() -> None:
     tables = blocks_of(analysis, Table)
     shown = [row for table in (tables[0], tables[2]) for row in table.rows]
     assert len(figure.rows) == sum("no interim result" not in row.cells for row in shown)
-    assert "reads: ±1.6 % in 20 min" in figure.alt
+    assert "reads: ±1.8 % in 20 min" in figure.alt
 
 
 def test_a_floor_without_any_look_has_no_chart() -> None:

@@ -208,7 +208,7 @@ def rules(analysis: CampaignAnalysis) -> dict[str, str]:
 
 def test_eleven_cells_keep_the_false_discovery_rate() -> None:
     """The table's note and the method name the rule, and what it does not promise."""
-    assert "11 cells (from block 6)" in note(over(11))
+    assert "11 cells (from block 8)" in note(over(11))
     assert "at most 5 % of them are expected to be wrong" in note(over(11))
     assert "no evidence of being equal" in note(over(11))
     assert rules(over(11))["cells"].startswith("11 per result: those called different by Benj")
@@ -216,7 +216,7 @@ def test_eleven_cells_keep_the_false_discovery_rate() -> None:
 
 def test_ten_cells_hold_together() -> None:
     """Up to ten the words are those of simultaneous intervals."""
-    assert note(over(10)).startswith("Simultaneous intervals (from block 6)")
+    assert note(over(10)).startswith("Simultaneous intervals (from block 8)")
     assert "cells" not in rules(over(10))
 
 

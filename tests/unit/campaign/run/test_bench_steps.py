@@ -344,7 +344,7 @@ def test_a_limited_campaign_is_measured_back_to_back(tmp_path: Path) -> None:
         experiments.SwitchCost.SESSION,
     )
     (told,) = [each for each in analysis.settings if each.name == "cgroup: cpus"]
-    assert (told.values, told.requested) == (("unlimited", "0.6"), True)
+    assert (told.values, told.requested) == ({"slow": "unlimited", "fast": "0.6"}, True)
 
 
 class _Stuck:
