@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
     "lines of src": 117398,
-    "lines of tests": 107461,
+    "lines of tests": 107486,
     "files": 321,
     "longest file": 879,
     "import edges": 2362,

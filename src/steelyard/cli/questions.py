@@ -633,7 +633,7 @@ def _agree_to_trial(assembly: Assembly, options: TrialOptions) -> None:
 
 
 def answer_by_plans(experiment: Experiment, assembly: Assembly, options: TrialOptions) -> bool:
-    """Tell which statements get another plan; return whether that is the answer.
+    """Show which statements get another plan; return whether that is the answer.
 
     It is where it was asked for, and where settings that act through plans alone change none.
 
@@ -691,7 +691,7 @@ def plan_document(changes: Sequence[PlanChange], settings: Mapping[str, str]) ->
 def plan_lines(
     changes: Sequence[PlanChange], settings: Mapping[str, str], *, is_answer: bool, kept: bool
 ) -> Iterator[str]:
-    """Yield what is told of statements and their plans; the plans themselves in an answer alone."""
+    """Yield a line for each statement that gets another plan; both plans in an answer alone."""
     most = max(change.drawn for change in changes)
     drawn = f", for {most} drawn sets of parameters" if most > 1 else ""
     under = ", ".join(f"{name} = {value}" for name, value in settings.items())

@@ -63,7 +63,7 @@ from steelyard.cli.options import (
     metavar="FILE",
     help="Write the experiment file, for `steelyard run`, and stop.",
 )
-@click.option("--plans", is_flag=True, help="Tell which statements get another plan, and stop.")
+@click.option("--plans", is_flag=True, help="Show which statements get another plan, and stop.")
 @click.option("--anyway", is_flag=True, help="Measure also if no statement gets another plan.")
 @click.option("--dry-run", is_flag=True, help="Tell what is touched, and minutes; start nothing.")
 @output_option()

@@ -800,7 +800,7 @@ class PlanChange:
 
     script: Annotated[str, "Script of the statement."]
     statement: Annotated[str, "The statement."]
-    drawn: Annotated[int, "Sets of parameters that were drawn; 1 where it has none."] = 0
+    drawn: Annotated[int, "Drawn sets of parameters; 1 without parameters."] = 0
     changed: Annotated[int, "How many of the sets have another plan."] = 0
     unknown: Annotated[str, "Why its plans are not known; may be null."] = ""
     before: Annotated[tuple[str, ...], "Lines of the first plan that changes."] = ()

@@ -243,7 +243,7 @@ class SlotDraw:
         return block_coin(self.seed, self.block)
 
     def order(self, count: int, coin: np.random.Generator, *part: int) -> Sequence[int]:
-        """Return which of ``count`` configurations stands in which slot.
+        """Return which of ``count`` configurations has which slot.
 
         Args:
             count: At least 1.

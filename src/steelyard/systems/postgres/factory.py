@@ -364,8 +364,8 @@ class EndpointEngine(PostgresEngine):
         asked = configuration.asked()
         if beyond := settings.beyond_sessions(tuple(asked), self._servers[now].catalogue):
             raise wording.InputError(
-                f"a session cannot have {', '.join(beyond)} for itself, so the server cannot be"
-                " asked for plans under it",
+                f"a session cannot have {', '.join(beyond)} for itself, so only a measurement"
+                " shows its plans",
                 hint="Leave --plans out, to measure with the setting.",
             )
         if address is None:
