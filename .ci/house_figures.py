@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 117398,
+    "lines of src": 117396,
     "lines of tests": 107486,
     "files": 321,
     "longest file": 879,

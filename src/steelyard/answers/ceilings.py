@@ -10,14 +10,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 from steelyard.answers import observations
 from steelyard.answers.results import CampaignAnalysis, CellSummary, Grounds
 from steelyard.core.experiment import Experiment, Layer
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import Evidence, Quantity, Run
-from steelyard.core.quantities import PERCENT, SECONDS, Named
+from steelyard.core.quantities import PERCENT, SECONDS, Computed, Named
 from steelyard.core.schedule import (
     LOG_WRITE_BYTES,
     Ceiling,
@@ -60,12 +60,10 @@ class LogRate:
     ] = None
     absent: Annotated[str, "Why the device was not measured; null where it was."] = ""
     how: str = ""
-
-    @property
-    def share(self) -> float | None:
-        """Return the log's part of what the device takes."""
-        most = self.most_bytes_per_s
-        return self.bytes_per_s / most if most else None
+    share: ClassVar = Computed(
+        lambda log: log.bytes_per_s / log.most_bytes_per_s if log.most_bytes_per_s else None,
+        Annotated[float | None, PERCENT, "The log's part of that, %; may be null."],
+    )
 
 
 def ceiling_findings(
