@@ -34,7 +34,7 @@ from support.left import left_over
 from support.live import living_servers, write_experiment
 
 SEED = 20261122
-BLOCKS = 6  # the first look: the configurations differ so much that it decides
+BLOCKS = 6  # verdicts end it from here on; the configurations differ so much that they do
 SECOND_DEATHS = 0.25  # share of the kills whose resumption is killed, too
 _LIMIT_S = 600.0
 _REPORTED_EVERY = 4  # a report takes seconds of CPU: not every campaign is reported once more
@@ -65,7 +65,7 @@ workloads:
   - {{name: naps, prepare: [make.sql], scripts: [{{file: work.sql}}]}}
 load: {{clients: 2, threads: 1, protocol: simple}}
 measure: {{run_time: 1s, discard_start: 0s, machine_limits: auto, {measure}}}
-stop: {{budget: 5m}}
+stop: {{budget: 5m, early: false}}
 seed: 7
 configurations:
   default:
@@ -442,7 +442,7 @@ def uninterrupted(lane: Lane, kind: Kind) -> Reference:
 def require_same(folder: Path, reference: Reference) -> None:
     """Plan, order, comparisons, verdicts and status are those of the reference.
 
-    Each has as many blocks as its first decisive look needed: the first look has ``BLOCKS``, and a
+    Each has as many blocks as its first decisive look from ``BLOCKS`` on needed: a
     machine that stood still in a run makes it undecided. Its runs are those of the schedule.
     """
     ours, theirs = (read_campaign(place / "c") for place in (folder, reference.folder))
