@@ -97,8 +97,8 @@ def ending(text: str = TINY) -> str:
 def napping(text: str = TINY) -> str:
     """Return an experiment that naps at every commit, under one configuration six times as long.
 
-    So the CPUs are left to others, and the first look, after four blocks, decides. A nap goes by the
-    clock, which goes on while a server stands still: it is no work for turns.
+    So the CPUs are left to others, and the first look, after four blocks, decides. A nap goes by
+    the clock, which goes on while a server stands still: it is no work for turns.
     """
     for old, new in (
         ("embedded}\n", "embedded}\n    postgres: {commit_delay: 60000, commit_siblings: 0}\n"),
