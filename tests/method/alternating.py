@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from sequential import CHANGED, at_its_end, holds, terms_of
 
-from steelyard.campaign.design.schedule import SQUARES, SlotDraw
+from steelyard.campaign.design.schedule import SQUARES, block_coin, slot_order
 from steelyard.stats import spending
 from steelyard.stats.intervals import block_interval
 from steelyard.stats.factorial import pooled_contrasts
@@ -232,8 +232,11 @@ def take(
 
 def drawn_slots(configurations, campaigns, blocks, seed):
     """Return the slot of each configuration as the product draws it, (campaigns, blocks, k)."""
-    draws = [[SlotDraw(seed + campaign, b) for b in range(blocks)] for campaign in range(campaigns)]
-    order = np.array([[draw.order(configurations, draw.coin) for draw in row] for row in draws])
+    rows = range(seed, seed + campaigns)
+    drawn = [
+        [slot_order(configurations, block_coin(n, b), n, b) for b in range(blocks)] for n in rows
+    ]
+    order = np.array(drawn)
     return np.argsort(order, axis=-1)
 
 

@@ -20,7 +20,7 @@ from steelyard.answers.observations import observe
 from steelyard.answers.turns import TurnChange
 from steelyard.answers.turns import check_turns
 from steelyard.answers.turns import still_warming
-from steelyard.stats.spending import CHECKS_FROM
+from steelyard.stats.turns import LEAST_BLOCKS
 
 pytestmark = pytest.mark.slow
 
@@ -123,8 +123,8 @@ def test_a_constant_difference_of_slots_decides_nothing(
     if found.called.mean() > false_positive_bound(campaigns):
         campaigns *= MORE
         found = in_slots(slot_effect, start_sd, configurations, cells, planned, campaigns, seed=2)
-    early = found.called & (found.blocks < CHECKS_FROM)
-    print(f"{found.called.mean():.3f} called, {early.mean():.3f} before block {CHECKS_FROM}")
+    early = found.called & (found.blocks < LEAST_BLOCKS)
+    print(f"{found.called.mean():.3f} called, {early.mean():.3f} before block {LEAST_BLOCKS}")
     assert found.called.mean() <= false_positive_bound(campaigns)
 
 

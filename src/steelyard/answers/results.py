@@ -31,7 +31,8 @@ from steelyard.core.wording import format_duration, format_percent
 from steelyard.report import document as doc
 from steelyard.report.keys import load_data, row_of
 from steelyard.stats.noise import LEAST_INSTANCES
-from steelyard.stats.spending import CHECKS_FROM, has_many_cells
+from steelyard.stats.spending import has_many_cells
+from steelyard.stats.turns import LEAST_BLOCKS
 
 T = TypeVar("T")
 
@@ -713,10 +714,10 @@ def early_note(verdict: Verdict, blocks: int) -> str:
 
     A verdict may come before the checks of the design have enough blocks.
     """
-    unchecked = blocks < CHECKS_FROM
+    unchecked = blocks < LEAST_BLOCKS
     notes = (
         "" if verdict is Verdict.EQUIVALENT else "the estimate is a little too large",
-        f"the checks of the design need {CHECKS_FROM} blocks (--stop-early no)" * unchecked,
+        f"the checks of the design need {LEAST_BLOCKS} blocks (--stop-early no)" * unchecked,
     )
     return ": ".join(filter(None, ("stopped early", "; ".join(filter(None, notes)))))
 

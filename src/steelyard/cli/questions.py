@@ -651,12 +651,13 @@ def answer_by_plans(experiment: Experiment, assembly: Assembly, options: TrialOp
             "a plan can be compared only of statements of scripts, on existing tables",
             hint="Name a script: --script FILE.",
         )
+    under = ", ".join(f"{name} = {value}" for name, value in asked.items())
     kept = bool(changes) and by_plan and not any(each.changed or each.unknown for each in changes)
     is_answer = options.plans or kept
     if is_answer and options.form != "text":
         print_answer(
             options.form,
-            lambda: plan_document(changes, asked),
+            lambda: plan_document(changes, under),
             lambda: {
                 "format": doc.FORMAT,
                 "settings": dict(asked),
@@ -664,14 +665,13 @@ def answer_by_plans(experiment: Experiment, assembly: Assembly, options: TrialOp
             },
         )
     elif changes and (is_answer or not options.quiet):
-        lines = plan_lines(changes, asked, is_answer=is_answer, kept=kept)
+        lines = plan_lines(changes, under, is_answer=is_answer, kept=kept)
         click.echo(printable("\n".join(lines)), err=not is_answer)
     return is_answer
 
 
-def plan_document(changes: Sequence[PlanChange], settings: Mapping[str, str]) -> doc.Document:
-    """Return which statements get another plan, as a table."""
-    under = ", ".join(f"{name} = {value}" for name, value in settings.items())
+def plan_document(changes: Sequence[PlanChange], under: str) -> doc.Document:
+    """Return which statements get another plan under some settings, as a table."""
     table = doc.table_of(
         changes,
         doc.column("script", lambda change: change.script),
@@ -689,12 +689,11 @@ def plan_document(changes: Sequence[PlanChange], settings: Mapping[str, str]) ->
 
 
 def plan_lines(
-    changes: Sequence[PlanChange], settings: Mapping[str, str], *, is_answer: bool, kept: bool
+    changes: Sequence[PlanChange], under: str, *, is_answer: bool, kept: bool
 ) -> Iterator[str]:
     """Yield a line for each statement that gets another plan; both plans in an answer alone."""
     most = max(change.drawn for change in changes)
     drawn = f", for {most} drawn sets of parameters" if most > 1 else ""
-    under = ", ".join(f"{name} = {value}" for name, value in settings.items())
     another = [change for change in changes if change.changed]
     if not another and not any(change.unknown for change in changes):
         said = "The statement keeps its" if len(changes) == 1 else f"All {len(changes)} statements"

@@ -234,7 +234,6 @@ SEQUENTIAL_ALPHA = 0.04  # printed as 95 %: the margin absorbs many looks under 
 FIXED_ALPHA = 0.045  # the same for one look
 FIRST_LOOK = 4  # the least blocks that a t interval is asked at
 LATEST_FIRST_LOOK = 8  # also where more configurations do not fill whole squares by then
-CHECKS_FROM = 6  # blocks: below, t at the level of the checks of a design bounds nothing
 PRECISION_FROM = 12
 SIMULTANEOUS_UP_TO = 10  # cells of a result; beyond, the false discovery rate is what is kept
 

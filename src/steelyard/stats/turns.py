@@ -18,11 +18,10 @@ import numpy.typing as npt
 from steelyard.stats import special
 from steelyard.stats.intervals import FloatArray, Interval, block_interval
 from steelyard.stats.noise import LEAST_NOISE_BLOCKS, centred, contrast_sums, jackknife_error
-from steelyard.stats.spending import CHECKS_FROM
 
 SUSPECT_LEVEL: Final = 0.01
 SUSPECT_BEYOND: Final = 0.01  # of the log ratio; as small as a difference without practical weight
-LEAST_BLOCKS: Final = CHECKS_FROM
+LEAST_BLOCKS: Final = 6  # below, t at this level bounds nothing that is worth a word
 LEAST_TRANSACTIONS: Final = 10  # the logarithm of a count n is 1/(2n) low: 5 % here
 
 Weights = Sequence[float] | FloatArray

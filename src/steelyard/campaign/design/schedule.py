@@ -48,12 +48,12 @@ from steelyard.stats.noise import (
     optimal_runs,
 )
 from steelyard.stats.spending import (
-    CHECKS_FROM,
     FIRST_LOOK,
     blocks_within,
     first_look_of,
     stopping_rule,
 )
+from steelyard.stats.turns import LEAST_BLOCKS
 from steelyard.systems.protocol import Engine
 from steelyard.targets.differences import differing_settings
 
@@ -91,7 +91,7 @@ def stopping_for(experiment: Experiment, switch: SwitchCost, max_blocks: int) ->
         max_blocks=max_blocks,
         precision=experiment.stop.width,
         blocks=experiment.stop.blocks,
-        ends_from=0 if experiment.stop.early else CHECKS_FROM,
+        ends_from=0 if experiment.stop.early else LEAST_BLOCKS,
     )
 
 
@@ -208,7 +208,7 @@ def make_schedule(
         )
     draw = _back_to_back if mode is Mode.BACK_TO_BACK else _starts
     planned = tuple(
-        PlannedBlock(index=index, starts=draw(configurations, cells, SlotDraw(seed, index), rounds))
+        PlannedBlock(index=index, starts=draw(configurations, cells, seed, index, rounds))
         for index in range(blocks)
     )
     return Schedule(seed=seed, mode=mode, blocks=planned)
@@ -230,30 +230,22 @@ def block_coin(seed: int, index: int, *further: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(sequence))
 
 
-@dataclass(frozen=True, slots=True)
-class SlotDraw:
-    """The draws of one block, a function of the campaign's seed."""
+def slot_order(
+    count: int, coin: np.random.Generator, seed: int, block: int, *part: int
+) -> Sequence[int]:
+    """Return which of ``count`` configurations has which slot in a block.
 
-    seed: int
-    block: int
-
-    @property
-    def coin(self) -> np.random.Generator:
-        """Return the block's own random numbers."""
-        return block_coin(self.seed, self.block)
-
-    def order(self, count: int, coin: np.random.Generator, *part: int) -> Sequence[int]:
-        """Return which of ``count`` configurations has which slot.
-
-        Args:
-            count: At least 1.
-            coin: Of the block, for blocks behind the squares.
-            *part: Of the block that has an order of its own; empty for the whole block.
-        """
-        square, row = divmod(self.block, count)
-        if square >= SQUARES:
-            return tuple(coin.permutation(count))
-        return latin_square(count, block_coin(self.seed, square, _SQUARES, *part))[row]
+    Args:
+        count: At least 1.
+        coin: Of the block, for blocks behind the squares.
+        seed: Of the campaign.
+        block: Its number.
+        *part: Of the block that has an order of its own; empty for the whole block.
+    """
+    square, row = divmod(block, count)
+    if square >= SQUARES:
+        return tuple(coin.permutation(count))
+    return latin_square(count, block_coin(seed, square, _SQUARES, *part))[row]
 
 
 def latin_square(count: int, coin: np.random.Generator) -> tuple[tuple[int, ...], ...]:
@@ -264,10 +256,11 @@ def latin_square(count: int, coin: np.random.Generator) -> tuple[tuple[int, ...]
 
 
 def _starts(
-    configurations: Sequence[str], cells: Sequence[CellKey], draw: SlotDraw, rounds: int
+    configurations: Sequence[str], cells: Sequence[CellKey], seed: int, block: int, rounds: int
 ) -> tuple[PlannedStart, ...]:
-    coin = draw.coin
-    first_to_last = [configurations[place] for place in draw.order(len(configurations), coin)]
+    coin = block_coin(seed, block)
+    slots = slot_order(len(configurations), coin, seed, block)
+    first_to_last = [configurations[place] for place in slots]
     order = [cells[place] for _ in range(rounds) for place in coin.permutation(len(cells))]
     return tuple(
         PlannedStart(
@@ -279,14 +272,14 @@ def _starts(
 
 
 def _back_to_back(
-    configurations: Sequence[str], cells: Sequence[CellKey], draw: SlotDraw, rounds: int
+    configurations: Sequence[str], cells: Sequence[CellKey], seed: int, block: int, rounds: int
 ) -> tuple[PlannedStart, ...]:
-    coin, sides = draw.coin, len(configurations)
+    coin, sides = block_coin(seed, block), len(configurations)
     runs = tuple(
         PlannedRun(configuration=configurations[side], cell=cells[place])
         for number in range(rounds)
         for place in coin.permutation(len(cells))
-        for side in draw.order(sides, coin, number, int(place))
+        for side in slot_order(sides, coin, seed, block, number, int(place))
     )
     return (PlannedStart(configuration=runs[0].configuration, runs=runs),)
 

@@ -270,10 +270,12 @@ def plan_changes(
         functions = [str(name) for (name,) in session.rows(_FUNCTIONS)]
         planner = _Planner(session, changes, is_prepared=protocol == scripts.PREPARED)
         for number, script in enumerate(workload.scripts):
-            values = tuple(_drawn(session, workload, script, np.random.default_rng([seed, number])))
+            coin = np.random.default_rng([seed, number])
+            reads = scripts.only_reads(script.text)
+            values = tuple(_drawn(session, workload, script, coin)) if reads else ()
             for statement in dict.fromkeys(filter(_PLANNED.match, scripts.statements(script.text))):
                 change = PlanChange(script=script.name, statement=statement)
-                if hidden := _hidden(script, statement, functions):
+                if hidden := _hidden(statement, functions, reads=reads):
                     yield replace(change, unknown=hidden)
                     continue
                 try:
@@ -284,9 +286,9 @@ def plan_changes(
                     yield replace(change, unknown=error.message)
 
 
-def _hidden(script: Script, statement: str, functions: Sequence[str]) -> str:
+def _hidden(statement: str, functions: Sequence[str], *, reads: bool) -> str:
     """Return why a statement plans more than EXPLAIN shows; empty where it does not."""
-    if not scripts.only_reads(script.text):
+    if not reads:
         return "its script may write, and triggers and foreign keys have plans of their own"
     named = (name for name in functions if re.search(rf"\b{re.escape(name)}\"?\s*\(", statement))
     called = next(named, "")
