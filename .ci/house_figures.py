@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 117396,
-    "lines of tests": 107486,
+    "lines of src": 117389,
+    "lines of tests": 107489,
     "files": 321,
     "longest file": 879,
-    "import edges": 2362,
+    "import edges": 2363,
     "modules with one importer": 24,
     "branches on kind or system": 9,
 }
