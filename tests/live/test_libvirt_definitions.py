@@ -30,8 +30,11 @@ _BACKEND = re.compile(r"'(\{\"qom-type\":\"memory-backend-[^']*\})'")
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
-    """Return what virsh says of each domain: as it is defined, and how QEMU would be started."""
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
+    """Return what virsh says of each domain: as it is defined, and how QEMU would be started.
+
+    Its mounts are gone before a libvirtd looks for huge pages: QEMU's account may not enter them.
+    """
     if any(shutil.which(program) is None for program in PROGRAMS):
         lacking("there is no libvirt (packages libvirt-daemon-system, qemu-system-x86)")
     directory = tmp_path_factory.mktemp("libvirt")
@@ -46,8 +49,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, s
             _mount(stack, size, directory / size)
         argv = ["virsh", "-c", f"qemu:///embed?root={directory}/root", "; ".join(lines)]
         done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
-        parts = (part.partition("\n") for part in f"\n{done.stdout}".split("\n#"))
-        yield {name: text for name, _, text in parts}
+    parts = (part.partition("\n") for part in f"\n{done.stdout}".split("\n#"))
+    return {name: text for name, _, text in parts}
 
 
 def _mount(stack: ExitStack, size: str, directory: Path) -> None:
