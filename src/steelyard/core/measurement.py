@@ -440,12 +440,15 @@ class ScriptLatency:
         longest_s: The longest of them, exactly; None without a transaction.
         cut: Ended in turns too, but a pause of the generator alone fell into them: it is not known
             how long they took, but for that it was longer than what is told.
+        executions_s: Seconds of each execution that counts, in their order, client by client, where
+            all scripts ran in a given order; empty where scripts were drawn.
     """
 
     script: str
     latency: str
     longest_s: float | None
     cut: int = 0
+    executions_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
