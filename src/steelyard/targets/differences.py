@@ -153,6 +153,7 @@ class Room:
         mixed_sessions: Why sessions of one server cannot have settings of their own, as a clause;
             empty where they can, and where nobody needs them to.
         lifted: Limits of existing servers that sessions in turns go without, as they are.
+        of_one: Configurations on databases of one server that were there before, by server.
         unable: Why there is no such place, as a clause; empty where there is.
     """
 
@@ -161,6 +162,7 @@ class Room:
     huge_page_bytes: int | None = None
     mixed_sessions: str = ""
     lifted: Mapping[str, str] = field(default_factory=dict)
+    of_one: tuple[tuple[str, ...], ...] = ()
     unable: str = "its servers can only be up one at a time here"
 
 
@@ -181,6 +183,7 @@ def shared_room(rooms: Sequence[Room]) -> Room:
         huge_page_bytes=min(pages, default=None),
         mixed_sessions=next((room.mixed_sessions for room in rooms if room.mixed_sessions), ""),
         lifted={name: value for room in rooms for name, value in room.lifted.items()},
+        of_one=tuple(names for room in rooms for names in room.of_one),
     )
 
 
@@ -232,6 +235,8 @@ def choose_design(
         reason = "the experiment asks for it" if asked else f"{fit} at the same time"
         if experiment.workloads[0].command is not None:
             reason += f", and the log of {experiment.generator} counts their turns"
+        for names in room.of_one:
+            reason += f"; {', '.join(names)} are on databases of one server"
         if room.lifted:
             limits = ", ".join(f"{name} = 0 (now {value})" for name, value in room.lifted.items())
             reason += f"; so that no pause ends them, sessions of the load have {limits}"
@@ -259,6 +264,9 @@ def _obstacles(experiment: Experiment, engine: Engine, room: Room) -> Iterator[s
     is_elsewhere = room.pausing is schedule.Pausing.GENERATOR
     for target, names in experiment.shared_servers.items() if is_elsewhere else ():
         reasons = _obstacles_of_one_server(experiment, engine, target, names)
+        yield from (f"{', '.join(names)} are on one server, {reason}" for reason in reasons)
+    for names in room.of_one:
+        reasons = _obstacles_of_sessions(experiment, engine, names)
         yield from (f"{', '.join(names)} are on one server, {reason}" for reason in reasons)
     yield from _obstacles_of_the_work(experiment)
     yield from _obstacles_of_the_file(experiment)
@@ -393,20 +401,27 @@ def _obstacles_of_one_server(
     target: There,
     names: Sequence[str],
 ) -> Iterator[str]:
-    asked = sorted({key for each in names for key in experiment.configuration(each).asked_folded()})
     if not target.system.has_sessions:
         yield f"and a setting of {target.system.words.server} holds for all its sessions"
         return
+    yield from _obstacles_of_sessions(experiment, engine, names)
+    if engine.writes() and target.allow_existing:
+        yield "and would write into one database of it (`allow_existing`)"
+    elif engine.writes() and target.restore == _VACUUM:
+        yield "and would write into one database of it (`restore: vacuum`)"
+
+
+def _obstacles_of_sessions(
+    experiment: Experiment, engine: Engine, names: Sequence[str]
+) -> Iterator[str]:
+    """Yield why configurations of one server cannot be sets of sessions, as clauses."""
+    asked = sorted({key for each in names for key in experiment.configuration(each).asked_folded()})
     if beyond := engine.beyond_sessions(names[0], asked):
         yield f"and no session can have its own {', '.join(beyond)}"
     if paid := engine.paid_by_others(asked):
         yield f"and sessions pay for the {', '.join(paid)} of others"
     if experiment.measure.switch is SwitchCost.RESTART:
         yield "which cannot be restarted for one of them (`measure.switch`)"
-    if engine.writes() and target.allow_existing:
-        yield "and would write into one database of it (`allow_existing`)"
-    elif engine.writes() and target.restore == _VACUUM:
-        yield "and would write into one database of it (`restore: vacuum`)"
 
 
 def _memory(experiment: Experiment, engine: Engine, room: Room) -> schedule.SharedMemory | None:

@@ -101,7 +101,8 @@ def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
 
     Raises:
         TargetError: A server cannot be reached.
-        PreflightError: Two targets lead to one server, or there is no pgbench.
+        PreflightError: Two targets lead to one database, or to databases of one server whose
+            configurations differ in more than settings of a session; or there is no pgbench.
     """
     experiment, doors = asked.experiment, asked.doors
     targets = {
@@ -113,7 +114,7 @@ def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
         )
         for target in targets.values()
     }
-    require_different_servers(entrances.values(), doors.sql)
+    together = _databases_of_one_server(entrances, doors.sql)
     pooled = {target: doors.sql.is_pooled(address) for target, address in entrances.items()}
     clients = max(load.clients for load in experiment.loads)
     protocols = {each.protocol or experiment.protocol for each in experiment.configurations}
@@ -128,11 +129,16 @@ def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
     engine = factory.endpoint_engine(
         experiment, {name: servers[target] for name, target in targets.items()}, doors, reach
     )
-    room = _room(experiment, engine, entrances, doors.sql)
+    for group in together:
+        _require_own_settings(experiment, {each: servers[each] for each in group}, doors.sql)
+    room = _room(experiment, engine, entrances, together, doors.sql)
+    alternates = can_alternate(experiment, engine, room)
     ground = _Ground(
         asked=asked,
         engine=engine,
-        shared=experiment.shared_servers if can_alternate(experiment, engine, room) else {},
+        shared=experiment.shared_servers if alternates else {},
+        together=together,
+        alternates=alternates,
         lifts=bool(room.lifted),
     )
     options = {
@@ -162,12 +168,16 @@ class _Ground:
 
     Attributes:
         shared: Servers on which several configurations take turns, by sessions of their own.
+        together: Targets that are databases of one server, by server.
+        alternates: The configurations take turns.
         lifts: Sessions of the load go without limits that would end them in pauses.
     """
 
     asked: Asked
     engine: Engine
     shared: Mapping[There, tuple[str, ...]]
+    together: Sequence[Sequence[EndpointTarget]]
+    alternates: bool
     lifts: bool
 
     def options(
@@ -181,12 +191,15 @@ class _Ground:
         """Return how a server is used."""
         experiment, sql = self.asked.experiment, self.asked.doors.sql
         names = settings_on(experiment, target)
-        restarts = target not in self.shared and restarts_on(experiment, target, names, server)
+        beside = next((group for group in self.together if target in group), ())
+        has_sessions = target in self.shared or bool(beside)
+        restarts = not has_sessions and restarts_on(experiment, target, names, server)
+        at_once = sum(len(_on(experiment, each)) for each in beside or (target,))
         return replace(
             use_of(self.asked, self.engine, target, target, entrance),
             restarts=restarts,
-            at_once=len(self.shared.get(target, ("one",))),
-            sessions=target in self.shared
+            at_once=at_once if self.alternates else 1,
+            sessions=has_sessions
             or (not restarts and fit_sessions(experiment, target, server, entrance, sql)),
             alters=not server.not_alterable(names),
             lifted=limits_to_lift(experiment, self.engine, target) if self.lifts else {},
@@ -236,13 +249,18 @@ def _room(
     experiment: Experiment,
     engine: Engine,
     entrances: Mapping[EndpointTarget, ServerAddress],
+    together: Sequence[Sequence[EndpointTarget]],
     sql: Sql,
 ) -> Room:
     """Return what servers offer that go on in pauses; their sessions are tried where they differ.
 
     They are tried only where nothing else keeps the configurations from taking turns.
     """
-    room = Room(pausing=Pausing.GENERATOR)
+    of_one = tuple(
+        tuple(each.name for each in experiment.configurations if each.target in group)
+        for group in together
+    )
+    room = Room(pausing=Pausing.GENERATOR, of_one=of_one)
     if not can_alternate(experiment, engine, room):
         return room
     lifted = {target: limits_to_lift(experiment, engine, target) for target in entrances}
@@ -463,6 +481,51 @@ def restarts_on(
     return needed or experiment.measure.switch is SwitchCost.RESTART
 
 
+def _databases_of_one_server(
+    entrances: Mapping[EndpointTarget, ServerAddress], sql: Sql
+) -> tuple[tuple[EndpointTarget, ...], ...]:
+    """Return the targets that are databases of one server, by server where there are several.
+
+    Raises:
+        PreflightError: Two lead to one database, or to databases that Steelyard makes there.
+    """
+    statement = f"{existing_server.STARTED_AT}, current_setting('port'), current_database()"
+    found: dict[object, dict[EndpointTarget, object]] = {}
+    for target, address in entrances.items():
+        *server, database = sql.rows(address, statement)[0]
+        found.setdefault(repr(server), {})[target] = database
+    several = [databases for databases in found.values() if len(databases) > 1]
+    for databases in several:
+        there = {name for target, name in databases.items() if target.allow_existing}
+        _require_as_many(there, databases, way=_TWO_DATABASES)
+    return tuple(map(tuple, several))
+
+
+def _require_own_settings(
+    experiment: Experiment, servers: Mapping[EndpointTarget, factory.RunningServer], sql: Sql
+) -> None:
+    """Raise where what one of the databases of a server needs would change the others, too.
+
+    Raises:
+        PreflightError: A setting is for all sessions of the server, or a target is restarted.
+    """
+    names = {
+        f"`{name}`"
+        for target, server in servers.items()
+        if server.address and not fit_sessions(experiment, target, server, server.address, sql)
+        for name in settings_on(experiment, target)
+    }
+    if any(target.is_restarted for target in servers):
+        names.add("`restart_command`")
+    if names:
+        raise PreflightError(
+            "two targets are databases of one server, and not for one of them alone is"
+            f" {', '.join(sorted(names))}",
+            hint="Leave it out, or set it there before, for both. Settings that any session may"
+            " have for itself (work_mem, jit) may differ.",
+        )
+
+
 def require_different_servers(entrances: Collection[ServerAddress], sql: Sql) -> None:
     """Raise when two targets lead to one server: each would keep the other's settings.
 
@@ -474,11 +537,19 @@ def require_different_servers(entrances: Collection[ServerAddress], sql: Sql) ->
     _require_as_many(seen, entrances)
 
 
-def _require_as_many(servers: Collection[str], targets: Collection[object]) -> None:
+_TWO_DATABASES: Final = (
+    " Two existing databases of one server may be compared: give each target its `dbname:` and"
+    " `allow_existing: true`."
+)
+
+
+def _require_as_many(
+    servers: Collection[object], targets: Collection[object], *, way: str = ""
+) -> None:
     if len(servers) < len(targets):
         raise PreflightError(
             "two targets of the experiment lead to the same server",
-            hint="Write the target once, in a configuration that the others extend.",
+            hint=f"Write the target once, in a configuration that the others extend.{way}",
         )
 
 

@@ -198,7 +198,7 @@ def _slots(
     """Return places for so many servers that are up together."""
     if assembly.slots is None:
         raise PreflightError("servers of this kind cannot be up together here")
-    shared = experiment.shared_servers.values()
+    shared = (*experiment.shared_servers.values(), *assembly.room.of_one)
     return tuple(
         Slot(
             bench=Bench(
