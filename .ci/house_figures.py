@@ -23,8 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 117392,
-    "lines of tests": 107492,
+    "lines of src": 117478,
+    "lines of tests": 107585,
     "files": 321,
     "longest file": 879,
     "import edges": 2363,
