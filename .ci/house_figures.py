@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 117478,
-    "lines of tests": 107585,
+    "lines of src": 117736,
+    "lines of tests": 107708,
     "files": 321,
     "longest file": 879,
-    "import edges": 2363,
+    "import edges": 2368,
     "modules with one importer": 24,
     "branches on kind or system": 9,
 }

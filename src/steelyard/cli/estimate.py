@@ -6,6 +6,7 @@ from steelyard.cli.completion import complete_source
 from steelyard.cli.grouping import LongCommand
 from steelyard.cli.options import (
     JOB_OPTIONS,
+    PATH,
     experiment_options,
     output_option,
     planned_job_options,
@@ -20,6 +21,12 @@ from steelyard.cli.options import (
 @click.argument("source", metavar="FILE | preset:NAME", shell_complete=complete_source)
 @click.option("--budget", metavar="TIME", help="Estimate for this budget, such as 20m.")
 @click.option("--width", metavar="SHARE", help="Estimate for this half-width, such as 1%.")
+@click.option(
+    "--trial",
+    type=PATH,
+    metavar="DIR",
+    help="Show how many workers the load needs, by this campaign of the same scripts.",
+)
 @experiment_options
 @planned_job_options
 @output_option()

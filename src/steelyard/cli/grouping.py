@@ -13,7 +13,7 @@ GROUPS: Final = {
         "cpus memory shared-buffers max-connections for postgres-version storage page-size "
         "no-huge-pages shared-cpus logical-decoding name"
     ),
-    "Time": "budget width stop-early margin short no-verdict plans anyway resume",
+    "Time": "budget width trial stop-early margin short no-verdict plans anyway resume",
     "Target": (
         "target scheduler wait on dsn redis server data-directory server-memory server-cpus "
         "allow-existing restart-command reset-command"

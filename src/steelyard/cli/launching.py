@@ -133,6 +133,7 @@ class RunOptions:
     scheduler: str | None = None
     wait: str | None = None
     width: str | None = None
+    trial: Path | None = None
     stop_early: str | None = None
     seed: int | None
     out: Path | None
@@ -520,7 +521,8 @@ def estimate(options: RunOptions) -> None:
         expected = forecasts.forecast_either(loaded.experiment, assembly)
         job = _foreseen_job(loaded, assembly, findings, expected, options, doors)
     _tell_place(where, job, options)
-    found = planning.plan_campaign(loaded.experiment, assembly)
+    trial = None if options.trial is None else read_campaign(options.trial)
+    found = planning.plan_campaign(loaded.experiment, assembly, trial=trial)
     campaigns.print_answer(
         options.form, lambda: outlook_document(found), lambda: outlook_json(found)
     )

@@ -6,6 +6,7 @@ The levels, first looks and intervals are those that the campaign itself will us
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,7 +14,8 @@ import numpy as np
 
 from steelyard.core.campaign import NoiseProfile, Rounds, StoppingRule, WorkloadNoise
 from steelyard.core.experiment import Experiment, Reset, SwitchCost
-from steelyard.core.schedule import Mode, Pausing, SharedMemory
+from steelyard.core.findings import Estimate
+from steelyard.core.schedule import Load, Mode, Pausing, SharedMemory
 from steelyard.stats.planning import (
     PAIR,
     BlockShape,
@@ -380,6 +382,39 @@ class Forecast:
         return self.preparation_s + self.block_s
 
 
+class RateFrom(StrEnum):
+    """Sources of an expected rate; a plan shows the values."""
+
+    FILE = "in the file"
+    TRIAL = "the trial's, under this load"
+    CLIENTS = "at most: the trial's, in proportion to clients"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratorNeed:
+    """Threads and workers that a load needs.
+
+    Attributes:
+        cpu_s: CPU time of the generator per transaction in the trial, s: the configuration with
+            the most, over its runs.
+        tps: To expect: of the configuration with the most.
+        is_limit: The generator was the limit in the trial, so the server may do more.
+        cpus: That the generator keeps busy: one product of the two above.
+        threads: That it needs in all, and ``workers`` as many machines of ``machine_cpus``.
+    """
+
+    workload: str
+    load: Load
+    cpu_s: Estimate
+    tps: float
+    rate_from: RateFrom
+    is_limit: bool
+    cpus: float
+    machine_cpus: float
+    threads: int
+    workers: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignOutlook:
     """What a campaign would take and what it could say.
@@ -388,6 +423,7 @@ class CampaignOutlook:
         noise: Measured or assumed; it says which.
         workloads: Empty where nothing is compared.
         cheaper: Where the budget does not decide ``stop.detect``: what would, cheapest first.
+        generators: Of each load, by a trial; None without one.
     """
 
     experiment: Experiment
@@ -395,6 +431,7 @@ class CampaignOutlook:
     noise: NoiseProfile
     workloads: tuple[WorkloadOutlook, ...] = ()
     cheaper: tuple[CheaperDesign, ...] = ()
+    generators: tuple[GeneratorNeed, ...] | None = None
 
     @property
     def decides_results(self) -> bool:

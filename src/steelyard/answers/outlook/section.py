@@ -13,6 +13,7 @@ from steelyard.answers.outlook.compute import (
     CheaperDesign,
     EffectOutlook,
     Forecast,
+    GeneratorNeed,
     ScopeOutlook,
     SliceOutlook,
     WorkloadOutlook,
@@ -36,7 +37,14 @@ from steelyard.core.campaign import (
 from steelyard.core.experiment import MANY, Design, Experiment
 from steelyard.core.quantities import PERCENT, SECONDS
 from steelyard.core.schedule import LONGEST_LATENCY_S, Mode
-from steelyard.core.wording import MS_PER_S, format_bytes, format_duration, format_share, quoted
+from steelyard.core.wording import (
+    MS_PER_S,
+    US_PER_S,
+    format_bytes,
+    format_duration,
+    format_share,
+    quoted,
+)
 from steelyard.report import document as doc
 from steelyard.report.texts import Texts
 from steelyard.stats.planning import turn_noise
@@ -69,6 +77,7 @@ def outlook_document(found: CampaignOutlook) -> doc.Document:
             _decidable(found),
             *_minutes(found),
             *_cheaper(found),
+            *_generators(found),
             _noise(found),
             _time_and_disk(found),
         ),
@@ -253,6 +262,58 @@ def design_sentence(design: CheaperDesign) -> str:
     """Return a design and its time in words."""
     each = " each" if design.campaigns > 1 else ""
     return f"{design.change}: about {doc.about(design.needed_s)}{each}"
+
+
+def _generators(outlook: CampaignOutlook) -> Iterator[doc.Section]:
+    """Yield the needs of the loads, by a trial."""
+    if outlook.generators is None:
+        return
+    asked = 1 if outlook.experiment.workers is None else outlook.experiment.workers.number
+    most = max(outlook.generators, key=lambda need: (need.workers, need.threads))
+    is_short = most.workers > asked or most.threads > most.load.threads
+    lead = doc.Paragraph(
+        text=_TEXTS.generators(need=most, asked=asked),
+        tone=doc.Tone.WARNING if is_short else doc.Tone.PLAIN,
+    )
+    whole = doc.Form(show="{:,.0f}".format)
+    table = doc.table_of(
+        outlook.generators,
+        doc.column("workload", lambda need: need.workload),
+        doc.column("load", lambda need: need.load.label),
+        doc.numbers("CPU per transaction", _cpu_words, "µs"),
+        doc.column("transactions per second", lambda need: need.tps, whole, key="tps"),
+        doc.column("CPUs busy", lambda need: need.cpus, doc.Form(show="{:.2g}".format)),
+        doc.column("threads needed", lambda need: need.threads, doc.WHOLE),
+        doc.column("workers needed", lambda need: need.workers, doc.WHOLE),
+        doc.column("rate", lambda need: need.rate_from.value),
+        title="",
+        note=_TEXTS.generators_note(is_limit=any(need.is_limit for need in outlook.generators)),
+    )
+    yield doc.Section(anchor="generator", title="Load generator", blocks=(lead, table))
+
+
+def _cpu_words(need: GeneratorNeed) -> str:
+    cpu = need.cpu_s
+    text = f"{US_PER_S * cpu.value:.3g}"
+    if cpu.low is None or cpu.high is None:
+        return text
+    return f"{text} [{US_PER_S * cpu.low:.3g}, {US_PER_S * cpu.high:.3g}]"
+
+
+def _generator_json(need: GeneratorNeed) -> dict[str, doc.Json]:
+    return {
+        "workload": need.workload,
+        "clients": need.load.clients,
+        "load": need.load.label,
+        "cpu_per_transaction_s": doc.interval(need.cpu_s),
+        "tps": doc.number(need.tps),
+        "rate": need.rate_from.name.lower(),
+        "generator_was_limit": need.is_limit,
+        "cpus": doc.number(need.cpus),
+        "cpus_per_worker": doc.number(need.machine_cpus),
+        "threads_needed": need.threads,
+        "workers_needed": need.workers,
+    }
 
 
 def _noise(found: CampaignOutlook) -> doc.Section:
@@ -471,6 +532,9 @@ def outlook_json(found: CampaignOutlook) -> dict[str, doc.Json]:
             }
             for each in found.cheaper
         ],
+        "generators": None
+        if found.generators is None
+        else [_generator_json(need) for need in found.generators],
     }
 
 

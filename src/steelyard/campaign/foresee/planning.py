@@ -1,23 +1,40 @@
 """What an experiment can decide, how long that takes, and what would be cheaper; nothing runs.
 
 Designs that decide what the budget of a file does not are computed, and not recommended by rote.
+
+How many workers a load needs follows from a trial, which is any campaign of the same scripts: the
+generator's CPU time per transaction depends on them, and neither on the server nor on the data.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Final
+
+import numpy as np
 
 from steelyard.answers.attribution import synergies
-from steelyard.answers.observations import result_contrasts
+from steelyard.answers.observations import level, result_contrasts, whole_transactions
 from steelyard.answers.outlook import compute
 from steelyard.answers.outlook.compute import Forecast
-from steelyard.campaign.design.noise_profiles import profile_for
+from steelyard.campaign.design.noise_profiles import content_of, profile_for
 from steelyard.campaign.design.schedule import GUESSED_SWITCH_S, mode_for, run_s
+from steelyard.campaign.evidence.run_rules import SATURATED_SHARE
 from steelyard.campaign.foresee.forecast import forecast, forecast_either
-from steelyard.core.campaign import LEAST_STARTS, NoiseOrigin, NoiseProfile, WorkloadNoise
+from steelyard.core.campaign import (
+    LEAST_STARTS,
+    CampaignRecord,
+    NoiseOrigin,
+    NoiseProfile,
+    WorkloadNoise,
+)
 from steelyard.core.experiment import Attribution, AttributionKind, Design, Experiment, Workload
-from steelyard.core.schedule import Mode, sub_block_sizes
+from steelyard.core.findings import Estimate
+from steelyard.core.measurement import Quantity, Run
+from steelyard.core.schedule import Load, Mode, sub_block_sizes
+from steelyard.core.wording import InputError
 from steelyard.stats import factorial, planning
 from steelyard.targets.assembly import Assembly
 from steelyard.targets.differences import choose_design, switch_cost
@@ -25,6 +42,7 @@ from steelyard.targets.differences import choose_design, switch_cost
 _WORTH_SAYING = 0.9  # of the time that the file's own design needs: a guess
 _MOST_SAID = 3
 _LOADS_NAMED = 4
+PLANNED_SHARE: Final = 0.8  # of a CPU; a guess: clear of where a run becomes invalid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,14 +284,18 @@ def _better_slice(found: compute.CampaignOutlook) -> Iterator[_Variant]:
 
 
 def plan_campaign(
-    experiment: Experiment, assembly: Assembly, *, effects: Sequence[float] = ()
+    experiment: Experiment,
+    assembly: Assembly,
+    *,
+    effects: Sequence[float] = (),
+    trial: CampaignRecord | None = None,
 ) -> compute.CampaignOutlook:
     """Return what a campaign would take and could say.
 
     Asked about are ``effects``, or the usual ones, beside ``stop.detect``.
 
     Raises:
-        InputError: The file asks for a switch that is too cheap.
+        InputError: The file asks for a switch that is too cheap, or a trial is of other work.
     """
     choice = choose_design(experiment, assembly.engine, assembly.room)
     noise = profile_for(experiment, in_turns=choice.alternates)
@@ -285,6 +307,7 @@ def plan_campaign(
         expected=expected,
         noise=noise,
         workloads=_workloads(experiment, expected, noise, asked) if compared else (),
+        generators=None if trial is None else generator_needs(experiment, trial),
     )
     return replace(found, cheaper=cheaper_designs(found, assembly))
 
@@ -422,3 +445,128 @@ def _workloads(
         seen(part, tuple(workload.name for workload in group))
         for (part, _), group in groupby(experiment.workloads, key=kind)
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """A configuration of a trial under one load.
+
+    Attributes:
+        machine_cpus: Of one of the machines that the load came from.
+    """
+
+    load: Load
+    cpu_s: Estimate
+    tps: float
+    is_limit: bool
+    machine_cpus: float
+
+
+def generator_needs(
+    experiment: Experiment, trial: CampaignRecord
+) -> tuple[compute.GeneratorNeed, ...]:
+    """Return what each load asks of its generator, for the workloads that a trial had, too.
+
+    Raises:
+        InputError: It had none of them, or did not measure the generator.
+    """
+    by_content: dict[str, list[_Seen]] = defaultdict(list)
+    for workload in trial.experiment.workloads:
+        by_content[_scripts_of(workload)] += _seen_in(trial, workload.name)
+    needs = tuple(
+        _need(workload.name, load, seen)
+        for workload in experiment.workloads
+        if (seen := by_content.get(_scripts_of(workload)))
+        for load in experiment.loads
+    )
+    if not needs:
+        raise InputError(
+            f"the trial `{trial.experiment.name}` did not measure the CPU time of a load generator"
+            " under any of these workloads",
+            hint="Name a campaign with the same scripts, such as one of `steelyard run FILE"
+            " --short`.",
+        )
+    return needs
+
+
+def _scripts_of(workload: Workload) -> str:
+    return content_of(replace(workload, scale=None, prepare=()))
+
+
+def _seen_in(trial: CampaignRecord, workload: str) -> Iterator[_Seen]:
+    """Yield what each configuration did under each load, also in runs that do not count."""
+    groups: dict[tuple[str, Load], list[Run]] = defaultdict(list)
+    for run in trial.runs:
+        if run.cell.workload == workload:
+            groups[run.configuration, run.cell.load].append(run)
+    discard_s = trial.experiment.measure.discard_start_s
+    for (_, load), runs in groups.items():
+        if (seen := _seen_under(load, runs, discard_s)) is not None:
+            yield seen
+
+
+def _seen_under(load: Load, runs: Sequence[Run], discard_s: float) -> _Seen | None:
+    costs, rates, shares, cpus = [], [], [], 0.0
+    for run in runs:
+        evidence, transactions = run.evidence, whole_transactions(run, discard_s)
+        used_s = None if evidence is None else evidence.total(Quantity.GENERATOR_CPU_S)
+        if evidence is None or run.measurement is None or not used_s or not transactions:
+            continue
+        own = evidence.level(Quantity.GENERATOR_CPUS)
+        machine = own or evidence.level(Quantity.CPUS)
+        if not machine or evidence.seconds <= 0.0:
+            continue
+        usable = min(float(max(load.threads, load.generators)), machine)
+        costs.append(used_s / transactions)
+        rates.append(run.measurement.tps)
+        shares.append(used_s / (usable * evidence.seconds))
+        workers = evidence.level(Quantity.WORKERS) or 1.0
+        cpus = machine / workers if own else machine
+    cost = level(np.array(costs))
+    if cost is None:
+        return None
+    return _Seen(
+        load=load,
+        cpu_s=cost,
+        tps=float(np.median(rates)),
+        is_limit=float(np.median(shares)) >= SATURATED_SHARE,
+        machine_cpus=cpus,
+    )
+
+
+def _need(workload: str, load: Load, seen: Sequence[_Seen]) -> compute.GeneratorNeed:
+    """Return what a load needs, by the configuration that asks most of the generator."""
+    same = [each for each in seen if _clients_of(each.load) == _clients_of(load)]
+    at_most = [_in_proportion(each, load) for each in seen if not each.load.is_open]
+    costliest = max(same or seen, key=lambda each: each.cpu_s.value)
+    if load.rate_per_s is not None:
+        tps, rate_from, limit = load.rate_per_s, compute.RateFrom.FILE, False
+    elif same or not at_most:
+        fastest = max(same or seen, key=lambda each: each.tps)
+        tps, rate_from, limit = fastest.tps, compute.RateFrom.TRIAL, fastest.is_limit
+    else:
+        (tps, limit), rate_from = max(at_most), compute.RateFrom.CLIENTS
+    cost_s = costliest.cpu_s.high or costliest.cpu_s.value
+    planned = tps * cost_s / PLANNED_SHARE
+    return compute.GeneratorNeed(
+        workload=workload,
+        load=load,
+        cpu_s=costliest.cpu_s,
+        tps=tps,
+        rate_from=rate_from,
+        is_limit=limit,
+        cpus=tps * costliest.cpu_s.value,
+        machine_cpus=costliest.machine_cpus,
+        threads=max(math.ceil(planned), 1),
+        workers=max(math.ceil(planned / costliest.machine_cpus), 1),
+    )
+
+
+def _clients_of(load: Load) -> Load:
+    """Return what a load asks of the server, however many threads ask it."""
+    return replace(load, threads=1, generators=1)
+
+
+def _in_proportion(seen: _Seen, load: Load) -> tuple[float, bool]:
+    """Return the most that other clients do: as much each as those of the trial did."""
+    return seen.tps * max(load.clients / seen.load.clients, 1.0), seen.is_limit
