@@ -23,8 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 117736,
-    "lines of tests": 107708,
+    "lines of src": 117858,
+    "lines of tests": 107759,
     "files": 321,
     "longest file": 879,
     "import edges": 2368,
