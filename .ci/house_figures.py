@@ -23,12 +23,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 117858,
-    "lines of tests": 107759,
-    "files": 321,
+    "lines of src": 118461,
+    "lines of tests": 108183,
+    "files": 323,
     "longest file": 879,
-    "import edges": 2368,
-    "modules with one importer": 24,
+    "import edges": 2384,
+    "modules with one importer": 23,
     "branches on kind or system": 9,
 }
 # A floor: so many tests of `make test` pass in a file system with git, make and Python alone.

@@ -300,11 +300,7 @@ class FakeEngine:
         """Note it."""
         self._world.steps.append(f"reload at {address.port}")
 
-    def plans(
-        self,
-        address: ServerAddress,
-        configuration: str,  # noqa: ARG002 - none have any
-    ) -> tuple[measurement.StatementPlan, ...]:
+    def plans(self, address: ServerAddress) -> tuple[measurement.StatementPlan, ...]:
         """Return none."""
         assert address.port
         return ()
@@ -450,6 +446,10 @@ class FakeEngine:
 
     def counts_by_log(self) -> bool:
         """Return that it does not: the rate is printed."""
+        return False
+
+    def takes_order(self, workload: Workload) -> bool:  # noqa: ARG002 - likewise
+        """Return that it draws scripts."""
         return False
 
     def latency(self, completed: Sequence[Completed]) -> measurement.RunLatency | None:  # noqa: ARG002 - likewise

@@ -34,7 +34,7 @@ from steelyard.answers.result.section import verdicts_and_findings
 from steelyard.answers.results import CampaignAnalysis, Comparison, command_pairs, ending
 from steelyard.answers.scalability import scalability_curves
 from steelyard.answers.tables import comparison_section, settings_section
-from steelyard.core.campaign import CampaignPlan, CampaignRecord
+from steelyard.core.campaign import CampaignPlan, CampaignRecord, ScriptsInOrder
 from steelyard.core.experiment import Experiment, LogPolicy, Measure, SwitchCost
 from steelyard.core.findings import Estimate, Finding, Severity
 from steelyard.core.measurement import Environment
@@ -271,6 +271,7 @@ def _design(record: CampaignRecord) -> Described:
     if plan is not None:
         described["mode"] = plan.mode.value
         described |= _turns(plan) if plan.turns else {}
+        described |= {f"scripts of {each.workload}": _order(each) for each in plan.in_order}
         described["runs of each cell per start"] = str(plan.rounds)
         described["data restored every"] = plan.reset.value
         described["warm-up"] = f"{plan.warm_up.warm_up_s:g} s"
@@ -286,6 +287,12 @@ def _turns(plan: CampaignPlan) -> dict[str, str]:
     }
     paused = "nothing" if plan.pausing is None else plan.pausing.value
     return {**told, "in pauses stands still": paused}
+
+
+def _order(order: ScriptsInOrder) -> str:
+    """Return how scripts ran that were not drawn."""
+    together = ", configurations in succession" if order.sessions else ""
+    return f"in a given order, {order.rounds} rounds{together}"
 
 
 def _logging(measure: Measure) -> str:

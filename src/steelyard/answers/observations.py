@@ -391,7 +391,7 @@ def whole_transactions(run: Run, ramp_s: float) -> float | None:
     None without a measurement, without a transaction, or where the ramp's intervals are lacking.
     """
     measured, intervals = run.measurement, round(ramp_s)
-    if measured is not None and run.turns:
+    if measured is not None and not run.has_ramp:
         return measured.uncounted + measured.transactions or None
     if measured is None or len(measured.series) < intervals:
         return None

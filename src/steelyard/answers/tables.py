@@ -239,7 +239,7 @@ def _seconds(
     if not series:
         return
     yield {"at": float(place), "tps": None, "ramp": False}  # lifts the pen
-    ramp_s = 0.0 if run.turns else analysis.experiment.measure.discard_start_s
+    ramp_s = analysis.experiment.measure.discard_start_s if run.has_ramp else 0.0
     whole_s = series[-1].end_s
     for second in series:
         if second.seconds > 0 and whole_s > 0:

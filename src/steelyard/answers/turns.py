@@ -18,7 +18,7 @@ import numpy as np
 
 from steelyard.answers import observations as obs
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.core.campaign import CampaignPlan, CampaignRecord
+from steelyard.core.campaign import CampaignPlan, CampaignRecord, ScriptsInOrder
 from steelyard.core.experiment import ONE, PREWARM_BYTES, RATE, Experiment, SwitchCost
 from steelyard.core.measurement import Quantity, Run
 from steelyard.core.quantities import INLINE, OPTIONAL, Computed, Named
@@ -488,6 +488,27 @@ def turn_pairs(experiment: Experiment, turns: Sequence[WorkloadTurns]) -> Iterat
         of = f", {enumeration(tuple(workloads))}" if len(names) > 1 else ""
         yield f"turns{of}", f"{turn_words(times)}; in every round in an order drawn by the seed"
         yield f"measured{of}", seconds_words(times, run_time_s)
+
+
+def order_pairs(in_order: Sequence[ScriptsInOrder]) -> Iterator[tuple[str, str]]:
+    """Yield how the scripts of workloads run that are not drawn."""
+    for order in in_order:
+        of = f", {order.workload}" if len(in_order) > 1 else ""
+        yield f"scripts{of}", order_words(order)
+
+
+def order_words(order: ScriptsInOrder) -> str:
+    """Return how often scripts run, in what order, and what counts of them."""
+    number = "round" if order.rounds == 1 else "rounds"
+    words = (
+        f"{order.rounds} {number} a run, each script as often as its weight, in an order that the"
+        f" seed draws, the same for all; drawn scripts would be about {order.executions:.0f}, too"
+        " few. The rate is that of the sum of their median times by weight"
+    )
+    if not order.sessions:
+        return f"{words}; the first execution of each in a run does not count"
+    words += "; one session runs each under every configuration in succession, in random order"
+    return f"{words}, after one that does not count" if order.discards_first else words
 
 
 def shared_pairs(pausing: Pausing | None, memory: SharedMemory | None) -> Iterator[tuple[str, str]]:

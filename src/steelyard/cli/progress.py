@@ -98,11 +98,13 @@ class PlainProgress(Progress):
 def _design(plan: CampaignPlan) -> str:
     """Return how blocks are taken and what is thrown away, as the end of a line."""
     warm_up = f"{format_duration(plan.warm_up.warm_up_s)} ({plan.warm_up.how})"
+    in_order = ", scripts in a given order" if plan.in_order else ""
     if plan.mode is not Mode.ALTERNATING:
-        return f", warm-up {warm_up}"
+        return f"{in_order}, warm-up {warm_up}"
     lengths = sorted({each.times.turn_s for each in plan.turns})
     turns = " or ".join(f"{length:g} s" for length in lengths)
-    return f", in turns of {turns}, warm-up {warm_up} under load"
+    turns = f", in turns of {turns}" if turns else ""
+    return f"{turns}{in_order}, warm-up {warm_up} under load"
 
 
 class LiveProgress(Progress):

@@ -192,6 +192,40 @@ class StoppingRule:
         return status is Status.DECIDED and blocks < self.max_blocks
 
 
+Sessions = tuple[tuple[tuple[str, str], ...], ...]  # settings by name, of each configuration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptsInOrder:
+    """That the scripts of a workload run in a given order, each as often as its weight.
+
+    pgbench draws them, and of long ones a run would hold so few that the draw would decide.
+
+    Attributes:
+        sessions: What the sessions of each configuration have, in the order of the experiment,
+            where all of them run each execution one after the other; empty: each has runs of its
+            own.
+    """
+
+    workload: Annotated[str, "Name of the workload."]
+    executions: Annotated[float, "Executions that a run would hold if scripts were drawn."]
+    rounds: Annotated[int, "Rounds of a run that count: each script as often as its weight."]
+    round_s: Annotated[float, "Time of one round of one configuration, as it was tried, s."]
+    sessions: Sessions = ()
+    in_succession: ClassVar = Computed(
+        lambda order: bool(order.sessions),
+        Annotated[bool, "Whether configurations run each execution one after the other."],
+    )
+    discards_first: Annotated[
+        bool, "Whether an execution that does not count goes before each of them, to load its data."
+    ] = False
+
+    @property
+    def repeats(self) -> int:
+        """Return how many executions of a script one that counts for each side takes."""
+        return len(self.sessions) + self.discards_first if self.sessions else 1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignPlan:
     """How the blocks are made; a resumed campaign keeps it.
@@ -210,6 +244,7 @@ class CampaignPlan:
         rates: What the shares became, one per cell that has one.
         pausing: What stands still between turns; None where none are taken.
         turns: Their lengths by workload; empty likewise.
+        in_order: Workloads whose scripts are not drawn; empty where all are.
         memory: Of the servers that are up together; None likewise, and where it is not known.
         noise: By workload as a profile of this place and this design has it that was stored before
             (``steelyard noise``); empty without one.
@@ -245,6 +280,11 @@ class CampaignPlan:
     rates: tuple[CellRate, ...] = ()
     pausing: Pausing | None = None
     turns: tuple[WorkloadTurns, ...] = ()
+    in_order: Annotated[
+        tuple[ScriptsInOrder, ...],
+        OPTIONAL,
+        "Workloads of long scripts, which run in an order drawn by the seed, the same for all.",
+    ] = ()
     memory: SharedMemory | None = None
     restores: tuple[tuple[str, str], ...] = ()
     noise: tuple["WorkloadNoise", ...] = ()
@@ -258,6 +298,11 @@ class CampaignPlan:
     def at_once(self) -> int | None:
         """Return how many servers are up together where blocks have sub-blocks; else None."""
         return None if self.memory is None else self.memory.at_once
+
+
+def order_of(plan: CampaignPlan, workload: str) -> ScriptsInOrder | None:
+    """Return how the scripts of a workload run in a given order; None: they are drawn."""
+    return next((each for each in plan.in_order if each.workload == workload), None)
 
 
 def turn_times(plan: CampaignPlan, workload: str) -> TurnTimes:

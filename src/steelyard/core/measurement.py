@@ -595,7 +595,8 @@ class Measurement:
 
     Attributes:
         transactions: Completed after the ramp, and before the tail of an open loop.
-        seconds: From the end of the ramp to the end of the last transaction, or to the tail.
+        seconds: From the end of the ramp to the end of the last transaction, or to the tail; in a
+            given order as many rounds as counted, each the sum of the median times of its scripts.
         latency_mean_s: Mean over the whole run as seen by the client; None if not reported.
         latency_stddev_s: Standard deviation of it; None if not reported.
         failed: Failed transactions of the whole run.
@@ -605,7 +606,7 @@ class Measurement:
         percentiles: Latencies in seconds by their share, as the generator printed them; empty where
             it prints none, or a log tells them.
         uncounted: Completed while a run was taken in turns, outside of what counts of them: while
-            connections opened and while turns settled.
+            connections opened and while turns settled; in a given order those thrown away.
         skipped: Never started after the ramp, because they were later than the latency limit; 0
             also in records of versions that did not read it.
     """
@@ -690,6 +691,16 @@ class Run:
     latency: RunLatency | None = None
     turns: tuple[Turn, ...] = ()
     sub_block: int = 0
+
+    @property
+    def is_in_order(self) -> bool:
+        """Return whether its scripts ran in a given order, and were not drawn."""
+        return self.latency is not None and any(s.executions_s for s in self.latency.scripts)
+
+    @property
+    def has_ramp(self) -> bool:
+        """Return whether its first seconds are thrown away: not in turns, nor in a given order."""
+        return not self.turns and not self.is_in_order
 
     @property
     def place(self) -> RunPlace:

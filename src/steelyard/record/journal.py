@@ -597,6 +597,7 @@ def _names(entry: Entry) -> set[str]:
         plan = entry.plan
         names = {each.configuration for each in plan.capacities} | {*dict(plan.restores)}
         names |= {each.workload for each in plan.capacities} | {t.workload for t in plan.turns}
+        names |= {order.workload for order in plan.in_order}
         return names | {rate.cell.workload for rate in plan.rates}
     if isinstance(entry, EnvironmentRead):
         return {server.configuration for server in entry.environment.servers}

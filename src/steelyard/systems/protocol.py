@@ -225,6 +225,8 @@ class RunRequest:
         in_turns: What stands still between its turns, of a run that is taken in turns and ended by
             a signal, so that nothing that it prints while it runs means anything; None: it runs in
             one piece.
+        ordered: Paths of files with all executions of each client in a given order, which are run
+            once; empty: scripts are drawn.
     """
 
     workload: model.Workload
@@ -238,6 +240,22 @@ class RunRequest:
     sampling: float = 1.0
     configuration: str = ""
     in_turns: Pausing | None = None
+    ordered: Sequence[Path] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """One execution of a script where all scripts run in a given order.
+
+    Attributes:
+        script: Its number in the workload.
+        settings: That its session gets before it, by name, with values in the server's own units.
+        repeats: With the parameters of the execution before it, where the script draws them first.
+    """
+
+    script: int
+    settings: tuple[tuple[str, str], ...] = ()
+    repeats: bool = False
 
 
 def together(seconds: Sequence[measurement.Second]) -> measurement.Second:
@@ -487,11 +505,7 @@ class RunningServer(Protocol):
             TargetError: The server lets nobody in.
         """
 
-    def plans(
-        self,
-        address: ServerAddress,  # noqa: ARG002 - likewise
-        configuration: str,  # noqa: ARG002 - likewise
-    ) -> tuple[measurement.StatementPlan, ...]:
+    def plans(self, address: ServerAddress) -> tuple[measurement.StatementPlan, ...]:  # noqa: ARG002 - likewise
         """Return the plans of the statements of all scripts, under the settings in force there.
 
         Raises:
@@ -560,6 +574,27 @@ class LoadProgram(Protocol):
     def counts_by_log(self) -> bool:
         """Return whether it prints nothing that counts: every run has a log, which tells it all."""
         return False
+
+    def takes_order(self, workload: model.Workload) -> bool:  # noqa: ARG002 - likewise
+        """Return whether the scripts of a workload can be run in a given order, each timed."""
+        return False
+
+    def in_order(self, workload: model.Workload, executions: Sequence[Execution]) -> str:  # noqa: ARG002 - likewise
+        """Return the text of a file that has these executions in this order."""
+        raise MeasurementError(f"the generator runs {workload.name} in no order of ours")
+
+    def execution_times(
+        self,
+        completed: Completed,
+        workload: model.Workload,  # noqa: ARG002 - likewise
+        executions: Sequence[Execution],
+    ) -> tuple[float, ...]:
+        """Return the seconds of each execution of such a file, by what the generator printed.
+
+        Raises:
+            MeasurementError: It failed, or its output is not understood.
+        """
+        raise MeasurementError(f"{completed.argv[0]} times no {len(executions)} executions")
 
     def log_reader(
         self,

@@ -7,6 +7,7 @@ from itertools import accumulate, combinations
 from typing import Final
 
 from steelyard.core import schedule
+from steelyard.core.campaign import ScriptsInOrder
 from steelyard.core.experiment import (
     Configuration,
     Design,
@@ -206,10 +207,12 @@ def choose_design(
     engine: Engine,
     room: Room,
     turns: Sequence[schedule.WorkloadTurns] = (),
+    in_order: Sequence[ScriptsInOrder] = (),
 ) -> DesignChoice:
     """Return how the configurations of an experiment are brought together.
 
     ``turns`` hold enough transactions of each workload; without them no transaction was timed yet.
+    Workloads whose scripts run ``in_order`` alternate execution by execution, or not at all.
 
     Raises:
         InputError: The file asks for turns where they cannot be taken.
@@ -226,20 +229,16 @@ def choose_design(
             for workload in turns
             if workload.times.turn_s > schedule.LONGEST_TURN_S
         ),
+        *(
+            f"a run of {order.workload} would hold about {order.executions:.0f} executions, too few"
+            " for drawn scripts: they run in a given order, one configuration after another"
+            for order in in_order
+            if not order.sessions
+        ),
     ]
     if not obstacles:
         memory = _memory(experiment, engine, room)
-        at_once = None if memory is None else memory.at_once
-        fit = "all of them can be up" if at_once is None else "no more of them fit into memory"
-        asked = experiment.design is Design.ALTERNATING
-        reason = "the experiment asks for it" if asked else f"{fit} at the same time"
-        if experiment.workloads[0].command is not None:
-            reason += f", and the log of {experiment.generator} counts their turns"
-        for names in room.of_one:
-            reason += f"; {', '.join(names)} are on databases of one server"
-        if room.lifted:
-            limits = ", ".join(f"{name} = 0 (now {value})" for name, value in room.lifted.items())
-            reason += f"; so that no pause ends them, sessions of the load have {limits}"
+        reason = _why_together(experiment, room, memory, in_order)
         return DesignChoice(alternates=True, reason=reason, memory=memory)
     if experiment.design is Design.ALTERNATING:
         raise InputError(
@@ -247,6 +246,50 @@ def choose_design(
             hint="Leave `design` out: then they are measured one by one.",
         )
     return DesignChoice(alternates=False, reason=obstacles[0])
+
+
+def _why_together(
+    experiment: Experiment,
+    room: Room,
+    memory: schedule.SharedMemory | None,
+    in_order: Sequence[ScriptsInOrder],
+) -> str:
+    """Return why the configurations alternate, and how their sessions do it, as a clause."""
+    at_once = None if memory is None else memory.at_once
+    fit = "all of them can be up" if at_once is None else "no more of them fit into memory"
+    asked = experiment.design is Design.ALTERNATING
+    reason = "the experiment asks for it" if asked else f"{fit} at the same time"
+    if experiment.workloads[0].command is not None:
+        reason += f", and the log of {experiment.generator} counts their turns"
+    for names in room.of_one:
+        reason += f"; {', '.join(names)} are on databases of one server"
+    for order in in_order:
+        reason += (
+            f"; a run of {order.workload} would hold about {order.executions:.0f} executions, too"
+            " few for drawn scripts: one session runs each script under all of them, in a given"
+            " order"
+        )
+    if room.lifted:
+        limits = ", ".join(f"{name} = 0 (now {value})" for name, value in room.lifted.items())
+        reason += f"; so that no pause ends them, sessions of the load have {limits}"
+    return reason
+
+
+def share_a_session(experiment: Experiment, engine: Engine, room: Room, workload: str) -> bool:
+    """Return whether one session can have the settings of all, one after the other.
+
+    They alternate on one server, with one client each, and the workload leaves the data as they
+    are; with more clients one would run under a configuration while another one disturbs it.
+    """
+    shared = experiment.shared_servers.values()
+    protocols = {each.protocol for each in experiment.configurations}
+    return (
+        room.pausing is schedule.Pausing.GENERATOR
+        and any(len(names) == len(experiment.configurations) for names in shared)
+        and all(load.clients == 1 for load in experiment.loads)
+        and len(protocols) == 1
+        and engine.only_reads(experiment.workload(workload))
+    )
 
 
 def can_alternate(experiment: Experiment, engine: Engine, room: Room) -> bool:
@@ -283,8 +326,8 @@ def _obstacles_of_the_work(experiment: Experiment) -> Iterator[str]:
     if experiment.goal is not None or experiment.capacity is not None:
         yield "a search for the capacity is not taken in turns"
     sleeping = [
-        script.rewritten_in or script.name
-        for workload in experiment.variants
+        script.name
+        for workload in experiment.workloads
         for script in workload.scripts
         if _SLEEPS.search(script.text)
     ]

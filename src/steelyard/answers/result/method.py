@@ -13,6 +13,7 @@ from steelyard.answers.neighbours import BUSY_SHARE, OtherPrograms, other_progra
 from steelyard.answers.turns import (
     BACKGROUND,
     is_told,
+    order_pairs,
     shared_pairs,
     taken_words,
     turn_pairs,
@@ -496,6 +497,7 @@ def design_pairs(
         ("run", _run(analysis.experiment)),
         ("mode", f"{_MODE[plan.mode]}{cost}"),
         *_rounds(plan),
+        *order_pairs(plan.in_order),
         *_judging(analysis, plan),
         ("warm-up", _chosen_warm_up(plan.warm_up)),
         ("data", _reset(analysis.experiment, plan)),
@@ -509,6 +511,7 @@ def _alternating_pairs(
         ("design", _design(analysis, plan)),
         ("mode", _MODE[plan.mode] if plan.at_once is None else _SUB_BLOCKS),
         *turn_pairs(analysis.experiment, plan.turns),
+        *order_pairs(plan.in_order),
         *shared_pairs(plan.pausing, plan.memory),
         *_judging(analysis, plan),
         ("warm-up", _warm_up(analysis, plan.warm_up)),

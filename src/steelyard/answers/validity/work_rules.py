@@ -187,7 +187,7 @@ def _trend(facts: CampaignFacts) -> Iterator[findings.Ruling]:
         ]
         by_block: dict[int, list[float]] = {}
         for run in runs:
-            change = half_change(run, 0.0 if run.turns else ramp_s)
+            change = half_change(run, ramp_s if run.has_ramp else 0.0)
             if change is not None:
                 by_block.setdefault(run.block, []).append(change)
         if len(by_block) < TREND_FROM:

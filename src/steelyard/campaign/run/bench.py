@@ -368,8 +368,8 @@ class Bench:
         Raises:
             TargetError: The server is gone.
         """
+        workload = self.experiment.workload(planned.cell.workload)
         configuration = self.experiment.configuration(planned.configuration)
-        workload = configuration.runs(self.experiment.workload(planned.cell.workload))
         platform = self._platforms[planned.configuration]
         log = None
         if self._engine.load.counts_by_log():
@@ -383,13 +383,24 @@ class Bench:
                 platform.address, configuration.target.connection
             ),
             flags=self.experiment.generator_flags,
-            scripts=self._scripts(workload, platform.scripts / configuration.name)
-            if workload.scripts
-            else (),
+            scripts=self._scripts(workload, platform.scripts) if workload.scripts else (),
             log=log,
             sampling=self.experiment.measure.log_sampling,
             configuration=planned.configuration,
         )
+
+    def in_order(self, request: RunRequest, texts: Sequence[str], seed: int) -> RunRequest:
+        """Return a request whose clients run these files, each its own, with parameters of a seed.
+
+        The seed is the same for all configurations, unless the generator has one of its own.
+        """
+        home = self._platforms[request.configuration].scripts / request.workload.name
+        make_directory(home)
+        paths = [home / f"client-{number}.sql" for number in range(len(texts))]
+        for path, text in zip(paths, texts, strict=True):
+            write_text(path, text)
+        flags = (f"--random-seed={seed}", *request.flags)
+        return replace(request, ordered=tuple(paths), flags=flags)
 
     def try_scripts(self, name: str) -> None:
         """Try the scripts on the server in force, on data that Steelyard made and restores.

@@ -31,7 +31,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from steelyard.answers.turns import still_warming
-from steelyard.campaign.design.schedule import block_coin
+from steelyard.campaign.design.schedule import block_coin, cells_of
 from steelyard.campaign.evidence.run_log import RawStore, log_order
 from steelyard.campaign.evidence.run_rules import (
     generator_failed,
@@ -81,6 +81,7 @@ class Place:
 
 _WARMING: Final = 0  # which part of a cell a coin is for
 _TAKING: Final = 1
+_ORDERING: Final = 2
 LONGEST_WARM_UP_S: Final = 20.0  # METHOD 3.7
 _Result = TypeVar("_Result")
 
@@ -526,6 +527,8 @@ class BlockTaker:
             ramp_s=measure.discard_start_s,
         )
         coin, taker = self._coin(place, _TAKING), self._runs(cell.workload)
+        if taker.order is not None:
+            coin = self._coin(replace(place, position=self._occurrence(place, cell)), _ORDERING)
         with _voided(partial(_culprit, seats)):
             taken = taker.take(seats, orders, work, coin, bearing=bearing)
         runs = [
@@ -557,8 +560,17 @@ class BlockTaker:
         ]
 
     def _runs(self, workload: str) -> RunTaker:
-        times = campaign.turn_times(self.plan, workload) if self._alternates else None
-        return RunTaker(engine=self.engine, clock=self.clock, times=times)
+        order = campaign.order_of(self.plan, workload)
+        in_turns = self._alternates and order is None
+        times = campaign.turn_times(self.plan, workload) if in_turns else None
+        return RunTaker(engine=self.engine, clock=self.clock, times=times, order=order)
+
+    def _occurrence(self, place: Place, cell: CellKey) -> int:
+        """Return a number of a run's cell and round, the same for all configurations."""
+        cells = cells_of(self.experiment)
+        back_to_back = self.plan.mode is Mode.BACK_TO_BACK
+        arms = len(self.experiment.configurations) if back_to_back else 1
+        return place.position // (arms * len(cells)) * len(cells) + cells.index(cell)
 
     def _coin(self, place: Place, part: int) -> np.random.Generator:
         """Return what draws the orders of a part of a cell in this try of the block."""

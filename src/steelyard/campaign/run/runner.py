@@ -7,7 +7,7 @@ While it runs it tells a ``Progress``; ``cli`` shows what it tells, tests collec
 """
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from steelyard.answers.campaign import analyse
@@ -30,7 +30,8 @@ from steelyard.campaign.run import beside_blocks
 from steelyard.campaign.run.bench import Bench, do_each
 from steelyard.campaign.run.blocks import BlockCompleter, BlockTaker, Slots
 from steelyard.campaign.run.ceilings import CeilingTaker
-from steelyard.campaign.run.taking import BenchTaker
+from steelyard.campaign.run.in_order import FEW, is_possible, rounds_for, sessions_of, with_lengths
+from steelyard.campaign.run.taking import BenchTaker, try_order
 from steelyard.core.campaign import (
     BlockOutcome,
     CampaignPlan,
@@ -38,6 +39,8 @@ from steelyard.core.campaign import (
     Capacity,
     NoiseProfile,
     Rounds,
+    ScriptsInOrder,
+    Sessions,
     Status,
     WarmUpChoice,
 )
@@ -63,7 +66,13 @@ from steelyard.record import journal
 from steelyard.record.directory import CampaignDirectory, read_schedule
 from steelyard.report.document import Table
 from steelyard.systems.protocol import Engine
-from steelyard.targets.differences import Room, choose_design, reset_for, switch_cost
+from steelyard.targets.differences import (
+    Room,
+    choose_design,
+    reset_for,
+    share_a_session,
+    switch_cost,
+)
 
 
 class Progress:
@@ -260,13 +269,14 @@ class Campaign:
             self.experiment, self.bench, self.clock, alternates=choice.alternates
         )
         times = self._shake_down(restoring.means)
-        turns = self._turns() if choice.alternates else ()
-        choice = choose_design(self.experiment, self.engine, self.room, turns)
-        if turns and not choice.alternates:
-            turns = ()
-            self.progress.stage(f"taking no turns: {choice.reason}")
-            mode = mode_for(switch)
-            reset = reset_for(self.experiment, mode, writes=self.engine.writes())
+        turns, in_order = self._tried(alternates=choice.alternates)
+        if choice.alternates:
+            choice = choose_design(self.experiment, self.engine, self.room, turns, in_order)
+            if not choice.alternates:
+                turns, in_order = (), tuple(replace(each, sessions=()) for each in in_order)
+                self.progress.stage(f"taking no turns: {choice.reason}")
+                mode = mode_for(switch)
+                reset = reset_for(self.experiment, mode, writes=self.engine.writes())
         warm_up = self._warm_up(restoring.means, mode)
         capacities = self._capacities(restoring.means, warm_up)
         frame = StartFrame(
@@ -280,7 +290,7 @@ class Campaign:
         noise = profile_for(self.experiment, in_turns=mode is Mode.ALTERNATING)
         rounds = self._rounds(frame, noise)
         block_s = durations.block_s(
-            self.experiment,
+            with_lengths(self.experiment, in_order),
             frame,
             rounds=rounds.number,
             at_once=None if choice.memory is None else choice.memory.at_once,
@@ -307,6 +317,7 @@ class Campaign:
             design_reason=choice.reason,
             pausing=self.room.pausing if choice.alternates else None,
             turns=turns,
+            in_order=in_order,
             memory=choice.memory,
             restores=restoring.others,
             noise=noise.workloads if noise.is_measured_like(mode) else (),
@@ -359,43 +370,78 @@ class Campaign:
                 version=self.engine.program(configuration.name).version,
                 settings=start.effective,
                 requested=configuration.settings,
-                plans=self.engine.plans(
-                    self.bench.platform(configuration.name).address, configuration.name
-                ),
+                plans=self.engine.plans(self.bench.platform(configuration.name).address),
                 provision=self.bench.provision(configuration.name),
             )
             self.bench.try_scripts(configuration.name)
         self._write_environment()
         return durations.SwitchTimes(restore_s=restore_s, start_s=start_s, switch_s=switch_s)
 
-    def _turns(self) -> tuple[WorkloadTurns, ...]:
-        """Return for each workload turns that hold enough of its transactions, by a short try.
+    def _tried(
+        self, *, alternates: bool
+    ) -> tuple[tuple[WorkloadTurns, ...], tuple[ScriptsInOrder, ...]]:
+        """Return how each workload is run, by a short try: in turns, or in a given order.
 
         The try is under the load with the most clients, whose transactions take longest.
 
         Raises:
             MeasurementError: The generator failed.
         """
-        self.progress.stage("trying how long a transaction takes")
-        configuration, load = self.experiment.configurations[-1].name, self.experiment.largest_load
+        load, turns, in_order = self.experiment.largest_load, [], []
+        for workload in self.experiment.workloads:
+            takes_order = is_possible(self.experiment, self.engine, workload)
+            if not alternates and not takes_order:
+                continue
+            self.progress.stage("trying how long a transaction takes")
+            configuration = self.experiment.configurations[-1].name
+            cell = CellKey(workload=workload.name, load=load)
+            planned = PlannedRun(configuration=configuration, cell=cell)
+            mean_s = self._latency_s(planned)
+            executions = load.clients * self.experiment.run_time_s(workload.name) / mean_s
+            if takes_order and executions < FEW:
+                in_order.append(self._order(planned, executions, alternates=alternates))
+            elif alternates:
+                times = self.experiment.measure.turns.for_latency(mean_s)
+                turns.append(WorkloadTurns(workload=workload.name, times=times))
+        return tuple(turns), tuple(in_order)
+
+    def _latency_s(self, planned: PlannedRun) -> float:
+        """Return the mean latency of a workload.
+
+        Raises:
+            MeasurementError: The generator failed.
+        """
         # Who prints nothing tells nothing of its start, either: its ramp is what the file says.
         starts_s = (
             self.experiment.measure.discard_start_s if self.engine.load.counts_by_log() else 0.0
         )
         ramp_s = max(_TRY_RAMP_S, starts_s)
-        found = []
-        for workload in self.experiment.workloads:
-            cell = CellKey(workload=workload.name, load=load)
-            planned = PlannedRun(configuration=configuration, cell=cell)
-            taken = self._taker.take(planned, seconds=_TRY_S, ramp_s=ramp_s)
-            if taken.measurement is None:
-                raise MeasurementError(taken.trouble or "the generator gave no result")
-            mean_s = taken.measurement.latency_mean_s
-            if mean_s is None:  # Little's law: each client waits for one at a time
-                mean_s = load.clients / max(taken.measurement.tps, 1.0)
-            times = self.experiment.measure.turns.for_latency(mean_s)
-            found.append(WorkloadTurns(workload=workload.name, times=times))
-        return tuple(found)
+        taken = self._taker.take(planned, seconds=_TRY_S, ramp_s=ramp_s)
+        if taken.measurement is None:
+            raise MeasurementError(taken.trouble or "the generator gave no result")
+        mean_s = taken.measurement.latency_mean_s
+        if mean_s is None:  # Little's law: each client waits for one at a time
+            mean_s = planned.cell.load.clients / max(taken.measurement.tps, 1.0)
+        return mean_s
+
+    def _order(self, planned: PlannedRun, executions: float, *, alternates: bool) -> ScriptsInOrder:
+        """Return how the scripts of a workload run in a given order, by a try of one round.
+
+        Raises:
+            MeasurementError: The generator failed.
+        """
+        workload, sessions = planned.cell.workload, Sessions()
+        self.progress.stage(f"trying how long each script of {workload} takes")
+        if alternates and share_a_session(self.experiment, self.engine, self.room, workload):
+            servers = {
+                name: {each.name.lower(): each.value for each in server.settings}
+                for name, server in self._servers.items()
+            }
+            sessions = sessions_of(self.experiment, servers)
+        tried = try_order(self._taker, planned, executions, sessions)
+        left_s = self.experiment.stop.budget_s - self.directory.journal.elapsed_s
+        rounds = rounds_for(self.experiment, tried, left_s=left_s)
+        return replace(tried, rounds=rounds)
 
     @property
     def _taker(self) -> BenchTaker:

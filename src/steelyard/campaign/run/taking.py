@@ -2,7 +2,7 @@
 
 In turns servers that are up together carry the load one after another, and their generators end by
 a signal. In one piece a server is alone, nothing stands still, and its generators end by themselves
-after their time.
+after their time. Sessions of one server whose scripts run in a given order have one run together.
 
 Invariant: from its first pause on a server in turns runs only in its own turns, with whatever is
 done for it alone; whatever ends a cell, no generator of it goes on.
@@ -23,9 +23,23 @@ from steelyard.campaign.evidence.run_rules import RunFacts, judge, validity_of
 from steelyard.campaign.evidence.watch import Watch, WatchedPlace, watches
 from steelyard.campaign.run.bench import Bench
 from steelyard.campaign.run.counting import ByCounter, ByLog, ByPrint, Counted, Counting, Ran
+from steelyard.campaign.run.in_order import (
+    ByExecution,
+    order_of_trial,
+    patience_s,
+    steps_of,
+    trial_steps,
+)
+from steelyard.core.campaign import ScriptsInOrder, Sessions
 from steelyard.core.experiment import Layer
 from steelyard.core.findings import Finding, Validity
-from steelyard.core.measurement import CheckpointAge, Evidence, Measurement, RunLatency
+from steelyard.core.measurement import (
+    Absence,
+    CheckpointAge,
+    Evidence,
+    Measurement,
+    RunLatency,
+)
 from steelyard.core.outside import Command, Completed
 from steelyard.core.schedule import PlannedRun, Stretch, Turn, TurnTimes
 from steelyard.core.wording import MeasurementError, TargetError, redacted
@@ -35,6 +49,7 @@ from steelyard.places.protocol import Platform, Standstill
 from steelyard.systems.protocol import Engine, RunRequest
 
 _LONGEST_S: Final = 24 * 3600  # generators in turns end by a signal
+_TRIAL_S: Final = 600  # for which a script is waited for that nobody has timed yet; a guess
 _LOST_SHARE: Final = 0.5  # of the rounds, beyond which a cell is thrown away: a guess
 # A guess: Redis takes milliseconds from its last word to its end.
 _DYING_S: Final = 0.5
@@ -349,12 +364,15 @@ class RunTaker:
     """Takes the runs of one cell, one per seat.
 
     Attributes:
-        times: Of the turns; None: there is one seat, whose run is in one piece.
+        times: Of the turns; None: there is one seat, whose run is in one piece, or all have one
+            together.
+        order: In which scripts run; None: they are drawn.
     """
 
     engine: Engine
     clock: Clock
     times: TurnTimes | None
+    order: ScriptsInOrder | None = None
 
     def warm_up(self, seats: Sequence[Seat], seconds: float, coin: np.random.Generator) -> None:
         """Put so many seconds of load on each server and throw the result away.
@@ -363,6 +381,7 @@ class RunTaker:
             MeasurementError: A generator failed.
             TargetError: A server is gone.
         """
+        seats = seats[:1] if self._is_shared else seats  # it has the sessions of all
         with _closing(seats):
             for seat in seats:
                 seat.begin(round(seconds) if self.times is None else None)
@@ -375,6 +394,11 @@ class RunTaker:
                 seat.connect(CONNECT_S)
             _warm(seats, seconds - CONNECT_S, self.times, coin)
             _end(seats)
+
+    @property
+    def _is_shared(self) -> bool:
+        """Return whether one run has the executions of all seats."""
+        return self.order is not None and bool(self.order.sessions)
 
     def take(
         self,
@@ -398,13 +422,16 @@ class RunTaker:
             wall, monotonic = self.clock.now(), self.clock.monotonic()
             lost: set[int] = set()
             failure = ""
+            running = seats[:1] if self._is_shared else seats
             self._watch(seats, work)
             try:
-                for seat, order in zip(seats, orders, strict=True):
+                for seat, order in zip(running, orders, strict=False):
                     count = partial(self._count, stack, order, work)
+                    if self.order is not None:
+                        count = partial(_count_in_order, self.order, coin)
                     seat.begin(self._whole_s(seat, work), count)
                 wall, monotonic = self.clock.now(), self.clock.monotonic()
-                self._run(seats, work, coin, lost)
+                self._run(running, work, coin, lost)
             except MeasurementError as error:
                 own = next((seat.planned.configuration for seat in seats if seat.failure), None)
                 failure = f"in the turns with `{own}`: " if own else ""
@@ -412,9 +439,11 @@ class RunTaker:
             facts = RunFacts(
                 clock_jump_s=(self.clock.now() - wall) - (self.clock.monotonic() - monotonic),
                 failure=failure,
-                asked_s=work.seconds if self.times is None else None,
-                in_turns=self.times is not None,
+                asked_s=work.seconds if self.times is None and self.order is None else None,
+                in_turns=self.times is not None or self._is_shared,
             )
+            for seat in seats if self._is_shared else ():
+                _share(seats[0], seat)
             rans = [seat.ran for seat in seats]
             began = (ran.stretches[number].began_at for ran in rans for number in ran.turns)
             origin_at = min(began, default=0.0)
@@ -427,6 +456,9 @@ class RunTaker:
         """Return the seconds for which generators are asked; None in turns."""
         if self.times is not None:
             return None
+        if self.order is not None:
+            workload = seat.slot.bench.experiment.workload(seat.planned.cell.workload)
+            return patience_s(workload, self.order)
         return round(work.seconds + work.ramp_s + tail_s(seat.planned.cell.load))
 
     def _run(
@@ -491,6 +523,10 @@ class RunTaker:
 
     def _watch(self, seats: Sequence[Seat], work: Work) -> None:
         """Let each be watched, and none take the others for neighbours."""
+        if self._is_shared:
+            for seat in seats:
+                seat.watch = Watch(clock=self.clock, absent=_OF_ONE_SESSION)
+            return
         places = [
             WatchedPlace(
                 place=seat.slot.bench.place(seat.planned),
@@ -562,6 +598,72 @@ class RunTaker:
             latency=None if counted is None else counted.latency,
             turns=() if counted is None else counted.turns,
         )
+
+
+_OF_ONE_SESSION: Final = tuple(
+    Absence(
+        subject=subject,
+        reason="One session runs each execution under all configurations, one after the other, so"
+        " that what it used is of all of them.",
+    )
+    for subject in ("server", "the machine")
+)
+
+
+def _count_in_order(order: ScriptsInOrder, coin: np.random.Generator, seat: Seat) -> Counting:
+    """Put the files of a seat's clients in place; the order is one of its own for each client."""
+    bench, request = seat.slot.bench, seat.request
+    names = [each.name for each in bench.experiment.configurations]
+    clients, load = request.load.clients, seat.engine.load
+    steps = tuple(steps_of(request.workload, order, coin) for _ in range(clients))
+    executions = [[step.execution for step in each] for each in steps]
+    texts = [load.in_order(request.workload, each) for each in executions]
+    return ByExecution(
+        request=bench.in_order(request, texts, int(coin.integers(1, 2**31 - 1))),
+        engine=seat.engine,
+        workload=request.workload,
+        steps=steps,
+        side=names.index(seat.planned.configuration) if order.sessions else 0,
+    )
+
+
+def try_order(
+    taker: "BenchTaker",
+    planned: PlannedRun,
+    executions: float,
+    sessions: Sessions,
+) -> ScriptsInOrder:
+    """Return how the scripts of a workload run in a given order, by a try on the server in force.
+
+    Raises:
+        MeasurementError: The generator failed.
+        TargetError: The server is gone.
+    """
+    seat, bench = taker.seat(planned), taker.bench
+    workload, load = bench.experiment.workload(planned.cell.workload), taker.engine.load
+    with _closing([seat]):
+        seat.begin(_TRIAL_S)
+        clients, scripts = seat.request.load.clients, len(workload.scripts)
+        steps = [trial_steps(scripts, sessions, _NO_COIN) for _ in range(clients)]
+        orders = [[step.execution for step in each] for each in steps]
+        texts = [load.in_order(workload, each) for each in orders]
+        seat.request = bench.in_order(seat.request, texts, bench.experiment.seed)
+        seat.run_through()
+    times = [
+        load.execution_times(completed, workload, each)
+        for completed, each in zip(seat.ran.completed, orders, strict=True)
+    ]
+    return order_of_trial(workload, executions, sessions, [*zip(steps, times, strict=True)])
+
+
+def _share(first: Seat, seat: Seat) -> None:
+    """Let a seat count its own executions in the run that the first one had for all."""
+    counting = first.counting
+    if isinstance(counting, ByExecution) and seat is not first:
+        names = [each.name for each in seat.slot.bench.experiment.configurations]
+        side = names.index(seat.planned.configuration)
+        seat.ran, seat.age = first.ran, first.age
+        seat.counting = replace(counting, side=side)
 
 
 def _warm(
@@ -657,7 +759,7 @@ class BenchTaker:
     ) -> Taken:
         """Return a run of ``seconds`` after the ramp, judged; see ``RunTaker``."""
         work = Work(seconds=seconds, ramp_s=ramp_s)
-        seats = [self._seat(planned)]
+        seats = [self.seat(planned)]
         (taken,) = self._alone.take(seats, [order], work, _NO_COIN, bearing=bearing)
         return taken
 
@@ -673,7 +775,7 @@ class BenchTaker:
         if not round(warm_up_s):
             return
         try:
-            self._alone.warm_up([self._seat(planned, warming=True)], warm_up_s, _NO_COIN)
+            self._alone.warm_up([self.seat(planned, warming=True)], warm_up_s, _NO_COIN)
         except MeasurementError as error:
             raise MeasurementError(
                 f"the generator failed in the warm-up: {error.message}",
@@ -684,6 +786,7 @@ class BenchTaker:
     def _alone(self) -> RunTaker:
         return RunTaker(engine=self.engine, clock=self.clock, times=None)
 
-    def _seat(self, planned: PlannedRun, *, warming: bool = False) -> Seat:
+    def seat(self, planned: PlannedRun, *, warming: bool = False) -> Seat:
+        """Return the seat of a run."""
         slot = Slot(bench=self.bench)
         return seat_of(slot, planned, self.engine, self.clock, warming=warming)

@@ -36,14 +36,14 @@ from steelyard.core.schedule import (
 )
 from steelyard.core.wording import InputError, MeasurementError, PreflightError
 from steelyard.gateways.process import Processes
-from steelyard.systems.postgres import pgbench, scripts
+from steelyard.systems.postgres import in_order, pgbench, scripts
 from steelyard.systems.postgres.log_lines import LogForm, us_of
 from steelyard.systems.postgres.server import Installation
 from steelyard.systems.postgres.transaction_log import (
     TransactionLog,
     TransactionLogReader,
 )
-from steelyard.systems.protocol import LoadProgram, RunRequest
+from steelyard.systems.protocol import Execution, LoadProgram, RunRequest
 
 OF_THE_SERVER: Final = ("host", "port", "user", "database")
 OF_A_RUN: Final = (
@@ -417,6 +417,22 @@ class Pgbench(PostgresLoad):
 
     def processed(self, completed: Sequence[Completed]) -> int:
         return sum(pgbench.processed_of(each) for each in completed)
+
+    def takes_order(self, workload: model.Workload) -> bool:
+        """Return whether it has scripts; workers draw them each for itself."""
+        return bool(workload.scripts) and self.experiment.workers is None
+
+    def in_order(self, workload: model.Workload, executions: Sequence[Execution]) -> str:
+        return in_order.text_of([each.text for each in workload.scripts], executions)
+
+    def execution_times(
+        self, completed: Completed, workload: model.Workload, executions: Sequence[Execution]
+    ) -> tuple[float, ...]:
+        """Return the sum of the times of the commands of each execution (``-r``)."""
+        if not completed.succeeded:
+            raise pgbench.failure(completed)
+        texts = [each.text for each in workload.scripts]
+        return in_order.times_of(completed.stdout, texts, executions)
 
     def logs_transactions(self) -> bool:
         """Return that pgbench logs every transaction."""

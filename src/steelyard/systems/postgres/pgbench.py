@@ -165,13 +165,14 @@ def refusal(completed: Completed) -> str:
 
 def run_arguments(request: RunRequest) -> tuple[str, ...]:
     """Return pgbench's arguments for one run; the address travels in the environment."""
+    progress = () if request.in_turns else ("--progress=1", "--progress-timestamp")
+    length = (f"--time={request.seconds}", *progress)
     arguments = [
         "--no-vacuum",  # the prepared state is vacuumed, and a vacuum here would be measured
-        f"--time={request.seconds}",
+        *(("--transactions=1", "-r") if request.ordered else length),
         f"--client={request.load.clients}",
         f"--jobs={request.load.threads}",
         f"--protocol={request.protocol}",
-        *(() if request.in_turns else ("--progress=1", "--progress-timestamp")),
     ]
     if request.workload.builtin is not None:
         arguments.append(f"--builtin={request.workload.builtin}")
@@ -380,9 +381,21 @@ def divided(request: RunRequest) -> tuple[RunRequest, ...]:
     """Return what each process is asked for: clients and threads as even as can be.
 
     The rate follows the clients. A process has at least one client and one thread, so there are
-    never more processes than clients.
+    never more processes than clients. Where scripts run in a given order each client has a process
+    of its own.
     """
     load = request.load
+    if request.ordered:
+        return tuple(
+            replace(
+                request,
+                load=replace(load, generators=1, clients=1, threads=1),
+                flags=tuple(_seeded(request.flags, place)),
+                scripts=((path, 1),),
+                ordered=(path,),
+            )
+            for place, path in enumerate(request.ordered)
+        )
     number = max(min(load.generators, load.clients), 1)
     if number == 1:
         return (request,)

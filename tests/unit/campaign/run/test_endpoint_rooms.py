@@ -9,16 +9,17 @@ from fakes.campaigns import an_experiment, asks
 from fakes.clock import FakeClock
 from fakes.servers import FakeEngine, World
 from fakes.sql import FakeSql, Row
+from steelyard.core.campaign import ScriptsInOrder
 from steelyard.core.experiment import Design, Experiment, Setting, SwitchCost
 from steelyard.core.outside import ServerAddress
-from steelyard.core.schedule import Pausing
+from steelyard.core.schedule import Load, Pausing
 from steelyard.core.target import EndpointTarget
-from steelyard.core.wording import PreflightError, RefusedError, TargetError
+from steelyard.core.wording import InputError, PreflightError, RefusedError, TargetError
 from steelyard.gateways.sql import TIMED_OUT, connection_failure
 from steelyard.systems.postgres.existing.platform import _BACKEND, _SHOWN
 from steelyard.systems.postgres.factory import RunningServer
 from steelyard.systems.postgres.settings import SettingEntry, effective_setting
-from steelyard.targets.differences import choose_design
+from steelyard.targets.differences import Room, choose_design, share_a_session
 from steelyard.targets.endpoint import _room, fit_sessions, obstacles_on
 
 
@@ -73,7 +74,7 @@ def room_reason(experiment: Experiment, sql: FakeSql, **now: str) -> tuple[bool,
     """
     engine = FakeEngine(World(clock=FakeClock(), experiment=experiment, now=now))
     entrances = dict.fromkeys(experiment.targets_of(EndpointTarget).values(), _ENTRANCE)
-    room = _room(experiment, engine, entrances, sql)
+    room = _room(experiment, engine, entrances, (), sql)
     assert room.pausing is Pausing.GENERATOR
     assert room.memory_bytes is None
     choice = choose_design(experiment, engine, room)
@@ -329,3 +330,45 @@ def test_a_change_that_waits_for_a_restart_is_seen(
     more = {"restarts": True} if restarts else {}
     waiting = _obstacles("default", pending=pending, **more)
     assert [fact.split("`")[1] for fact, _ in waiting] == names
+
+
+def in_succession(experiment: Experiment, workload: str = "reads") -> bool:
+    """Return whether one session can have the settings of all under a workload."""
+    engine = FakeEngine(World(clock=FakeClock(), experiment=experiment))
+    return share_a_session(experiment, engine, Room(pausing=Pausing.GENERATOR), workload)
+
+
+def test_one_session_has_all_settings_where_nobody_disturbs_it() -> None:
+    """One server, one client, and what only reads; more clients would run under both at once."""
+    asked = sessions_of("db", "db")
+    one = replace(asked, loads=(Load(clients=1, threads=1),))
+    (reads,) = one.workloads
+    writes = replace(reads, name="writes", builtin="simple-update")
+    one = replace(one, workloads=(reads, writes))
+    assert in_succession(one, reads.name)
+    assert not in_succession(one, writes.name)
+    assert not in_succession(replace(one, loads=(Load(clients=2, threads=1),)), reads.name)
+    assert not in_succession(replace(sessions_of("db", "other"), loads=one.loads), reads.name)
+    simple = replace(one.configurations[1], protocol="simple")
+    assert not in_succession(
+        replace(one, configurations=(one.configurations[0], simple)), reads.name
+    )
+
+
+def test_a_given_order_alternates_in_one_session_or_not_at_all() -> None:
+    """The reason says which, and how few executions a run would hold."""
+    experiment = replace(sessions_of("db", "db"), loads=(Load(clients=1, threads=1),))
+    engine = FakeEngine(World(clock=FakeClock(), experiment=experiment))
+    room = Room(pausing=Pausing.GENERATOR)
+    order = ScriptsInOrder(workload="reads", executions=11.0, rounds=2, round_s=1.5)
+    sessions = ((("work_mem", "5120"),), (("work_mem", "9216"),))
+    shared = choose_design(experiment, engine, room, in_order=[replace(order, sessions=sessions)])
+    assert shared.alternates
+    assert "one session runs each script under all of them" in shared.reason
+    alone = choose_design(experiment, engine, room, in_order=[order])
+    assert not alone.alternates
+    assert alone.reason.startswith("a run of reads would hold about 11 executions")
+    with pytest.raises(InputError, match="cannot alternate: a run of reads would hold about 11"):
+        choose_design(
+            replace(experiment, design=Design.ALTERNATING), engine, room, in_order=[order]
+        )
