@@ -23,8 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 118461,
-    "lines of tests": 108183,
+    "lines of src": 118583,
+    "lines of tests": 108234,
     "files": 323,
     "longest file": 879,
     "import edges": 2384,

@@ -300,7 +300,11 @@ class FakeEngine:
         """Note it."""
         self._world.steps.append(f"reload at {address.port}")
 
-    def plans(self, address: ServerAddress) -> tuple[measurement.StatementPlan, ...]:
+    def plans(
+        self,
+        address: ServerAddress,
+        configuration: str,  # noqa: ARG002 - none have any
+    ) -> tuple[measurement.StatementPlan, ...]:
         """Return none."""
         assert address.port
         return ()

@@ -1,4 +1,4 @@
-"""Two databases of one server that were there before: compared in turns, and left as they were."""
+"""What is no setting, on a server that is there: existing databases of it, rewritten scripts."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,3 +91,33 @@ def test_what_both_would_have_is_refused(
     done = steelyard.run("run", pair(steelyard, shop, READS, **words), "--dry-run")
     assert done.returncode == 3
     assert said in done.stderr
+
+
+OLD = """\
+\\set c random(1, 1000)
+SELECT count(*) FROM orders WHERE customer + 0 = :c;
+"""
+
+
+def test_a_rewritten_statement_is_a_configuration(steelyard: Steelyard, shop: Server) -> None:
+    """Both run in turns under one name; the report shows both with their plans."""
+    home, before = steelyard.directory, shop.databases
+    (home / "old.sql").write_text(OLD)
+    (home / "new.sql").write_text(READS)
+    (home / "wrong.sql").write_text("SELECT 1;\nSELECT nothing FROM orders;\n")
+    words = ["try", "--dsn", shop.uri.replace("@/postgres?", "@/indexed?"), "--clients", "2"]
+    refused = steelyard.run(*words, "--rewrite", "old.sql=wrong.sql", "--dry-run")
+    assert refused.returncode == 3
+    assert "wrong.sql:2: " in refused.stderr
+    absent = steelyard.run(*words, "--rewrite", "old.sql=absent.sql", "--dry-run")
+    assert absent.returncode == 2
+    assert "--rewrite: there is no file `absent.sql`" in absent.stderr
+    done = steelyard.run(*words, "--rewrite", "old.sql=new.sql", "--yes", "--dir", "c")
+    assert done.returncode == 0, done.stderr
+    assert "script     new.sql in place of old.sql" in done.stderr
+    assert "faster" in done.stdout
+    assert {run["turns"] is not None for run in steelyard.counted_runs} == {True}
+    report = (home / "c" / "report.md").read_text()
+    assert "new.sql for old.sql" in report
+    assert "2 of 2 statements have different plans" in report
+    assert shop.databases == before

@@ -213,6 +213,10 @@ def _outside_the_server(experiment: Experiment) -> tuple[results.SettingDifferen
             ", ".join(script.name for script in t.prepare) or None
             for t in experiment.configurations
         ],
+        "generator: scripts": [
+            ", ".join(f"{each.rewritten_in} for {each.name}" for each in t.scripts) or None
+            for t in experiment.configurations
+        ],
         **_targets(experiment),
     }
     names = [each.name for each in experiment.configurations]

@@ -489,6 +489,8 @@ def _around(first: Configuration, second: Configuration) -> Iterator[str]:
         yield "target"
     if first.prepare != second.prepare:
         yield "prepare"
+    if first.scripts != second.scripts:
+        yield "scripts"
     if first.manual != second.manual:
         yield "manual"
     if first.protocol != second.protocol:

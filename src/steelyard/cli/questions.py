@@ -400,6 +400,7 @@ _TRIAL_KEYS: Final = {
     "load.protocol": "--protocol",
     "stop.budget": "--budget",
     "stop.detect": "--margin",
+    f"configurations.{CHANGED}.scripts": "--rewrite",
 }
 _WEIGHTED: Final = re.compile(r"(.+)@([^@]*)")
 _WEIGHT: Final = re.compile(r"0*[1-9]\d*")
@@ -415,6 +416,7 @@ class TrialOptions(WrittenOptions):
     server_memory: str | None
     server_cpus: str | None
     scripts: tuple[str, ...]
+    rewrites: tuple[str, ...]
     clients: str | None
     restart_command: str | None
     reset_command: str | None
@@ -430,6 +432,19 @@ class TrialOptions(WrittenOptions):
         """Return the command line of ``run`` for an experiment that is called so in messages."""
         gate = Gate(conditions=self.conditions, undecided=self.undecided, junit=self.junit)
         return replace(WrittenOptions.run(self, source), is_named=False, gate=gate)
+
+    @property
+    def rewritten(self) -> dict[str, str]:
+        """Return the script that is tried in place of each that is rewritten."""
+        pairs = (text.partition("=") for text in self.rewrites)
+        return {old.strip(): new.strip() for old, _, new in pairs}
+
+    @property
+    def weighted_scripts(self) -> list[tuple[str, int]]:
+        """Return all scripts with their weights; a rewritten one need not be named twice."""
+        named = [_script_of(text) for text in self.scripts]
+        known = {name for name, _ in named}
+        return [*named, *((old, 1) for old in self.rewritten if old not in known)]
 
 
 def run_trial(options: TrialOptions) -> None:
@@ -493,7 +508,7 @@ def trial_text(options: TrialOptions, seed: int) -> str:
             hint="Compare them on that server one after another: `steelyard run FILE --target"
             " redis://HOST`. docs/targets/redis-endpoint.md has such a file.",
         )
-    if options.scripts and target.get("kind") == "existing":
+    if options.weighted_scripts and target.get("kind") == "existing":
         target = {**target, "allow_existing": True}
     told: dict[str, Value] = {
         "restart_command": [*shlex.split(options.restart_command or "")],
@@ -505,7 +520,13 @@ def trial_text(options: TrialOptions, seed: int) -> str:
     numbers = (options.clients or _CLIENTS).split(",")
     clients = [int(each) if each.isdecimal() else each for each in numbers]
     profile = [f"profile {options.profile}"] if options.profile else []
-    changes = ", ".join([*profile, *(f"{name} = {value}" for name, value in settings.items())])
+    changes = ", ".join(
+        [
+            *profile,
+            *(f"{name} = {value}" for name, value in settings.items()),
+            *(f"{new} for {old}" for old, new in options.rewritten.items()),
+        ]
+    )
     share = _yaml(options.margin or _MARGIN)
     return f"""\
 # Written by `steelyard try`: the server as it is, and with other settings.
@@ -528,21 +549,31 @@ configurations:
     extends: {NOW}
     {f"profile: {_yaml(options.profile)}" if options.profile else "# and with:"}
     postgres: {_yaml(settings)}
-"""
+{f"    scripts: {_yaml(options.rewritten)}" if options.rewrites else ""}"""
 
 
 def _require_trial(options: TrialOptions) -> None:
     """Refuse options of which one makes the others pointless."""
-    if not options.changes and not options.profile:
+    if not options.changes and not options.profile and not options.rewrites:
         raise InputError(
             "nothing is to be tried", hint="Name a setting, such as --set random_page_cost=1.1."
         )
-    if options.scripts and (options.builtin is not None or options.scale is not None):
+    for text in options.rewrites:
+        if not all(part.strip() for part in text.partition("=")):
+            raise InputError(
+                f"--rewrite: {text!r} names no two scripts", hint="Write it as old.sql=new.sql."
+            )
+    if options.rewrites and options.plans:
+        raise InputError(
+            "--plans compares the plans of one statement, and --rewrite tries another statement",
+            hint="Leave out --plans: the report shows the plans of both.",
+        )
+    if options.weighted_scripts and (options.builtin is not None or options.scale is not None):
         raise InputError(
             "--script, and --builtin or --scale: scripts run on the tables that are there",
             hint="Leave one of them out; a file of `steelyard run` can have both.",
         )
-    if options.reset_command and not options.scripts:
+    if options.reset_command and not options.weighted_scripts:
         raise InputError(
             "--reset-command brings back data of your own, and without --script Steelyard makes the"
             " database",
@@ -551,9 +582,9 @@ def _require_trial(options: TrialOptions) -> None:
 
 
 def _tried_workloads(options: TrialOptions) -> str:
-    if not options.scripts:
+    scripts = options.weighted_scripts
+    if not scripts:
         return _builtin_workloads(options)
-    scripts = [_script_of(text) for text in options.scripts]
     name = Path(scripts[0][0]).stem if len(scripts) == 1 else "scripts"
     named = [{"file": file, "weight": weight} for file, weight in scripts]
     return f"  - {{name: {_yaml(name)}, scripts: {_yaml(named)}}}"
@@ -642,7 +673,8 @@ def answer_by_plans(experiment: Experiment, assembly: Assembly, options: TrialOp
     """
     asked = experiment.configuration(CHANGED).asked()
     by_plan = assembly.engine.acts_by_plan(tuple(asked))
-    measured = options.anyway or bool(options.conditions)  # a gate judges measurements
+    # A gate judges measurements, and a rewritten statement has another plan.
+    measured = options.anyway or bool(options.conditions or options.rewrites)
     if not options.plans and (measured or not by_plan):
         return False
     changes = assembly.engine.plan_changes(NOW, CHANGED)
@@ -730,9 +762,12 @@ def touched(experiment: Experiment, assembly: Assembly) -> Iterator[tuple[str, s
     if facts:
         is_standby = " (a standby)" if "standby" in facts else ""
         yield "server", f"{facts['address']}{is_standby}, as {facts['user']}"
-        yield "settings", _settings_touched(experiment, assembly, facts)
+        if experiment.configuration(CHANGED).asked():
+            yield "settings", _settings_touched(experiment, assembly, facts)
     else:
         yield "server", "one that Steelyard starts and removes"
+    for script in experiment.configuration(CHANGED).scripts:
+        yield "script", f"{script.rewritten_in} in place of {script.name}"
     reads = all(map(assembly.engine.only_reads, experiment.workloads))
     size = sum(each.expected_bytes for each in assembly.engine.datasets())
     data = f"a database of Steelyard's own of about {format_bytes(size)}, dropped at the end"
@@ -771,7 +806,11 @@ def _settings_touched(experiment: Experiment, assembly: Assembly, facts: dict[st
 
 def _trial_command(options: TrialOptions) -> str:
     words = _TRIAL.split()
-    for name, values in (("--set", options.changes), ("--script", options.scripts)):
+    for name, values in (
+        ("--set", options.changes),
+        ("--script", options.scripts),
+        ("--rewrite", options.rewrites),
+    ):
         words += [word for value in values for word in (name, value)]
     words += options.words_of(
         "dsn profile server_memory server_cpus builtin scale clients protocol restart_command"

@@ -37,6 +37,13 @@ from steelyard.cli.options import (
     metavar="FILE[@WEIGHT]",
     help="pgbench script, on tables that are there.",
 )
+@click.option(
+    "--rewrite",
+    "rewrites",
+    multiple=True,
+    metavar="OLD=NEW",
+    help="Try the script NEW in place of OLD.",
+)
 @click.option("-b", "--builtin", metavar="LIST", help="pgbench's scripts (default: select-only).")
 @click.option("-s", "--scale", type=click.IntRange(1), help="Scale factor of these (default: 10).")
 @click.option("-c", "--clients", metavar="LIST", help="Sessions (default: 8).")
@@ -82,6 +89,8 @@ def command(context: click.Context, /, **_: object) -> None:
 
     Settings such as random_page_cost act through the choice of a plan alone. If all statements of
     scripts keep their plan, that is the answer, without a measurement; --anyway measures.
+
+    --rewrite old.sql=new.sql compares a script with another that gives the same answer.
 
     Without --script pgbench's reads are measured in a database of Steelyard's own, which is
     dropped at the end. Scripts run in the database that the DSN names; what they change stays,

@@ -215,12 +215,14 @@ class Script:
     Attributes:
         name: File name as given.
         text: Its content, so that the record needs no other file; empty until it is read.
+        rewritten_in: File of the text, where a configuration has its own for a script of that name.
     """
 
     name: str = required(
         TEXT, "File with the script, relative to the experiment file.", "new-order.sql", name="file"
     )
     text: str = ""
+    rewritten_in: str = ""
     weight: int = key(1, whole(), "How often it runs relative to the workload's others.", 9)
 
 
@@ -496,6 +498,7 @@ class Configuration:
         settings: Asked for, sorted by layer and name, without duplicates.
         protocol: pgbench query mode when it is what varies; None means the experiment's.
         prepare: SQL scripts run once after those of the workloads, in each of its data sets.
+        scripts: Its own scripts in place of those of the workloads that have their names.
         profiles: Names of the settings profiles that went into ``settings``.
         manual: Done when it comes into force after another one.
     """
@@ -505,6 +508,7 @@ class Configuration:
     settings: tuple[Setting, ...] = ()
     protocol: str | None = None
     prepare: tuple[Script, ...] = ()
+    scripts: tuple[Script, ...] = ()
     profiles: tuple[str, ...] = ()
     manual: ManualStep | None = None
 
@@ -517,6 +521,15 @@ class Configuration:
         """Return the values that it asks of one layer, by name as written; None: of its server."""
         wanted = layer or self.server_layer
         return {s.name: s.value for s in self.settings if s.layer is wanted}
+
+    def runs(self, workload: Workload) -> Workload:
+        """Return a workload as it runs it: rewritten scripts keep their names and weights."""
+        own = {each.name: each for each in self.scripts}
+        scripts = (
+            replace(own[each.name], weight=each.weight) if each.name in own else each
+            for each in workload.scripts
+        )
+        return replace(workload, scripts=tuple(scripts))
 
     def asked_folded(self) -> dict[str, str]:
         """Return what it asks of its server, whose names have no case, by name in small letters."""
@@ -679,6 +692,12 @@ class Experiment:
     def workload(self, name: str) -> Workload:
         """Return the workload of that name."""
         return next(w for w in self.workloads if w.name == name)
+
+    @property
+    def variants(self) -> tuple[Workload, ...]:
+        """Return the workloads as configurations run them, each variant once."""
+        all_of_them = (c.runs(each) for each in self.workloads for c in self.configurations)
+        return tuple(dict.fromkeys(all_of_them))
 
     def run_time_s(self, workload: str) -> float:
         """Return the measured length of a run of a workload, in seconds."""

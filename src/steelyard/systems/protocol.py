@@ -505,7 +505,11 @@ class RunningServer(Protocol):
             TargetError: The server lets nobody in.
         """
 
-    def plans(self, address: ServerAddress) -> tuple[measurement.StatementPlan, ...]:  # noqa: ARG002 - likewise
+    def plans(
+        self,
+        address: ServerAddress,  # noqa: ARG002 - likewise
+        configuration: str,  # noqa: ARG002 - likewise
+    ) -> tuple[measurement.StatementPlan, ...]:
         """Return the plans of the statements of all scripts, under the settings in force there.
 
         Raises:

@@ -326,8 +326,8 @@ def _obstacles_of_the_work(experiment: Experiment) -> Iterator[str]:
     if experiment.goal is not None or experiment.capacity is not None:
         yield "a search for the capacity is not taken in turns"
     sleeping = [
-        script.name
-        for workload in experiment.workloads
+        script.rewritten_in or script.name
+        for workload in experiment.variants
         for script in workload.scripts
         if _SLEEPS.search(script.text)
     ]

@@ -34,6 +34,7 @@ def asked(**changes: object) -> TrialOptions:
         "dsn": DSN,
         "changes": ("random_page_cost=1.1", "search_path=a, b"),
         "scripts": (),
+        "rewrites": (),
         "builtin": "select-only,simple-update",
         "scale": 5,
         "clients": "1,8",
@@ -62,6 +63,22 @@ def test_the_server_as_it_is_is_the_baseline(tmp_path: Path) -> None:
     assert [load.clients for load in experiment.loads] == [1, 8]
     assert (experiment.stop.detect, experiment.stop.budget_s, experiment.seed) == (0.05, 600.0, 5)
     assert experiment.stop.margin == 0.05  # what is smaller counts as none
+
+
+def test_a_rewritten_script_runs_in_place_of_the_other(tmp_path: Path) -> None:
+    """By the other's name and weight; it need not be named as a script, too."""
+    for name in ("old.sql", "new.sql", "other.sql"):
+        (tmp_path / name).write_text(f"SELECT 1; -- {name}\n")
+    rewrites, scripts = ("old.sql=new.sql",), ("other.sql@3",)
+    experiment = experiment_of(
+        tmp_path, changes=(), scripts=scripts, rewrites=rewrites, builtin=None, scale=None
+    )
+    now, changed = (each.runs(experiment.workloads[0]) for each in experiment.configurations)
+    assert [(each.name, each.weight) for each in now.scripts] == [("other.sql", 3), ("old.sql", 1)]
+    texts = [each.text for each in changed.scripts]
+    assert texts == ["SELECT 1; -- other.sql\n", "SELECT 1; -- new.sql\n"]
+    assert len(experiment.variants) == 2
+    assert experiment.name == "new.sql for old.sql"
 
 
 def test_scripts_run_in_the_database_that_is_named(tmp_path: Path) -> None:

@@ -368,7 +368,11 @@ _FIRST: Final = 2  # so many statements fit on the first screen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedStatement:
-    """One statement and its plan in each configuration, by name."""
+    """One statement and its plan in each configuration, by name.
+
+    Attributes:
+        is_shared: Scripts of all configurations have it.
+    """
 
     workload: WorkloadName
     statement: Annotated[str, "The statement."]
@@ -376,12 +380,13 @@ class TracedStatement:
         lambda traced: traced.differs, Annotated[bool, "Plans differ between configurations."]
     )
     plans: Annotated[Mapping[str, StatementPlan], "Plan by configuration."]
+    is_shared: bool = True
 
     @property
     def differs(self) -> bool:
-        """Return whether two configurations have different plans for it."""
+        """Return whether two configurations have different plans for it, or one is without it."""
         known = [plan.lines for plan in self.plans.values() if not plan.trouble]
-        return len(set(known)) > 1
+        return len(set(known)) > 1 or not self.is_shared
 
     def unlike(self, baseline: str) -> Iterator[tuple[str, StatementPlan]]:
         """Yield the baseline's plan, where it is known, and those of others that differ from it."""
@@ -400,12 +405,18 @@ class TracedStatement:
 def traced(grounds: Grounds) -> tuple[TracedStatement, ...]:
     """Return every statement of scripts whose plan any configuration told."""
     environment = grounds.record.environment
+    servers = () if environment is None else environment.servers
     found: dict[tuple[str, str], dict[str, StatementPlan]] = {}
-    for server in environment.servers if environment is not None else ():
+    for server in servers:
         for plan in server.plans:
             found.setdefault((plan.workload, plan.statement), {})[server.configuration] = plan
     return tuple(
-        TracedStatement(workload=workload, statement=statement, plans=plans)
+        TracedStatement(
+            workload=workload,
+            statement=statement,
+            plans=plans,
+            is_shared=len(plans) == len(servers),
+        )
         for (workload, statement), plans in found.items()
     )
 

@@ -146,6 +146,10 @@ def _configuration(
         ),
         protocol=merged.protocol,
         prepare=_read_scripts((model.Script(name=each) for each in merged.prepare), texts),
+        scripts=tuple(
+            model.Script(name=name, text=texts[file], rewritten_in=file)
+            for name, file in merged.scripts.items()
+        ),
         profiles=tuple(merged.profile),
         manual=merged.manual,
     )
@@ -358,6 +362,8 @@ def _prepared(draft: Draft) -> Iterator[tuple[KeyPath, str]]:
     for path, level in _levels(draft):
         for place, name in enumerate(level.prepare):
             yield (*path, "prepare", place), name
+        for replaced, name in level.scripts.items():
+            yield (*path, "scripts", replaced), name
 
 
 def _read(base: Path, name: str) -> str | tuple[str, str]:

@@ -127,6 +127,12 @@ class LevelForm(form_values.Form):
         ["new-index.sql"],
         default_factory=list,
     )
+    scripts: Annotated[dict[str, values.Text], form_values.OR_EMPTY] = values.key(
+        "Rewritten scripts: the file of a workload, and the one that runs in its place, by its name"
+        " and with its weight.",
+        {"report.sql": "report-rewritten.sql"},
+        default_factory=dict,
+    )
     profile: Profiles = values.key(
         "Named sets of settings; explicit ones come after them.", "fitted", default_factory=list
     )

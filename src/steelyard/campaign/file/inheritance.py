@@ -258,6 +258,7 @@ def merged_issues(draft: Draft) -> Iterator[Issue]:
     yield from target_issues(draft, merged)
     yield from _no_way_back(merged)
     yield from _unequal_initdb(draft, merged)
+    yield from _strange_scripts(draft, merged)
 
 
 def _no_way_back(merged: Mapping[str, ConfigurationForm]) -> Iterator[Issue]:
@@ -287,6 +288,20 @@ def _unequal_initdb(draft: Draft, merged: Mapping[str, ConfigurationForm]) -> It
                 message=f"the initdb options of `{name}` differ from those of `{first}`",
                 hint="They must be equal in all configurations; put them into one that all extend.",
             )
+
+
+def _strange_scripts(draft: Draft, merged: Mapping[str, ConfigurationForm]) -> Iterator[Issue]:
+    """Yield rewritten scripts of configurations that no workload has."""
+    known = [script.name for each in draft.workloads.values() for script in each.scripts]
+    for name, configuration in merged.items():
+        for script in configuration.scripts:
+            if script not in known:
+                yield Issue(
+                    path=("configurations", name, "scripts", script),
+                    message=f"no workload has a script {shown(script)}",
+                    hint=did_you_mean(script, known) or "Name a script as its workload does.",
+                    at_key=True,
+                )
 
 
 # Mappings of a target whose keys are inherited one by one; others are inherited whole.
@@ -398,7 +413,7 @@ def _is_keyed(path: KeyPath) -> bool:
     """Return whether the keys of a mapping are inherited one by one."""
     if path[0] == "target":
         return all(step in _NESTED for step in path[1:])
-    return len(path) == 1 and path[0] in setting_keys()
+    return len(path) == 1 and path[0] in (*setting_keys(), "scripts")
 
 
 def put_over(document: Document, line: Sequence[KeyPath], facts: MachineFacts | None) -> Whole:
@@ -683,6 +698,7 @@ def _set_by(level: LevelForm, path: KeyPath, facts: MachineFacts) -> SettingKeys
             settings.setdefault(("postgres", profiled.setting.name.lower()), (*path, "profile"))
     for key in level.target.entries:
         settings["target", key] = (*path, "target", key)
+    settings |= {("scripts", name): (*path, "scripts", name) for name in level.scripts}
     whole = {
         "protocol": level.protocol is not None,
         "prepare": bool(level.prepare),

@@ -442,6 +442,7 @@ def _redis_configuration(draft: Draft, home: KeyPath) -> Iterator[Issue]:
         ("profile", "profiles have settings of PostgreSQL", "Write those of Redis below `redis:`."),
         ("protocol", "`protocol` is pgbench's query mode", _KEEP),
         ("prepare", "`prepare` is for psql", _KEEP),
+        ("scripts", "`scripts` are pgbench's", _KEEP),
     ):
         if draft.document.at((*home, key)) is not None:
             told = f"{message}, and the targets are of Redis"

@@ -368,8 +368,8 @@ class Bench:
         Raises:
             TargetError: The server is gone.
         """
-        workload = self.experiment.workload(planned.cell.workload)
         configuration = self.experiment.configuration(planned.configuration)
+        workload = configuration.runs(self.experiment.workload(planned.cell.workload))
         platform = self._platforms[planned.configuration]
         log = None
         if self._engine.load.counts_by_log():
@@ -383,7 +383,9 @@ class Bench:
                 platform.address, configuration.target.connection
             ),
             flags=self.experiment.generator_flags,
-            scripts=self._scripts(workload, platform.scripts) if workload.scripts else (),
+            scripts=self._scripts(workload, platform.scripts / configuration.name)
+            if workload.scripts
+            else (),
             log=log,
             sampling=self.experiment.measure.log_sampling,
             configuration=planned.configuration,

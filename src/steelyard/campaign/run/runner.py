@@ -370,7 +370,9 @@ class Campaign:
                 version=self.engine.program(configuration.name).version,
                 settings=start.effective,
                 requested=configuration.settings,
-                plans=self.engine.plans(self.bench.platform(configuration.name).address),
+                plans=self.engine.plans(
+                    self.bench.platform(configuration.name).address, configuration.name
+                ),
                 provision=self.bench.provision(configuration.name),
             )
             self.bench.try_scripts(configuration.name)

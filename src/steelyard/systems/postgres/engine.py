@@ -181,7 +181,7 @@ class PostgresEngine(roles.Engine):
         found: dict[str, None] = {}
         own = (each.protocol for each in self._experiment.configurations)
         protocols = dict.fromkeys(each or self._experiment.protocol for each in own)
-        for workload in self._workloads:
+        for workload in self._experiment.variants:
             for script in workload.scripts:
                 problems = [*self._refused_by_pgbench(script.text)]
                 for protocol in protocols:
@@ -364,7 +364,8 @@ class PostgresEngine(roles.Engine):
         return not all(map(self.only_reads, self._workloads))
 
     def only_reads(self, workload: model.Workload) -> bool:
-        return self._load.only_reads(workload)
+        variants = dict.fromkeys(each.runs(workload) for each in self._experiment.configurations)
+        return all(map(self._load.only_reads, variants))
 
     def memory_bytes(self, configuration: str) -> int:
         clients = max(load.clients for load in self._experiment.loads)
@@ -482,11 +483,11 @@ class PostgresEngine(roles.Engine):
                 self._sql.execute(own, scans)
         return True
 
-    def plans(self, address: ServerAddress) -> tuple[StatementPlan, ...]:
+    def plans(self, address: ServerAddress, configuration: str) -> tuple[StatementPlan, ...]:
         """Return the plans of the statements of all scripts, under the settings in force there."""
         return tuple(
             plan
-            for workload in self._workloads
+            for workload in map(self._experiment.configuration(configuration).runs, self._workloads)
             for plan in plans_of(workload, address.at(dataset_of(workload).name), self._sql)
         )
 
@@ -591,7 +592,7 @@ IN_EMPTY = next(iter(_WAYS_OUT))
 
 def located(script: model.Script, line: int, problem: str) -> str:
     """Return a problem of a script with the place that an editor finds it by."""
-    return f"{script.name}:{line}: {problem}"
+    return f"{script.rewritten_in or script.name}:{line}: {problem}"
 
 
 def refuse_scripts(problems: Sequence[str]) -> None:

@@ -337,11 +337,11 @@ class EndpointEngine(PostgresEngine):
         for configuration in map(self._experiment.configuration, self._servers):
             address, target = self._servers[configuration.name].address, configuration.target
             protocol = configuration.protocol or self._experiment.protocol
-            own = (address, protocol, configuration.prepare)
+            own = (address, protocol, configuration.prepare, configuration.scripts)
             if address is None or not isinstance(target, EndpointTarget) or own in asked:
                 continue
             asked.add(own)
-            for workload in self._experiment.workloads:
+            for workload in map(configuration.runs, self._experiment.workloads):
                 made = (workload.scale, workload.command, *workload.prepare)
                 tables = not any(made) and not configuration.prepare
                 empty = tables and not target.allow_existing
