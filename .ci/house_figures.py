@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 118583,
-    "lines of tests": 108234,
-    "files": 323,
+    "lines of src": 119490,
+    "lines of tests": 108705,
+    "files": 327,
     "longest file": 879,
-    "import edges": 2384,
+    "import edges": 2413,
     "modules with one importer": 23,
     "branches on kind or system": 9,
 }

@@ -33,6 +33,7 @@ from steelyard.answers.result.compute import Pair, compare, terms_of
 from steelyard.answers.result.section import verdicts_and_findings
 from steelyard.answers.results import CampaignAnalysis, Comparison, command_pairs, ending
 from steelyard.answers.scalability import scalability_curves
+from steelyard.answers.scripts.compute import script_results
 from steelyard.answers.tables import comparison_section, settings_section
 from steelyard.core.campaign import CampaignPlan, CampaignRecord, ScriptsInOrder
 from steelyard.core.experiment import Experiment, LogPolicy, Measure, SwitchCost
@@ -503,7 +504,9 @@ def comparisons_of(record: CampaignRecord, seen: Observations) -> tuple[Comparis
                 baseline=asked.baseline, configuration=asked.configuration, workload=workload.name
             )
             contrasts = seen.weighted(asked.weights)[:, columns]
-            compared.extend(compare(contrasts, pair, experiment.closed_loads, terms))
+            result, *cells = compare(contrasts, pair, experiment.closed_loads, terms)
+            scripts = script_results(record, seen, asked, workload, terms)
+            compared += [replace(result, scripts=scripts), *cells]
     placed = with_instances(compared, experiment, plan)
     forecast = without_forecasts(placed, experiment, record.environment)
     return with_trades(forecast, experiment, record.environment, write_rates(seen, experiment))

@@ -1,6 +1,7 @@
 """A gate of a pipeline: what its conditions make of the effects of a campaign.
 
 A result that depends on the load is judged load by load: pooled it would hide what it averages.
+Where a workload has several scripts each of them is judged, too, by the change of its time.
 """
 
 import re
@@ -10,8 +11,9 @@ from typing import Annotated, ClassVar, Final
 from xml.etree import ElementTree as ET
 
 from steelyard.answers.results import CampaignAnalysis, Comparison
-from steelyard.core.findings import Condition, Outcome
-from steelyard.core.quantities import Computed, Named
+from steelyard.answers.scripts.verdicts import ScriptResult
+from steelyard.core.findings import Condition, Estimate, Outcome
+from steelyard.core.quantities import OPTIONAL, Computed, Named
 from steelyard.core.schedule import CLIENTS, BaselineName, ConfigurationName, WorkloadName
 from steelyard.report import document as doc
 from steelyard.report.keys import Declared
@@ -26,9 +28,18 @@ _TONES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What one condition makes of one effect."""
+    """What one condition makes of one effect.
+
+    Attributes:
+        script: Of the comparison, which is judged alone; None: the comparison is.
+    """
 
     comparison: Comparison
+    script: ScriptResult | None = None
+    of_script: ClassVar = Computed(
+        lambda judged: judged.script and judged.script.script,
+        Annotated[str | None, Named("script"), OPTIONAL, "Script that is judged alone."],
+    )
     condition: Condition
     written: ClassVar = Computed(
         lambda judged: str(judged.condition),
@@ -41,7 +52,8 @@ class Judged:
     )
     workload: ClassVar = Computed(lambda judged: judged.comparison.workload, WorkloadName)
     clients: ClassVar = Computed(
-        lambda judged: judged.comparison.under.clients, Annotated[int | str, CLIENTS]
+        lambda judged: (judged.script.load if judged.script else judged.comparison.under).clients,
+        Annotated[int | str, CLIENTS],
     )
     why: Annotated[str, "Cause that keeps it undecided; null if that is the interval."] = ""
 
@@ -49,16 +61,23 @@ class Judged:
     def name(self) -> str:
         """Return who is compared, and where."""
         compared = self.comparison
-        load = f", {compared.load.label}" if compared.load is not None else ""
-        return f"{compared.configuration} against {compared.baseline}, {compared.workload}{load}"
+        under = compared.load if self.script is None else self.script.load
+        load = f", {under.label}" if under is not None else ""
+        what = f"{compared.workload}, {self.script.title}" if self.script else compared.workload
+        return f"{compared.configuration} against {compared.baseline}, {what}{load}"
+
+    @property
+    def effect(self) -> Estimate | None:
+        """Return the effect on throughput, or the change of a script's time."""
+        return self.comparison.effect if self.script is None else self.script.change
 
     @property
     def line(self) -> str:
         """Return it in a line: outcome, effect with its interval, condition."""
-        effect = self.comparison.effect
-        interval = doc.effect_interval(effect) if effect else doc.MISSING
+        interval = doc.effect_interval(self.effect) if self.effect else doc.MISSING
         interval = "without an interval yet" if interval == doc.MISSING else interval
-        seen = f"{doc.effect_value(effect)} {interval}" if effect else "no effect yet"
+        seen = f"{doc.effect_value(self.effect)} {interval}" if self.effect else "no effect yet"
+        seen += " in time" if self.script and self.effect else ""
         why = f"; {self.why}" if self.why else ""
         return f"{self.outcome}: {self.name}: {seen}; the gate fails where {self.condition}{why}"
 
@@ -68,8 +87,9 @@ def judge_results(
 ) -> tuple[Judged, ...]:
     """Return every condition's outcome on every result."""
     return tuple(
-        _judged(comparison, condition)
+        _judged(comparison, script, condition)
         for comparison in _decisive(comparisons)
+        for script in (None, *comparison.scripts)
         for condition in conditions
     )
 
@@ -96,24 +116,23 @@ def _decisive(comparisons: Sequence[Comparison]) -> Iterator[Comparison]:
                 yield cell
 
 
-def _judged(comparison: Comparison, condition: Condition) -> Judged:
+def _judged(comparison: Comparison, script: ScriptResult | None, condition: Condition) -> Judged:
     if comparison.is_suspect:
         why = f"`{comparison.control}` differs too, which nothing that was changed can touch"
         outcome = Outcome.UNDECIDED
     else:
-        why, outcome = "", condition.judge(comparison.effect)
-    return Judged(comparison=comparison, condition=condition, outcome=outcome, why=why)
+        why = ""
+        outcome = condition.judge(comparison.effect if script is None else script.effect)
+    return Judged(
+        comparison=comparison, script=script, condition=condition, outcome=outcome, why=why
+    )
 
 
 def _unfinished(judged: Judged, status: str) -> Judged:
     if judged.outcome is Outcome.FAILED:
         return judged  # intervals hold at whatever block a campaign stopped
-    return Judged(
-        comparison=judged.comparison,
-        condition=judged.condition,
-        outcome=Outcome.UNDECIDED,
-        why=f"the campaign did not come to its end ({status})",
-    )
+    why = f"the campaign did not come to its end ({status})"
+    return replace(judged, outcome=Outcome.UNDECIDED, why=why)
 
 
 def under_conditions(
@@ -210,8 +229,11 @@ def _time(seconds: float) -> dict[str, str]:
 
 
 def _measured_s(judged: Judged, analysis: CampaignAnalysis) -> float:
-    """Return the measured seconds of the runs that an outcome rests on."""
+    """Return the measured seconds of the runs, or the executions, that an outcome rests on."""
     compared = judged.comparison
+    if judged.script is not None:
+        sides = zip(judged.script.executions, judged.script.medians_s, strict=True)
+        return sum(number * (median_s or 0.0) for number, median_s in sides)
     return sum(
         run.measurement.seconds
         for run in analysis.runs
@@ -225,6 +247,8 @@ def _measured_s(judged: Judged, analysis: CampaignAnalysis) -> float:
 def _rates(judged: Judged, analysis: CampaignAnalysis) -> Iterator[str]:
     """Yield the rates of both sides, a line for each load."""
     compared, unit = judged.comparison, analysis.experiment.words.rate
+    if judged.script is not None:
+        return
     found = {
         (cell.configuration, cell.cell.load): cell.tps.value
         for cell in analysis.cells

@@ -76,6 +76,7 @@ from steelyard.answers.scalability import (
     scalability_curves,
     scalability_section,
 )
+from steelyard.answers.scripts.section import script_section
 from steelyard.answers.statements.compute import (
     StatementTally,
     fit_of_statements,
@@ -224,6 +225,7 @@ ANSWERS: Final = (
     Answer(compute=campaign_latency),
     Answer(compute=campaign_ledger),
     Answer(sections=_always(result_section), shown=doc.Shown.ALL, single_pass=False),
+    Answer(sections=script_section, shown=doc.Shown.ALL, single_pass=False),
     Answer(sections=_always(pass_result), shown=doc.Shown.ALL, single_pass=True),
     Answer(sections=what_lasts, shown=doc.Shown.ALL, single_pass=True),
     Answer(sections=gate_section, json=gate_json, declared=GATE, single_pass=False),

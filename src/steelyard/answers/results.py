@@ -5,12 +5,13 @@ those of verdicts, of how a campaign ended, of what a load is called.
 """
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Final, TypeVar, cast
 
 from steelyard.answers.durability.rules import DurabilityTrade
 from steelyard.answers.observations import Observations
+from steelyard.answers.scripts.verdicts import MIXED, ScriptResult, in_a_sentence, opposites
 from steelyard.core.campaign import CampaignPlan, CampaignRecord, Status
 from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.findings import Estimate, Fact, Finding, Validity, Verdict
@@ -140,6 +141,15 @@ class Comparison:
         OPTIONAL,
         "Possible losses of one side that the other does not have.",
     ] = ()
+    scripts: Annotated[
+        tuple[ScriptResult, ...],
+        OPTIONAL,
+        "Each script at each load, if the workload has several; for all loads together alone.",
+    ] = ()
+    is_mixed: ClassVar = Computed(
+        lambda c: opposites(c.scripts) is not None or None,
+        Annotated[bool, OPTIONAL, "Some scripts are clearly faster and others clearly slower."],
+    )
 
     @property
     def is_suspect(self) -> bool:
@@ -496,6 +506,8 @@ def tone_of(comparison: Comparison) -> doc.Tone:
     is_slower = comparison.verdict is Verdict.SLOWER and not comparison.depends_on_load
     if comparison.trades and is_slower is not comparison.is_less_durable:
         return doc.Tone.WARNING
+    if comparison.is_mixed:
+        return doc.Tone.WARNING
     return doc.Tone.OPEN if comparison.depends_on_load else _TONE_OF[comparison.verdict]
 
 
@@ -557,6 +569,10 @@ def plain_word(comparison: Comparison, margin: float, span: str = "") -> str:
         return f"{DIVIDED}: {span}{suspect}" if span else f"{DIVIDED}{suspect}"
     pair = ", one pair only" if comparison.is_of_pair and comparison.verdict.decided else ""
     pair += suspect
+    if comparison.is_mixed:
+        weighs = comparison.verdict in (Verdict.FASTER, Verdict.SLOWER)
+        weighs = weighs and not comparison.no_practical_weight
+        return f"{comparison.verdict.value}, {MIXED}{pair}" if weighs else f"{MIXED}{pair}"
     if comparison.verdict is Verdict.EQUIVALENT:
         return f"equivalent within {doc.share(margin)}{pair}"
     if comparison.no_practical_weight:
@@ -622,16 +638,32 @@ def verdict_clause(analysis: CampaignAnalysis, comparison: Comparison) -> str:
     margin = doc.share(analysis.experiment.stop.margin)
     if comparison.depends_on_load:
         return _divided_clause(analysis, comparison)
-    if comparison.verdict is Verdict.EQUIVALENT:
-        return f"{ours} and {theirs} are equivalent within {margin}: {effect}"
+    if extremes := opposites(comparison.scripts):
+        told = script_sentence(analysis.experiment, extremes)
+        return f"the effect of {ours} against {theirs} is {MIXED}: {told}; all together {effect}"
     if comparison.verdict is Verdict.NO_CLEAR_DIFFERENCE:
         return _undecided_clause(analysis, comparison)
     word = comparison.verdict.value
-    if comparison.no_practical_weight:
+    if comparison.verdict is Verdict.EQUIVALENT:
+        clause = f"{ours} and {theirs} are equivalent within {margin}"
+    elif comparison.no_practical_weight:
         weight = f"but by less than {margin}, of no practical weight"
-        return f"{ours} is {word} than {theirs}, {weight}: {effect}"
-    joint = " by" if comparison.verdict is Verdict.FASTER else ":"
-    return f"{ours} is {word} than {theirs}{joint} {effect}"
+        clause = f"{ours} is {word} than {theirs}, {weight}"
+    elif comparison.verdict is Verdict.FASTER:
+        return f"{ours} is {word} than {theirs} by {effect}"
+    else:
+        clause = f"{ours} is {word} than {theirs}"
+    return f"{clause}: {effect}"
+
+
+def script_sentence(experiment: Experiment, scripts: Sequence[ScriptResult]) -> str:
+    """Return the sentence on several scripts, with their load if there are several."""
+
+    def name(script: ScriptResult) -> str:
+        place = f" at {cell_name(experiment, script.load)}"
+        return f"{script.title}{place if len(experiment.closed_loads) > 1 else ''}"
+
+    return in_a_sentence(scripts, name)
 
 
 def contestants(comparison: Comparison) -> tuple[str, str]:

@@ -30,7 +30,7 @@ from typing import Annotated, Any, ClassVar, Final
 from steelyard.core.experiment import EffectiveSetting, Setting
 from steelyard.core.findings import Fact, Finding, Validity
 from steelyard.core.places import Provision
-from steelyard.core.quantities import Computed
+from steelyard.core.quantities import OPTIONAL, Computed
 from steelyard.core.schedule import Ceiling, CellKey, Turn
 
 # Subject of the absence of everything about a server's machine.
@@ -788,6 +788,7 @@ class StatementPlan:
 
     Attributes:
         statement: As its script has it.
+        script: That has it first; empty in old records.
         lines: Of EXPLAIN, without costs.
         runs: Empty also where a value of a variable is not known.
     """
@@ -800,6 +801,7 @@ class StatementPlan:
         tuple[tuple[str, ...], ...],
         "Lines of EXPLAIN (ANALYZE, BUFFERS), first and again; empty if the script may write.",
     ] = ()
+    script: Annotated[str, OPTIONAL, "Script that has it."] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

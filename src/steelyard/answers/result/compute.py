@@ -244,7 +244,8 @@ def decide(
     """Return why the campaign may stop now, or None to go on; the budget is the runner's.
 
     Args:
-        comparisons: Of the blocks so far; the results count, and loads where these disagree.
+        comparisons: Of the blocks so far; the results count with their scripts, and loads where
+            these disagree.
         rule: With a precision, intervals as narrow as asked end the campaign and verdicts do
             not; without, a verdict in every result does.
         conditions: Of a gate: they end it in the place of verdicts, before or after these. An
@@ -257,10 +258,15 @@ def decide(
         outcomes = [each.outcome for each in judge_results(comparisons, conditions)]
         return None if Outcome.UNDECIDED in outcomes else Status.DECIDED
     if rule.precision is None:
-        decided = all(result.verdict.decided for result in results)
+        decided = all(map(_is_answered, results))
         return Status.DECIDED if decided else None
     narrow = all(_is_narrow(result, rule.precision) for result in results)
     return Status.PRECISION if narrow else None
+
+
+def _is_answered(result: Comparison) -> bool:
+    """Return whether a result is decided, and each of its scripts."""
+    return result.verdict.decided and all(each.verdict.decided for each in result.scripts)
 
 
 def _is_narrow(result: Comparison, half_width: float) -> bool:

@@ -551,6 +551,8 @@ def _main(comparison: Comparison) -> str:
         return "no interval yet"
     if comparison.depends_on_load:
         return "read the cells"
+    if comparison.is_mixed:
+        return "read the scripts"
     return doc.effect_range(*pair)
 
 

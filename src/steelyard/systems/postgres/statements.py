@@ -51,7 +51,10 @@ def plans_of(workload: Workload, address: ServerAddress, sql: Sql) -> tuple[Stat
     with closing(sql.session(address, _PLANNING, patience_s=_PLANS_WITHIN_S)) as session:
         session.do(_GENERIC)
         known: dict[Script, dict[str, str]] = {}
-        plans = [_plan(session, workload.name, each, _name(n)) for n, each in enumerate(asked)]
+        plans = [
+            replace(_plan(session, workload.name, each, _name(n)), script=script.name)
+            for n, (each, script) in enumerate(asked.items())
+        ]
         return tuple(
             _with_runs(session, plan, _name(number), workload, script, known)
             for number, (plan, script) in enumerate(zip(plans, asked.values(), strict=True))

@@ -1,0 +1,185 @@
+"""The scripts of a workload by consequence: each change, its interval and its plan."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from steelyard.answers import results
+from steelyard.answers.scripts.verdicts import ScriptResult, by_consequence, changed
+from steelyard.core.findings import Verdict
+from steelyard.core.quantities import SECONDS, Unit
+from steelyard.core.wording import format_bytes, format_share
+from steelyard.report import document as doc
+from steelyard.report.keys import row_of
+from steelyard.report.texts import Texts
+
+_TEXTS: Final = Texts(__name__)
+_FIRST: Final = 12  # rows that fit on the first screen
+_TONES: Final = {
+    Verdict.FASTER: doc.Tone.GOOD,
+    Verdict.SLOWER: doc.Tone.BAD,
+    Verdict.EQUIVALENT: doc.Tone.EVEN,
+    Verdict.NO_CLEAR_DIFFERENCE: doc.Tone.OPEN,
+}
+_WAITS: Final = "wait events are sampled of all sessions, whatever they execute"
+
+
+def script_section(analysis: results.CampaignAnalysis) -> tuple[doc.Section, ...]:
+    """Return the scripts of each result that has several."""
+    compared = [each for each in analysis.results if each.scripts]
+    if not compared:
+        return ()
+    blocks: list[doc.Block] = []
+    brief: list[doc.Block] = []
+    for result in compared:
+        ordered = by_consequence(result.scripts)
+        lead = doc.Paragraph(text=_lead(analysis, result))
+        unstable = [*_unstable(ordered)]
+        blocks += [lead, _table(analysis, result, ordered), *unstable]
+        brief += [lead, _table(analysis, result, ordered[:_FIRST], short=True), *unstable]
+        if len(ordered) > _FIRST:
+            rest = len(ordered) - _FIRST
+            brief.append(doc.Paragraph(text=f"and {rest} more in the whole report"))
+        blocks += _used(analysis, result, ordered)
+    return (
+        doc.Section(
+            anchor="scripts", title="Scripts", blocks=tuple(blocks), first=True, brief=tuple(brief)
+        ),
+    )
+
+
+def _lead(analysis: results.CampaignAnalysis, result: results.Comparison) -> str:
+    sentence = results.script_sentence(analysis.experiment, result.scripts)
+    when = "interim, " if results.is_interim(analysis) else ""
+    contest = f"{result.workload}, {result.configuration} against {result.baseline}"
+    return f"{when}{contest}: {sentence}."
+
+
+def _place(analysis: results.CampaignAnalysis, script: ScriptResult) -> str:
+    return results.short_load(analysis.experiment, script.load)
+
+
+def _table(
+    analysis: results.CampaignAnalysis,
+    result: results.Comparison,
+    scripts: Sequence[ScriptResult],
+    *,
+    short: bool = False,
+) -> doc.Table:
+    loads = len(analysis.experiment.closed_loads) > 1
+    sides = ("baseline", result.baseline), ("configuration", result.configuration)
+    return doc.table_of(
+        scripts,
+        ("script", lambda script: script.title),
+        *([doc.numbers("clients", partial(_place, analysis))] if loads else []),
+        ("verdict", _verdict),
+        doc.numbers("change", lambda script: doc.effect_value(script.change)),
+        doc.numbers(
+            f"{doc.CONFIDENCE} interval", lambda script: doc.effect_interval(script.change)
+        ),
+        doc.numbers(result.baseline, lambda script: doc.milliseconds(script.medians_s[0]), "ms"),
+        doc.numbers(
+            result.configuration, lambda script: doc.milliseconds(script.medians_s[1]), "ms"
+        ),
+        ("plan", _plan),
+        doc.numbers("executions", _executions, spare=True),
+        doc.numbers("varies", lambda script: doc.proportion(script.block_sd), spare=True),
+        doc.column("blocks", lambda script: script.blocks, doc.WHOLE, spare=True),
+        title=f"Scripts of {result.workload}: {result.configuration} against {result.baseline}",
+        tone=lambda script: doc.Tone.WARNING if script.is_unstable else _TONES[script.verdict],
+        tone_column=2 if loads else 1,
+        note=_TEXTS.note(
+            baseline=result.baseline,
+            configuration=result.configuration,
+            is_mixed=result.is_mixed,
+        ),
+        data=lambda script: () if short else row_of(script),
+        common=() if short else (("workload", result.workload), *sides),
+        reason=None if short else lambda script: script.reason,
+    )
+
+
+def _verdict(script: ScriptResult) -> str:
+    weight = ", below the margin" if script.no_practical_weight else ""
+    return f"{script.word}{weight}"
+
+
+def _plan(script: ScriptResult) -> str:
+    return {True: "changed", False: "same", None: doc.MISSING}[script.plan_differs]
+
+
+def _executions(script: ScriptResult) -> str:
+    return ", ".join(f"{number:,}" for number in script.executions)
+
+
+def _unstable(scripts: Sequence[ScriptResult]) -> Iterator[doc.Paragraph]:
+    """Yield a paragraph on those that vary too much, with their spread."""
+    items = [
+        f"{each.title} ({changed(each)}; from block to block {_share(each.block_sd)}, between the"
+        f" quartiles of its executions {_share(each.quartiles)} of the median)"
+        for each in scripts
+        if each.is_unstable
+    ]
+    if items:
+        names = f"{doc.count(len(items), 'script')} unstable: {'; '.join(items)}"
+        yield doc.Paragraph(text=_TEXTS.unstable(names=names, waits=_WAITS), tone=doc.Tone.WARNING)
+
+
+def _share(fraction: float | None) -> str:
+    return doc.MISSING if fraction is None else format_share(fraction)
+
+
+class _Used(NamedTuple):
+    """A script in one configuration; the title stands once."""
+
+    script: ScriptResult
+    title: str
+    configuration: str
+
+
+def _used(
+    analysis: results.CampaignAnalysis,
+    result: results.Comparison,
+    scripts: Sequence[ScriptResult],
+) -> Iterator[doc.Table]:
+    """Yield a table of what one execution used, if both sides of a script are known."""
+    sides = (result.baseline, result.configuration)
+    first = analysis.experiment.closed_loads[0]
+    rows = [
+        _Used(each, "" if place else each.title, name)
+        for each in scripts
+        if each.load == first and all(name in each.used for name in sides)
+        for place, name in enumerate(sides)
+    ]
+
+    def figure(name: str, row: _Used) -> float | None:
+        value: float | None = getattr(row.script.used[row.configuration], name)
+        return value
+
+    if rows:
+        yield doc.table_of(
+            rows,
+            ("script", lambda row: row.title),
+            doc.column("configuration", lambda row: row.configuration),
+            *(
+                doc.column(heading, partial(figure, name), form)
+                for name, heading, form in _FIGURES
+                if any(figure(name, row) for row in rows)
+            ),
+            title=f"One execution of each script of {result.workload}",
+            note=_TEXTS.used(),
+            data=lambda row: (("workload", result.workload), ("script", row.script.script)),
+        )
+
+
+_MS: Final = doc.Form(show=doc.milliseconds, unit=SECONDS, heading="ms")
+_FIGURES: Final = (
+    ("execution_s", "execution", _MS),
+    ("pages_read", "read", doc.Form(show="{:,.0f}".format, heading="pages")),
+    (
+        "temporary_bytes",
+        "temporary files",
+        doc.Form(show=format_bytes, unit=Unit("_bytes", 1.0, "B")),
+    ),
+    ("jit_s", "JIT", _MS),
+)
