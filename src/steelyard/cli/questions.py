@@ -79,6 +79,8 @@ _KEPT: Final = 10  # of these for us
 NOW: Final = "now"
 CHANGED: Final = "changed"
 _CLIENTS: Final = "8"  # of `try`
+# Of scripts: both configurations may have each statement in succession, which disturbs no other.
+_ALONE: Final = "1"
 _MARGIN: Final = "5%"
 _AFTER_SEED = 5  # steelyard, verb, source, --seed, N
 
@@ -517,7 +519,8 @@ def trial_text(options: TrialOptions, seed: int) -> str:
         "cpus": options.server_cpus,
     }
     target = {**target, **{key: value for key, value in told.items() if value}}
-    numbers = (options.clients or _CLIENTS).split(",")
+    alone = _ALONE if options.weighted_scripts else _CLIENTS
+    numbers = (options.clients or alone).split(",")
     clients = [int(each) if each.isdecimal() else each for each in numbers]
     profile = [f"profile {options.profile}"] if options.profile else []
     changes = ", ".join(
@@ -786,7 +789,8 @@ def touched(experiment: Experiment, assembly: Assembly) -> Iterator[tuple[str, s
     if idle and reads:
         yield "remark", f"{', '.join(idle)}: of checkpoints and WAL, and all that is run only reads"
     clients = " or ".join(str(load.clients) for load in experiment.loads)
-    yield "load", f"{clients} sessions, for {format_duration(experiment.stop.budget_s)} at most"
+    sessions = "session" if clients == "1" else "sessions"
+    yield "load", f"{clients} {sessions}, for {format_duration(experiment.stop.budget_s)} at most"
 
 
 def _settings_touched(experiment: Experiment, assembly: Assembly, facts: dict[str, str]) -> str:

@@ -46,7 +46,7 @@ from steelyard.cli.options import (
 )
 @click.option("-b", "--builtin", metavar="LIST", help="pgbench's scripts (default: select-only).")
 @click.option("-s", "--scale", type=click.IntRange(1), help="Scale factor of these (default: 10).")
-@click.option("-c", "--clients", metavar="LIST", help="Sessions (default: 8).")
+@click.option("-c", "--clients", metavar="LIST", help="Sessions (default: 8; 1 with --script).")
 @click.option("-M", "--protocol", metavar="NAME", help="Query mode (default: prepared).")
 @click.option(
     "--restart-command", metavar="COMMAND", help="Restarts the server, for settings that need it."

@@ -36,11 +36,13 @@ class Step:
     """One execution of a file.
 
     Attributes:
+        script: Its number in the workload.
         side: Which configuration has it, by its place in the experiment; 0 where one has all.
         round: That it counts in; None: it is thrown away.
     """
 
     execution: Execution
+    script: int
     side: int = 0
     round: int | None = None
 
@@ -54,33 +56,54 @@ def weights_of(workload: Workload) -> tuple[int, ...]:
     return tuple(weight // math.gcd(*weights) for weight in weights)
 
 
+def of_all_sides(experiment: Experiment, workload: Workload) -> Workload:
+    """Return a workload with the scripts of all configurations, one configuration after another.
+
+    They may have rewritten some.
+    """
+    variants = (each.runs(workload) for each in experiment.configurations)
+    return replace(workload, scripts=tuple(s for each in variants for s in each.scripts))
+
+
 def steps_of(workload: Workload, order: ScriptsInOrder, coin: np.random.Generator) -> Steps:
-    """Return the executions of one client: each script once that does not count, then rounds."""
-    weights = weights_of(workload)
+    """Return the executions of one client: each script once that does not count, then rounds.
+
+    ``workload`` is that of all sides where they have each execution in succession.
+    """
+    sides = max(len(order.sessions), 1)
+    weights = weights_of(workload)[: len(workload.scripts) // sides]
     drawn: list[tuple[int | None, int]] = [
-        (None, script) for script in coin.permutation(len(weights))
+        (None, int(script)) for script in coin.permutation(len(weights))
     ]
     for counted in range(order.rounds):
         whole = np.repeat(np.arange(len(weights)), weights)
-        drawn += [(counted, script) for script in coin.permutation(whole)]
+        drawn += [(counted, int(script)) for script in coin.permutation(whole)]
     if not order.sessions:
         return tuple(
-            Step(execution=Execution(script=int(script)), round=number) for number, script in drawn
+            Step(execution=Execution(script=script), script=script, round=number)
+            for number, script in drawn
         )
     steps: list[Step] = []
     for number, script in drawn:
-        sides = [int(side) for side in coin.permutation(len(order.sessions))]
-        first = sides[:1] if order.discards_first and number is not None else []
-        for place, side in enumerate((*first, *sides)):
-            changes = not steps or steps[-1].side != side
+        turns = [int(side) for side in coin.permutation(sides)]
+        first = turns[:1] if order.discards_first and number is not None else []
+        for place, side in enumerate((*first, *turns)):
+            own = side * len(weights) + script
+            before = steps[-1] if steps else None
+            # A rewritten script draws its own parameters.
+            alike = before and _text(workload, before.execution.script) == _text(workload, own)
             execution = Execution(
-                script=int(script),
-                settings=order.sessions[side] if changes else (),
-                repeats=place > 0,
+                script=own,
+                settings=() if before and before.side == side else order.sessions[side],
+                repeats=place > 0 and bool(alike),
             )
             counts = number if place >= len(first) else None
-            steps.append(Step(execution=execution, side=side, round=counts))
+            steps.append(Step(execution=execution, script=script, side=side, round=counts))
     return tuple(steps)
+
+
+def _text(workload: Workload, script: int) -> str:
+    return workload.scripts[script].text
 
 
 @dataclass(slots=True, kw_only=True)
@@ -88,12 +111,15 @@ class ByExecution(Counting):
     """Counts by the times that the generator prints of each execution.
 
     Attributes:
+        workload: As the side that counts has it.
+        texts: That the executions are of: of all sides, where they have them in succession.
         steps: Of each client.
         side: Whose executions count.
     """
 
     engine: Engine
     workload: Workload
+    texts: Workload
     steps: tuple[Steps, ...]
     side: int = 0
 
@@ -132,9 +158,9 @@ class ByExecution(Counting):
         """Return the script and round of each execution that counts, with its seconds."""
         executions = [step.execution for step in steps]
         load = self.engine.load
-        times = load.execution_times(completed, self.workload, executions)
+        times = load.execution_times(completed, self.texts, executions)
         return [
-            ((step.execution.script, step.round), took_s)
+            ((step.script, step.round), took_s)
             for step, took_s in zip(steps, times, strict=True)
             if step.round is not None and step.side == self.side
         ]
@@ -207,11 +233,12 @@ def trial_steps(scripts: int, sessions: Sessions, coin: np.random.Generator) -> 
     for number in (None, 0):
         for script in map(int, coin.permutation(scripts)):
             for side, settings in enumerate(sessions or ((),)):
-                execution = Execution(script=script, settings=settings)
-                steps.append(Step(execution=execution, side=side))
+                execution = Execution(script=side * scripts + script, settings=settings)
+                step = Step(execution=execution, script=script, side=side)
+                steps.append(step)
                 if number is not None:
                     again = replace(execution, settings=(), repeats=True)
-                    steps.append(Step(execution=again, side=side, round=number))
+                    steps.append(replace(step, execution=again, round=number))
     return tuple(steps)
 
 
@@ -228,7 +255,7 @@ def order_of_trial(
         for place, step in enumerate(steps):
             if step.round is None:
                 continue
-            took_s = weights[step.execution.script] * times[place] / len(tried)
+            took_s = weights[step.script] * times[place] / len(tried)
             sides[step.side] = sides.get(step.side, 0.0) + took_s
             if step.side == 0:
                 ratios.append(times[place - 1] / max(times[place], 1e-6))

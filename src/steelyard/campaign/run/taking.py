@@ -25,6 +25,7 @@ from steelyard.campaign.run.bench import Bench
 from steelyard.campaign.run.counting import ByCounter, ByLog, ByPrint, Counted, Counting, Ran
 from steelyard.campaign.run.in_order import (
     ByExecution,
+    of_all_sides,
     order_of_trial,
     patience_s,
     steps_of,
@@ -612,19 +613,26 @@ _OF_ONE_SESSION: Final = tuple(
 
 def _count_in_order(order: ScriptsInOrder, coin: np.random.Generator, seat: Seat) -> Counting:
     """Put the files of a seat's clients in place; the order is one of its own for each client."""
-    bench, request = seat.slot.bench, seat.request
-    names = [each.name for each in bench.experiment.configurations]
-    clients, load = request.load.clients, seat.engine.load
-    steps = tuple(steps_of(request.workload, order, coin) for _ in range(clients))
-    executions = [[step.execution for step in each] for each in steps]
-    texts = [load.in_order(request.workload, each) for each in executions]
+    bench, request, load = seat.slot.bench, seat.request, seat.engine.load
+    texts = request.workload
+    if order.sessions:
+        texts = of_all_sides(bench.experiment, texts)
+    steps = tuple(steps_of(texts, order, coin) for _ in range(request.load.clients))
+    files = [load.in_order(texts, [step.execution for step in each]) for each in steps]
     return ByExecution(
-        request=bench.in_order(request, texts, int(coin.integers(1, 2**31 - 1))),
+        request=bench.in_order(request, files, int(coin.integers(1, 2**31 - 1))),
         engine=seat.engine,
         workload=request.workload,
+        texts=texts,
         steps=steps,
-        side=names.index(seat.planned.configuration) if order.sessions else 0,
+        side=_side(seat) if order.sessions else 0,
     )
+
+
+def _side(seat: Seat) -> int:
+    """Return the place of a seat's configuration in the experiment."""
+    names = [each.name for each in seat.slot.bench.experiment.configurations]
+    return names.index(seat.planned.configuration)
 
 
 def try_order(
@@ -640,17 +648,20 @@ def try_order(
         TargetError: The server is gone.
     """
     seat, bench = taker.seat(planned), taker.bench
-    workload, load = bench.experiment.workload(planned.cell.workload), taker.engine.load
+    load = taker.engine.load
     with _closing([seat]):
         seat.begin(_TRIAL_S)
+        workload = texts = seat.request.workload
+        if sessions:
+            texts = of_all_sides(bench.experiment, workload)
         clients, scripts = seat.request.load.clients, len(workload.scripts)
         steps = [trial_steps(scripts, sessions, _NO_COIN) for _ in range(clients)]
         orders = [[step.execution for step in each] for each in steps]
-        texts = [load.in_order(workload, each) for each in orders]
-        seat.request = bench.in_order(seat.request, texts, bench.experiment.seed)
+        files = [load.in_order(texts, each) for each in orders]
+        seat.request = bench.in_order(seat.request, files, bench.experiment.seed)
         seat.run_through()
     times = [
-        load.execution_times(completed, workload, each)
+        load.execution_times(completed, texts, each)
         for completed, each in zip(seat.ran.completed, orders, strict=True)
     ]
     return order_of_trial(workload, executions, sessions, [*zip(steps, times, strict=True)])
@@ -660,10 +671,11 @@ def _share(first: Seat, seat: Seat) -> None:
     """Let a seat count its own executions in the run that the first one had for all."""
     counting = first.counting
     if isinstance(counting, ByExecution) and seat is not first:
-        names = [each.name for each in seat.slot.bench.experiment.configurations]
-        side = names.index(seat.planned.configuration)
         seat.ran, seat.age = first.ran, first.age
-        seat.counting = replace(counting, side=side)
+        workload = seat.slot.bench.experiment.configuration(seat.planned.configuration).runs(
+            counting.workload
+        )
+        seat.counting = replace(counting, workload=workload, side=_side(seat))
 
 
 def _warm(

@@ -15,6 +15,7 @@ from steelyard.campaign.run.counting import Ran
 from steelyard.campaign.run.in_order import (
     ByExecution,
     Steps,
+    of_all_sides,
     order_of_trial,
     patience_s,
     rounds_for,
@@ -85,6 +86,7 @@ def result(steps: Sequence[Steps], times: Sequence[Sequence[float]], side: int =
         request=cast("Any", SimpleNamespace()),
         engine=cast("Any", Told(*times)),
         workload=WORK,
+        texts=WORK,
         steps=tuple(steps),
         side=side,
     )
@@ -98,7 +100,7 @@ def test_each_script_runs_as_often_as_its_weight(seed: int) -> None:
     assert weights_of(WORK) == (3, 1, 1)
     assert [step.round for step in steps] == [None] * 3 + [0] * 5 + [1] * 5 + [2] * 5
     for number, weights in ((None, (1, 1, 1)), *((each, (3, 1, 1)) for each in range(3))):
-        counts = Counter(step.execution.script for step in steps if step.round == number)
+        counts = Counter(step.script for step in steps if step.round == number)
         assert tuple(counts[script] for script in range(3)) == weights
     assert steps == steps_of(WORK, ORDER, coin(seed))
     assert steps != steps_of(WORK, ORDER, coin(seed + 100))
@@ -108,14 +110,14 @@ def test_each_script_runs_as_often_as_its_weight(seed: int) -> None:
 def test_sides_come_in_succession_in_an_order_by_coin(*, discards: bool) -> None:
     """Each execution once under each side, with equal parameters, after one that is thrown away."""
     order = replace(ORDER, sessions=BOTH, rounds=40, discards_first=discards)
-    steps = steps_of(WORK, order, coin())
+    steps = steps_of(of_all_sides(experiment(), WORK), order, coin())
     counted = steps[6:]
     size = order.repeats
     assert size == 2 + discards
     firsts = Counter[int]()
     for at in range(0, len(counted), size):
         group = counted[at : at + size]
-        assert len({step.execution.script for step in group}) == 1
+        assert len({step.script for step in group}) == 1
         assert [step.execution.repeats for step in group] == [False] + [True] * (size - 1)
         kept = [step for step in group if step.round is not None]
         assert sorted(step.side for step in kept) == [0, 1]
@@ -127,10 +129,28 @@ def test_sides_come_in_succession_in_an_order_by_coin(*, discards: bool) -> None
     assert steps[0].execution.settings == BOTH[steps[0].side]
 
 
+def test_a_rewritten_script_stands_beside_the_one_that_it_replaces() -> None:
+    """Each side has its own text, and draws its own parameters where the texts differ."""
+    rewritten = Script(name="middle.sql", text="SELECT 2;", rewritten_in="better.sql")
+    asked = experiment()
+    now, changed = asked.configurations
+    asked = replace(asked, configurations=(now, replace(changed, scripts=(rewritten,))))
+    texts = of_all_sides(asked, WORK)
+    steps = steps_of(texts, replace(ORDER, sessions=((), ())), coin())
+    run = [(step.script, step.side, texts.scripts[step.execution.script].text) for step in steps]
+    assert set(run) == {
+        (script, side, "SELECT 2;" if (script, side) == (1, 1) else "SELECT 1;")
+        for script in range(3)
+        for side in range(2)
+    }
+    assert not any(step.execution.repeats for step in steps if step.script == 1)
+    assert sum(step.execution.repeats for step in steps if step.script == 0) == 10
+
+
 def test_a_run_is_as_long_as_the_medians_of_its_scripts() -> None:
     """One disturbed execution changes nothing, and what was thrown away counts apart."""
     steps = steps_of(WORK, ORDER, coin())
-    times = [TIMES_S[step.execution.script] for step in steps]
+    times = [TIMES_S[step.script] for step in steps]
     disturbed = next(n for n, step in enumerate(steps) if step.round == 1)
     times[disturbed] *= 50.0
     times[0] = 9.0  # thrown away
@@ -150,12 +170,12 @@ def test_a_known_effect_shows_whatever_the_mix() -> None:
 
     The ratio of two runs of drawn scripts would vary by more than a tenth.
     """
-    found = []
+    found, both = [], of_all_sides(experiment(), WORK)
     for seed in range(30):
-        steps = steps_of(WORK, replace(ORDER, sessions=BOTH, rounds=1), coin(seed))
+        steps = steps_of(both, replace(ORDER, sessions=BOTH, rounds=1), coin(seed))
         noise = coin(1000 + seed).normal(1.0, 0.01, len(steps))
         times = [
-            TIMES_S[step.execution.script] * (1.0, 1.03)[step.side] * factor
+            TIMES_S[step.script] * (1.0, 1.03)[step.side] * factor
             for step, factor in zip(steps, noise, strict=True)
         ]
         sides = [result([steps], [times], side).measurement for side in (0, 1)]
@@ -169,7 +189,7 @@ def test_clients_have_orders_of_their_own_and_count_together() -> None:
     generator = coin()
     steps = [steps_of(WORK, ORDER, generator) for _ in range(2)]
     assert steps[0] != steps[1]
-    times = [[TIMES_S[step.execution.script] for step in each] for each in steps]
+    times = [[TIMES_S[step.script] for step in each] for each in steps]
     both, one = result(steps, times).measurement, result(steps[:1], times[:1]).measurement
     assert both.tps == pytest.approx(2.0 * one.tps)
     assert [each.seconds for each in both.series] == [each.seconds for each in one.series]
@@ -189,10 +209,10 @@ def test_a_try_tells_the_slower_side_and_whether_data_are_at_hand(
     steps = trial_steps(3, BOTH, coin())
     times, seen = [], set[tuple[int, int]]()
     for step in steps:
-        key = (step.execution.script, step.side)
+        key = (step.script, step.side)
         cold = first if not step.execution.repeats and key in seen else 1.0
         seen.add(key)
-        times.append(TIMES_S[step.execution.script] * (1.0, 2.0)[step.side] * cold)
+        times.append(TIMES_S[step.script] * (1.0, 2.0)[step.side] * cold)
     order = order_of_trial(WORK, 40.0, BOTH, [(steps, times)])
     assert order.round_s == pytest.approx(2.0 * 0.27)
     assert order.discards_first is discards
