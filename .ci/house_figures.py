@@ -23,8 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 119490,
-    "lines of tests": 108705,
+    "lines of src": 119528,
+    "lines of tests": 108721,
     "files": 327,
     "longest file": 879,
     "import edges": 2413,

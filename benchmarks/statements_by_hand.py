@@ -11,7 +11,6 @@ in rounds: hand, Steelyard, hand, so that a machine that changes meets both.
 """
 
 import argparse
-import json
 import os
 import shutil
 import subprocess
@@ -32,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from steelyard.gateways.process import Processes
 from steelyard.places.local.server import staged
+from steelyard.record.directory import read_campaign
 from steelyard.systems.postgres.server import find_installation, wheel_parts
 from support.endpoint import Server, started
 
@@ -48,6 +48,7 @@ TABLE = (
     " FROM generate_series(1, {rows}) g"
 )
 ROWS = 200_000
+Logs = defaultdict[str, dict[int, dict[str, float]]]  # medians by script, block and configuration
 
 
 class Told(NamedTuple):
@@ -115,20 +116,17 @@ def by_steelyard(
     words += ["--clients", "1", "--budget", f"{minutes}m", "--seed", str(seed), "--margin", "0.1%"]
     words += ["--dir", str(folder / "c"), "--yes", "--no-verdict", "--quiet"]
     subprocess.run(words, cwd=folder, check=True, stdout=subprocess.DEVNULL)
-    entries = [json.loads(line) for line in (folder / "c" / "journal.jsonl").open()]
-    outcomes = [entry["outcome"] for entry in entries if entry["kind"] == "block-ended"]
-    whole = {each["index"]: each["lasted_s"] for each in outcomes if each["complete"]}
-    logs: dict[str, dict[int, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
-    for run in (entry["run"] for entry in entries if entry["kind"] == "run"):
-        for each in run["latency"]["scripts"] if run["block"] in whole else ():
-            logs[each["script"]][run["block"]][run["configuration"]] = median(each["executions_s"])
-    alike = int(np.searchsorted(np.cumsum(list(whole.values())), alike_s)) + 1
+    record = read_campaign(folder / "c")
+    whole = [block.lasted_s or 0.0 for block in record.blocks if block.complete]
+    logs = Logs(lambda: defaultdict(dict))
+    for run in record.counted_runs:
+        for each in run.latency.scripts if run.latency is not None else ():
+            logs[each.script][run.block][run.configuration] = median(each.executions_s)
+    alike = int(np.searchsorted(np.cumsum(whole), alike_s)) + 1
     return over_blocks(logs, len(whole)), over_blocks(logs, alike), len(whole)
 
 
-def over_blocks(
-    logs: Mapping[str, Mapping[int, Mapping[str, float]]], blocks: int
-) -> dict[str, Told]:
+def over_blocks(logs: Logs, blocks: int) -> dict[str, Told]:
     """Return the t interval over the first so many blocks, at least two."""
     found = {}
     for script, of_blocks in logs.items():
