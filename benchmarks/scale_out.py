@@ -51,7 +51,7 @@ def hold(groups: list[Path]) -> None:
 
     def held(workers: Workers) -> None:
         start(workers)
-        for group, program in zip(groups, workers._programs[1:], strict=False):  # noqa: SLF001
+        for group, program in zip(groups, list(workers._programs.values())[1:], strict=False):  # noqa: SLF001
             (group / "cgroup.procs").write_text(str(program.pid))
 
     Workers._start = held  # type: ignore[assignment, method-assign]  # noqa: SLF001

@@ -16,13 +16,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from steelyard.core.measurement import Quantity
 from steelyard.core.outside import Command
-from steelyard.core.schedule import WorkersAsked
+from steelyard.core.places import WorkersAsked
 from steelyard.core.wording import MeasurementError
 from steelyard.gateways import workers as gateway
 from steelyard.gateways.host import Clock, free_port
@@ -33,6 +34,7 @@ from steelyard.record.directory import read_campaign
 from support.endpoint import Server
 from support.lacking import lacking
 from support.live import TINY, Steelyard, ending, in_turns, lasting, one_by_one, wait_for
+from support.ssh_server import ssh_server
 from support.striking import strike
 from support.waiting import eventually
 
@@ -320,13 +322,14 @@ def somebodys(steelyard: Steelyard, tmp_path: Path) -> Iterator[Somebodys]:
     there.stop()
 
 
-def _there(somebodys: Somebodys, server: Server, text: str = WITH_WORKERS) -> str:
-    """Return an experiment on a server that is there, from workers that are there."""
+def _there(somebodys: Somebodys | None, server: Server, text: str = WITH_WORKERS) -> str:
+    """Return an experiment on a server that is there, from workers that are there or any."""
     local = "{kind: local, server: embedded}"
     assert local in text
     target = json.dumps({"kind": "existing", "uri": server.uri})
-    named = text.replace("workers: 2", f"workers: 2, scheduler: '{somebodys.url}', wait: 5s")
-    return named.replace(local, target).replace("shared_buffers: 64MB", "work_mem: 9MB")
+    if somebodys is not None:
+        text = text.replace("workers: 2", f"workers: 2, scheduler: '{somebodys.url}', wait: 5s")
+    return text.replace(local, target).replace("shared_buffers: 64MB", "work_mem: 9MB")
 
 
 @pytest.mark.slow
@@ -402,3 +405,61 @@ def test_generators_there_end_with_a_campaign_that_was_killed(
     assert eventually(lambda: _generators_of(somebodys) == [])
     assert all(each.poll() is None for each in somebodys.running)
     assert steelyard.run("clean", "--yes").returncode == 0
+
+
+@pytest.mark.slow
+def test_hosts_by_ssh_carry_the_load_and_those_left_redo_the_block_of_a_lost_one(
+    steelyard: Steelyard, server: Server, tmp_path: Path
+) -> None:
+    """All listen on the loopback; with the campaign, killed, workers and generators end."""
+    home = tmp_path / "ssh"
+    home.mkdir()
+    text = _there(None, server).replace(
+        "workers: 2", "hosts: [lab, lab2], workers_at_least: 1, wait: 5s"
+    )
+    with ssh_server(home) as there:
+        path = f"{there.programs}:{os.environ['PATH']}"
+        over_ssh = replace(steelyard, extra={**steelyard.extra, "PATH": path})
+        process = over_ssh.start(
+            *("run", steelyard.experiment(lasting(in_turns(text))), "--dir", "c"), "--no-verdict"
+        )
+        wait_for(lambda: steelyard.complete_blocks >= 1, process)
+        assert len(_left()) == 5  # scheduler, two workers, and the shell of each
+        assert {host for host, _ in _listening(_left())} == {"127.0.0.1"}
+        family = psutil.Process(process.pid).children(recursive=True)
+        assert not any("BEGIN" in word for each in family for word in each.cmdline())
+        (home / "down" / "lab2").touch()
+        wait_for(lambda: bool(_remote_at_work()), process)
+        _remote_at_work()[0].kill()
+        wait_for(lambda: bool(_lost(steelyard)), process)
+        lost = _lost(steelyard)[0]
+        wait_for(lambda: lost["index"] in _complete(steelyard), process)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(timeout=60)
+        assert eventually(lambda: _left() == [])
+        assert eventually(lambda: not list(there.temporary.iterdir()))
+        assert over_ssh.run("clean", "--yes").returncode == 0
+    record = read_campaign(steelyard.directory / "c")
+    counts: dict[int, set[float | None]] = {}
+    for run in record.counted_runs:
+        assert run.evidence is not None
+        counts.setdefault(run.block, set()).add(run.evidence.level(Quantity.WORKERS))
+    assert counts[0] == {2.0}
+    assert counts[lost["index"]] == {1.0}
+
+
+def _complete(steelyard: Steelyard) -> set[int]:
+    return {block["index"] for block in steelyard.blocks if block["complete"]}
+
+
+def _remote_at_work() -> list[psutil.Process]:
+    """Return the workers that ssh has started and that have a generator now."""
+    with suppress(psutil.Error):
+        return [each for each in _left() if "remote" in each.cmdline()[:5] and each.children()]
+    return []
+
+
+def _lost(steelyard: Steelyard) -> list[dict[str, Any]]:
+    """Return the blocks that the loss of a worker made void."""
+    void = [block for block in steelyard.blocks if not block["complete"]]
+    return [block for block in void if "worker" in block["reason"]]

@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import steelyard
 from steelyard.gateways.host import free_port
 from support.lacking import lacking
 from support.live import wait_for
 
+SOURCE = Path(steelyard.__file__).parents[1]  # that programs over there have, too
 _CONFIG = """\
 Port {port}
 ListenAddress 127.0.0.1
@@ -24,7 +26,7 @@ UsePAM no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password
-SetEnv TMPDIR={home}/tmp
+SetEnv TMPDIR={home}/tmp PYTHONPATH={source}
 """
 
 
@@ -33,7 +35,8 @@ class SshServer:
     """One that runs, and the settings by which ssh finds it.
 
     Attributes:
-        programs: Directory of an ``ssh`` that reads ``settings`` instead of the account's own.
+        programs: Directory of an ``ssh`` that reads ``settings`` instead of the account's own. It
+            reaches no host whose name is that of a file in ``down``, beside this directory.
         port: Where it listens.
         temporary: Where programs over there make temporary files: of this server alone.
     """
@@ -53,7 +56,7 @@ def ssh_server(home: Path) -> Iterator[SshServer]:
     for name in ("host", "key"):
         subprocess.run([keygen, "-q", "-t", "ed25519", "-N", "", "-f", home / name], check=True)
     port = free_port()
-    (home / "sshd_config").write_text(_CONFIG.format(port=port, home=home))
+    (home / "sshd_config").write_text(_CONFIG.format(port=port, home=home, source=SOURCE))
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd wants it, and root has it gone
     (home / "tmp").mkdir()
@@ -73,12 +76,16 @@ def _client(home: Path, ssh: str, port: int) -> Path:
     host_key = (home / "host.pub").read_text()
     (home / "known_hosts").write_text(f"[127.0.0.1]:{port} {host_key}")
     (home / "ssh_config").write_text(
-        "Host lab\n  HostName 127.0.0.1\n"
+        "Host lab lab2\n  HostName 127.0.0.1\n"
         f"  Port {port}\n  User {getpass.getuser()}\n  IdentityFile {home}/key\n"
         f"  IdentitiesOnly yes\n  UserKnownHostsFile {home}/known_hosts\n"
     )
     programs = home / "bin"
     programs.mkdir()
-    (programs / "ssh").write_text(f'#!/bin/sh\nexec {ssh} -F {home}/ssh_config "$@"\n')
+    (home / "down").mkdir()
+    (programs / "ssh").write_text(
+        f'#!/bin/sh\nfor word; do [ ! -e "{home}/down/$word" ] || exit 255; done\n'
+        f'exec {ssh} -F {home}/ssh_config "$@"\n'
+    )
     (programs / "ssh").chmod(0o755)
     return programs

@@ -18,7 +18,7 @@ from typing import Annotated, Final, TypeVar
 
 from steelyard.core.findings import Condition
 from steelyard.core.money import HERE, CampaignCost, campaign_cost
-from steelyard.core.places import KubernetesPlace
+from steelyard.core.places import KubernetesPlace, WorkersAsked
 from steelyard.core.quantities import (
     COMMAND,
     LONG,
@@ -50,7 +50,6 @@ from steelyard.core.schedule import (
     MachineLimits,
     Mode,
     TurnTimes,
-    WorkersAsked,
 )
 from steelyard.core.target import (
     DatabaseSystem,

@@ -1,4 +1,4 @@
-"""Places of servers: what they give, simulated storage, and pods as a file says them.
+"""Places of servers and of load: what they give, simulated storage, pods as a file says them.
 
 Limits of pods are those of Kubernetes itself. Sources: Kubernetes, "Object Names and IDs", "Labels
 and Selectors", "Quantity" and "Taints and Tolerations"; the OCI distribution specification for
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from steelyard.core.quantities import (
+    LONG,
     PORT,
     SWITCH,
     TEXT,
@@ -23,6 +24,7 @@ from steelyard.core.quantities import (
     key,
     refusal,
     required,
+    several,
     shown,
     size,
     whole,
@@ -455,3 +457,88 @@ class ClusterService:
     )
     user_key: str = key("username", SECRET_KEY, "Key of the user in it.", "username")
     password_key: str = key("password", SECRET_KEY, "Key of the password in it.", "password")
+
+
+def _as_scheduler(value: object) -> str:
+    address = as_text(value)
+    if not re.fullmatch(r"tls://[^\s/@]+:[0-9]{1,5}", address):
+        hint = "Write `tls://HOST:PORT`: whoever reaches a scheduler runs any code on its workers."
+        raise refusal(f"{shown(value)} is not the address of a scheduler with TLS", hint)
+    return address
+
+
+_SCHEDULER: Final = Quantity(
+    read=_as_scheduler, schema={"type": "string", "pattern": "^tls://[^\\s/@]+:[0-9]{1,5}$"}
+)
+
+
+def _as_host(value: object) -> str:
+    name = as_text(value)
+    if not re.fullmatch(_HOST_FORM, name):
+        hint = "Write `host`, `user@host` or `user@host:22`, as ssh takes it."
+        raise refusal(f"{shown(value)} is not a host of ssh", hint)
+    return name
+
+
+_HOST_FORM: Final = r"([A-Za-z0-9_][^\s/@:,]*@)?[A-Za-z0-9_][^\s/@:,]*(:[0-9]{1,5})?"
+_HOST: Final = Quantity(read=_as_host, schema={"type": "string", "pattern": f"^{_HOST_FORM}$"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkersAsked:
+    """Dask workers that have the load generators.
+
+    Attributes:
+        number: As many as ``hosts``, if there are hosts.
+        at_least: After a loss so many are enough; None: all of them are needed.
+        scheduler: None: workers and scheduler are started by Steelyard.
+        hosts: Of the workers, reached over ssh; empty: this machine, or those of the scheduler.
+        wait_s: So long a scheduler with so many workers is waited for, or lost hosts.
+    """
+
+    number: int = key(
+        1,
+        whole(1, 1000),
+        "Dask workers that the load comes from: each runs `load.generators` generators; clients,"
+        " threads and rate are divided among all of them.",
+        4,
+        name="workers",
+    )
+    at_least: int | None = key(
+        None,
+        whole(1, 1000),
+        "After the loss of a worker so many are enough to go on; if left out, all are waited for.",
+        3,
+        name="workers_at_least",
+    )
+    hosts: tuple[str, ...] = key(
+        (),
+        several(_HOST, 1),
+        "Hosts with a worker each, which Steelyard starts over ssh and reaches through its tunnel.",
+        ["load1", "admin@load2"],
+    )
+    scheduler: str | None = key(
+        None,
+        _SCHEDULER,
+        "Scheduler with these workers, on other machines; if left out, both are started on this"
+        " one.",
+        "tls://10.0.0.5:8786",
+    )
+    wait_s: float = key(
+        300.0,
+        LONG,
+        "How long that scheduler with its workers is waited for, at first and when it is lost;"
+        " and so are lost `hosts`.",
+        "5m",
+        name="wait",
+    )
+
+    def __post_init__(self) -> None:
+        """Take as many as there are hosts."""
+        if self.hosts:
+            object.__setattr__(self, "number", len(self.hosts))
+
+    @property
+    def are_here(self) -> bool:
+        """Return whether they are programs of this machine."""
+        return self.scheduler is None and not self.hosts

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Final
 
+from steelyard.core.places import WorkersAsked
 from steelyard.core.quantities import (
     COMMAND,
     INLINE,
@@ -800,52 +801,6 @@ class LoadCommand:
         return replace(system, words=words, has_ramp=self.has_ramp, logs_transactions=logs)
 
 
-def _as_scheduler(value: object) -> str:
-    address = as_text(value)
-    if not re.fullmatch(r"tls://[^\s/@]+:[0-9]{1,5}", address):
-        hint = "Write `tls://HOST:PORT`: whoever reaches a scheduler runs any code on its workers."
-        raise refusal(f"{shown(value)} is not the address of a scheduler with TLS", hint)
-    return address
-
-
-_SCHEDULER: Final = Quantity(
-    read=_as_scheduler, schema={"type": "string", "pattern": "^tls://[^\\s/@]+:[0-9]{1,5}$"}
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkersAsked:
-    """Dask workers that have the load generators.
-
-    Attributes:
-        scheduler: None: workers and scheduler are started on this machine.
-        wait_s: So long a scheduler with so many workers is waited for.
-    """
-
-    number: int = key(
-        1,
-        whole(1, 1000),
-        "Dask workers that the load comes from: each runs `load.generators` generators; clients,"
-        " threads and rate are divided among all of them.",
-        4,
-        name="workers",
-    )
-    scheduler: str | None = key(
-        None,
-        _SCHEDULER,
-        "Scheduler with these workers, on other machines; if left out, both are started on this"
-        " one.",
-        "tls://10.0.0.5:8786",
-    )
-    wait_s: float = key(
-        300.0,
-        LONG,
-        "How long that scheduler with its workers is waited for, at first and when it is lost.",
-        "5m",
-        name="wait",
-    )
-
-
 def _program() -> Quantity:
     return word(tuple(each.words.generator for each in systems()))
 
@@ -863,5 +818,5 @@ class GeneratorAsked:
     flags: tuple[str, ...] = key(
         (), several(TEXT), "Handed to the generator unchanged.", ["--random-seed=42"]
     )
-    workers: WorkersAsked | None = inside(WorkersAsked, optional=True, by=["workers"])
+    workers: WorkersAsked | None = inside(WorkersAsked, optional=True, by=["workers", "hosts"])
     command: LoadCommand = inside(LoadCommand)

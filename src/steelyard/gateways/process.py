@@ -305,17 +305,25 @@ class Processes:
             raise
         return together
 
-    def start(self, command: Command, *, output: Path) -> RunningProcess:
-        """Start a command whose standard output and error are appended to a file."""
+    def start(self, command: Command, *, output: Path, stdin: str | None = None) -> RunningProcess:
+        """Start a command whose standard output and error are appended to a file.
+
+        It reads ``stdin``, of which a pipe holds all (4 KiB at least), and its end when we end.
+        """
         try:
             # The directory may belong to the server's account: no link in it is followed.
             log = os.open(output, _APPEND, 0o600)
         except OSError as error:
             raise TargetError(f"{output} cannot be written: {error.strerror}") from error
         try:
-            return RunningProcess(_spawn(command, stdout=log, stderr=log))
+            process = _spawn(command, stdout=log, stderr=log, reads=stdin is not None)
         finally:
             os.close(log)
+        if process.stdin is not None and stdin is not None:
+            with suppress(BrokenPipeError):  # it has ended, and its status says why
+                process.stdin.write(stdin.encode())
+                process.stdin.flush()
+        return RunningProcess(process)
 
     def within(self, directory: Path) -> tuple[int, ...]:
         """Return the ids of processes whose working directory is in ``directory``."""
@@ -391,7 +399,9 @@ def _spawn_mortal(command: Command) -> "subprocess.Popen[bytes]":
     return _spawn(mortal, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def _spawn(command: Command, *, stdout: int, stderr: int) -> "subprocess.Popen[bytes]":
+def _spawn(
+    command: Command, *, stdout: int, stderr: int, reads: bool = False
+) -> "subprocess.Popen[bytes]":
     user, group, home = _identity(command.account)
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     # Opened as root: the kernel asks who opened the file, not who writes, since Linux 5.16.
@@ -399,7 +409,7 @@ def _spawn(command: Command, *, stdout: int, stderr: int) -> "subprocess.Popen[b
     try:
         return subprocess.Popen(
             command.whole_argv,
-            stdin=subprocess.PIPE if stdout == subprocess.PIPE else subprocess.DEVNULL,
+            stdin=subprocess.PIPE if reads or stdout == subprocess.PIPE else subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,
             cwd=command.directory,

@@ -65,6 +65,21 @@ def parse_destination(uri: str) -> Destination:
     return Destination(host=named, user=parts.username or None, port=port)
 
 
+def ssh_command(
+    destination: Destination, words: str, *options: str, parent_death_signal: int = 0
+) -> Command:
+    """Return the call of ssh that runs words of a shell on a machine.
+
+    ``options`` come before our own of the same names: ssh takes the first.
+    """
+    ours = (word for name, value in _OPTIONS.items() for word in ("-o", f"{name}={value}"))
+    return Command(
+        argv=("ssh", "-T", *options, *ours, *destination.words, words),
+        environment={name: os.environ[name] for name in _AGENTS if name in os.environ},
+        parent_death_signal=parent_death_signal,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshMachine:
     """A machine over SSH.
@@ -83,11 +98,7 @@ class SshMachine:
             TargetError: The machine cannot be reached, or has no shell for us.
         """
         mark = new_mark()
-        options = (word for name, value in _OPTIONS.items() for word in ("-o", f"{name}={value}"))
-        command = Command(
-            argv=("ssh", "-T", *options, *self.destination.words, "sh -s"),
-            environment={name: os.environ[name] for name in _AGENTS if name in os.environ},
-        )
+        command = ssh_command(self.destination, "sh -s")
         done = self.processes.run(command, timeout_s=_TIMEOUT_S, stdin=script(wanted, mark))
         host = parse_fetched(done.stdout, mark)
         if host is not None:

@@ -7,6 +7,10 @@ nobody is let in. Pages of their own they serve to nobody.
 They are programs of this machine, which the kernel ends with Steelyard. What is lost or does not
 answer ends all of them: the next call for workers starts new ones.
 
+Workers on hosts are reached over ssh alone. Each listens on its loopback, as our scheduler does:
+ssh forwards a port in each direction. The certificate goes through its input,
+and stays in memory there. The worker ends when that input does.
+
 An existing scheduler has TLS, too; what shows it who we are is in Dask's own configuration. Its
 workers are left as they are: our actors go with our connection. What is lost there is waited for.
 
@@ -14,9 +18,12 @@ workers are left as they are: our actors go with our connection. What is lost th
 """
 
 import asyncio
+import json
 import os
+import shlex
 import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
@@ -25,17 +32,19 @@ from typing import Any, Final
 
 import steelyard
 from steelyard.core.outside import Command
-from steelyard.core.schedule import WorkersAsked
+from steelyard.core.places import WorkersAsked
 from steelyard.core.wording import MeasurementError, PreflightError
 from steelyard.gateways.files import read_text, remove_tree, short_directory
-from steelyard.gateways.host import Clock, looks, until
+from steelyard.gateways.host import Clock, free_port, looks, until
 from steelyard.gateways.process import Processes, RunningProcess
+from steelyard.gateways.ssh import parse_destination, ssh_command
 
 _HOST: Final = "127.0.0.1"
 _SCHEDULER: Final = "scheduler"
 _WORKER: Final = "worker"
+_REMOTE: Final = "remote"
 _ADDRESS: Final = "scheduler.json"
-_LOG: Final = "log"
+_NO_PATH: Final = str.maketrans(" /", "__")
 _CERTIFICATE, _KEY = "certificate.pem", "key.pem"
 _START_S: Final = 60.0  # a guess: imports take some seconds of CPU, on a busy machine more
 _ANSWER_S: Final = 10.0  # a guess: beyond that a worker hangs
@@ -43,6 +52,21 @@ _CLOSE_S: Final = 1.0
 _AGAIN_S: Final = 2.0  # between two looks for an existing scheduler
 _LOOK_S: Final = 0.5  # at who has died, while an answer is waited for
 _POLL_S: Final = 0.05
+# On a host: our own Python if it is there, else that of the command `steelyard`, else python3. The
+# directory goes also if the worker is killed.
+_FIND_PYTHON: Final = (
+    'for python in "$1" "$(sed -n "1s/^#!//p" "$(command -v steelyard)" 2>/dev/null)" python3; do'
+    ' if "$python" -P -c "import steelyard, distributed, cryptography" 2>/dev/null; then'
+    ' home=$(mktemp -d "${TMPDIR:-/tmp}/steelyard-XXXXXX") && "$python" -P -m "$2" "$3" "$home";'
+    ' status=$?; rm -rf "$home"; exit $status; fi; done;'
+    ' echo "no Python here has steelyard with its extra workers" >&2; exit 1'
+)
+# One connection of its own, whose end is that of the worker.
+_TUNNEL: Final = (
+    *("-o", "ExitOnForwardFailure=yes"),
+    *("-o", "ControlMaster=no"),
+    *("-o", "ControlPath=none"),
+)
 # What a worker does beside our calls would be in what is measured.
 _QUIET: Final = {
     "distributed.scheduler.http.routes": [],
@@ -89,20 +113,23 @@ class Workers:
         removed: Callable[[Path], None],
     ) -> None:
         self.number = wanted.number
+        self._hosts = wanted.hosts
+        self._at_least = wanted.at_least or wanted.number
+        self._fewest, self._were_up = wanted.number, False  # before a loss all are needed
         self._scheduler, self._wait_s = wanted.scheduler, wanted.wait_s
         self.generation = 0
         self._processes = processes
         self._clock = clock
         self._created, self._removed = created, removed
         self._home: Path | None = None
-        self._programs: list[RunningProcess] = []
+        self._programs: dict[str, RunningProcess] = {}
         self._client: Any = None
         self._chosen: list[str] = []
 
     @property
     def are_ours(self) -> bool:
         """Return whether they are programs of this machine."""
-        return self._scheduler is None
+        return self._scheduler is None and not self._hosts
 
     def actors(self, kind: type) -> tuple[Any, ...]:
         """Return a new actor of a class on each worker, in their order; workers are started now.
@@ -112,10 +139,11 @@ class Workers:
         """
         if not self.run():
             self.stop()
-            if self._scheduler is None:
+            if self.are_ours:
                 self._start()
             else:
-                self._connect(self._scheduler)
+                self._reach()
+            self._were_up, self._fewest = True, self._at_least
         client = self._client
         try:
             return tuple(
@@ -187,9 +215,7 @@ class Workers:
         """Return the name of what has ended; empty if all run."""
         if self._scheduler is not None:
             return self._missing()
-        names = (_SCHEDULER, *(f"{_WORKER} {place + 1}" for place in range(self.number)))
-        ended = (each.exit_status() is not None for each in self._programs)
-        return next((name for name, is_over in zip(names, ended, strict=False) if is_over), "")
+        return next((name for name, each in self._programs.items() if _ended(each)), "")
 
     def _missing(self) -> str:
         """Return which of the workers that we have chosen is gone, or the scheduler."""
@@ -202,37 +228,63 @@ class Workers:
         places = (n for n, address in enumerate(self._chosen, 1) if address not in there)
         return next((f"{_WORKER} {place}" for place in places), "")
 
-    def _connect(self, scheduler: str) -> None:
-        """Connect to an existing scheduler, once it has enough workers.
+    def _reach(self) -> None:
+        """Reach workers on other machines, once there are enough.
+
+        Those of an existing scheduler are waited for from the start, hosts only after a loss.
 
         Raises:
-            MeasurementError: It has not in time. Who has waited once does not wait again.
+            MeasurementError: There are too few in time. A second wait is not granted.
         """
-        connected, shown = _dask()
         wait_s, self._wait_s, trouble = self._wait_s, 0.0, ""
-        for _ in looks(self._clock, wait_s, _AGAIN_S):
-            try:
-                self._client = connected(
-                    scheduler, security=shown(), direct_to_workers=True, timeout=_ANSWER_S
-                )
-                self._chosen = self._addresses()[: self.number]
-            except Exception as error:  # noqa: BLE001 - of whatever layer
-                trouble = f"{type(error).__name__}: {error}"
+        patience_s = 0.0 if self._hosts and not self._were_up else wait_s
+        for _ in looks(self._clock, patience_s, _AGAIN_S):
+            trouble = self._attempt()
+            if not trouble:
+                break
+        else:
+            self._fewest = self._at_least
+            trouble = self._attempt() if self._at_least < self.number else trouble
+        if trouble:
+            who = f"the scheduler at {self._scheduler}" if self._scheduler else "the hosts"
+            waited = f"{who} was waited for" if self._scheduler else f"{who} were waited for"
+            raise MeasurementError(f"{waited} {patience_s:.0f} s: {trouble}", hint=self._way_out())
+        self._wait_s = wait_s
+
+    def _way_out(self) -> str:
+        if self._hosts:
+            return "Does `ssh -o BatchMode=yes HOST true` work, and has each steelyard[workers]?"
+        return "Are certificates in Dask's configuration (DASK_DISTRIBUTED__COMM__TLS__CA_FILE)?"
+
+    def _attempt(self) -> str:
+        """Reach enough workers now; return why not; empty if it could."""
+        try:
+            if self._scheduler is None:
+                self._start()
             else:
-                if len(self._chosen) == self.number:
-                    self._wait_s = wait_s
-                    return
-                trouble = f"it has {len(self._chosen)} of {self.number} workers"
+                self._connect(self._scheduler)
+        except MeasurementError as error:
+            return error.message
+        return ""
+
+    def _connect(self, scheduler: str) -> None:
+        connected, shown = _dask()
+        try:
+            self._client = connected(
+                scheduler, security=shown(), direct_to_workers=True, timeout=_ANSWER_S
+            )
+            self._chosen = self._addresses()[: self.number]
+        except Exception as error:
             self._close()
-        raise MeasurementError(
-            f"the scheduler at {scheduler} was waited for {wait_s:.0f} s: {trouble}",
-            hint="Are certificates in Dask's configuration (DASK_DISTRIBUTED__COMM__TLS__CA_FILE)?",
-        )
+            raise MeasurementError(f"{type(error).__name__}: {error}") from error
+        if len(self._chosen) < self._fewest:
+            self._close()
+            raise MeasurementError(f"it has {len(self._chosen)} of {self._fewest} workers")
 
     def _lost(self, error: Exception) -> MeasurementError:
         """End everything, and return why."""
         dead, trouble = self._dead(), f"{type(error).__name__}: {error}".rstrip(": ")
-        log = self._home and read_text(self._home / _LOG)
+        log = self._home and read_text(self._home / _log_of(dead or _SCHEDULER))
         last = (log or "").strip().rpartition("\n")[2]
         self.stop()
         what = f"{dead} of the load generator is gone" if dead else "a worker does not answer"
@@ -247,9 +299,11 @@ class Workers:
         _write_private(self._home / _KEY, made.tls_client_key)
         address = self._home / _ADDRESS
         self._begin(_SCHEDULER)
-        for place in range(self.number):
+        for place in range(0 if self._hosts else self.number):
             self._begin(_WORKER, str(place))
         self._await(address.exists)
+        for place, host in enumerate(self._hosts):
+            self._begin_on(host, str(place))
         try:
             self._client = connected(
                 scheduler_file=str(address),
@@ -259,12 +313,21 @@ class Workers:
             )
         except Exception as error:
             raise self._lost(error) from error
-        self._await(lambda: len(self._addresses()) == self.number)
+        self._await(self._are_up)
         self._chosen = self._addresses()
+
+    def _are_up(self) -> bool:
+        """Return whether all workers are there; those that ended are given up if others suffice."""
+        workers = {name: each for name, each in self._programs.items() if name != _SCHEDULER}
+        ended = [name for name, program in workers.items() if _ended(program)]
+        if len(workers) - len(ended) >= self._fewest:
+            for name in ended:
+                self._programs.pop(name).kill_all()
+        return len(self._addresses()) >= len(self._programs) - 1
 
     def _await(self, is_there: Callable[[], bool]) -> None:
         """Return once what is started is there; a MeasurementError where a program ended."""
-        until(lambda: bool(self._dead()) or is_there(), self._clock, _START_S, _POLL_S)
+        until(lambda: is_there() or bool(self._dead()), self._clock, _START_S, _POLL_S)
         if self._dead() or not is_there():
             raise self._lost(TimeoutError(f"not started within {_START_S:.0f} s"))
 
@@ -276,14 +339,44 @@ class Workers:
             directory=self._home,
             parent_death_signal=signal.SIGKILL,
         )
-        self._programs.append(self._processes.start(command, output=self._home / _LOG))
+        name = _SCHEDULER if words[0] == _SCHEDULER else f"{_WORKER} {int(words[1]) + 1}"
+        output = self._home / _log_of(name)
+        self._programs[name] = self._processes.start(command, output=output)
+
+    def _begin_on(self, host: str, place: str) -> None:
+        """Start a worker on a host, and the way to it and back."""
+        assert self._home is not None  # noqa: S101 - it was made just before
+        scheduler = json.loads(read_text(self._home / _ADDRESS) or "{}")["address"]
+        ours = scheduler.rpartition(":")[2]
+        theirs, listens, here = free_port(), free_port(), free_port()
+        about = {
+            "name": place,
+            "scheduler": f"tls://{_HOST}:{theirs}",
+            "port": listens,
+            "contact": f"tls://{_HOST}:{here}",
+            "certificate": read_text(self._home / _CERTIFICATE),
+            "key": read_text(self._home / _KEY),
+        }
+        uri = host if "://" in host else f"ssh://{host}"
+        command = ssh_command(
+            parse_destination(uri),
+            shlex.join(("sh", "-c", _FIND_PYTHON, "sh", sys.executable, __name__, _REMOTE)),
+            *_TUNNEL,
+            *("-R", f"{_HOST}:{theirs}:{_HOST}:{ours}"),
+            *("-L", f"{_HOST}:{here}:{_HOST}:{listens}"),
+            parent_death_signal=signal.SIGKILL,
+        )
+        name = f"{_WORKER} {int(place) + 1} on {host}"
+        self._programs[name] = self._processes.start(
+            command, output=self._home / _log_of(name), stdin=json.dumps(about) + "\n"
+        )
 
     def stop(self) -> None:
         """End all programs, and whatever they have started; remove the certificate."""
         self.generation += 1
         self._close()
-        programs, self._programs = self._programs, []
-        for program in reversed(programs):
+        programs, self._programs = self._programs, {}
+        for program in reversed(programs.values()):
             program.kill_all()
         home, self._home = self._home, None
         if home is not None:
@@ -309,6 +402,14 @@ def _dask() -> tuple[Any, Any]:
     return Client, Security
 
 
+def _ended(program: RunningProcess) -> bool:
+    return program.exit_status() is not None
+
+
+def _log_of(name: str) -> str:
+    return f"{name.translate(_NO_PATH)}.log"
+
+
 def _write_private(path: Path, text: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with open(descriptor, "w", encoding="ascii") as file:  # noqa: PTH123 - of a descriptor
@@ -317,41 +418,94 @@ def _write_private(path: Path, text: str) -> None:
 
 def security_of(home: Path) -> Any:  # noqa: ANN401 - of Dask
     """Return what scheduler, workers and client show each other, by files of a directory."""
+    return _security(str(home / _CERTIFICATE), str(home / _KEY))
+
+
+def _security(certificate: str, key: str) -> Any:  # noqa: ANN401 - of Dask
+    """Return the same of two files, or of their contents."""
     from distributed import Security  # noqa: PLC0415 - large, and only where used
 
-    certificate, key = str(home / _CERTIFICATE), str(home / _KEY)
     roles: dict[str, str] = {}
     for role in ("client", _SCHEDULER, _WORKER):
         roles |= {f"tls_{role}_cert": certificate, f"tls_{role}_key": key}
     return Security(require_encryption=True, tls_ca_file=certificate, **roles)
 
 
+_QUIETLY: Final[dict[str, Any]] = {"protocol": "tls", "dashboard_address": f"{_HOST}:0"}
+_ALONE: Final[dict[str, Any]] = {"nthreads": 1, "memory_limit": 0}
+
+
 async def _serve(role: str, name: str, home: Path) -> None:
     """Be a scheduler or a worker until somebody ends it."""
-    import dask  # noqa: PLC0415 - large, and only where used
-    from distributed import Scheduler, Worker  # noqa: PLC0415 - likewise
+    from distributed import Scheduler, Worker  # noqa: PLC0415 - large, and only where used
 
-    dask.config.set(_QUIET)
     common = {
+        **_QUIETLY,
         "host": _HOST,
-        "protocol": "tls",
         "security": security_of(home),
-        "dashboard_address": f"{_HOST}:0",
         "scheduler_file": str(home / _ADDRESS),
     }
     server: Any
     if role == _SCHEDULER:
         server = Scheduler(port=0, dashboard=False, **common)
     else:
-        server = Worker(name=name, nthreads=1, memory_limit=0, local_directory=str(home), **common)
+        server = Worker(name=name, local_directory=str(home), **_ALONE, **common)
     async with server:
         server.http_server.stop()
         await server.finished()
 
 
+async def _serve_from_afar(about: dict[str, Any], home: str, is_over: asyncio.Event) -> None:
+    """Be a worker until its scheduler is gone, or an event happens."""
+    from distributed import Worker  # noqa: PLC0415 - large, and only where used
+
+    server: Any = Worker(
+        about["scheduler"],
+        name=about["name"],
+        host=_HOST,
+        port=about["port"],
+        contact_address=about["contact"],
+        security=_security(about["certificate"], about["key"]),
+        local_directory=home,
+        **_ALONE,
+        **_QUIETLY,
+    )
+    async with server:
+        server.http_server.stop()
+        ends = [asyncio.ensure_future(wait) for wait in (server.finished(), is_over.wait())]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for actor in tuple(server.state.actors.values()):
+            with suppress(Exception):  # the others have to end, too
+                actor.close()
+
+
+def _be_remote(home: str) -> None:
+    """Be the worker that the first line of the input describes, until the input ends."""
+    about = json.loads(sys.stdin.buffer.readline())
+
+    async def serve() -> None:
+        loop, is_over = asyncio.get_running_loop(), asyncio.Event()
+
+        def watch() -> None:
+            sys.stdin.buffer.read()
+            loop.call_soon_threadsafe(is_over.set)
+
+        threading.Thread(target=watch, daemon=True).start()
+        await _serve_from_afar(about, home, is_over)
+
+    asyncio.run(serve())
+    os._exit(0)  # a thread that still waits for a call keeps nothing alive
+
+
 def main(words: Sequence[str]) -> None:
     """Be the program that the words name: a role, of a worker its number, and the directory."""
+    import dask  # noqa: PLC0415 - large, and only where used
+
+    dask.config.set(_QUIET)
     role, *number, home = words
+    if role == _REMOTE:
+        _be_remote(home)
+        return
     asyncio.run(_serve(role, "".join(number), Path(home)))
 
 

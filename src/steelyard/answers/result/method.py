@@ -94,8 +94,10 @@ def _workers(runs: Sequence[Run]) -> Iterator[str]:
         else f" In that run tasks waited for a CPU for {format_share(pressure_s / worst.seconds)}"
         " of the time."
     )
+    numbers = sorted({one.level(Quantity.WORKERS) or 0.0 for one in seen})
+    fewest = "" if len(numbers) == 1 else f"{numbers[0]:.0f} to "
     yield (
-        f"The load came from {worst.level(Quantity.WORKERS):.0f} workers. They began and went on at"
+        f"The load came from {fewest}{numbers[-1]:.0f} workers. They began and went on at"
         f" agreed instants, at most {MS_PER_S * skew_s:.1f} ms apart, of which"
         f" {MS_PER_S * doubt_s:.1f} ms are what their clocks leave in doubt.{waited}"
     )

@@ -21,8 +21,9 @@ from steelyard.campaign.file.systems import (
 )
 from steelyard.core import linux as host_settings
 from steelyard.core.experiment import Design, LogPolicy, Measure, SwitchCost
+from steelyard.core.places import WorkersAsked
 from steelyard.core.quantities import SETTING, as_name, shown
-from steelyard.core.schedule import CLOSED, LoadsAsked, Rate, WorkersAsked
+from steelyard.core.schedule import CLOSED, LoadsAsked, Rate
 from steelyard.core.wording import (
     InputError,
     choice,

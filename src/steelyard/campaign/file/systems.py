@@ -84,41 +84,71 @@ def generator_issues(draft: Draft) -> Iterator[Issue]:
 
 def _unfit_workers(draft: Draft) -> Iterator[Issue]:
     """Yield what has no use for workers: one process of a command, and pods that have the load."""
-    path = ("generator", "workers")
-    if draft.document.at(path) is None:
+    key = next((key for key in ("hosts", "workers") if _has(draft, key)), None)
+    if key is None:
         told = "`{}` is about workers, and `workers` is missing"
         unused: dict[KeyPath, str] = {
-            ("generator", key): told.format(key) for key in ("scheduler", "wait")
+            ("generator", key): told.format(key) for key in ("scheduler", "wait", _AT_LEAST)
         }
         yield from _useless_keys(draft, unused)
         return
+    path = ("generator", key)
     if has_command(draft):
         message = "a command is one process, which cannot be divided among workers"
         yield Issue(path=path, message=message, hint=_KEEP, at_key=True)
     for home in filter(partial(_is_in_pods, draft), draft.homes):
         message = "the load comes from a pod there, not from workers"
-        hint = "Remove `workers`, or name a target that is reached from this machine."
+        hint = f"Remove `{key}`, or name a target that is reached from this machine."
         yield Issue(path=(*home, "target"), message=message, hint=hint, at_key=True)
-    if draft.document.at(("generator", "scheduler")) is not None:
-        yield from _elsewhere(draft)
+    yield from _numbers_of_workers(draft)
+    if _has(draft, "scheduler") or _has(draft, "hosts"):
+        yield from _elsewhere(draft, "scheduler" if _has(draft, "scheduler") else "hosts")
     else:
-        told = "workers of this machine are not waited for"
-        yield from _useless_keys(draft, {("generator", "wait"): told})
+        told = "workers of this machine are started again, and not waited for"
+        unused = {("generator", key): told for key in ("wait", _AT_LEAST)}
+        yield from _useless_keys(draft, unused)
 
 
-def _elsewhere(draft: Draft) -> Iterator[Issue]:
+_AT_LEAST: Final = "workers_at_least"
+
+
+def _has(draft: Draft, key: str) -> bool:
+    return draft.document.at(("generator", key)) is not None
+
+
+def _numbers_of_workers(draft: Draft) -> Iterator[Issue]:
+    """Yield keys that name different workers, and fewer than are needed."""
+    workers = None if draft.generator is None else draft.generator.workers
+    if workers is None:
+        return
+    if workers.hosts and workers.scheduler is not None:
+        message = "a scheduler has workers already, and `hosts` are for a scheduler of our own"
+        hint = "Remove `scheduler` or `hosts`."
+        yield Issue(path=("generator", "hosts"), message=message, hint=hint, at_key=True)
+    written = draft.document.at(("generator", "workers"))
+    if workers.hosts and written is not None and str(written) != str(len(workers.hosts)):
+        message = f"{len(workers.hosts)} hosts have a worker each, and `workers` says {written}"
+        hint = "Remove `workers`; a host that is named twice has two."
+        yield Issue(path=("generator", "workers"), message=message, hint=hint)
+    if (workers.at_least or 0) > workers.number:
+        message = f"{workers.at_least} workers are needed at least, and there are {workers.number}"
+        hint = f"Lower `{_AT_LEAST}`."
+        yield Issue(path=("generator", _AT_LEAST), message=message, hint=hint)
+
+
+def _elsewhere(draft: Draft, key: str) -> Iterator[Issue]:
     """Yield what workers on other machines cannot do."""
-    path = ("generator", "scheduler")
+    path = ("generator", key)
     for home in draft.homes:
         target = draft.document.at((*home, "target"))
         if isinstance(target, dict) and str(target.get("kind", "local")) == "local":
             message = "a local server is not reached from workers on other machines"
-            hint = "Remove `scheduler`, or name a server that they reach: `kind: existing`."
+            hint = f"Remove `{key}`, or name a server that they reach: `kind: existing`."
             yield Issue(path=path, message=message, hint=hint, at_key=True)
             break
     if draft.document.at(("sustain",)) is not None:
         message = "the log of a long run is too large to be fetched from other machines"
-        hint = "Remove `sustain` or `scheduler`."
+        hint = f"Remove `sustain` or `{key}`."
         yield Issue(path=("sustain",), message=message, hint=hint, at_key=True)
 
 

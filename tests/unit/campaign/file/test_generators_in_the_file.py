@@ -1,9 +1,11 @@
 """A load generator that the file names: what it comes down to, and what does not go with it."""
 
+from dataclasses import replace
+
 import pytest
 from experiment_texts import SMALL, load, problems_of
 
-from steelyard.core.schedule import WorkersAsked
+from steelyard.core.places import WorkersAsked
 
 FILE = """\
 version: 1
@@ -119,14 +121,43 @@ def test_workers_of_a_scheduler_are_waited_for() -> None:
     assert "is not the address of a scheduler with TLS" in problem.message
 
 
+_HOSTS = _ELSEWHERE.replace(
+    "workers: 4, scheduler: 'tls://load:8786'", "hosts: [load1, admin@load2:2222]"
+)
+
+
+def test_hosts_have_a_worker_each() -> None:
+    """Their number need not be written; after a loss fewer may be enough."""
+    workers = load(_HOSTS).experiment.workers
+    assert workers == WorkersAsked(hosts=("load1", "admin@load2:2222"))
+    assert (workers.number, workers.are_here) == (2, False)
+    assert {one.generators for one in load(_HOSTS).experiment.loads} == {2}
+    fewer = load(_HOSTS.replace("hosts:", "workers: 2, workers_at_least: 1, wait: 1m, hosts:"))
+    assert fewer.experiment.workers == replace(workers, at_least=1, wait_s=60.0)
+
+
+@pytest.mark.parametrize("host", ["-oProxyCommand=x", "a b", "user@", "a@b@c", "ssh://a/b"])
+def test_a_host_is_nothing_else_to_ssh(host: str) -> None:
+    """Neither an option of it nor two words."""
+    (problem,) = problems_of(_HOSTS.replace("load1", f"'{host}'"))
+    assert "is not a host of ssh" in problem.message
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (_HOSTS.replace("hosts:", "workers: 3, hosts:"), "2 hosts have a worker each"),
+        (
+            _HOSTS.replace("hosts:", "scheduler: 'tls://load:8786', hosts:"),
+            "a scheduler has workers already",
+        ),
+        (_HOSTS.replace("hosts:", "workers_at_least: 3, hosts:"), "3 workers are needed at least"),
+        (_WORKERS.replace("workers: 4", "workers: 4, workers_at_least: 2"), "are started again"),
         (
             _ELSEWHERE.replace("workers: 4, ", ""),
             "`scheduler` is about workers, and `workers` is missing",
         ),
-        (_WORKERS.replace("workers: 4", "workers: 4, wait: 10s"), "are not waited for"),
+        (_WORKERS.replace("workers: 4", "workers: 4, wait: 10s"), "and not waited for"),
         (
             _ELSEWHERE.replace("uri: 'postgresql://db/shop'", "").replace("existing, ", "local"),
             "a local",

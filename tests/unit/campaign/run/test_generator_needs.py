@@ -11,7 +11,8 @@ from steelyard.answers.outlook.section import outlook_document, outlook_json
 from steelyard.campaign.foresee.planning import PLANNED_SHARE, generator_needs
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.measurement import Quantity, Run
-from steelyard.core.schedule import Load, WorkersAsked
+from steelyard.core.places import WorkersAsked
+from steelyard.core.schedule import Load
 from steelyard.core.wording import InputError
 from steelyard.record.directory import read_campaign
 from steelyard.report.terminal import render_terminal
