@@ -109,6 +109,7 @@ from steelyard.answers.tables import (
 )
 from steelyard.answers.timeline import timeline_section, timelines
 from steelyard.answers.turns import DESIGN, design_of
+from steelyard.answers.values import SmallestValue, smallest_values
 from steelyard.core.campaign import Status
 from steelyard.core.experiment import Configuration, Experiment
 from steelyard.core.findings import Finding
@@ -226,6 +227,15 @@ ANSWERS: Final = (
     Answer(compute=campaign_ledger),
     Answer(sections=_always(result_section), shown=doc.Shown.ALL, single_pass=False),
     Answer(sections=script_section, shown=doc.Shown.ALL, single_pass=False),
+    _computed(
+        smallest_values,
+        json=Declared(
+            tuple[SmallestValue, ...],
+            "smallest_values",
+            "The smallest of several values of a setting that is within 1 % of the best.",
+        ),
+        single_pass=False,
+    ),
     Answer(sections=_always(pass_result), shown=doc.Shown.ALL, single_pass=True),
     Answer(sections=what_lasts, shown=doc.Shown.ALL, single_pass=True),
     Answer(sections=gate_section, json=gate_json, declared=GATE, single_pass=False),

@@ -9,17 +9,32 @@ import json
 import re
 import secrets
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from textwrap import shorten
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from steelyard.answers.statements.plans import (
+    PlanSeries,
+    plan_document,
+    plan_keys,
+    plan_lines,
+)
 from steelyard.campaign.file.files import PRESET, LoadedExperiment
 from steelyard.campaign.file.form_values import SEED_LIMIT
 from steelyard.campaign.file.overrides import target_at, target_of
+from steelyard.campaign.file.trial import (
+    NOW,
+    UNCHANGED,
+    Tried,
+    may_be_several,
+    tried_once,
+    tried_values,
+    values_of,
+    wishes_of,
+)
 from steelyard.campaign.foresee.forecast import (
     LEAST_BUDGET_S,
     aa_twin,
@@ -42,7 +57,6 @@ from steelyard.cli.launching import (
 from steelyard.cli.options import at_terminal
 from steelyard.core.campaign import RoundsFor
 from steelyard.core.experiment import Design, Experiment, OtherDesign, SwitchCost
-from steelyard.core.measurement import PlanChange
 from steelyard.core.schedule import CLOSED, Mode
 from steelyard.core.wording import (
     ExperimentFileError,
@@ -57,7 +71,6 @@ from steelyard.core.wording import (
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import write_text
 from steelyard.report import document as doc
-from steelyard.report.keys import keys_of
 from steelyard.targets.assembly import Assembly, assemble
 from steelyard.targets.differences import choose_design, switch_cost
 
@@ -70,14 +83,12 @@ _BUILTIN: Final = "select-only"
 _SCALE: Final = 10
 _PROTOCOL: Final = "prepared"
 _BUDGET: Final = "10m"
-_TRIAL_BUDGET: Final = "15m"  # decides 5 % at the noise that is assumed, of one load in turns
+_MINUTES: Final = 15  # of two configurations
 _SESSIONS: Final = 16  # of the open loops of `capacity`
 _SLICE: Final = "5s"
 _RATES: Final = "50%,70%,90%"
 _ROOMY: Final = 90  # clients that fit into the default max_connections = 100
 _KEPT: Final = 10  # of these for us
-NOW: Final = "now"
-CHANGED: Final = "changed"
 _CLIENTS: Final = "8"  # of `try`
 # Of scripts: both configurations may have each statement in succession, which disturbs no other.
 _ALONE: Final = "1"
@@ -400,9 +411,9 @@ def _capacity_command(options: CapacityOptions) -> str:
 _TRIAL_KEYS: Final = {
     "load.clients": "--clients",
     "load.protocol": "--protocol",
+    "measure.run_time": "--run-time",
     "stop.budget": "--budget",
     "stop.detect": "--margin",
-    f"configurations.{CHANGED}.scripts": "--rewrite",
 }
 _WEIGHTED: Final = re.compile(r"(.+)@([^@]*)")
 _WEIGHT: Final = re.compile(r"0*[1-9]\d*")
@@ -423,6 +434,7 @@ class TrialOptions(WrittenOptions):
     restart_command: str | None
     reset_command: str | None
     margin: str | None
+    run_time: str | None
     plans: bool
     anyway: bool
     save: Path | None
@@ -458,9 +470,9 @@ def run_trial(options: TrialOptions) -> None:
     """
     seed = secrets.randbelow(SEED_LIMIT) if options.seed is None else options.seed
     _require_trial(options)
-    text = trial_text(options, seed)
     run, doors = options.run(_TRIAL), real_doors()
     try:
+        text = trial_text(options, seed, _tried(options, seed, doors))
         loaded = load_written(text, run, doors)
 
         def tell(assembly: Assembly) -> None:
@@ -495,13 +507,12 @@ def run_trial(options: TrialOptions) -> None:
         raise
 
 
-def trial_text(options: TrialOptions, seed: int) -> str:
+def trial_text(options: TrialOptions, seed: int, tried: Tried) -> str:
     """Return the experiment file of one server as it is, and with other settings.
 
     Raises:
-        InputError: A setting is none, or the target is, or it is of Redis.
+        InputError: The target is none, or of Redis.
     """
-    settings = _changes(options.changes)
     target, system = target_at(options.dsn or "existing")
     if system is not None and not system.has_sessions:
         raise InputError(
@@ -522,37 +533,49 @@ def trial_text(options: TrialOptions, seed: int) -> str:
     alone = _ALONE if options.weighted_scripts else _CLIENTS
     numbers = (options.clients or alone).split(",")
     clients = [int(each) if each.isdecimal() else each for each in numbers]
-    profile = [f"profile {options.profile}"] if options.profile else []
-    changes = ", ".join(
-        [
-            *profile,
-            *(f"{name} = {value}" for name, value in settings.items()),
-            *(f"{new} for {old}" for old, new in options.rewritten.items()),
-        ]
-    )
     share = _yaml(options.margin or _MARGIN)
+    length = f"\nmeasure: {{run_time: {_yaml(options.run_time)}}}" if options.run_time else ""
     return f"""\
 # Written by `steelyard try`: the server as it is, and with other settings.
 version: 1
-name: {_yaml(changes)}
+name: {_yaml(_trial_name(options, tried))}
 baseline: {NOW}
 workloads:
 {_tried_workloads(options)}
 load:
   clients: {_yaml(clients)}
   threads: auto
-  protocol: {_yaml(options.protocol or _PROTOCOL)}
+  protocol: {_yaml(options.protocol or _PROTOCOL)}{length}
 # A difference below the effect that matters is none: the campaign ends there, too.
-stop: {{budget: {_yaml(options.budget or _TRIAL_BUDGET)}, detect: {share}, margin: {share}}}
+stop: {{budget: {_yaml(options.budget or _trial_budget(tried))}, detect: {share}, margin: {share}}}
 seed: {seed}
 configurations:
   {NOW}:
     target: {_yaml(target)}
-  {CHANGED}:
+{"".join(_configuration(name, options, tried) for name in tried.configurations)}"""
+
+
+def _configuration(name: str, options: TrialOptions, tried: Tried) -> str:
+    return f"""\
+  {_yaml(name)}:
     extends: {NOW}
     {f"profile: {_yaml(options.profile)}" if options.profile else "# and with:"}
-    postgres: {_yaml(settings)}
-{f"    scripts: {_yaml(options.rewritten)}" if options.rewrites else ""}"""
+    postgres: {_yaml(tried.configurations[name])}
+{f"    scripts: {_yaml(options.rewritten)}" if options.rewrites else ""}
+"""
+
+
+def _trial_name(options: TrialOptions, tried: Tried) -> str:
+    """Return the name of a trial: the settings, each with all values that it has."""
+    parts = [f"profile {options.profile}"] if options.profile else []
+    parts += [f"{name} = {value}" for name, value in values_of(tried.configurations).items()]
+    parts += [f"{new} for {old}" for old, new in options.rewritten.items()]
+    return ", ".join(parts) or "as it is"
+
+
+def _trial_budget(tried: Tried) -> str:
+    """Return the default budget: 15 min for two configurations, in proportion for more."""
+    return f"{_MINUTES * (len(tried.configurations) + 1) // 2}m"
 
 
 def _require_trial(options: TrialOptions) -> None:
@@ -593,30 +616,26 @@ def _tried_workloads(options: TrialOptions) -> str:
     return f"  - {{name: {_yaml(name)}, scripts: {_yaml(named)}}}"
 
 
-def _changes(texts: Sequence[str]) -> dict[str, str]:
-    """Return the settings to try, by name.
+def _tried(options: TrialOptions, seed: int, doors: Doors) -> Tried:
+    """Return the configurations of a trial; the server says which texts are lists.
 
     Raises:
-        InputError: One is none, or is named twice.
+        InputError: A setting is none, or several have several values.
     """
-    found: dict[str, str] = {}
-    for name, value in map(_change_of, texts):
-        if name.lower() in map(str.lower, found):
-            raise InputError(
-                f"--set: {name} is given twice", hint="Keep one: a trial has one value of each."
-            )
-        found[name] = value
-    return found
-
-
-def _change_of(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise InputError(
-            f"--set: {text!r} is no setting with its value",
-            hint="Write it as random_page_cost=1.1.",
-        )
-    return name.strip(), value.strip()
+    wishes = wishes_of(options.changes)
+    if not may_be_several(wishes):
+        return tried_once(wishes)
+    twins = trial_text(options, seed, UNCHANGED)
+    loaded = load_written(twins, options.run(_TRIAL), doors)
+    assembly = assemble(loaded.experiment, doors)
+    try:
+        tried = tried_values(wishes, assembly.engine)
+    finally:
+        assembly.close()
+    for name, value in tried.left_out if not options.quiet else ():
+        message = f"{name} = {value} is the value of the server: it is the baseline, {NOW}."
+        click.echo(printable(message), err=True)
+    return tried
 
 
 def _script_of(text: str) -> tuple[str, int]:
@@ -641,15 +660,14 @@ def _trial_option(path: str) -> str:
     """Return the option that a key of the written file comes from, "" for what has none."""
     if path.startswith("workloads"):
         return "--builtin" if path.endswith(".builtin") else "--script" if ".file" in path else ""
-    if path.startswith(f"configurations.{CHANGED}.postgres"):
-        return "--set"
-    if path in (f"configurations.{CHANGED}", f"configurations.{CHANGED}.profile"):
-        return "--profile"
     if path.startswith(f"configurations.{NOW}.target"):
         key = path.rpartition(".")[2]
         if key in ("memory", "cpus"):
             return f"--server-{key}"
         return f"--{key.replace('_', '-')}" if key.endswith("_command") else "--dsn"
+    if path.startswith("configurations."):
+        parts = {".postgres": "--set", ".scripts": "--rewrite"}
+        return next((option for key, option in parts.items() if key in path), "--profile")
     return next((option for key, option in _TRIAL_KEYS.items() if path.startswith(key)), "")
 
 
@@ -674,84 +692,34 @@ def answer_by_plans(experiment: Experiment, assembly: Assembly, options: TrialOp
     Raises:
         InputError: Plans are asked for where no statement is there before a run.
     """
-    asked = experiment.configuration(CHANGED).asked()
-    by_plan = assembly.engine.acts_by_plan(tuple(asked))
+    asked = {name: experiment.configuration(name).asked() for name in experiment.contenders}
+    by_plan = all(assembly.engine.acts_by_plan(tuple(settings)) for settings in asked.values())
     # A gate judges measurements, and a rewritten statement has another plan.
     measured = options.anyway or bool(options.conditions or options.rewrites)
     if not options.plans and (measured or not by_plan):
         return False
-    changes = assembly.engine.plan_changes(NOW, CHANGED)
-    if not changes and options.plans:
+    series = [
+        PlanSeries(settings, assembly.engine.plan_changes(NOW, name), is_kept=by_plan)
+        for name, settings in asked.items()
+    ]
+    if not all(each.changes for each in series):
+        if not options.plans:
+            return False
         raise InputError(
             "a plan can be compared only of statements of scripts, on existing tables",
             hint="Name a script: --script FILE.",
         )
-    under = ", ".join(f"{name} = {value}" for name, value in asked.items())
-    kept = bool(changes) and by_plan and not any(each.changed or each.unknown for each in changes)
-    is_answer = options.plans or kept
+    is_answer = options.plans or all(each.kept for each in series)
     if is_answer and options.form != "text":
         print_answer(
             options.form,
-            lambda: plan_document(changes, under),
-            lambda: {
-                "format": doc.FORMAT,
-                "settings": dict(asked),
-                "statements": [keys_of(change) for change in changes],
-            },
+            lambda: plan_document(series),
+            lambda: {"format": doc.FORMAT, **plan_keys(series)},
         )
-    elif changes and (is_answer or not options.quiet):
-        lines = plan_lines(changes, under, is_answer=is_answer, kept=kept)
+    elif is_answer or not options.quiet:
+        lines = (line for each in series for line in plan_lines(each, is_answer=is_answer))
         click.echo(printable("\n".join(lines)), err=not is_answer)
     return is_answer
-
-
-def plan_document(changes: Sequence[PlanChange], under: str) -> doc.Document:
-    """Return which statements get another plan under some settings, as a table."""
-    table = doc.table_of(
-        changes,
-        doc.column("script", lambda change: change.script),
-        doc.column("statement", lambda change: " ".join(change.statement.split())),
-        doc.column("drawn", lambda change: change.drawn, doc.WHOLE),
-        doc.column("changed", lambda change: change.changed, doc.WHOLE),
-        doc.column("now", lambda change: "; ".join(change.before) or None),
-        doc.column("changed to", lambda change: "; ".join(change.after) or None),
-        title="Plans",
-        note="Sets of parameters that were drawn, and of how many the plan is another one.",
-        reason=lambda change: change.unknown,
-    )
-    section = doc.Section(anchor="plans", title="Plans", blocks=(table,))
-    return doc.Document(title="Plans of statements", subtitle=under, sections=(section,))
-
-
-def plan_lines(
-    changes: Sequence[PlanChange], under: str, *, is_answer: bool, kept: bool
-) -> Iterator[str]:
-    """Yield a line for each statement that gets another plan; both plans in an answer alone."""
-    most = max(change.drawn for change in changes)
-    drawn = f", for {most} drawn sets of parameters" if most > 1 else ""
-    another = [change for change in changes if change.changed]
-    if not another and not any(change.unknown for change in changes):
-        said = "The statement keeps its" if len(changes) == 1 else f"All {len(changes)} statements"
-        said += " plan" if len(changes) == 1 else " keep their plan"
-        end = ": no difference is to be expected. --anyway measures." if kept else "."
-        yield f"{said} under {under}{drawn}{end}"
-        return
-    statements = doc.count(len(changes), "statement")
-    yield f"{len(another)} of {statements} with another plan under {under}:"
-    for change in changes:
-        statement = shorten(change.statement, _STATEMENT, placeholder="…")
-        if change.unknown:
-            yield f"  {change.script}: {statement}\n    not known: {change.unknown}"
-        elif change.changed:
-            share = f" ({change.changed} of {change.drawn} sets)" if change.drawn > 1 else ""
-            yield f"  {change.script}: {statement}{share}"
-            if is_answer:
-                yield from (f"    now      {line}" for line in change.before)
-                yield from (f"    changed  {line}" for line in change.after)
-    yield ""
-
-
-_STATEMENT: Final = 100  # characters of a statement in a line
 
 
 def _trial_facts(assembly: Assembly) -> dict[str, str]:
@@ -785,7 +753,7 @@ def touched(experiment: Experiment, assembly: Assembly) -> Iterator[tuple[str, s
     yield "data", data
     if "read-only sessions" in facts:
         yield "remark", f"read-only sessions: {facts['read-only sessions']}"
-    idle = assembly.engine.checkpoint_settings(tuple(experiment.configuration(CHANGED).asked()))
+    idle = assembly.engine.checkpoint_settings(tuple(_asked(experiment)))
     if idle and reads:
         yield "remark", f"{', '.join(idle)}: of checkpoints and WAL, and all that is run only reads"
     clients = " or ".join(str(load.clients) for load in experiment.loads)
@@ -794,7 +762,7 @@ def touched(experiment: Experiment, assembly: Assembly) -> Iterator[tuple[str, s
 
 
 def _settings_touched(experiment: Experiment, assembly: Assembly, facts: dict[str, str]) -> str:
-    asked = experiment.configuration(CHANGED).asked()
+    asked = _asked(experiment)
     before = assembly.engine.shown_now(NOW, tuple(asked))
     named = ", ".join(
         f"{name} = {value}" + (f" (now {before[name]})" if name in before else "")
@@ -808,6 +776,12 @@ def _settings_touched(experiment: Experiment, assembly: Assembly, facts: dict[st
     return f"{named}, {how}{'; the server is restarted before every run of either' * restarts}"
 
 
+def _asked(experiment: Experiment) -> dict[str, str]:
+    """Return the settings that are tried, with their values in one text."""
+    names = experiment.contenders
+    return values_of({name: experiment.configuration(name).asked() for name in names})
+
+
 def _trial_command(options: TrialOptions) -> str:
     words = _TRIAL.split()
     for name, values in (
@@ -818,7 +792,7 @@ def _trial_command(options: TrialOptions) -> str:
         words += [word for value in values for word in (name, value)]
     words += options.words_of(
         "dsn profile server_memory server_cpus builtin scale clients protocol restart_command"
-        " reset_command margin budget seed"
+        " reset_command margin run_time budget seed"
     )
     return shlex.join([*words, *options.consents, *options.words_of_flags])
 

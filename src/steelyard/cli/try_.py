@@ -23,7 +23,13 @@ from steelyard.cli.options import (
 @click.option(
     "-d", "--dsn", metavar="DSN", help="The server: a URI or libpq's keywords (default: PG*)."
 )
-@click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="A setting to try.")
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting to try, or several values: work_mem=4MB,64MB.",
+)
 @click.option("--profile", metavar="NAME", help="A settings profile to try, such as fitted.")
 @click.option(
     "--server-memory", type=SIZE, metavar="SIZE", help="What the server has, for a profile."
@@ -59,7 +65,10 @@ from steelyard.cli.options import (
     metavar="SHARE",
     help="The effect that matters; a smaller one counts as none (default: 5%).",
 )
-@click.option("--budget", metavar="TIME", help="End after this long (default: 15m).")
+@click.option("--run-time", metavar="TIME", help="Length of a run (default: 5s).")
+@click.option(
+    "--budget", metavar="TIME", help="End after this long (default: 15m; more for several values)."
+)
 @click.option("--seed", type=click.IntRange(0), help="Seed of the order; drawn if not given.")
 @click.option(
     "--dir", "out", type=click.Path(path_type=Path), metavar="DIR", help="Campaign directory."
@@ -86,6 +95,9 @@ def command(context: click.Context, /, **_: object) -> None:
     itself (random_page_cost, work_mem, jit), nothing of the server is changed, and unless scripts
     write both take turns within a second. Else ALTER SYSTEM and a reload switch between them, for
     everyone on the server, and are undone at the end.
+
+    Several values of a setting are compared at once: --set work_mem=4MB,64MB,256MB, or for a
+    setting that is a text a second --set of its name.
 
     Settings such as random_page_cost act through the choice of a plan alone. If all statements of
     scripts keep their plan, that is the answer, without a measurement; --anyway measures.

@@ -379,6 +379,14 @@ class SettingsOf(Protocol):
         """Return what a server that is there has of these settings now, as it shows them."""
         return {}
 
+    def listed(self, configuration: str, name: str, text: str) -> tuple[str, ...]:  # noqa: ARG002 - likewise
+        """Return the values of a setting that a text lists, by what the server says of it."""
+        return (text,)
+
+    def has_now(self, configuration: str, name: str, value: str) -> bool:  # noqa: ARG002 - likewise
+        """Return whether an existing server has this value of a setting already."""
+        return False
+
     def timed_settings(self, names: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - likewise
         """Return those of these settings whose effect is one of the clock, not of the work.
 

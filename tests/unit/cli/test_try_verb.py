@@ -10,6 +10,7 @@ import pytest
 from command_line import EXPERIMENT, Shell
 
 from steelyard.campaign.file.files import Surroundings, load_text
+from steelyard.campaign.file.trial import tried_once, wishes_of
 from steelyard.cli import launching, questions
 from steelyard.cli.questions import TrialOptions, _script_of, touched, trial_text
 from steelyard.core.experiment import Experiment
@@ -44,9 +45,14 @@ def asked(**changes: object) -> TrialOptions:
     return TrialOptions(**options)  # type: ignore[arg-type]
 
 
+def text_of(options: TrialOptions) -> str:
+    """Return the experiment file of a trial."""
+    return trial_text(options, SEED, tried_once(wishes_of(options.changes)))
+
+
 def experiment_of(base: Path, **changes: object) -> Experiment:
     """Return the experiment of a trial."""
-    text = trial_text(asked(**changes), SEED)
+    text = text_of(asked(**changes))
     return load_text(text, "try", Surroundings(base=base, facts=FACTS)).experiment
 
 
@@ -205,7 +211,7 @@ def test_it_is_saved_for_run(shell: Shell, tmp_path: Path) -> None:
 
 def test_the_present_value_is_no_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A quarter of an hour would compare the server with itself; in a file it may be meant."""
-    loaded = load_text(trial_text(asked(), SEED), "try", Surroundings(base=tmp_path, facts=FACTS))
+    loaded = load_text(text_of(asked()), "try", Surroundings(base=tmp_path, facts=FACTS))
     monkeypatch.setattr(launching, "same_twice", lambda *_: (("now", "changed"),))
     assembly = cast("Assembly", SimpleNamespace(engine=None))
     options = launching.RunOptions(
@@ -267,7 +273,7 @@ def test_what_is_touched_comes_before_the_plan(
 ) -> None:
     """It is what the help promises first; a plan is read by who goes on."""
     order = []
-    loaded = load_text(trial_text(asked(), SEED), "try", Surroundings(base=tmp_path, facts=FACTS))
+    loaded = load_text(text_of(asked()), "try", Surroundings(base=tmp_path, facts=FACTS))
     checked = SimpleNamespace(assembly=_assembly(), request=None)
     for name, value in (("release_frozen", None), ("check", checked)):
         monkeypatch.setattr(launching, name, lambda *_, value=value: value)

@@ -39,6 +39,7 @@ from steelyard.answers.results import (
     verdict_word,
 )
 from steelyard.answers.scalability import gain_answers
+from steelyard.answers.values import value_answers
 from steelyard.core.campaign import Status
 from steelyard.core.experiment import RATE
 from steelyard.core.findings import Finding, Severity, Validity, grouped, words_of
@@ -374,6 +375,7 @@ def result_section(analysis: CampaignAnalysis) -> doc.Section:
         blocks.append(doc.Paragraph(text=_nothing_compared(analysis), tone=doc.Tone.ERROR))
     blocks.extend(rate_answers(analysis))
     blocks.extend(gain_answers(analysis))
+    blocks.extend(value_answers(analysis))
     blocks.extend(tail_warnings(analysis))
     blocks.extend(_remarks(analysis))
     named = _what_they_are(analysis) if analysis.results and rankings(analysis) else ()

@@ -127,6 +127,10 @@ class PostgresEngine(roles.Engine):
     def label(self, configuration: str) -> str:
         return f"PostgreSQL {self.program(configuration).version}"
 
+    def listed(self, configuration: str, name: str, text: str) -> tuple[str, ...]:
+        """Return the values of a setting that a text lists at commas."""
+        return settings.listed(self._catalogues[configuration].get(name.lower()), text)
+
     def known_settings(self, configuration: str) -> frozenset[str]:
         return frozenset(entry.name for entry in self._catalogues[configuration].values())
 

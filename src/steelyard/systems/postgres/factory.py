@@ -396,6 +396,11 @@ class EndpointEngine(PostgresEngine):
                 return False
         return True
 
+    def has_now(self, configuration: str, name: str, value: str) -> bool:
+        """Return whether the server has this value of a setting already."""
+        now = self._servers[configuration].in_force.get(name.lower())
+        return now is not None and settings.is_in_force(name, value, now)
+
     def _of_rights(self, address: ServerAddress, configuration: str) -> ServerAddress:
         """Return where it was asked before: rights on functions are those of a database.
 

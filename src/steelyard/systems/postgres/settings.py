@@ -149,6 +149,15 @@ def with_asked(
     return {**described, **known}
 
 
+def listed(entry: SettingEntry | None, text: str) -> tuple[str, ...]:
+    """Return the values that a text lists at commas; one for a string or an unknown setting.
+
+    The kind is that of pg_settings.vartype or of ``--describe-config``.
+    """
+    is_text = entry is None or entry.kind.lower() == "string"
+    return (text,) if is_text else tuple(value.strip() for value in text.split(","))
+
+
 def switch_cost(names: Sequence[str], catalogue: Mapping[str, SettingEntry]) -> SwitchCost:
     """Return the dearest switch cost among the named settings, from their context.
 

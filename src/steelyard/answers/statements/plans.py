@@ -1,0 +1,99 @@
+"""The plans of statements under other settings, as ``try --plans`` shows them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from textwrap import shorten
+from typing import Final
+
+from steelyard.core.measurement import PlanChange
+from steelyard.report import document as doc
+from steelyard.report.keys import keys_of
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSeries:
+    """The plans of all statements under the settings of a configuration.
+
+    Attributes:
+        is_kept: Settings act through plans alone: the same plans are the answer.
+    """
+
+    settings: Mapping[str, str]
+    changes: Sequence[PlanChange]
+    is_kept: bool
+
+    @property
+    def under(self) -> str:
+        """Return the settings in words."""
+        return ", ".join(f"{name} = {value}" for name, value in self.settings.items())
+
+    @property
+    def kept(self) -> bool:
+        """Return whether no difference is to be expected."""
+        return self.is_kept and not any(each.changed or each.unknown for each in self.changes)
+
+    @property
+    def data(self) -> dict[str, doc.Json]:
+        """Return what programs read of it."""
+        return {
+            "settings": dict(self.settings),
+            "statements": [keys_of(change) for change in self.changes],
+        }
+
+
+def plan_keys(series: Sequence[PlanSeries]) -> dict[str, doc.Json]:
+    """Return the same for programs; several configurations are a list."""
+    return series[0].data if len(series) == 1 else {"series": [each.data for each in series]}
+
+
+def plan_document(series: Sequence[PlanSeries]) -> doc.Document:
+    """Return which statements get another plan under some settings, as a table for each."""
+    tables = tuple(_plan_table(each) for each in series)
+    section = doc.Section(anchor="plans", title="Plans", blocks=tables)
+    subtitle = "; ".join(each.under for each in series)
+    return doc.Document(title="Plans of statements", subtitle=subtitle, sections=(section,))
+
+
+def _plan_table(series: PlanSeries) -> doc.Table:
+    return doc.table_of(
+        series.changes,
+        doc.column("script", lambda change: change.script),
+        doc.column("statement", lambda change: " ".join(change.statement.split())),
+        doc.column("drawn", lambda change: change.drawn, doc.WHOLE),
+        doc.column("changed", lambda change: change.changed, doc.WHOLE),
+        doc.column("now", lambda change: "; ".join(change.before) or None),
+        doc.column("changed to", lambda change: "; ".join(change.after) or None),
+        title=f"Plans under {series.under}",
+        note="Sets of parameters that were drawn, and of how many the plan is another one.",
+        reason=lambda change: change.unknown,
+    )
+
+
+def plan_lines(series: PlanSeries, *, is_answer: bool) -> Iterator[str]:
+    """Yield a line for each statement that gets another plan; both plans in an answer alone."""
+    changes, under = series.changes, series.under
+    most = max(change.drawn for change in changes)
+    drawn = f", for {most} drawn sets of parameters" if most > 1 else ""
+    another = [change for change in changes if change.changed]
+    if not another and not any(change.unknown for change in changes):
+        said = "The statement keeps its" if len(changes) == 1 else f"All {len(changes)} statements"
+        said += " plan" if len(changes) == 1 else " keep their plan"
+        end = ": no difference is to be expected. --anyway measures." if series.kept else "."
+        yield f"{said} under {under}{drawn}{end}"
+        return
+    statements = doc.count(len(changes), "statement")
+    yield f"{len(another)} of {statements} with another plan under {under}:"
+    for change in changes:
+        statement = shorten(change.statement, _STATEMENT, placeholder="…")
+        if change.unknown:
+            yield f"  {change.script}: {statement}\n    not known: {change.unknown}"
+        elif change.changed:
+            share = f" ({change.changed} of {change.drawn} sets)" if change.drawn > 1 else ""
+            yield f"  {change.script}: {statement}{share}"
+            if is_answer:
+                yield from (f"    now      {line}" for line in change.before)
+                yield from (f"    changed  {line}" for line in change.after)
+    yield ""
+
+
+_STATEMENT: Final = 100  # characters of a statement in a line
