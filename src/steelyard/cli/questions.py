@@ -733,11 +733,11 @@ def touched(experiment: Experiment, assembly: Assembly) -> Iterator[tuple[str, s
     if facts:
         is_standby = " (a standby)" if "standby" in facts else ""
         yield "server", f"{facts['address']}{is_standby}, as {facts['user']}"
-        if experiment.configuration(CHANGED).asked():
+        if _asked(experiment):
             yield "settings", _settings_touched(experiment, assembly, facts)
     else:
         yield "server", "one that Steelyard starts and removes"
-    for script in experiment.configuration(CHANGED).scripts:
+    for script in experiment.configuration(experiment.contenders[0]).scripts:  # of all alike
         yield "script", f"{script.rewritten_in} in place of {script.name}"
     reads = all(map(assembly.engine.only_reads, experiment.workloads))
     size = sum(each.expected_bytes for each in assembly.engine.datasets())
