@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 119777,
-    "lines of tests": 108821,
-    "files": 327,
+    "lines of src": 120199,
+    "lines of tests": 109085,
+    "files": 330,
     "longest file": 879,
-    "import edges": 2416,
+    "import edges": 2431,
     "modules with one importer": 23,
     "branches on kind or system": 9,
 }
