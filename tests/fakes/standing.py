@@ -209,6 +209,11 @@ class FakeTurnLog:
         return found
 
     @property
+    def shared(self) -> Mapping[int, float]:
+        """Return the same: nothing lies over an edge."""
+        return self.counted
+
+    @property
     def ended(self) -> Mapping[int, int]:
         """Return what counts: who has a counter asks for no more."""
         return self.counted

@@ -192,6 +192,7 @@ class StoppingRule:
         return status is Status.DECIDED and blocks < self.max_blocks
 
 
+FEW_EXECUTIONS: Final = 200  # in a run, below which the draw of a mix weighs: a guess
 Sessions = tuple[tuple[tuple[str, str], ...], ...]  # settings by name, of each configuration
 
 

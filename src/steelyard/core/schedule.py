@@ -446,9 +446,13 @@ def sub_block_sizes(others: int, at_once: int) -> tuple[int, ...]:
 
 
 SHORTEST_TURN_S: Final = 0.15  # a guess: half as much again as settles at least
-LONGEST_TURN_S: Final = 1.0  # measured: so long a turn loses a factor of two in reads
+LONGEST_TURN_S: Final = 5.0  # a guess
 LATENCIES_IN_A_TURN: Final = 100  # else what straddles the edges would be more than 1 %
-LONGEST_LATENCY_S: Final = LONGEST_TURN_S / LATENCIES_IN_A_TURN
+# Measured: so long a turn loses a factor of two in reads. From here on turns hold fewer latencies,
+# at least so many, and transactions over an edge count by their share.
+LONG_TURN_S: Final = 1.0
+LEAST_LATENCIES: Final = 20
+LONGEST_LATENCY_S: Final = LONGEST_TURN_S / LEAST_LATENCIES
 # Under a CPU quota: two periods of the kernel's 0.1 s, so that what was saved in the pause is used
 # up, and a turn of which half counts (ALTERNATING 2).
 QUOTA_SETTLING_S: Final = 0.2
@@ -499,7 +503,8 @@ class TurnTimes:
 
     def for_latency(self, mean_s: float) -> "TurnTimes":
         """Return the same with turns that hold enough transactions of so long a mean latency."""
-        needed_s = math.ceil(LATENCIES_IN_A_TURN * mean_s / _STEP_S) * _STEP_S
+        least_s = min(LATENCIES_IN_A_TURN * mean_s, max(LONG_TURN_S, LEAST_LATENCIES * mean_s))
+        needed_s = math.ceil(round(least_s / _STEP_S, 6)) * _STEP_S
         return replace(self, turn_s=round(max(self.turn_s, needed_s), 3))
 
     def turns_in(self, seconds: float) -> int:
@@ -520,6 +525,11 @@ class TurnTimes:
         than that: up to there no transaction is missing.
         """
         return min(self.turn_s / _OF_A_TURN, self.turn_discard_s)
+
+    @property
+    def shares_edges(self) -> bool:
+        """Return whether transactions over an edge of a turn count by their share in it."""
+        return self.turn_s >= LONG_TURN_S
 
     @property
     def counted_s(self) -> float:
@@ -574,7 +584,7 @@ class Turn:
         place: In its round, counting from 0.
         began_s: Since the first turn of any configuration in this cell of the block, wall clock.
         seconds: That count: without settling.
-        transactions: That ended in them.
+        transactions: That ended in them; in long turns those over an edge count by their share.
         early: Of these, in the first half of the seconds that count.
     """
 
@@ -582,8 +592,8 @@ class Turn:
     place: int
     began_s: float
     seconds: float
-    transactions: int
-    early: int
+    transactions: float
+    early: float
 
 
 LOG_WRITE_BYTES: Final = 16 * MIB  # a segment of WAL

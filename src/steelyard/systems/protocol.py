@@ -297,6 +297,10 @@ class TransactionLog(Protocol):
         """Return how many count in each second; of a run in turns in each half of a stretch."""
 
     @property
+    def shared(self) -> Mapping[int, float]:
+        """Return how many lie in each half of a stretch, those over an edge by their share."""
+
+    @property
     def ended(self) -> Mapping[int, int]:
         """Return how many ended in each second, ramp included."""
 

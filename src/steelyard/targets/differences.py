@@ -225,7 +225,7 @@ def choose_design(
         *_obstacles(experiment, engine, room),
         *(
             f"a turn of {workload.workload} would have to last {workload.times.turn_s:g} s to hold"
-            f" {schedule.LATENCIES_IN_A_TURN} of its mean latencies, which is too long"
+            f" {schedule.LEAST_LATENCIES} of its mean latencies, which is too long"
             for workload in turns
             if workload.times.turn_s > schedule.LONGEST_TURN_S
         ),

@@ -28,6 +28,7 @@ from steelyard.answers.turns import (
     warm_up_words,
 )
 from steelyard.core.campaign import (
+    FEW_EXECUTIONS,
     LEAST_STARTS,
     NoiseOrigin,
     NoiseProfile,
@@ -468,6 +469,10 @@ def condition_words(expected: Forecast, experiment: Experiment) -> str:
         return ""
     words = f"over {LONGEST_LATENCY_S * MS_PER_S:g} ms a transaction under the largest load, which"
     words += " the run times first: "
+    if any(workload.scripts for workload in experiment.workloads):
+        words = (
+            f"scripts of which a run holds fewer than {FEW_EXECUTIONS} go in a given order; {words}"
+        )
     if other is None:
         return f"{words}the run ends, since the file asks for turns"
     words += f"one by one, about {other.max_blocks} blocks of {format_duration(other.block_s)}"

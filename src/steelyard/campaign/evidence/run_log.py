@@ -89,12 +89,14 @@ class Logged:
         latency: None where the log cannot be used, or tells none.
         trouble: Why it cannot; empty where it can.
         counted: How many count in each second; of a run in turns in each half of a stretch.
+        shared: The same of a run in turns, with transactions over an edge by their share.
         ended: How many ended in each, ramp included.
     """
 
     latency: RunLatency | None
     trouble: str = ""
     counted: Mapping[int, int] = field(default_factory=dict)
+    shared: Mapping[int, float] = field(default_factory=dict)
     ended: Mapping[int, int] = field(default_factory=dict)
 
 
@@ -199,7 +201,7 @@ class RunLog:
             text = log.seconds_text()
             stored = self._order.store.write_raw(f"{self._order.name}.seconds", text)
             latency = replace(latency, seconds=stored)
-        return Logged(latency=latency, counted=log.counted, ended=log.ended)
+        return Logged(latency=latency, counted=log.counted, shared=log.shared, ended=log.ended)
 
     def _explained(self, trouble: str) -> str:
         """Return what is wrong with a log, after that there was no room for all of it."""

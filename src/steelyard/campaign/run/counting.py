@@ -7,7 +7,7 @@ is what it has done, and not what a client still waits for, so that no request i
 in a turn in which it did not end.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -64,7 +64,7 @@ class Ran:
             ran_s += stretch.ended_at - stretch.began_at
         return ends
 
-    def turn(self, number: int, seconds: float, halves: tuple[int, int]) -> Turn:
+    def turn(self, number: int, seconds: float, halves: tuple[float, float]) -> Turn:
         """Return a turn with what ended in its halves."""
         round_number, place = self.turns[number]
         return Turn(
@@ -233,9 +233,11 @@ class ByLog(Counting):
     log: RunLog
     clock: Clock
     _told_to_s: float | None = None
+    _shares: bool = False
 
     def attend(self, times: TurnTimes, settled: Settled) -> tuple[float, float]:
         """Wait to the end of a turn that has just begun; all of it counts after its settling."""
+        self._shares = times.shares_edges
         if self.request.in_turns is Pausing.GENERATOR:
             self._told_to_s = times.told_to_s
         running_at, ends = self.clock.now(), self.clock.monotonic() + times.turn_s
@@ -251,7 +253,8 @@ class ByLog(Counting):
         processed = None if load.counts_by_log() else load.processed(ran.completed)
         logged = self._logged(ran, processed)
         done = sum(logged.ended.values()) if processed is None else processed
-        return _counted(tuple(_logged_turns(ran, logged)), ran, done, printed, logged)
+        by_half = logged.shared if self._shares else logged.counted
+        return _counted(tuple(_logged_turns(ran, by_half)), ran, done, printed, logged)
 
     def _logged(self, ran: Ran, processed: int | None) -> Logged:
         stretches = ran.counted
@@ -273,13 +276,13 @@ class ByLog(Counting):
         return replace(logged, latency=replace(logged.latency, told_to_s=self._told_to_s))
 
 
-def _logged_turns(ran: Ran, logged: Logged) -> Iterator[Turn]:
+def _logged_turns(ran: Ran, by_half: Mapping[int, float]) -> Iterator[Turn]:
     for number, stretch in enumerate(ran.counted):
         if stretch.counted is None or number not in ran.turns:
             continue
         first, last = stretch.counted
         halves = (_HALVES * number, _HALVES * number + 1)
-        early, late = (logged.counted.get(half, 0) for half in halves)
+        early, late = (round(by_half.get(half, 0), 3) for half in halves)
         yield ran.turn(number, last - first, (early, late))
 
 

@@ -25,7 +25,6 @@ from steelyard.core.wording import US_PER_S, MeasurementError
 from steelyard.stats.histogram import histogram_of, to_text
 from steelyard.systems.protocol import Engine, Execution
 
-FEW: Final = 200  # executions in a run, below which the draw of a mix weighs: a guess
 _BLOCKS: Final = 12  # that a budget should have at least before runs have more rounds: a guess
 _COLD: Final = 1.1  # a first execution over the second, from which on the data are not in memory
 _PATIENCE: Final = 10.0  # a guess: so much slower than it was a moment ago may a script become

@@ -30,9 +30,10 @@ from steelyard.campaign.run import beside_blocks
 from steelyard.campaign.run.bench import Bench, do_each
 from steelyard.campaign.run.blocks import BlockCompleter, BlockTaker, Slots
 from steelyard.campaign.run.ceilings import CeilingTaker
-from steelyard.campaign.run.in_order import FEW, is_possible, rounds_for, sessions_of, with_lengths
+from steelyard.campaign.run.in_order import is_possible, rounds_for, sessions_of, with_lengths
 from steelyard.campaign.run.taking import BenchTaker, try_order
 from steelyard.core.campaign import (
+    FEW_EXECUTIONS,
     BlockOutcome,
     CampaignPlan,
     CampaignRecord,
@@ -400,7 +401,7 @@ class Campaign:
             planned = PlannedRun(configuration=configuration, cell=cell)
             mean_s = self._latency_s(planned)
             executions = load.clients * self.experiment.run_time_s(workload.name) / mean_s
-            if takes_order and executions < FEW:
+            if takes_order and executions < FEW_EXECUTIONS:
                 in_order.append(self._order(planned, executions, alternates=alternates))
             elif alternates:
                 times = self.experiment.measure.turns.for_latency(mean_s)

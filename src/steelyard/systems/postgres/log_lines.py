@@ -61,6 +61,30 @@ HALVES = 2  # of what counts of a stretch, told apart to see what one turn leave
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Shares:
+    """How much of transactions lies in halves of turns.
+
+    Attributes:
+        row: Shape (m,), number of the transaction.
+        place: Shape (m,), as ``TurnClock.placed`` gives places.
+        inside_us: Shape (m,).
+        whole_us: Shape (n,), of each transaction, without pauses.
+        script: Shape (n,), its number.
+        cut: Shape (n,), whether a pause fell into it and nobody knows how long it took.
+    """
+
+    row: IntArray
+    place: IntArray
+    inside_us: IntArray
+    whole_us: IntArray
+    script: IntArray
+    cut: Truths
+
+
+_NO_PLACES = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TurnClock:
     """The stretches of one generator as arrays, in microseconds since the epoch.
 
@@ -125,6 +149,40 @@ class TurnClock:
         if not self.alone:
             return np.zeros(len(ended_us), dtype=np.bool_)
         return np.asarray(ended_us - took_us < self.begins[self._stretch(ended_us)])
+
+    def shares(self, ended_us: IntArray, took_us: IntArray, script: IntArray) -> "Shares":
+        """Return how much of each transaction lies in each half of what counts, without pauses.
+
+        Args:
+            ended_us: Shape (n,), as for ``placed``.
+            took_us: Likewise.
+            script: Shape (n,), numbers of scripts.
+        """
+        to_us, from_us = self._ran_us(ended_us), self._ran_us(ended_us - took_us)
+        middle = (self.counted_from + self.counted_to) // 2
+        begins = np.stack((self.counted_from, middle), axis=1).ravel()
+        ends = np.stack((middle, self.counted_to), axis=1).ravel()
+        stretches = np.repeat(np.arange(len(self.begins)), HALVES)
+        offset = self.run_us[stretches] - self.begins[stretches]
+        begins, ends = begins + offset, ends + offset
+        first = np.searchsorted(ends, from_us, side="right")
+        last = np.searchsorted(begins, to_us, side="left") - 1
+        rows, places, inside = [_NO_PLACES], [_NO_PLACES], [_NO_PLACES]
+        for further in range(int((last - first).max(initial=-1)) + 1):
+            row = np.flatnonzero(first + further <= last)
+            place = first[row] + further
+            share_us = np.minimum(to_us[row], ends[place]) - np.maximum(from_us[row], begins[place])
+            rows.append(row)
+            places.append(place)
+            inside.append(share_us)
+        return Shares(
+            row=np.concatenate(rows),
+            place=np.concatenate(places),
+            inside_us=np.maximum(np.concatenate(inside), 0),
+            whole_us=np.maximum(to_us - from_us, 1),
+            script=script,
+            cut=self.cut(ended_us, took_us),
+        )
 
     def _stretch(self, at_us: IntArray) -> IntArray:
         found = np.searchsorted(self.begins, at_us, side="right") - 1
@@ -216,6 +274,7 @@ class Lines:
         cut: Shape (n,), those that count and whose latency a pause has cut; None: none of them.
         unsuccessful: All others.
         damaged: Lines that are none of pgbench's.
+        shares: Of those in lines that are read together; None where nothing is paused.
     """
 
     time_us: IntArray
@@ -227,6 +286,7 @@ class Lines:
     cut: Truths | None
     unsuccessful: tuple[Unsuccessful, ...]
     damaged: int
+    shares: Shares | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -247,6 +307,8 @@ def parse_lines(pieces: Iterable[bytes | memoryview], form: LogForm, origin: Ori
     parsed = [_one(line, form, origin) for line in odd]
     rows = [row for row in parsed if isinstance(row, tuple)]
     joined = _joined(regular, np.array(rows, np.int64).reshape(-1, 7))
+    if joined.shares is not None:
+        joined = replace(joined, shares=_with_whole(joined.shares, rows))
     lines = _fitting_together(joined, form)
     return replace(
         lines,
@@ -333,11 +395,15 @@ def _regular(padded: bytes, fields: _Fields, form: LogForm, origin: Origin) -> L
         return _numbers(padded, fields.ends[:, number], fields.widths[:, number])
 
     time_us = column(_TIME)
+    single = int(fields.widths[:, _SCRIPT].max(initial=1)) == 1
+    script = _single_digits(padded, fields) if single else column(_SCRIPT)
     ramped: Truths | None
     cut: Truths | None = None
+    shares: Shares | None = None
     if origin.turns is not None:
         ended_us = column(_EPOCH) * US_PER_S + column(_US)
         cut = origin.turns.cut(ended_us, time_us)
+        shares = origin.turns.shares(ended_us, time_us, script)
         time_us, second, ramped = origin.turns.placed(ended_us, time_us)
         cut &= ramped
     else:
@@ -346,10 +412,9 @@ def _regular(padded: bytes, fields: _Fields, form: LogForm, origin: Origin) -> L
         ended_us = column(_EPOCH) * US_PER_S + column(_US) - origin.started_us
         scheduled_us = ended_us - time_us
         ramped = (scheduled_us >= origin.ramp_us) & (scheduled_us < origin.end_us)
-    single = int(fields.widths[:, _SCRIPT].max(initial=1)) == 1
     return Lines(
         time_us=time_us,
-        script=_single_digits(padded, fields) if single else column(_SCRIPT),
+        script=script,
         second=second,
         ramped=ramped,
         lag_us=column(_LAG) if form.open_loop else None,
@@ -357,6 +422,7 @@ def _regular(padded: bytes, fields: _Fields, form: LogForm, origin: Origin) -> L
         cut=cut,
         unsuccessful=(),
         damaged=0,
+        shares=shares,
     )
 
 
@@ -514,6 +580,20 @@ def _joined(lines: Lines, rows: IntArray) -> Lines:
         lag_us=with_column(lines.lag_us, 4),
         retries=with_column(lines.retries, 5),
         cut=cut,
+    )
+
+
+def _with_whole(shares: Shares, rows: Sequence[tuple[int, ...]]) -> Shares:
+    """Return shares with transactions that are read one by one, which count where they ended."""
+    counted = [row for row in rows if row[3]]
+    number = len(shares.whole_us)
+    return Shares(
+        row=np.append(shares.row, np.arange(number, number + len(counted))),
+        place=np.append(shares.place, np.array([row[2] for row in counted], np.int64)),
+        inside_us=np.append(shares.inside_us, np.ones(len(counted), np.int64)),
+        whole_us=np.append(shares.whole_us, np.ones(len(counted), np.int64)),
+        script=np.append(shares.script, np.array([row[1] for row in counted], np.int64)),
+        cut=np.append(shares.cut, np.zeros(len(counted), np.bool_)),
     )
 
 

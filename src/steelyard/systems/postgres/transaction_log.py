@@ -141,6 +141,9 @@ class TransactionLog:
         unsuccessful: How many transactions had no latency.
         cut: How many count whose latency a pause has cut, by second and script number; the cells
             have them on the other side of the ramp's end.
+        shares: Transactions by the half of a turn in which their shares lie; without those whose
+            latency a pause has cut.
+        edges: Those, as half, script number, time in it and time in all as far as it is known, us.
         late: Took longer than the limit, after the ramp.
         retried: Tried more than once, after the ramp; skipped ones are not among them.
         retries: Further tries in all, after the ramp.
@@ -157,6 +160,8 @@ class TransactionLog:
     longest_us: Mapping[int, int] = field(default_factory=dict)
     unsuccessful: Mapping[log_lines.Unsuccessful, int] = field(default_factory=dict)
     cut: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    shares: Mapping[int, float] = field(default_factory=dict)
+    edges: tuple[tuple[int, int, int, int], ...] = ()
     late: int = 0
     retried: int = 0
     retries: int = 0
@@ -177,6 +182,26 @@ class TransactionLog:
     def ended(self) -> Mapping[int, int]:
         """Return how many succeeded in each second, the ramp included."""
         return self._by_second(ramped_only=False)
+
+    @property
+    def shared(self) -> Mapping[int, float]:
+        """Return how many lie in each half of a turn, those over an edge by their share.
+
+        One that a pause of the generator alone has cut is taken to be as long as the others of its
+        script, or as it was seen to last if that is longer.
+        """
+        if not self.form.has_latencies:
+            return self.counted
+        found = dict(self.shares)
+        sums: dict[int, IntArray] = {}
+        for _, is_ramped, script, counts in slots(self.cells, len(self.form.scripts)):
+            if is_ramped:
+                sums[script] = sums.get(script, _NOWHERE) + counts
+        means = {script: Histogram(counts=counts).mean() for script, counts in sums.items()}
+        for place, script, inside_us, whole_us in self.edges:
+            whole = max(means.get(script) or 0.0, whole_us)
+            found[place] = found.get(place, 0.0) + inside_us / whole
+        return found
 
     def _by_second(self, *, ramped_only: bool) -> Mapping[int, int]:
         owners = self.cells.keys // (BUCKETS * len(self.form.scripts))
@@ -305,9 +330,12 @@ def merge(logs: Iterable[TransactionLog]) -> TransactionLog:
     unsuccessful: Counter[log_lines.Unsuccessful] = Counter()
     cut: Counter[tuple[int, int]] = Counter()
     longest: dict[int, int] = {}
+    shares: dict[int, float] = {}
     for part in parts:
         unsuccessful.update(part.unsuccessful)
         cut.update(part.cut)
+        for place, share in part.shares.items():
+            shares[place] = shares.get(place, 0.0) + share
         for script, value in part.longest_us.items():
             longest[script] = max(value, longest.get(script, 0))
     return TransactionLog(
@@ -320,6 +348,8 @@ def merge(logs: Iterable[TransactionLog]) -> TransactionLog:
         longest_us=longest,
         unsuccessful=dict(unsuccessful),
         cut=dict(cut),
+        shares=shares,
+        edges=tuple(edge for part in parts for edge in part.edges),
         late=sum(part.late for part in parts),
         retried=sum(part.retried for part in parts),
         retries=sum(part.retries for part in parts),
@@ -353,6 +383,8 @@ def log_of(
         longest_us=_longest(after(lines.script), time_us),
         unsuccessful=Counter(lines.unsuccessful),
         cut=cut,
+        shares={} if lines.shares is None else _whole_shares(lines.shares),
+        edges=() if lines.shares is None else tuple(_edges(lines.shares)),
         late=_late(time_us, form),
         retried=int(np.count_nonzero(retries)) + sum(number > 0 for number in tries),
         retries=int(retries.sum()) + sum(tries),
@@ -365,6 +397,22 @@ def _set_apart(lines: log_lines.Lines) -> tuple[Counter[tuple[int, int]], log_li
         return Counter(), lines
     places = zip(lines.second[lines.cut].tolist(), lines.script[lines.cut].tolist(), strict=True)
     return Counter(places), replace(lines, ramped=lines.ramped & ~lines.cut)
+
+
+def _whole_shares(shares: log_lines.Shares) -> dict[int, float]:
+    """Return the sum of shares in each half, of transactions whose length is known."""
+    known = ~shares.cut[shares.row]
+    parts = shares.inside_us[known] / shares.whole_us[shares.row[known]]
+    sums = np.bincount(shares.place[known], weights=parts)
+    return {place: float(sums[place]) for place in np.flatnonzero(sums).tolist()}
+
+
+def _edges(shares: log_lines.Shares) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the parts of transactions that a pause of the generator alone has cut."""
+    cut = np.flatnonzero(shares.cut[shares.row] & (shares.inside_us > 0))
+    rows = shares.row[cut]
+    columns = (shares.place[cut], shares.script[rows], shares.inside_us[cut], shares.whole_us[rows])
+    yield from zip(*(column.tolist() for column in columns), strict=True)
 
 
 def _dense(values: IntArray) -> IntArray:

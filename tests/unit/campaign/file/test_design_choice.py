@@ -183,7 +183,7 @@ OBSTACLES: dict[str, tuple[Change, str]] = {
     ),
     "a limit of sessions under reads alone": (
         contender(*asks(statement_timeout="1ms")),
-        "statement_timeout = 1ms of fast goes on in the pauses, which may last 2 s",
+        "statement_timeout = 1ms of fast goes on in the pauses, which may last 10 s",
     ),
     "a checkpoint cycle": (
         after(written(), contender(*asks(max_wal_size="4GB"))),
@@ -342,13 +342,28 @@ def test_huge_pages_are_a_need_that_adds_up(
     assert told in found.reason
 
 
+@pytest.mark.parametrize(
+    ("latency_s", "turn_s"),
+    [(0.001, 0.25), (0.009, 0.9), (0.01, 1.0), (0.04, 1.0), (0.0501, 1.05), (0.25, 5.0)],
+)
+def test_a_turn_holds_a_hundred_latencies_or_twenty_of_long_ones(
+    latency_s: float, turn_s: float
+) -> None:
+    """From a second on transactions over an edge count by their share, so that fewer will do."""
+    times = TurnTimes().for_latency(latency_s)
+    assert times.turn_s == turn_s
+    assert times.shares_edges is (turn_s >= 1.0)
+    turns = WorkloadTurns(workload="reports", times=times)
+    assert chosen(an_experiment(), turns=(turns,)).alternates
+
+
 def test_transactions_that_are_too_long_for_turns_are_named() -> None:
     """After they were tried: with the workload and how long a turn would be."""
-    times = TurnTimes().for_latency(0.0201)
+    times = TurnTimes().for_latency(0.26)
     turns = WorkloadTurns(workload="reports", times=times)
     found = chosen(an_experiment(), turns=(turns,))
     assert not found.alternates
-    assert "a turn of reports would have to last 2.05 s" in found.reason
+    assert "a turn of reports would have to last 5.2 s" in found.reason
     asked = replace(an_experiment(), design=Design.ALTERNATING)
     with pytest.raises(InputError, match=re.escape(found.reason)) as refused:
         chosen(asked, turns=(turns,))

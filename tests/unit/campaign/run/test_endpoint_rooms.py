@@ -196,7 +196,7 @@ def test_a_limit_by_the_clock_is_lifted_where_sessions_can(
     assert words in told
 
 
-@pytest.mark.parametrize("text", ["0", "10min", "2001ms"])
+@pytest.mark.parametrize("text", ["0", "10min", "10001ms"])
 def test_a_limit_that_no_pause_uses_up_is_left(text: str) -> None:
     """None, or longer than all turns of the others."""
     sql = FakeSql({})
@@ -219,7 +219,7 @@ def test_a_limit_that_is_compared_is_never_lifted(contender: dict[str, str], wor
     experiment = asking(experiment, experiment.configurations[0].settings, asks(**contender))
     alternates, told = room_reason(experiment, _limited("0"), idle_session_timeout="200ms")
     assert not alternates
-    assert told == f"{words} goes on in the pauses, which may last 2 s"
+    assert told == f"{words} goes on in the pauses, which may last 10 s"
 
 
 @pytest.mark.parametrize(
