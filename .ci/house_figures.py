@@ -23,8 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 120199,
-    "lines of tests": 109085,
+    "lines of src": 120352,
+    "lines of tests": 109211,
     "files": 330,
     "longest file": 879,
     "import edges": 2431,
