@@ -16,7 +16,7 @@ from shutil import which
 import numpy as np
 import pytest
 
-from steelyard.answers.statements.section import figures_of_plan
+from steelyard.answers.statements.executions import figures_of_plan
 from steelyard.campaign.file.files import preset_text
 from steelyard.core.measurement import Quantity
 from steelyard.core.places import Store

@@ -75,3 +75,11 @@ def test_the_smallest_value_that_is_about_as_good_as_the_best_is_named(
     assert value["value"] in (value["own"], "32MB", "64MB")
     assert value["low_percent"] is None or value["low_percent"] < value["high_percent"]
     assert "work_mem, under q: " in done.stdout
+    # Each configuration was executed on the warm server, where 64 kB spill.
+    executed = summary["plans"][0]["plans"]
+    spilled = {name: "temp" in "".join(plan["runs"][-1]) for name, plan in executed.items()}
+    assert spilled == {"now": False, "64kB": True, "32MB": False, "64MB": False}
+    assert all("rows=" in run[0] for plan in executed.values() for run in plan["runs"])
+    report = (steelyard.directory / "c" / "report.md").read_text()
+    assert "temporary (pages)" in report
+    assert "again (ms)" not in report

@@ -799,7 +799,8 @@ class StatementPlan:
     trouble: Annotated[str, "Why there is no plan; may be null."] = ""
     runs: Annotated[
         tuple[tuple[str, ...], ...],
-        "Lines of EXPLAIN (ANALYZE, BUFFERS), first and again; empty if the script may write.",
+        "Lines of EXPLAIN (ANALYZE, BUFFERS, SETTINGS, WAL) of two to four executions, in order;"
+        " empty if the script may write.",
     ] = ()
     script: Annotated[str, OPTIONAL, "Script that has it."] = ""
 

@@ -21,10 +21,10 @@ from steelyard.answers.statements.compute import (
     tallied,
     use_section,
 )
+from steelyard.answers.statements.executions import figures_of_plan, misestimate_of
 from steelyard.answers.statements.section import (
     TracedStatement,
     chain,
-    figures_of_plan,
     plan_section,
     traced,
 )
@@ -423,7 +423,7 @@ def test_what_was_executed_is_told_first_and_again() -> None:
         (
             "SELECT count(*) FROM orders WHERE customer = :c",
             "now",
-            *("42", "0.071", "104", "0", "4", "108"),
+            *("42", "0.071", "104", "0", "4", "108", "0", "50"),
         )
     ]
     found = summary(told({"now": run}))
@@ -433,11 +433,56 @@ def test_what_was_executed_is_told_first_and_again() -> None:
 @pytest.mark.parametrize(
     ("version", "figures"),
     [
-        (15, {"execution": 49.016, "read": 195.0, "hit": 773.0}),
-        (18, {"execution": 4.852, "read": 56.0, "hit": 89.0}),
+        (15, {"execution": 49.016, "read": 195.0, "hit": 773.0, "memory": 1062.0}),
+        (18, {"execution": 4.852, "read": 56.0, "hit": 89.0, "memory": 32.0}),
     ],
 )
 def test_figures_of_a_recorded_execution(version: int, figures: dict[str, float]) -> None:
     """Time and pages of the topmost node, without the buffers of planning below it."""
     lines = (RECORDINGS / f"explain-{version}.txt").read_text().splitlines()
     assert figures_of_plan(lines) == figures
+
+
+def test_jit_memory_and_temporary_files_of_an_execution_are_told() -> None:
+    """An average is of the same memory as its peak; what planning read is no part of it."""
+    lines = (
+        "Sort  (cost=1..2 rows=10 width=8) (actual time=0.1..0.2 rows=10 loops=1)",
+        "  Sort Method: external merge  Disk: 4240kB",
+        "  Buffers: shared hit=5, temp read=530 written=532",
+        "  ->  HashAggregate  (cost=1..2 rows=10 width=8) (actual time=0.1..0.2 rows=9 loops=1)",
+        "        Batches: 1  Memory Usage: 24kB",
+        "        ->  Incremental Sort  (cost=1..2 rows=1 width=8) (actual rows=1 loops=1)",
+        "              Sort Method: quicksort  Average Memory: 26kB  Peak Memory: 27kB",
+        "JIT:",
+        "  Functions: 4",
+        "  Options: Inlining false, Optimization false, Expressions true, Deforming true",
+        "  Timing: Generation 0.5 ms, Inlining 0.0 ms, Emission 4.0 ms, Total 5.250 ms",
+        "Execution Time: 9.500 ms",
+    )
+    assert figures_of_plan(lines) == {
+        "execution": 9.5,
+        "hit": 5.0,
+        "temporary": 532.0,
+        "JIT": 5.25,
+        "memory": 51.0,
+    }
+
+
+def test_the_lowest_node_that_is_planned_far_off_is_named() -> None:
+    """What a limit, a semi join or a merge join ends early says nothing of the estimate."""
+    below = "              ->  Seq Scan on b  (cost=0..1 rows=5000 width=8) (actual rows=9 loops=1)"
+    lines = [
+        "Aggregate  (cost=1..2 rows=1 width=8) (actual time=0.1..0.2 rows=1 loops=1)",
+        "  ->  Hash Join  (cost=1..2 rows=7 width=8) (actual time=0.1..0.2 rows=90000 loops=1)",
+        "        ->  Seq Scan on a  (cost=0..1 rows=5 width=8) (actual rows=600.00 loops=1)",
+        "        ->  Limit  (cost=0..1 rows=10 width=8) (actual time=0.1..0.2 rows=9 loops=1)",
+        below,
+        "              ->  Index Scan on c  (cost=0..1 rows=900 width=8) (never executed)",
+    ]
+    assert misestimate_of(lines) == ("Seq Scan on a", 5.0, 600.0)
+    assert misestimate_of(lines[3:]) is None
+    found = misestimate_of([lines[0], below])
+    assert found is not None
+    assert found.factor == pytest.approx(5000 / 9)
+    join = "  ->  Hash Semi Join  (cost=1..2 rows=7 width=8) (actual time=0.1..0.2 rows=9 loops=1)"
+    assert misestimate_of([join, below]) is None

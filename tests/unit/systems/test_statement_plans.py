@@ -131,7 +131,7 @@ def test_a_number_that_is_drawn_inside_of_another_has_no_typical_value(value: st
 
 def test_a_script_that_reads_is_executed_twice() -> None:
     """With values that the server computed, where nothing can be written."""
-    executed = "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) EXECUTE steelyard_plan_0 ((4), (4))"
+    executed = "EXPLAIN (ANALYZE, BUFFERS, SETTINGS, WAL) EXECUTE steelyard_plan_0 ((4), (4))"
     lines = iter([[("Result",), ("Execution Time: 4 ms",)], [("Result",)]])
     middle = "floor((1) + 0.500000000 * ((greatest((30) - 100, 7)) - (1)))::bigint"
     sql = FakeSql(
@@ -150,6 +150,22 @@ def test_a_script_that_reads_is_executed_twice() -> None:
         "SET LOCAL statement_timeout = '20s'",
         "ROLLBACK",
     ]
+
+
+def test_a_statement_is_executed_until_it_reads_no_less() -> None:
+    """At most four times: who comes next on the same server would find what this one left."""
+    reads = iter([900, 500, 490])
+    sql = FakeSql(
+        {
+            "EXPLAIN (COSTS OFF) EXECUTE steelyard_plan_0": [("Result",)],
+            "EXPLAIN (ANALYZE, BUFFERS, SETTINGS, WAL) EXECUTE steelyard_plan_0": lambda: [
+                (f"  Buffers: shared hit=1 read={next(reads)}",)
+            ],
+        }
+    )
+    workload = Workload(name="q", scripts=(Script(name="a", text="SELECT 1;"),))
+    (plan,) = plans_of(workload, ADDRESS, sql)
+    assert [run[0].rpartition("=")[2] for run in plan.runs] == ["900", "500", "490"]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ result step by step, after Holm. That a script is equivalent is said at the leve
 Scripts have this only where a workload has several of them: one alone is the workload's result.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,6 +20,7 @@ import numpy as np
 from steelyard.answers import observations as obs
 from steelyard.answers.result.compute import Terms
 from steelyard.answers.scripts.verdicts import Execution, ScriptResult
+from steelyard.answers.statements.executions import figures_of_plan
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Workload
 from steelyard.core.findings import Estimate, Verdict
@@ -383,21 +383,12 @@ def _used(plans: _Plans) -> dict[str, Execution]:
     }
 
 
-# Of EXPLAIN (ANALYZE, BUFFERS), whose topmost node counts all below it. Source: PostgreSQL 18,
-# "EXPLAIN"; recorded lines of 15 and 18.
 _PAGE_BYTES: Final = 8192
-# What planning took in buffers stands below the nodes, under a heading of its own.
-_PLANNING: Final = re.compile(r"(?m)^([ \t]*)Planning:\n(?:\1[ \t]+.*\n?)*")
-_EXECUTION: Final = re.compile(r"(?m)^\s*Execution Time: (\d+(?:\.\d+)?) ms")
-_BUFFERS: Final = re.compile(r"(?m)^\s*Buffers: (.*)$")
-_READ: Final = re.compile(r"shared[^,]*? read=(\d+)")
-_TEMPORARY: Final = re.compile(r"temp[^,]*?written=(\d+)")
-_JIT: Final = re.compile(r"(?m)^\s*JIT:\n(?:.*\n)*?\s*Timing: .*Total (\d+(?:\.\d+)?) ms")
 
 
 def execution_of(statements: Sequence[Sequence[str]]) -> Execution:
     """Return the sums over several statements, each given by its lines."""
-    each = [_execution("\n".join(lines)) for lines in statements]
+    each = [_execution(lines) for lines in statements]
     return Execution(
         execution_s=_sum([one.execution_s for one in each]),
         pages_read=_sum([one.pages_read for one in each]),
@@ -406,23 +397,17 @@ def execution_of(statements: Sequence[Sequence[str]]) -> Execution:
     )
 
 
-def _execution(text: str) -> Execution:
+def _execution(lines: Sequence[str]) -> Execution:
     """Return one statement's figures; EXPLAIN prints no count that is 0."""
-    text = _PLANNING.sub("", text)
-    took, buffers, compiled = _EXECUTION.search(text), _BUFFERS.search(text), _JIT.search(text)
-    if took is None:
+    figures = figures_of_plan(lines)
+    if "execution" not in figures:
         return Execution()
     return Execution(
-        execution_s=float(took[1]) / MS_PER_S,
-        pages_read=_number(_READ, buffers[1]) if buffers else 0.0,
-        temporary_bytes=_PAGE_BYTES * _number(_TEMPORARY, buffers[1]) if buffers else 0.0,
-        jit_s=float(compiled[1]) / MS_PER_S if compiled else 0.0,
+        execution_s=figures["execution"] / MS_PER_S,
+        pages_read=figures.get("read", 0.0),
+        temporary_bytes=_PAGE_BYTES * figures.get("temporary", 0.0),
+        jit_s=figures.get("JIT", 0.0) / MS_PER_S,
     )
-
-
-def _number(pattern: re.Pattern[str], text: str) -> float:
-    found = pattern.search(text)
-    return float(found[1]) if found else 0.0
 
 
 def _sum(values: Sequence[float | None]) -> float | None:

@@ -24,6 +24,11 @@ from steelyard.answers.statements.compute import (
     StatementFit,
     fit_of_statements,
 )
+from steelyard.answers.statements.executions import (
+    Misestimate,
+    figures_of_plan,
+    misestimate_of,
+)
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate, Fact
 from steelyard.core.linux import recorded_suspects
@@ -37,7 +42,7 @@ from steelyard.core.schedule import (
     ConfigurationName,
     WorkloadName,
 )
-from steelyard.core.wording import format_share
+from steelyard.core.wording import KIB, format_share
 from steelyard.report import document as doc
 from steelyard.report.keys import Declared, row_of
 from steelyard.report.texts import Texts
@@ -459,7 +464,7 @@ def plan_section(
         brief = (blocks[0], _plan_table(differing[:_FIRST], baseline), rest)
     if unknown:
         blocks.append(doc.BulletList(lead="Plans that are not known:", items=tuple(unknown)))
-    blocks += _executed(statements)
+    blocks += _executed(analysis, statements)
     return (
         doc.Section(
             anchor="plans",
@@ -524,50 +529,65 @@ def _plan_table(differing: list[TracedStatement], baseline: str) -> doc.Table:
     )
 
 
-# What EXPLAIN (ANALYZE, BUFFERS) says of a whole execution: the topmost node counts all below it.
-_READ: Final = {
-    "execution": (
-        re.compile(r"(?m)^\s*Execution Time: (\d+(?:\.\d+)?) ms"),
-        doc.Form(show="{:,.3g}".format, unit=Unit("_s", 1e-3, "s"), heading="ms"),
-    ),
-    "read": (
-        re.compile(r"Buffers: shared[^\n,]*? read=(\d+)"),
-        doc.Form(show="{:,.0f}".format, heading="pages"),
-    ),
-    "hit": (
-        re.compile(r"Buffers: shared[^\n,]*? hit=(\d+)"),
-        doc.Form(show="{:,.0f}".format, heading="pages"),
-    ),
+_COUNT: Final = doc.Form(show="{:,.0f}".format, heading="pages")
+_MS: Final = doc.Form(show="{:,.3g}".format, unit=Unit("_s", 1e-3, "s"), heading="ms")
+# Figures of an execution; those that no execution has are no columns, but for the first three.
+_SHOWN_OF: Final = {
+    "execution": _MS,
+    "read": _COUNT,
+    "hit": _COUNT,
+    "temporary": _COUNT,
+    "JIT": _MS,
+    "memory": doc.Form(show="{:,.0f}".format, unit=Unit("_bytes", float(KIB), "B"), heading="kB"),
 }
-# What planning took in buffers stands below the nodes, under a heading of its own.
-_PLANNING: Final = re.compile(r"(?m)^([ \t]*)Planning:\n(?:\1[ \t]+.*\n)*")
+_ALWAYS: Final = 3
 
 
-def _executed(statements: Sequence[TracedStatement]) -> Iterator[doc.Table]:
-    """Yield what the first execution took and read, and the one after it."""
+def _executed(analysis: CampaignAnalysis, statements: Sequence[TracedStatement]) -> list[doc.Block]:
+    """Return what executions took and read: the first, and the last one.
+
+    If several configurations share a server, the first one warms it up for those after it.
+    """
+    rows = [row for row in _planned(statements, lambda each: each.plans.items()) if row.plan.runs]
+    if not rows:
+        return []
+    figures = {id(row): [figures_of_plan(run) for run in row.plan.runs] for row in rows}
+    names = [*_SHOWN_OF][:_ALWAYS]
+    rest = [*_SHOWN_OF][_ALWAYS:]
+    names += [n for n in rest if any(n in run for runs in figures.values() for run in runs)]
+    shared = bool(analysis.experiment.shared_servers)
+    moments = {"": -1} if shared else {", first": 0, ", again": -1}
 
     def figure(name: str, execution: int, row: _Planned) -> float:
-        return figures_of_plan(row.plan.runs[execution]).get(name, 0.0)  # a missing count is 0
+        return figures[id(row)][execution].get(name, 0.0)  # a missing count is 0
 
-    rows = [row for row in _planned(statements, lambda each: each.plans.items()) if row.plan.runs]
-    if rows:
-        yield doc.table_of(
-            rows,
-            ("statement", lambda row: row.title),
-            doc.column("configuration", lambda row: row.configuration),
-            *(
-                doc.column(f"{name}, {moment}", partial(figure, name, execution), form)
-                for name, (_, form) in _READ.items()
-                for execution, moment in enumerate(("first", "again"))
-            ),
-            title="Executed by EXPLAIN (ANALYZE, BUFFERS)",
-            note=_TEXTS.executed(),
-            data=_statement_data,
-        )
+    table = doc.table_of(
+        rows,
+        ("statement", lambda row: row.title),
+        doc.column("configuration", lambda row: row.configuration),
+        *(
+            doc.column(f"{name}{moment}", partial(figure, name, execution), _SHOWN_OF[name])
+            for name in names
+            for moment, execution in moments.items()
+        ),
+        title="Executed by EXPLAIN (ANALYZE, BUFFERS)",
+        note=_TEXTS.executed(shared=shared),
+        data=_statement_data,
+    )
+    return [table, *_misestimates(rows)]
 
 
-def figures_of_plan(lines: Sequence[str]) -> dict[str, float]:
-    """Return time (ms) and pages of a whole execution by name; without those that are not there."""
-    text = _PLANNING.sub("", "\n".join(lines))
-    matches = {name: pattern.search(text) for name, (pattern, _) in _READ.items()}
-    return {name: float(match[1]) for name, match in matches.items() if match is not None}
+def _misestimates(rows: Sequence[_Planned]) -> Iterator[doc.BulletList]:
+    """Yield which plans expect far more or fewer rows than there are, each statement once."""
+    found: dict[tuple[str, Misestimate], list[str]] = {}
+    for row in rows:
+        if misestimate := misestimate_of(row.plan.runs[-1]):
+            title = row.statement.title
+            found.setdefault((title, misestimate), []).append(row.configuration)
+    items = tuple(
+        f"{title} ({', '.join(names)}): {each.node}, planned {each.planned:,.0f} rows, found"
+        f" {each.actual:,.0f}, a factor of {each.factor:,.0f}"
+        for (title, each), names in found.items()
+    )
+    if items:
+        yield doc.BulletList(lead=_TEXTS.misestimates(), items=items)

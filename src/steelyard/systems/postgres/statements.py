@@ -4,7 +4,8 @@ Plans are read before the first block. Generic plans, for parameters that are no
 the same whenever they are asked for, and those that pgbench's prepared statements get unless the
 values favour another one. Source: PostgreSQL 18, PREPARE (generic and custom plans);
 ``plan_cache_mode`` since version 12. Statements of scripts that only read are executed by that
-plan, too, twice, with values from the middle of their ranges.
+plan, too, with values from the middle of their ranges: until a further execution finds no more in
+memory than the one before.
 
 Some settings act through the choice of a plan alone. Where all plans are the same under them,
 generic ones and those for drawn values, no difference is to be expected, and no load has to run.
@@ -167,7 +168,12 @@ def _plan(session: SqlSession, workload: str, statement: str, name: str) -> Stat
     return StatementPlan(workload=workload, statement=statement, lines=lines)
 
 
-_EXECUTIONS: Final = 2  # the first one and one that finds what it left in memory
+# What was read before is in memory the next time: the last one depends least on who ran before.
+_LEAST: Final = 2
+_MOST: Final = 4  # executions; more than the least while the pages that are read fall
+_FALLS: Final = 0.95
+_EXECUTED: Final = "EXPLAIN (ANALYZE, BUFFERS, SETTINGS, WAL)"  # with costs: else no JIT is shown
+_PAGES_READ: Final = re.compile(r"Buffers: shared[^,]*? read=(\d+)")
 # Of one execution. The server ends it: one that nobody waits for would go on beside the load.
 _WITHIN: Final = "SET LOCAL statement_timeout = '20s'"
 
@@ -194,14 +200,21 @@ def _with_runs(
             known[script] = _values(session, workload, script)
         given = [known[script][each] for each in scripts.variables(plan.statement)]
         executed = f"EXECUTE {name}" + (f" ({', '.join(given)})" if given else "")
-        for _ in range(_EXECUTIONS):
-            rows = session.rows(f"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) {executed}")
+        while len(runs) < _LEAST or (len(runs) < _MOST and _warms_up(runs)):
+            rows = session.rows(f"{_EXECUTED} {executed}")
             runs.append(tuple(str(line) for (line,) in rows))
     except (TargetError, KeyError):  # what pgbench alone can compute, or another statement sets
         runs.clear()
     with suppress(TargetError):
         session.do("ROLLBACK")
     return replace(plan, runs=tuple(runs))
+
+
+def _warms_up(runs: Sequence[Sequence[str]]) -> bool:
+    """Return whether the last execution read clearly fewer pages than the one before."""
+    matches = (_PAGES_READ.search("\n".join(lines)) for lines in runs[-2:])
+    before, last = (int(match[1]) if match else 0 for match in matches)
+    return 0 < last < _FALLS * before
 
 
 def _values(
