@@ -1,4 +1,4 @@
-"""Copies the packages that steelyard[kubernetes,tables] needs out of this environment into a directory.
+"""Copies the packages that steelyard[kubernetes,tables,workers] needs out of this environment into a directory.
 
 With --list it prints those of steelyard[kubernetes] with their versions instead.
 """
@@ -31,8 +31,8 @@ def main(place: str) -> None:
     project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
     found: dict[str, Distribution] = {}
     extras = project["optional-dependencies"]
-    tables = [] if place == "--list" else extras["tables"]
-    collect([*project["dependencies"], *extras["kubernetes"], *tables], found, ())
+    more = [] if place == "--list" else [*extras["tables"], *extras["workers"]]
+    collect([*project["dependencies"], *extras["kubernetes"], *more], found, ())
     if place == "--list":
         print(*sorted(f"{canonicalize_name(n)}=={d.version}" for n, d in found.items()), sep="\n")
         return

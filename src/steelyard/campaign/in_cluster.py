@@ -193,6 +193,11 @@ def plan_job(
         *(("aws",) if rents(experiment) else ()),
         *(("embedded",) if site.plan is None else ()),  # whose pgbench there is
     )
+    if not image.is_complete and experiment.workers is not None:
+        raise wording.InputError(
+            f"the image {image.name} has no Steelyard, which pods of workers need",
+            hint="Name one, made by the Containerfile: --image.",
+        )
     if not image.is_complete and wording.parse_quantity(asked.record_size) < _INSTALLED_BYTES:
         raise wording.InputError(
             f"--record-size {asked.record_size}: Steelyard is installed on that volume and takes"
@@ -208,7 +213,10 @@ def plan_job(
         extras=extras,
         load=_load(site),
         account=asked.service_account,
-        purposes=server_purposes(experiment),
+        purposes=(
+            *server_purposes(experiment),
+            *((Purpose.WORKERS,) if experiment.workers is not None else ()),
+        ),
         storage=asked.record_size,
         storage_class=asked.storage_class,
         index_url=asked.index_url,

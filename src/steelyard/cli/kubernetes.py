@@ -82,6 +82,7 @@ def _purposes(given: "Mapping[str, Any]") -> "Iterator[Purpose]":
         Purpose.CLUSTERS: True,
         Purpose.REDIS: True,
         Purpose.INSIDE: given["runner"],
+        Purpose.WORKERS: given["runner"] or given["in_cluster"],
         Purpose.OUTSIDE: not given["runner"],
         Purpose.RUNNER: given["in_cluster"],
         Purpose.RUNNER_ACCOUNT: given["in_cluster"],

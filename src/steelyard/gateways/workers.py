@@ -23,12 +23,13 @@ import os
 import shlex
 import signal
 import sys
+import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import steelyard
 from steelyard.core.outside import Command
@@ -43,9 +44,11 @@ _HOST: Final = "127.0.0.1"
 _SCHEDULER: Final = "scheduler"
 _WORKER: Final = "worker"
 _REMOTE: Final = "remote"
+_POD: Final = "pod"
 _ADDRESS: Final = "scheduler.json"
 _NO_PATH: Final = str.maketrans(" /", "__")
 _CERTIFICATE, _KEY = "certificate.pem", "key.pem"
+_PODS_START_S: Final = 300.0  # a guess: a node may have to get the image first
 _START_S: Final = 60.0  # a guess: imports take some seconds of CPU, on a busy machine more
 _ANSWER_S: Final = 10.0  # a guess: beyond that a worker hangs
 _CLOSE_S: Final = 1.0
@@ -89,6 +92,23 @@ def require_workers() -> None:
         )
 
 
+class Pods(Protocol):
+    """Pods that become workers of a scheduler in this pod."""
+
+    @property
+    def address(self) -> str:
+        """Return where they reach this one."""
+
+    def begin(self, number: int, files: Mapping[str, str]) -> None:
+        """Make so many, which find these files."""
+
+    def trouble(self) -> str:
+        """Return why a pod does not run; empty if that is not known."""
+
+    def end(self) -> None:
+        """Remove them."""
+
+
 class Workers:
     """So many workers, from the first call for them until ``close``.
 
@@ -98,6 +118,7 @@ class Workers:
         clock: To wait by.
         created: Hears of a directory before it is made.
         removed: Hears of it when it is gone.
+        pods: Are the workers; None: there are other ones.
 
     Attributes:
         generation: Another one after each end: actors of an earlier one are lost.
@@ -111,7 +132,9 @@ class Workers:
         *,
         created: Callable[[Path], None],
         removed: Callable[[Path], None],
+        pods: Pods | None = None,
     ) -> None:
+        self._pods = pods
         self.number = wanted.number
         self._hosts = wanted.hosts
         self._at_least = wanted.at_least or wanted.number
@@ -129,7 +152,7 @@ class Workers:
     @property
     def are_ours(self) -> bool:
         """Return whether they are programs of this machine."""
-        return self._scheduler is None and not self._hosts
+        return self._scheduler is None and not self._hosts and self._pods is None
 
     def actors(self, kind: type) -> tuple[Any, ...]:
         """Return a new actor of a class on each worker, in their order; workers are started now.
@@ -215,7 +238,8 @@ class Workers:
         """Return the name of what has ended; empty if all run."""
         if self._scheduler is not None:
             return self._missing()
-        return next((name for name, each in self._programs.items() if _ended(each)), "")
+        ended = (name for name, each in self._programs.items() if _ended(each))
+        return next(ended, "") or (self._missing() if self._pods and self._chosen else "")
 
     def _missing(self) -> str:
         """Return which of the workers that we have chosen is gone, or the scheduler."""
@@ -237,7 +261,7 @@ class Workers:
             MeasurementError: There are too few in time. A second wait is not granted.
         """
         wait_s, self._wait_s, trouble = self._wait_s, 0.0, ""
-        patience_s = 0.0 if self._hosts and not self._were_up else wait_s
+        patience_s = wait_s if self._scheduler or self._were_up else 0.0
         for _ in looks(self._clock, patience_s, _AGAIN_S):
             trouble = self._attempt()
             if not trouble:
@@ -246,12 +270,15 @@ class Workers:
             self._fewest = self._at_least
             trouble = self._attempt() if self._at_least < self.number else trouble
         if trouble:
-            who = f"the scheduler at {self._scheduler}" if self._scheduler else "the hosts"
-            waited = f"{who} was waited for" if self._scheduler else f"{who} were waited for"
-            raise MeasurementError(f"{waited} {patience_s:.0f} s: {trouble}", hint=self._way_out())
+            who = "the hosts were" if self._hosts else "the pods of workers were"
+            who = f"the scheduler at {self._scheduler} was" if self._scheduler else who
+            message = f"{who} waited for {patience_s:.0f} s: {trouble}"
+            raise MeasurementError(message, hint=self._way_out())
         self._wait_s = wait_s
 
     def _way_out(self) -> str:
+        if self._pods:
+            return "The events of the cluster say more: kubectl get events."
         if self._hosts:
             return "Does `ssh -o BatchMode=yes HOST true` work, and has each steelyard[workers]?"
         return "Are certificates in Dask's configuration (DASK_DISTRIBUTED__COMM__TLS__CA_FILE)?"
@@ -298,10 +325,14 @@ class Workers:
         _write_private(self._home / _CERTIFICATE, made.tls_ca_file)
         _write_private(self._home / _KEY, made.tls_client_key)
         address = self._home / _ADDRESS
-        self._begin(_SCHEDULER)
-        for place in range(0 if self._hosts else self.number):
+        self._begin(_SCHEDULER, self._pods.address if self._pods else _HOST)
+        for place in range(self.number if self.are_ours else 0):
             self._begin(_WORKER, str(place))
         self._await(address.exists)
+        if self._pods is not None:
+            names = (_CERTIFICATE, _KEY, _ADDRESS)
+            files = {name: read_text(self._home / name) or "" for name in names}
+            self._pods.begin(self.number, files)
         for place, host in enumerate(self._hosts):
             self._begin_on(host, str(place))
         try:
@@ -323,13 +354,15 @@ class Workers:
         if len(workers) - len(ended) >= self._fewest:
             for name in ended:
                 self._programs.pop(name).kill_all()
-        return len(self._addresses()) >= len(self._programs) - 1
+        return len(self._addresses()) >= (self.number if self._pods else len(self._programs) - 1)
 
     def _await(self, is_there: Callable[[], bool]) -> None:
         """Return once what is started is there; a MeasurementError where a program ended."""
-        until(lambda: is_there() or bool(self._dead()), self._clock, _START_S, _POLL_S)
+        within_s = _PODS_START_S if self._pods else _START_S
+        until(lambda: is_there() or bool(self._dead()), self._clock, within_s, _POLL_S)
         if self._dead() or not is_there():
-            raise self._lost(TimeoutError(f"not started within {_START_S:.0f} s"))
+            why = self._pods.trouble() if self._pods else ""
+            raise self._lost(TimeoutError(why or f"not started within {within_s:.0f} s"))
 
     def _begin(self, *words: str) -> None:
         assert self._home is not None  # noqa: S101 - it was made just before
@@ -375,6 +408,7 @@ class Workers:
         """End all programs, and whatever they have started; remove the certificate."""
         self.generation += 1
         self._close()
+        self._chosen = []
         programs, self._programs = self._programs, {}
         for program in reversed(programs.values()):
             program.kill_all()
@@ -382,6 +416,8 @@ class Workers:
         if home is not None:
             remove_tree(home)
             self._removed(home)
+        if self._pods is not None:
+            self._pods.end()
 
     def _close(self) -> None:
         client, self._client = self._client, None
@@ -436,7 +472,13 @@ _ALONE: Final[dict[str, Any]] = {"nthreads": 1, "memory_limit": 0}
 
 
 async def _serve(role: str, name: str, home: Path) -> None:
-    """Be a scheduler or a worker until somebody ends it."""
+    """Be a scheduler or a worker until somebody ends it.
+
+    Args:
+        role: Of the two, or that of a pod.
+        name: Of a worker; of a scheduler the address to listen on.
+        home: Has the certificate.
+    """
     from distributed import Scheduler, Worker  # noqa: PLC0415 - large, and only where used
 
     common = {
@@ -447,7 +489,11 @@ async def _serve(role: str, name: str, home: Path) -> None:
     }
     server: Any
     if role == _SCHEDULER:
-        server = Scheduler(port=0, dashboard=False, **common)
+        server = Scheduler(port=0, dashboard=False, **{**common, "host": name})
+    elif role == _POD:
+        common["host"] = os.environ["POD_IP"]
+        name = os.environ["HOSTNAME"]
+        server = Worker(name=name, local_directory=tempfile.gettempdir(), **_ALONE, **common)
     else:
         server = Worker(name=name, local_directory=str(home), **_ALONE, **common)
     async with server:
@@ -495,6 +541,11 @@ def _be_remote(home: str) -> None:
 
     asyncio.run(serve())
     os._exit(0)  # a thread that still waits for a call keeps nothing alive
+
+
+def pod_command(directory: str) -> tuple[str, ...]:
+    """Return what a pod runs to be a worker, with the files in a directory."""
+    return ("python3", "-P", "-m", __name__, _POD, directory)
 
 
 def main(words: Sequence[str]) -> None:

@@ -34,6 +34,7 @@ from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import cache_directory
 from steelyard.gateways.host import memory_bytes
 from steelyard.gateways.workers import Workers, require_workers
+from steelyard.places.kubernetes.workers import pods_beside_job
 from steelyard.places.local.groups import GroupPlan, ServerGroups, pausing_of
 from steelyard.places.local.machine import MadeStores, capacity
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
@@ -192,10 +193,14 @@ def _workers(request: endpoint.Asked) -> Workers | None:
     if workers is None:
         return None
     require_workers()
+    doors, campaign = request.doors, request.campaign_id
+    there = workers.are_here and request.runs
+    pods = pods_beside_job(doors.kubernetes, ledger, campaign, doors.clock) if there else None
     return Workers(
         workers,
-        request.doors.processes,
-        request.doors.clock,
+        doors.processes,
+        doors.clock,
+        pods=pods,
         created=lambda path: ledger.created(MadeDirectory(path=path)),
         removed=lambda path: ledger.removed(MadeDirectory(path=path)),
     )

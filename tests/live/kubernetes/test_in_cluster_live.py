@@ -3,25 +3,41 @@
 And one in an ordinary Python image, which gets Steelyard from an index that a pod serves.
 """
 
+import base64
+import gzip
 import hashlib
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 import pytest
 from ruamel.yaml import YAML
 
 import steelyard
-from steelyard.core.kubernetes import CLUSTER, POD, RUNNER, ObjectRef, campaign_labels, ref_of
+from steelyard.core.kubernetes import (
+    CLUSTER,
+    DEPLOYMENT,
+    POD,
+    RUNNER,
+    SECRET,
+    Manifest,
+    ObjectRef,
+    campaign_labels,
+    ref_of,
+)
+from steelyard.core.measurement import Quantity
 from steelyard.gateways.host import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes import job as jobs
 from steelyard.places.kubernetes.job import JobPlan, record_files
-from steelyard.record.directory import COPY_NOTE
+from steelyard.record.directory import COPY_NOTE, read_campaign
 from steelyard.systems.postgres.cloudnative_pg.rollout import MADE_WITHIN_S, ClusterWait
 from support.cluster_campaigns import IN_TURNS, evict
 from support.kubernetes import IMAGE, left_of, until
@@ -174,6 +190,77 @@ def test_a_killed_campaign_says_how_it_goes_on(there: There) -> None:
     assert second.returncode == 0, second.stderr
     assert there.steelyard.complete_blocks == 4 > before
     _removed(there, plan)
+
+
+_DIVIDED: Final = (
+    reloading(3)
+    .replace("simple-update", "select-only")
+    .replace("width: 99%", "blocks: 3")
+    .replace("clients: 2, threads: 1", "clients: 2, threads: 2")
+    .replace("seed: 7", "generator: {workers: 2}\nseed: 7")
+    .replace(
+        "storage: 1Gi",
+        "storage: 1Gi\n      generators: {same_node: true, resources: {requests: {cpu: 100m}}}",
+    )
+)
+
+
+def test_pods_of_workers_have_the_load_and_go_with_it(there: There) -> None:
+    """Two pods beside the Job, in one of which the load is lost once; the server counts the sum.
+
+    Their certificate is in a Secret. Nobody without it is let in, and nothing is left.
+    """
+    started = there.start(_DIVIDED)
+    wait_for(lambda: there.hears("  block 1 of"), started)
+    plan = there.plan
+    labels = campaign_labels(plan.campaign_id, "worker")
+    pods = there.api.list(POD, there.namespace, labels)
+    assert len(pods) == 2
+    (secret,) = there.api.list(SECRET, there.namespace, labels)
+    assert set(secret["data"]) == {"certificate.pem", "key.pem", "scheduler.json"}
+    (deployment,) = there.api.list(DEPLOYMENT, there.namespace, labels)
+    assert "BEGIN" not in str(deployment)
+    _refuses_strangers(there, plan, secret)
+    there.api.delete(ref_of(pods[0]), grace_s=0)
+    started.wait(timeout=LIMIT_S)
+    assert started.returncode == 0, (there.steelyard.directory / "said").read_text()
+    void = [block for block in there.steelyard.blocks if not block["complete"]]
+    assert any("worker" in block["reason"] for block in void)
+    assert there.steelyard.complete_blocks == 3
+    for run in read_campaign(there.steelyard.directory / "c").counted_runs:
+        assert run.evidence is not None
+        output = gzip.decompress((there.steelyard.directory / "c" / "raw" / run.raw).read_bytes())
+        done_by = list(map(int, re.findall(rb"actually processed: (\d+)", output)))
+        assert len(done_by) == run.evidence.level(Quantity.WORKERS) == 2
+        if not run.turns:
+            assert run.evidence.total(Quantity.COMMITS) == pytest.approx(sum(done_by), rel=1e-3)
+    until(lambda: left_of(there.api, plan.campaign_id) == [], "nothing is left of it")
+
+
+_STRANGER: Final = """
+import ssl, sys, urllib.parse
+from socket import create_connection
+place = urllib.parse.urlsplit(sys.argv[1])
+context = ssl.create_default_context()
+context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+try:
+    with context.wrap_socket(create_connection((place.hostname, place.port), 10)) as there:
+        there.sendall(b"GET / HTTP/1.0\\r\\n\\r\\n")
+        print("answered" if there.recv(100) else "closed")
+except OSError as error:
+    print("refused", error)
+"""
+
+
+def _refuses_strangers(there: There, plan: JobPlan, secret: Manifest) -> None:
+    """Check that the scheduler answers nothing to a pod without the certificate."""
+    about = json.loads(base64.b64decode(secret["data"]["scheduler.json"]))
+    assert about["address"].startswith("tls://")
+    now = jobs.standing(plan, there.api).pod
+    assert now is not None
+    argv = ("python3", "-c", _STRANGER, about["address"])
+    told = there.api.run(now, argv, timeout_s=60.0).stdout
+    assert told.startswith(("refused", "closed")), told
 
 
 def _kill_in_pod(there: There, plan: JobPlan) -> None:

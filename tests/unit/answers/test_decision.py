@@ -1,19 +1,24 @@
 """When a campaign may end: looks and levels, few long runs, and more than ten cells."""
 
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 import pytest
+from watched import seen, watched
 
 from fakes.campaigns import Stage, an_experiment
 from fakes.servers import FakeEngine
+from steelyard.answers.campaign import analyse
 from steelyard.answers.result.compute import Pair, Terms, compare, compare_result, decide
-from steelyard.answers.result.method import method_section
+from steelyard.answers.result.method import limits_section, method_section
 from steelyard.answers.results import Comparison
 from steelyard.campaign.foresee.forecast import forecast, require_first_look
 from steelyard.core.campaign import Status, StoppingRule
 from steelyard.core.findings import Estimate, Verdict
+from steelyard.core.measurement import Quantity
+from steelyard.core.places import WorkersAsked
 from steelyard.core.schedule import Load
 from steelyard.core.wording import PreflightError
 from steelyard.stats.intervals import block_p_value, student_interval
@@ -343,3 +348,26 @@ def test_few_cells_hold_together_as_before(cells: int) -> None:
     """Up to ten cells nothing changed: each is at the same Bonferroni level, called or not."""
     found = compare(contrasts(cells, cells), PAIR, loads(cells), terms(cells))[1:]
     assert {cell.level for cell in found} == {cell_level(terms(cells).rule, BLOCKS, cells)}
+
+
+@pytest.mark.parametrize("hosts", [(), ("load1", "load2")])
+def test_the_method_says_how_the_load_was_divided(hosts: tuple[str, ...]) -> None:
+    """How many workers there were, how far apart they began, and what nobody watched."""
+    experiment = an_experiment()
+    experiment = replace(experiment, workers=WorkersAsked(number=2, hosts=hosts))
+    fewest = count(1)
+    record = watched(
+        lambda _: seen(
+            {},
+            {
+                Quantity.WORKERS: float(min(next(fewest), 2)),
+                Quantity.START_SKEW_S: 0.004,
+                Quantity.START_DOUBT_S: 0.001,
+            },
+        ),
+        experiment=experiment,
+    )
+    told = repr(limits_section(analyse(record)))
+    assert "The load came from 1 to 2 workers." in told
+    assert "at most 4.0 ms apart, of which 1.0 ms" in told
+    assert ("workers were not watched" in told) is bool(hosts)

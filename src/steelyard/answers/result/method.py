@@ -31,6 +31,7 @@ from steelyard.core.experiment import (
 )
 from steelyard.core.findings import Verdict
 from steelyard.core.measurement import Quantity, Run
+from steelyard.core.places import WorkersAsked
 from steelyard.core.schedule import Mode, Pausing
 from steelyard.core.target import EngineName
 from steelyard.core.wording import (
@@ -69,7 +70,7 @@ def _shown(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) -> I
             f"After each switch on the running server {thrown_s} s of the workload were thrown"
             " away: the generator leaves out no start of a run."
         )
-    yield from _workers(analysis.runs)
+    yield from _workers(analysis.runs, analysis.experiment.workers)
     if analysis.blocks_redone:
         tries = len(analysis.blocks_redone)
         yield (
@@ -80,7 +81,7 @@ def _shown(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) -> I
         )
 
 
-def _workers(runs: Sequence[Run]) -> Iterator[str]:
+def _workers(runs: Sequence[Run], workers: WorkersAsked | None) -> Iterator[str]:
     """Yield how far apart the workers of the load began, if it had some."""
     seen = [run.evidence for run in runs if run.evidence is not None]
     worst = max(seen, key=lambda one: one.level(Quantity.START_SKEW_S) or 0.0, default=None)
@@ -101,6 +102,11 @@ def _workers(runs: Sequence[Run]) -> Iterator[str]:
         f" agreed instants, at most {MS_PER_S * skew_s:.1f} ms apart, of which"
         f" {MS_PER_S * doubt_s:.1f} ms are what their clocks leave in doubt.{waited}"
     )
+    if workers is not None and not workers.are_here:
+        yield (
+            "Other processes on the machines of the workers were not watched. The validity of a"
+            " run does not include the CPU time that they took from the load generators."
+        )
 
 
 def _blocks(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) -> str:

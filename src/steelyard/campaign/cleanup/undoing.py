@@ -368,6 +368,7 @@ _OBJECTS: Final = (
         k8s.JOB,
         k8s.CLUSTER,
         k8s.STATEFUL_SET,
+        k8s.DEPLOYMENT,
         k8s.POD,
         k8s.CLAIM,
         k8s.SERVICE,

@@ -96,9 +96,14 @@ def _unfit_workers(draft: Draft) -> Iterator[Issue]:
     if has_command(draft):
         message = "a command is one process, which cannot be divided among workers"
         yield Issue(path=path, message=message, hint=_KEEP, at_key=True)
-    for home in filter(partial(_is_in_pods, draft), draft.homes):
-        message = "the load comes from a pod there, not from workers"
-        hint = f"Remove `{key}`, or name a target that is reached from this machine."
+    in_pods = list(filter(partial(_is_in_pods, draft), draft.homes))
+    if in_pods and draft.document.at(("sustain",)) is not None:
+        message = "the log of a long run is too large to be fetched from pods of workers"
+        hint = f"Remove `sustain` or `{key}`."
+        yield Issue(path=("sustain",), message=message, hint=hint, at_key=True)
+    for home in in_pods if _has(draft, "scheduler") or _has(draft, "hosts") else ():
+        message = "the load comes from the cluster there, not from other machines"
+        hint = "Write `workers` alone: in the Job of the campaign they are pods."
         yield Issue(path=(*home, "target"), message=message, hint=hint, at_key=True)
     yield from _numbers_of_workers(draft)
     if _has(draft, "scheduler") or _has(draft, "hosts"):

@@ -17,6 +17,7 @@ class Purpose(StrEnum):
     CAMPAIGN = "every campaign"
     OUTSIDE = "a campaign that is run from outside the cluster"
     INSIDE = "the campaign in the Job of run --in-cluster"
+    WORKERS = "generator.workers of a campaign in the Job of run --in-cluster"
     INSPECT = "inspect and stack verify of a database and its node"
     STACK = "stack apply"
     CLUSTERS = "targets of kind kubernetes for PostgreSQL"

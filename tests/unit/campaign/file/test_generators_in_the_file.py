@@ -95,7 +95,7 @@ def test_what_does_not_go_with_workers_is_said_at_once() -> None:
     told = " ".join(problem.message for problem in problems_of(text))
     assert "4 generators on 4 workers need as many clients, and the smallest load has 2" in told
     assert "threads 3 are fewer than the 4 generators on 4 workers" in told
-    assert "the load comes from a pod there, not from workers" in told
+    assert "not from workers" not in told  # in the Job they are pods
     named = FILE.replace("generator:\n", "generator:\n  workers: 2\n")
     (problem,) = problems_of(named)
     assert "a command is one process" in problem.message
@@ -146,6 +146,16 @@ def test_a_host_is_nothing_else_to_ssh(host: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (
+            _HOSTS.replace("kind: existing, uri: 'postgresql://db/shop'", "kind: kubernetes"),
+            "the load comes from the cluster there",
+        ),
+        (
+            _WORKERS.replace("seed: 1", "seed: 1\nsustain: 10m").replace(
+                "default: {}", "default: {target: {kind: kubernetes}}"
+            ),
+            "fetched from pods of workers",
+        ),
         (_HOSTS.replace("hosts:", "workers: 3, hosts:"), "2 hosts have a worker each"),
         (
             _HOSTS.replace("hosts:", "scheduler: 'tls://load:8786', hosts:"),
