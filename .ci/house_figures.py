@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 120454,
-    "lines of tests": 109280,
-    "files": 331,
+    "lines of src": 120693,
+    "lines of tests": 109514,
+    "files": 332,
     "longest file": 879,
-    "import edges": 2433,
+    "import edges": 2447,
     "modules with one importer": 23,
     "branches on kind or system": 9,
 }
