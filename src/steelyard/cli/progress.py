@@ -372,7 +372,7 @@ def _data(experiment: Experiment, expected: Forecast) -> str:
     if experiment.uses_found_data:
         return _found_data(experiment, expected)
     if expected.mode is Mode.ALTERNATING and expected.reset is Reset.CAMPAIGN:
-        return "sessions of one server, which read the same data"
+        return f"sessions of one server, which read {experiment.data_read_together}"
     if expected.mode is Mode.ALTERNATING:
         return "each configuration from fresh data in every block"
     if expected.switch is SwitchCost.REPROVISION:

@@ -430,6 +430,7 @@ class TrialOptions(WrittenOptions):
     server_cpus: str | None
     scripts: tuple[str, ...]
     rewrites: tuple[str, ...]
+    ddl: tuple[str, ...]
     clients: str | None
     restart_command: str | None
     reset_command: str | None
@@ -521,7 +522,7 @@ def trial_text(options: TrialOptions, seed: int, tried: Tried) -> str:
             hint="Compare them on that server one after another: `steelyard run FILE --target"
             " redis://HOST`. docs/targets/redis-endpoint.md has such a file.",
         )
-    if options.weighted_scripts and target.get("kind") == "existing":
+    if options.weighted_scripts and not options.ddl and target.get("kind") == "existing":
         target = {**target, "allow_existing": True}
     told: dict[str, Value] = {
         "restart_command": [*shlex.split(options.restart_command or "")],
@@ -556,13 +557,14 @@ configurations:
 
 
 def _configuration(name: str, options: TrialOptions, tried: Tried) -> str:
+    own = {"scripts": options.rewritten, "ddl": [*options.ddl]}
+    further = "".join(f"    {key}: {_yaml(value)}\n" for key, value in own.items() if value)
     return f"""\
   {_yaml(name)}:
     extends: {NOW}
     {f"profile: {_yaml(options.profile)}" if options.profile else "# and with:"}
     postgres: {_yaml(tried.configurations[name])}
-{f"    scripts: {_yaml(options.rewritten)}" if options.rewrites else ""}
-"""
+{further}"""
 
 
 def _trial_name(options: TrialOptions, tried: Tried) -> str:
@@ -570,6 +572,7 @@ def _trial_name(options: TrialOptions, tried: Tried) -> str:
     parts = [f"profile {options.profile}"] if options.profile else []
     parts += [f"{name} = {value}" for name, value in values_of(tried.configurations).items()]
     parts += [f"{new} for {old}" for old, new in options.rewritten.items()]
+    parts += options.ddl
     return ", ".join(parts) or "as it is"
 
 
@@ -580,20 +583,16 @@ def _trial_budget(tried: Tried) -> str:
 
 def _require_trial(options: TrialOptions) -> None:
     """Refuse options of which one makes the others pointless."""
-    if not options.changes and not options.profile and not options.rewrites:
+    if not (options.changes or options.profile or options.rewrites or options.ddl):
         raise InputError(
             "nothing is to be tried", hint="Name a setting, such as --set random_page_cost=1.1."
         )
-    for text in options.rewrites:
-        if not all(part.strip() for part in text.partition("=")):
-            raise InputError(
-                f"--rewrite: {text!r} names no two scripts", hint="Write it as old.sql=new.sql."
-            )
-    if options.rewrites and options.plans:
+    if options.ddl and (options.reset_command or not options.weighted_scripts):
         raise InputError(
-            "--plans compares the plans of one statement, and --rewrite tries another statement",
-            hint="Leave out --plans: the report shows the plans of both.",
+            "--ddl is tried on copies of the tables that scripts name",
+            hint="Name a script: --script FILE; and leave out --reset-command.",
         )
+    _require_rewrites(options)
     if options.weighted_scripts and (options.builtin is not None or options.scale is not None):
         raise InputError(
             "--script, and --builtin or --scale: scripts run on the tables that are there",
@@ -607,13 +606,27 @@ def _require_trial(options: TrialOptions) -> None:
         )
 
 
+def _require_rewrites(options: TrialOptions) -> None:
+    for text in options.rewrites:
+        if not all(part.strip() for part in text.partition("=")):
+            raise InputError(
+                f"--rewrite: {text!r} names no two scripts", hint="Write it as old.sql=new.sql."
+            )
+    if options.rewrites and options.plans:
+        raise InputError(
+            "--plans compares the plans of one statement, and --rewrite tries another statement",
+            hint="Leave out --plans: the report shows the plans of both.",
+        )
+
+
 def _tried_workloads(options: TrialOptions) -> str:
     scripts = options.weighted_scripts
     if not scripts:
         return _builtin_workloads(options)
     name = Path(scripts[0][0]).stem if len(scripts) == 1 else "scripts"
     named = [{"file": file, "weight": weight} for file, weight in scripts]
-    return f"  - {{name: {_yaml(name)}, scripts: {_yaml(named)}}}"
+    copied = ", copy_tables: auto" if options.ddl else ""
+    return f"  - {{name: {_yaml(name)}, scripts: {_yaml(named)}{copied}}}"
 
 
 def _tried(options: TrialOptions, seed: int, doors: Doors) -> Tried:
@@ -666,7 +679,7 @@ def _trial_option(path: str) -> str:
             return f"--server-{key}"
         return f"--{key.replace('_', '-')}" if key.endswith("_command") else "--dsn"
     if path.startswith("configurations."):
-        parts = {".postgres": "--set", ".scripts": "--rewrite"}
+        parts = {".postgres": "--set", ".scripts": "--rewrite", ".ddl": "--ddl"}
         return next((option for key, option in parts.items() if key in path), "--profile")
     return next((option for key, option in _TRIAL_KEYS.items() if path.startswith(key)), "")
 
@@ -695,11 +708,11 @@ def answer_by_plans(experiment: Experiment, assembly: Assembly, options: TrialOp
     asked = {name: experiment.configuration(name).asked() for name in experiment.contenders}
     by_plan = all(assembly.engine.acts_by_plan(tuple(settings)) for settings in asked.values())
     # A gate judges measurements, and a rewritten statement has another plan.
-    measured = options.anyway or bool(options.conditions or options.rewrites)
+    measured = options.anyway or bool(options.conditions or options.rewrites or options.ddl)
     if not options.plans and (measured or not by_plan):
         return False
     series = [
-        PlanSeries(settings, assembly.engine.plan_changes(NOW, name), is_kept=by_plan)
+        PlanSeries(settings, assembly.engine.plan_changes(NOW, name), by_plan, options.ddl)
         for name, settings in asked.items()
     ]
     if not all(each.changes for each in series):
@@ -730,6 +743,7 @@ def _trial_facts(assembly: Assembly) -> dict[str, str]:
 def touched(experiment: Experiment, assembly: Assembly) -> Iterator[tuple[str, str]]:
     """Yield what a trial touches: server, settings, data and for how long, each with its name."""
     facts = _trial_facts(assembly)
+    changed = experiment.configuration(experiment.contenders[0])  # beside settings all are alike
     if facts:
         is_standby = " (a standby)" if "standby" in facts else ""
         yield "server", f"{facts['address']}{is_standby}, as {facts['user']}"
@@ -737,20 +751,12 @@ def touched(experiment: Experiment, assembly: Assembly) -> Iterator[tuple[str, s
             yield "settings", _settings_touched(experiment, assembly, facts)
     else:
         yield "server", "one that Steelyard starts and removes"
-    for script in experiment.configuration(experiment.contenders[0]).scripts:  # of all alike
+    for script in changed.scripts:
         yield "script", f"{script.rewritten_in} in place of {script.name}"
+    for script in changed.prepare:
+        yield "change", f"{script.name}, in copies"
     reads = all(map(assembly.engine.only_reads, experiment.workloads))
-    size = sum(each.expected_bytes for each in assembly.engine.datasets())
-    data = f"a database of Steelyard's own of about {format_bytes(size)}, dropped at the end"
-    if any(workload.scripts for workload in experiment.workloads) and facts:
-        command = facts.get("data brought back by")
-        what = "what the scripts change stays changed"
-        if command is not None:
-            what = "what the scripts change is brought back by"
-            what += f" `{command}`, run here before every start"
-        what = "the scripts only read" if reads else what
-        data = f"database {facts['database']}, which was there before: {what}"
-    yield "data", data
+    yield "data", _data_touched(experiment, assembly, facts, reads=reads)
     if "read-only sessions" in facts:
         yield "remark", f"read-only sessions: {facts['read-only sessions']}"
     idle = assembly.engine.checkpoint_settings(tuple(_asked(experiment)))
@@ -759,6 +765,26 @@ def touched(experiment: Experiment, assembly: Assembly) -> Iterator[tuple[str, s
     clients = " or ".join(str(load.clients) for load in experiment.loads)
     sessions = "session" if clients == "1" else "sessions"
     yield "load", f"{clients} {sessions}, for {format_duration(experiment.stop.budget_s)} at most"
+
+
+def _data_touched(
+    experiment: Experiment, assembly: Assembly, facts: dict[str, str], *, reads: bool
+) -> str:
+    if "tables copied" in facts:
+        return (
+            f"copies, one for each configuration, of {facts['tables copied']}, from one snapshot;"
+            f" they take {facts['copies take']}, and are dropped at the end"
+        )
+    if not (facts and any(workload.scripts for workload in experiment.workloads)):
+        size = sum(each.expected_bytes for each in assembly.engine.datasets())
+        return f"a database of Steelyard's own of about {format_bytes(size)}, dropped at the end"
+    command = facts.get("data brought back by")
+    what = "what the scripts change stays changed"
+    if command is not None:
+        what = "what the scripts change is brought back by"
+        what += f" `{command}`, run here before every start"
+    what = "the scripts only read" if reads else what
+    return f"database {facts['database']}, which was there before: {what}"
 
 
 def _settings_touched(experiment: Experiment, assembly: Assembly, facts: dict[str, str]) -> str:
@@ -788,6 +814,7 @@ def _trial_command(options: TrialOptions) -> str:
         ("--set", options.changes),
         ("--script", options.scripts),
         ("--rewrite", options.rewrites),
+        ("--ddl", options.ddl),
     ):
         words += [word for value in values for word in (name, value)]
     words += options.words_of(

@@ -50,6 +50,12 @@ from steelyard.cli.options import (
     metavar="OLD=NEW",
     help="Try the script NEW in place of OLD.",
 )
+@click.option(
+    "--ddl",
+    multiple=True,
+    metavar="STATEMENT",
+    help="Try an index or other DDL, on copies of the tables that the scripts name.",
+)
 @click.option("-b", "--builtin", metavar="LIST", help="pgbench's scripts (default: select-only).")
 @click.option("-s", "--scale", type=click.IntRange(1), help="Scale factor of these (default: 10).")
 @click.option("-c", "--clients", metavar="LIST", help="Sessions (default: 8; 1 with --script).")
@@ -103,6 +109,9 @@ def command(context: click.Context, /, **_: object) -> None:
     scripts keep their plan, that is the answer, without a measurement; --anyway measures.
 
     --rewrite old.sql=new.sql compares a script with another that gives the same answer.
+
+    --ddl 'CREATE INDEX ...' copies the tables that the scripts name into databases of Steelyard's
+    own on the same server, one with the index and one without, and drops them at the end.
 
     Without --script pgbench's reads are measured in a database of Steelyard's own, which is
     dropped at the end. Scripts run in the database that the DSN names; what they change stays,

@@ -225,6 +225,7 @@ class Script:
     weight: int = key(1, whole(), "How often it runs relative to the workload's others.", 9)
 
 
+NAMES_OF_TABLES: Final = several(Quantity(read=as_text, schema=TEXT.schema))
 FILES: Final = several(Quantity(read=lambda name: Script(name=as_text(name)), schema=TEXT.schema))
 
 
@@ -329,6 +330,15 @@ class Workload:
         FILES,
         "SQL files that are run once, after pgbench's own tables are made.",
         ["orders.sql"],
+    )
+    copied: tuple[str, ...] = key(
+        (),
+        NAMES_OF_TABLES,
+        "The scripts run on copies of these tables of the target's database, in databases of"
+        " Steelyard's own on the same server; auto: the tables that the scripts name.",
+        "auto",
+        ["orders", "sales.customers"],
+        name="copy_tables",
     )
     scripts: tuple[Script, ...] = key(
         (), list[Script], "Own pgbench scripts.", [{"file": "new-order.sql", "weight": 9}]
@@ -773,6 +783,12 @@ class Experiment:
         is_made = any(w.scale is not None or w.prepare or w.command for w in self.workloads)
         allowed = all(each.allow_existing for each in targets.values())
         return allowed and len(targets) == len(self.configurations) and not is_made
+
+    @property
+    def data_read_together(self) -> str:
+        """Return which data configurations on one server read and do not write, for people."""
+        differs = any(each.prepare for each in self.configurations)
+        return "data of their own" if differs else "the same data"
 
     @property
     def shared_servers(self) -> dict[There, tuple[str, ...]]:

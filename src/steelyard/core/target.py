@@ -194,10 +194,10 @@ class Server:
     is_here: ClassVar[bool] = False  # Steelyard makes its data directory on this machine
     is_managed: ClassVar[bool] = False  # a provider runs it, by its kind
     restores: ClassVar[tuple[str, ...]] = ()  # what a file may choose as its `restore`
+    parts_data: ClassVar[bool] = False  # configurations may have databases of their own there
     noun: ClassVar[str] = "endpoint"  # what one is called that is there already
     existing_key: ClassVar[str] = ""  # names one that is there, where Steelyard else makes it
-    # What lets Steelyard restart such a server; empty: nothing does.
-    restarted_by: ClassVar[str] = "Give its target a `restart_command`"
+    restarted_by: ClassVar[str] = "Give its target a `restart_command`"  # empty: nothing does
 
     @property
     def is_made(self) -> bool:
@@ -469,10 +469,7 @@ class There(Server):
         "rediss://bench@cache.example.com:6379/3",
     )
     host: str | None = key(
-        None,
-        quantities.TEXT,
-        "Name, address or socket of an existing server.",
-        "db.example.com",
+        None, quantities.TEXT, "Name, address or socket of an existing server.", "db.example.com"
     )
     port: int | None = key(None, quantities.PORT, "TCP port of an existing server.", 5432)
     user: str | None = key(None, quantities.TEXT, "User of the connection.", "bench")
@@ -509,6 +506,7 @@ class EndpointTarget(There):
     """A server that is there already; what is not given, libpq finds as it always does."""
 
     restores: ClassVar[tuple[str, ...]] = ("template", "vacuum")
+    parts_data: ClassVar[bool] = True
     kind: Literal["existing"] = "existing"
     dbname: str | None = key(None, quantities.TEXT, "Database to connect to.", "postgres")
     service: str | None = key(None, quantities.TEXT, "Section of libpq's service file.", "bench")

@@ -580,7 +580,7 @@ class Sql:
 
     def is_pooled(self, address: ServerAddress) -> bool:
         """Return whether a pooler is in between: it invents the number of a session's backend."""
-        with self._connected(address) as connection:
+        with self.connected(address) as connection:
             rows = connection.execute(b"SELECT pg_backend_pid()").fetchall()
             return rows != [(connection.info.backend_pid,)]
 
@@ -588,18 +588,18 @@ class Sql:
         self, address: ServerAddress, statement: str, parameters: Sequence[object] = ()
     ) -> list[Row]:
         """Return all rows of one statement."""
-        with self._connected(address) as connection:
+        with self.connected(address) as connection:
             return connection.execute(statement.encode(), parameters or None).fetchall()
 
     def execute(self, address: ServerAddress, statements: Sequence[str]) -> None:
         """Run statements one by one, each in its own transaction."""
-        with self._connected(address) as connection:
+        with self.connected(address) as connection:
             for statement in statements:
                 connection.execute(statement.encode())
 
     def set_password(self, address: ServerAddress, password: str) -> None:
         """Give the address's user a password; only its verifier travels."""
-        with self._connected(address) as connection:
+        with self.connected(address) as connection:
             verifier = connection.pgconn.encrypt_password(
                 password.encode(), address.user.encode(), b"scram-sha-256"
             )
@@ -623,7 +623,7 @@ class Sql:
         found: list[tuple[float, ...]] = []
         share_s = most_s / connections
         for _ in range(connections):
-            with self._connected(address) as connection:
+            with self.connected(address) as connection:
                 found.append(
                     time_round_trips(connection, statement.encode(), most=most, most_s=share_s)
                 )
@@ -643,7 +643,7 @@ class Sql:
             return session
 
     @contextmanager
-    def _connected(self, address: ServerAddress) -> Iterator[PatientConnection]:
+    def connected(self, address: ServerAddress) -> Iterator[PatientConnection]:
         """Give a new connection, which is closed afterwards, and its errors in words of fact."""
 
         def is_at_work() -> bool:

@@ -177,6 +177,7 @@ class Dataset:
         variables: Numbers that the scripts name.
         command: Words of a program of the user's that makes more, run last.
         space: Keys of a Redis server; None for every other engine.
+        is_copied: It begins with copies of tables that are on the server.
     """
 
     name: str
@@ -185,6 +186,7 @@ class Dataset:
     variables: tuple[tuple[str, int], ...] = ()
     command: tuple[str, ...] = ()
     space: model.KeySpace | None = None
+    is_copied: bool = False
 
     @property
     def expected_bytes(self) -> int:

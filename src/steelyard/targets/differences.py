@@ -282,12 +282,13 @@ def share_a_session(experiment: Experiment, engine: Engine, room: Room, workload
     are; with more clients one would run under a configuration while another one disturbs it.
     """
     shared = experiment.shared_servers.values()
+    data = {each.prepare for each in experiment.configurations}
     protocols = {each.protocol for each in experiment.configurations}
     return (
         room.pausing is schedule.Pausing.GENERATOR
         and any(len(names) == len(experiment.configurations) for names in shared)
         and all(load.clients == 1 for load in experiment.loads)
-        and len(protocols) == 1
+        and len(protocols) == len(data) == 1
         and engine.only_reads(experiment.workload(workload))
     )
 

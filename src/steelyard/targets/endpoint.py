@@ -7,6 +7,7 @@ ways build on this one.
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, TypeVar
 
 from steelyard.core.experiment import Configuration, Experiment, Layer, Setting, SwitchCost
@@ -129,7 +130,8 @@ def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
     engine = factory.endpoint_engine(
         experiment, {name: servers[target] for name, target in targets.items()}, doors, reach
     )
-    for group in together:
+    changed = _with_own_data(experiment, targets.values())
+    for group in (*together, *((target,) for target in changed)):
         _require_own_settings(experiment, {each: servers[each] for each in group}, doors.sql)
     room = _room(experiment, engine, entrances, together, doors.sql)
     alternates = can_alternate(experiment, engine, room)
@@ -138,6 +140,7 @@ def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
         engine=engine,
         shared=experiment.shared_servers if alternates else {},
         together=together,
+        changed=changed,
         alternates=alternates,
         lifts=bool(room.lifted),
     )
@@ -149,13 +152,19 @@ def assemble_endpoints(asked: Asked, reach: ProgramReach) -> Servers:
         target: postgres.EndpointPlatform(each, asked.ledger, doors)
         for target, each in options.items()
     }
+    # With data of their own they are sessions, however they are brought together.
+    apart = {
+        name: ground.seat(name, platforms[target], options[target])
+        for name, target in targets.items()
+        if target in changed
+    }
     return Servers(
         engine=engine,
-        platforms={name: platforms[target] for name, target in targets.items()},
+        platforms={name: platforms[target] for name, target in targets.items()} | apart,
         room=room,
         slots=lambda _: one_each(
             {
-                name: ground.seat(name, platforms[target], options[target])
+                name: apart.get(name) or ground.seat(name, platforms[target], options[target])
                 for name, target in targets.items()
             }
         ),
@@ -169,14 +178,16 @@ class _Ground:
     Attributes:
         shared: Servers on which several configurations take turns, by sessions of their own.
         together: Targets that are databases of one server, by server.
+        changed: Targets whose configurations have data of their own there.
         alternates: The configurations take turns.
         lifts: Sessions of the load go without limits that would end them in pauses.
     """
 
     asked: Asked
-    engine: Engine
+    engine: factory.EndpointEngine
     shared: Mapping[There, tuple[str, ...]]
     together: Sequence[Sequence[EndpointTarget]]
+    changed: Collection[EndpointTarget]
     alternates: bool
     lifts: bool
 
@@ -192,7 +203,8 @@ class _Ground:
         experiment, sql = self.asked.experiment, self.asked.doors.sql
         names = settings_on(experiment, target)
         beside = next((group for group in self.together if target in group), ())
-        has_sessions = target in self.shared or bool(beside)
+        has_sessions = target in self.shared or target in self.changed or bool(beside)
+        name = next(each.name for each in _on(experiment, target))
         restarts = not has_sessions and restarts_on(experiment, target, names, server)
         at_once = sum(len(_on(experiment, each)) for each in beside or (target,))
         return replace(
@@ -205,6 +217,7 @@ class _Ground:
             lifted=limits_to_lift(experiment, self.engine, target) if self.lifts else {},
             is_pooled=is_pooled,
             passes=not is_pooled or passes_options(entrance, sql),
+            copied=self.engine.copies(name),
             obstacles=obstacles_on(
                 experiment, target, server, allowed=target.allow_existing, is_pooled=is_pooled
             ),
@@ -217,15 +230,24 @@ class _Ground:
         options: postgres.EndpointOptions,
     ) -> postgres.EndpointPlatform:
         """Return a configuration's server, or where it has several its sessions."""
-        names = self.shared.get(options.target)
-        if names is None:
+        names = tuple(each.name for each in _on(self.asked.experiment, options.target))
+        if options.target not in self.shared and options.target not in self.changed:
             return server
+        own = None
+        if options.target in self.changed:
+            change = partial(self.engine.change_own, configuration=configuration)
+            has_own = bool(self.asked.experiment.configuration(configuration).prepare)
+            own = postgres.OwnData(
+                build=partial(self.engine.build_common, configuration=configuration),
+                change=change if has_own else None,
+            )
         return postgres.EndpointSessions(
             options,
             self.asked.ledger,
             self.asked.doors,
             server=server,
-            number=names.index(configuration) + 1 if self.engine.writes() else None,
+            number=names.index(configuration) + 1 if self.engine.writes() or own else None,
+            own=own,
         )
 
 
@@ -243,6 +265,14 @@ def use_of(
         clients=max(load.clients for load in asked.experiment.loads),
         writes=engine.writes(),
     )
+
+
+def _with_own_data(
+    experiment: Experiment, targets: Iterable[EndpointTarget]
+) -> tuple[EndpointTarget, ...]:
+    """Return targets on which a configuration changes its data, each once."""
+    distinct = dict.fromkeys(targets)
+    return tuple(t for t in distinct if any(each.prepare for each in _on(experiment, t)))
 
 
 def _room(
@@ -449,7 +479,8 @@ def dataset_needs(datasets: Sequence[Dataset]) -> tuple[existing_server.DatasetN
         existing_server.DatasetNeeds(
             name=each.name,
             tables=each.scale is not None,
-            scripts=bool(each.prepare or each.command),
+            scripts=bool(each.prepare or each.command or each.is_copied),
+            is_copied=each.is_copied,
         )
         for each in datasets
     )
@@ -519,8 +550,8 @@ def _require_own_settings(
         names.add("`restart_command`")
     if names:
         raise PreflightError(
-            "two targets are databases of one server, and not for one of them alone is"
-            f" {', '.join(sorted(names))}",
+            "configurations have databases of their own on one server, and not for one of them"
+            f" alone is {', '.join(sorted(names))}",
             hint="Leave it out, or set it there before, for both. Settings that any session may"
             " have for itself (work_mem, jit) may differ.",
         )

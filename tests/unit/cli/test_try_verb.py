@@ -36,6 +36,7 @@ def asked(**changes: object) -> TrialOptions:
         "changes": ("random_page_cost=1.1", "search_path=a, b"),
         "scripts": (),
         "rewrites": (),
+        "ddl": (),
         "builtin": "select-only,simple-update",
         "scale": 5,
         "clients": "1,8",

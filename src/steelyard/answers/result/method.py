@@ -119,10 +119,10 @@ def _blocks(analysis: results.CampaignAnalysis, plan: campaign.CampaignPlan) -> 
         )
     if plan.reset is Reset.CAMPAIGN:
         return (
-            f"In every block sessions of each of {_names(experiment)} read the same data on one"
-            " server, and they carried the load in turns, in orders drawn by coin from seed"
-            f" {experiment.seed}: what drifts or disturbs for longer than some turns treats them"
-            " alike."
+            f"In every block sessions of each of {_names(experiment)} read"
+            f" {experiment.data_read_together} on one server, and they carried the load in turns,"
+            f" in orders drawn by coin from seed {experiment.seed}: what drifts or disturbs for"
+            " longer than some turns treats them alike."
         )
     return (
         f"In every block each of {_names(experiment)} was up on a fresh copy of the same data, and"
@@ -542,7 +542,8 @@ def _data_of_turns(experiment: Experiment, plan: campaign.CampaignPlan) -> str:
     if experiment.uses_found_data and plan.restore == "vacuum":
         return f"{_FOUND}, and what the scripts changed stayed changed"
     if plan.reset is Reset.CAMPAIGN:
-        return f"prepared once, by {_by(plan)}: sessions of one server read the same data"
+        what = f"sessions of one server read {experiment.data_read_together}"
+        return f"prepared once, by {_by(plan)}: {what}"
     return f"each configuration from a fresh copy in every block, {_means(plan)}"
 
 

@@ -16,16 +16,19 @@ class PlanSeries:
 
     Attributes:
         is_kept: Settings act through plans alone: the same plans are the answer.
+        ddl: Statements that would make indexes.
     """
 
     settings: Mapping[str, str]
     changes: Sequence[PlanChange]
     is_kept: bool
+    ddl: Sequence[str] = ()
 
     @property
     def under(self) -> str:
         """Return the settings in words."""
-        return ", ".join(f"{name} = {value}" for name, value in self.settings.items())
+        settings = (f"{name} = {value}" for name, value in self.settings.items())
+        return ", ".join([*settings, *self.ddl])
 
     @property
     def kept(self) -> bool:

@@ -145,7 +145,10 @@ def _configuration(
             )
         ),
         protocol=merged.protocol,
-        prepare=_read_scripts((model.Script(name=each) for each in merged.prepare), texts),
+        prepare=(
+            *_read_scripts((model.Script(name=each) for each in merged.prepare), texts),
+            *(model.Script(name=each, text=f"{each.rstrip(';')};\n") for each in merged.ddl),
+        ),
         scripts=tuple(
             model.Script(name=name, text=texts[file], rewritten_in=file)
             for name, file in merged.scripts.items()

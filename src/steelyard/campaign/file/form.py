@@ -127,6 +127,12 @@ class LevelForm(form_values.Form):
         ["new-index.sql"],
         default_factory=list,
     )
+    ddl: values.Statements = values.key(
+        "Statements that are run once after those files, in this configuration's own data: CREATE"
+        " INDEX, CREATE STATISTICS, ALTER TABLE.",
+        ["CREATE INDEX ON orders (customer)"],
+        default_factory=list,
+    )
     scripts: Annotated[dict[str, values.Text], form_values.OR_EMPTY] = values.key(
         "Rewritten scripts: the file of a workload, and the one that runs in its place, by its name"
         " and with its weight.",

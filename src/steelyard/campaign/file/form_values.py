@@ -1,5 +1,6 @@
 """The scalars of an experiment file: how each is read, refused, shown, and described to editors."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING
 from functools import cache
@@ -283,6 +284,29 @@ Seed = Annotated[int, ReadBy(whole(0, SEED_LIMIT - 1))]
 Version = Annotated[int, ReadBy(version, const=1)]
 LongLength = Annotated[float, ReadBy(LONG)]
 Texts = Annotated[list[Text], BeforeValidator(split_words), WithJsonSchema(TEXTS)]
+
+
+def _as_change(value: object) -> str:
+    text = as_text(value)
+    if not _CHANGES.match(text):
+        raise refusal(
+            f"{shown(text)} does not change a table",
+            "Use CREATE, ALTER or DROP of INDEX or STATISTICS, ALTER TABLE, CLUSTER or REINDEX;"
+            " files of `prepare` take any SQL.",
+        )
+    return text
+
+
+_CHANGES = re.compile(
+    r"\s*((create|alter|drop)\s+((unique\s+)?index|statistics)|alter\s+table|cluster|reindex)\b",
+    re.IGNORECASE,
+)
+# A statement may have commas.
+Statements = Annotated[
+    list[Annotated[str, ReadBy(Quantity(read=_as_change, schema=TEXT.schema))]],
+    BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
+    WithJsonSchema({"anyOf": [TEXT.schema, {"type": "array", "items": TEXT.schema}]}),
+]
 SettingValue = Annotated[str | None, ReadBy(SETTING)]
 Settings = Annotated[dict[str, SettingValue], OR_EMPTY]
 Conditions = Annotated[

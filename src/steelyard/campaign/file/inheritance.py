@@ -62,6 +62,15 @@ def target_issues(draft: Draft, merged: Mapping[str, ConfigurationForm]) -> Iter
         is_here = configuration.target.model.is_here
         for path, message, hint in () if is_here else _of_this_machine(name, configuration):
             yield Issue(path=(*own, *path), message=message, hint=hint, at_key=True)
+        target = configuration.target.model
+        is_copied = any(each.copied for each in draft.workloads.values())
+        if is_copied and not _parts_data(target):
+            yield Issue(
+                path=(*own, "target"),
+                message="`copy_tables` copies tables into databases that Steelyard makes on an"
+                f" existing server, and the target of `{name}` is another",
+                hint="Use `kind: existing` without `allow_existing`, or remove `copy_tables`.",
+            )
         for message, hint in _switch_problems(name, configuration.target.model, switch):
             yield Issue(path=("measure", "switch"), message=message, hint=hint)
     if mixed := _mixed(merged):
@@ -119,10 +128,14 @@ def _of_this_machine(
         message = f"the server of `{name}` is {place}, and `linux` turns knobs of this machine"
         hint = "Remove `linux`, use `kind: local`, or turn them by `manual` with a command."
         yield ("linux",), message, hint
-    if configuration.prepare:  # the server may hold the data of other configurations, too
-        message = "scripts of one configuration need a server that Steelyard starts on this machine"
-        hint = "Use `kind: local`, or put them into the `prepare` of the workload, which all"
-        yield ("prepare",), message, f"{hint} configurations have."
+    own = [key for key in ("prepare", "ddl") if getattr(configuration, key)]
+    if own and not _parts_data(target):
+        message = "scripts of one configuration need data of its own, which Steelyard makes"
+        hint = (
+            "Use `kind: local`, or `kind: existing` without `allow_existing` and `kubernetes`; or"
+        )
+        hint += " put them into the `prepare` of the workload, which all configurations have."
+        yield (own[0],), message, hint
     hint = "Write the settings below `postgres:`."
     if set(TOLD) <= keys_of(type(target)):
         hint = (
@@ -133,6 +146,12 @@ def _of_this_machine(
         if not set(TOLD) <= told:
             message = f"the profile `{profile}` fits this machine, not the one of {place}"
             yield (), message, hint
+
+
+def _parts_data(target: Server) -> bool:
+    """Return whether Steelyard makes a database for each configuration there."""
+    named = getattr(target, "allow_existing", False)
+    return target.parts_data and target.home is None and not named
 
 
 def _switch_problems(name: str, target: Server, switch: str | None) -> Iterator[tuple[str, str]]:
@@ -702,6 +721,7 @@ def _set_by(level: LevelForm, path: KeyPath, facts: MachineFacts) -> SettingKeys
     whole = {
         "protocol": level.protocol is not None,
         "prepare": bool(level.prepare),
+        "ddl": bool(level.ddl),
         "manual": level.manual is not None,
     }
     return settings | {(key,): (*path, key) for key, is_given in whole.items() if is_given}

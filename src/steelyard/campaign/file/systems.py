@@ -302,7 +302,7 @@ _NO_LOAD: Final = frozenset(
         *("script", "function", "slowlog", "latency", "move", "pfdebug", "unwatch", "replconf"),
     }
 )
-_POSTGRES_KEYS: Final = ("scale", "prepare", "scripts", "variables")
+_POSTGRES_KEYS: Final = ("scale", "prepare", "copy_tables", "scripts", "variables")
 _TAKES: Final = frozenset({"lpop", "rpop", "spop", "zpopmin"})  # of one key that nothing fills
 
 
@@ -451,6 +451,10 @@ def _postgres_work(draft: Draft, path: KeyPath, workload: experiment.Workload) -
         message = "`builtin` and `scripts` exclude each other"
         hint = "Make two workloads of them."
         yield Issue(path=(*path, "scripts"), message=message, hint=hint, at_key=True)
+    if workload.copied and (workload.scale is not None or workload.builtin):
+        message = "`copy_tables` and pgbench's own tables exclude each other"
+        hint = "Make two workloads of them."
+        yield Issue(path=(*path, "copy_tables"), message=message, hint=hint, at_key=True)
     is_stray = "command" in draft.given(path)
     if workload.builtin is None and not workload.scripts and not is_stray:
         message = "the workload has neither `builtin` nor `scripts`"
@@ -477,6 +481,7 @@ def _redis_configuration(draft: Draft, home: KeyPath) -> Iterator[Issue]:
         ("profile", "profiles have settings of PostgreSQL", "Write those of Redis below `redis:`."),
         ("protocol", "`protocol` is pgbench's query mode", _KEEP),
         ("prepare", "`prepare` is for psql", _KEEP),
+        ("ddl", "`ddl` is SQL", _KEEP),
         ("scripts", "`scripts` are pgbench's", _KEEP),
     ):
         if draft.document.at((*home, key)) is not None:

@@ -410,7 +410,7 @@ class PostgresEngine(roles.Engine):
             if self._sql.rows(own, _HAS_PREWARM):
                 self._sql.execute(own, ["CREATE EXTENSION IF NOT EXISTS pg_prewarm"])
             self._sql.execute(own, ["VACUUM (ANALYZE)"])
-        elif dataset.prepare or dataset.command:
+        elif dataset.prepare or dataset.command or dataset.is_copied:
             # Elsewhere pgbench has vacuumed its own tables, and others are not ours to touch.
             self._sql.execute(own, ["VACUUM (ANALYZE)"])
 
@@ -420,14 +420,23 @@ class PostgresEngine(roles.Engine):
         if dataset.scale is not None:
             arguments = pgbench.initialise_arguments(dataset.scale)
             self._succeed((self.generator.program("pgbench"), *arguments), own)
-        psql = self._programs[configuration].installation.program("psql")
-        told = (f"--set={name}={value}" for name, value in dataset.variables)
-        argv = (psql, "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", *told, "--file=-")
-        for name, text in dataset.prepare:
-            self._succeed(argv, own, stdin=text, what=f"the prepare script {name}")
+        self._run_scripts(dataset.prepare, own, configuration, dataset.variables)
         if dataset.command:
             argv = filled(dataset.command, values_of_server(own))
             self._succeed(argv, own, directory=directory)
+
+    def _run_scripts(
+        self,
+        texts: Sequence[tuple[str, str]],
+        own: ServerAddress,
+        configuration: str,
+        variables: Sequence[tuple[str, int]] = (),
+    ) -> None:
+        psql = self._programs[configuration].installation.program("psql")
+        told = (f"--set={name}={value}" for name, value in variables)
+        argv = (psql, "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", *told, "--file=-")
+        for name, text in texts:
+            self._succeed(argv, own, stdin=text, what=f"the prepare script {name}")
 
     def _succeed(
         self,
@@ -623,6 +632,8 @@ def dataset_of(workload: model.Workload) -> roles.Dataset:
     command = () if workload.command is None else workload.command.prepare
     further = [each for each in (command, workload.variables if scripts else ()) if each]
     name = f"s{workload.scale}" if workload.scale else "own"
+    if workload.copied:
+        name = "copy"  # of all workloads together
     if scripts or command:
         name += f"_{stored_key([*scripts, *further] if further else scripts)[:10]}"
     return roles.Dataset(
@@ -631,6 +642,7 @@ def dataset_of(workload: model.Workload) -> roles.Dataset:
         prepare=scripts,
         variables=workload.variables if scripts else (),
         command=command,
+        is_copied=bool(workload.copied),
     )
 
 

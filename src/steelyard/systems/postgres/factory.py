@@ -4,8 +4,11 @@ A server that Steelyard did not start differs in complaints and findings only; t
 container image run in pods.
 """
 
+import re
+import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -20,8 +23,9 @@ from steelyard.gateways.host import Clock
 from steelyard.gateways.process import Runner
 from steelyard.gateways.sql import Sql
 from steelyard.places.local.server import ProgramReach, server_account
-from steelyard.systems.postgres import settings
+from steelyard.systems.postgres import pgbench, settings
 from steelyard.systems.postgres.engine import PostgresEngine
+from steelyard.systems.postgres.existing import copying
 from steelyard.systems.postgres.server import (
     Installation,
     PostgresProgram,
@@ -225,6 +229,8 @@ _RULED: Final = frozenset(
 )
 _NEEDS_RESTART = "postmaster"
 _FIXED = "internal"
+_IS_INDEX: Final = re.compile(r"\s*create\s+(unique\s+)?index\b", re.IGNORECASE)
+_CLIENT_TIMEOUT_S: Final = 6 * 3600.0  # indexes of a large table are made meanwhile
 
 
 _RESERVED: Final = ("superuser_reserved_connections", "reserved_connections")
@@ -282,6 +288,7 @@ class EndpointEngine(PostgresEngine):
             doors,
         )
         self._servers = servers
+        self._copies: dict[ServerAddress, copying.CopyPlan] = {}
 
     @property
     def needs_tls(self) -> bool:
@@ -345,9 +352,71 @@ class EndpointEngine(PostgresEngine):
                 made = (workload.scale, workload.command, *workload.prepare)
                 tables = not any(made) and not configuration.prepare
                 empty = tables and not target.allow_existing
+                if workload.copied:  # the tables are those of the database that was asked
+                    tables, empty = True, False
                 problems = self.unknown(workload, address, protocol, empty=empty, tables=tables)
                 found |= dict.fromkeys(problems)
         return tuple(found)
+
+    def copies(self, configuration: str) -> copying.CopyPlan | None:
+        """Return what of the server's own tables is copied; None where no workload asks for it.
+
+        Raises:
+            TargetError: The server lets nobody in.
+        """
+        address = self._servers[configuration].address
+        copied = [each for each in self._experiment.variants if each.copied]
+        if address is None or not copied:
+            return None
+        if address not in self._copies:
+            configurations = self._experiment.configurations
+            number = 1 + sum(bool(each.prepare) for each in configurations)
+            number += len(configurations) if self.writes() else 0
+            self._copies[address] = copying.plan_copies(
+                copied, address, self._sql, databases=number
+            )
+        return self._copies[address]
+
+    def _fill(
+        self, dataset: Dataset, own: ServerAddress, configuration: str, directory: Path | None
+    ) -> None:
+        plan = self.copies(configuration) if dataset.is_copied else None
+        if plan is not None:
+            changes = [s.text for c in self._experiment.configurations for s in c.prepare]
+            run = partial(self._run_client, configuration)
+            copying.copy_tables(plan, own, changes, run, self._sql)
+        super()._fill(dataset, own, configuration, directory)
+
+    def _run_client(
+        self,
+        configuration: str,
+        name: str,
+        arguments: Sequence[str],
+        address: ServerAddress,
+        text: str,
+    ) -> Completed:
+        program = self._programs[configuration].installation.program(name)
+        quiet = ("--no-psqlrc", "--quiet") if name == "psql" else ()
+        command = Command(
+            argv=(program, *quiet, *arguments),
+            environment={**pgbench.environment(address), "LC_ALL": "C"},
+            parent_death_signal=signal.SIGKILL,
+        )
+        return self._processes.run(command, timeout_s=_CLIENT_TIMEOUT_S, stdin=text)
+
+    def build_common(self, address: ServerAddress, configuration: str) -> None:
+        """Make the data sets as all configurations have them before their own changes."""
+        for dataset in self.datasets():
+            self.build(dataset, address, configuration)
+
+    def change_own(self, address: ServerAddress, configuration: str) -> None:
+        """Apply a configuration's own scripts to its data sets."""
+        scripts = self._experiment.configuration(configuration).prepare
+        for dataset in self.datasets():
+            own = address.at(dataset.name)
+            texts = [(script.name, script.text) for script in scripts]
+            self._run_scripts(texts, own, configuration)
+            self._sql.execute(own, ["VACUUM (ANALYZE)"])
 
     def acts_by_plan(self, names: Sequence[str]) -> bool:
         """Return whether settings act through the choice of plans alone."""
@@ -368,6 +437,12 @@ class EndpointEngine(PostgresEngine):
                 " shows its plans",
                 hint="Leave --plans out, to measure with the setting.",
             )
+        changes = [script.text.strip().rstrip(";") for script in configuration.prepare]
+        if others := [each for each in changes if not _IS_INDEX.match(each)]:
+            raise wording.InputError(
+                f"the plans under `{others[0]}` are known after it is done",
+                hint="Leave --plans out, to measure it on copies of the tables.",
+            )
         if address is None:
             return ()
         protocol = configuration.protocol or experiment.protocol
@@ -375,7 +450,13 @@ class EndpointEngine(PostgresEngine):
             change
             for workload in experiment.workloads
             for change in plan_changes(
-                workload, address, asked, self._sql, seed=experiment.seed, protocol=protocol
+                workload,
+                address,
+                asked,
+                self._sql,
+                seed=experiment.seed,
+                protocol=protocol,
+                indexes=changes,
             )
         )
 

@@ -22,7 +22,7 @@ import numpy as np
 from steelyard.core.experiment import Script, Workload
 from steelyard.core.measurement import PlanChange, StatementPlan
 from steelyard.core.outside import ServerAddress
-from steelyard.core.wording import RefusedError, TargetError
+from steelyard.core.wording import InputError, RefusedError, TargetError
 from steelyard.gateways.sql import Sql, SqlSession
 from steelyard.systems.postgres import scripts
 
@@ -265,6 +265,7 @@ def plan_changes(
     *,
     seed: int,
     protocol: str,
+    indexes: Sequence[str] = (),
 ) -> Iterator[PlanChange]:
     """Yield for each statement of a workload's scripts whether other settings change its plan.
 
@@ -277,14 +278,18 @@ def plan_changes(
         sql: Reaches it.
         seed: Of the parameters that are drawn.
         protocol: By which pgbench sends the statements.
+        indexes: Statements that would make further ones, which HypoPG lets the server plan with.
 
     Raises:
-        RefusedError: The server refuses a setting.
+        InputError: HypoPG is not in that database.
+        RefusedError: The server refuses a setting, or HypoPG an index.
         TargetError: The server lets nobody in.
     """
     with closing(sql.session(address, _PLANNING, patience_s=_PLANS_WITHIN_S)) as session:
         functions = [str(name) for (name,) in session.rows(_FUNCTIONS)]
         planner = _Planner(session, changes, is_prepared=protocol == scripts.PREPARED)
+        if indexes:
+            planner.suppose(indexes, address.database)
         for number, script in enumerate(workload.scripts):
             coin = np.random.default_rng([seed, number])
             reads = scripts.only_reads(script.text)
@@ -329,6 +334,32 @@ class _Planner:
         self._session = session
         self._changes = changes
         self._is_prepared = is_prepared
+        self._indexes: Sequence[str] = ()
+        self._schema = ""
+
+    def suppose(self, indexes: Sequence[str], database: str) -> None:
+        """Let the plans under other settings know indexes that are not made.
+
+        Raises:
+            InputError: HypoPG is not in the database.
+            RefusedError: It does not take one of them.
+        """
+        found = self._session.rows(_HYPOPG)
+        if not found:
+            raise InputError(
+                f"plans with an index before it is made need the extension HypoPG, and the database"
+                f" {database} lacks it",
+                hint="CREATE EXTENSION hypopg there; or leave --plans out, to measure on copies.",
+            )
+        self._schema, self._indexes = str(found[0][0]), indexes
+        self._toggle(supposed=True)
+        self._toggle(supposed=False)
+
+    def _toggle(self, *, supposed: bool) -> None:
+        for index in self._indexes if supposed else ():
+            self._session.rows(f"SELECT {self._schema}.hypopg_create_index(%s)", [index])
+        if self._indexes and not supposed:
+            self._session.rows(f"SELECT {self._schema}.hypopg_reset()")
 
     def compared(self, change: PlanChange, values: Sequence[Mapping[str, str]]) -> PlanChange:
         """Return a statement with how many of its plans change.
@@ -363,7 +394,13 @@ class _Planner:
     ) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
         """Yield the plans for these values before and after the change, of each kind."""
         for kind in (_CUSTOM, _GENERIC) if is_generic else (_CUSTOM,):
-            yield self._plan(row, kind, {}), self._plan(row, kind, self._changes)
+            before = self._plan(row, kind, {})
+            self._toggle(supposed=True)
+            try:
+                after = self._plan(row, kind, self._changes)
+            finally:
+                self._toggle(supposed=False)
+            yield before, after
 
     def _plan(self, row: Sequence[str], kind: str, settings: Mapping[str, str]) -> tuple[str, ...]:
         values = f" ({', '.join(row)})" if row else ""
@@ -380,6 +417,10 @@ class _Planner:
 
 
 _COMPARED: Final = "steelyard_compared"
+_HYPOPG: Final = """
+SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
+WHERE e.extname = 'hypopg'
+"""
 
 
 def _shape(plan: Sequence[str]) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from steelyard.gateways.sql import NO_ENTRY, Sql, parsed_uri, prepared_name
 from steelyard.places import protocol
 from steelyard.places.elsewhere import reset_by, token_of
 from steelyard.systems import existing
+from steelyard.systems.postgres.existing import copying
 from steelyard.systems.postgres.existing import server as readiness
 from steelyard.systems.postgres.pgbench import environment
 
@@ -62,6 +63,7 @@ class EndpointOptions:
         is_pooled: A pooler is in between.
         passes: Sessions get what they ask for by libpq's ``options``.
         obstacles: What keeps a change for everyone from the sessions, each with the way out.
+        copied: Tables of the database at the entrance that data sets begin with; None: none do.
     """
 
     target: EndpointTarget
@@ -79,6 +81,7 @@ class EndpointOptions:
     is_pooled: bool = False
     passes: bool = True
     obstacles: tuple[tuple[str, str], ...] = ()
+    copied: copying.CopyPlan | None = None
 
     @property
     def existing(self) -> str | None:
@@ -124,11 +127,18 @@ class EndpointPlatform(existing.OthersServer):
         """Return what is made and changed there, to be undone in the end."""
         return self._changes
 
-    def _databases_of(self, changes: existing.Changes, suffix: str = "") -> readiness.Databases:
+    def _databases_of(
+        self, changes: existing.Changes, suffix: str = "", own: "OwnData | None" = None
+    ) -> readiness.Databases:
         options = self._options
         token = token_of(options.campaign_id)
         naming = readiness.Naming(
-            token=token, mark=self._mark, existing=options.existing, suffix=suffix
+            token=token,
+            mark=self._mark,
+            existing=options.existing,
+            suffix=suffix,
+            is_changed=own is not None and own.change is not None,
+            is_kept=own is not None and not options.writes,
         )
         return readiness.Databases(naming, options.datasets, self._doors.sql, changes.announce)
 
@@ -189,6 +199,8 @@ class EndpointPlatform(existing.OthersServer):
         if options.settings:
             self._require_changeable()
         self._require_database()
+        if options.copied is not None:
+            copying.require_copies(options.copied, is_pooled=options.is_pooled, where=self._where)
         if options.target.reset_command:
             readiness.require_resettable(
                 options.target, options.datasets, self._where, writes=options.writes
@@ -314,7 +326,8 @@ class EndpointPlatform(existing.OthersServer):
         return self._place.provision()
 
     def facts(self) -> tuple[Fact, ...]:
-        state, target, store = self.state, self._options.target, self._store
+        options = self._options
+        state, target, store = self.state, options.target, self._store
         is_guarded = self._options.passes or not self._only_read
         memory, cpus = target.told_memory_bytes, target.told_cpus
         facts = {
@@ -332,6 +345,8 @@ class EndpointPlatform(existing.OthersServer):
             "database": (self._options.existing or "")
             if target.allow_existing
             else "Steelyard's own",
+            "tables copied": "" if options.copied is None else options.copied.label,
+            "copies take": "" if options.copied is None else options.copied.costs,
         }
         return (*facts_about("endpoint", facts), *self._place.facts())
 
@@ -342,7 +357,9 @@ class EndpointPlatform(existing.OthersServer):
         weaker = (readiness.weaker_reset(self._where),) if weakly else ()
         target = self._options.target
         told = (readiness.reset_by_command(target, self._where),) if target.reset_command else ()
-        return (*found, *weaker, *told)
+        copied = self._options.copied
+        copies = () if copied is None else (readiness.on_copies(copied.label, self._where),)
+        return (*found, *weaker, *told, *copies)
 
 
 def _writes(options: EndpointOptions) -> str:
@@ -367,6 +384,19 @@ FROM pg_settings WHERE lower(name) = ANY(%s)
 _BACKEND: Final = "SELECT pg_backend_pid() WHERE %s <> ''"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnData:
+    """How a configuration comes to data that differ from those of others on its server.
+
+    Attributes:
+        build: Makes what all have in common.
+        change: Applies what is its own; None: it has nothing of its own.
+    """
+
+    build: Callable[[outside.ServerAddress], None]
+    change: Callable[[outside.ServerAddress], None] | None
+
+
 class EndpointSessions(EndpointPlatform):
     """The sessions of one configuration on a server that has those of others at the same time.
 
@@ -375,6 +405,7 @@ class EndpointSessions(EndpointPlatform):
     Args:
         server: As a whole: it has the prepared data.
         number: Of the databases that this configuration writes into; None: all read the same ones.
+        own: How its data come to differ; None: they are those of all.
     """
 
     def __init__(
@@ -385,18 +416,21 @@ class EndpointSessions(EndpointPlatform):
         *,
         server: EndpointPlatform,
         number: int | None,
+        own: OwnData | None = None,
     ) -> None:
         super().__init__(options, ledger, doors)
         self._server = server
         self._number = number
+        self._own = own
         self._changes = server.changes
-        self._databases = self._databases_of(server.changes, "" if number is None else f"_{number}")
+        suffix = "" if number is None else f"_{number}"
+        self._databases = self._databases_of(server.changes, suffix, own)
 
     def find(
         self, program: outside.ServerProgram, content: Sequence[object]
     ) -> protocol.PreparedState | None:
-        """Return the state of the server."""
-        return self._server.find(program, content)
+        """Return the state of the server, or of its own where it differs."""
+        return self._server.find(program, content) if self._own is None else self._prepared
 
     def prepare(
         self,
@@ -404,14 +438,24 @@ class EndpointSessions(EndpointPlatform):
         content: Sequence[object],
         build: Callable[[outside.ServerAddress], None],
     ) -> protocol.PreparedState:
-        """Return the state of the server, made now where it is not there."""
-        self._prepared = self._server.prepare(program, content, build)
+        """Return the state of the server, made now where it is not there, with its own changes."""
+        if self._prepared is None or self._own is None:
+            common = build if self._own is None else self._own.build
+            self._prepared = self._server.prepare(program, content, common)
+            if self._own is not None and self._own.change is not None:
+                self._databases.change(self._entrance, self.state.version_num)
+                means = readiness.TEMPLATE
+                self._own.change(replace(self._entrance, databases=self._databases.names(means)))
+                self._prepared = self._state_of(program, content)
         return self._prepared
 
     def restore(self, state: protocol.PreparedState, means: str) -> float:
         """Copy the own databases anew; those that all read are copied once."""
         begun = self._doors.clock.monotonic()
         self._since = None
+        is_kept = self._own is not None and not self._options.writes
+        if is_kept:
+            return 0.0
         if means == readiness.TEMPLATE and (
             self._number is not None or not self.has_live_copy(state)
         ):

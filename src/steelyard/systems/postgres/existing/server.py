@@ -39,6 +39,7 @@ from steelyard.gateways.doors import Doors
 from steelyard.gateways.sql import Sql, reload
 from steelyard.places.elsewhere import restart_by, token_of
 from steelyard.systems.existing import server_finding, unseen, without_secrets
+from steelyard.systems.postgres.existing.copying import layout_of, settings_of
 
 # Lists whose items the server quotes one by one (GUC_LIST_QUOTE): written as one literal, a list
 # would become a single name.
@@ -147,11 +148,13 @@ class DatasetNeeds:
     Attributes:
         tables: Whether it has the generator's tables.
         scripts: Whether own scripts make a part of it, or a command of the load generator's.
+        is_copied: It begins with copies of tables of the database that is connected to.
     """
 
     name: str
     tables: bool
     scripts: bool
+    is_copied: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,20 +165,30 @@ class Naming:
         token: Of the campaign, part of every name.
         existing: Database that it was allowed to use instead of own ones, or None.
         suffix: Of the databases that are measured in, where several configurations have their own.
+        is_changed: The configuration has changes of its own: its copies are made of another one.
+        is_kept: The load only reads, so that what copies would be made of is measured itself.
     """
 
     token: str
     mark: str
     existing: str | None
     suffix: str = ""
+    is_changed: bool = False
+    is_kept: bool = False
 
     def live(self, dataset: str) -> str:
         """Return the database that is measured in."""
+        if self.is_kept:
+            return self.prepared(dataset)
         return self.existing or f"{dataset}_{self.token}{self.suffix}"
+
+    def common(self, dataset: str) -> str:
+        """Return the database that has the data before changes of a configuration's own."""
+        return f"{dataset}_{self.token}_prepared"
 
     def prepared(self, dataset: str) -> str:
         """Return the database that copies are made of."""
-        return f"{dataset}_{self.token}_prepared"
+        return f"{dataset}_{self.token}{self.suffix * self.is_changed}_prepared"
 
 
 class Databases:
@@ -216,8 +229,20 @@ class Databases:
             if any(each.tables for each in self._datasets):
                 self._announce(Foreign.TABLES, self._naming.existing, GENERATOR_TABLES)
             return
-        for _, database in self.names(means):
-            self._create(database, f"CREATE DATABASE {identifier(database)}", address)
+        copied = {each.name for each in self._datasets if each.is_copied}
+        for dataset, database in self.names(means):
+            layout = f" {layout_of(address, self._sql)}" if dataset in copied else ""
+            self._create(database, f"CREATE DATABASE {identifier(database)}{layout}", address)
+
+    def change(self, address: ServerAddress, version_num: int) -> None:
+        """Make what the configuration's own changes are applied to, from what all have in common.
+
+        No session is in that one yet but those of a pooler, which are ended.
+        """
+        for each in self._datasets:
+            common, own = self._naming.common(each.name), self._naming.prepared(each.name)
+            self._sql.execute(address, [leave_database(common)])
+            self._create(own, copy_database(own, common, version_num), address)
 
     def mark_tables(self, address: ServerAddress) -> None:
         """Mark the generator's tables in a database that Steelyard did not make."""
@@ -235,7 +260,19 @@ class Databases:
             )
         self._announce(Foreign.DATABASE, database, ())
         mark = mark_database(database, self._naming.mark)
-        self._sql.execute(address, [statement, mark])
+        self._sql.execute(address, [statement, mark, *self._settings(database, address)])
+
+    def _settings(self, database: str, address: ServerAddress) -> list[str]:
+        """Return what gives sessions in a copy what those of its origin have (ALTER DATABASE)."""
+        if not any(each.is_copied for each in self._datasets):
+            return []
+        statements = []
+        for is_own, name, value in settings_of(address, self._sql):
+            of = "ROLE CURRENT_USER IN DATABASE" if is_own else "DATABASE"
+            listed_values = ", ".join(map(literal, _items(name, value)))
+            named = ".".join(identifier(part) for part in name.split("."))
+            statements.append(f"ALTER {of} {identifier(database)} SET {named} = {listed_values}")
+        return statements
 
     def copy(self, address: ServerAddress, version_num: int) -> None:
         """Make every measured database anew from its template."""
@@ -250,7 +287,8 @@ class Databases:
                 continue
             mark = mark_database(live, self._naming.mark)
             drop = drop_database(live, version_num)
-            self._sql.execute(address, [drop, *leave, copy, mark])
+            settings = self._settings(live, address)
+            self._sql.execute(address, [drop, *leave, copy, mark, *settings])
 
     def vacuum(self, address: ServerAddress) -> None:
         """Clear dead rows away and empty the generator's history: the weaker reset."""
@@ -614,6 +652,16 @@ def weaker_reset(where: str) -> Finding:
     )
 
 
+def on_copies(label: str, where: str) -> Finding:
+    """Return that what is measured are copies, and how they differ from where they come from."""
+    return server_finding(
+        "copied-tables",
+        f"the statements run on copies ({label}), which have no bloat, are vacuumed, and have fresh"
+        " statistics: if the originals differ in that, their times and plans may differ, too",
+        where,
+    )
+
+
 def reset_by_command(target: EndpointTarget, where: str) -> Finding:
     """Return what a user's command does, before it is run for the first time."""
     return server_finding(
@@ -748,7 +796,7 @@ def _drop_database(thing: OnServer, address: ServerAddress, sql: Sql) -> None:
 
 def _is_named_by(thing: OnServer) -> bool:
     token = token_of(thing.mark.removeprefix(POSTGRES_MARK))
-    return re.search(rf"_{re.escape(token)}(_prepared|_[0-9]+)?\Z", thing.database) is not None
+    return re.search(rf"_{re.escape(token)}(_[0-9]+)?(_prepared)?\Z", thing.database) is not None
 
 
 def _drop_tables(thing: OnServer, address: ServerAddress, sql: Sql) -> None:
