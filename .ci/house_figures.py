@@ -23,12 +23,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 120693,
-    "lines of tests": 109514,
-    "files": 332,
+    "lines of src": 121485,
+    "lines of tests": 109765,
+    "files": 334,
     "longest file": 879,
-    "import edges": 2447,
-    "modules with one importer": 23,
+    "import edges": 2460,
+    "modules with one importer": 24,
     "branches on kind or system": 9,
 }
 # A floor: so many tests of `make test` pass in a file system with git, make and Python alone.
