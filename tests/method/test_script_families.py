@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from steelyard.answers.result.compute import Terms
-from steelyard.answers.scripts.compute import Judged, judge_times
+from steelyard.answers.scripts.compute import JudgedTime, judge_times
 from steelyard.core.findings import Verdict
 from steelyard.stats.spending import stopping_rule
 
@@ -37,7 +37,7 @@ def ratios(random: np.random.Generator, effects: np.ndarray) -> np.ndarray:
     return np.asarray(found)
 
 
-def looked_at(found: np.ndarray) -> list[tuple[Judged, ...]]:
+def looked_at(found: np.ndarray) -> list[tuple[JudgedTime, ...]]:
     """Return what each look says, from the first to the last."""
     looks = range(FIRST_LOOK, BLOCKS + 1)
     return [judge_times(found[:look], terms(is_over=look == BLOCKS)) for look in looks]

@@ -11,7 +11,13 @@ from typing import Annotated, Any, ClassVar, Final, TypeVar, cast
 
 from steelyard.answers.durability.rules import DurabilityTrade
 from steelyard.answers.observations import Observations
-from steelyard.answers.scripts.verdicts import MIXED, ScriptResult, in_a_sentence, opposites
+from steelyard.answers.scripts.verdicts import (
+    MIXED,
+    PENDING,
+    ScriptResult,
+    in_a_sentence,
+    opposites,
+)
 from steelyard.core.campaign import CampaignPlan, CampaignRecord, Status
 from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.findings import Estimate, Fact, Finding, Validity, Verdict
@@ -549,7 +555,7 @@ def _losses(comparison: Comparison) -> Iterator[tuple[str, str]]:
 def verdict_word(comparison: Comparison, margin: float) -> str:
     """Return the verdict in a word or two, and whether it is bought with durability."""
     if comparison.effect is None or doc.bounds(comparison.effect) is None:
-        return "no verdict yet"
+        return PENDING
     return f"{plain_word(comparison, margin)}{durability_word(comparison)}"
 
 

@@ -78,7 +78,7 @@ def test_the_screen_lists_scripts_by_consequence() -> None:
     }
     analysis = analyse(a_scripted_record({"same": 0.0, **MIX}, plans=plans))
     screen = render_terminal(build_document(analysis), 100, more="steelyard report c")
-    lines = screen[screen.index("Scripts of reports") :].splitlines()
+    lines = screen[screen.index("reports: t1 against t0\n") :].splitlines()
     lines = lines[next(at for at, line in enumerate(lines) if line.startswith("q")) :]
     assert lines[0].startswith("q18")
     assert {line.split()[0] for line in lines[1:6]} == {f"q{number}" for number in range(1, 6)}
@@ -175,6 +175,17 @@ def test_blocks_without_an_execution_are_said() -> None:
     found = of(analyse(replace(record, runs=runs)))
     assert (found["a"].blocks, found["rare"].blocks) == (12, 9)
     assert found["rare"].reason == "a side did not complete it in 3 blocks of 12"
+
+
+def test_before_the_first_interim_result_there_is_no_verdict() -> None:
+    """An estimate is shown, without an interval and without a word for it."""
+    early = a_scripted_record({"a": 0.3, "b": 0.0}, blocks=3, status=Status.RUNNING)
+    found = of(analyse(early))["a"]
+    assert found.word == "no verdict yet"
+    assert found.change is not None
+    assert found.level is None
+    screen = render_terminal(build_document(analyse(early)), 100, more="it")
+    assert "interim, reports, t1 against t0: 2 no verdict yet." in screen
 
 
 def test_what_turns_have_cut_counts_as_long() -> None:

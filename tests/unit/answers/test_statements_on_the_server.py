@@ -30,6 +30,7 @@ from steelyard.answers.statements.section import (
 )
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Experiment, Workload
+from steelyard.core.findings import Verdict
 from steelyard.core.measurement import COMMIT, Evidence, Run, StatementPlan, StatementUse
 from steelyard.core.schedule import Load
 from steelyard.report.document import BulletList, Paragraph, Section, Table
@@ -117,6 +118,16 @@ def test_a_call_has_its_own_figures() -> None:
     assert not read.relative
     assert commit.calls == pytest.approx((1.0, 1.0))
     assert commit.shares == pytest.approx((1 / 1.3, 0.5 / 0.9), rel=0.01)
+
+
+def test_each_statement_has_a_verdict_on_the_time_of_its_call() -> None:
+    """At a level that all share, so its interval is no narrower than that of one alone."""
+    commit, update, select = tallies_of(compared())[0].statements
+    words = (commit.verdict, update.verdict, select.verdict)
+    assert words == (Verdict.FASTER, Verdict.SLOWER, Verdict.EQUIVALENT)
+    assert update.time_change is not None
+    assert update.time_change.value == pytest.approx(0.5, rel=0.01)
+    assert tallies_of(compared(4))[0].statements[0].verdict is Verdict.NO_CLEAR_DIFFERENCE
 
 
 def test_few_blocks_have_no_bounds() -> None:

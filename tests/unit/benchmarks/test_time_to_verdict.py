@@ -7,13 +7,13 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from benchmark_scripts import load_script
 
 from steelyard.answers.campaign import analyse
 from steelyard.core.findings import Verdict
 from steelyard.core.measurement import Absence, Evidence, ProbeCost
 from steelyard.core.wording import MeasurementError
 from steelyard.record.directory import read_campaign
+from support.benchmarks import load_script
 
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "time_to_verdict.py"
 ROWS = ("A one 60-s", "A one 6-min", "B 60-s", "C blocks", "Steelyard, with", "Steelyard, back")

@@ -44,7 +44,7 @@ _LEAST = 2  # blocks of an interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedTime:
     """The verdict on one of several times that share an error.
 
     Attributes:
@@ -63,7 +63,7 @@ class Judged:
     minutes_to_decide: float | None = None
 
 
-def judge_times(ratios: FloatArray, terms: Terms) -> tuple[Judged, ...]:
+def judge_times(ratios: FloatArray, terms: Terms) -> tuple[JudgedTime, ...]:
     """Return the verdict on each of several times that share the error of a result.
 
     Args:
@@ -90,18 +90,18 @@ def _shared(terms: Terms, blocks: int, number: int) -> float:
     return cell_level(terms.rule, blocks, number, is_last=terms.time_is_up) or 0.0
 
 
-def _judged(ratios: FloatArray, level: float | None, terms: Terms, seen: int) -> Judged:
+def _judged(ratios: FloatArray, level: float | None, terms: Terms, seen: int) -> JudgedTime:
     """Return the verdict on one sample, with an interval if there is a level."""
     if level is None:
         value = Estimate(value=float(np.expm1(ratios.mean()))) if len(ratios) else None
-        return Judged(change=value, verdict=Verdict.NO_CLEAR_DIFFERENCE, blocks=len(ratios))
+        return JudgedTime(change=value, verdict=Verdict.NO_CLEAR_DIFFERENCE, blocks=len(ratios))
     interval = block_interval(ratios, level)
     low, high = float(np.expm1(interval.low)), float(np.expm1(interval.high))
     verdict = verdict_of(-high, -low, terms.margin)  # a longer time is slower
     missing = blocks_to_decide(len(ratios), high - low, terms.detect) - len(ratios)
     more = None if verdict.decided or missing <= 0 or not np.isfinite(missing) else missing
     is_over = terms.time_is_up or terms.stopped_early or seen >= terms.rule.max_blocks
-    return Judged(
+    return JudgedTime(
         change=Estimate(
             value=float(np.expm1(interval.estimate)),
             low=low if interval.bounded else None,
@@ -336,7 +336,7 @@ def _known(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _reason(times: _Times, judged: Judged, blocks: int) -> str:
+def _reason(times: _Times, judged: JudgedTime, blocks: int) -> str:
     """Return the limit of a script's interval other than noise; may be empty."""
     if times.is_cut:
         return "its median is too long for turns"

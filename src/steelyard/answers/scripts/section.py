@@ -21,7 +21,7 @@ _TONES: Final = {
     Verdict.EQUIVALENT: doc.Tone.EVEN,
     Verdict.NO_CLEAR_DIFFERENCE: doc.Tone.OPEN,
 }
-_WAITS: Final = "wait events are sampled of all sessions, whatever they execute"
+_WAITS: Final = "they are sampled of all sessions, whatever these execute"
 
 
 def script_section(analysis: results.CampaignAnalysis) -> tuple[doc.Section, ...]:
@@ -85,7 +85,7 @@ def _table(
         doc.numbers("executions", _executions, spare=True),
         doc.numbers("varies", lambda script: doc.proportion(script.block_sd), spare=True),
         doc.column("blocks", lambda script: script.blocks, doc.WHOLE, spare=True),
-        title=f"Scripts of {result.workload}: {result.configuration} against {result.baseline}",
+        title=f"{result.workload}: {result.configuration} against {result.baseline}",
         tone=lambda script: doc.Tone.WARNING if script.is_unstable else _TONES[script.verdict],
         tone_column=2 if loads else 1,
         note=_TEXTS.note(

@@ -16,6 +16,7 @@ from steelyard.report import document as doc
 
 UNSTABLE: Final = "unstable"
 MIXED: Final = "mixed"
+PENDING: Final = "no verdict yet"
 _NAMED: Final = 6  # scripts that one sentence names
 
 
@@ -51,11 +52,11 @@ class ScriptResult:
     verdict: Annotated[Verdict, "faster, slower, equivalent, or no clear difference."]
     is_unstable: bool = False
     word: ClassVar = Computed(
-        lambda script: UNSTABLE if script.is_unstable else script.verdict.value,
+        lambda script: word_of(script),  # noqa: PLW0108 - defined below
         Annotated[
             str,
-            "The verdict, or unstable: at the end its times vary too much for an interval as narrow"
-            " as the margin.",
+            "The verdict, `no verdict yet` without an interval, or `unstable`: at the end its times"
+            " vary too much for an interval as narrow as the margin.",
         ],
     )
     change: Annotated[
@@ -116,6 +117,13 @@ class ScriptResult:
             return None
         low, high = (None if end is None else -end for end in (self.change.high, self.change.low))
         return Estimate(value=-self.change.value, low=low, high=high)
+
+
+def word_of(script: ScriptResult) -> str:
+    """Return the strongest word that its interval allows."""
+    if script.is_unstable:
+        return UNSTABLE
+    return PENDING if doc.bounds(script.change) is None else script.verdict.value
 
 
 def changed(script: ScriptResult) -> str:

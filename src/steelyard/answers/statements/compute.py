@@ -23,11 +23,13 @@ import numpy as np
 from steelyard.answers import observations as obs
 from steelyard.answers.costs import SCRIPTS
 from steelyard.answers.observations import change
+from steelyard.answers.result.compute import Terms, terms_of
 from steelyard.answers.results import CampaignAnalysis, Grounds, compared_data, place_name
+from steelyard.answers.scripts.compute import JudgedTime, judge_times
 from steelyard.core.experiment import ONE, Experiment
-from steelyard.core.findings import Estimate
+from steelyard.core.findings import Estimate, Verdict
 from steelyard.core.measurement import BEGIN, COMMIT, ROLLBACK, Run, StatementUse
-from steelyard.core.quantities import INLINE, PERCENT, Named
+from steelyard.core.quantities import BOUNDS, INLINE, PERCENT, Named
 from steelyard.core.schedule import BaselineName, Blocks, CellKey, ConfigurationName
 from steelyard.core.wording import format_share
 from steelyard.report import document as doc
@@ -99,6 +101,16 @@ class StatementTimes:
     clear: Annotated[
         bool, "The interval leaves out zero also at the level that all statements share."
     ]
+    verdict: Annotated[
+        Verdict,
+        "The time of a call is faster, slower, equivalent, or has no clear difference.",
+    ]
+    time_change: Annotated[
+        Estimate | None,
+        PERCENT,
+        BOUNDS,
+        "Change of the time of a call, %, at the level that all statements share (Holm).",
+    ]
     seconds_per_call: Annotated[
         PerCall | None, "Time of a call on the server, s; null if one side did not call it."
     ]
@@ -141,13 +153,16 @@ class StatementTally:
 def tallied(grounds: Grounds) -> tuple[StatementTally, ...]:
     """Return what statements took, of each cell and comparison in which both sides were read."""
     experiment, seen = grounds.record.experiment, grounds.seen
+    if grounds.record.plan is None:
+        return ()
+    terms = terms_of(grounds.record, grounds.record.plan, seen.blocks)
     return tuple(
         tally
         for column, cell in enumerate(seen.cells)
         if (texts := _texts(seen, cell))
         for values in (_values(seen, cell, texts, experiment.measure.discard_start_s),)
         for asked in obs.result_contrasts(experiment)
-        for tally in _tally(values, texts, asked, seen.cells[column])
+        for tally in _tally(values, texts, asked, seen.cells[column], terms)
     )
 
 
@@ -200,7 +215,11 @@ def _of_block(runs: obs.RunsOfBlock, texts: Sequence[str], ramp_s: float) -> Flo
 
 
 def _tally(
-    values: FloatArray, texts: Sequence[str], asked: obs.ResultContrast, cell: CellKey
+    values: FloatArray,
+    texts: Sequence[str],
+    asked: obs.ResultContrast,
+    cell: CellKey,
+    terms: Terms,
 ) -> Iterator[StatementTally]:
     """Yield the tally of a comparison; nothing where no block has both sides."""
     places = [*asked.negative, *asked.positive]
@@ -208,7 +227,10 @@ def _tally(
     if not len(whole):
         return
     pair = (_side(whole, asked, asked.negative), _side(whole, asked, asked.positive))
-    found = [_times(text, pair, place, len(texts)) for place, text in enumerate(texts)]
+    judged = judge_times(_ratios(*pair), terms)
+    found = [
+        _times(text, pair, place, judged[place], len(texts)) for place, text in enumerate(texts)
+    ]
     yield StatementTally(
         baseline=asked.baseline,
         configuration=asked.configuration,
@@ -225,8 +247,20 @@ def _side(values: FloatArray, asked: obs.ResultContrast, places: Sequence[int]) 
     return np.asarray(np.tensordot(values[:, list(places)], weights, axes=(1, 0)))
 
 
+def _ratios(before: FloatArray, after: FloatArray) -> FloatArray:
+    """Return the log ratio of the time of a call, shape (blocks, statements); NaN without one."""
+    shape = before.shape[:2]
+    times = []
+    for side in (before, after):
+        ran = (side[..., _CALLS] > 0) & (side[..., _SECONDS] > 0)
+        times.append(
+            np.divide(side[..., _SECONDS], side[..., _CALLS], where=ran, out=np.full(shape, np.nan))
+        )
+    return np.asarray(np.log(times[1] / times[0]))
+
+
 def _times(
-    text: str, pair: tuple[FloatArray, FloatArray], place: int, family: int
+    text: str, pair: tuple[FloatArray, FloatArray], place: int, judged: JudgedTime, family: int
 ) -> StatementTimes:
     """Return one statement; both sides have the shape (blocks, statements, figures)."""
     before, after = (side[:, place] for side in pair)
@@ -237,6 +271,8 @@ def _times(
         shares=(_share(pair[0], place), _share(pair[1], place)),
         added=change(differences),
         clear=obs.is_clear(differences, family),
+        verdict=judged.verdict,
+        time_change=judged.change,
         **{
             f"{figure}_per_call": _per_call(before, after, _FIGURES.index(figure))
             for figure, _ in _PER_CALL
@@ -341,6 +377,7 @@ def _time_table(names: str, tally: StatementTally, shown: Sequence[StatementTime
         doc.numbers(
             f"adds per {ONE}", lambda each: doc.with_interval(each.added, doc.changed_ms), "ms"
         ),
+        ("verdict", lambda each: each.verdict.value),
         title=f"{names}: time on the server",
         note=f"Medians over {tally.blocks} blocks; calls per {ONE} and shares of the time of all"
         f" statements: {tally.baseline}, then {tally.configuration}. {doc.POINTWISE}",

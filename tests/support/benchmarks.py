@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 def load_script(name: str, patch: pytest.MonkeyPatch) -> ModuleType:
