@@ -32,6 +32,7 @@ from steelyard.core.findings import Fact
 from steelyard.core.schedule import Load, Pausing
 from steelyard.core.target import EngineName, LocalTarget, RedisLocalTarget
 from steelyard.core.wording import GIB
+from steelyard.gateways.process import Operator
 from steelyard.record.directory import CampaignDirectory
 from steelyard.record.journal import Entry, Journal, Line, Resumed, Started, encode
 from steelyard.record.registry import register
@@ -249,6 +250,7 @@ class Stage:
     stacked: Callable[[TurnedKnobs], StackSettings | None] = lambda _: None
     room: Room = field(default_factory=Room)
     guards: FakeGuards = field(default_factory=FakeGuards)
+    operator: Operator = field(default_factory=Operator)
 
     @classmethod
     def new(cls, experiment: Experiment, path: Path, clock: FakeClock | None = None) -> "Stage":
@@ -322,6 +324,7 @@ class Stage:
             directory=self.directory,
             clock=self.clock,
             progress=self.listener,
+            operator=self.operator,
             facts=(Fact(name="kernel", value="fake", subject="machine"),),
             room=self.room,
             slots=Slots(made=self.slots, guards=self.guards),

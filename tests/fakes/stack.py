@@ -60,9 +60,10 @@ class FakeOperator(Operator):
     willing: bool = True
     asked: list[str] = field(default_factory=list)
 
-    def confirms(self, request: str, *, timeout_s: float) -> bool:
+    def confirms(self, request: str, *, timeout_s: float, then: str = "when it is done") -> bool:
         """Keep the request."""
         assert timeout_s > 0
+        assert then
         self.asked.append(request)
         return self.willing
 

@@ -86,6 +86,23 @@ def test_a_failing_command_leaves_no_result(steelyard: Steelyard) -> None:
     assert "out of luck" in done.stderr
 
 
+@pytest.mark.slow
+def test_blocks_that_are_too_long_for_the_budget_end_it_after_the_first(
+    steelyard: Steelyard,
+) -> None:
+    """It was promised enough of them; a run that goes on without a verdict takes what fits."""
+    generator = _FAILING.replace("echo out of luck >&2; exit 3", "sleep 13")
+    text = _file(generator, "{name: own, scale: 1}").replace("5m, width: 99%", "100s")
+    done = steelyard.run("run", steelyard.experiment(one_by_one(text)), "--dir", "c")
+    assert done.returncode == 3, done.stdout
+    (planned,) = (each["plan"] for each in steelyard.journal if each["kind"] == "planned")
+    assert planned["stopping"]["max_blocks"] >= 4
+    assert steelyard.complete_blocks == 1
+    assert "the budget of 100 s has room for" in done.stderr
+    assert re.search(r"--budget [23]m", done.stderr)
+    steelyard.until_blocks(2, "run", "--resume", "c", "--no-verdict")
+
+
 _PROGRAM = Path(__file__).parents[1] / "support" / "own_load.py"
 _PYTHON = "/usr/bin/python3"  # which every account may run
 # pgbench ends by its own timer in place of SIGTERM, so that it writes out all of its log.

@@ -20,6 +20,7 @@ from steelyard.campaign.file import files
 from steelyard.campaign.file.document import Document, parse_document
 from steelyard.campaign.file.overrides import has_path
 from steelyard.campaign.file.shortening import NOTICE, TITLE
+from steelyard.campaign.foresee.forecast import require_first_look
 from steelyard.campaign.run import session
 from steelyard.cli import article, campaigns, launching
 from steelyard.core import wording
@@ -294,6 +295,7 @@ def _checked(
     quiet = replace(own, quiet=True, dry_run=True)
     checked = launching.check(launching.load(quiet, doors), "", quiet, doors)
     expected, experiment = checked.expected, checked.request.experiment
+    require_first_look(expected, experiment)
     least_s = expected.pass_s if experiment.is_single_pass else expected.first_look_s
     ends_early = experiment.is_single_pass or experiment.stop.blocks is not None
     return Looked(

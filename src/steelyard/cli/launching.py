@@ -253,6 +253,7 @@ def start(
         told(checked.assembly)
         if answered(checked.assembly):
             return
+        forecasts.require_first_look(checked.expected, checked.request.experiment)
         job = job_of(checked, path, options, doors) if where.as_job else None
         foretell(checked, path, options)
         _tell_place(where, job, options)
@@ -378,7 +379,7 @@ def check(
     """Return the campaign of an experiment, once everything is checked that can be before it.
 
     Raises:
-        SteelyardError: It cannot run, or its budget ends before the first look.
+        SteelyardError: It cannot run.
     """
     assembly = assemble(loaded.experiment, doors, told=_told(options))
     experiment = settled(loaded.experiment, assembly)
@@ -389,8 +390,6 @@ def check(
     measured = profile_for(experiment)
     expected = forecasts.forecast_either(experiment, assembly, measured=measured)
     forecasts.require_disk(expected)
-    if not options.no_verdict:
-        forecasts.require_first_look(expected, experiment)
     _require_affordable(experiment, expected.most_s(experiment), options)
     require_agreement(assembly, yes=options.yes or options.dry_run)
     request = session.Request(
@@ -424,7 +423,11 @@ def resume(options: RunOptions, given: Sequence[str]) -> None:
     with options.gate.covering(path.name):
         session.require_resumable(path, given)
         release_frozen(doors, _told(options))
-    _finish(lambda progress: session.resume_campaign(path, doors, progress), path, options)
+
+    def campaign(progress: Progress) -> CampaignAnalysis:
+        return session.resume_campaign(path, doors, progress, no_verdict=options.no_verdict)
+
+    _finish(campaign, path, options)
 
 
 def dry_run(options: RunOptions) -> None:
@@ -482,8 +485,7 @@ def foresee(
         if job is not None:
             click.echo(job.manifests, nl=False)
     forecasts.require_disk(expected)
-    if not options.no_verdict:
-        forecasts.require_first_look(expected, loaded.experiment)
+    forecasts.require_first_look(expected, loaded.experiment)
     _require_affordable(loaded.experiment, expected.most_s(loaded.experiment), options)
 
 
@@ -599,6 +601,7 @@ def _as_told(loaded: files.LoadedExperiment, options: RunOptions) -> files.Loade
     if experiment.is_in_kubernetes or not options.job.as_job:  # else they are the Job's place
         experiment = placed(experiment, context=options.context, namespace=options.namespace)
     experiment = expiring(priced(experiment, lambda: load_prices(options.prices)), options.ttl_s)
+    experiment = replace(experiment, no_verdict=options.no_verdict or options.short)
     loaded = replace(loaded, experiment=experiment)
     return allow_existing(loaded) if options.allow_existing else loaded
 

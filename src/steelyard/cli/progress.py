@@ -249,13 +249,13 @@ class TerminalOperator(Operator):
             return True
         return False
 
-    def confirms(self, request: str, *, timeout_s: float) -> bool:
+    def confirms(self, request: str, *, timeout_s: float, then: str = "when it is done") -> bool:
         """Show the request; return whether Enter was pressed in time."""
         with suppress(OSError, termios.error), _opened() as terminal:
             limit = format_duration(timeout_s)
             # What was typed before the question is no answer to it.
             termios.tcflush(terminal, termios.TCIFLUSH)
-            text = f"\n{request}\nPress Enter when it is done (within {limit}): "
+            text = f"\n{request}\nPress Enter {then} (within {limit}): "
             os.write(terminal, text.encode())
             ready, _, _ = select.select([terminal], [], [], timeout_s)
             return bool(ready and os.read(terminal, 1024))

@@ -663,6 +663,7 @@ class Experiment:
         terms: On what terms its servers are compared; None: the file does not say.
         gate: Conditions; where there are some and no width, the campaign ends when each has failed
             or passed on every result.
+        no_verdict: It is taken also where no interim result falls into its budget.
     """
 
     name: str
@@ -688,6 +689,7 @@ class Experiment:
     goal: LatencyGoal | None = None
     terms: ServerTerms | None = None
     gate: tuple[Condition, ...] = ()
+    no_verdict: bool = False
 
     def configuration(self, name: str) -> Configuration:
         """Return the configuration of that name."""
@@ -860,6 +862,12 @@ class Experiment:
     def compares_throughput(self) -> bool:
         """Return whether configurations are weighed by their transactions per second."""
         return len(self.configurations) > 1 and bool(self.closed_loads)
+
+    @property
+    def awaits_verdict(self) -> bool:
+        """Return whether a campaign is of use only with an interim result."""
+        is_single = self.is_single_pass or self.sustained_s is not None
+        return self.compares_throughput and not is_single and not self.no_verdict
 
     @property
     def contenders(self) -> tuple[str, ...]:

@@ -559,6 +559,12 @@ class Operator:
         """Return whether there is anybody to ask."""
         return False
 
-    def confirms(self, request: str, *, timeout_s: float) -> bool:  # noqa: ARG002 - nobody hears
-        """Ask for something; return whether it was confirmed in time."""
+    def confirms(
+        self,
+        request: str,  # noqa: ARG002 - nobody hears
+        *,
+        timeout_s: float,  # noqa: ARG002
+        then: str = "when it is done",  # noqa: ARG002
+    ) -> bool:
+        """Ask for something; return whether it was confirmed in time, which ``then`` says."""
         return False

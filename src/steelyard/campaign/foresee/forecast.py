@@ -151,7 +151,8 @@ def require_first_look(expected: Forecast, experiment: Experiment) -> None:
     Raises:
         PreflightError: The first look, or the end of a single pass, comes after the budget.
     """
-    if missing := _beyond_budget(expected, experiment):
+    missing = None if experiment.no_verdict else _beyond_budget(expected, experiment)
+    if missing is not None:
         what, needed_s, ways = missing
         raise PreflightError(
             f"the budget of {format_duration(experiment.stop.budget_s)} ends before {what}",
@@ -174,7 +175,7 @@ def _beyond_budget(expected: Forecast, experiment: Experiment) -> tuple[str, flo
         what = f"the first block, which is complete after about {format_duration(needed_s)}"
         late = expected.max_blocks < 1 and any(load.is_open for load in experiment.loads)
         return (what, needed_s, fewer) if late else None
-    if expected.first_look_s <= stop.budget_s:
+    if not experiment.awaits_verdict or expected.first_look_s <= stop.budget_s:
         return None
     before = (
         f", about {format_duration(expected.block_s)} each, after"

@@ -8,6 +8,7 @@ While it runs it tells a ``Progress``; ``cli`` shows what it tells, tests collec
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import Final, Self
 
 from steelyard.answers.campaign import analyse
@@ -58,11 +59,14 @@ from steelyard.core.schedule import (
 from steelyard.core.wording import (
     Interrupted,
     MeasurementError,
+    PreflightError,
     SteelyardError,
     format_duration,
     quoted,
+    whole_minutes,
 )
 from steelyard.gateways.host import Clock
+from steelyard.gateways.process import Operator
 from steelyard.record import journal
 from steelyard.record.directory import CampaignDirectory, read_schedule
 from steelyard.report.document import Table
@@ -105,6 +109,7 @@ class Progress:
 
 
 _TRY_S, _TRY_RAMP_S = 1.0, 1.0  # for a mean latency, to about a tenth
+_ANSWER_S: Final = 60.0  # for which a question is open, while no block is taken
 _PROVIDER_S: Final = 240.0  # for which counts of the last minutes are waited for; a guess
 
 
@@ -118,6 +123,7 @@ class Campaign:
     directory: CampaignDirectory
     clock: Clock
     progress: Progress
+    operator: Operator = field(default_factory=Operator)
     facts: tuple[Fact, ...]
     findings: tuple[Finding, ...] = ()
     ceilings: CeilingTaker | None = None
@@ -212,20 +218,47 @@ class Campaign:
         )
         done = {block.index for block in record.blocks if block.complete}
         status = self._look(record) if done else None
-        block_s, single = plan.block_s, self.experiment.is_single_pass
+        single = self.experiment.is_single_pass
         for block in schedule.blocks:
             if status is not None:
                 return status
             if block.index in done:
                 continue
-            begun_s = self.directory.journal.elapsed_s
-            if not single and begun_s + block_s > self.experiment.stop.budget_s:
+            if not single and not self._goes_on(plan, record):
                 return Status.BUDGET
             record = completer.complete(block, record)
-            block_s = max(plan.block_s, record.blocks[-1].lasted_s or 0.0)
             status = self._look(record)
         ended = Status.COMPLETE if plan.stopping.is_fixed else Status.BUDGET
         return status or (Status.PASSED if single else ended)
+
+    def _goes_on(self, plan: CampaignPlan, record: CampaignRecord) -> bool:
+        """Return whether one more block fits into the budget.
+
+        Raises:
+            PreflightError: The budget ends before the first interim result, which is asked for.
+        """
+        budget_s, begun_s = self.experiment.stop.budget_s, self.directory.journal.elapsed_s
+        taken_s = [each.lasted_s or plan.block_s for each in record.blocks if each.complete]
+        fits = begun_s + max(plan.block_s, *taken_s[-1:], 0.0) <= budget_s
+        first, each_s = plan.stopping.first_look, fmean(taken_s or [plan.block_s])
+        needed_s = begun_s + (first - len(taken_s)) * each_s
+        awaited = self.experiment.awaits_verdict
+        if not awaited or len(taken_s) >= first or (fits and needed_s <= budget_s):
+            return fits
+        within = len(taken_s) + int((budget_s - begun_s) / each_s) if fits else len(taken_s)
+        fact = (
+            f"the first interim result comes after {first} blocks, and the budget of"
+            f" {format_duration(budget_s)} has room for {within} of about {format_duration(each_s)}"
+        )
+        question = f"{fact}; it would be there with --budget {whole_minutes(needed_s * 1.05)}m."
+        if fits and self.operator.confirms(question, then="to go on without", timeout_s=_ANSWER_S):
+            self.experiment = replace(self.experiment, no_verdict=True)
+            return fits
+        raise PreflightError(
+            fact,
+            hint=f"Give it --budget {whole_minutes(needed_s * 1.05)}m. Without a verdict this one"
+            f" goes on with: steelyard run --resume {quoted(self.directory.path)} --no-verdict",
+        )
 
     def _block_taker(self, plan: CampaignPlan) -> BlockTaker:
         """Return what takes the blocks of a plan: servers in slots, or one after another."""

@@ -93,8 +93,12 @@ def new_id(path: Path) -> str:
     return f"{name}-{secrets.token_hex(3)}"
 
 
-def resume_campaign(path: Path, doors: Doors, progress: Progress) -> CampaignAnalysis:
+def resume_campaign(
+    path: Path, doors: Doors, progress: Progress, *, no_verdict: bool = False
+) -> CampaignAnalysis:
     """Go on with a campaign; what its last session left behind is removed first.
+
+    With ``no_verdict`` also where no interim result falls into its budget.
 
     Raises:
         SteelyardError: It failed or was interrupted again; the record tells what there is.
@@ -116,7 +120,9 @@ def resume_campaign(path: Path, doors: Doors, progress: Progress) -> CampaignAna
             registry.register(record.campaign_id, path, record.experiment)
             leftovers.note_gone(directory)
             directory.journal.append(Resumed(version=steelyard.__version__))
-            return _work(record.experiment, record.campaign_id, directory, doors, progress, ())
+            asked = record.experiment
+            asked = replace(asked, no_verdict=asked.no_verdict or no_verdict)
+            return _work(asked, record.campaign_id, directory, doors, progress, ())
 
 
 @contextmanager
@@ -183,6 +189,7 @@ def _campaign(
         directory=directory,
         clock=doors.clock,
         progress=progress,
+        operator=doors.operator,
         facts=facts_of(experiment, assembly, doors),
         findings=findings,
         ceilings=CeilingTaker(experiment, assembly.engine, bench, doors.processes),

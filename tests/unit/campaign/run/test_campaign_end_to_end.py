@@ -1,5 +1,7 @@
 """Whole campaigns in a world without servers: order, ends, interruptions, and their record."""
 
+import re
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +11,7 @@ from fakes.campaigns import IN_TURNS, Stage, a_record, an_experiment, asks
 from fakes.clock import FakeClock
 from fakes.doors import fake_doors
 from fakes.servers import FakeEngine, FakePlatform
+from fakes.stack import FakeOperator
 from steelyard.answers.campaign import analyse
 from steelyard.answers.report import build_document
 from steelyard.campaign.cleanup.leftovers import JournalLedger
@@ -19,7 +22,13 @@ from steelyard.core.findings import Validity, Verdict
 from steelyard.core.linux import recorded_suspects
 from steelyard.core.schedule import Mode
 from steelyard.core.target import LocalTarget
-from steelyard.core.wording import Interrupted, MeasurementError, TargetError
+from steelyard.core.wording import (
+    ExitCode,
+    Interrupted,
+    MeasurementError,
+    PreflightError,
+    TargetError,
+)
 from steelyard.record.directory import read_campaign, read_schedule
 from steelyard.record.journal import BlockStarted, Planned, RunFinished, read_lines
 from steelyard.report.terminal import render_terminal
@@ -96,7 +105,8 @@ def test_equal_configurations_end_at_the_budget(path: Path) -> None:
 
 def test_a_budget_without_a_block_ends_with_what_it_lacks(path: Path) -> None:
     """A short budget on a slow machine: no block, a record to read, and the way out told once."""
-    analysis = Stage.new(an_experiment(stop=Stop(budget_s=5.0)), path).run()
+    short = an_experiment(stop=Stop(budget_s=5.0))
+    analysis = Stage.new(replace(short, no_verdict=True), path).run()
     assert analysis.status is Status.BUDGET
     assert analysis.blocks == 0
     assert analysis.plan is not None
@@ -107,6 +117,54 @@ def test_a_budget_without_a_block_ends_with_what_it_lacks(path: Path) -> None:
     shown = render_terminal(build_document(analysis))
     assert "--budget" in shown
     assert "the budget leaves" not in shown
+
+
+def slow_from_the_first_block(path: Path, budget_s: float = 300.0) -> Stage:
+    """Return a campaign whose blocks take three times as long as was measured before them."""
+    stage = Stage.new(an_experiment(stop=Stop(budget_s=budget_s)), path)
+    stage.listener.at_run = lambda _: stage.clock.advance(30.0)
+    return stage
+
+
+def test_a_budget_without_an_interim_result_is_refused_before_the_first_block(path: Path) -> None:
+    """What starts took has shown it: the budget that serves is named, and no block is taken."""
+    stage = Stage.new(an_experiment(stop=Stop(budget_s=60.0)), path)
+    with pytest.raises(PreflightError, match="comes after 4 blocks, and the budget of 60 s"):
+        stage.run()
+    assert stage.listener.plan is not None
+    assert stage.listener.plan.stopping.max_blocks < 4
+    assert stage.listener.runs == 0
+
+
+def test_blocks_that_turn_out_too_long_end_it_at_once(path: Path) -> None:
+    """After the first block, not at the end of the budget; a resumed one goes on without."""
+    stage = slow_from_the_first_block(path)
+    with pytest.raises(PreflightError, match=r"room for 3 of about") as caught:
+        stage.run()
+    assert caught.value.exit_code is ExitCode.REFUSED
+    assert stage.listener.plan is not None
+    assert stage.listener.plan.stopping.max_blocks >= 4
+    assert len(stage.listener.outcomes) == 1
+    (budget,) = re.findall(r"--budget (\d+)m", caught.value.hint)
+    assert int(budget) > 5
+    again = slow_from_the_first_block(path.with_name("again"), budget_s=60.0 * int(budget))
+    assert again.run().blocks >= 4
+    willing = replace(stage.experiment, no_verdict=True)
+    assert Stage.resumed(willing, path, stage.clock).run().blocks > 1
+
+
+@pytest.mark.parametrize("willing", [True, False])
+def test_somebody_is_asked_whether_it_goes_on_without_a_verdict(
+    path: Path, *, willing: bool
+) -> None:
+    """Once, with the budget that serves; who agrees gets the blocks that fit."""
+    stage = slow_from_the_first_block(path)
+    stage.operator = operator = FakeOperator(willing=willing)
+    with nullcontext() if willing else pytest.raises(PreflightError):
+        assert stage.run().status is Status.BUDGET
+    (asked,) = operator.asked
+    assert "it would be there with --budget" in asked
+    assert len(stage.listener.outcomes) == (3 if willing else 1)
 
 
 def test_a_precision_ends_it_and_verdicts_do_not(path: Path) -> None:

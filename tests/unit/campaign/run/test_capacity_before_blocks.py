@@ -322,7 +322,9 @@ def test_the_plan_says_that_nothing_is_compared(tmp_path: Path) -> None:
 @pytest.mark.parametrize("long", [False, True])
 def test_every_warm_up_is_the_same_closed_loop(tmp_path: Path, long: bool) -> None:  # noqa: FBT001
     """Whichever rate comes first in a start: at a fifth of the capacity a server stays cold."""
-    experiment = replace(at_rates(configurations=2), sustained_s=300.0 if long else None)
+    experiment = replace(
+        at_rates(configurations=2), sustained_s=300.0 if long else None, no_verdict=True
+    )
     experiment = replace(experiment, loads=(*experiment.loads, Load(clients=4, threads=1)))
     stage = Stage.new(experiment, tmp_path / "campaign")
     stage.run()

@@ -223,7 +223,7 @@ def test_a_campaign_of_rounds_records_each_run(tmp_path: Path) -> None:
 def test_raw_output_of_many_runs_sorts_in_run_order(tmp_path: Path) -> None:
     """Also beyond a hundred of a start."""
     experiment = asking(measure=replace(MEASURE, runs_per_start=101), stop=Stop(budget_s=1500.0))
-    Stage.new(experiment, tmp_path / "c").run()
+    Stage.new(replace(experiment, no_verdict=True), tmp_path / "c").run()
     names = [run.raw for run in read_campaign(tmp_path / "c").runs]
     assert names == sorted(names)
     assert names[0] == "0000-0-0-000.txt.gz"
