@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 121536,
-    "lines of tests": 109856,
+    "lines of src": 121338,
+    "lines of tests": 109885,
     "files": 334,
     "longest file": 879,
-    "import edges": 2462,
+    "import edges": 2463,
     "modules with one importer": 24,
     "branches on kind or system": 9,
 }

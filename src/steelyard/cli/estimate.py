@@ -34,8 +34,8 @@ from steelyard.cli.options import (
 def command(context: click.Context, /, **_: object) -> None:
     """Tell what an experiment can decide, and how long it takes; nothing is started.
 
-    The minutes to decide effects of 1, 2, 3, 5 and 10 % in the results and in single cells, the
-    best length of a slice, what the budget does not decide, cheaper designs, disk, and the time
+    The minutes to decide effects of 1, 2, 3, 5 and 10 % in the results and in single cells, how
+    many of ten simulated campaigns detect `stop.detect`, also of other designs, disk, and the time
     to prepare the data. It says if a campaign will run in a cluster or here, and why.
     """
     from steelyard.cli import launching

@@ -174,7 +174,7 @@ layers_option: Final = click.option(
 no_verdict_option: Final = click.option(
     "--no-verdict",
     is_flag=True,
-    help="Measure even if the budget is too short for a verdict.",
+    help="Run even if the budget is too short for a verdict.",
 )
 _EXPERIMENT: Final = (
     click.option(

@@ -402,6 +402,8 @@ class WorkloadNoise:
             ``ASSUMED_NOISE``, or halves of a sum that was measured.
         unnamed: Factor on the deviation of a contrast for what is in none of the parts.
         turns: The parts where configurations alternate; None where they were measured one by one.
+        contrasts: Of the blocks of the A/A campaign, in standard deviations of those that no stall
+            moved; empty where it had too few to draw campaigns from.
     """
 
     workload: str
@@ -414,6 +416,7 @@ class WorkloadNoise:
     assumed: tuple[str, ...] = ()
     unnamed: float = UNNAMED_NOISE
     turns: TurnNoise | None = None
+    contrasts: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

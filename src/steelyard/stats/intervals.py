@@ -386,6 +386,28 @@ def block_interval(contrasts: FloatArray, level: float) -> Interval:
     return signed_rank_interval(contrasts, level)
 
 
+def interval_ends(contrasts: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of ``block_interval`` of many series at once.
+
+    Args:
+        contrasts: Shape (n, series), n >= 2: one value per block.
+        level: Two-sided error level, between 0 and 1.
+
+    Returns:
+        Low and high, each of shape (series,).
+    """
+    blocks = len(contrasts)
+    if is_by_t(blocks, level):
+        reach = _quantile(blocks - 1, level) * contrasts.std(axis=0, ddof=1) / np.sqrt(blocks)
+        centre = contrasts.mean(axis=0)
+        return centre - reach, centre + reach
+    averages = _walsh_averages(contrasts)
+    low = critical_value(blocks, level)
+    high = len(averages) - 1 - low
+    averages.partition((low, high), axis=0)
+    return averages[low], averages[high]
+
+
 def is_by_t(blocks: int, level: float) -> bool:
     """Return whether the interval of so many blocks is that of t, and not of signed ranks."""
     return blocks < SIGNED_RANK_FROM or critical_value(blocks, level) < 0

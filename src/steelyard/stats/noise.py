@@ -18,6 +18,7 @@ from steelyard.stats.intervals import FloatArray, Interval, hodges_lehmann_centr
 
 LEAST_SECONDS = 3  # of a slice: differences at lag 1 and lag 2
 LEAST_NOISE_BLOCKS = 4  # a guess: below, an interval over blocks says nothing
+DRAWN_FROM = 12  # blocks
 _LEVEL = 0.05
 _MAD_TO_DEVIATION = 1.4826  # median absolute deviation to standard deviation, normal values
 _FAR_SECOND = 4.0  # robust deviations beyond which a step belongs to a stall
@@ -209,6 +210,26 @@ def centred(contrasts: FloatArray) -> tuple[FloatArray, FloatArray]:
     limit = _FAR_BLOCK * _MAD_TO_DEVIATION * np.median(np.abs(deviations), axis=0)
     kept = np.abs(deviations) <= limit
     return np.where(kept, deviations, 0.0), kept.astype(float)
+
+
+def unit_contrasts(contrasts: FloatArray) -> tuple[float, ...]:
+    """Return contrasts around their centre, in standard deviations of those that no stall moved.
+
+    Args:
+        contrasts: Shape (n,), log ratio, one per block.
+
+    Returns:
+        To draw campaigns from, rounded to 4 digits; none of fewer than 12 blocks, whose ends are
+        too few, or of equal ones.
+    """
+    if len(contrasts) < DRAWN_FROM:
+        return ()
+    kept, counted = centred(contrasts[:, None])
+    deviation = math.sqrt(float((kept**2).sum()) / max(float(counted.sum()) - 1.0, 1.0))
+    if deviation == 0.0:
+        return ()
+    off = (contrasts - float(hodges_lehmann_centres(contrasts))) / deviation
+    return tuple(off.round(4).tolist())
 
 
 def jackknife_error(left_out: FloatArray) -> FloatArray:

@@ -100,7 +100,7 @@ def test_the_budget_that_is_needed_suffices_and_little_less_does_not(
     effect: float, *, pooled: bool
 ) -> None:
     """Planned with the budget that is named, about nine in ten decide; with 80 % of it, fewer."""
-    needed = compute.needed_s(TYPICAL, terms(), effect, pooled=pooled)
+    needed = compute.outlook(TYPICAL, terms(), (effect,), pooled=pooled).at(effect).needed_s
     assert needed is not None
     blocks = round(needed / BLOCK_S)
     within = compute.outlook(TYPICAL, terms(max_blocks=blocks), (effect,), pooled=pooled)
@@ -156,7 +156,8 @@ def test_without_noise_the_first_look_decides() -> None:
 
 def test_what_no_budget_decides_has_no_minutes() -> None:
     """An effect far below any reach gives None, not a number with nine digits."""
-    assert compute.needed_s(TYPICAL, terms(), 1e-6, pooled=True) is None
+    found = compute.outlook(TYPICAL, terms(), (1e-6,), pooled=True)
+    assert found.at(1e-6).needed_s is None
 
 
 def test_a_precision_is_reached_when_the_method_says() -> None:

@@ -69,7 +69,7 @@ def there(shell: Shell, tmp_path: Path) -> There:
         if made.refusal is not None:
             raise made.refusal
         request = Request(experiment=loaded.experiment, text="version: 1\n", command=command)
-        expected = SimpleNamespace(sustained_most_s=0.0)
+        expected = SimpleNamespace(sustained_most_s=0.0, first_look_s=0.0)
         site = SimpleNamespace(
             api=made.cluster.api,
             experiment=loaded.experiment,

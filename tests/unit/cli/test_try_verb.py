@@ -1,6 +1,7 @@
 """``steelyard try`` and ``plan``: a server against itself, and an answer before anything runs."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -275,7 +276,8 @@ def test_what_is_touched_comes_before_the_plan(
     """It is what the help promises first; a plan is read by who goes on."""
     order = []
     loaded = load_text(text_of(asked()), "try", Surroundings(base=tmp_path, facts=FACTS))
-    checked = SimpleNamespace(assembly=_assembly(), request=None)
+    ready = SimpleNamespace(experiment=replace(loaded.experiment, no_verdict=True))
+    checked = SimpleNamespace(assembly=_assembly(), request=ready, expected=None)
     for name, value in (("release_frozen", None), ("check", checked)):
         monkeypatch.setattr(launching, name, lambda *_, value=value: value)
     monkeypatch.setattr(launching, "foretell", lambda *_: order.append("plan"))
@@ -337,7 +339,8 @@ def test_a_run_warns_in_one_line_where_its_budget_is_too_short(planned: Shell) -
     lines = [line for line in out.splitlines() if line.startswith("  warning ")]
     assert len(lines) == 1
     assert " 20 min detect differences of " in lines[0]
-    assert " and more in the results (9 of 10 campaigns); to detect 1 %: " in lines[0]
+    assert " and more in the results (9 of 10 campaigns); " in lines[0]
+    assert re.search(r"; \d of 10 campaigns detect 1 % in 20 min, 9 of 10 in \d+ [a-z]+", lines[0])
     assert lines[0].endswith("see `steelyard estimate small.yaml`")
     _, out, _ = planned.run("run", "small.yaml", "--dry-run", "--budget", "20h")
     assert "warning" not in out

@@ -42,6 +42,7 @@ from steelyard.stats.noise import (
     NoiseParts,
     NoiseSample,
     noise_parts,
+    unit_contrasts,
 )
 from steelyard.stats.planning import contrast_sd, half_width, width_ratio
 from steelyard.stats.spending import cell_level, first_look_of, result_level, stopping_rule
@@ -609,6 +610,10 @@ class _Of:
         hours = np.array([min(run.started_at for run in block) for block in starts])
         return levels, (hours - hours[0]) / _SECONDS_PER_HOUR
 
+    def with_contrasts(self, noise: campaign.WorkloadNoise) -> campaign.WorkloadNoise:
+        """Return the parts with the blocks that campaigns are drawn from."""
+        return replace(noise, contrasts=unit_contrasts(pooled_contrasts(self.contrasts)))
+
     def block_h(self) -> float:
         """Return the hours from one block to the next, in the middle."""
         _, hours = self.levels()
@@ -632,7 +637,7 @@ def _workload(
         return _in_turns(of, floor, comparisons, design)
     parts, reason = _parts(of, floor.mode)
     drift = _drift(of)
-    noise = None if parts is None else _noise(of.workload, parts, drift)
+    noise = None if parts is None else of.with_contrasts(_noise(of.workload, parts, drift))
     best = (
         None
         if noise is None
@@ -664,7 +669,11 @@ def _in_turns(
         of.seen, of.workload, campaign.turn_times(plan, of.workload), run_time_s
     )
     drift = _drift(of)
-    noise = None if parts is None else noise_in_turns(of.workload, parts, of.block_h())
+    noise = (
+        None
+        if parts is None
+        else of.with_contrasts(noise_in_turns(of.workload, parts, of.block_h()))
+    )
     starts_tell = of.seen.blocks >= campaign.LEAST_STARTS
     return WorkloadFloor(
         workload=of.workload,

@@ -5,7 +5,7 @@ The levels, first looks and intervals are those that the campaign itself will us
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
@@ -19,11 +19,11 @@ from steelyard.core.schedule import Load, Mode, Pausing, SharedMemory
 from steelyard.stats.planning import (
     PAIR,
     BlockShape,
-    Crossing,
     Look,
+    Simulated,
     contrast_sd,
-    crossing,
     look_half_width,
+    simulated,
 )
 from steelyard.stats.spending import PRECISION_FROM, has_many_cells, look_levels, stopping_rule
 
@@ -51,6 +51,7 @@ class OutlookTerms:
         precision: Half-width asked for; then the verdicts do not stop the campaign.
         weights: Of the configurations in a contrast.
         is_fixed: A number of blocks is asked for, and looked at once.
+        contrasts: Of the blocks of an A/A campaign that campaigns are drawn from, as in the noise.
     """
 
     shape: BlockShape
@@ -63,6 +64,7 @@ class OutlookTerms:
     precision: float | None = None
     weights: tuple[float, ...] = PAIR
     is_fixed: bool = False
+    contrasts: tuple[float, ...] = ()
 
     def seconds(self, blocks: float) -> float:
         """Return the seconds from the start to the end of so many blocks."""
@@ -134,8 +136,9 @@ def outlook(
             that differs alone has that level, too: the false discovery rate gives it its smallest.
     """
     deviation = contrast_sd(noise, terms.shape, pooled=pooled, weights=terms.weights)
+    terms = replace(terms, contrasts=noise.contrasts)
     looks = looks_of(terms.rule(terms.max_blocks), None if pooled else terms.shape.cells)
-    plan = crossing(looks, cumulative=terms.precision is None) if looks else None
+    plan = _simulated(looks, terms.precision, terms.contrasts) if looks else None
     return ScopeOutlook(
         pooled=pooled,
         contrast_sd=deviation,
@@ -145,18 +148,13 @@ def outlook(
     )
 
 
-def needed_s(
-    noise: WorkloadNoise, terms: OutlookTerms, effect: float, *, pooled: bool
-) -> float | None:
-    """Return the least budget in which nine in ten campaigns call the effect; None: none."""
-    deviation = contrast_sd(noise, terms.shape, pooled=pooled, weights=terms.weights)
-    return needed_at_s(deviation, terms, effect, pooled=pooled)
-
-
 def needed_at_s(
     deviation: float, terms: OutlookTerms, effect: float, *, pooled: bool
 ) -> float | None:
-    """Return the same where one block's contrast is known to vary by so much."""
+    """Return the least budget in which nine in ten campaigns call the effect; None: none.
+
+    One block's contrast is known to vary by so much.
+    """
     blocks = _blocks_needed(terms, _drift(effect, deviation), pooled=pooled)
     return None if blocks is None else terms.seconds(blocks)
 
@@ -201,8 +199,14 @@ def precision_s(noise: WorkloadNoise, terms: OutlookTerms) -> float | None:
     return terms.seconds(blocks)
 
 
+def _simulated(
+    looks: tuple[Look, ...], precision: float | None, contrasts: tuple[float, ...]
+) -> Simulated:
+    return simulated(looks, cumulative=precision is None, contrasts=contrasts)
+
+
 def _effect(
-    plan: Crossing | None,
+    plan: Simulated | None,
     terms: OutlookTerms,
     effect: float,
     deviation: float,
@@ -231,7 +235,7 @@ def _blocks_needed(terms: OutlookTerms, drift: float, *, pooled: bool) -> float 
     cells = None if pooled else terms.shape.cells
     first = terms.rule(0).first_look if pooled else terms.rule(0).cell_first_look
     plans = [blocks for blocks in _SEARCHED if blocks >= first]
-    needed = [_drift_needed(terms.rule(plans[-1]), cells)]
+    needed = [_drift_needed(terms.rule(plans[-1]), cells, terms.contrasts)]
     if drift < needed[0]:
         # Far out the drift that is needed falls with the root of the blocks.
         blocks = plans[-1] * (needed[0] / drift) ** 2 if drift else math.inf
@@ -239,40 +243,18 @@ def _blocks_needed(terms: OutlookTerms, drift: float, *, pooled: bool) -> float 
     low, high = 0, len(plans) - 1
     while low < high:
         middle = (low + high) // 2
-        enough = drift >= _drift_needed(terms.rule(plans[middle]), cells)
+        enough = drift >= _drift_needed(terms.rule(plans[middle]), cells, terms.contrasts)
         low, high = (low, middle) if enough else (middle + 1, high)
     least = plans[low - 1] + 1 if low else first
-    between = plans[low] * (_drift_needed(terms.rule(plans[low]), cells) / drift) ** 2
+    enough_at = _drift_needed(terms.rule(plans[low]), cells, terms.contrasts)
+    between = plans[low] * (enough_at / drift) ** 2
     return min(max(math.ceil(between), least), plans[low])
 
 
 @lru_cache(maxsize=512)
-def _drift_needed(rule: StoppingRule, cells: int | None) -> float:
+def _drift_needed(rule: StoppingRule, cells: int | None, contrasts: tuple[float, ...]) -> float:
     looks = looks_of(rule, cells, most=_SEARCH_LOOKS)
-    return crossing(looks, cumulative=rule.precision is None).drift_needed(MOST)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SliceOutlook:
-    """The slice of the file beside the best one.
-
-    Attributes:
-        run_time_s: In the file.
-        overhead_s: Per run, not measured: its share of switch and warm-up, and its ramp.
-        single_s: The best for a single cell without drift.
-        best_s: The best for the result, drift and pooling included.
-        cost: Time that the result takes with ``best_s``, over that with the file's.
-        advised: Whether the best may be said: in turns not below ten starts.
-        reconnects: In turns: the best number, beside ``best_s``; None where it is not known.
-    """
-
-    run_time_s: float
-    overhead_s: float
-    single_s: float
-    best_s: float
-    cost: float
-    advised: bool = True
-    reconnects: int | None = None
+    return _simulated(looks, rule.precision, contrasts).drift_needed(MOST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,25 +273,24 @@ class WorkloadOutlook:
     noise: WorkloadNoise
     pooled: ScopeOutlook
     cells: ScopeOutlook | None
-    slices: SliceOutlook
     precision_s: float | None
     synergies: ScopeOutlook | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheaperDesign:
-    """A way to a decision that the budget does not allow as the file stands.
+class DesignOutlook:
+    """How the effect of ``stop.detect`` fares in all results of a design.
 
     Attributes:
-        pooled: Whether it decides the results, or the single cells.
-        change: What to change, in words.
-        needed_s: Budget in which nine in ten campaigns call the effect of ``stop.detect``.
+        change: From the file's design, in words; empty: there is none.
+        within_budget: Share of campaigns that detect it within the budget of the file.
+        needed_s: The least budget in which nine in ten do; None: no reachable one.
         campaigns: How many of such campaigns replace the one.
     """
 
-    pooled: bool
     change: str
-    needed_s: float
+    within_budget: float
+    needed_s: float | None
     campaigns: int = 1
 
 
@@ -422,7 +403,7 @@ class CampaignOutlook:
     Attributes:
         noise: Measured or assumed; it says which.
         workloads: Empty where nothing is compared.
-        cheaper: Where the budget does not decide ``stop.detect``: what would, cheapest first.
+        designs: That of the file first, then what could be taken in its place.
         generators: Of each load, by a trial; None without one.
     """
 
@@ -430,7 +411,7 @@ class CampaignOutlook:
     expected: Forecast
     noise: NoiseProfile
     workloads: tuple[WorkloadOutlook, ...] = ()
-    cheaper: tuple[CheaperDesign, ...] = ()
+    designs: tuple[DesignOutlook, ...] = ()
     generators: tuple[GeneratorNeed, ...] | None = None
 
     @property

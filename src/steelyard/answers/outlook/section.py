@@ -9,13 +9,13 @@ from typing import Final
 
 from steelyard.answers.money import burst_words, cost_json, cost_words
 from steelyard.answers.outlook.compute import (
+    MOST,
     CampaignOutlook,
-    CheaperDesign,
+    DesignOutlook,
     EffectOutlook,
     Forecast,
     GeneratorNeed,
     ScopeOutlook,
-    SliceOutlook,
     WorkloadOutlook,
 )
 from steelyard.answers.results import command_pairs, looked_for, uncompared
@@ -29,7 +29,6 @@ from steelyard.answers.turns import (
 )
 from steelyard.core.campaign import (
     FEW_EXECUTIONS,
-    LEAST_STARTS,
     NoiseOrigin,
     NoiseProfile,
     TurnNoise,
@@ -64,7 +63,6 @@ OTHER_DESIGN = {
 }
 SINGLE = "Nothing is compared, so no effect is decided."
 _PART_NAMES = {"slice_sd": "runs", "restart_sd": "restarts", "drift_sd": "drift"}
-_AS_GOOD = 0.05  # of the time: less is not worth a changed file
 
 
 def outlook_document(found: CampaignOutlook) -> doc.Document:
@@ -77,7 +75,7 @@ def outlook_document(found: CampaignOutlook) -> doc.Document:
         sections=(
             _decidable(found),
             *_minutes(found),
-            *_cheaper(found),
+            *_designs(found),
             *_generators(found),
             _noise(found),
             _time_and_disk(found),
@@ -111,11 +109,21 @@ def shortfall(found: CampaignOutlook, source: str | None) -> str:
             f"at the {noise} noise {budget} detect differences of {format_share(least)} and more in"
             f" {scope} (9 of 10 campaigns)"
         )
-    ways = [design for design in found.cheaper if design.pooled or found.decides_results]
-    wanted = doc.share(experiment.stop.detect)
-    way = f"; to detect {wanted}: {design_sentence(ways[0])}" if ways else f", not {wanted}"
     more = f"; see `steelyard estimate {quoted(source)}`" if source is not None else ""
-    return f"{fact}{way}{more}"
+    own = "" if found.decides_results else f"; {detection_words(found, found.designs[0])}"
+    return f"{fact}{own}{more}"
+
+
+def detection_words(found: CampaignOutlook, design: DesignOutlook) -> str:
+    """Return how many campaigns of a design detect what is asked, within which budgets."""
+    wanted, budget = doc.share(found.experiment.stop.detect), found.experiment.stop.budget_s
+    of_ten = math.floor(10 * design.within_budget)
+    words = f"{of_ten} of 10 campaigns detect {wanted} in {format_duration(budget)}"
+    if design.within_budget >= MOST:
+        return words
+    if design.needed_s is None:
+        return f"{words}, and no budget within reach is enough for 9 of 10"
+    return f"{words}, 9 of 10 in {doc.about(design.needed_s)}"
 
 
 def _decidable(found: CampaignOutlook) -> doc.Section:
@@ -128,7 +136,8 @@ def _decidable(found: CampaignOutlook) -> doc.Section:
     wish = doc.share(found.experiment.stop.detect)
     length = "long enough" if found.decides_results else "too short"
     budget = format_duration(found.experiment.stop.budget_s)
-    text = f"{budget} are {length} to detect an effect of {wish} in the results."
+    text = f"{budget} are {length} to detect an effect of {wish} in the results"
+    text += f": {detection_words(found, found.designs[0])}."
     lead = doc.Paragraph(text=text, tone=tone)
     cells: tuple[doc.Block, ...] = ()
     if not found.decides_cells:
@@ -245,24 +254,31 @@ def _most(effect: EffectOutlook, budget_s: float) -> str:
     return f"not within {format_duration(budget_s)} ({needed})"
 
 
-def _cheaper(found: CampaignOutlook) -> tuple[doc.Section, ...]:
-    if not found.cheaper:
+def _designs(found: CampaignOutlook) -> tuple[doc.Section, ...]:
+    if not found.designs:
         return ()
-    blocks: list[doc.Block] = []
-    for pooled, scope in ((True, "results"), (False, "single cells")):
-        ways = tuple(design_sentence(each) for each in found.cheaper if each.pooled is pooled)
-        lead = (
-            f"Nine in ten campaigns decide {doc.share(found.experiment.stop.detect)} in {scope}"
-            " with"
-        )
-        blocks += [doc.BulletList(lead=lead, items=ways)] if ways else []
-    return (doc.Section(anchor="cheaper", title="Designs that decide", blocks=tuple(blocks)),)
-
-
-def design_sentence(design: CheaperDesign) -> str:
-    """Return a design and its time in words."""
-    each = " each" if design.campaigns > 1 else ""
-    return f"{design.change}: about {doc.about(design.needed_s)}{each}"
+    wanted = doc.share(found.experiment.stop.detect)
+    budget = format_duration(found.experiment.stop.budget_s)
+    table = doc.table_of(
+        found.designs,
+        doc.column("design", lambda each: each.change or "as the file has it"),
+        doc.column("campaigns", lambda each: each.campaigns, doc.WHOLE),
+        doc.column(
+            f"detect {wanted} in {budget}",
+            lambda each: each.within_budget,
+            doc.Form(show=lambda share: f"{math.floor(10 * share)} of 10", unit=PERCENT),
+            key="decided_within_budget",
+        ),
+        doc.column(
+            "9 of 10 need",
+            lambda each: each.needed_s,
+            doc.Form(show=doc.about, unit=SECONDS),
+            key="needed",
+        ),
+        title="",
+        note=_TEXTS.designs(),
+    )
+    return (doc.Section(anchor="designs", title="Designs", blocks=(table,)),)
 
 
 def _generators(outlook: CampaignOutlook) -> Iterator[doc.Section]:
@@ -328,13 +344,8 @@ def _noise(found: CampaignOutlook) -> doc.Section:
         if each.cells is not None:
             deviations.append(format_share(each.cells.contrast_sd) + " per cell")
         pairs.append((f"one block varies by, {name}", ", ".join(deviations)))
-        pairs.append(
-            (f"turns, {name}", turns_sentence(each.slices))
-            if in_turns
-            else (f"slice, {name}", slice_sentence(each.slices))
-        )
     listed = doc.KeyValues(title="", pairs=tuple(pairs))
-    return doc.Section(anchor="noise", title="Noise and slice", blocks=(listed,))
+    return doc.Section(anchor="noise", title="Noise", blocks=(listed,))
 
 
 def noise_origin(noise: NoiseProfile, *, in_turns: bool = False) -> str:
@@ -379,27 +390,6 @@ def _not_measured(each: WorkloadOutlook, noise: NoiseProfile) -> str:
         f"; {doc.enumeration(tuple(others))} was not measured: the noisiest one's" if others else ""
     )
     return parts + taken
-
-
-def slice_sentence(slices: SliceOutlook) -> str:
-    """Return the slice of the file beside the best one, in words."""
-    file = f"{slices.run_time_s:g} s in the file, beside {slices.overhead_s:.1f} s not measured"
-    best = f"best for the result {slices.best_s:.0f} s"
-    saved = 1.0 - slices.cost
-    gain = "about as good" if saved < _AS_GOOD else f"{100 * saved:.0f} % less time"
-    return f"{file}; {best} ({gain}); for a single cell without drift {slices.single_s:.0f} s"
-
-
-def turns_sentence(slices: SliceOutlook) -> str:
-    """Return the seconds of turns of the file, and the best ones where they may be said."""
-    file = f"{slices.run_time_s:g} s in the file, beside {slices.overhead_s:.1f} s not measured"
-    if not slices.advised:
-        return f"{file}; others are advised by {LEAST_STARTS} starts or more of `steelyard noise`"
-    anew = slices.reconnects
-    with_new = "" if anew is None else f" with {doc.count(anew, 'reconnection')}"
-    saved = 1.0 - slices.cost
-    gain = "about as good" if saved < _AS_GOOD else f"{100 * saved:.0f} % less time"
-    return f"{file}; best for the result {slices.best_s:.0f} s{with_new} ({gain})"
 
 
 def _time_and_disk(found: CampaignOutlook) -> doc.Section:
@@ -528,14 +518,14 @@ def outlook_json(found: CampaignOutlook) -> dict[str, doc.Json]:
         "workloads": [
             _workload_json(each, name) for each in found.workloads for name in each.names
         ],
-        "cheaper": [
+        "designs": [
             {
-                "scope": "pooled" if each.pooled else "cell",
-                "change": each.change,
+                "change": each.change or None,
                 "campaigns": each.campaigns,
+                "decided_within_budget": doc.number(round(each.within_budget, 3)),
                 "needed_s": _seconds(each.needed_s),
             }
-            for each in found.cheaper
+            for each in found.designs
         ],
         "generators": None
         if found.generators is None
@@ -604,13 +594,6 @@ def _workload_json(each: WorkloadOutlook, name: str) -> dict[str, doc.Json]:
             "assumed": list(noise.assumed),
             **_turns_json(noise.turns),
         },
-        "run_time_s": doc.number(each.slices.run_time_s),
-        "overhead_per_run_s": _seconds(each.slices.overhead_s),
-        "best_run_time_s": _seconds(each.slices.best_s),
-        "best_run_time_single_cell_s": _seconds(each.slices.single_s),
-        "best_run_time_cost": doc.number(each.slices.cost),
-        "best_run_time_advised": each.slices.advised,
-        "best_reconnects": each.slices.reconnects,
         "width_reached_s": _seconds(each.precision_s),
         "pooled": _scope_json(each.pooled),
         "cell": None if each.cells is None else _scope_json(each.cells),
