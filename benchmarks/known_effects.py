@@ -1,9 +1,10 @@
 """Known effects in turns and in long starts: both designs must say the same.
 
-Each effect acts inside turns: a further statement in each transaction, a CPU quota, the simple
-protocol, shared buffers that hold the data or not, a small or a large `max_wal_size`. (A generator
-that is stopped for 3 % of the time is none: on a busy machine its backends spread better after each
-pause, and it was 50 % faster. `three_percent.py` has such an effect inside turns only.)
+Each effect acts inside turns: a further statement in each transaction, statements of 20 ms that are
+3 % longer, a CPU quota, the simple protocol, shared buffers that hold the data or not, a small or a
+large `max_wal_size`. (A generator that is stopped for 3 % of the time is none: on a busy machine
+its backends spread better after each pause, and it was 50 % faster. `three_percent.py` has such an
+effect inside turns only.)
 
 The data are loaded into memory after each start, as they are by default: a server that fills its
 buffers while it is measured is another quantity in each design. Campaigns of both designs come by
@@ -69,15 +70,17 @@ configurations:
 WRAPPER = """\
 #!{python}
 import os, subprocess, sys
-PGBENCH, SCRIPT = {pgbench!r}, {script!r}
+PGBENCH, SCRIPT, LONG = {pgbench!r}, {script!r}, {long!r}
 arguments = sys.argv[1:]
 if "PGHOST" in os.environ and any(each.startswith("--client=") for each in arguments):
     asked = subprocess.run([{psql!r}, "-XAtc", "SHOW cluster_name"], stdout=subprocess.PIPE,
                            stderr=subprocess.DEVNULL, text=True).stdout.strip()
-    if asked == "statement":
-        arguments = [f"--file={{SCRIPT}}" if each.startswith("--builtin=") else each
+    if asked in ("statement", "long", "longer"):
+        script = SCRIPT if asked == "statement" else LONG
+        arguments = [f"--file={{script}}" if each.startswith("--builtin=") else each
                      for each in arguments]
-        arguments.insert(0, "--scale=10")
+        rows = 103000 if asked == "longer" else 100000
+        arguments[:0] = ["--scale=10", f"--define=rows={{rows}}"]
 os.execv(PGBENCH, [PGBENCH, *arguments])
 """
 FURTHER = """\
@@ -85,6 +88,7 @@ FURTHER = """\
 SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
 SELECT count(*) FROM generate_series(1, 30);
 """
+LONG = "SELECT sum(number) FROM generate_series(1, :rows) number;\n"
 # A start draws which CPUs server and generator share, and visits vary by it. With one each there is
 # nothing to draw, in both designs alike.
 _PLACED = '    cgroup: {cpuset: "0", generator_cpuset: "1"}'
@@ -108,6 +112,12 @@ class Effect:
 
 EFFECTS = {
     "statement": Effect(changed="    postgres: {cluster_name: statement}"),
+    "long": Effect(
+        changed="    postgres: {cluster_name: longer}",
+        without=_BIG.replace(
+            "{shared_buffers", "{cluster_name: long, huge_pages: off, shared_buffers"
+        ),
+    ),
     "quota": Effect(changed="    cgroup: {cpus: 0.7}"),
     "protocol": Effect(changed="    protocol: simple"),
     "buffers": Effect(
@@ -132,12 +142,15 @@ def programs(directory: Path) -> Path:
     pgbench.rename(pgbench.with_name("pgbench-itself"))
     script = copied / "further.sql"
     script.write_text(FURTHER)
+    long = copied / "long.sql"
+    long.write_text(LONG)
     pgbench.write_text(
         WRAPPER.format(
             python="/usr/bin/python3",
             pgbench=str(pgbench.with_name("pgbench-itself")),
             psql=str(copied / "bin" / "psql"),
             script=str(script),
+            long=str(long),
         )
     )
     pgbench.chmod(pgbench.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)

@@ -119,7 +119,7 @@ def test_settings_of_a_session_alternate_script_by_script(
 
 
 @pytest.mark.usefixtures("facts")
-def test_configurations_one_after_another_have_equal_mixes(
+def test_configurations_that_are_up_together_have_equal_mixes(
     steelyard: Steelyard, server: Server
 ) -> None:
     """Two clients: runs of their own have each script as often, and each client its own order."""
@@ -130,5 +130,52 @@ def test_configurations_one_after_another_have_equal_mixes(
     assert done.returncode == 130, done.stderr
     require_equal_mixes(steelyard, clients=2)
     (plan,) = (entry["plan"] for entry in steelyard.journal if entry["kind"] == "planned")
-    assert plan["mode"] == "back-to-back"
+    assert plan["mode"] == "alternating"
     assert plan["in_order"][0]["sessions"] == []
+
+
+LOCAL = """\
+version: 1
+name: scripts in order on two servers
+baseline: small
+DESIGN
+workloads:
+  - name: scripts
+    prepare: [make.sql]
+    scripts: [{file: short.sql, weight: 2}, {file: found.sql}, {file: long.sql}]
+load: {clients: 1, threads: 1, protocol: prepared}
+measure: {run_time: 1s, warm_up: 1s, discard_start: 0s, machine_limits: off, max_other_load: ignore}
+stop: {budget: 20m, width: 0.1%}
+seed: 7
+configurations:
+  small:
+    target: {kind: local, server: embedded}
+    postgres: {shared_buffers: 16MB, huge_pages: "off"}
+  large:
+    extends: small
+    postgres: {shared_buffers: 64MB}
+"""
+
+
+@pytest.mark.parametrize("design", ["alternating", "one-by-one"])
+def test_servers_of_this_machine_have_equal_mixes(steelyard: Steelyard, design: str) -> None:
+    """Up together one stands still while the other runs its scripts; else one after another.
+
+    In a block both run them in the same order.
+    """
+    for name, text in SCRIPTS.items():
+        (steelyard.directory / name).write_text(text)
+    make = "CREATE TABLE facts AS SELECT g id, md5(g::text) value FROM generate_series(1, 60000) g;"
+    (steelyard.directory / "make.sql").write_text(f"{make}\nCREATE INDEX ON facts (id);\n")
+    (steelyard.directory / "two.yaml").write_text(LOCAL.replace("DESIGN", f"design: {design}"))
+    process = steelyard.start("run", "two.yaml", "--dir", "c", "--no-verdict")
+    wait_for(lambda: steelyard.complete_blocks >= 1, process)
+    done = interrupted(process)
+    assert done.returncode == 130, done.stderr
+    require_equal_mixes(steelyard)
+    (plan,) = (entry["plan"] for entry in steelyard.journal if entry["kind"] == "planned")
+    assert plan["mode"] == {"alternating": "alternating", "one-by-one": "starts"}[design]
+    for run in steelyard.counted_runs:
+        assert run["evidence"]["totals"]["server_cpu_s"] > 0.0
+    report = (steelyard.directory / "c" / "report.md").read_text()
+    assert "rounds a run, each script as often as its weight" in report

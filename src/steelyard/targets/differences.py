@@ -212,7 +212,7 @@ def choose_design(
     """Return how the configurations of an experiment are brought together.
 
     ``turns`` hold enough transactions of each workload; without them no transaction was timed yet.
-    Workloads whose scripts run ``in_order`` alternate execution by execution, or not at all.
+    Workloads whose scripts run ``in_order`` alternate by execution or by run.
 
     Raises:
         InputError: The file asks for turns where they cannot be taken.
@@ -228,12 +228,6 @@ def choose_design(
             f" {schedule.LEAST_LATENCIES} of its mean latencies, which is too long"
             for workload in turns
             if workload.times.turn_s > schedule.LONGEST_TURN_S
-        ),
-        *(
-            f"a run of {order.workload} would hold about {order.executions:.0f} executions, too few"
-            " for drawn scripts: they run in a given order, one configuration after another"
-            for order in in_order
-            if not order.sessions
         ),
     ]
     if not obstacles:
@@ -264,10 +258,12 @@ def _why_together(
     for names in room.of_one:
         reason += f"; {', '.join(names)} are on databases of one server"
     for order in in_order:
+        how = "one session runs each script under all of them"
+        if not order.sessions:
+            how = "each runs its scripts while the others stand still"
         reason += (
             f"; a run of {order.workload} would hold about {order.executions:.0f} executions, too"
-            " few for drawn scripts: one session runs each script under all of them, in a given"
-            " order"
+            f" few for drawn scripts: {how}, in a given order"
         )
     if room.lifted:
         limits = ", ".join(f"{name} = 0 (now {value})" for name, value in room.lifted.items())

@@ -5,7 +5,8 @@ parameters: the draw of a mix is no part of what is compared. What counts of a s
 of its times, and of a run the sum of these by weight, so that one disturbed execution moves little.
 
 Configurations that are sessions of one server run each execution one after the other, on one
-connection that gets the settings of each; which comes first is a coin's.
+connection that gets the settings of each; which comes first is a coin's. Other configurations have
+a run each, in the same order of scripts; that of those that are up together is a coin's, too.
 """
 
 import math
@@ -26,6 +27,7 @@ from steelyard.stats.histogram import histogram_of, to_text
 from steelyard.systems.protocol import Engine, Execution
 
 _BLOCKS: Final = 12  # that a budget should have at least before runs have more rounds: a guess
+_MOST_PASSES: Final = 100
 _COLD: Final = 1.1  # a first execution over the second, from which on the data are not in memory
 _PATIENCE: Final = 10.0  # a guess: so much slower than it was a moment ago may a script become
 
@@ -64,15 +66,17 @@ def of_all_sides(experiment: Experiment, workload: Workload) -> Workload:
     return replace(workload, scripts=tuple(s for each in variants for s in each.scripts))
 
 
-def steps_of(workload: Workload, order: ScriptsInOrder, coin: np.random.Generator) -> Steps:
-    """Return the executions of one client: each script once that does not count, then rounds.
+def steps_of(
+    workload: Workload, order: ScriptsInOrder, coin: np.random.Generator, passes: int = 1
+) -> Steps:
+    """Return the executions of one client: passes of each script once, then rounds that count.
 
     ``workload`` is that of all sides where they have each execution in succession.
     """
     sides = max(len(order.sessions), 1)
     weights = weights_of(workload)[: len(workload.scripts) // sides]
     drawn: list[tuple[int | None, int]] = [
-        (None, int(script)) for script in coin.permutation(len(weights))
+        (None, int(script)) for _ in range(passes) for script in coin.permutation(len(weights))
     ]
     for counted in range(order.rounds):
         whole = np.repeat(np.arange(len(weights)), weights)
@@ -281,7 +285,9 @@ def rounds_for(experiment: Experiment, order: ScriptsInOrder, *, left_s: float) 
     return max(min(held, affordable), 1)
 
 
-def with_lengths(experiment: Experiment, in_order: Sequence[ScriptsInOrder]) -> Experiment:
+def with_lengths(
+    experiment: Experiment, in_order: Sequence[ScriptsInOrder], *, alternates: bool
+) -> Experiment:
     """Return an experiment whose runs are as long as those in a given order last."""
     orders = {order.workload: order for order in in_order}
 
@@ -291,16 +297,21 @@ def with_lengths(experiment: Experiment, in_order: Sequence[ScriptsInOrder]) -> 
             return workload
         sides = max(len(order.sessions), 1)
         length_s = order.round_s * (order.rounds * order.repeats / sides + _once(workload))
-        ramp_s = 0.0 if order.sessions else experiment.measure.discard_start_s
+        ramp_s = 0.0 if alternates else experiment.measure.discard_start_s
         return replace(workload, run_time_s=max(length_s - ramp_s, 1e-3))
 
     return replace(experiment, workloads=tuple(map(fitted, experiment.workloads)))
 
 
-def patience_s(workload: Workload, order: ScriptsInOrder) -> int:
+def passes_of(workload: Workload, order: ScriptsInOrder, warm_up_s: float) -> int:
+    """Return how often each script runs before what counts: once, or as long as a warm-up."""
+    return min(max(math.ceil(warm_up_s / (_once(workload) * order.round_s)), 1), _MOST_PASSES)
+
+
+def patience_s(workload: Workload, order: ScriptsInOrder, warm_up_s: float) -> int:
     """Return how long a run may take at most: a changed plan may make it much slower."""
-    rounds = order.rounds + _once(workload)
-    return math.ceil(_PATIENCE * order.repeats * rounds * order.round_s)
+    rounds_s = (order.rounds + _once(workload)) * order.round_s + warm_up_s
+    return math.ceil(_PATIENCE * order.repeats * rounds_s)
 
 
 def _once(workload: Workload) -> float:

@@ -324,7 +324,7 @@ class Campaign:
         noise = profile_for(self.experiment, in_turns=mode is Mode.ALTERNATING)
         rounds = self._rounds(frame, noise)
         block_s = durations.block_s(
-            with_lengths(self.experiment, in_order),
+            with_lengths(self.experiment, in_order, alternates=choice.alternates),
             frame,
             rounds=rounds.number,
             at_once=None if choice.memory is None else choice.memory.at_once,

@@ -2,7 +2,9 @@
 
 In turns servers that are up together carry the load one after another, and their generators end by
 a signal. In one piece a server is alone, nothing stands still, and its generators end by themselves
-after their time. Sessions of one server whose scripts run in a given order have one run together.
+after their time. Scripts in a given order are run in one piece, too: servers that are up together
+have a run each, one after another while the others stand still, and sessions of one server have one
+run together.
 
 Invariant: from its first pause on a server in turns runs only in its own turns, with whatever is
 done for it alone; whatever ends a cell, no generator of it goes on.
@@ -27,6 +29,7 @@ from steelyard.campaign.run.in_order import (
     ByExecution,
     of_all_sides,
     order_of_trial,
+    passes_of,
     patience_s,
     steps_of,
     trial_steps,
@@ -156,22 +159,30 @@ class Seat:
         """Return where its server runs."""
         return self.slot.bench.platform(self.planned.configuration)
 
-    def begin(self, seconds: int | None, count: Callable[["Seat"], Counting] | None = None) -> None:
+    def begin(
+        self,
+        seconds: int | None,
+        count: Callable[["Seat"], Counting] | None = None,
+        *,
+        is_alone: bool = True,
+    ) -> None:
         """Take the first look at the server while it runs alone; then it stands still.
 
         Args:
             seconds: For which its generators are asked; None: they are taken in turns.
             count: Opens what counts the run; without it nothing of it counts.
+            is_alone: No other server is up, for which it would have to stand still.
 
         Raises:
             MeasurementError: It cannot be counted, or is too slow to be measured in that time.
             TargetError: The server is gone.
         """
         bench, name = self.slot.bench, self.planned.configuration
-        self._standstill = self.platform.standstill if seconds is None else None
+        in_turns = seconds is None
+        self._standstill = self.platform.standstill if in_turns or not is_alone else None
         self.proceed()
         request = bench.request(self.planned, seconds=_LONGEST_S if seconds is None else seconds)
-        if self._standstill is not None:
+        if in_turns and self._standstill is not None:
             request = replace(request, in_turns=self._standstill.kind)
         self.request = request
         if count is not None:
@@ -385,7 +396,8 @@ class RunTaker:
         seats = seats[:1] if self._is_shared else seats  # it has the sessions of all
         with _closing(seats):
             for seat in seats:
-                seat.begin(round(seconds) if self.times is None else None)
+                whole_s = round(seconds) if self.times is None else None
+                seat.begin(whole_s, is_alone=len(seats) == 1)
             if self.times is None:
                 for seat in seats:
                     seat.run_through()
@@ -424,13 +436,14 @@ class RunTaker:
             lost: set[int] = set()
             failure = ""
             running = seats[:1] if self._is_shared else seats
+            seed = 0 if self.order is None else int(coin.integers(2**63))  # the same for all
             self._watch(seats, work)
             try:
                 for seat, order in zip(running, orders, strict=False):
                     count = partial(self._count, stack, order, work)
                     if self.order is not None:
-                        count = partial(_count_in_order, self.order, coin)
-                    seat.begin(self._whole_s(seat, work), count)
+                        count = partial(_count_in_order, self.order, work.warm_up_s, seed)
+                    seat.begin(self._whole_s(seat, work), count, is_alone=len(running) == 1)
                 wall, monotonic = self.clock.now(), self.clock.monotonic()
                 self._run(running, work, coin, lost)
             except MeasurementError as error:
@@ -441,7 +454,7 @@ class RunTaker:
                 clock_jump_s=(self.clock.now() - wall) - (self.clock.monotonic() - monotonic),
                 failure=failure,
                 asked_s=work.seconds if self.times is None and self.order is None else None,
-                in_turns=self.times is not None or self._is_shared,
+                in_turns=self.times is not None or len(seats) > 1,
             )
             for seat in seats if self._is_shared else ():
                 _share(seats[0], seat)
@@ -459,7 +472,7 @@ class RunTaker:
             return None
         if self.order is not None:
             workload = seat.slot.bench.experiment.workload(seat.planned.cell.workload)
-            return patience_s(workload, self.order)
+            return patience_s(workload, self.order, work.warm_up_s)
         return round(work.seconds + work.ramp_s + tail_s(seat.planned.cell.load))
 
     def _run(
@@ -475,8 +488,8 @@ class RunTaker:
             MeasurementError: A generator failed, or too many rounds are lost.
         """
         if self.times is None:
-            for seat in seats:
-                seat.run_through()
+            for side in coin.permutation(len(seats)):
+                seats[side].run_through()
             return
         rounds = self.times.turns_in(work.seconds)
         for batch in self.times.sets(rounds):
@@ -537,7 +550,10 @@ class RunTaker:
             )
             for seat in seats
         ]
-        host, ramp_s = seats[0].slot.bench.host, work.ramp_s if self.times is None else None
+        host, ramp_s = (
+            seats[0].slot.bench.host,
+            work.ramp_s if self.times is None and len(seats) == 1 else None,
+        )
         made = watches(places, host, self.clock, ramp_s=ramp_s)
         for seat, watch in zip(seats, made, strict=True):
             seat.watch = watch
@@ -611,13 +627,15 @@ _OF_ONE_SESSION: Final = tuple(
 )
 
 
-def _count_in_order(order: ScriptsInOrder, coin: np.random.Generator, seat: Seat) -> Counting:
+def _count_in_order(order: ScriptsInOrder, warm_up_s: float, seed: int, seat: Seat) -> Counting:
     """Put the files of a seat's clients in place; the order is one of its own for each client."""
+    coin = np.random.default_rng(seed)
     bench, request, load = seat.slot.bench, seat.request, seat.engine.load
     texts = request.workload
     if order.sessions:
         texts = of_all_sides(bench.experiment, texts)
-    steps = tuple(steps_of(texts, order, coin) for _ in range(request.load.clients))
+    passes = passes_of(request.workload, order, warm_up_s)
+    steps = tuple(steps_of(texts, order, coin, passes) for _ in range(request.load.clients))
     files = [load.in_order(texts, [step.execution for step in each]) for each in steps]
     return ByExecution(
         request=bench.in_order(request, files, int(coin.integers(1, 2**31 - 1))),

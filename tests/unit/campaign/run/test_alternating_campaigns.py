@@ -230,13 +230,13 @@ def test_transactions_that_are_too_long_mean_starts(tmp_path: Path) -> None:
     """It shows when they are tried, and is said in the plan."""
     experiment = an_experiment()
     stage = staged(tmp_path / "campaign", experiment)
-    turns = replace(TurnTimes(), turn_s=1.5)
+    turns = replace(TurnTimes(), turn_s=5.5)
     measure = replace(experiment.measure, turns=turns)
     stage.experiment = stage.world.experiment = replace(experiment, measure=measure)
     plan = stage.run().plan
     assert plan is not None
     assert plan.mode is Mode.STARTS
-    assert "a turn of reads would have to last 1.5 s" in plan.design_reason
+    assert "a turn of reads would have to last 5.5 s" in plan.design_reason
 
 
 @pytest.mark.parametrize("fails", [False, True])

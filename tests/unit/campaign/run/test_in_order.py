@@ -17,6 +17,7 @@ from steelyard.campaign.run.in_order import (
     Steps,
     of_all_sides,
     order_of_trial,
+    passes_of,
     patience_s,
     rounds_for,
     sessions_of,
@@ -240,11 +241,23 @@ def test_rounds_fill_a_run_where_the_budget_has_the_blocks() -> None:
 def test_planned_lengths_and_patience_follow_the_rounds() -> None:
     """Runs of their own have the executions that do not count; in succession they share them."""
     asked = experiment()
-    alone = with_lengths(asked, [replace(ORDER, round_s=5.0)]).run_time_s("reports")
+    long = replace(ORDER, round_s=5.0)
+    alone = with_lengths(asked, [long], alternates=False).run_time_s("reports")
     once = 3 / 5  # of a round
     assert alone == pytest.approx(5.0 * (3 + once) - asked.measure.discard_start_s)
     shared = replace(ORDER, round_s=5.0, sessions=BOTH, discards_first=True)
-    together = with_lengths(asked, [shared]).run_time_s("reports")
+    together = with_lengths(asked, [shared], alternates=True).run_time_s("reports")
     assert together == pytest.approx(5.0 * (3 * 1.5 + once))
-    assert with_lengths(asked, []) == asked
-    assert patience_s(WORK, shared) > 5 * 2 * together
+    beside = with_lengths(asked, [long], alternates=True).run_time_s("reports")
+    assert beside == pytest.approx(5.0 * (3 + once))
+    assert with_lengths(asked, [], alternates=True) == asked
+    assert patience_s(WORK, shared, 2.0) > 5 * 2 * together
+
+
+@pytest.mark.parametrize(("warm_up_s", "passes"), [(0.0, 1), (0.15, 1), (2.0, 13), (1e6, 100)])
+def test_a_warm_up_is_as_many_passes_as_it_lasts(warm_up_s: float, passes: int) -> None:
+    """Each script once at least; what counts is the same after it."""
+    assert passes_of(WORK, ORDER, warm_up_s) == passes
+    steps = steps_of(WORK, ORDER, coin(), passes)
+    assert [step.round for step in steps[: 3 * passes]] == [None] * 3 * passes
+    assert Counter(step.script for step in steps if step.round == 0) == {0: 3, 1: 1, 2: 1}
