@@ -23,13 +23,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 121338,
-    "lines of tests": 109885,
+    "lines of src": 121363,
+    "lines of tests": 109944,
     "files": 334,
-    "longest file": 879,
+    "longest file": 877,
     "import edges": 2463,
     "modules with one importer": 24,
-    "branches on kind or system": 9,
+    "branches on kind or system": 8,
 }
 # A floor: so many tests of `make test` pass in a file system with git, make and Python alone.
 TESTS_ON_A_BARE_MACHINE = 10000
