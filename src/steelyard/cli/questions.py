@@ -42,6 +42,7 @@ from steelyard.campaign.foresee.forecast import (
     forecast,
     with_budget,
 )
+from steelyard.campaign.foresee.touched import endpoint_facts, touched
 from steelyard.campaign.run import session
 from steelyard.cli.attaching import JobOptions
 from steelyard.cli.campaigns import Gate, print_answer
@@ -63,8 +64,6 @@ from steelyard.core.wording import (
     InputError,
     PreflightError,
     RecordError,
-    format_bytes,
-    format_duration,
     parse_budget_s,
     printable,
 )
@@ -686,7 +685,7 @@ def _trial_option(path: str) -> str:
 
 def _agree_to_trial(assembly: Assembly, options: TrialOptions) -> None:
     """Ask whether what is touched is meant."""
-    if options.yes or not _trial_facts(assembly):  # a server that Steelyard starts itself
+    if options.yes or not endpoint_facts(assembly):  # a server that Steelyard starts itself
         return
     if not at_terminal():
         raise PreflightError(
@@ -733,79 +732,6 @@ def answer_by_plans(experiment: Experiment, assembly: Assembly, options: TrialOp
         lines = (line for each in series for line in plan_lines(each, is_answer=is_answer))
         click.echo(printable("\n".join(lines)), err=not is_answer)
     return is_answer
-
-
-def _trial_facts(assembly: Assembly) -> dict[str, str]:
-    facts = assembly.platforms[NOW].facts()
-    return {fact.name: fact.value for fact in facts if fact.subject == "endpoint"}
-
-
-def touched(experiment: Experiment, assembly: Assembly) -> Iterator[tuple[str, str]]:
-    """Yield what a trial touches: server, settings, data and for how long, each with its name."""
-    facts = _trial_facts(assembly)
-    changed = experiment.configuration(experiment.contenders[0])  # beside settings all are alike
-    if facts:
-        is_standby = " (a standby)" if "standby" in facts else ""
-        yield "server", f"{facts['address']}{is_standby}, as {facts['user']}"
-        if _asked(experiment):
-            yield "settings", _settings_touched(experiment, assembly, facts)
-    else:
-        yield "server", "one that Steelyard starts and removes"
-    for script in changed.scripts:
-        yield "script", f"{script.rewritten_in} in place of {script.name}"
-    for script in changed.prepare:
-        yield "change", f"{script.name}, in copies"
-    reads = all(map(assembly.engine.only_reads, experiment.workloads))
-    yield "data", _data_touched(experiment, assembly, facts, reads=reads)
-    if "read-only sessions" in facts:
-        yield "remark", f"read-only sessions: {facts['read-only sessions']}"
-    idle = assembly.engine.checkpoint_settings(tuple(_asked(experiment)))
-    if idle and reads:
-        yield "remark", f"{', '.join(idle)}: of checkpoints and WAL, and all that is run only reads"
-    clients = " or ".join(str(load.clients) for load in experiment.loads)
-    sessions = "session" if clients == "1" else "sessions"
-    yield "load", f"{clients} {sessions}, for {format_duration(experiment.stop.budget_s)} at most"
-
-
-def _data_touched(
-    experiment: Experiment, assembly: Assembly, facts: dict[str, str], *, reads: bool
-) -> str:
-    if "tables copied" in facts:
-        return (
-            f"copies, one for each configuration, of {facts['tables copied']}, from one snapshot;"
-            f" they take {facts['copies take']}, and are dropped at the end"
-        )
-    if not (facts and any(workload.scripts for workload in experiment.workloads)):
-        size = sum(each.expected_bytes for each in assembly.engine.datasets())
-        return f"a database of Steelyard's own of about {format_bytes(size)}, dropped at the end"
-    command = facts.get("data brought back by")
-    what = "what the scripts change stays changed"
-    if command is not None:
-        what = "what the scripts change is brought back by"
-        what += f" `{command}`, run here before every start"
-    what = "the scripts only read" if reads else what
-    return f"database {facts['database']}, which was there before: {what}"
-
-
-def _settings_touched(experiment: Experiment, assembly: Assembly, facts: dict[str, str]) -> str:
-    asked = _asked(experiment)
-    before = assembly.engine.shown_now(NOW, tuple(asked))
-    named = ", ".join(
-        f"{name} = {value}" + (f" (now {before[name]})" if name in before else "")
-        for name, value in asked.items()
-    )
-    if facts["settings"] == "of own sessions only":
-        how = "in sessions of Steelyard's own; nothing of the server is changed"
-    else:
-        how = f"{facts['settings']}, for everyone on the server, and put back at the end"
-    restarts = facts["restarted for a configuration"] == "yes"
-    return f"{named}, {how}{'; the server is restarted before every run of either' * restarts}"
-
-
-def _asked(experiment: Experiment) -> dict[str, str]:
-    """Return the settings that are tried, with their values in one text."""
-    names = experiment.contenders
-    return values_of({name: experiment.configuration(name).asked() for name in names})
 
 
 def _trial_command(options: TrialOptions) -> str:

@@ -453,6 +453,10 @@ class DataOf(Protocol):
     def only_reads(self, workload: model.Workload) -> bool:
         """Return whether a workload leaves the data as they are, for certain."""
 
+    def writing(self) -> tuple[str, ...]:
+        """Return which statements of scripts may write, each with its file and line."""
+        return ()
+
     def keep_templates(self, address: ServerAddress) -> None:  # noqa: ARG002 - likewise
         """Put the prepared data aside on a running server, to copy them from there."""
         raise TargetError("this server keeps no templates of its data")
@@ -667,7 +671,7 @@ class Generators(Protocol):
         """Try each script of a configuration once, on data that are restored afterwards.
 
         Raises:
-            PreflightError: Scripts cannot be run: all of them, with what is wrong.
+            InputError: Scripts cannot be run: all of them, with what is wrong.
         """
         return
 

@@ -12,8 +12,9 @@ from command_line import EXPERIMENT, Shell
 
 from steelyard.campaign.file.files import Surroundings, load_text
 from steelyard.campaign.file.trial import tried_once, wishes_of
+from steelyard.campaign.foresee.touched import touched
 from steelyard.cli import launching, questions
-from steelyard.cli.questions import TrialOptions, _script_of, touched, trial_text
+from steelyard.cli.questions import TrialOptions, _script_of, trial_text
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Fact
 from steelyard.core.target import EndpointTarget
@@ -240,6 +241,7 @@ def _assembly(*, settings: str = "of own sessions only") -> "Assembly":
     engine = SimpleNamespace(
         shown_now=lambda _, names: {n: "4" for n in names if n == "random_page_cost"},
         only_reads=lambda _: True,
+        writing=lambda: ("q.sql:3: CREATE VIEW",),
         datasets=lambda: (),
         checkpoint_settings=lambda names: tuple(n for n in names if n == "max_wal_size"),
     )
@@ -267,7 +269,9 @@ def test_who_only_reads_is_told_that_a_setting_is_of_writes(
     assert (f"{setting}: of checkpoints and WAL" in lines.get("remark", "")) is told
     writing = _assembly()
     writing.engine.only_reads = lambda _: False  # type: ignore[method-assign]
-    assert "remark" not in dict(touched(experiment, writing))
+    lines = dict(touched(experiment, writing))
+    assert "remark" not in lines
+    assert lines["may write"] == "q.sql:3: CREATE VIEW"
 
 
 def test_what_is_touched_comes_before_the_plan(

@@ -23,7 +23,7 @@ from steelyard.core.experiment import (
 from steelyard.core.outside import Command, Completed, ServerAddress
 from steelyard.core.schedule import Load
 from steelyard.core.target import EndpointTarget, LocalTarget
-from steelyard.core.wording import PreflightError, RefusedError
+from steelyard.core.wording import InputError, PreflightError, RefusedError
 from steelyard.gateways.process import Processes
 from steelyard.systems.postgres import engine as reloading
 from steelyard.systems.postgres import factory as running
@@ -385,7 +385,7 @@ def test_the_database_that_is_measured_in_is_the_one_that_is_asked(
 
     engine.unknown = unknown  # type: ignore[method-assign, assignment]
     cast("FakeProcesses", engine._processes).on("pgbench")
-    with pytest.raises(PreflightError, match=r'q.sql:1: relation "t" does not exist') as refused:
+    with pytest.raises(InputError, match=r'q.sql:1: relation "t" does not exist') as refused:
         engine.check_flags()
     assert seen == [asked]  # both configurations are of one server
     assert ("allow_existing" in refused.value.hint) is asked[0]
@@ -424,7 +424,7 @@ def test_scripts_run_once_on_servers_of_our_own_alone(*, there: bool) -> None:
         engine.try_scripts([request], run)
         assert ran == []
     else:
-        with pytest.raises(PreflightError, match=r"^q\.sql:2: no t$"):
+        with pytest.raises(InputError, match=r"^q\.sql:2: no t$"):
             engine.try_scripts([request], run)
         assert [each.environment["PGOPTIONS"].strip() for each in ran] == [
             "-c statement_timeout=10s"

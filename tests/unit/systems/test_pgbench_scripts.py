@@ -171,3 +171,18 @@ def test_values_of_a_continued_line_are_typical_ones() -> None:
     assert scripts.typical_values("\\set a random(1,\\\n  9)\nSELECT :a;") == (
         ("a", "floor((1) + 0.500000000 * ((9) - (1)))::bigint"),
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("SELECT 1;\n-- INSERT\nSELECT 'UPDATE t; x';\n", None),
+        ("SELECT $a$;DELETE$a$;\n/* a\nb */\nCREATE  VIEW v AS SELECT 1;", (4, "CREATE VIEW")),
+        ("SELECT 1;\n\n(SELECT id FROM t FOR UPDATE)", (3, "SELECT id ... UPDATE")),
+        ("WITH d AS (DELETE FROM t RETURNING 1)\nSELECT 1", (1, "WITH d ... DELETE")),
+    ],
+)
+def test_what_may_write_is_named_with_its_line(text: str, place: tuple[int, str] | None) -> None:
+    """Words within literals and comments make nothing a writing statement."""
+    assert scripts.writing(text) == place
+    assert scripts.only_reads(text) is (place is None)

@@ -18,7 +18,7 @@ from steelyard.core.findings import Finding
 from steelyard.core.measurement import CheckpointAge, StatementPlan
 from steelyard.core.outside import Command, Completed, ServerAddress, stored_key
 from steelyard.core.target import EndpointTarget, LocalTarget
-from steelyard.core.wording import Complaint, PreflightError, TargetError
+from steelyard.core.wording import Complaint, InputError, TargetError
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.host import LOOPBACK, Clock
 from steelyard.gateways.sql import reload
@@ -174,8 +174,7 @@ class PostgresEngine(roles.Engine):
         """Raise where the load generator cannot do what is asked of it.
 
         Raises:
-            InputError: It refuses a flag.
-            PreflightError: Scripts cannot be measured: all that is wrong with all of them.
+            InputError: It refuses a flag, or scripts cannot be measured: all that is wrong.
         """
         self._load.check()
         refuse_scripts(self.script_problems())
@@ -286,7 +285,7 @@ class PostgresEngine(roles.Engine):
         A statement that takes longer than 10 s counts as right. An existing server only prepares.
 
         Raises:
-            PreflightError: What is wrong with all of them.
+            InputError: What is wrong with all of them.
         """
         problems = []
         for request in requests:
@@ -370,6 +369,18 @@ class PostgresEngine(roles.Engine):
     def only_reads(self, workload: model.Workload) -> bool:
         variants = dict.fromkeys(each.runs(workload) for each in self._experiment.configurations)
         return all(map(self._load.only_reads, variants))
+
+    def writing(self) -> tuple[str, ...]:
+        """Return what of each script may write: its first such statement, with file and line."""
+        configurations = self._experiment.configurations
+        places = {
+            located(script, *place)
+            for workload in self._workloads
+            for runs in (each.runs(workload) for each in configurations)
+            for script in runs.scripts
+            if (place := scripts.writing(script.text))
+        }
+        return tuple(sorted(places))
 
     def memory_bytes(self, configuration: str) -> int:
         clients = max(load.clients for load in self._experiment.loads)
@@ -612,11 +623,11 @@ def refuse_scripts(problems: Sequence[str]) -> None:
     """Raise what is wrong with scripts, if anything is.
 
     Raises:
-        PreflightError: All of it, with the ways out.
+        InputError: All of it, with the ways out.
     """
     ways = [way for sign, way in _WAYS_OUT.items() if any(sign in each for each in problems)]
     if problems:
-        raise PreflightError(
+        raise InputError(
             "\n".join(dict.fromkeys(problems)), hint=" ".join(ways) or "Correct the script."
         )
 

@@ -40,6 +40,7 @@ _PREPARE = re.compile(r"prepare\s+\w+\s*(?:\([^)]*\)\s*)?as\b", re.IGNORECASE)
 _WRITING = re.compile(
     r"\b(insert|update|delete|merge|into|share|nextval|setval|write)\b", re.IGNORECASE
 )
+_AHEAD = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)*", re.DOTALL)  # comments before a statement
 _COPIES = re.compile(r"copy\b.*\b(from\s+stdin|to\s+stdout)\b", re.IGNORECASE | re.DOTALL)
 # Of words alone: nothing in them can be another command for pgbench.
 _OF_TRANSACTIONS = re.compile(
@@ -347,8 +348,23 @@ def only_reads(script: str) -> bool:
 
     What functions do, nobody sees: a script that calls one that writes is taken for one that reads.
     """
-    bare = [re.sub(_LITERAL, " ", each, flags=re.DOTALL) for each in statements(script)]
-    return bool(bare) and all(map(_reads, bare))
+    return bool(statements(script)) and writing(script) is None
+
+
+def writing(script: str) -> tuple[int, str] | None:
+    """Return the line of the first statement that may write, and the words with which it begins.
+
+    None if all statements only read, by their words.
+    """
+    for command in commands(script):
+        for statement in command.statements:
+            bare = re.sub(_LITERAL, " ", statement, flags=re.DOTALL).lstrip("( \t\n")
+            if not _reads(bare):
+                word = None if not _READING.match(bare) else _WRITING.search(bare)
+                words = " ".join(bare.split()[:2])
+                line = command.line + _AHEAD.match(command.text)[0].count("\n")  # type: ignore[index]
+                return line, f"{words} ... {word[0]}" if word else words
+    return None
 
 
 def _reads(statement: str) -> bool:

@@ -21,7 +21,7 @@ from steelyard.core.experiment import Experiment
 from steelyard.core.outside import ServerAddress
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import CloudNativePgTarget, EndpointTarget
-from steelyard.core.wording import PreflightError, TargetError
+from steelyard.core.wording import InputError, PreflightError, TargetError
 from steelyard.places.local.platform import LocalOptions, LocalPlatform
 from steelyard.systems.postgres import engine
 from steelyard.systems.postgres.engine import PostgresEngine
@@ -272,7 +272,7 @@ def test_a_campaign_over_both_says_so(tmp_path: Path) -> None:
 def test_each_engine_checks_what_it_drives(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that is there says which names of a script it does not know, here too."""
     monkeypatch.setattr(EndpointEngine, "script_problems", lambda _: ("q.sql:1: no t",))
-    with pytest.raises(PreflightError, match=r"^q\.sql:1: no t$"):
+    with pytest.raises(InputError, match=r"^q\.sql:1: no t$"):
         _joined(here="18.6", there="18.6").check_flags()
 
 
