@@ -1,4 +1,4 @@
-"""What a trial touches on a server: settings, data, and for how long."""
+"""The server, settings and data that a trial touches, and for how long."""
 
 from collections.abc import Iterator
 
