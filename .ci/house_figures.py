@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 121363,
-    "lines of tests": 109944,
-    "files": 334,
+    "lines of src": 121404,
+    "lines of tests": 109963,
+    "files": 335,
     "longest file": 877,
-    "import edges": 2463,
+    "import edges": 2468,
     "modules with one importer": 24,
     "branches on kind or system": 8,
 }
