@@ -1,6 +1,7 @@
 """Statements of scripts: their plans, and what pg_stat_statements tells of them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -57,8 +58,9 @@ def test_each_statement_is_asked_for_once() -> None:
     text = "BEGIN; SELECT 1 FROM orders WHERE id = :id; END;"
     scripts = (Script(name="a.sql", text=text), Script(name="b.sql", text=text, weight=2))
     workload = Workload(name="q", scripts=scripts)
-    (plan,) = plans_of(workload, ADDRESS, sql)
+    plan, other = plans_of(workload, ADDRESS, sql)
     assert (plan.workload, plan.lines, plan.trouble) == ("q", ("Seq Scan on orders",), "")
+    assert (plan.script, other) == ("a.sql", replace(plan, script="b.sql"))
     assert [statement for _, statement in sql.executed] == [
         "SET plan_cache_mode = force_generic_plan",
         "steelyard_plan_0: SELECT 1 FROM orders WHERE id = $1",

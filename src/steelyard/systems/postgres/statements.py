@@ -35,31 +35,34 @@ _PLANNED: Final = re.compile(
 
 
 def plans_of(workload: Workload, address: ServerAddress, sql: Sql) -> tuple[StatementPlan, ...]:
-    """Return the plan of each statement of a workload's scripts, in order, each statement once.
+    """Return the plan of each statement of a workload's scripts, in order, once for each script.
 
-    The address is that of its database, with the settings of the configuration in force.
+    Scripts with the same statement have the plan of the first of them. The address is that of its
+    database, with the settings of the configuration in force.
 
     Raises:
         TargetError: The server lets nobody in.
     """
+    owners = [
+        (script, statement)
+        for script in workload.scripts
+        for statement in dict.fromkeys(scripts.statements(script.text))
+        if _PLANNED.match(statement)
+    ]
     asked: dict[str, Script] = {}
-    for script in workload.scripts:
-        for each in scripts.statements(script.text):
-            if _PLANNED.match(each):
-                asked.setdefault(each, script)
+    for script, statement in owners:
+        asked.setdefault(statement, script)
     if not asked:
         return ()
     with closing(sql.session(address, _PLANNING, patience_s=_PLANS_WITHIN_S)) as session:
         session.do(_GENERIC)
         known: dict[Script, dict[str, str]] = {}
-        plans = [
-            replace(_plan(session, workload.name, each, _name(n)), script=script.name)
-            for n, (each, script) in enumerate(asked.items())
-        ]
-        return tuple(
-            _with_runs(session, plan, _name(number), workload, script, known)
+        plans = [_plan(session, workload.name, each, _name(n)) for n, each in enumerate(asked)]
+        plan_of = {
+            plan.statement: _with_runs(session, plan, _name(number), workload, script, known)
             for number, (plan, script) in enumerate(zip(plans, asked.values(), strict=True))
-        )
+        }
+    return tuple(replace(plan_of[statement], script=script.name) for script, statement in owners)
 
 
 _NO_SYNTAX: Final = "42601"
