@@ -414,12 +414,19 @@ def test_hosts_by_ssh_carry_the_load_and_those_left_redo_the_block_of_a_lost_one
     """All listen on the loopback; with the campaign, killed, workers and generators end."""
     home = tmp_path / "ssh"
     home.mkdir()
-    text = _there(None, server).replace(
-        "workers: 2", "hosts: [lab, lab2], workers_at_least: 1, wait: 5s"
-    )
+    (example,) = re.findall(r"^generator: {(hosts: .*)}$", PAGE, re.MULTILINE)
+    hosts = example.replace("load1", "lab").replace("admin@load2", "lab2")
+    text = _there(None, server).replace("workers: 2", f"{hosts}, wait: 5s")
     with ssh_server(home) as there:
         path = f"{there.programs}:{os.environ['PATH']}"
         over_ssh = replace(steelyard, extra={**steelyard.extra, "PATH": path})
+        (home / "down" / "lab2").touch()
+        all_of_them = over_ssh.experiment(ending(text.replace("workers_at_least: 1, ", "")))
+        failed = over_ssh.run("run", all_of_them, "--dir", "d", "--no-verdict")
+        assert failed.returncode == 5, failed.stderr
+        assert "worker 2 on lab2" in failed.stderr
+        assert eventually(lambda: _left() == [])
+        (home / "down" / "lab2").unlink()
         process = over_ssh.start(
             *("run", steelyard.experiment(lasting(in_turns(text))), "--dir", "c"), "--no-verdict"
         )

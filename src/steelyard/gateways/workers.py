@@ -25,8 +25,10 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -52,6 +54,7 @@ _PODS_START_S: Final = 300.0  # a guess: a node may have to get the image first
 _START_S: Final = 60.0  # a guess: imports take some seconds of CPU, on a busy machine more
 _ANSWER_S: Final = 10.0  # a guess: beyond that a worker hangs
 _CLOSE_S: Final = 1.0
+_END_S: Final = 5.0  # of a worker far away: its generators are told to end, and its files removed
 _AGAIN_S: Final = 2.0  # between two looks for an existing scheduler
 _LOOK_S: Final = 0.5  # at who has died, while an answer is waited for
 _POLL_S: Final = 0.05
@@ -59,7 +62,8 @@ _POLL_S: Final = 0.05
 # directory goes also if the worker is killed.
 _FIND_PYTHON: Final = (
     'for python in "$1" "$(sed -n "1s/^#!//p" "$(command -v steelyard)" 2>/dev/null)" python3; do'
-    ' if "$python" -P -c "import steelyard, distributed, cryptography" 2>/dev/null; then'
+    ' if "$python" -P -c "from importlib.util import find_spec as f;'
+    " exit(not (f('steelyard') and f('distributed') and f('cryptography')))\" 2>/dev/null; then"
     ' home=$(mktemp -d "${TMPDIR:-/tmp}/steelyard-XXXXXX") && "$python" -P -m "$2" "$3" "$home";'
     ' status=$?; rm -rf "$home"; exit $status; fi; done;'
     ' echo "no Python here has steelyard with its extra workers" >&2; exit 1'
@@ -272,8 +276,8 @@ class Workers:
         if trouble:
             who = "the hosts were" if self._hosts else "the pods of workers were"
             who = f"the scheduler at {self._scheduler} was" if self._scheduler else who
-            message = f"{who} waited for {patience_s:.0f} s: {trouble}"
-            raise MeasurementError(message, hint=self._way_out())
+            waited = f"waited for {patience_s:.0f} s" if patience_s else "not reached"
+            raise MeasurementError(f"{who} {waited}: {trouble}", hint=self._way_out())
         self._wait_s = wait_s
 
     def _way_out(self) -> str:
@@ -528,19 +532,30 @@ async def _serve_from_afar(about: dict[str, Any], home: str, is_over: asyncio.Ev
 def _be_remote(home: str) -> None:
     """Be the worker that the first line of the input describes, until the input ends."""
     about = json.loads(sys.stdin.buffer.readline())
+    ends: list[Callable[[], object]] = []
+
+    def watch() -> None:
+        sys.stdin.buffer.read()
+        for end in ends:
+            end()
+        time.sleep(_END_S if ends else 0.0)
+        os._exit(1)  # it may wait for a scheduler that is gone; its directory is the shell's
 
     async def serve() -> None:
-        loop, is_over = asyncio.get_running_loop(), asyncio.Event()
-
-        def watch() -> None:
-            sys.stdin.buffer.read()
-            loop.call_soon_threadsafe(is_over.set)
-
-        threading.Thread(target=watch, daemon=True).start()
+        is_over = asyncio.Event()
+        ends.append(partial(asyncio.get_running_loop().call_soon_threadsafe, is_over.set))
         await _serve_from_afar(about, home, is_over)
 
+    threading.Thread(target=watch, daemon=True).start()
+    _be_quiet()
     asyncio.run(serve())
     os._exit(0)  # a thread that still waits for a call keeps nothing alive
+
+
+def _be_quiet() -> None:
+    import dask  # noqa: PLC0415 - large, and only where used
+
+    dask.config.set(_QUIET)
 
 
 def pod_command(directory: str) -> tuple[str, ...]:
@@ -550,13 +565,11 @@ def pod_command(directory: str) -> tuple[str, ...]:
 
 def main(words: Sequence[str]) -> None:
     """Be the program that the words name: a role, of a worker its number, and the directory."""
-    import dask  # noqa: PLC0415 - large, and only where used
-
-    dask.config.set(_QUIET)
     role, *number, home = words
     if role == _REMOTE:
         _be_remote(home)
         return
+    _be_quiet()
     asyncio.run(_serve(role, "".join(number), Path(home)))
 
 

@@ -173,25 +173,6 @@ def test_a_campaign_of_two_clusters_survives_all_that_is_between(there: There) -
     _removed(there, plan)
 
 
-def test_a_killed_campaign_says_how_it_goes_on(there: There) -> None:
-    """`kill -9` of the Job's process: what there is is fetched, and a new Job goes on with it."""
-    text = reloading(1).replace("width: 99%", "blocks: 4")
-    first = there.start(text)
-    wait_for(lambda: there.hears("  block 1 of"), first)
-    plan = there.plan
-    _kill_in_pod(there, plan)
-    first.wait(timeout=LIMIT_S)
-    assert first.returncode not in {0, None}
-    assert there.hears("attach")
-    assert there.hears("--resume")
-    before = there.steelyard.blocks_left_complete
-    assert before >= 1
-    second = there.attach(plan, "--resume")
-    assert second.returncode == 0, second.stderr
-    assert there.steelyard.complete_blocks == 4 > before
-    _removed(there, plan)
-
-
 _DIVIDED: Final = (
     reloading(3)
     .replace("simple-update", "select-only")
@@ -203,6 +184,33 @@ _DIVIDED: Final = (
         "storage: 1Gi\n      generators: {same_node: true, resources: {requests: {cpu: 100m}}}",
     )
 )
+
+
+def test_a_killed_campaign_says_how_it_goes_on(there: There) -> None:
+    """`kill -9` of the Job's process: what there is is fetched, and a new Job goes on with it.
+
+    Its pods of workers are removed before that, and it has others.
+    """
+    text = _DIVIDED.replace("blocks: 3", "blocks: 4").replace("select-only", "simple-update")
+    first = there.start(text)
+    wait_for(lambda: there.hears("  block 1 of"), first)
+    plan = there.plan
+    _kill_in_pod(there, plan)
+    first.wait(timeout=LIMIT_S)
+    assert first.returncode not in {0, None}
+    assert there.hears("attach")
+    assert there.hears("--resume")
+    workers = campaign_labels(plan.campaign_id, "worker")
+    (left,) = there.api.list(DEPLOYMENT, there.namespace, workers)
+    before = there.steelyard.blocks_left_complete
+    assert before >= 1
+    second = there.attach(plan, "--resume")
+    assert second.returncode == 0, second.stderr
+    assert there.steelyard.complete_blocks == 4 > before
+    removed = [e["name"] for e in there.steelyard.journal if e["kind"] == "removed"]
+    # Deployment and Secret, of the dead session and of the new one.
+    assert sum(ref_of(left).name in name for name in removed) == 4
+    _removed(there, plan)
 
 
 def test_pods_of_workers_have_the_load_and_go_with_it(there: There) -> None:
