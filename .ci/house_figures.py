@@ -23,8 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 121407,
-    "lines of tests": 110076,
+    "lines of src": 121420,
+    "lines of tests": 110091,
     "files": 335,
     "longest file": 877,
     "import edges": 2468,
