@@ -10,7 +10,7 @@ import pytest
 
 from support.endpoint import Server, run, started
 from support.lacking import lacking
-from support.live import Steelyard, small_file_system, wait_for
+from support.live import Steelyard, interrupted, small_file_system, wait_for
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -171,16 +171,20 @@ def copying(server: Server) -> bool:
     return bool(server.rows(f"{statement} AND state = 'active'"))
 
 
-def test_clean_drops_copies_after_kill_9(steelyard: Steelyard, shop: Server) -> None:
+def test_copies_go_after_ctrl_c_and_by_clean_after_kill_9(
+    steelyard: Steelyard, shop: Server
+) -> None:
     """In the midst of copying, and in the comparison."""
     write_scripts(steelyard)
     with closing(in_shop(shop)) as session:
-        # The rows of the table that comes last wait until its reader is let in.
         session.execute("CREATE TABLE sales.large AS SELECT g FROM generate_series(1, 2000000) g")
         (steelyard.directory / "large.sql").write_text("SELECT count(*) FROM large;\n")
-        process = steelyard.start(
-            *words(shop, "large.sql", ddl="CREATE INDEX ON sales.large (g)"), "--yes", "--dir", "a"
-        )
+        command = [*words(shop, "large.sql", ddl="CREATE INDEX ON sales.large (g)"), "--yes"]
+        process = steelyard.start(*command, "--dir", "a")
+        wait_for(lambda: copying(shop), process)
+        interrupted(process)
+        assert shop.databases == {"shop"}
+        process = steelyard.start(*command, "--dir", "b")
         wait_for(lambda: copying(shop), process)
         process.kill()
         process.communicate()
@@ -248,3 +252,44 @@ def test_hypopg_tells_the_plans_without_a_copy(steelyard: Steelyard, old_shop: S
     assert f"1 of 2 statements with another plan under {INDEX}" in told.stdout
     assert "btree_orders_customer" in told.stdout
     assert old_shop.databases == {"shop"}
+
+
+# An index beside a setting of sessions, on data that Steelyard makes, with a workload that writes.
+MADE = """\
+version: 1
+name: what an index costs
+baseline: plain
+design: one-by-one
+workloads:
+  - {name: writes, builtin: simple-update, scale: 1}
+  - {name: reads, builtin: select-only, scale: 1}
+load: {clients: 2, threads: 1}
+measure: {run_time: 1s, discard_start: 0s, warm_up: 1s}
+stop: {budget: 20m, width: 0.1%}
+seed: 7
+configurations:
+  plain:
+    target: {kind: existing, host: HOME, port: PORT, user: postgres}
+  indexed:
+    extends: plain
+    ddl: CREATE INDEX ON pgbench_accounts (abalance)
+    postgres: {work_mem: 9MB}
+"""
+
+
+def test_ddl_of_a_configuration_works_on_data_that_steelyard_makes(
+    steelyard: Steelyard, shop: Server
+) -> None:
+    """One after the other, each in databases of its own; a setting of the server is refused."""
+    text = MADE.replace("HOME", str(shop.home)).replace("PORT", str(shop.port))
+    source = steelyard.experiment(text)
+    refused = steelyard.run("run", source, "--override", _OF_ALL, "--dry-run", "--no-verdict")
+    assert refused.returncode == 3
+    assert "all of it has `wal_compression` in common" in refused.stderr
+    done = steelyard.until_blocks(1, "run", source, "--dir", "c", "--no-verdict")
+    assert done.returncode == 130, done.stderr
+    assert steelyard.complete_blocks
+    assert shop.databases == {"shop"}
+
+
+_OF_ALL = "configurations.indexed.postgres.wal_compression=on"

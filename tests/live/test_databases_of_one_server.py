@@ -81,7 +81,7 @@ def test_an_index_of_one_database_shows_in_turns(
     [
         ({"database": "indexed"}, "two targets of the experiment lead to the same server"),
         ({"allowed": "false"}, "two targets of the experiment lead to the same server"),
-        ({"settings": "wal_compression: 'on'"}, "alone is `wal_compression`"),
+        ({"settings": "wal_compression: 'on'"}, "all of it has `wal_compression` in common"),
     ],
 )
 def test_what_both_would_have_is_refused(

@@ -544,14 +544,15 @@ def _require_own_settings(
         f"`{name}`"
         for target, server in servers.items()
         if server.address and not fit_sessions(experiment, target, server, server.address, sql)
-        for name in settings_on(experiment, target)
+        for asked in [settings_on(experiment, target)]
+        for name in beyond_sessions(asked, server.catalogue) or asked
     }
     if any(target.is_restarted for target in servers):
         names.add("`restart_command`")
     if names:
         raise PreflightError(
-            "configurations have databases of their own on one server, and not for one of them"
-            f" alone is {', '.join(sorted(names))}",
+            "configurations have databases of their own on one server, and all of it has"
+            f" {', '.join(sorted(names))} in common",
             hint="Leave it out, or set it there before, for both. Settings that any session may"
             " have for itself (work_mem, jit) may differ.",
         )

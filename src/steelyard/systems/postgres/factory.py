@@ -373,9 +373,25 @@ class EndpointEngine(PostgresEngine):
             number = 1 + sum(bool(each.prepare) for each in configurations)
             number += len(configurations) if self.writes() else 0
             self._copies[address] = copying.plan_copies(
-                copied, address, self._sql, databases=number
+                copied,
+                address,
+                self._sql,
+                databases=number,
+                problems=[*self._dump_problems(configuration)],
             )
         return self._copies[address]
+
+    def _dump_problems(self, configuration: str) -> Iterator[str]:
+        """Yield why pg_dump of this machine cannot read the definitions there."""
+        program = self._programs[configuration]
+        clients, major = program.installation, version_numbers(program.version)[:1]
+        if not (clients.programs / "pg_dump").exists():
+            yield f"there is no pg_dump in {clients.programs}: install it with pgbench"
+        elif clients.version_key[:1] < major:
+            yield (
+                f"pg_dump {clients.version} does not read a server of version {program.version}:"
+                " install the client programs of that version on this machine"
+            )
 
     def _fill(
         self, dataset: Dataset, own: ServerAddress, configuration: str, directory: Path | None

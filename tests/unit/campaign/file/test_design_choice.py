@@ -565,6 +565,30 @@ def test_sessions_of_one_server_alternate() -> None:
     assert chosen(on_one_server(), PAUSED).alternates
 
 
+def test_databases_of_one_server_alternate_by_settings_of_sessions() -> None:
+    """Also where both write; what one pays for the other keeps them apart, and why is told."""
+    pair = [EndpointTarget(host="a", dbname=name, allow_existing=True) for name in "de"]
+    room = replace(PAUSED, of_one=(("slow", "fast"),))
+    alone = at_endpoints(*pair)
+    alike = replace(
+        alone, configurations=tuple(replace(c, settings=()) for c in alone.configurations)
+    )
+    found = chosen(written()(alike), room)
+    assert found.alternates
+    assert found.reason.endswith("; slow, fast are on databases of one server")
+    paying = on(Layer.POSTGRES, "others_pay", "1")
+    apart = replace(
+        alike,
+        configurations=(
+            alike.configurations[0],
+            replace(alike.configurations[1], settings=(paying,)),
+        ),
+    )
+    found = chosen(apart, room)
+    assert not found.alternates
+    assert "slow, fast are on one server, and sessions pay for the others_pay" in found.reason
+
+
 SHARED: dict[str, tuple[Experiment, str]] = {
     "a setting of the server": (
         on_one_server(ONE_PLACE, on(Layer.POSTGRES, "restart_it", "1")),

@@ -98,6 +98,7 @@ WHERE setrole = 0 OR setrole = (SELECT oid FROM pg_roles WHERE rolname = current
 _DUMP: Final = (
     *("--schema-only", "--no-owner", "--no-privileges", "--no-tablespaces", "--no-comments"),
     *("--no-publications", "--no-subscriptions", "--no-security-labels", "--lock-wait-timeout=60s"),
+    "--encoding=UTF8",
 )
 _TABLE, _PARTITIONED, _SEQUENCE = "r", "p", "S"
 _UNFIT: Final = {
@@ -160,16 +161,21 @@ class CopyPlan:
 
 
 def plan_copies(
-    workloads: Iterable[Workload], source: ServerAddress, sql: Sql, *, databases: int
+    workloads: Iterable[Workload],
+    source: ServerAddress,
+    sql: Sql,
+    *,
+    databases: int,
+    problems: Sequence[str] = (),
 ) -> CopyPlan:
     """Return the copies for workloads: tables that their scripts name, and that they list.
 
-    So many ``databases`` will hold it.
+    So many ``databases`` will hold it. ``problems`` are known already.
 
     Raises:
         TargetError: The server lets nobody in.
     """
-    problems: list[str] = []
+    problems = [*problems]
     found: set[int] = set()
     with closing(sql.session(source, _SESSION, patience_s=_PATIENCE_S)) as session:
         for workload in workloads:
