@@ -23,8 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 LIMITS = {
-    "lines of src": 121420,
-    "lines of tests": 110091,
+    "lines of src": 121443,
+    "lines of tests": 110224,
     "files": 335,
     "longest file": 877,
     "import edges": 2468,
