@@ -42,7 +42,7 @@ def command(context: click.Context, /, **_: object) -> int:
     """Weigh the configurations of an experiment.
 
     Without an argument `preset:quick`: shared buffers smaller than the data against larger ones,
-    in about six minutes. `article:003` is what can be run here of a published article: several
+    in at most four minutes. `article:003` is what can be run here of a published article: several
     campaigns and one text of them (`steelyard presets` lists them). Record and reports lie in the
     campaign directory: campaigns/TIME-NAME unless --dir is given.
 
